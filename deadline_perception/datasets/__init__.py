@@ -1,0 +1,1 @@
+"""Driving sequences: read, rendered, and kept in bags."""

@@ -1,0 +1,88 @@
+"""What every driving sequence is read into."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True, eq=False)
+class GroundTruth:
+    """The objects that an image is known to hold.
+
+    Attributes:
+        boxes_xyxy_px: float32 `[N, 4]`, corners in pixels.
+        labels: int64 `[N]`, index into the sequence's class names.
+        crowd: bool `[N]`, True for a region that is neither a hit nor a miss (COCO `iscrowd`).
+
+    Raises:
+        ValueError: the arrays disagree in length.
+    """
+
+    boxes_xyxy_px: np.ndarray
+    labels: np.ndarray
+    crowd: np.ndarray
+
+    def __post_init__(self) -> None:
+        boxes = np.ascontiguousarray(self.boxes_xyxy_px, dtype=np.float32).reshape(-1, 4)
+        labels = np.ascontiguousarray(self.labels, dtype=np.int64)
+        crowd = np.ascontiguousarray(self.crowd, dtype=bool)
+        if labels.shape != (len(boxes),) or crowd.shape != (len(boxes),):
+            raise ValueError(f'{len(boxes)} boxes with labels {labels.shape} and crowd {crowd.shape}, '
+                             f'expected one of each per box')
+        object.__setattr__(self, 'boxes_xyxy_px', boxes)
+        object.__setattr__(self, 'labels', labels)
+        object.__setattr__(self, 'crowd', crowd)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """One camera image of a sequence; its pixels are read when asked for.
+
+    Attributes:
+        name: unique within the sequence.
+        stamp_ns: time of capture, ns since the sequence's own epoch, >= 0.
+        load_bgr: returns the image, uint8 `[height, width, 3]` in OpenCV's channel order.
+        speed_mps: speed of the vehicle in m/s, None where it is not recorded.
+        truth: known objects, None where they are not annotated.
+    """
+
+    name: str
+    stamp_ns: int
+    load_bgr: Callable[[], np.ndarray]
+    speed_mps: float | None = None
+    truth: GroundTruth | None = None
+
+    def __post_init__(self) -> None:
+        if self.stamp_ns < 0:
+            raise ValueError(f'stamp of frame {self.name!r} is {self.stamp_ns} ns, expected at least 0')
+
+
+@dataclass(frozen=True, eq=False)
+class Sequence:
+    """Frames in the order of their stamps.
+
+    Attributes:
+        name: what the sequence is called in reports.
+        class_names: names that the labels of `GroundTruth` index; empty without annotations.
+        frames: at least one frame, stamps strictly ascending.
+
+    Raises:
+        ValueError: no frame, or stamps out of order.
+    """
+
+    name: str
+    class_names: tuple[str, ...]
+    frames: tuple[Frame, ...]
+
+    def __post_init__(self) -> None:
+        if not self.frames:
+            raise ValueError(f'sequence {self.name!r} holds no frame, expected at least one')
+        for before, after in zip(self.frames, self.frames[1:]):
+            if after.stamp_ns <= before.stamp_ns:
+                raise ValueError(f'stamp of frame {after.name!r} is {after.stamp_ns} ns, expected more than '
+                                 f'{before.stamp_ns} ns, the stamp of the frame before it')

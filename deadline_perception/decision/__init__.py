@@ -1,0 +1,1 @@
+"""Which execution path a frame takes, given its remaining time."""

@@ -1,0 +1,49 @@
+"""The detections of one image."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True, eq=False)
+class Detections:
+    """Objects found in one image, most certain first. Zero objects are arrays of length 0.
+
+    Attributes:
+        boxes_xyxy_px: float32 `[N, 4]`, corners in pixels of the original image.
+        scores: float32 `[N]`, in [0, 1].
+        labels: int64 `[N]`, index into the network's class names, >= 0.
+
+    Raises:
+        ValueError: the arrays disagree in length or shape, or hold a value outside its range.
+    """
+
+    boxes_xyxy_px: np.ndarray
+    scores: np.ndarray
+    labels: np.ndarray
+
+    def __post_init__(self) -> None:
+        boxes = np.ascontiguousarray(self.boxes_xyxy_px, dtype=np.float32).reshape(-1, 4)
+        scores = np.ascontiguousarray(self.scores, dtype=np.float32)
+        labels = np.ascontiguousarray(self.labels, dtype=np.int64)
+        if scores.shape != (len(boxes),) or labels.shape != (len(boxes),):
+            raise ValueError(f'{len(boxes)} boxes with scores {scores.shape} and labels {labels.shape}, '
+                             f'expected one score and one label per box')
+        if len(boxes) and not (np.isfinite(boxes).all() and np.isfinite(scores).all()):
+            raise ValueError('boxes or scores hold NaN or infinity, expected finite values')
+        if len(boxes) and (scores.min() < 0 or scores.max() > 1):
+            raise ValueError(f'scores lie in [{scores.min()}, {scores.max()}], expected [0, 1]')
+        if len(labels) and labels.min() < 0:
+            raise ValueError(f'smallest label is {labels.min()}, expected an index >= 0')
+        object.__setattr__(self, 'boxes_xyxy_px', boxes)
+        object.__setattr__(self, 'scores', scores)
+        object.__setattr__(self, 'labels', labels)
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    @classmethod
+    def none(cls) -> Detections:
+        """No object found."""
+        return cls(np.zeros((0, 4)), np.zeros(0), np.zeros(0))

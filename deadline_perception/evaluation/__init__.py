@@ -1,0 +1,1 @@
+"""How good and how timely the detections were."""

@@ -1,0 +1,1 @@
+"""How long an execution path takes: measured, forecast and bounded."""

@@ -1,0 +1,1 @@
+"""Training a multi-path detector."""
