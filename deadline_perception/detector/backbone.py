@@ -1,0 +1,98 @@
+"""The residual backbone: stages of blocks, of which groups can be skipped and every one can be narrowed."""
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from deadline_perception.detector.configuration import DetectorConfig
+from deadline_perception.detector.operators import Skip, SlicedConv2d, SlicedGroupNorm
+
+# Scale of a block's last norm at the start. At zero, a block that training often skips stays an identity.
+_SKIPPABLE_GAIN = 0.5
+
+
+class ResidualBlock(nn.Module):
+    """Two 3x3 convolutions, or 1x1, 3x3, 1x1 in a bottleneck, around a shortcut."""
+
+    def __init__(self, config: DetectorConfig, inputs: int, outputs: int, *, stride: int = 1,
+                 gain: float = 1.0) -> None:
+        super().__init__()
+        inner = outputs // 4 if config.bottleneck else outputs
+        kernels = (1, 3, 1) if config.bottleneck else (3, 3)
+        channels = [inputs, *[inner] * (len(kernels) - 1), outputs]
+        # The stride lies on the first 3x3 convolution.
+        strided = kernels.index(3)
+        self.convolutions = nn.ModuleList(
+            SlicedConv2d(channels[i], channels[i + 1], kernel, stride=stride if i == strided else 1)
+            for i, kernel in enumerate(kernels))
+        self.norms = nn.ModuleList(
+            SlicedGroupNorm(channels[i + 1], config.norm_group_size(channels[i + 1]), config.widths,
+                            gain=gain if i == len(kernels) - 1 else 1.0)
+            for i in range(len(kernels)))
+        self.bottleneck = config.bottleneck
+        self.shortcut = None
+        if stride != 1 or inputs != outputs:
+            self.shortcut = SlicedConv2d(inputs, outputs, 1, stride=stride)
+            self.shortcut_norm = SlicedGroupNorm(outputs, config.norm_group_size(outputs), config.widths)
+
+    def forward(self, x: Tensor, outputs: int) -> Tensor:
+        """`[N, c, H, W]` -> `[N, outputs, H / stride, W / stride]`."""
+        inner = outputs // 4 if self.bottleneck else outputs
+        y = x
+        last = len(self.convolutions) - 1
+        for i, (convolution, norm) in enumerate(zip(self.convolutions, self.norms)):
+            y = norm(convolution(y, outputs if i == last else inner))
+            if i < last:
+                y = F.relu_(y)
+        if self.shortcut is not None:
+            x = self.shortcut_norm(self.shortcut(x, outputs))
+        return F.relu_(y + x) if torch.is_grad_enabled() else F.relu_(y.add_(x))
+
+
+class Stem(nn.Module):
+    """From the image to features of stride 4."""
+
+    def __init__(self, config: DetectorConfig) -> None:
+        super().__init__()
+        first = config.stem_channels
+        self.outputs = first if config.stem_pool else config.stage_channels[0]
+        self.pool = config.stem_pool
+        self.first = first
+        self.convolution1 = SlicedConv2d(3, first, 7 if config.stem_pool else 3, stride=2)
+        self.norm1 = SlicedGroupNorm(first, config.norm_group_size(first), config.widths)
+        if not self.pool:
+            self.convolution2 = SlicedConv2d(first, self.outputs, 3, stride=2)
+            self.norm2 = SlicedGroupNorm(self.outputs, config.norm_group_size(self.outputs), config.widths)
+
+    def forward(self, image: Tensor, width: float) -> Tensor:
+        """`[N, 3, H, W]`, normalised -> `[N, c, H / 4, W / 4]`."""
+        x = F.relu_(self.norm1(self.convolution1(image, round(self.first * width))))
+        if self.pool:
+            return F.max_pool2d(x, 3, 2, 1)
+        return F.relu_(self.norm2(self.convolution2(x, round(self.outputs * width))))
+
+
+class Backbone(nn.Module):
+    """Stem and four stages; each stage is a first block that always runs and groups that can be skipped."""
+
+    def __init__(self, config: DetectorConfig) -> None:
+        super().__init__()
+        self.stem = Stem(config)
+        self.channels = config.stage_channels
+        self.first_blocks = nn.ModuleList()
+        skips: list[Skip] = []
+        inputs = self.stem.outputs
+        for stage, (outputs, groups) in enumerate(zip(config.stage_channels, config.skip_groups)):
+            self.first_blocks.append(ResidualBlock(config, inputs, outputs, stride=1 if stage == 0 else 2))
+            for size in groups:
+                blocks = [ResidualBlock(config, outputs, outputs, gain=_SKIPPABLE_GAIN) for _ in range(size)]
+                skips.append(Skip(len(skips), blocks))
+            inputs = outputs
+        self.skips = nn.ModuleList(skips)
+
+    def first_block(self, stage: int, x: Tensor, width: float) -> Tensor:
+        """The part of stage 1 to 4 that always runs; stage 1 includes the stem and takes the image."""
+        if stage == 1:
+            x = self.stem(x, width)
+        return self.first_blocks[stage - 1](x, round(self.channels[stage - 1] * width))

@@ -1,0 +1,163 @@
+"""The operators of a multi-path network: layers whose width is a prefix of their channels, Skip, Switch.
+
+DynamicProposals, the fourth, lives in `proposals.py` beside the region proposal network it belongs to.
+Source: multi-path paper, section V-A; width as a prefix of channels: nested-network thesis, SubFlow.
+"""
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from deadline_perception.execution_path import ExecutionPath
+
+
+class _Sliced(nn.Module):
+    """Keeps one contiguous copy of its weights per slice while gradients are off; training drops the copies."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._slices: dict[tuple[int, int], tuple[Tensor, ...]] = {}
+        self.register_load_state_dict_post_hook(lambda module, keys: module._slices.clear())
+
+    def train(self, mode: bool = True) -> nn.Module:
+        self._slices.clear()
+        return super().train(mode)
+
+    def _apply(self, function, recurse: bool = True):
+        self._slices.clear()
+        return super()._apply(function, recurse)
+
+    def sliced(self, outputs: int, inputs: int) -> tuple[Tensor, ...]:
+        """The weights of the first `outputs` outputs and `inputs` inputs."""
+        if torch.is_grad_enabled() or self.training:
+            return self._cut(outputs, inputs)
+        key = (outputs, inputs)
+        if key not in self._slices:
+            self._slices[key] = tuple(self._lay_out(part.detach()) for part in self._cut(outputs, inputs))
+        return self._slices[key]
+
+    def _cut(self, outputs: int, inputs: int) -> tuple[Tensor, ...]:
+        raise NotImplementedError
+
+    @staticmethod
+    def _lay_out(part: Tensor) -> Tensor:
+        return part.contiguous(memory_format=torch.channels_last) if part.dim() == 4 else part.contiguous()
+
+
+class SlicedConv2d(_Sliced):
+    """Convolution that uses the first channels of its input and output.
+
+    Args:
+        inputs, outputs: channels at full width.
+        kernel: odd side length of the kernel; padding keeps the size.
+        stride: step in px.
+        bias: adds one value per output channel.
+    """
+
+    def __init__(self, inputs: int, outputs: int, kernel: int, *, stride: int = 1, bias: bool = False) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(outputs, inputs, kernel, kernel))
+        self.bias = nn.Parameter(torch.zeros(outputs)) if bias else None
+        nn.init.kaiming_normal_(self.weight, mode='fan_out', nonlinearity='relu')
+        self.stride = stride
+        self.padding = kernel // 2
+
+    def _cut(self, outputs: int, inputs: int) -> tuple[Tensor, ...]:
+        weight = self.weight[:outputs, :inputs]
+        return (weight,) if self.bias is None else (weight, self.bias[:outputs])
+
+    def forward(self, x: Tensor, outputs: int) -> Tensor:
+        """`[N, c, H, W]` with any c up to the layer's inputs -> `[N, outputs, H / stride, W / stride]`."""
+        parts = self.sliced(outputs, x.shape[1])
+        return F.conv2d(x, parts[0], parts[1] if len(parts) > 1 else None, self.stride, self.padding)
+
+
+class SlicedLinear(_Sliced):
+    """Fully connected layer over `positions` x channels that uses the first channels and all its outputs.
+
+    The features of one row are ordered position by position, the channels of a position together, so that a
+    channels-last feature map is such a row without a copy.
+    """
+
+    def __init__(self, positions: int, channels: int, outputs: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(outputs, positions, channels))
+        self.bias = nn.Parameter(torch.zeros(outputs))
+        nn.init.normal_(self.weight, std=(2.0 / (positions * channels)) ** 0.5)
+
+    def _cut(self, outputs: int, inputs: int) -> tuple[Tensor, ...]:
+        channels = inputs // self.weight.shape[1]
+        return self.weight[:outputs, :, :channels].flatten(1), self.bias[:outputs]
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`[N, positions * c]` with any c up to the layer's channels -> `[N, outputs]`."""
+        weight, bias = self.sliced(len(self.weight), x.shape[1])
+        return F.linear(x, weight, bias)
+
+
+class SlicedGroupNorm(_Sliced):
+    """Group norm whose groups hold a fixed number of channels, so that a prefix of channels keeps its groups.
+
+    Every number of channels that is in use has a scale and shift of its own: their statistics differ.
+
+    Args:
+        channels: channels at full width.
+        group_channels: channels of one group.
+        widths: the fractions of the channels that will be used.
+        gain: initial scale.
+    """
+
+    def __init__(self, channels: int, group_channels: int, widths: tuple[float, ...], *, gain: float = 1.0) -> None:
+        super().__init__()
+        self.group_channels = group_channels
+        self.rows = {round(channels * width): row for row, width in enumerate(widths)}
+        self.weight = nn.Parameter(torch.full((len(widths), channels), gain))
+        self.bias = nn.Parameter(torch.zeros(len(widths), channels))
+
+    def _cut(self, outputs: int, inputs: int) -> tuple[Tensor, ...]:
+        row = self.rows[outputs]
+        return self.weight[row, :outputs], self.bias[row, :outputs]
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`[N, c, H, W]` -> the same shape; c is one of the layer's widths."""
+        channels = x.shape[1]
+        weight, bias = self.sliced(channels, channels)
+        return F.group_norm(x, channels // self.group_channels, weight, bias)
+
+
+class Skip(nn.Module):
+    """A group of residual blocks that a path runs or leaves out; the shape stays the same either way.
+
+    Args:
+        index: which skip operator of the path it is.
+        blocks: residual blocks that keep their input's shape.
+    """
+
+    def __init__(self, index: int, blocks: list[nn.Module]) -> None:
+        super().__init__()
+        self.index = index
+        self.blocks = nn.ModuleList(blocks)
+
+    def forward(self, x: Tensor, path: ExecutionPath) -> Tensor:
+        """Runs the blocks unless the path skips them; a skipped block is never computed."""
+        if path.skip[self.index]:
+            return x
+        for block in self.blocks:
+            x = block(x, x.shape[1])
+        return x
+
+
+class Switch(nn.Module):
+    """Several subnets with weights of their own, of which a path runs exactly one.
+
+    Nothing is shared between them, fully connected layers included (multi-path paper, section V-A).
+    """
+
+    def __init__(self, subnets: list[nn.Module]) -> None:
+        super().__init__()
+        self.subnets = nn.ModuleList(subnets)
+
+    def forward(self, x: Tensor, path: ExecutionPath) -> tuple[Tensor, ...]:
+        """Runs the path's subnet; the others are never computed."""
+        return self.subnets[path.head](x)

@@ -1,0 +1,96 @@
+"""Region proposals: the network that scores anchors, and DynamicProposals, which keeps as many as time allows."""
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torchvision.ops import nms
+
+from deadline_perception.detector import boxes as box_ops
+from deadline_perception.detector.configuration import DetectorConfig
+from deadline_perception.detector.operators import SlicedConv2d
+
+STRIDES = (4, 8, 16, 32)
+DELTA_WEIGHTS = (1.0, 1.0, 1.0, 1.0)
+_NMS_IOU = 0.7
+_MIN_SIDE_PX = 2.0
+
+
+class RegionProposalNetwork(nn.Module):
+    """A 3x3 convolution and, per anchor, one objectness logit and four box deltas; shared by all levels."""
+
+    def __init__(self, config: DetectorConfig) -> None:
+        super().__init__()
+        self.per_position = len(config.anchor_sizes_px[0]) * len(config.anchor_ratios)
+        channels = config.pyramid_channels
+        self.convolution = SlicedConv2d(channels, channels, 3, bias=True)
+        self.outputs = SlicedConv2d(channels, 5 * self.per_position, 1, bias=True)
+        nn.init.normal_(self.outputs.weight, std=0.01)
+        with torch.no_grad():
+            # Objectness starts near 1 %: almost every anchor is background.
+            self.outputs.bias[:self.per_position] = -4.6
+        for level, (stride, sizes) in enumerate(zip(STRIDES, config.anchor_sizes_px)):
+            self.register_buffer(f'anchors{level}', box_ops.anchors(config.input_size, stride, sizes,
+                                                                    config.anchor_ratios), persistent=False)
+
+    def anchors(self, level: int) -> Tensor:
+        """Anchors `[A, 4]` of a level, xyxy in px of the resized image."""
+        return getattr(self, f'anchors{level}')
+
+    def forward(self, levels: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+        """Pyramid levels -> per level objectness logits `[N, A]` and box deltas `[N, A, 4]`."""
+        logits, deltas = [], []
+        for level in levels:
+            x = F.relu_(self.convolution(level, level.shape[1]))
+            y = self.outputs(x, 5 * self.per_position).permute(0, 2, 3, 1)
+            logits.append(y[..., :self.per_position].flatten(1))
+            deltas.append(y[..., self.per_position:].reshape(len(y), -1, 4))
+        return logits, deltas
+
+
+class DynamicProposals:
+    """Keeps the most promising regions of one image; how many is decided when the scores are known.
+
+    Source: multi-path paper, section V-A. The work grows with the number: it bounds the candidates per level too.
+    """
+
+    def __init__(self, config: DetectorConfig) -> None:
+        self.input_size = config.input_size
+        self.candidates = config.nms_candidates
+
+    @torch.no_grad()
+    def __call__(self, rpn: RegionProposalNetwork, logits: list[Tensor], deltas: list[Tensor], image: int,
+                 proposals: int) -> tuple[Tensor, Tensor]:
+        """At most `proposals` boxes `[P, 4]`, best first, and their pyramid levels `[P]`.
+
+        Args:
+            rpn: holds the anchors.
+            logits, deltas: output of `rpn` for a batch.
+            image: index into the batch.
+            proposals: number of regions to keep at most.
+        """
+        scores, regions, origins = [], [], []
+        keep_per_level = min(self.candidates, 2 * proposals)
+        for level, (level_logits, level_deltas) in enumerate(zip(logits, deltas)):
+            top, indices = level_logits[image].float().topk(min(keep_per_level, level_logits.shape[1]))
+            regions.append(box_ops.decode(level_deltas[image, indices].float(), rpn.anchors(level)[indices],
+                                          DELTA_WEIGHTS))
+            scores.append(top)
+        boxes = box_ops.clip(torch.cat(regions), self.input_size)
+        scores = torch.cat(scores)
+        large = ((boxes[:, 2] - boxes[:, 0]) >= _MIN_SIDE_PX) & ((boxes[:, 3] - boxes[:, 1]) >= _MIN_SIDE_PX)
+        scores = scores.masked_fill(~large, -torch.inf)
+        kept = nms(boxes, scores, _NMS_IOU)[:proposals]
+        kept = kept[scores[kept] > -torch.inf]
+        boxes = boxes[kept]
+        return boxes, pyramid_levels(boxes, len(STRIDES))
+
+
+def pyramid_levels(boxes: Tensor, levels: int) -> Tensor:
+    """Level `[N]` whose resolution suits each box `[N, 4]` xyxy in px; 0 is the finest.
+
+    The rule of feature pyramid networks, log2 of the side, set so that an object spans 7 to 14 positions of its
+    level where it can: sides under 56 px are level 0, under 112 px level 1, and so on.
+    """
+    side = ((boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])).clamp(min=1.0).sqrt()
+    return (side / 56.0).log2().add_(1.0).floor_().clamp_(0, levels - 1).long()

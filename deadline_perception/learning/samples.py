@@ -1,0 +1,146 @@
+"""Training images: drawn class-balanced from sequences, and changed at random without losing their boxes."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+
+from deadline_perception.datasets.records import GroundTruth, Sequence
+
+_MIN_SIDE_PX = 3.0
+_MIN_VISIBLE_SHARE = 0.3
+_MOSAIC_SHARE = 0.25
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """One training image and its objects: uint8 `[h, w, 3]` BGR, and boxes in its px."""
+
+    image_bgr: np.ndarray
+    truth: GroundTruth
+
+
+class SampleSource:
+    """Draws samples of one size from annotated sequences that are held in memory.
+
+    Images with rare classes are drawn more often: with the square root of the inverse share of the images that hold
+    the class (repeat factor sampling, Gupta et al. 2019, section 3).
+
+    Args:
+        sequences: annotated sequences with the same class names.
+        shares: share of the draws that each sequence gets; they are normalised.
+        size: height and width in px of the samples.
+
+    Raises:
+        ValueError: a sequence has no annotation, or other class names than the first.
+    """
+
+    def __init__(self, sequences: list[Sequence], shares: list[float], size: tuple[int, int]) -> None:
+        self.size = size
+        self.class_names = sequences[0].class_names
+        self._images: list[np.ndarray] = []
+        self._truths: list[GroundTruth] = []
+        weights = []
+        for sequence, share in zip(sequences, shares):
+            if sequence.class_names != self.class_names:
+                raise ValueError(f'sequence {sequence.name!r} has classes {sequence.class_names}, '
+                                 f'expected {self.class_names}')
+            frames = [frame for frame in sequence.frames if frame.truth is not None]
+            if not frames:
+                raise ValueError(f'sequence {sequence.name!r} has no annotated frame, expected some')
+            self._images += [frame.load_bgr() for frame in frames]
+            truths = [frame.truth for frame in frames]
+            self._truths += truths
+            repeat = _repeat_factors(truths, len(self.class_names))
+            weights.append(share * repeat / repeat.sum())
+        joined = np.concatenate(weights)
+        self._probabilities = joined / joined.sum()
+
+    def __len__(self) -> int:
+        return len(self._images)
+
+    def draw(self, generator: np.random.Generator) -> Sample:
+        """One random, randomly changed sample."""
+        if generator.random() < _MOSAIC_SHARE:
+            sample = self._mosaic(generator)
+        else:
+            sample = self._view(generator, self.size, (0.6, 1.6))
+        return Sample(_photometric(sample.image_bgr, generator), sample.truth)
+
+    def _view(self, generator: np.random.Generator, size: tuple[int, int], scales: tuple[float, float]) -> Sample:
+        """A randomly scaled, shifted and mirrored view of one image; what lies outside it is grey."""
+        index = generator.choice(len(self._images), p=self._probabilities)
+        image, truth = self._images[index], self._truths[index]
+        height, width = size
+        fit = max(height / image.shape[0], width / image.shape[1])
+        if generator.random() < 0.3 and scales[0] < 1.0 < scales[1]:
+            scale = fit
+        else:
+            scale = fit * float(np.exp(generator.uniform(*np.log(scales))))
+        spare_x, spare_y = width - image.shape[1] * scale, height - image.shape[0] * scale
+        shift_x, shift_y = generator.uniform(min(spare_x, 0), max(spare_x, 0)), generator.uniform(
+            min(spare_y, 0), max(spare_y, 0))
+        matrix = np.array([[scale, 0, shift_x], [0, scale, shift_y]], dtype=np.float64)
+        if generator.random() < 0.5:
+            matrix = np.array([[-scale, 0, width - shift_x], [0, scale, shift_y]])
+        view = cv2.warpAffine(image, matrix, (width, height), flags=cv2.INTER_AREA if scale < 1 else cv2.INTER_LINEAR,
+                              borderValue=(114, 114, 114))
+        return Sample(view, _move(truth, matrix, size))
+
+    def _mosaic(self, generator: np.random.Generator) -> Sample:
+        """Four smaller views in one image around a random centre."""
+        height, width = self.size
+        cy, cx = int(height * generator.uniform(0.35, 0.65)), int(width * generator.uniform(0.35, 0.65))
+        image = np.empty((height, width, 3), np.uint8)
+        parts = []
+        for y0, y1, x0, x1 in ((0, cy, 0, cx), (0, cy, cx, width), (cy, height, 0, cx), (cy, height, cx, width)):
+            part = self._view(generator, (y1 - y0, x1 - x0), (0.8, 1.8))
+            image[y0:y1, x0:x1] = part.image_bgr
+            boxes = part.truth.boxes_xyxy_px + np.float32([x0, y0, x0, y0])
+            parts.append(GroundTruth(boxes, part.truth.labels, part.truth.crowd))
+        return Sample(image, GroundTruth(np.concatenate([part.boxes_xyxy_px for part in parts]),
+                                         np.concatenate([part.labels for part in parts]),
+                                         np.concatenate([part.crowd for part in parts])))
+
+
+def _repeat_factors(truths: list[GroundTruth], classes: int) -> np.ndarray:
+    """How often each image is drawn relative to others, >= 1."""
+    present = np.array([[bool(((truth.labels == c) & ~truth.crowd).any()) for c in range(classes)]
+                        for truth in truths])
+    share = present.mean(0)
+    factor = np.sqrt(0.5 / np.clip(share, 0.02, 0.5))
+    return np.where(present, factor, 1.0).max(1)
+
+
+def _move(truth: GroundTruth, matrix: np.ndarray, size: tuple[int, int]) -> GroundTruth:
+    """Boxes under an axis-aligned affine map, cut to the view; objects that are mostly cut off become crowd."""
+    height, width = size
+    if len(truth) == 0:
+        return truth
+    corners = truth.boxes_xyxy_px * np.float32([matrix[0, 0], matrix[1, 1]] * 2) + np.float32(matrix[:, 2].tolist() * 2)
+    corners = np.concatenate((np.minimum(corners[:, :2], corners[:, 2:]), np.maximum(corners[:, :2], corners[:, 2:])), 1)
+    cut = corners.clip(0, np.float32([width, height, width, height]))
+    area = (corners[:, 2:] - corners[:, :2]).prod(1)
+    visible = (cut[:, 2:] - cut[:, :2]).prod(1) / np.maximum(area, 1e-6)
+    solid = ((cut[:, 2:] - cut[:, :2]) >= 1.0).all(1)
+    small = (cut[:, 2:] - cut[:, :2]).max(1) < _MIN_SIDE_PX * 2
+    crowd = truth.crowd | (visible < _MIN_VISIBLE_SHARE) | small
+    return GroundTruth(cut[solid], truth.labels[solid], crowd[solid])
+
+
+def _photometric(image: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+    """Random brightness, contrast, hue, saturation, noise and blur."""
+    if generator.random() < 0.8:
+        hsv = cv2.cvtColor(image, cv2.COLOR_BGR2HSV).astype(np.int16)
+        hsv[..., 0] = (hsv[..., 0] + generator.integers(-8, 9)) % 180
+        hsv[..., 1] = np.clip(hsv[..., 1] * generator.uniform(0.6, 1.5), 0, 255)
+        image = cv2.cvtColor(hsv.astype(np.uint8), cv2.COLOR_HSV2BGR)
+        image = cv2.convertScaleAbs(image, alpha=generator.uniform(0.7, 1.35), beta=generator.uniform(-25, 35))
+    kind = generator.random()
+    if kind < 0.1:
+        image = cv2.GaussianBlur(image, (0, 0), generator.uniform(0.4, 1.2))
+    elif kind < 0.2:
+        noise = generator.normal(0, generator.uniform(2, 9), image.shape)
+        image = np.clip(image + noise, 0, 255).astype(np.uint8)
+    return image
