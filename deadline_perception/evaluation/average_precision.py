@@ -1,0 +1,138 @@
+"""Average precision of detections against known objects, by the COCO protocol (pycocotools)."""
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from deadline_perception.datasets.records import GroundTruth
+from deadline_perception.detector.detections import Detections
+
+MAX_DETECTIONS = 100  # per image and class, COCO protocol
+_IOU_50, _IOU_75 = 0, 5  # rows of COCOeval's thresholds 0.50:0.05:0.95
+_ALL, _SMALL, _MEDIUM, _LARGE = range(4)  # COCO size ranges: all, under 32^2 px, to 96^2 px, above
+
+
+@dataclass(frozen=True)
+class ClassPrecision:
+    """Average precision of one class; None where no object of it is known.
+
+    Attributes:
+        truths: number of known objects, crowd regions not counted.
+        ap: mean over the IoU thresholds 0.50:0.05:0.95, in [0, 1].
+        ap50: at IoU 0.50.
+    """
+
+    truths: int
+    ap: float | None
+    ap50: float | None
+
+
+@dataclass(frozen=True)
+class AveragePrecision:
+    """Average precision over images, each figure in [0, 1] and None where no object of its kind is known.
+
+    Attributes:
+        images: number of images scored.
+        ap: mean over IoU thresholds 0.50:0.05:0.95 and over the classes that occur.
+        ap50: at IoU 0.50.
+        ap75: at IoU 0.75.
+        ap_small: objects under 32 x 32 px.
+        ap_medium: objects from 32 x 32 to 96 x 96 px.
+        ap_large: objects above 96 x 96 px.
+        per_class: by class name, in the order of the class names.
+    """
+
+    images: int
+    ap: float | None
+    ap50: float | None
+    ap75: float | None
+    ap_small: float | None
+    ap_medium: float | None
+    ap_large: float | None
+    per_class: dict[str, ClassPrecision]
+
+    def as_json(self) -> dict:
+        """Plain dicts and numbers, for `json.dump`."""
+        return asdict(self)
+
+
+def average_precision(detections: Sequence[Detections], truths: Sequence[GroundTruth], class_names: Sequence[str], *,
+                      classes: Sequence[str] | None = None) -> AveragePrecision:
+    """Scores one `Detections` per image against the `GroundTruth` of the same image.
+
+    A detection on a crowd region counts neither as hit nor as false alarm.
+
+    Args:
+        detections: one per image.
+        truths: one per image, in the same order.
+        class_names: names that the labels of both index.
+        classes: names of the only classes to score, such as `('vehicle', 'traffic_light')`; None scores all.
+
+    Raises:
+        ValueError: the lengths differ, or a class is unknown.
+    """
+    if len(detections) != len(truths):
+        raise ValueError(f'{len(detections)} detections for {len(truths)} images, expected one per image')
+    scored = tuple(class_names) if classes is None else tuple(classes)
+    unknown = [name for name in scored if name not in class_names]
+    if unknown:
+        raise ValueError(f'class {unknown[0]!r} is unknown, expected some of {", ".join(class_names)}')
+    category_ids = [class_names.index(name) + 1 for name in scored]
+    precision = _precision(detections, truths, class_names, category_ids)
+    counts = {name: sum(int(((truth.labels == class_names.index(name)) & ~truth.crowd).sum()) for truth in truths)
+              for name in scored}
+    per_class = {name: ClassPrecision(counts[name], _mean(precision[:, :, k, _ALL]),
+                                      _mean(precision[_IOU_50, :, k, _ALL])) for k, name in enumerate(scored)}
+    return AveragePrecision(
+        images=len(truths), ap=_mean(precision[..., _ALL]), ap50=_mean(precision[_IOU_50, ..., _ALL]),
+        ap75=_mean(precision[_IOU_75, ..., _ALL]), ap_small=_mean(precision[..., _SMALL]),
+        ap_medium=_mean(precision[..., _MEDIUM]), ap_large=_mean(precision[..., _LARGE]), per_class=per_class)
+
+
+def _precision(detections: Sequence[Detections], truths: Sequence[GroundTruth], class_names: Sequence[str],
+               category_ids: list[int]) -> np.ndarray:
+    """COCOeval's precision `[IoU threshold, recall, class, size]`, -1 where no object is known."""
+    from pycocotools.cocoeval import COCOeval
+
+    if not truths or not category_ids:
+        return np.full((10, 101, len(category_ids), 4), -1.0)
+    annotations = [{'iscrowd': int(crowd)} | _box(image_id, label, box)
+                   for image_id, truth in enumerate(truths, 1)
+                   for label, crowd, box in zip(truth.labels, truth.crowd, truth.boxes_xyxy_px)]
+    results = [{'iscrowd': 0, 'score': float(score)} | _box(image_id, label, box)
+               for image_id, found in enumerate(detections, 1)
+               for label, score, box in zip(found.labels, found.scores, found.boxes_xyxy_px)]
+    with contextlib.redirect_stdout(io.StringIO()):
+        evaluation = COCOeval(_coco(annotations, len(truths), class_names), _coco(results, len(truths), class_names),
+                              'bbox')
+        evaluation.params.catIds = category_ids
+        evaluation.params.maxDets = [MAX_DETECTIONS]
+        evaluation.evaluate()
+        evaluation.accumulate()
+    return evaluation.eval['precision'][..., 0]
+
+
+def _box(image_id: int, label: int, box_xyxy_px: np.ndarray) -> dict:
+    x, y, right, bottom = (float(value) for value in box_xyxy_px)
+    return {'image_id': image_id, 'category_id': int(label) + 1, 'bbox': [x, y, right - x, bottom - y],
+            'area': (right - x) * (bottom - y)}
+
+
+def _coco(annotations: list[dict], images: int, class_names: Sequence[str]):
+    from pycocotools.coco import COCO
+
+    coco = COCO()
+    coco.dataset = {'images': [{'id': image_id} for image_id in range(1, images + 1)],
+                    'categories': [{'id': k, 'name': name} for k, name in enumerate(class_names, 1)],
+                    'annotations': [{'id': k} | annotation for k, annotation in enumerate(annotations, 1)]}
+    coco.createIndex()
+    return coco
+
+
+def _mean(precision: np.ndarray) -> float | None:
+    known = precision[precision > -1]
+    return float(known.mean()) if known.size else None

@@ -1,0 +1,105 @@
+"""Why a frame missed its deadline, in words for a person."""
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from deadline_perception.evaluation.recording import PHASES, FrameRecord, Outcome, Recording
+
+NETWORK_PHASES = ('pre', 'conv', 'rpn', 'head', 'post')
+PHASE_WORDS = {'age': 'on its way from the camera', 'queue': 'waiting for the detector',
+               'convert': 'converting the image', 'decision': 'deciding', 'pre': 'resizing',
+               'conv': 'in backbone and pyramid', 'rpn': 'in region proposals', 'head': 'in the head',
+               'post': 'in decoding and suppression', 'publish': 'publishing'}
+
+
+class Cause(Enum):
+    """What is to blame for a late frame."""
+
+    INFEASIBLE = 'budget too short'
+    ARRIVED_LATE = 'image arrived late'
+    BOUND_EXCEEDED = 'network exceeded its bound'
+    OVERHEAD = 'time outside the network'
+    CARRIED_OVER = 'carried over'
+    NONE = 'in time'
+
+
+@dataclass(frozen=True, eq=False)
+class Blame:
+    """A frame, the cause of its delay, and one sentence on it.
+
+    Attributes:
+        frame: the frame.
+        cause: the largest cause.
+        sentence: the cause with its numbers.
+    """
+
+    frame: FrameRecord
+    cause: Cause
+    sentence: str
+
+
+def typical_phases_ms(frames: Sequence[FrameRecord]) -> dict[str, float]:
+    """Median time per phase over the frames; 0 for a phase that was never measured."""
+    medians = {}
+    for phase in PHASES:
+        finite = [frame.phase_ms[phase] for frame in frames if math.isfinite(frame.phase_ms[phase])]
+        medians[phase] = float(np.median(finite)) if finite else 0.0
+    return medians
+
+
+def blame(frame: FrameRecord, typical_ms: dict[str, float], slowdown: float) -> Blame:
+    """Names the cause of one frame's delay.
+
+    Args:
+        frame: the frame.
+        typical_ms: from `typical_phases_ms`.
+        slowdown: the machine's estimated slowdown at the time, NaN when unknown.
+    """
+    if frame.in_time:
+        return Blame(frame, Cause.NONE, f'{frame.total_ms:.0f} of {frame.budget_ms:.0f} ms were used.')
+    contention = f' while other work stretched everything {slowdown:.1f}-fold' if slowdown >= 1.15 else ''
+    early_ms = {phase: frame.phase_ms[phase] - typical_ms[phase] for phase in ('age', 'queue')
+                if math.isfinite(frame.phase_ms[phase])}
+    slowest = max(early_ms, key=early_ms.get, default=None)
+    waited = slowest is not None and early_ms[slowest] > 0.2 * frame.budget_ms
+    wait = f'the image had spent {frame.phase_ms[slowest]:.0f} ms {PHASE_WORDS[slowest]}' if waited else ''
+    if not frame.feasible:
+        cause = Cause.ARRIVED_LATE if waited else Cause.INFEASIBLE
+        need = f'even the cheapest path (bound {frame.bound_ms:.0f} ms) did not fit the {frame.budget_ms:.0f} ms budget'
+        return Blame(frame, cause, _sentence(f'{wait}, and {need}' if waited else need) + f'{contention}.')
+    if frame.network_ms > frame.bound_ms:
+        over_ms = {phase: frame.phase_ms[phase] - typical_ms[phase] for phase in NETWORK_PHASES}
+        return Blame(frame, Cause.BOUND_EXCEEDED,
+                     f'The network took {frame.network_ms:.0f} ms, {frame.network_ms - frame.bound_ms:.0f} ms beyond '
+                     f'its bound, most of it {PHASE_WORDS[max(over_ms, key=over_ms.get)]}{contention}.')
+    if waited:
+        return Blame(frame, Cause.ARRIVED_LATE, _sentence(wait) + f'{contention}.')
+    if frame.outcome is Outcome.CARRIED_OVER:
+        return Blame(frame, Cause.CARRIED_OVER, 'The frame was stopped at its deadline and the detections before it '
+                                                f'were published again, moved forward{contention}.')
+    outside = max(('convert', 'decision', 'publish'), key=lambda phase: frame.phase_ms[phase] - typical_ms[phase])
+    return Blame(frame, Cause.OVERHEAD,
+                 f'The network kept its bound; {frame.overhead_ms:.0f} ms went outside it, most of them '
+                 f'{PHASE_WORDS[outside]}{contention}.')
+
+
+def worst_frames(recording: Recording, count: int = 10) -> list[Blame]:
+    """The frames that used the most of their budget, worst first: those that missed before those in time."""
+    typical_ms = typical_phases_ms(recording.frames)
+    timed = [frame for frame in recording.frames if math.isfinite(frame.total_ms) and frame.budget_ms > 0]
+    ranked = sorted(timed, key=lambda frame: (frame.in_time, -frame.total_ms / frame.budget_ms))
+    return [blame(frame, typical_ms, slowdown_of(recording, frame)) for frame in ranked[:count]]
+
+
+def slowdown_of(recording: Recording, frame: FrameRecord) -> float:
+    """The slowdown that the frame's decision counted with, else the monitor's latest; NaN when neither is known."""
+    return frame.decision.slowdown if frame.decision else recording.slowdown.at(frame.stamp_ns)
+
+
+def _sentence(words: str) -> str:
+    return words[:1].upper() + words[1:]

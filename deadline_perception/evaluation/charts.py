@@ -1,0 +1,245 @@
+"""The report's charts as inline SVG whose colours follow the page's light or dark theme."""
+from __future__ import annotations
+
+import io
+import math
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from deadline_perception.evaluation.causes import slowdown_of
+from deadline_perception.evaluation.recording import FrameRecord, Outcome, Recording
+from deadline_perception.execution_path import ExecutionPath
+
+MOST_FRAMES = 1200  # drawn singly; of longer runs the worst frame of each of so many stretches is drawn
+# Each colour is drawn as a mark of its own and then replaced by the CSS variable of the same name.
+_THEME = {'ink': '#010203', 'muted': '#010204', 'grid': '#010205', 'budget': '#010206', 'latency': '#010207',
+          'bound': '#010208', 'miss': '#010209', 'infeasible': '#01020a', 'carried': '#01020b', 'speed': '#01020c',
+          'slowdown': '#01020d', 'level0': '#010210', 'level1': '#010211', 'level2': '#010212', 'level3': '#010213',
+          'level4': '#010214', 'phase-age': '#010220', 'phase-node': '#010221', 'phase-pre': '#010222',
+          'phase-conv': '#010223', 'phase-rpn': '#010224', 'phase-head': '#010225', 'phase-post': '#010226'}
+_LEVELS = 5
+_STACK = (('age', 'age: camera to node', ('age',)),
+          ('node', 'node: queue, convert, decide, publish', ('queue', 'convert', 'decision', 'publish')),
+          ('pre', 'resize', ('pre',)), ('conv', 'backbone and pyramid', ('conv',)), ('rpn', 'proposals', ('rpn',)),
+          ('head', 'head', ('head',)), ('post', 'decode, suppress', ('post',)))
+LEFT, RIGHT = 0.085, 0.985  # share of the width where every time axis begins and ends
+_WIDTH_IN = 11.5
+
+
+def drawn_frames(recording: Recording) -> list[FrameRecord]:
+    """The stamped frames that the charts draw, in the order of their stamps."""
+    frames = sorted((frame for frame in recording.frames if frame.stamp_ns and math.isfinite(frame.total_ms)),
+                    key=lambda frame: frame.stamp_ns)
+    if len(frames) <= MOST_FRAMES:
+        return frames
+    stretches = np.array_split(np.arange(len(frames)), MOST_FRAMES)
+    return [max((frames[index] for index in stretch), key=lambda frame: frame.total_ms / max(frame.budget_ms, 1e-9))
+            for stretch in stretches]
+
+
+def times_s(recording: Recording, stamps_ns: Sequence[int]) -> np.ndarray:
+    """Seconds since the first image that the camera sent with a stamp."""
+    first = next((stamp_ns for stamp_ns in recording.sent_stamps_ns if stamp_ns), 0)
+    return (np.array(stamps_ns, dtype=np.int64) - first) / 1e9
+
+
+def timeline(recording: Recording, frames: list[FrameRecord]) -> str:
+    """Speed, then budget with latency and bound, then slowdown over time; misses and infeasible frames marked."""
+    signals = [samples for samples in (recording.speed_mps, recording.slowdown) if samples.values]
+    heights = [1.0] * bool(recording.speed_mps.values) + [3.0] + [0.8] * bool(recording.slowdown.values)
+    figure, axes = _axes(heights, 2.6 + 0.95 * len(signals), 'timeline')
+    time_s = times_s(recording, [frame.stamp_ns for frame in frames])
+    rows = iter(axes)
+    if recording.speed_mps.values:
+        row = next(rows)
+        speed_time_s = times_s(recording, recording.speed_mps.stamps_ns)
+        row.fill_between(speed_time_s, recording.speed_mps.values, color=_THEME['speed'], alpha=0.25, linewidth=0)
+        row.plot(speed_time_s, recording.speed_mps.values, color=_THEME['speed'], linewidth=1.4)
+        row.set_ylabel('speed\nm/s')
+        row.set_ylim(bottom=0)
+    _draw_latency(next(rows), time_s, frames)
+    if recording.slowdown.values:
+        row = next(rows)
+        values = [slowdown_of(recording, frame) for frame in frames]
+        row.plot(time_s, values, color=_THEME['slowdown'], linewidth=1.2)
+        row.set_ylabel('slowdown\n(1 = idle)')
+        row.set_ylim(0.9, max(2.0, 1.1 * max((value for value in values if math.isfinite(value)), default=2.0)))
+    _finish_time_axis(axes, time_s)
+    return _svg(figure)
+
+
+def _draw_latency(row, time_s: np.ndarray, frames: list[FrameRecord]) -> None:
+    budgets = np.array([frame.budget_ms for frame in frames])
+    totals = np.array([frame.total_ms for frame in frames])
+    bounds = np.array([frame.total_bound_ms for frame in frames])
+    for index, frame in enumerate(frames):
+        if not frame.feasible:
+            half = 0.5 * float(np.median(np.diff(time_s))) if len(frames) > 1 else 0.05
+            row.axvspan(time_s[index] - half, time_s[index] + half, color=_THEME['infeasible'], alpha=0.22, linewidth=0)
+    row.plot(time_s, budgets, color=_THEME['budget'], linewidth=2.0, drawstyle='steps-mid')
+    row.plot(time_s, bounds, color=_THEME['bound'], linewidth=0.9, alpha=0.9)
+    row.plot(time_s, totals, color=_THEME['latency'], linewidth=1.0, marker='.', markersize=3.5)
+    carried = np.array([frame.outcome is Outcome.CARRIED_OVER for frame in frames], dtype=bool)
+    missed = np.array([not frame.in_time for frame in frames], dtype=bool) & ~carried
+    row.plot(time_s[missed], totals[missed], 'X', color=_THEME['miss'], markersize=8, markeredgewidth=0)
+    row.plot(time_s[carried], totals[carried], 'v', color=_THEME['carried'], markersize=7, markeredgewidth=0)
+    row.set_ylabel('image to\ndetections, ms')
+    top = max(float(np.max(totals, initial=1)), float(np.max(budgets, initial=1)))
+    if top > 5 * float(np.median(totals)):
+        row.set_yscale('log')
+        row.yaxis.set_major_locator(_log_locator())
+        row.yaxis.set_major_formatter(lambda value, _: f'{value:g}')
+        row.yaxis.set_minor_formatter(lambda *_: '')
+        row.set_ylim(0.8 * float(min(totals.min(), budgets.min())), 1.25 * top)
+    else:
+        row.set_ylim(0, 1.08 * top)
+
+
+def lanes(recording: Recording, frames: list[FrameRecord]) -> str:
+    """One lane per operator over time, shaded by how much of the network was used. Empty without readable paths."""
+    parsed = [(frame, _parsed(frame.path)) for frame in frames if frame.outcome is not Outcome.CARRIED_OVER]
+    parsed = [(frame, path) for frame, path in parsed if path is not None]
+    if not parsed:
+        return ''
+    skips = len(parsed[0][1].skip)
+    named = [(f'blocks {index + 1}', [('run', 'skipped')[path.skip[index]] for _, path in parsed], ('skipped', 'run'))
+             for index in range(skips)]
+    for label, attribute in (('width', 'width'), ('pyramid', 'pyramid_width'), ('proposals', 'proposals'),
+                             ('head', 'head')):
+        values = [getattr(path, attribute) for _, path in parsed]
+        named.append((label, values, tuple(sorted(set(values)))))
+    figure, (row,) = _axes([1.0], 0.32 * len(named) + 0.55, 'lanes')
+    time_s = times_s(recording, [frame.stamp_ns for frame, _ in parsed])
+    step_s = float(np.median(np.diff(time_s))) if len(time_s) > 1 else 0.1
+    for lane, (_, values, levels) in enumerate(named):
+        for start, stop in _runs(values):
+            end_s = min(time_s[stop], time_s[stop - 1] + 2 * step_s) if stop < len(values) else time_s[-1] + step_s
+            row.broken_barh([(time_s[start], end_s - time_s[start])], (len(named) - 1 - lane - 0.4, 0.8),
+                            color=_THEME[_level(values[start], levels)], linewidth=0)
+    row.set_yticks(range(len(named)), [label for label, _, _ in reversed(named)])
+    row.set_ylim(-0.6, len(named) - 0.4)
+    row.grid(False)
+    _finish_time_axis([row], time_s)
+    return _svg(figure)
+
+
+def lane_levels(frames: list[FrameRecord]) -> list[tuple[str, list[tuple[str, str]]]]:
+    """For the legend of `lanes`: each operator with its settings that occurred and their CSS colour variables."""
+    paths = [path for path in (_parsed(frame.path) for frame in frames) if path is not None]
+    rows = [('blocks', [('skipped', 'level0'), ('run', f'level{_LEVELS - 1}')])] if any(p.skip for p in paths) else []
+    for label, attribute in (('width', 'width'), ('pyramid', 'pyramid_width'), ('proposals', 'proposals'),
+                             ('head', 'head')):
+        levels = tuple(sorted({getattr(path, attribute) for path in paths}))
+        rows.append((label, [(f'{level:g}', _level(level, levels)) for level in levels]))
+    return rows
+
+
+def phases(recording: Recording, frames: list[FrameRecord]) -> str:
+    """Where the time of every frame went, stacked."""
+    figure, (row,) = _axes([1.0], 2.7, 'phases')
+    time_s = times_s(recording, [frame.stamp_ns for frame in frames])
+    stacks = [[sum(np.nan_to_num(frame.phase_ms[phase]) for phase in names) for frame in frames]
+              for _, _, names in _STACK]
+    row.stackplot(time_s, stacks, colors=[_THEME[f'phase-{key}'] for key, _, _ in _STACK], linewidth=0, step='mid')
+    row.plot(time_s, [frame.budget_ms for frame in frames], color=_THEME['budget'], linewidth=1.6,
+             drawstyle='steps-mid')
+    row.set_ylim(0, 1.15 * float(np.max(np.sum(stacks, axis=0), initial=1)))
+    row.set_ylabel('ms')
+    _finish_time_axis([row], time_s)
+    return _svg(figure)
+
+
+def phase_legend() -> list[tuple[str, str]]:
+    """Words and CSS colour variables of `phases`, bottom first."""
+    return [(words, f'phase-{key}') for key, words, _ in _STACK]
+
+
+def bound_histogram(recording: Recording) -> str:
+    """Distribution of the network's time over its bound; right of 1 the bound was exceeded."""
+    ratios = np.array([frame.network_ms / frame.bound_ms for frame in recording.frames if frame.bound_ms > 0])
+    figure, (row,) = _axes([1.0], 2.5, 'histogram')
+    edges = np.arange(0.0, max(1.2, float(np.max(ratios, initial=0)) + 0.05), 0.025)
+    for within, colour in ((True, 'latency'), (False, 'miss')):
+        row.hist(ratios[(ratios <= 1) == within], bins=edges, color=_THEME[colour], alpha=0.85, rwidth=0.88)
+    row.axvline(1.0, color=_THEME['bound'], linewidth=2.0)
+    row.text(1.005, 0.97, ' bound', transform=row.get_xaxis_transform(), color=_THEME['ink'], va='top', fontsize=10)
+    row.set_xlim(0, edges[-1])
+    row.set_xlabel('network time / its bound')
+    row.set_ylabel('frames')
+    return _svg(figure)
+
+
+def _axes(heights: Sequence[float], height_in: float, salt: str):
+    """A figure of stacked rows with the page's look. `salt` keeps the ids of several SVGs in one page apart."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    matplotlib.rcParams.update({'svg.fonttype': 'none', 'svg.hashsalt': salt, 'font.size': 10,
+                                'axes.axisbelow': True})
+    figure = Figure(figsize=(_WIDTH_IN, height_in + 0.35))
+    bottom = 0.46 / (height_in + 0.35)
+    rows = figure.subplots(len(heights), 1, sharex=True, squeeze=False,
+                           gridspec_kw={'height_ratios': heights, 'hspace': 0.12, 'left': LEFT, 'right': RIGHT,
+                                        'top': 0.985, 'bottom': bottom})[:, 0]
+    figure.patch.set_visible(False)
+    for row in rows:
+        row.patch.set_visible(False)
+        row.grid(True, color=_THEME['grid'], linewidth=0.8)
+        row.tick_params(colors=_THEME['muted'], labelcolor=_THEME['muted'], length=0)
+        row.yaxis.label.set_color(_THEME['muted'])
+        row.xaxis.label.set_color(_THEME['muted'])
+        for spine in row.spines.values():
+            spine.set_visible(False)
+        row.spines['bottom'].set_visible(True)
+        row.spines['bottom'].set_color(_THEME['grid'])
+    return figure, list(rows)
+
+
+def _log_locator():
+    from matplotlib.ticker import LogLocator
+
+    return LogLocator(base=10, subs=(1.0, 2.0, 5.0))
+
+
+def _finish_time_axis(rows: list, time_s: np.ndarray) -> None:
+    begin_s, end_s = time_range_s(time_s)
+    rows[-1].set_xlim(begin_s, end_s)
+    rows[-1].set_xlabel('seconds since the first image')
+
+
+def time_range_s(time_s: np.ndarray) -> tuple[float, float]:
+    """First and last second of every time axis."""
+    begin_s, end_s = (float(time_s[0]), float(time_s[-1])) if len(time_s) else (0.0, 1.0)
+    return (begin_s, end_s) if end_s > begin_s else (begin_s, begin_s + 1.0)
+
+
+def _parsed(name: str) -> ExecutionPath | None:
+    try:
+        return ExecutionPath.parse(name)
+    except ValueError:
+        return None
+
+
+def _runs(values: list) -> list[tuple[int, int]]:
+    """Start and end of each stretch of equal values."""
+    cuts = [0] + [index for index in range(1, len(values)) if values[index] != values[index - 1]] + [len(values)]
+    return list(zip(cuts, cuts[1:]))
+
+
+def _level(value, levels: tuple) -> str:
+    share = levels.index(value) / (len(levels) - 1) if len(levels) > 1 else 1.0
+    return f'level{round(share * (_LEVELS - 1))}'
+
+
+def _svg(figure) -> str:
+    out = io.StringIO()
+    figure.savefig(out, format='svg', metadata={'Date': None, 'Creator': None})
+    svg = out.getvalue()
+    svg = svg[svg.index('<svg'):]
+    for name, colour in _THEME.items():
+        svg = svg.replace(colour, f'var(--{name})')
+    svg = re.sub(r'font: ([\d.]+px) [^;"]*', r'font: \1 system-ui, sans-serif', svg)
+    svg = re.sub(r'<metadata>.*?</metadata>', '', svg, flags=re.S)
+    return re.sub(r'(<svg [^>]*?)width="[^"]*" ?([^>]*?)height="[^"]*"', r'\1\2', svg, count=1)

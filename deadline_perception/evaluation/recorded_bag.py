@@ -1,0 +1,176 @@
+"""Reads a recorded bag, mcap or sqlite3, into a `Recording`.
+
+Topics are found by message type and last word of their name, so that any namespace and a bag made by
+`ros2 bag record` on a robot work the same.
+"""
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from deadline_perception.datasets.records import GroundTruth
+from deadline_perception.detector.detections import Detections
+from deadline_perception.errors import DeadlinePerceptionError
+from deadline_perception.evaluation.recording import (
+    CLASS_NAMES,
+    PHASES,
+    DecisionRecord,
+    FrameRecord,
+    OperatorRecord,
+    Outcome,
+    Recording,
+    Samples,
+)
+
+_WANTED = {'deadline_perception/msg/FrameLatency', 'deadline_perception/msg/PathDecision',
+           'deadline_perception/msg/TimeBudget', 'deadline_perception/msg/ContentionState',
+           'vision_msgs/msg/Detection2DArray', 'sensor_msgs/msg/CameraInfo', 'geometry_msgs/msg/TwistStamped'}
+
+
+class RecordingError(DeadlinePerceptionError):
+    """A bag cannot be read, or does not hold a run of the detector."""
+
+
+def read_recording(bag: Path) -> Recording:
+    """Reads a recording, a bag folder or a bare .mcap or .db3 file.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        RecordingError: the bag cannot be read, or holds no FrameLatency message.
+    """
+    messages = defaultdict(list)
+    for topic, msgtype, message in _messages(Path(bag)):
+        messages[_role(topic, msgtype)].append(message)
+    if not messages['FrameLatency']:
+        raise RecordingError(f'{bag} holds no deadline_perception/msg/FrameLatency message, expected a recording of '
+                             f'the detector (topics detector/latency, detector/path, detector/detections)')
+    class_names = _class_names(messages['detections'] + messages['ground_truth'])
+    decisions = {_stamp(message): _decision(message) for message in messages['PathDecision']}
+    found = {_stamp(message): _detections(message, class_names) for message in messages['detections']}
+    latencies = _distinct(messages['FrameLatency'])
+    frames = tuple(_frame(message, decisions.get(_stamp(message)), found.get(_stamp(message)))
+                   for message in latencies)
+    sent = {_stamp(message) for message in messages['CameraInfo']} | {frame.stamp_ns for frame in frames}
+    speeds = ([(_stamp(message), message.speed_mps) for message in messages['TimeBudget']]
+              or [(_stamp(message), math.hypot(message.twist.linear.x, message.twist.linear.y))
+                  for message in messages['TwistStamped']])
+    return Recording(
+        name=Path(bag).name, class_names=class_names, sent_stamps_ns=tuple(sorted(sent)), frames=frames,
+        truth={_stamp(message): _truth(message, class_names) for message in messages['ground_truth']},
+        speed_mps=_samples(speeds),
+        slowdown=_samples([(_stamp(message), message.slowdown) for message in messages['ContentionState']]),
+        rejected=_growth(message.rejected_frames_total for message in latencies),
+        middleware_lost=_growth(message.middleware_lost_total for message in latencies))
+
+
+def _messages(bag: Path) -> Iterator[tuple[str, str, object]]:
+    """Topic, type and message of all that matters here, in the order of the bag."""
+    from rosbags.highlevel import AnyReader, AnyReaderError
+
+    if not bag.exists():
+        raise FileNotFoundError(f'{bag} does not exist, expected a bag folder or an .mcap or .db3 file')
+    try:
+        with AnyReader([bag], default_typestore=_default_types()) as reader:
+            wanted = [connection for connection in reader.connections if connection.msgtype in _WANTED]
+            for connection, _, raw in reader.messages(connections=wanted) if wanted else ():
+                yield connection.topic, connection.msgtype, reader.deserialize(raw, connection.msgtype)
+    except AnyReaderError as error:
+        raise RecordingError(f'{bag} cannot be read as a ROS 2 bag: {error}') from error
+
+
+def _default_types():
+    """Message definitions for bags that carry none (sqlite3 bags of Humble)."""
+    from deadline_perception.datasets.bag import message_types
+
+    return message_types()
+
+
+def _role(topic: str, msgtype: str) -> str:
+    """What a topic is to us: the message's type, but detections and ground truth share theirs."""
+    kind = msgtype.rsplit('/', 1)[-1]
+    if kind == 'Detection2DArray':
+        return {'ground_truth': 'ground_truth', 'detections': 'detections'}.get(topic.rsplit('/', 1)[-1], 'other')
+    return kind
+
+
+def _stamp(message) -> int:
+    return message.header.stamp.sec * 1_000_000_000 + message.header.stamp.nanosec
+
+
+def _distinct(messages: list) -> list:
+    """The first message of each stamp; all of those without one."""
+    seen = set()
+    kept = []
+    for message in messages:
+        stamp_ns = _stamp(message)
+        if stamp_ns == 0 or stamp_ns not in seen:
+            seen.add(stamp_ns)
+            kept.append(message)
+    return kept
+
+
+def _class_names(arrays: list) -> tuple[str, ...]:
+    names = {result.hypothesis.class_id for array in arrays for detection in array.detections
+             for result in detection.results[:1]}
+    return CLASS_NAMES + tuple(sorted(names - set(CLASS_NAMES)))
+
+
+def _boxes(array) -> np.ndarray:
+    boxes = [(box.center.position.x - box.size_x / 2, box.center.position.y - box.size_y / 2,
+              box.center.position.x + box.size_x / 2, box.center.position.y + box.size_y / 2)
+             for box in (detection.bbox for detection in array.detections if detection.results)]
+    return np.array(boxes, dtype=np.float32).reshape(-1, 4)
+
+
+def _hypotheses(array) -> list:
+    return [detection.results[0].hypothesis for detection in array.detections if detection.results]
+
+
+def _detections(array, class_names: tuple[str, ...]) -> Detections:
+    hypotheses = _hypotheses(array)
+    return Detections(_boxes(array), np.array([hypothesis.score for hypothesis in hypotheses]),
+                      np.array([class_names.index(hypothesis.class_id) for hypothesis in hypotheses]))
+
+
+def _truth(array, class_names: tuple[str, ...]) -> GroundTruth:
+    hypotheses = _hypotheses(array)
+    return GroundTruth(_boxes(array), np.array([class_names.index(hypothesis.class_id) for hypothesis in hypotheses]),
+                       np.array([hypothesis.score == 0.0 for hypothesis in hypotheses]))
+
+
+def _decision(message) -> DecisionRecord:
+    return DecisionRecord(
+        path=message.path, planned_path=message.planned_path, feasible=message.feasible,
+        remaining_ms=message.remaining_ms, slowdown=message.slowdown, contention_source=message.contention_source,
+        target_miss_probability=message.target_miss_probability, quality=message.quality,
+        decision_us=message.decision_us, policy=message.policy, reason=message.reason,
+        operators=tuple(OperatorRecord(op.name, op.choice, op.changed, op.remaining_ms, op.bound_ms, op.decision_us)
+                        for op in message.operators))
+
+
+def _frame(message, decision: DecisionRecord | None, detections: Detections | None) -> FrameRecord:
+    return FrameRecord(
+        stamp_ns=_stamp(message), outcome=Outcome(message.outcome), path=message.path, budget_ms=message.budget_ms,
+        phase_ms={phase: getattr(message, f'{phase}_ms') for phase in PHASES}, network_ms=message.network_ms,
+        overhead_ms=message.overhead_ms, total_ms=message.total_ms, forecast_ms=message.forecast_ms,
+        bound_ms=message.bound_ms, feasible=message.feasible, deadline_met=message.deadline_met,
+        replaced=message.replaced_frames, device=message.device, degraded=message.reason if message.degraded else '',
+        decision=decision, detections=detections)
+
+
+def _samples(pairs: list[tuple[int, float]]) -> Samples:
+    pairs = sorted(pairs)
+    return Samples(tuple(stamp_ns for stamp_ns, _ in pairs), tuple(value for _, value in pairs))
+
+
+def _growth(totals: Iterable[int]) -> int:
+    """Sum of a counter's increments; a counter that falls was reset by a restart."""
+    grown = before = 0
+    for total in totals:
+        grown += total - before if total >= before else total
+        before = total
+    return grown

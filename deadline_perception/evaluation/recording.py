@@ -1,0 +1,150 @@
+"""One recorded run of the detector as typed records: every frame, its decision, its detections and what was known."""
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from dataclasses import dataclass
+from enum import Enum
+
+from deadline_perception.datasets.records import GroundTruth
+from deadline_perception.detector.detections import Detections
+
+CLASS_NAMES = ('vehicle', 'bike', 'motorbike', 'traffic_light', 'traffic_sign')
+PHASES = ('age', 'queue', 'convert', 'decision', 'pre', 'conv', 'rpn', 'head', 'post', 'publish')
+
+
+class Outcome(Enum):
+    """What was published for a frame; values of FrameLatency.outcome."""
+
+    DETECTED = 0
+    PARTIAL = 1
+    CARRIED_OVER = 2
+    LATE = 3
+
+
+@dataclass(frozen=True)
+class OperatorRecord:
+    """One operator's decision while the frame ran; fields as in OperatorDecision.msg."""
+
+    name: str
+    choice: str
+    changed: bool
+    remaining_ms: float
+    bound_ms: float
+    decision_us: float
+
+
+@dataclass(frozen=True)
+class DecisionRecord:
+    """Which path a frame took and why; fields as in PathDecision.msg."""
+
+    path: str
+    planned_path: str
+    feasible: bool
+    remaining_ms: float
+    slowdown: float
+    contention_source: str
+    target_miss_probability: float
+    quality: float
+    decision_us: float
+    policy: str
+    reason: str
+    operators: tuple[OperatorRecord, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class FrameRecord:
+    """One delivered frame.
+
+    Attributes:
+        stamp_ns: stamp of the image; 0 when the image had none.
+        outcome: what was published.
+        path: the path that ran.
+        budget_ms: longest allowed `total_ms`.
+        phase_ms: time by phase, keys `PHASES`; `age` is NaN without a valid stamp.
+        network_ms: sum of pre, conv, rpn, head and post.
+        overhead_ms: the node's own time outside the network.
+        total_ms: image stamp to published detections; NaN without a valid stamp.
+        forecast_ms: expected `network_ms`.
+        bound_ms: bound of `network_ms`.
+        feasible: the cheapest path's bound fitted the remaining time.
+        deadline_met: `total_ms` lay within the budget.
+        replaced: frames that a newer one replaced since the frame delivered before.
+        device: processor that ran the network.
+        degraded: reason for a degraded state, empty when there was none.
+        decision: None where no PathDecision was recorded.
+        detections: what was published; None where it was not recorded.
+    """
+
+    stamp_ns: int
+    outcome: Outcome
+    path: str
+    budget_ms: float
+    phase_ms: dict[str, float]
+    network_ms: float
+    overhead_ms: float
+    total_ms: float
+    forecast_ms: float
+    bound_ms: float
+    feasible: bool
+    deadline_met: bool
+    replaced: int
+    device: str
+    degraded: str
+    decision: DecisionRecord | None
+    detections: Detections | None
+
+    @property
+    def in_time(self) -> bool:
+        """Detections of this very image came out before the deadline; carried-over ones do not count."""
+        return self.deadline_met and self.outcome in (Outcome.DETECTED, Outcome.PARTIAL)
+
+    @property
+    def total_bound_ms(self) -> float:
+        """Bound of `total_ms`: the network's bound plus what else the frame took."""
+        return self.total_ms - self.network_ms + self.bound_ms
+
+
+@dataclass(frozen=True)
+class Samples:
+    """A signal over time.
+
+    Attributes:
+        stamps_ns: ascending.
+        values: one per stamp.
+    """
+
+    stamps_ns: tuple[int, ...]
+    values: tuple[float, ...]
+
+    def at(self, stamp_ns: int) -> float:
+        """Latest value at or before a stamp, NaN before the first."""
+        index = bisect_right(self.stamps_ns, stamp_ns)
+        return self.values[index - 1] if index else math.nan
+
+
+@dataclass(frozen=True, eq=False)
+class Recording:
+    """One run of the detector.
+
+    Attributes:
+        name: what the bag is called.
+        class_names: names that the labels of detections and truth index.
+        sent_stamps_ns: stamps of all images that the camera sent, ascending.
+        frames: delivered frames in the order of delivery, at least one.
+        truth: known objects by stamp; empty without annotations.
+        speed_mps: speed that the budget was computed from.
+        slowdown: estimated by the contention monitor.
+        rejected: images that the detector could not use.
+        middleware_lost: images that the middleware reported lost.
+    """
+
+    name: str
+    class_names: tuple[str, ...]
+    sent_stamps_ns: tuple[int, ...]
+    frames: tuple[FrameRecord, ...]
+    truth: dict[int, GroundTruth]
+    speed_mps: Samples
+    slowdown: Samples
+    rejected: int
+    middleware_lost: int

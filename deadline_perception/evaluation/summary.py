@@ -1,0 +1,127 @@
+"""The figures of one recorded run as plain JSON, with the same keys for every run."""
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from dataclasses import asdict, dataclass
+
+from deadline_perception.datasets.records import GroundTruth
+from deadline_perception.detector.detections import Detections
+from deadline_perception.evaluation.average_precision import AveragePrecision, average_precision
+from deadline_perception.evaluation.recording import FrameRecord, Outcome, Recording
+from deadline_perception.evaluation.timeliness import timeliness
+
+
+@dataclass(frozen=True)
+class PathUse:
+    """How one path did in a run.
+
+    Attributes:
+        path: name of the path.
+        frames: number of frames that it ran on.
+        network_p50_ms: median time of the network.
+        network_max_ms: longest time of the network.
+        bound_p50_ms: median of the bounds promised for it.
+        quality: expected average precision that the decision counted with, in [0, 1]; None where none was recorded.
+        misses: frames without fresh detections before the deadline.
+    """
+
+    path: str
+    frames: int
+    network_p50_ms: float
+    network_max_ms: float
+    bound_p50_ms: float
+    quality: float | None
+    misses: int
+
+
+def path_uses(recording: Recording) -> tuple[PathUse, ...]:
+    """Every path that ran, most used first."""
+    by_path: dict[str, list[FrameRecord]] = {}
+    for frame in recording.frames:
+        if frame.path and frame.outcome is not Outcome.CARRIED_OVER:
+            by_path.setdefault(frame.path, []).append(frame)
+    uses = [PathUse(path, len(frames), _median([frame.network_ms for frame in frames]),
+                    max(frame.network_ms for frame in frames), _median([frame.bound_ms for frame in frames]),
+                    _quality(frames), sum(not frame.in_time for frame in frames))
+            for path, frames in by_path.items()]
+    return tuple(sorted(uses, key=lambda use: (-use.frames, use.path)))
+
+
+def scored_outputs(recording: Recording) -> tuple[list[Detections], list[GroundTruth]]:
+    """What a follower of the detections had at each deadline, beside what was there to see.
+
+    One pair for every sent frame with known objects. A frame that was delivered in time, or carried over, has its
+    own detections; a replaced, lost or late one has those delivered last before it; none before the first.
+    """
+    own = {frame.stamp_ns: frame for frame in recording.frames if frame.detections is not None}
+    delivered = sorted(own)
+    outputs, truths = [], []
+    for stamp_ns in recording.sent_stamps_ns:
+        if stamp_ns not in recording.truth:
+            continue
+        frame = own.get(stamp_ns)
+        if frame is None or not (frame.in_time or frame.outcome is Outcome.CARRIED_OVER):
+            before = bisect_right(delivered, stamp_ns - 1)
+            frame = own[delivered[before - 1]] if before else None
+        outputs.append(frame.detections if frame else Detections.none())
+        truths.append(recording.truth[stamp_ns])
+    return outputs, truths
+
+
+def precision(recording: Recording) -> AveragePrecision | None:
+    """Average precision over all sent frames with known objects, None when there are none."""
+    outputs, truths = scored_outputs(recording)
+    return average_precision(outputs, truths, recording.class_names) if truths else None
+
+
+def summarise(recording: Recording, facts: dict[str, str]) -> dict:
+    """The content of summary.json.
+
+    Args:
+        recording: the run.
+        facts: what is known of the machine; `ros_distro` is taken from it.
+    """
+    timely = timeliness(recording)
+    scored = precision(recording)
+    account = timely.account
+    return _finite({
+        'frames_sent': account.sent, 'frames_delivered': account.delivered, 'frames_replaced': account.replaced,
+        'frames_lost': account.lost, 'frames_rejected': account.rejected,
+        'frames_lost_by_middleware': account.middleware_lost,
+        'deadline_miss_ratio': timely.miss_ratio, 'deadline_misses': timely.misses,
+        'infeasible_ratio': timely.infeasible_ratio,
+        'feasible_frames': timely.feasible_frames, 'feasible_misses': timely.feasible_misses,
+        'feasible_miss_ratio': timely.feasible_miss_ratio, 'feasible_miss_upper_95': timely.feasible_miss_upper_95,
+        'bound_exceeded': timely.bound_exceeded,
+        'ap': scored.ap if scored else None, 'ap50': scored.ap50 if scored else None,
+        'ap50_vehicle': scored.per_class['vehicle'].ap50 if scored else None,
+        'distinct_paths': timely.distinct_paths, 'path_switches': timely.path_switches,
+        'replanned_frames': timely.replanned, 'outcomes': timely.outcomes,
+        'latency_ms': asdict(timely.latency_ms), 'bound_ms': asdict(timely.bound_ms),
+        'overhead_ms': asdict(timely.overhead_ms), 'decision_us': asdict(timely.decision_us),
+        'latency_over_bound': asdict(timely.latency_over_bound),
+        'paths': {use.path: {'frames': use.frames, 'network_p50_ms': use.network_p50_ms,
+                             'bound_p50_ms': use.bound_p50_ms, 'quality': use.quality, 'misses': use.misses}
+                  for use in path_uses(recording)},
+        'policy': next((frame.decision.policy for frame in recording.frames if frame.decision), None),
+        'ros_distro': facts.get('ros_distro'), 'device': recording.frames[-1].device,
+    })
+
+
+def _quality(frames: list[FrameRecord]) -> float | None:
+    known = [frame.decision.quality for frame in frames if frame.decision and math.isfinite(frame.decision.quality)]
+    return sum(known) / len(known) if known else None
+
+
+def _median(values: list[float]) -> float:
+    return sorted(values)[len(values) // 2]
+
+
+def _finite(value):
+    """The same tree with None in place of NaN and infinity, which JSON does not know."""
+    if isinstance(value, dict):
+        return {key: _finite(entry) for key, entry in value.items()}
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

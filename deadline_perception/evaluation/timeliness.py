@@ -1,0 +1,159 @@
+"""How timely a recorded run was: frame accounting, deadline misses with a confidence bound, and quantiles of times."""
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from deadline_perception.evaluation.recording import Outcome, Recording
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Quantiles of a quantity, in its own unit; all None when nothing was measured."""
+
+    p50: float | None
+    p95: float | None
+    p99: float | None
+    max: float | None
+
+    @classmethod
+    def of(cls, values: Iterable[float]) -> Spread:
+        """Quantiles of the finite values; each is a value that occurred, the next larger one of the exact quantile."""
+        finite = np.array([value for value in values if math.isfinite(value)])
+        if not finite.size:
+            return cls(None, None, None, None)
+        p50, p95, p99 = np.quantile(finite, (0.5, 0.95, 0.99), method='higher')
+        return cls(float(p50), float(p95), float(p99), float(finite.max()))
+
+
+@dataclass(frozen=True)
+class FrameAccount:
+    """Where every frame that the camera sent ended up: `sent = delivered + replaced + lost`.
+
+    Attributes:
+        sent: images that the camera sent.
+        delivered: images for which detections were published, in time or not.
+        replaced: images that a newer one replaced while the detector was busy.
+        lost: neither; `rejected` and `middleware_lost` say why where it is known.
+        rejected: of the lost, images that the detector could not use.
+        middleware_lost: of the lost, images that the middleware reported lost.
+    """
+
+    sent: int
+    delivered: int
+    replaced: int
+    lost: int
+    rejected: int
+    middleware_lost: int
+
+
+@dataclass(frozen=True)
+class Timeliness:
+    """Figures of one run. A frame misses when no fresh detections of it came out before its deadline.
+
+    Attributes:
+        account: where every frame ended up.
+        outcomes: number of delivered frames by outcome.
+        misses: delivered frames that missed.
+        miss_ratio: misses over delivered frames.
+        infeasible_ratio: share of delivered frames on which not even the cheapest path's bound fitted.
+        feasible_frames: delivered frames on which some path's bound fitted.
+        feasible_misses: feasible frames that missed all the same.
+        feasible_miss_ratio: None when no frame was feasible.
+        feasible_miss_upper_95: with 95 % confidence the true ratio is at most this (Clopper-Pearson, one-sided).
+        bound_exceeded: delivered frames whose network took longer than its bound.
+        distinct_paths: number of different paths that ran.
+        path_switches: how often the path differed from that of the frame before.
+        replanned: frames on which an operator changed the plan while the network ran.
+        latency_ms: image stamp to published detections.
+        bound_ms: bound of the network's time.
+        overhead_ms: the node's own time outside the network.
+        decision_us: one decision, planning or re-decision.
+        latency_over_bound: network time over its bound.
+    """
+
+    account: FrameAccount
+    outcomes: dict[str, int]
+    misses: int
+    miss_ratio: float
+    infeasible_ratio: float
+    feasible_frames: int
+    feasible_misses: int
+    feasible_miss_ratio: float | None
+    feasible_miss_upper_95: float
+    bound_exceeded: int
+    distinct_paths: int
+    path_switches: int
+    replanned: int
+    latency_ms: Spread
+    bound_ms: Spread
+    overhead_ms: Spread
+    decision_us: Spread
+    latency_over_bound: Spread
+
+
+def clopper_pearson_upper(misses: int, frames: int, confidence: float = 0.95) -> float:
+    """Largest miss ratio under which so few misses are not yet improbable (one-sided Clopper-Pearson bound).
+
+    Args:
+        misses: observed, in [0, frames].
+        frames: observed, >= 0; without any the bound is 1.
+        confidence: in (0, 1).
+
+    Raises:
+        ValueError: an argument lies outside its range.
+    """
+    from scipy.stats import beta
+
+    if not 0 <= misses <= frames:
+        raise ValueError(f'{misses} misses in {frames} frames, expected between 0 and {frames}')
+    if not 0 < confidence < 1:
+        raise ValueError(f'confidence is {confidence}, expected a probability in (0, 1)')
+    return 1.0 if misses == frames else float(beta.ppf(confidence, misses + 1, frames - misses))
+
+
+def account_frames(recording: Recording) -> FrameAccount:
+    """Counts where the frames of a run ended up.
+
+    Frames that the recorder did not see sent, but of which the detector knew, count as sent.
+    """
+    delivered = len(recording.frames)
+    replaced = sum(frame.replaced for frame in recording.frames)
+    unstamped = max(0, sum(frame.stamp_ns == 0 for frame in recording.frames) - 1)  # share one entry among the stamps
+    sent = max(len(recording.sent_stamps_ns) + unstamped, delivered + replaced)
+    lost = sent - delivered - replaced
+    rejected = min(recording.rejected, lost)
+    return FrameAccount(sent, delivered, replaced, lost, rejected, min(recording.middleware_lost, lost - rejected))
+
+
+def timeliness(recording: Recording) -> Timeliness:
+    """Works out all figures of one run."""
+    frames = recording.frames
+    misses = sum(not frame.in_time for frame in frames)
+    feasible = [frame for frame in frames if frame.feasible]
+    feasible_misses = sum(not frame.in_time for frame in feasible)
+    paths = [frame.path for frame in frames if frame.path and frame.outcome is not Outcome.CARRIED_OVER]
+    decisions = [frame.decision for frame in frames if frame.decision is not None]
+    return Timeliness(
+        account=account_frames(recording),
+        outcomes={outcome.name.lower(): count for outcome, count in
+                  sorted(Counter(frame.outcome for frame in frames).items(), key=lambda item: item[0].value)},
+        misses=misses, miss_ratio=misses / len(frames),
+        infeasible_ratio=1 - len(feasible) / len(frames),
+        feasible_frames=len(feasible), feasible_misses=feasible_misses,
+        feasible_miss_ratio=feasible_misses / len(feasible) if feasible else None,
+        feasible_miss_upper_95=clopper_pearson_upper(feasible_misses, len(feasible)),
+        bound_exceeded=sum(frame.network_ms > frame.bound_ms for frame in frames),
+        distinct_paths=len(set(paths)),
+        path_switches=sum(before != after for before, after in zip(paths, paths[1:])),
+        replanned=sum(any(operator.changed for operator in decision.operators) for decision in decisions),
+        latency_ms=Spread.of(frame.total_ms for frame in frames),
+        bound_ms=Spread.of(frame.bound_ms for frame in frames),
+        overhead_ms=Spread.of(frame.overhead_ms for frame in frames),
+        decision_us=Spread.of(value for decision in decisions for value in
+                              (decision.decision_us, *(operator.decision_us for operator in decision.operators))),
+        latency_over_bound=Spread.of(frame.network_ms / frame.bound_ms for frame in frames if frame.bound_ms > 0))

@@ -1,0 +1,99 @@
+"""Average precision on cases that can be worked out by hand."""
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies
+
+from deadline_perception.datasets.records import GroundTruth
+from deadline_perception.detector.detections import Detections
+from deadline_perception.evaluation.average_precision import average_precision
+
+NAMES = ('vehicle', 'bike', 'motorbike', 'traffic_light', 'traffic_sign')
+BOX = [10, 10, 60, 60]
+
+
+def truth(*objects: tuple) -> GroundTruth:
+    return GroundTruth([box for box, *_ in objects] or np.zeros((0, 4)), [label for _, label, *_ in objects],
+                       [len(rest) > 0 for _, _, *rest in objects])
+
+
+def found(*objects: tuple) -> Detections:
+    return Detections([box for box, *_ in objects] or np.zeros((0, 4)), [score for _, _, score in objects],
+                      [label for _, label, _ in objects])
+
+
+def test_exact_boxes_score_one_and_the_size_of_the_object_decides_where_it_counts():
+    result = average_precision([found((BOX, 0, 0.9))], [truth((BOX, 0))], NAMES)
+    assert [result.ap, result.ap50, result.ap75, result.ap_medium] == pytest.approx([1.0] * 4)
+    assert result.ap_small is None and result.ap_large is None
+    assert result.per_class['vehicle'].truths == 1
+    assert result.per_class['bike'].ap is None
+
+
+def test_iou_of_two_thirds_counts_for_the_four_thresholds_below_it():
+    shifted = [20, 10, 70, 60]  # overlap 40 x 50 of a union 60 x 50: IoU 2/3, above 0.50, 0.55, 0.60, 0.65
+    result = average_precision([found((shifted, 0, 0.9))], [truth((BOX, 0))], NAMES)
+    assert result.ap50 == pytest.approx(1.0)
+    assert result.ap75 == pytest.approx(0.0)
+    assert result.ap == pytest.approx(4 / 10)
+
+
+def test_one_of_two_objects_found_scores_fifty_one_of_the_hundred_and_one_recall_points():
+    result = average_precision([found((BOX, 0, 0.9))], [truth((BOX, 0), ([100, 100, 150, 150], 0))], NAMES)
+    assert result.ap50 == pytest.approx(51 / 101)
+
+
+def test_a_more_certain_false_alarm_halves_the_precision():
+    result = average_precision([found(([200, 200, 250, 250], 0, 0.95), (BOX, 0, 0.9))], [truth((BOX, 0))], NAMES)
+    assert result.ap50 == pytest.approx(0.5)
+
+
+def test_a_detection_on_a_crowd_region_is_neither_hit_nor_false_alarm():
+    crowd = ([200, 200, 300, 300], 0, 'crowd')
+    result = average_precision([found(([210, 210, 250, 250], 0, 0.95), (BOX, 0, 0.9))], [truth((BOX, 0), crowd)], NAMES)
+    assert result.ap50 == pytest.approx(1.0)
+    assert result.per_class['vehicle'].truths == 1
+
+
+def test_only_the_named_classes_are_scored():
+    detections = [found((BOX, 0, 0.9))]
+    truths = [truth((BOX, 0), ([100, 100, 150, 150], 1))]
+    assert average_precision(detections, truths, NAMES).ap == pytest.approx(0.5)
+    pooled = average_precision(detections, truths, NAMES, classes=('vehicle', 'traffic_light'))
+    assert pooled.ap == pytest.approx(1.0)
+    assert list(pooled.per_class) == ['vehicle', 'traffic_light']
+
+
+def test_nothing_found_scores_zero_and_nothing_known_scores_none():
+    assert average_precision([Detections.none()], [truth((BOX, 0))], NAMES).ap == 0.0
+    assert average_precision([found((BOX, 0, 0.9))], [truth()], NAMES).ap is None
+    assert average_precision([], [], NAMES).ap50 is None
+
+
+def test_prints_nothing_and_its_json_form_can_be_written(capsys):
+    result = average_precision([found((BOX, 0, 0.9))], [truth((BOX, 0))], NAMES)
+    assert capsys.readouterr().out == ''
+    assert json.loads(json.dumps(result.as_json()))['per_class']['vehicle'] == {'truths': 1, 'ap': pytest.approx(1.0),
+                                                                               'ap50': pytest.approx(1.0)}
+
+
+def test_refuses_other_lengths_and_unknown_classes():
+    with pytest.raises(ValueError, match='1 detections for 2 images'):
+        average_precision([Detections.none()], [truth(), truth()], NAMES)
+    with pytest.raises(ValueError, match="class 'tram' is unknown"):
+        average_precision([Detections.none()], [truth()], NAMES, classes=('tram',))
+
+
+@settings(max_examples=20, deadline=None)
+@given(strategies.lists(strategies.tuples(strategies.integers(0, 200), strategies.integers(0, 200),
+                                          strategies.integers(5, 100), strategies.integers(0, 4)),
+                        min_size=1, max_size=6, unique_by=lambda box: box[:2]))
+def test_the_truth_given_back_as_detections_always_scores_one(objects):
+    boxes = [[x, y, x + size, y + size] for x, y, size, _ in objects]
+    labels = [label for *_, label in objects]
+    known = GroundTruth(boxes, labels, [False] * len(boxes))
+    result = average_precision([Detections(boxes, np.linspace(1, 0.5, len(boxes)), labels)], [known], NAMES)
+    assert result.ap == pytest.approx(1.0)
