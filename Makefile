@@ -1,0 +1,66 @@
+# Plain Python, no ROS install needed (Linux, x86-64):
+#   make demo                      everything set up, a drive played through the running nodes, a report in out/demo
+#   make demo ARGS="--source DIR"  the same on other input; `make demo ARGS=--help` lists the choices
+#   make test                      the whole test suite; ARGS="test/decision -k frontier" for some of it
+#   make setup                     only the environment, in .venv; nothing is installed on the system
+#   make doctor                    what this machine has and what is missing
+#   make clean                     removes the environment and all that was built
+# Variables: ROS_DISTRO_WHEELS=jazzy|kilted (kilted gets an environment of its own), PYTHON=python3.12.
+#
+# With a ROS 2 install, use colcon instead, in a workspace with this repository in src/:
+#   rosdep install --from-paths src --ignore-src && colcon build --symlink-install
+#   . install/setup.bash && ros2 launch deadline_perception perception.launch.py
+# A ROS install that is sourced does not disturb the targets below: they use ROS from PyPI in their own environment.
+SHELL := /bin/bash
+MAKEFLAGS += --no-print-directory
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+export ROS_DISTRO_WHEELS ?= jazzy
+export VENV ?= $(if $(filter jazzy,$(ROS_DISTRO_WHEELS)),.venv,.venv-$(ROS_DISTRO_WHEELS))
+export PYTHON
+unexport AMENT_PREFIX_PATH CMAKE_PREFIX_PATH COLCON_PREFIX_PATH PYTHONPATH ROS_DISTRO RMW_IMPLEMENTATION
+ifdef AMENT_PREFIX_PATH
+unexport LD_LIBRARY_PATH
+endif
+
+STAMPS := $(VENV)/stamps
+INTERFACE_SOURCES := $(wildcard msg/*.msg third_party/vision_msgs/*.* third_party/vision_msgs/msg/*.msg) \
+    CMakeLists.txt package.xml cmake/find_interface_package.cmake cmake/executable.py.in cmake/source_tree.pth.in
+ARGS ?=
+
+.PHONY: help setup demo test doctor clean FORCE
+
+help:
+	@sed -n 's/^#   \(make .*\)/  \1/p' $(firstword $(MAKEFILE_LIST))
+
+setup: $(STAMPS)/interfaces
+
+demo: setup
+	@$(VENV)/bin/deadline-perception demo $(ARGS)
+
+test: setup
+	@$(VENV)/bin/python -m pytest $(ARGS)
+
+doctor: setup
+	@$(VENV)/bin/deadline-perception doctor $(ARGS)
+
+clean:
+	rm -rf .venv .venv-* build install log out .hypothesis .pytest_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(STAMPS)/environment:
+	@cmake/setup.sh environment
+	@mkdir -p $(STAMPS) && touch $@
+
+$(STAMPS)/packages: $(STAMPS)/environment pyproject.toml constraints.txt
+	@cmake/setup.sh packages
+	@touch $@
+
+$(STAMPS)/interfaces: $(STAMPS)/packages $(STAMPS)/node_names $(INTERFACE_SOURCES)
+	@cmake/setup.sh interfaces
+	@touch $@
+
+# Changes only when a node is added or removed, so that its executable is made.
+$(STAMPS)/node_names: FORCE | $(STAMPS)/environment
+	@ls deadline_perception/nodes/*.py | cmp -s - $@ || ls deadline_perception/nodes/*.py > $@
