@@ -1,0 +1,106 @@
+"""A small fixed workload whose time shows how much the machine's other programs take away.
+
+Follows the contention impact profiler of the contention paper (section 4.1.1: run a sample of the application and
+watch its delay), made small enough to run all the time, and without the neural network.
+"""
+from __future__ import annotations
+
+import math
+import time
+from bisect import bisect_left, insort
+from collections import deque
+from collections.abc import Callable
+
+import numpy as np
+
+
+def _clock_ms() -> float:
+    return time.perf_counter_ns() / 1e6
+
+
+class IdleTime:
+    """What a repeated task takes when nothing disturbs it: the smallest low quantile ever seen.
+
+    It never rises again, so a load that stays is not taken for the idle machine.
+
+    Args:
+        window: latest times that the quantile is taken of.
+        quantile: low enough to hold on a mostly busy machine, high enough not to hang on one lucky time; in [0, 1].
+        idle_ms: time known beforehand, NaN when not known.
+
+    Raises:
+        ValueError: a value lies outside its range.
+    """
+
+    def __init__(self, *, window: int = 200, quantile: float = 0.05, idle_ms: float = math.nan) -> None:
+        if window < 1 or not 0.0 <= quantile <= 1.0:
+            raise ValueError(f'window is {window} and quantile {quantile}, expected at least 1 and [0, 1]')
+        if not (math.isnan(idle_ms) or 0.0 < idle_ms < math.inf):
+            raise ValueError(f'idle_ms is {idle_ms} ms, expected a finite time above 0, or NaN when not known')
+        self._window = window
+        self._quantile = quantile
+        self._recent: deque[float] = deque()
+        self._ordered: list[float] = []
+        self.idle_ms = idle_ms
+
+    def observe(self, taken_ms: float) -> None:
+        """Takes in one time.
+
+        Raises:
+            ValueError: the time is not finite and above 0.
+        """
+        if not 0.0 < taken_ms < math.inf:
+            raise ValueError(f'time is {taken_ms} ms, expected a finite time above 0')
+        self._recent.append(taken_ms)
+        insort(self._ordered, taken_ms)
+        if len(self._recent) > self._window:
+            del self._ordered[bisect_left(self._ordered, self._recent.popleft())]
+        low_ms = self._ordered[int(self._quantile * (len(self._ordered) - 1))]
+        self.idle_ms = low_ms if math.isnan(self.idle_ms) else min(self.idle_ms, low_ms)
+
+
+class Probe:
+    """Fixed numpy work on one thread: arithmetic within the cache, then a walk through memory beyond it.
+
+    Args:
+        rounds: repetitions of the work in one probe; 8 take 1 to 3 ms on a current core.
+        idle_ms: time of one probe on the idle machine, NaN to learn it.
+        clock_ms: monotonic clock.
+
+    Raises:
+        ValueError: `rounds` is below 1, or `idle_ms` is out of range.
+    """
+
+    def __init__(self, *, rounds: int = 8, idle_ms: float = math.nan,
+                 clock_ms: Callable[[], float] = _clock_ms) -> None:
+        if rounds < 1:
+            raise ValueError(f'rounds is {rounds}, expected at least 1')
+        self._rounds = rounds
+        self._clock_ms = clock_ms
+        self._idle = IdleTime(idle_ms=idle_ms)
+        self._cached = np.linspace(0.5, 1.5, 32_768, dtype=np.float32)  # 128 KiB
+        self._scratch = np.empty_like(self._cached)
+        self._memory = np.ones(1_048_576, dtype=np.float32)  # 4 MiB
+        self._copy = np.empty_like(self._memory)
+        self._work()  # touches every page, so that the first probe is like the others
+
+    @property
+    def idle_ms(self) -> float:
+        """Time of a probe on the idle machine; NaN before the first `run` unless it was given."""
+        return self._idle.idle_ms
+
+    def run(self) -> float:
+        """Does the work once and returns how long it took, in ms (at least the clock's resolution). Blocks so long."""
+        begun_ms = self._clock_ms()
+        self._work()
+        taken_ms = max(self._clock_ms() - begun_ms, 1e-6)
+        self._idle.observe(taken_ms)
+        return taken_ms
+
+    def _work(self) -> None:
+        for _ in range(self._rounds):
+            for _ in range(8):
+                np.multiply(self._cached, self._cached, out=self._scratch)
+                np.add(self._scratch, self._cached, out=self._scratch)
+                np.sqrt(self._scratch, out=self._scratch)
+            np.copyto(self._copy, self._memory)

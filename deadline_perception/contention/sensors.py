@@ -1,0 +1,265 @@
+"""What the machine's own sensors say about its load; the only hardware reads of the package.
+
+Every sensor may be absent, and some lie (NVML on a Jetson initialises and then reports zeros). A reading is believed
+only when it is possible; the rest is NaN, and why is said in words. Nothing here raises or blocks.
+"""
+from __future__ import annotations
+
+import errno
+import importlib
+import math
+import types
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+Reading = TypeVar('Reading')
+ROOT = Path('/')
+# Where Jetson boards of the several JetPack versions show the GPU's load, 0 to 1000; the first that exists is read.
+JETSON_GPU_LOADS = (
+    'sys/devices/platform/gpu.0/load', 'sys/devices/gpu.0/load',
+    'sys/devices/17000000.*/load', 'sys/devices/platform/17000000.*/load',
+    'sys/devices/platform/bus@0/17000000.*/load', 'sys/devices/57000000.gpu/load',
+    'sys/class/devfreq/*gpu*/device/load', 'sys/class/devfreq/*.g[avmp]1[01]b/device/load')
+_JETSON_LOAD_FULL = 1000.0
+
+
+class SensorFault(Exception):
+    """A sensor that is present gave nothing that can be believed."""
+
+
+class SensorAbsent(Exception):
+    """This machine has no such sensor."""
+
+
+@dataclass(frozen=True)
+class CpuTimes:
+    """Time that all cores together have spent since boot, in clock ticks."""
+
+    busy: int
+    total: int
+
+
+@dataclass(frozen=True)
+class Readings:
+    """One look at all sensors. What could not be read is NaN.
+
+    Attributes:
+        cpu_utilisation: busy share of all cores since the look before, in [0, 1].
+        cpu_pressure: share of the last 10 s in which some task waited for a core, in [0, 1].
+        memory_pressure: the same for memory.
+        gpu_utilisation: busy share of the GPU, in [0, 1].
+        gpu_memory_used: used share of the GPU's memory, in [0, 1].
+        sources: sensors that gave these readings: `proc_stat`, `pressure`, `jetson_gpu`, `nvml`.
+        absent: sensors that this machine does not have, and what was looked for.
+        faults: sensors that failed or lied, and how.
+        cpu_times: for the next look; None when it could not be read.
+    """
+
+    cpu_utilisation: float = math.nan
+    cpu_pressure: float = math.nan
+    memory_pressure: float = math.nan
+    gpu_utilisation: float = math.nan
+    gpu_memory_used: float = math.nan
+    sources: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
+    faults: tuple[str, ...] = ()
+    cpu_times: CpuTimes | None = None
+
+    def __post_init__(self) -> None:
+        for name in ('cpu_utilisation', 'cpu_pressure', 'memory_pressure', 'gpu_utilisation', 'gpu_memory_used'):
+            value = getattr(self, name)
+            if not (0.0 <= value <= 1.0 or math.isnan(value)):
+                raise ValueError(f'{name} is {value}, expected a share in [0, 1] or NaN')
+
+    @property
+    def degraded(self) -> bool:
+        """A sensor that is present failed or lied."""
+        return bool(self.faults)
+
+    @property
+    def reason(self) -> str:
+        """Why degraded, empty otherwise."""
+        return '; '.join(self.faults)
+
+
+def _read_text(file: Path) -> str:
+    try:
+        return file.read_text(encoding='utf-8')
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise SensorAbsent(f'no {file}') from error
+    except UnicodeDecodeError as error:
+        raise SensorFault(f'{file} holds no text') from error
+    except OSError as error:
+        if error.errno in (errno.EOPNOTSUPP, errno.ENODEV):
+            raise SensorAbsent(f'{file} is switched off: {error.strerror}') from error
+        raise SensorFault(f'{file} cannot be read: {error.strerror}') from error
+
+
+def read_cpu_times(root: Path = ROOT) -> CpuTimes:
+    """Core times from `proc/stat`. Waiting for a disk counts as idle, time stolen by a hypervisor as busy.
+
+    Raises:
+        SensorAbsent: there is no such file.
+        SensorFault: it holds something else.
+    """
+    file = root / 'proc/stat'
+    fields = (_read_text(file).splitlines() or [''])[0].split()
+    # user nice system idle iowait irq softirq steal; guest times that may follow are part of user and nice.
+    if len(fields) < 5 or fields[0] != 'cpu' or not all(field.isdecimal() for field in fields[1:]):
+        raise SensorFault(f'{file} begins with {" ".join(fields)[:60]!r}, expected "cpu" and at least 4 counts')
+    ticks = [int(field) for field in fields[1:9]]
+    return CpuTimes(busy=sum(ticks) - sum(ticks[3:5]), total=sum(ticks))
+
+
+def cpu_utilisation(before: CpuTimes, after: CpuTimes) -> float:
+    """Busy share of all cores between two looks, in [0, 1]; NaN when no time has passed.
+
+    Raises:
+        SensorFault: the counters went back.
+    """
+    busy, total = after.busy - before.busy, after.total - before.total
+    if total < 0 or busy < 0:
+        raise SensorFault(f'core times in proc/stat went back by {-min(busy, total)} ticks')
+    return min(1.0, busy / total) if total else math.nan
+
+
+def read_pressure(resource: str, root: Path = ROOT) -> float:
+    """Share of the last 10 s in which some task waited for `cpu` or `memory`, in [0, 1] (pressure stall information).
+
+    Raises:
+        SensorAbsent: the kernel does not give it.
+        SensorFault: it gives something else.
+    """
+    file = root / 'proc/pressure' / resource
+    for line in _read_text(file).splitlines():
+        kind, *fields = line.split() or ['']
+        values = dict(field.partition('=')[::2] for field in fields)
+        if kind == 'some' and 'avg10' in values:
+            return _number(values['avg10'], 100.0, f'avg10 in {file}') / 100.0
+    raise SensorFault(f'{file} has no line "some avg10=..."')
+
+
+def _number(text: str, largest: float, what: str) -> float:
+    try:
+        value = float(text)
+    except ValueError as error:
+        raise SensorFault(f'{what} is {text[:40]!r}, expected a number in [0, {largest:g}]') from error
+    if not 0.0 <= value <= largest:
+        raise SensorFault(f'{what} is {value:g}, expected a number in [0, {largest:g}]')
+    return value
+
+
+def read_jetson_gpu(root: Path = ROOT) -> float:
+    """Busy share of a Jetson's GPU, in [0, 1].
+
+    Raises:
+        SensorAbsent: no known file exists.
+        SensorFault: the file holds something else.
+    """
+    for pattern in JETSON_GPU_LOADS:
+        for file in sorted(root.glob(pattern)):
+            return _number(_read_text(file).strip(), _JETSON_LOAD_FULL, str(file)) / _JETSON_LOAD_FULL
+    raise SensorAbsent('no Jetson GPU load in sysfs')
+
+
+class Nvml:
+    """One NVIDIA GPU through NVML; its readings are checked before they are believed.
+
+    Args:
+        library: the module `pynvml`, or what behaves like it.
+        index: number of the GPU.
+
+    Raises:
+        SensorAbsent: there is no driver or no such GPU.
+    """
+
+    def __init__(self, library: types.ModuleType, index: int = 0) -> None:
+        self._library = library
+        try:
+            library.nvmlInit()
+            self._device = library.nvmlDeviceGetHandleByIndex(index)
+        except library.NVMLError as error:
+            raise SensorAbsent(f'NVML: {error}') from error
+
+    def read(self) -> tuple[float, float]:
+        """Busy share of the GPU and used share of its memory, in [0, 1]; the latter is NaN where unsupported.
+
+        Raises:
+            SensorFault: a reading failed or is impossible.
+        """
+        memory, why_not = None, ''
+        try:
+            busy_percent = self._library.nvmlDeviceGetUtilizationRates(self._device).gpu
+        except self._library.NVMLError as error:
+            raise SensorFault(f'NVML utilisation: {error}') from error
+        try:
+            memory = self._library.nvmlDeviceGetMemoryInfo(self._device)
+        except self._library.NVMLError as error:
+            why_not = str(error)
+        busy = _number(str(busy_percent), 100.0, 'NVML utilisation in percent') / 100.0
+        if memory is None:
+            if busy == 0.0:
+                raise SensorFault(f'NVML utilisation is 0 and memory gives {why_not!r}: not believed')
+            return busy, math.nan
+        if not (memory.total > 0 and 0 <= memory.used <= memory.total):
+            raise SensorFault(f'NVML memory is {memory.used} of {memory.total} bytes used: not believed')
+        return busy, memory.used / memory.total
+
+
+def open_nvml(index: int = 0) -> Nvml:
+    """Opens a GPU through the optional module `pynvml`.
+
+    Raises:
+        SensorAbsent: the module, the driver or the GPU is missing.
+    """
+    try:
+        library = importlib.import_module('pynvml')
+    except ImportError as error:
+        raise SensorAbsent('Python module pynvml is not installed') from error
+    return Nvml(library, index)
+
+
+def read_contention(root: Path = ROOT, before: CpuTimes | None = None, nvml: Nvml | None = None) -> Readings:
+    """Looks at every sensor once. Never raises.
+
+    Args:
+        root: folder that holds `proc` and `sys`.
+        before: core times of the look before; without them `cpu_utilisation` is NaN.
+        nvml: from `open_nvml`; asked only where there is no Jetson GPU.
+    """
+    look = _Look()
+    times = look.take('proc_stat', lambda: read_cpu_times(root))
+    busy = math.nan
+    if times is not None and before is not None:
+        busy = look.take('proc_stat', lambda: cpu_utilisation(before, times), math.nan)
+    cpu_pressure = look.take('pressure', lambda: read_pressure('cpu', root), math.nan)
+    memory_pressure = look.take('pressure', lambda: read_pressure('memory', root), math.nan)
+    gpu = (look.take('jetson_gpu', lambda: read_jetson_gpu(root), math.nan), math.nan)
+    if nvml is not None and math.isnan(gpu[0]):
+        gpu = look.take('nvml', nvml.read, gpu)
+    return Readings(busy, cpu_pressure, memory_pressure, *gpu, tuple(look.sources), tuple(look.absent),
+                    tuple(look.faults), times)
+
+
+class _Look:
+    """Takes readings one after the other and keeps account of what came of each."""
+
+    def __init__(self) -> None:
+        self.sources: list[str] = []
+        self.absent: list[str] = []
+        self.faults: list[str] = []
+
+    def take(self, source: str, read: Callable[[], Reading], otherwise: Reading | None = None) -> Reading | None:
+        try:
+            value = read()
+        except SensorAbsent as error:
+            self.absent.append(f'{source}: {error}')
+        except SensorFault as error:
+            self.faults.append(f'{source}: {error}')
+        else:
+            if source not in self.sources:
+                self.sources.append(source)
+            return value
+        return otherwise

@@ -1,0 +1,118 @@
+"""The factor by which other programs stretch a frame now, from probes and from the frames themselves."""
+from __future__ import annotations
+
+import math
+import statistics
+from collections import deque
+
+from deadline_perception.contention.probe import IdleTime
+
+MAX_SLOWDOWN = 100.0
+
+
+class RatioFilter:
+    """A ratio that follows quickly upwards and slowly downwards, and does not follow a single outlier.
+
+    Median of the last few logarithms, then exponential smoothing with one gain per direction.
+
+    Args:
+        window: observations in the median; one outlier in 3 is left out.
+        rise: share of a step upwards taken at once, in (0, 1].
+        fall: share of a step downwards taken at once, in (0, 1].
+
+    Raises:
+        ValueError: a value lies outside its range.
+    """
+
+    def __init__(self, *, window: int = 3, rise: float = 0.7, fall: float = 0.1) -> None:
+        if window < 1 or not (0.0 < rise <= 1.0 and 0.0 < fall <= 1.0):
+            raise ValueError(f'window is {window}, rise {rise} and fall {fall}, expected at least 1 and gains in '
+                             f'(0, 1]')
+        self._recent: deque[float] = deque(maxlen=window)
+        self._rise = rise
+        self._fall = fall
+        self.log_ratio = 0.0
+
+    def observe(self, ratio: float) -> None:
+        """Takes in a ratio above 0; one outside [1, MAX_SLOWDOWN] counts as the nearer limit."""
+        self._recent.append(math.log(min(max(ratio, 1.0), MAX_SLOWDOWN)))
+        step = statistics.median(self._recent) - self.log_ratio
+        self.log_ratio += (self._rise if step > 0 else self._fall) * step
+
+
+class SlowdownEstimator:
+    """Slowdown from two kinds of evidence: the probe's ratio and the frames' ratios of latency to forecast.
+
+    Frames are believed more the more of them came lately (they are the very work in question); the probe keeps the
+    estimate alive while no frame runs. Impossible observations are counted and otherwise ignored.
+
+    Args:
+        probe: filter of the probe's ratios.
+        frames: filter of the frames' ratios.
+        frame_memory: share of the evidence from frames that is left after each probe, in [0, 1).
+
+    Raises:
+        ValueError: `frame_memory` lies outside its range.
+    """
+
+    def __init__(self, *, probe: RatioFilter | None = None, frames: RatioFilter | None = None,
+                 frame_memory: float = 0.8) -> None:
+        if not 0.0 <= frame_memory < 1.0:
+            raise ValueError(f'frame_memory is {frame_memory}, expected a share in [0, 1)')
+        self._probe = probe or RatioFilter()
+        self._frames = frames or RatioFilter()
+        self._frame_memory = frame_memory
+        self._frame_evidence = 0.0
+        self._has_probe = False
+        self._idle = IdleTime()
+        self.rejected = 0
+
+    def observe_probe(self, probe_ms: float, idle_ms: float | None = None) -> None:
+        """Takes in one probe.
+
+        Args:
+            probe_ms: time it took.
+            idle_ms: its time on the idle machine, such as `Probe.idle_ms`; None to learn it from these calls.
+        """
+        if idle_ms is None and _is_time(probe_ms):
+            self._idle.observe(probe_ms)
+            idle_ms = self._idle.idle_ms
+        if not (_is_time(probe_ms) and _is_time(idle_ms)):
+            self.rejected += 1
+            return
+        self._probe.observe(probe_ms / idle_ms)
+        self._has_probe = True
+        self._frame_evidence *= self._frame_memory
+
+    def observe_frame(self, forecast_ms: float, latency_ms: float) -> None:
+        """Takes in one frame.
+
+        Args:
+            forecast_ms: its expected time on the idle machine.
+            latency_ms: the time it took.
+        """
+        if not (_is_time(forecast_ms) and _is_time(latency_ms)):
+            self.rejected += 1
+            return
+        self._frames.observe(latency_ms / forecast_ms)
+        self._frame_evidence = min(self._frame_evidence + 1.0, 1.0 / (1.0 - self._frame_memory))
+
+    @property
+    def slowdown(self) -> float:
+        """Factor in [1, MAX_SLOWDOWN]; 1 before the first observation."""
+        if not self._has_probe:
+            share = 1.0
+        else:
+            share = self._frame_evidence / (self._frame_evidence + 1.0)
+        log_ratio = share * self._frames.log_ratio + (1.0 - share) * self._probe.log_ratio
+        return min(max(math.exp(log_ratio), 1.0), MAX_SLOWDOWN)
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Evidence behind the estimate: `probe`, `frames`, both or none."""
+        seen = (('probe', self._has_probe), ('frames', self._frame_evidence > 0.0))
+        return tuple(name for name, is_seen in seen if is_seen)
+
+
+def _is_time(value: float | None) -> bool:
+    return value is not None and 0.0 < value < math.inf

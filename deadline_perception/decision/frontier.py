@@ -1,0 +1,193 @@
+"""The best path whose bound fits: before a frame, and again at every operator while it runs.
+
+For every prefix (the choices already made as a slot begins) the paths that may still follow are reduced to their
+Pareto frontier of remaining time and quality. All frontiers of a slot lie behind each other in one flat list, so a
+decision is two look-ups and one bisect.
+"""
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from dataclasses import dataclass
+
+import numpy as np
+
+from deadline_perception.decision.policy import Choice, Forecast, Quality, check_allowance, check_position
+from deadline_perception.decision.policy import check_time_left
+from deadline_perception.execution_path import ExecutionPath, PathSpace
+
+
+@dataclass(frozen=True)
+class SlotFrontiers:
+    """The frontiers of all prefixes that a frame can have when one slot begins.
+
+    Attributes:
+        group_of: int32 `[paths]`, the number of each path's prefix.
+        begins: `[prefixes + 1]`, where each prefix's frontier begins in the lists below.
+        remaining_ms: forecast of what remains; strictly ascending within a frontier.
+        qualities: strictly ascending within a frontier.
+        members: index of the path.
+    """
+
+    group_of: np.ndarray
+    begins: list[int]
+    remaining_ms: list[float]
+    qualities: list[float]
+    members: list[int]
+
+
+def pareto_frontiers(groups: np.ndarray, costs: np.ndarray, qualities: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Reduces every group of candidates to those that no other of the group beats in both cost and quality.
+
+    Args:
+        groups: int `[N]`, numbers 0 to G-1, each present.
+        costs: float `[N]`.
+        qualities: float `[N]`.
+
+    Returns:
+        Indices of the members, by group, then cost ascending (and with it quality, both strictly); and int
+        `[G + 1]`, where each group begins among them. Of equal candidates the first stays.
+    """
+    order = np.lexsort((-qualities, costs, groups))
+    group, _, rank = groups[order], costs[order], np.unique(qualities, return_inverse=True)[1].reshape(-1)[order]
+    # A group's ranks are lifted above those of all groups before it, so that one running maximum serves all.
+    lifted = group.astype(np.int64) * (len(groups) + 1) + rank
+    keep = np.ones(len(order), dtype=bool)
+    keep[1:] = lifted[1:] > np.maximum.accumulate(lifted)[:-1]
+    members = order[keep]
+    begins = np.searchsorted(groups[members], np.arange(groups.max() + 2))
+    return members, begins
+
+
+class FrontierPolicy:
+    """Among all paths that agree with what has run, the one of highest quality whose bound fits the time left.
+
+    When nothing fits: the cheapest, with `feasible=False`. At a re-decision the planned path is kept while its bound
+    fits, unless another gains more than `keep_epsilon` in quality or is better and no more expensive.
+
+    Args:
+        path_space: all paths of the network.
+        forecast: expected idle times. Where measurement noise says that what remains takes longer than the whole,
+            the whole is taken to be that long too.
+        quality: expected average precision of the paths.
+        allowance_ms: constant part of every bound, for the scheduler's time slice.
+        keep_epsilon: gain in quality that is worth a change of plan.
+
+    Raises:
+        ValueError: allowance or epsilon is out of range, or forecast or quality gives values that are.
+    """
+
+    name = 'frontier'
+
+    def __init__(self, path_space: PathSpace, forecast: Forecast, quality: Quality, *, allowance_ms: float = 0.0,
+                 keep_epsilon: float = 0.005) -> None:
+        if not 0.0 <= keep_epsilon <= 1.0:
+            raise ValueError(f'keep_epsilon is {keep_epsilon}, expected a gain in quality in [0, 1]')
+        self._space = path_space
+        self._allowance_ms = check_allowance(allowance_ms)
+        self._keep_epsilon = keep_epsilon
+        self._paths = list(path_space)
+        self._index = {path: index for index, path in enumerate(self._paths)}
+        self._remaining_ms = self._forecasts(forecast)
+        self._qualities = np.asarray(quality.table(self._paths), dtype=np.float64)
+        if not ((self._qualities >= 0) & (self._qualities <= 1)).all():
+            worst = self._paths[int(np.argmin((self._qualities >= 0) & (self._qualities <= 1)))]
+            raise ValueError(f'quality of path {worst} is {quality.quality(worst)}, expected [0, 1]')
+        self._choices = self._choice_numbers()
+        self._frontiers: list[SlotFrontiers | None] = [None] * len(path_space.slots)
+
+    def prepare(self) -> None:
+        """Builds the frontiers of all prefixes now, so that no decision has to; tens of ms for 5,000 paths."""
+        for slot in range(len(self._space.slots)):
+            self._frontiers_at(slot)
+
+    def plan(self, remaining_ms: float, factor: float) -> Choice:
+        """The path to start a frame on; see `Policy.plan`."""
+        check_time_left(remaining_ms, factor)
+        frontiers = self._frontiers_at(0)
+        return self._best(frontiers, 0, len(frontiers.members), remaining_ms, factor)
+
+    def redecide(self, path: ExecutionPath, slot: int, remaining_ms: float, factor: float) -> Choice:
+        """The path to go on with as a slot begins; see `Policy.redecide`."""
+        check_time_left(remaining_ms, factor)
+        planned = self._index.get(path)
+        if planned is None or not 0 <= slot < len(self._frontiers):
+            check_position(self._space, path, slot)
+        frontiers = self._frontiers_at(slot)
+        group = int(frontiers.group_of[planned])
+        begin, end = frontiers.begins[group], frontiers.begins[group + 1]
+        best = self._best(frontiers, begin, end, remaining_ms, factor)
+        if not best.feasible or best.path == path:
+            return best
+        forecast_ms, quality = float(self._remaining_ms[slot, planned]), float(self._qualities[planned])
+        bound_ms = forecast_ms * factor + self._allowance_ms
+        if bound_ms > remaining_ms or best.quality - quality > self._keep_epsilon:
+            return best
+        # Kept only where no path is both better and no more expensive: else less time could give more quality.
+        as_cheap = bisect_right(frontiers.remaining_ms, forecast_ms, begin, end) - 1
+        if frontiers.qualities[as_cheap] > quality:
+            return best
+        return Choice(path, forecast_ms, bound_ms, True, quality)
+
+    def frontier(self, path: ExecutionPath, slot: int) -> list[tuple[ExecutionPath, float, float]]:
+        """The frontier after the prefix of `path` at `slot`: path, remaining forecast in ms, and quality, ascending.
+
+        Raises:
+            ValueError: the path or the slot is not one of the path space.
+        """
+        check_position(self._space, path, slot)
+        found = self._frontiers_at(slot)
+        group = int(found.group_of[self._index[path]])
+        return [(self._paths[found.members[i]], found.remaining_ms[i], found.qualities[i])
+                for i in range(found.begins[group], found.begins[group + 1])]
+
+    def _best(self, frontiers: SlotFrontiers, begin: int, end: int, remaining_ms: float, factor: float) -> Choice:
+        times, allowance_ms = frontiers.remaining_ms, self._allowance_ms
+        at = bisect_right(times, (remaining_ms - allowance_ms) / factor, begin, end) - 1
+        # The division rounds; the bound itself has the last word.
+        while at + 1 < end and times[at + 1] * factor + allowance_ms <= remaining_ms:
+            at += 1
+        while at >= begin and times[at] * factor + allowance_ms > remaining_ms:
+            at -= 1
+        feasible = at >= begin
+        at = max(at, begin)
+        return Choice(self._paths[frontiers.members[at]], times[at], times[at] * factor + allowance_ms, feasible,
+                      frontiers.qualities[at])
+
+    def _frontiers_at(self, slot: int) -> SlotFrontiers:
+        found = self._frontiers[slot]
+        if found is None:
+            group_of = self._prefix_numbers(slot)
+            members, begins = pareto_frontiers(group_of, self._remaining_ms[slot], self._qualities)
+            found = SlotFrontiers(group_of, begins.tolist(), self._remaining_ms[slot][members].tolist(),
+                                  self._qualities[members].tolist(), members.tolist())
+            self._frontiers[slot] = found
+        return found
+
+    def _forecasts(self, forecast: Forecast) -> np.ndarray:
+        """Remaining forecast of every path at every slot: float64 `[slots, paths]`, ms, never rising with the slot."""
+        rows = np.stack([np.asarray(forecast.table(self._paths, slot), dtype=np.float64)
+                         for slot in range(len(self._space.slots))])
+        bad = ~((rows >= 0) & (rows < math.inf))
+        if bad.any():
+            slot, index = np.argwhere(bad)[0]
+            raise ValueError(f'forecast of path {self._paths[index]} from slot {self._space.slots[slot].name} on is '
+                             f'{rows[slot, index]} ms, expected a finite time of at least 0')
+        return np.maximum.accumulate(rows[::-1])[::-1]
+
+    def _choice_numbers(self) -> dict[str, np.ndarray]:
+        """For each operator the number of every path's choice, int64 `[paths]`."""
+        space = self._space
+        shape = (2,) * space.skips + (len(space.widths), len(space.pyramid_widths), len(space.proposals), space.heads)
+        names = [f'skip{i}' for i in range(space.skips)] + ['width', 'pyramid_width', 'proposals', 'head']
+        # The path space iterates as a product, so a path's index holds its choices as mixed-radix digits.
+        return dict(zip(names, np.unravel_index(np.arange(len(self._paths)), shape)))
+
+    def _prefix_numbers(self, slot: int) -> np.ndarray:
+        """Numbers the prefixes at a slot from 0 on, without gaps: int32 `[paths]`."""
+        numbers = np.zeros(len(self._paths), dtype=np.int64)
+        for passed in self._space.slots[:slot]:
+            if passed.operator is not None:
+                choices = self._choices[passed.operator]
+                numbers = numbers * (choices.max() + 1) + choices
+        return numbers.astype(np.int32)

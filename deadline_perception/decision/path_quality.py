@@ -1,0 +1,212 @@
+"""How good the detections of every path are: measured where it was measured, else predicted from those.
+
+The prediction adds up one effect per operator. An effect is a sum of steps that are never negative, from each
+measured setting to the next larger one, so a larger setting is never predicted to do harm; a setting that was not
+measured lies between its neighbours, and beyond the outermost ones the effect stays level.
+"""
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from scipy.optimize import nnls
+
+from deadline_perception.decision.policy import Forecast
+from deadline_perception.errors import DeadlinePerceptionError
+from deadline_perception.execution_path import ExecutionPath, PathSpace
+
+SCALES = ('logit', 'plain')
+_LOGIT_LIMIT = 1e-3  # average precision nearer to 0 or 1 than this is taken to be this near
+_RIDGE = 1e-3  # weight on small steps; only settles what the measurements leave open
+
+
+class QualityTableError(DeadlinePerceptionError):
+    """A table of path qualities that cannot be used, and why."""
+
+
+def _settings(paths: Sequence[ExecutionPath]) -> np.ndarray:
+    """Every operator's setting as a number that grows with the work: float64 `[paths, operators]`."""
+    return np.array([[*(0.0 if skipped else 1.0 for skipped in path.skip), path.width, path.pyramid_width,
+                      math.log(path.proposals), float(path.head)] for path in paths], dtype=np.float64)
+
+
+class AdditiveModel:
+    """Average precision as a sum of one effect per operator, fitted by least squares without negative steps.
+
+    Args:
+        paths: measured paths, at least 1, all with the same number of skip operators.
+        values: their average precision in [0, 1].
+        scale: effects add up on `logit` of the average precision, or on its `plain` value.
+        interactions: also fit products of width and head steps.
+
+    Raises:
+        ValueError: there is nothing to fit, or the scale is unknown.
+    """
+
+    def __init__(self, paths: Sequence[ExecutionPath], values: Sequence[float], *, scale: str = 'logit',
+                 interactions: bool = False) -> None:
+        if not paths or len({len(path.skip) for path in paths}) != 1:
+            raise ValueError(f'{len(paths)} measured paths, expected at least 1, all of one network')
+        if scale not in SCALES:
+            raise ValueError(f'scale is {scale!r}, expected one of {SCALES}')
+        self._scale = scale
+        self._interactions = interactions
+        self._skips = len(paths[0].skip)
+        self._levels = [np.unique(column) for column in _settings(paths).T]
+        steps = self._steps(paths)
+        target = np.asarray(values, dtype=np.float64)
+        if scale == 'logit':
+            kept = np.clip(target, _LOGIT_LIMIT, 1 - _LOGIT_LIMIT)
+            target = np.log(kept / (1 - kept))
+        # The constant may be negative, so it has one column of either sign; the last rows keep open steps small.
+        columns = np.hstack([np.ones((len(steps), 1)), -np.ones((len(steps), 1)), steps])
+        ridge = np.hstack([np.zeros((steps.shape[1], 2)), math.sqrt(_RIDGE) * np.eye(steps.shape[1])])
+        found = nnls(np.vstack([columns, ridge]), np.concatenate([target, np.zeros(steps.shape[1])]))[0]
+        self._constant = found[0] - found[1]
+        self._weights = found[2:]
+
+    def predict(self, paths: Sequence[ExecutionPath]) -> np.ndarray:
+        """Average precision of paths: float64 `[paths]`, in [0, 1].
+
+        Raises:
+            ValueError: a path has another number of skip operators than the measured ones.
+        """
+        for path in paths:
+            if len(path.skip) != self._skips:
+                raise ValueError(f'path {path} has {len(path.skip)} skip operators, expected {self._skips}')
+        if not paths:
+            return np.zeros(0)
+        value = self._constant + self._steps(paths) @ self._weights
+        return np.clip(1 / (1 + np.exp(-value)) if self._scale == 'logit' else value, 0.0, 1.0)
+
+    def _steps(self, paths: Sequence[ExecutionPath]) -> np.ndarray:
+        """How far each path has climbed each step: `[paths, steps]`, in [0, 1]."""
+        climbed = [np.clip((settings[:, None] - levels[:-1]) / np.diff(levels), 0.0, 1.0)
+                   for settings, levels in zip(_settings(paths).T, self._levels)]
+        if self._interactions:
+            width, head = climbed[self._skips], climbed[-1]
+            climbed.append((width[:, :, None] * head[:, None, :]).reshape(len(paths), -1))
+        return np.hstack(climbed)
+
+
+class PathQuality:
+    """Expected average precision of every path of one network.
+
+    Args:
+        known: measured paths and their values in [0, 1], at least 1.
+        network_hash: of the network they were measured on, empty when none was.
+        dataset: what they were measured on.
+        metric: what was measured.
+        scale: see `AdditiveModel`; None predicts nothing, then only the given paths have a quality.
+        interactions: see `AdditiveModel`.
+
+    Raises:
+        QualityTableError: a value lies outside [0, 1], there is none, or the paths are of different networks.
+    """
+
+    def __init__(self, known: Mapping[ExecutionPath, float], *, network_hash: str = '', dataset: str = '',
+                 metric: str = 'AP', scale: str | None = 'logit', interactions: bool = False) -> None:
+        for path, value in known.items():
+            if not isinstance(value, (int, float)) or not 0.0 <= value <= 1.0:
+                raise QualityTableError(f'{metric} of path {path} is {value!r}, expected a number in [0, 1]')
+        if not known or len({len(path.skip) for path in known}) != 1:
+            raise QualityTableError(f'{len(known)} measured paths, expected at least 1, all of one network')
+        self.known = {path: float(value) for path, value in known.items()}
+        self.network_hash = network_hash
+        self.dataset = dataset
+        self.metric = metric
+        self._scale = scale
+        self._interactions = interactions
+        self._model = None if scale is None else self._fit(list(self.known))
+
+    @classmethod
+    def load(cls, file: Path | str, *, scale: str = 'logit', interactions: bool = False) -> PathQuality:
+        """Reads `{"network_hash", "dataset", "metric", "paths": {name: {"ap": 0.31, ...}}}`.
+
+        Raises:
+            QualityTableError: the file cannot be read or holds something else; the message names it.
+        """
+        try:
+            content = json.loads(Path(file).read_text(encoding='utf-8'))
+            known = {ExecutionPath.parse(name): values['ap'] for name, values in content['paths'].items()}
+            return cls(known, network_hash=str(content['network_hash']), dataset=str(content.get('dataset', '')),
+                       metric=str(content.get('metric', 'AP')), scale=scale, interactions=interactions)
+        except OSError as error:
+            raise QualityTableError(f'path qualities {file} cannot be read: {error.strerror}') from error
+        except KeyError as error:
+            raise QualityTableError(f'path qualities {file} lack {error}') from error
+        except (ValueError, TypeError, AttributeError, QualityTableError) as error:
+            raise QualityTableError(f'path qualities {file} hold something else: {error}') from error
+
+    def save(self, file: Path | str) -> None:
+        """Writes what `load` reads."""
+        content = {'network_hash': self.network_hash, 'dataset': self.dataset, 'metric': self.metric,
+                   'paths': {str(path): {'ap': value} for path, value in self.known.items()}}
+        Path(file).write_text(json.dumps(content, indent=1) + '\n', encoding='utf-8')
+
+    @classmethod
+    def from_forecast(cls, path_space: PathSpace, forecast: Forecast) -> PathQuality:
+        """Stand-in without any measurement: grows with the logarithm of the path's time, from 0 to 1.
+
+        `measured` is False on it, and `network_hash` empty.
+        """
+        paths = list(path_space)
+        times_ms = np.log(np.maximum(np.asarray(forecast.table(paths, 0), dtype=np.float64), 1e-6))
+        spread = float(times_ms.max() - times_ms.min())
+        values = (times_ms - times_ms.min()) / spread if spread > 0 else np.ones(len(paths))
+        return cls(dict(zip(paths, values.tolist())), metric='log time', scale=None)
+
+    @property
+    def measured(self) -> bool:
+        """False for a stand-in made from forecasts, which predicts nothing."""
+        return self._model is not None
+
+    def check(self, network_hash: str) -> None:
+        """Refuses the table of another network.
+
+        Raises:
+            QualityTableError: the hashes differ; the message names both.
+        """
+        if self.measured and self.network_hash != network_hash:
+            raise QualityTableError(f'path qualities were measured on network {self.network_hash!r}, expected '
+                                    f'{network_hash!r}; measure them again for these weights')
+
+    def quality(self, path: ExecutionPath) -> float:
+        """Expected average precision of one path, in [0, 1].
+
+        Raises:
+            ValueError: the path belongs to another network.
+        """
+        value = self.known.get(path)
+        return float(self.table([path])[0]) if value is None else value
+
+    def table(self, paths: Sequence[ExecutionPath]) -> np.ndarray:
+        """The same for many paths: float64 `[len(paths)]`.
+
+        Raises:
+            ValueError: a path belongs to another network.
+        """
+        unknown = [path for path in paths if path not in self.known]
+        if unknown and self._model is None:
+            raise ValueError(f'path {unknown[0]} is not one of the {len(self.known)} forecast paths')
+        predicted = iter(self._model.predict(unknown)) if unknown else iter(())
+        return np.array([self.known[path] if path in self.known else next(predicted) for path in paths])
+
+    def leave_one_out_error(self) -> float:
+        """Mean absolute error of predicting each measured path from all others; NaN for fewer than 2 or a stand-in.
+
+        Fits the model once per measured path: seconds for some hundred.
+        """
+        if self._model is None or len(self.known) < 2:
+            return math.nan
+        paths = list(self.known)
+        errors = [abs(self._fit(paths[:i] + paths[i + 1:]).predict([path])[0] - self.known[path])
+                  for i, path in enumerate(paths)]
+        return float(np.mean(errors))
+
+    def _fit(self, paths: list[ExecutionPath]) -> AdditiveModel:
+        return AdditiveModel(paths, [self.known[path] for path in paths], scale=self._scale,
+                             interactions=self._interactions)

@@ -1,0 +1,128 @@
+"""The one protocol of all decision policies: which execution path, given the time that is left."""
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from deadline_perception.execution_path import ExecutionPath, PathSpace
+
+MAX_FACTOR = 1e6  # a forecast stretched further than this is a fault, and its product could overflow
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The path a policy wants, and what it expects of all that is still to run on it.
+
+    Attributes:
+        path: agrees with everything that has already run.
+        forecast_ms: expected time of what remains, on an idle machine.
+        bound_ms: `forecast_ms * factor` plus the policy's allowance; exceeded only with the target miss probability.
+        feasible: the bound of at least one path that the policy may still choose fits the remaining time.
+        quality: expected average precision of the path, in [0, 1].
+
+    Raises:
+        ValueError: a time is negative or not finite, or the quality lies outside [0, 1].
+    """
+
+    path: ExecutionPath
+    forecast_ms: float
+    bound_ms: float
+    feasible: bool
+    quality: float
+
+    def __post_init__(self) -> None:
+        if not (0.0 <= self.forecast_ms < math.inf and 0.0 <= self.bound_ms < math.inf):
+            raise ValueError(f'forecast is {self.forecast_ms} ms and bound {self.bound_ms} ms of path {self.path}, '
+                             f'expected finite times of at least 0')
+        if not 0.0 <= self.quality <= 1.0:
+            raise ValueError(f'quality of path {self.path} is {self.quality}, expected [0, 1]')
+
+
+class Policy(Protocol):
+    """Chooses execution paths. Pure: the same arguments give the same choice, and nothing blocks.
+
+    `factor` is slowdown times calibration margin: it turns an idle forecast into a bound. A remaining time that is
+    negative gives the cheapest path, infeasible; an infinite one is allowed.
+    """
+
+    name: str
+
+    def plan(self, remaining_ms: float, factor: float) -> Choice:
+        """The path to start a frame on.
+
+        Raises:
+            ValueError: `remaining_ms` is NaN, or `factor` does not lie in (0, MAX_FACTOR].
+        """
+
+    def redecide(self, path: ExecutionPath, slot: int, remaining_ms: float, factor: float) -> Choice:
+        """The path to go on with as a slot begins; it makes the choices of `path` in all earlier slots.
+
+        Args:
+            path: the current plan, a path of the policy's space.
+            slot: index into the path space's slots of the next slot to run; its operator is still free.
+            remaining_ms: time left for the slots from `slot` on.
+            factor: as in `plan`.
+
+        Raises:
+            ValueError: as in `plan`; or the path or the slot is not one of the path space.
+        """
+
+
+class Forecast(Protocol):
+    """Expected times on an idle machine, such as `latency.path_bound.PathForecast`."""
+
+    def forecast_ms(self, path: ExecutionPath, slot: int = 0) -> float:
+        """Expected time of what `path` runs from `slot` on."""
+
+    def table(self, paths: Sequence[ExecutionPath], slot: int = 0) -> np.ndarray:
+        """The same for many paths: float64 `[len(paths)]`."""
+
+
+class Quality(Protocol):
+    """Expected average precision of paths, such as `decision.path_quality.PathQuality`."""
+
+    def quality(self, path: ExecutionPath) -> float:
+        """Quality of one path, in [0, 1]."""
+
+    def table(self, paths: Sequence[ExecutionPath]) -> np.ndarray:
+        """The same for many paths: float64 `[len(paths)]`."""
+
+
+def check_time_left(remaining_ms: float, factor: float) -> None:
+    """Refuses what no policy can decide on.
+
+    Raises:
+        ValueError: `remaining_ms` is NaN, or `factor` does not lie in (0, MAX_FACTOR].
+    """
+    if remaining_ms != remaining_ms:
+        raise ValueError('remaining time is NaN ms, expected a number; a negative one means too late')
+    if not 0.0 < factor <= MAX_FACTOR:
+        raise ValueError(f'factor is {factor}, expected a number in (0, {MAX_FACTOR:g}] that turns a forecast into '
+                         f'a bound')
+
+
+def check_position(path_space: PathSpace, path: ExecutionPath, slot: int) -> None:
+    """Refuses a position that no frame of this network can be in.
+
+    Raises:
+        ValueError: the path is not in the space, or the slot is no index of its slots.
+    """
+    if path not in path_space:
+        raise ValueError(f'path {path} is not one of the network\'s {len(path_space)} paths')
+    if not 0 <= slot < len(path_space.slots):
+        raise ValueError(f'slot is {slot}, expected an index in [0, {len(path_space.slots) - 1}]')
+
+
+def check_allowance(allowance_ms: float) -> float:
+    """Gives the constant part of every bound back as a float.
+
+    Raises:
+        ValueError: it is negative or not finite.
+    """
+    if not 0.0 <= allowance_ms < math.inf:
+        raise ValueError(f'allowance is {allowance_ms} ms, expected a finite time of at least 0')
+    return float(allowance_ms)

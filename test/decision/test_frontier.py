@@ -1,0 +1,225 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from deadline_perception.decision.frontier import FrontierPolicy, pareto_frontiers
+from deadline_perception.execution_path import ExecutionPath, PathSpace
+
+SPACE = PathSpace(skips_per_stage=(1, 1), widths=(1.0, 0.5), pyramid_widths=(1.0, 0.5), proposals=(10, 25, 100),
+                  heads=2)
+PATHS = list(SPACE)
+SLOTS = len(SPACE.slots)
+TIMES_MS = st.one_of(st.floats(-20.0, 200.0), st.just(math.inf), st.just(-math.inf), st.just(0.0))
+FACTORS = st.floats(0.05, 20.0)
+
+
+@pytest.fixture(scope='module')
+def policies(make_forecast, make_quality):
+    """Policies over random times and qualities: many ties, noise that breaks additivity, or neither."""
+    made = []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        segment_ms: dict[str, float] = {}
+
+        def time_of(name: str) -> float:
+            value = float(rng.integers(0, 4)) if seed % 2 else float(rng.uniform(0, 12))
+            return segment_ms.setdefault(name, value)
+
+        forecast = make_forecast(SPACE, time_of)
+        if seed >= 4:
+            noise = {(path, slot): rng.uniform(0.8, 1.2) for path in PATHS for slot in range(SLOTS)}
+            exact_ms = forecast.forecast_ms
+            forecast.forecast_ms = lambda path, slot=0, exact_ms=exact_ms, noise=noise: (
+                exact_ms(path, slot) * noise[path, slot])
+        quality = make_quality({path: float(rng.integers(0, 20)) / 20 if seed % 2 else float(rng.uniform())
+                                for path in PATHS})
+        made.append((FrontierPolicy(SPACE, forecast, quality, allowance_ms=float(seed), keep_epsilon=0.02), quality))
+    return made
+
+
+def remaining_of(policy: FrontierPolicy, path: ExecutionPath, slot: int) -> float:
+    return float(policy._remaining_ms[slot, policy._index[path]])
+
+
+def best_by_search(policy, quality, path, slot, remaining_ms, factor, allowance_ms):
+    """Every continuation looked at one by one: best quality that fits (None: nothing fits) and the smallest bound."""
+    rows = [(remaining_of(policy, other, slot) * factor + allowance_ms, quality.quality(other))
+            for other in SPACE.continuations(path, slot)]
+    fitting = [value for bound_ms, value in rows if bound_ms <= remaining_ms]
+    return max(fitting, default=None), min(rows)[0]
+
+
+def test_frontier_of_groups_computed_by_hand():
+    groups = np.array([0, 0, 0, 1, 1, 0, 1])
+    costs = np.array([3.0, 1.0, 2.0, 5.0, 5.0, 4.0, 1.0])
+    qualities = np.array([0.5, 0.2, 0.2, 0.9, 0.4, 0.8, 0.9])
+    members, begins = pareto_frontiers(groups, costs, qualities)
+    assert members.tolist() == [1, 0, 5, 6]
+    assert begins.tolist() == [0, 3, 4]
+
+
+def test_paths_iterate_in_the_order_that_prefixes_are_numbered_by(policies):
+    policy = policies[0][0]
+    for slot in range(SLOTS):
+        numbers = policy._prefix_numbers(slot)
+        by_prefix = {}
+        for path, number in zip(PATHS, numbers.tolist()):
+            by_prefix.setdefault(SPACE.prefix(path, slot), set()).add(number)
+        assert all(len(found) == 1 for found in by_prefix.values())
+        assert sorted(min(found) for found in by_prefix.values()) == list(range(len(by_prefix)))
+
+
+@settings(max_examples=150, deadline=None)
+@given(which=st.integers(0, 5), remaining_ms=TIMES_MS, factor=FACTORS)
+def test_plan_is_what_an_exhaustive_search_finds(policies, which, remaining_ms, factor):
+    policy, quality = policies[which]
+    choice = policy.plan(remaining_ms, factor)
+    best, cheapest_bound_ms = best_by_search(policy, quality, PATHS[0], 0, remaining_ms, factor, float(which))
+    assert choice.feasible == (best is not None)
+    if choice.feasible:
+        assert choice.quality == best
+        assert choice.bound_ms <= remaining_ms
+    else:
+        assert choice.bound_ms == cheapest_bound_ms
+    assert choice.bound_ms == choice.forecast_ms * factor + float(which)
+    assert choice.forecast_ms == remaining_of(policy, choice.path, 0)
+    assert choice.quality == quality.quality(choice.path)
+
+
+@settings(max_examples=200, deadline=None)
+@given(which=st.integers(0, 5), index=st.integers(0, len(PATHS) - 1), slot=st.integers(0, SLOTS - 1),
+       remaining_ms=TIMES_MS, factor=FACTORS)
+def test_redecision_agrees_with_the_prefix_and_is_nearly_the_best(policies, which, index, slot, remaining_ms, factor):
+    policy, quality = policies[which]
+    path = PATHS[index]
+    choice = policy.redecide(path, slot, remaining_ms, factor)
+    best, cheapest_bound_ms = best_by_search(policy, quality, path, slot, remaining_ms, factor, float(which))
+    assert SPACE.prefix(choice.path, slot) == SPACE.prefix(path, slot)
+    assert choice.feasible == (best is not None)
+    if choice.feasible:
+        assert choice.bound_ms <= remaining_ms
+        assert choice.quality == best or (choice.path == path and best - choice.quality <= 0.02)
+    else:
+        assert choice.bound_ms == cheapest_bound_ms
+
+
+@settings(max_examples=200, deadline=None)
+@given(which=st.integers(0, 5), index=st.integers(0, len(PATHS) - 1), slot=st.integers(0, SLOTS - 1),
+       times_ms=st.tuples(TIMES_MS, TIMES_MS), factor=FACTORS)
+def test_more_time_never_gives_lower_quality(policies, which, index, slot, times_ms, factor):
+    policy = policies[which][0]
+    less_ms, more_ms = sorted(times_ms)
+    for decide in (policy.plan, lambda *left: policy.redecide(PATHS[index], slot, *left)):
+        with_less, with_more = decide(less_ms, factor), decide(more_ms, factor)
+        assert with_more.feasible >= with_less.feasible
+        assert with_more.quality >= with_less.quality
+
+
+@settings(max_examples=200, deadline=None)
+@given(which=st.integers(0, 5), index=st.integers(0, len(PATHS) - 1), slot=st.integers(0, SLOTS - 1),
+       remaining_ms=TIMES_MS, factors=st.tuples(FACTORS, FACTORS))
+def test_a_larger_factor_never_gives_a_costlier_path(policies, which, index, slot, remaining_ms, factors):
+    policy = policies[which][0]
+    small, large = sorted(factors)
+    for decide in (lambda factor: policy.plan(remaining_ms, factor),
+                   lambda factor: policy.redecide(PATHS[index], slot, remaining_ms, factor)):
+        assert decide(large).forecast_ms <= decide(small).forecast_ms
+
+
+@settings(max_examples=100, deadline=None)
+@given(which=st.integers(0, 5), index=st.integers(0, len(PATHS) - 1))
+def test_what_remains_never_takes_longer_than_the_whole(policies, which, index):
+    policy = policies[which][0]
+    left_ms = [remaining_of(policy, PATHS[index], slot) for slot in range(SLOTS)]
+    assert left_ms == sorted(left_ms, reverse=True)
+
+
+def test_bound_that_equals_the_time_left_fits(policies):
+    policy = policies[0][0]
+    for factor in (1.0, 1.1, 1.7, 3.0):
+        for path, forecast_ms, quality in policy.frontier(PATHS[0], 0):
+            choice = policy.plan(forecast_ms * factor, factor)
+            assert (choice.path, choice.quality, choice.feasible) == (path, quality, True)
+
+
+def test_keeps_the_plan_unless_another_path_gains_enough(make_forecast, make_quality):
+    forecast = make_forecast(SPACE, lambda name: 1.0 + 9.0 * name.startswith('head1'))
+    small = ExecutionPath((False, False), 1.0, 100, 0)
+    large = ExecutionPath((False, False), 1.0, 100, 1)
+    head = next(i for i, slot in enumerate(SPACE.slots) if slot.operator == 'head')
+    for gain, expected in ((0.003, small), (0.02, large)):
+        quality = make_quality({path: 0.3 + gain * path.head for path in SPACE})
+        policy = FrontierPolicy(SPACE, forecast, quality, keep_epsilon=0.005)
+        assert policy.redecide(small, head, 50.0, 1.0).path == expected
+        assert policy.redecide(large, head, 50.0, 1.0).path == large
+        assert policy.redecide(large, head, 5.0, 1.0).path == small
+
+
+def test_a_plan_that_another_path_beats_outright_is_not_kept(make_forecast, make_quality):
+    forecast = make_forecast(SPACE, lambda name: 1.0 + 9.0 * name.startswith('head1'))
+    quality = make_quality({path: 0.3 - 0.001 * path.head for path in SPACE})
+    policy = FrontierPolicy(SPACE, forecast, quality, keep_epsilon=0.005)
+    beaten = ExecutionPath((False, False), 1.0, 100, 1)
+    assert policy.redecide(beaten, 0, 100.0, 1.0).path.head == 0
+
+
+def test_negative_time_gives_the_cheapest_and_infinite_time_the_best(policies):
+    policy, quality = policies[0]
+    late = policy.plan(-3.0, 1.0)
+    assert not late.feasible
+    assert late.forecast_ms == min(remaining_of(policy, path, 0) for path in PATHS)
+    assert policy.plan(-math.inf, 1.0) == late
+    assert policy.plan(math.inf, 1.0).quality == max(quality.values.values())
+
+
+def test_refuses_what_cannot_be_decided_on(policies):
+    policy = policies[0][0]
+    with pytest.raises(ValueError, match='remaining time is NaN ms'):
+        policy.plan(math.nan, 1.0)
+    for factor in (0.0, -1.0, math.nan, math.inf, 1e7):
+        with pytest.raises(ValueError, match='factor is'):
+            policy.plan(10.0, factor)
+    with pytest.raises(ValueError, match='not one of the network'):
+        policy.redecide(ExecutionPath((True,), 1.0, 10, 0), 0, 10.0, 1.0)
+    for slot in (-1, SLOTS):
+        with pytest.raises(ValueError, match=f'slot is {slot}'):
+            policy.redecide(PATHS[0], slot, 10.0, 1.0)
+
+
+def test_refuses_impossible_forecasts_qualities_and_settings(make_forecast, make_quality):
+    good_forecast, good_quality = make_forecast(SPACE, lambda name: 1.0), make_quality(dict.fromkeys(PATHS, 0.5))
+    for wrong_ms in (math.nan, -1.0, math.inf):
+        with pytest.raises(ValueError, match='forecast of path .* ms, expected'):
+            FrontierPolicy(SPACE, make_forecast(SPACE, lambda name: wrong_ms), good_quality)
+    for wrong in (math.nan, -0.1, 1.1):
+        with pytest.raises(ValueError, match=f'quality of path {PATHS[7]} is'):
+            FrontierPolicy(SPACE, good_forecast, make_quality({**dict.fromkeys(PATHS, 0.5), PATHS[7]: wrong}))
+    with pytest.raises(ValueError, match='allowance is -1.0 ms'):
+        FrontierPolicy(SPACE, good_forecast, good_quality, allowance_ms=-1.0)
+    with pytest.raises(ValueError, match='keep_epsilon is nan'):
+        FrontierPolicy(SPACE, good_forecast, good_quality, keep_epsilon=math.nan)
+
+
+def test_frontiers_built_ahead_decide_as_those_built_when_needed(make_forecast, make_quality):
+    rng = np.random.default_rng(5)
+    times_ms = {}
+    forecast = make_forecast(SPACE, lambda name: times_ms.setdefault(name, float(rng.uniform(0, 9))))
+    quality = make_quality({path: float(rng.uniform()) for path in PATHS})
+    ahead, lazy = FrontierPolicy(SPACE, forecast, quality), FrontierPolicy(SPACE, forecast, quality)
+    ahead.prepare()
+    for path in PATHS[::7]:
+        for slot in range(SLOTS):
+            assert ahead.redecide(path, slot, 25.0, 1.0) == lazy.redecide(path, slot, 25.0, 1.0)
+
+
+def test_every_frontier_ascends_in_time_and_quality(policies):
+    for policy, _ in policies:
+        for path in PATHS[::5]:
+            for slot in range(SLOTS):
+                _, times_ms, qualities = zip(*policy.frontier(path, slot))
+                assert list(times_ms) == sorted(set(times_ms))
+                assert list(qualities) == sorted(set(qualities))
