@@ -1,0 +1,189 @@
+"""Online margin that holds a target miss probability, whatever the distribution of latencies.
+
+The bound of a frame is `U = forecast * exp(q)`. After each frame `q += eta * (e - alpha)`, with `e = 1` when the
+frame took longer than U or was cut off at U, else 0. (Online conformal inference: Gibbs and Candes 2021, with the
+quantile itself tracked as in Angelopoulos, Candes and Tibshirani 2023; unchanged, on log ratios.)
+
+What it promises. Call `log(latency / forecast)` a frame's score. Summing the update over T frames gives, exactly,
+`mean(e) - alpha = (q_T - q_0) / (eta * T)`. If all scores lie in one interval of width B that contains `q_0`, then a
+q above the interval can only sink (no score exceeds it) and a q below it can only rise, so q never leaves the interval
+by more than one step, `|q_T - q_0| <= B + eta`, and therefore `|mean(e) - alpha| <= (B + eta) / (eta * T)`: for every
+sequence, also one chosen by an adversary who knows q. Nothing is assumed about independence or load.
+
+What happens when a score leaves the interval. q is not clamped: it follows, the first equation still holds, and the
+miss ratio still returns to alpha, only later. The certificate then states the larger of the two bounds, so that it is
+true in every case.
+"""
+from __future__ import annotations
+
+import json
+import math
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from scipy.special import betaincinv
+
+from deadline_perception.latency.json_file import JsonFileError, read_object, write_text_atomically
+
+_LARGEST_EXPONENT = math.log(sys.float_info.max) - 1.0
+_PARAMETERS = ('alpha', 'eta', 'score_width', 'initial_log_margin')
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What is known about the misses of a bound.
+
+    Attributes:
+        frames: frames observed.
+        misses: frames that took longer than their bound or were cut off at it.
+        guaranteed_miss_ratio: the miss ratio over these frames is at most this, for every sequence; 1 without frames.
+        upper_95: Clopper-Pearson upper 95 % confidence limit of the miss probability of a further frame; unlike the
+            guarantee it assumes that frames are independent and alike. 1 without frames.
+    """
+
+    frames: int
+    misses: int
+    guaranteed_miss_ratio: float
+    upper_95: float
+
+
+def clopper_pearson_upper(misses: int, frames: int, confidence: float = 0.95) -> float:
+    """One-sided upper confidence limit of a probability, from `misses` in `frames` independent trials.
+
+    Returns:
+        The probability under which as few misses happen with a chance of `1 - confidence`; 1 when all missed or
+        nothing was tried.
+
+    Raises:
+        ValueError: the counts contradict each other or the confidence is outside (0, 1).
+    """
+    if not 0 <= misses <= frames:
+        raise ValueError(f'misses is {misses} of {frames} frames, expected 0 to {frames}')
+    if not 0.0 < confidence < 1.0:
+        raise ValueError(f'confidence is {confidence}, expected a probability in (0, 1)')
+    if misses == frames:
+        return 1.0
+    return float(betaincinv(misses + 1, frames - misses, confidence))
+
+
+class BoundCalibrator:
+    """Turns forecasts into bounds that are missed with probability alpha in the long run.
+
+    Args:
+        alpha: target miss ratio, in (0, 1).
+        eta: step of the log margin per frame, > 0. A large one reacts fast and bounds loosely; with 0.05 one miss
+            raises the bound by 5 %.
+        score_width: width B of the interval that holds all scores `log(latency / forecast)`, > 0; log(8) when a frame
+            may take from half to four times its forecast.
+        initial_log_margin: q of the first frame, within `score_width` of 0; a positive one, such as a high quantile of
+            the profile's residuals, makes the first frames safe.
+
+    Raises:
+        ValueError: a value lies outside its range.
+    """
+
+    def __init__(self, alpha: float, eta: float, score_width: float, initial_log_margin: float = 0.0) -> None:
+        if not 0.0 < alpha < 1.0:
+            raise ValueError(f'alpha is {alpha}, expected a miss ratio in (0, 1)')
+        if not (math.isfinite(eta) and eta > 0.0):
+            raise ValueError(f'eta is {eta}, expected a finite step > 0')
+        if not (math.isfinite(score_width) and score_width > 0.0):
+            raise ValueError(f'score_width is {score_width}, expected a finite width > 0')
+        if not abs(initial_log_margin) <= score_width:
+            raise ValueError(f'initial_log_margin is {initial_log_margin}, expected at most score_width = '
+                             f'{score_width} away from 0')
+        self.alpha = float(alpha)
+        self.eta = float(eta)
+        self.score_width = float(score_width)
+        self.initial_log_margin = float(initial_log_margin)
+        self.frames = 0
+        self.misses = 0
+
+    @property
+    def log_margin(self) -> float:
+        """q, from the counts rather than summed up, so that no rounding gathers over millions of frames."""
+        return self.initial_log_margin + self.eta * (self.misses - self.alpha * self.frames)
+
+    @property
+    def factor(self) -> float:
+        """exp(q), what a forecast is multiplied with; >= 0 and finite."""
+        return math.exp(min(self.log_margin, _LARGEST_EXPONENT))
+
+    def bound_ms(self, forecast_ms: float) -> float:
+        """The time in ms that a frame of this forecast will not exceed, but for a share alpha of frames.
+
+        Raises:
+            ValueError: the forecast is not a positive, finite number.
+        """
+        _check_positive('forecast', forecast_ms)
+        return min(float(forecast_ms) * self.factor, sys.float_info.max)
+
+    def observe(self, forecast_ms: float, latency_ms: float | None) -> None:
+        """Learns from one frame. Nothing changes when an argument is refused.
+
+        Args:
+            forecast_ms: forecast of the path that ran.
+            latency_ms: how long it took; None when it was cut off at its bound, so that it is only known to be longer.
+                A frame cut off before its bound, for another reason, says nothing and must not be reported.
+
+        Raises:
+            ValueError: an argument is not a positive, finite number.
+        """
+        bound_ms = self.bound_ms(forecast_ms)
+        if latency_ms is not None:
+            _check_positive('latency', latency_ms)
+        self.misses += int(latency_ms is None or latency_ms > bound_ms)
+        self.frames += 1
+
+    def certificate(self) -> Certificate:
+        """What holds for the frames observed so far."""
+        guaranteed = 1.0
+        if self.frames:
+            drift = max(self.score_width + self.eta, abs(self.log_margin - self.initial_log_margin))
+            guaranteed = min(1.0, self.alpha + drift / (self.eta * self.frames))
+        return Certificate(self.frames, self.misses, guaranteed, clopper_pearson_upper(self.misses, self.frames))
+
+    def state(self) -> dict[str, float | int]:
+        """All that the calibrator knows, as plain numbers."""
+        return {**{name: getattr(self, name) for name in _PARAMETERS}, 'frames': self.frames, 'misses': self.misses}
+
+    @classmethod
+    def from_state(cls, state: dict[str, float | int]) -> BoundCalibrator:
+        """A calibrator that goes on where `state` was taken.
+
+        Raises:
+            ValueError: a value is missing, of another type, or outside its range.
+        """
+        for name in (*_PARAMETERS, 'frames', 'misses'):
+            expected = int if name in ('frames', 'misses') else (int, float)
+            value = state.get(name)
+            if not isinstance(value, expected) or isinstance(value, bool):
+                raise ValueError(f'{name} of the calibrator is {value!r}, expected a number')
+        calibrator = cls(*(state[name] for name in _PARAMETERS))
+        if not 0 <= state['misses'] <= state['frames']:
+            raise ValueError(f'misses is {state["misses"]} of {state["frames"]} frames, expected 0 to all of them')
+        calibrator.frames, calibrator.misses = state['frames'], state['misses']
+        return calibrator
+
+    def save(self, file: Path) -> None:
+        """Writes the state as JSON in one step: the file is never half written."""
+        write_text_atomically(file, json.dumps(self.state(), indent=2) + '\n')
+
+    @classmethod
+    def load(cls, file: Path) -> BoundCalibrator:
+        """Reads what `save` wrote.
+
+        Raises:
+            JsonFileError: the file is missing, unreadable, or holds something else.
+        """
+        state = read_object(file, 'calibrator state')
+        try:
+            return cls.from_state(state)
+        except ValueError as error:
+            raise JsonFileError(f'calibrator state {file} cannot be used: {error}') from error
+
+
+def _check_positive(name: str, value_ms: float) -> None:
+    if not (math.isfinite(value_ms) and value_ms > 0.0):
+        raise ValueError(f'{name} is {value_ms} ms, expected a positive, finite number')

@@ -1,0 +1,49 @@
+"""JSON files that are either whole or absent: a reader never sees half a file, whenever the writer dies."""
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+
+from deadline_perception.errors import DeadlinePerceptionError
+
+
+class JsonFileError(DeadlinePerceptionError):
+    """A JSON file is missing, unreadable or not a JSON object."""
+
+
+def write_text_atomically(file: Path, text: str) -> None:
+    """Replaces a file in one step: writes beside it, flushes to disk, renames. Makes the folder when needed."""
+    file = Path(file)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=f'.{file.name}.')
+    try:
+        with os.fdopen(handle, 'w', encoding='utf-8') as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, file)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def read_object(file: Path, what: str) -> dict:
+    """Reads a file that holds one JSON object.
+
+    Args:
+        file: where it lies.
+        what: what the file should be, for the error message: `latency profile`.
+
+    Raises:
+        JsonFileError: the file is missing, unreadable, no JSON, or JSON of another kind.
+    """
+    try:
+        content = json.loads(Path(file).read_text(encoding='utf-8'))
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise JsonFileError(f'{what} {file} cannot be read: {error}') from error
+    if not isinstance(content, dict):
+        raise JsonFileError(f'{what} {file} holds {type(content).__name__}, expected a JSON object')
+    return content

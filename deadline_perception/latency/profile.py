@@ -1,0 +1,222 @@
+"""Measured segment and path times of one network on one device: how they are taken, kept, and checked."""
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+
+import numpy as np
+
+from deadline_perception.errors import DeadlinePerceptionError
+from deadline_perception.execution_path import ExecutionPath
+from deadline_perception.latency.device import DeviceFacts, read_device_facts
+from deadline_perception.latency.json_file import JsonFileError, read_object, write_text_atomically
+from deadline_perception.latency.measurement_plan import all_segments, covering_paths, distinct_paths, interleave
+from deadline_perception.latency.quantiles import Quantiles
+from deadline_perception.latency.stopwatch import now_ms, synchronise
+
+FORMAT = 1
+_LEAST_SAMPLES = 5  # of each segment, also when the time limit is too short for them
+
+
+class ProfileMismatch(DeadlinePerceptionError):
+    """A latency profile was measured for another network, device or setting than the one at hand."""
+
+
+@dataclass(frozen=True)
+class LatencyProfile:
+    """How long the parts of one network take on one device, otherwise idle.
+
+    Attributes:
+        facts: the device and its settings while measuring.
+        config_name: configuration of the network.
+        network_hash: hash of the network's weights and shape.
+        input_size: height and width in px that the network resizes images to.
+        image_size: height and width in px of the images it was measured with.
+        date: when, ISO 8601 in UTC.
+        load_before: programs that wanted to run in the minute before (load average); near 0 on an idle machine.
+        segments: durations by the names of `PathSpace.segment`, each taken in the midst of whole frames.
+        paths: durations of whole frames by the path's name, of frames that the segments were not taken from.
+
+    Raises:
+        ValueError: a size is not positive or there is no segment.
+    """
+
+    facts: DeviceFacts
+    config_name: str
+    network_hash: str
+    input_size: tuple[int, int]
+    image_size: tuple[int, int]
+    date: str
+    load_before: float
+    segments: dict[str, Quantiles]
+    paths: dict[str, Quantiles]
+
+    def __post_init__(self) -> None:
+        for name in ('input_size', 'image_size'):
+            size = tuple(getattr(self, name))
+            if len(size) != 2 or not all(isinstance(side, int) and side > 0 for side in size):
+                raise ValueError(f'{name} is {size}, expected height and width in px of at least 1')
+            object.__setattr__(self, name, size)
+        if not self.segments:
+            raise ValueError('profile holds no segment, expected at least one')
+
+    def save(self, file: Path) -> None:
+        """Writes the profile as JSON, one line per segment and path, in one step."""
+        head = {'format': FORMAT, **{name: getattr(self, name) for name in (
+            'config_name', 'network_hash', 'input_size', 'image_size', 'date', 'load_before')}}
+        lines = [f'  {json.dumps(name)}: {json.dumps(value)}' for name, value in head.items()]
+        lines.append('  "facts": ' + json.dumps(asdict(self.facts), indent=4).replace('\n}', '\n  }'))
+        for name in ('segments', 'paths'):
+            rows = [f'    {json.dumps(key)}: {json.dumps(asdict(value))}' for key, value in getattr(self, name).items()]
+            lines.append(f'  "{name}": {{' + (('\n' + ',\n'.join(rows) + '\n  ') if rows else '') + '}')
+        write_text_atomically(file, '{\n' + ',\n'.join(lines) + '\n}\n')
+
+    @classmethod
+    def load(cls, file: Path) -> LatencyProfile:
+        """Reads what `save` wrote.
+
+        Raises:
+            JsonFileError: the file is missing, unreadable, of another format, or holds an impossible value.
+        """
+        content = read_object(file, 'latency profile')
+        if content.pop('format', None) != FORMAT:
+            raise JsonFileError(f'{file} is no latency profile of format {FORMAT}; measure one: {profile_command()}')
+        try:
+            content['facts'] = DeviceFacts(**content['facts'])
+            for name in ('segments', 'paths'):
+                content[name] = {key: Quantiles.from_record(record) for key, record in content[name].items()}
+            return cls(**content)
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise JsonFileError(f'latency profile {file} cannot be used: {error}; '
+                                f'measure again: {profile_command()}') from error
+
+    def mismatches(self, *, network_hash: str, facts: DeviceFacts, input_size: tuple[int, int]) -> list[str]:
+        """What differs between the profile and what is at hand, each as `NAME is X, expected Y`; empty when it fits."""
+        pairs = [('network hash', self.network_hash, network_hash),
+                 ('input size', self.input_size, tuple(input_size)), ('device kind', self.facts.kind, facts.kind),
+                 ('device', self.facts.name, facts.name), ('number of threads', self.facts.threads, facts.threads),
+                 ('power mode', self.facts.power_mode, facts.power_mode),
+                 ('memory allocator', self.facts.allocator, facts.allocator)]
+        if max(self.facts.threads, facts.threads) > 1:  # a single thread waits for nobody
+            pairs.append(('OpenMP wait policy', self.facts.wait_policy, facts.wait_policy))
+        return [f'{name} is {there!r} in the profile and {here!r} here' for name, there, here in pairs if there != here]
+
+    def check(self, *, network_hash: str, facts: DeviceFacts, input_size: tuple[int, int],
+              weights: str = 'WEIGHTS') -> None:
+        """Refuses to be used for another network, device or setting than it was measured with.
+
+        Args:
+            network_hash: hash of the network at hand.
+            facts: the device at hand and its settings.
+            input_size: height and width in px that the network at hand resizes images to.
+            weights: file of the network at hand, for the command that the message names.
+
+        Raises:
+            ProfileMismatch: something differs; names both values and the command that measures anew.
+        """
+        differences = self.mismatches(network_hash=network_hash, facts=facts, input_size=input_size)
+        if differences:
+            command = profile_command(weights, facts.kind, facts.threads)
+            raise ProfileMismatch(f'latency profile does not fit: {"; ".join(differences)}. Measure one: {command}')
+
+
+def profile_command(weights: str = 'WEIGHTS', device: str = 'cpu', threads: int = 1) -> str:
+    """The command that measures a profile."""
+    return f'deadline-perception profile --weights {weights} --device {device} --threads {threads}'
+
+
+def default_profile_path(config_name: str, facts: DeviceFacts, folder: Path | None = None) -> Path:
+    """Where the profile of a network on a device lies.
+
+    Args:
+        config_name: configuration of the network.
+        facts: the device.
+        folder: where to look; by default the user's own, `$XDG_CACHE_HOME/deadline_perception/profiles`.
+    """
+    if folder is None:
+        cache = os.environ.get('XDG_CACHE_HOME') or Path.home() / '.cache'
+        folder = Path(cache) / 'deadline_perception' / 'profiles'
+    return Path(folder) / f'{config_name}-{facts.slug}-t{facts.threads}.json'
+
+
+def measure_profile(detector, images: Sequence[np.ndarray], *, repeats: int = 50, whole_paths: int = 40,
+                    path_repeats: int = 12, time_limit_s: float = 120.0, seed: int = 0,
+                    progress: Callable[[int, int, float], None] | None = None) -> LatencyProfile:
+    """Times every segment in place, in whole frames over varied images and paths, and some paths as a whole.
+
+    Segments timed alone are optimistic, so none is. Frames of both kinds are mixed evenly over the time, and a first
+    round, which runs every segment once, is dropped: first calls allocate and choose kernels. Blocks until done.
+
+    Args:
+        detector: the network; see `MultiPathDetector`.
+        images: at least one uint8 `[height, width, 3]` image, all of one size.
+        repeats: times that each segment is timed, >= 1.
+        whole_paths: number of paths that are timed as a whole, the smallest and the largest among them, >= 2.
+        path_repeats: times that each of those is timed, >= 1.
+        time_limit_s: measuring stops after this time, but not before each segment was timed a few times.
+        seed: decides the paths and their order.
+        progress: called after each frame with frames done, frames planned and seconds since the start.
+
+    Raises:
+        ValueError: no image, images of several sizes, or a count outside its range.
+    """
+    if not images or len({image.shape for image in images}) != 1:
+        raise ValueError(f'images have the sizes {sorted({image.shape for image in images})}, expected one size')
+    if whole_paths < 2 or path_repeats < 1:
+        raise ValueError(f'whole_paths is {whole_paths} and path_repeats is {path_repeats}, '
+                         f'expected at least 2 and at least 1')
+    load_before = os.getloadavg()[0]
+    rng = random.Random(seed)
+    space = detector.path_space
+    warm_up = covering_paths(space, 1, rng)
+    held_out = distinct_paths(space, whole_paths, rng)
+    rounds = [path for _ in range(path_repeats) for path in rng.sample(held_out, len(held_out))]
+    frames = [(None, path) for path in warm_up] + interleave(covering_paths(space, repeats, rng), rounds)
+    segments = {name: [] for name in all_segments(space)}
+    paths = {str(path): [] for path in held_out}
+    start_ms = now_ms()
+    for number, (is_whole, path) in enumerate(frames, 1):
+        total_ms, slots_ms = time_frame(detector, rng.choice(images), path)
+        if is_whole:
+            paths[str(path)].append(total_ms)
+        elif is_whole is not None:  # None marks a frame of the warm-up
+            for slot, duration_ms in enumerate(slots_ms):
+                name = space.segment(slot, path)
+                if name is not None:
+                    segments[name].append(duration_ms)
+        elapsed_s = (now_ms() - start_ms) / 1000.0
+        if progress:
+            progress(number, len(frames), elapsed_s)
+        if elapsed_s >= time_limit_s and _smallest(segments) >= min(repeats, _LEAST_SAMPLES) and _smallest(paths):
+            break
+    return LatencyProfile(
+        facts=read_device_facts(detector.device), config_name=detector.config_name,
+        network_hash=detector.network_hash, input_size=tuple(detector.input_size), image_size=images[0].shape[:2],
+        date=datetime.now(timezone.utc).isoformat(timespec='seconds'), load_before=round(load_before, 2),
+        segments={name: Quantiles.from_samples(samples) for name, samples in segments.items()},
+        paths={name: Quantiles.from_samples(paths[name]) for name in sorted(paths, key=lambda n: np.median(paths[n]))})
+
+
+def time_frame(detector, image: np.ndarray, path: ExecutionPath) -> tuple[float, list[float]]:
+    """Runs one frame on one path.
+
+    Returns:
+        The time in ms from before `start` to after the last slot, and the time in ms of each slot.
+    """
+    slots_ms = [0.0] * len(detector.path_space.slots)
+    start_ms = now_ms()
+    run = detector.start(image, path)
+    while not run.finished:
+        slot = run.slot
+        slots_ms[slot] = run.run_slot()
+    synchronise(detector.device)
+    return now_ms() - start_ms, slots_ms
+
+
+def _smallest(samples: dict[str, list[float]]) -> int:
+    return min(len(durations) for durations in samples.values())
