@@ -1,0 +1,47 @@
+"""Loads something that may be absent, broken or slow in a process of its own, and reports what it says of itself."""
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from functools import cached_property
+
+_PRELUDE = 'import json\ndef report(**facts): print(json.dumps(facts))\n'
+_LIMIT_S = 120.0  # torch from a cold disk
+
+
+class ImportProbe:
+    """A few lines of Python, started at once in another process; whatever they do, this one lives on.
+
+    Args:
+        code: imports something and calls `report(name=value, ...)` with facts that JSON can hold.
+        limit_s: how long to wait for it, s.
+    """
+
+    def __init__(self, code: str, limit_s: float = _LIMIT_S) -> None:
+        self._limit_s = limit_s
+        self._process = subprocess.Popen([sys.executable, '-c', _PRELUDE + code], text=True, stdin=subprocess.DEVNULL,
+                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    @cached_property
+    def _outcome(self) -> tuple[dict, str]:
+        try:
+            output, errors = self._process.communicate(timeout=self._limit_s)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.communicate()
+            return {}, f'no answer within {self._limit_s:g} s'
+        if self._process.returncode:
+            lines = [line for line in errors.splitlines() if line.strip()]
+            return {}, lines[-1] if lines else f'the process ended with status {self._process.returncode}'
+        return json.loads(output.splitlines()[-1]), ''
+
+    @property
+    def facts(self) -> dict:
+        """What was reported; empty when it failed. Waits for the process."""
+        return self._outcome[0]
+
+    @property
+    def error(self) -> str:
+        """The last line of what went wrong; empty when nothing did. Waits for the process."""
+        return self._outcome[1]
