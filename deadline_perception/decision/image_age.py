@@ -1,0 +1,64 @@
+"""How old an image is when it arrives, and whether its stamp can be believed."""
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class StampReading:
+    """The age of one image.
+
+    Attributes:
+        age_ms: stamp to arrival, >= 0; NaN when the stamp cannot be believed.
+        reason: why it cannot be believed, empty otherwise.
+    """
+
+    age_ms: float
+    reason: str
+
+    @property
+    def known_age_ms(self) -> float:
+        """The age, or 0 when it is unknown: the deadline then counts from the arrival."""
+        return 0.0 if math.isnan(self.age_ms) else self.age_ms
+
+
+class ImageAge:
+    """Reads image stamps against the node's clock; remembers the last stamp to notice a step backwards.
+
+    Args:
+        max_age_ms: an older image is not late but wrongly stamped (a recording played without its clock).
+        future_tolerance_ms: a stamp this far ahead of the clock counts as age 0; simulated clocks move in ticks.
+
+    Raises:
+        ValueError: a limit is not positive.
+    """
+
+    def __init__(self, *, max_age_ms: float = 10_000.0, future_tolerance_ms: float = 20.0) -> None:
+        if not max_age_ms > 0 or not future_tolerance_ms >= 0:
+            raise ValueError(f'max_age_ms is {max_age_ms} and future_tolerance_ms {future_tolerance_ms}, expected '
+                             f'a positive and a non-negative number of ms')
+        self._max_age_ms = max_age_ms
+        self._future_tolerance_ms = future_tolerance_ms
+        self._last_stamp_ns: int | None = None
+
+    def read(self, stamp_ns: int, now_ns: int) -> StampReading:
+        """Age of an image that arrives now.
+
+        Args:
+            stamp_ns: stamp of the image, node clock.
+            now_ns: node clock at its arrival; under simulated time it may jump.
+        """
+        last, self._last_stamp_ns = self._last_stamp_ns, stamp_ns
+        age_ms = (now_ns - stamp_ns) / 1e6
+        if stamp_ns <= 0:
+            return StampReading(math.nan, 'image stamp is zero, expected the time of capture')
+        if last is not None and stamp_ns < last:
+            return StampReading(math.nan, f'image stamp went back by {(last - stamp_ns) / 1e6:.0f} ms')
+        if age_ms < -self._future_tolerance_ms:
+            return StampReading(math.nan, f'image stamp lies {-age_ms:.0f} ms in the future, expected at most '
+                                          f'{self._future_tolerance_ms:.0f} ms; do camera and node share one clock?')
+        if age_ms > self._max_age_ms:
+            return StampReading(math.nan, f'image is {age_ms / 1000:.0f} s old, expected at most '
+                                          f'{self._max_age_ms / 1000:.0f} s; a recording needs use_sim_time')
+        return StampReading(max(0.0, age_ms), '')

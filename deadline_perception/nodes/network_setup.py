@@ -1,0 +1,204 @@
+"""Loads everything that the detector node runs on, checks that it belongs together, and warms it up. Free of ROS."""
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import dataclass
+from pathlib import Path
+
+from deadline_perception.decision.baselines import FixedPath
+from deadline_perception.decision.frontier import FrontierPolicy
+from deadline_perception.decision.path_quality import PathQuality
+from deadline_perception.decision.policy import Policy
+from deadline_perception.decision.thresholds import ThresholdPolicy
+from deadline_perception.errors import DeadlinePerceptionError
+from deadline_perception.execution_path import ExecutionPath, PathSpace
+from deadline_perception.latency.calibration import BoundCalibrator
+from deadline_perception.latency.device import DeviceFacts, missing_environment, read_device_facts
+from deadline_perception.latency.measurement_plan import covering_paths
+from deadline_perception.latency.path_bound import PathForecast
+from deadline_perception.latency.profile import (
+    LatencyProfile,
+    ProfileMismatch,
+    default_profile_path,
+    profile_command,
+)
+
+POLICIES = ('frontier', 'thresholds', 'fixed')
+
+
+class SetupError(DeadlinePerceptionError):
+    """The detector cannot be configured: something that it needs is not there."""
+
+
+@dataclass(frozen=True)
+class NetworkOptions:
+    """Where the parts of the detector lie.
+
+    Attributes:
+        model: weights file, or the name of one in the package's `models` folder, such as `compact`.
+        profile: latency profile; empty: the one of this device, the user's own before the package's.
+        quality: table of path qualities; empty: the one beside the weights, if any.
+        device: `cpu` or `cuda`.
+        threads: threads per network operation.
+        policy: one of `POLICIES`.
+        fixed_path: name of the path for the policy `fixed`; empty: the largest.
+        allowance_ms: constant part of every bound.
+        target_miss_probability: of the bounds.
+        calibration_step: step of the calibrator.
+        calibration_file: keeps what the calibrator learnt over a restart; empty: nothing is kept.
+    """
+
+    model: str
+    profile: str = ''
+    quality: str = ''
+    device: str = 'cpu'
+    threads: int = 1
+    policy: str = 'frontier'
+    fixed_path: str = ''
+    allowance_ms: float = 0.0
+    target_miss_probability: float = 0.01
+    calibration_step: float = 0.05
+    calibration_file: str = ''
+
+
+@dataclass(frozen=True, eq=False)
+class LoadedNetwork:
+    """A network that is warm, and what is known about its paths.
+
+    Attributes:
+        network: the detector.
+        facts: the device that runs it.
+        forecast: expected idle times.
+        policy: chooses the paths.
+        calibrator: margin of the bounds.
+        warnings: what a person should know, each a sentence.
+    """
+
+    network: object
+    facts: DeviceFacts
+    forecast: PathForecast
+    policy: Policy
+    calibrator: BoundCalibrator
+    warnings: tuple[str, ...]
+
+    @property
+    def path_space(self) -> PathSpace:
+        """All paths of the network."""
+        return self.network.path_space
+
+
+def share_folder() -> Path:
+    """The folder that holds `config`, `launch` and `models`: of the source tree where it is one, else installed."""
+    source = Path(__file__).resolve().parents[2]
+    if (source / 'package.xml').is_file():
+        return source
+    from ament_index_python.packages import get_package_share_directory
+
+    return Path(get_package_share_directory('deadline_perception'))
+
+
+def find_weights(model: str, models_folder: Path) -> Path:
+    """The weights file that a parameter means: a file, or the name of one in the package's folder."""
+    file = Path(model).expanduser()
+    if file.suffix == '.safetensors' or file.is_file():
+        return file
+    named = models_folder / f'{model}.safetensors'
+    if not named.is_file():
+        names = ', '.join(sorted(found.stem for found in models_folder.glob('*.safetensors'))) or 'none'
+        raise SetupError(f'model is {model!r}, expected a safetensors file or one of the shipped models ({names})')
+    return named
+
+
+def load_network(options: NetworkOptions, models_folder: Path) -> LoadedNetwork:
+    """Loads, checks and warms up. Blocks for seconds; call it on the thread that will run the network, because
+    OpenMP threads and GPU handles belong to a thread.
+
+    Raises:
+        DeadlinePerceptionError: a part is missing, damaged, or belongs to another network or device.
+    """
+    import torch
+
+    from deadline_perception.detector.checkpoint import load_detector
+
+    torch.set_num_threads(options.threads)
+    weights = find_weights(options.model, models_folder)
+    network = load_detector(weights, options.device)
+    facts = read_device_facts(options.device)
+    profile, warnings = _load_profile(options, network, facts, weights, models_folder)
+    forecast = PathForecast(profile, network.path_space)
+    quality = _load_quality(options, network, forecast, weights)
+    policy = _make_policy(options, network.path_space, forecast, quality)
+    missing = missing_environment(options.threads) if options.device == 'cpu' else []
+    if missing:
+        warnings.append(f'{" ".join(missing)} must be set before this process starts, or times spread widely; '
+                        f'the launch file and deadline_perception.nodes.bringup set it')
+    network.warm_up(covering_paths(network.path_space, 1, random.Random(0)), image_size=profile.image_size)
+    return LoadedNetwork(network, facts, forecast, policy, _make_calibrator(options, forecast),
+                         tuple(warnings))
+
+
+def _load_profile(options: NetworkOptions, network, facts: DeviceFacts, weights: Path,
+                  models_folder: Path) -> tuple[LatencyProfile, list[str]]:
+    command = profile_command(str(weights), options.device, options.threads)
+    if options.profile:
+        file = Path(options.profile).expanduser()
+    else:
+        places = [default_profile_path(network.config_name, facts),
+                  default_profile_path(network.config_name, facts, models_folder / 'profiles')]
+        file = next((place for place in places if place.is_file()), None)
+        if file is None:
+            raise SetupError(f'no latency profile of {network.config_name!r} for {facts} in '
+                             f'{" or ".join(str(place.parent) for place in places)}. Measure one: {command}')
+    profile = LatencyProfile.load(file)
+    # Times of another network mean nothing. Those of another device or setting are wrong by a factor, which the
+    # calibration finds within some hundred frames: so that is said, and the node runs.
+    profile.check(network_hash=network.network_hash, facts=profile.facts, input_size=network.input_size,
+                  weights=str(weights))
+    if profile.facts.kind != facts.kind:
+        raise ProfileMismatch(f'latency profile {file} was measured on {profile.facts.kind}, the network runs on '
+                              f'{facts.kind}. Measure one: {command}')
+    differences = profile.mismatches(network_hash=network.network_hash, facts=facts, input_size=network.input_size)
+    if not differences:
+        return profile, []
+    return profile, [f'latency profile {file.name}: {"; ".join(differences)}. Measure one: {command}']
+
+
+def _load_quality(options: NetworkOptions, network, forecast: PathForecast,
+                  weights: Path) -> PathQuality:
+    file = Path(options.quality).expanduser() if options.quality else weights.with_suffix('.quality.json')
+    if not options.quality and not file.is_file():
+        return PathQuality.from_forecast(network.path_space, forecast)
+    quality = PathQuality.load(file)
+    quality.check(network.network_hash)
+    return quality
+
+
+def _make_policy(options: NetworkOptions, space: PathSpace, forecast: PathForecast, quality: PathQuality) -> Policy:
+    if options.policy == 'frontier':
+        policy = FrontierPolicy(space, forecast, quality, allowance_ms=options.allowance_ms)
+        policy.prepare()
+        return policy
+    if options.policy == 'thresholds':
+        return ThresholdPolicy(space, forecast, quality, allowance_ms=options.allowance_ms)
+    if options.policy == 'fixed':
+        try:
+            path = ExecutionPath.parse(options.fixed_path) if options.fixed_path else space.largest
+            return FixedPath(path, space, forecast, quality, allowance_ms=options.allowance_ms)
+        except ValueError as error:
+            raise SetupError(f'fixed_path cannot be used: {error}') from error
+    raise SetupError(f'policy is {options.policy!r}, expected one of {", ".join(POLICIES)}')
+
+
+def _make_calibrator(options: NetworkOptions, forecast: PathForecast) -> BoundCalibrator:
+    if options.calibration_file and Path(options.calibration_file).expanduser().is_file():
+        calibrator = BoundCalibrator.load(Path(options.calibration_file).expanduser())
+        if (calibrator.alpha, calibrator.eta) == (options.target_miss_probability, options.calibration_step):
+            return calibrator
+    width = math.log(8.0)  # a frame takes from half to four times its forecast
+    try:
+        margin = forecast.residual_quantile(1.0 - options.target_miss_probability)
+    except ValueError:
+        margin = math.log(1.25)  # a profile without whole paths: a fifth more than expected, until frames tell
+    return BoundCalibrator(options.target_miss_probability, options.calibration_step, width,
+                           min(max(margin, 0.0), width))

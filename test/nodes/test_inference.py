@@ -1,0 +1,213 @@
+from __future__ import annotations
+
+import math
+import threading
+import time
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from deadline_perception.decision.image_age import StampReading
+from deadline_perception.decision.late_output import LatePolicy
+from deadline_perception.decision.reserve import Reserve
+from deadline_perception.decision.timed_frame import TimedInference
+from deadline_perception.detector.detections import Detections
+from deadline_perception.execution_path import ExecutionPath, PathSpace
+from deadline_perception.latency.calibration import BoundCalibrator
+from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.nodes.inference import Arrival, Conditions, FramePipeline, Outcome, Watchdog
+
+SPACE = PathSpace(skips_per_stage=(1,), widths=(1.0,), pyramid_widths=(1.0,), proposals=(10,), heads=1)
+PATH = ExecutionPath((False,), 1.0, 10, 0)
+IMAGE = np.zeros((40, 60, 3), dtype=np.uint8)
+FOUND = Detections([[1, 1, 9, 9]], [0.8], [0])
+WAIT_S = 20.0
+
+
+class Network:
+    """Finds one object; waits, where told to, for an event before it goes on."""
+
+    def __init__(self):
+        self.gate = None
+        self.error = None
+
+    def start(self, image, path):
+        return Run(self, path)
+
+
+class Run:
+    def __init__(self, network, path):
+        self.network, self.path, self.slot = network, path, 0
+
+    @property
+    def finished(self):
+        return self.slot == len(SPACE.slots)
+
+    def redirect(self, path):
+        self.path = path
+
+    def run_slot(self):
+        if self.network.error is not None:
+            raise self.network.error
+        if self.slot == 1 and self.network.gate is not None:
+            assert self.network.gate.wait(WAIT_S)
+        self.slot += 1
+        return 0.1
+
+    def detections(self):
+        return FOUND
+
+
+class OnePath:
+    name = 'one'
+
+    def __init__(self, forecast_ms=0.01):
+        self.cost_ms = forecast_ms
+
+    def forecast_ms(self, path, slot=0):
+        return self.cost_ms
+
+    def plan(self, remaining_ms, factor):
+        return SimpleNamespace(path=PATH, forecast_ms=self.cost_ms, bound_ms=self.cost_ms * factor,
+                               feasible=self.cost_ms * factor <= remaining_ms, quality=0.5)
+
+    def redecide(self, path, slot, remaining_ms, factor):
+        return self.plan(remaining_ms, factor)
+
+
+@pytest.fixture
+def bench():
+    """A pipeline with its inputs and outputs as attributes."""
+    bench = SimpleNamespace(budget_ms=10_000.0, network=Network(), published=[], records=[], failures=[],
+                            image=IMAGE, calibrator=BoundCalibrator(0.01, 0.05, math.log(8)), pipelines=[])
+
+    def build(policy=None, **settings):
+        policy = policy or OnePath()
+        pipeline = FramePipeline(
+            inference=TimedInference(bench.network, SPACE, policy), forecast=policy, calibrator=bench.calibrator,
+            reserve=Reserve(0.0), conditions=lambda: Conditions(bench.budget_ms, 1.0, 'test'),
+            convert=lambda arrival: bench.image, publish=lambda arrival, found: bench.published.append(found),
+            publish_record=bench.records.append, failed=bench.failures.append, **settings)
+        bench.pipelines.append(pipeline)
+        return pipeline
+
+    bench.build = build
+    yield bench
+    for pipeline in bench.pipelines:
+        pipeline.stop()
+
+
+def arrive(age_ms=1.0, reason=''):
+    return Arrival(SimpleNamespace(), now_ms(), StampReading(age_ms, reason))
+
+
+def test_a_frame_gives_one_message_of_each_kind_and_its_times_add_up(bench):
+    bench.build().process(arrive(age_ms=5.0), 3)
+    (record,) = bench.records
+    assert bench.published == [FOUND]
+    assert record.outcome is Outcome.DETECTED
+    assert record.deadline_met
+    assert record.replaced == 3
+    assert record.total_ms == pytest.approx(5.0 + record.overhead_ms + record.frame.network_ms)
+    parts = (record.queue_ms, record.convert_ms, record.frame.decision_ms, record.frame.network_ms, record.publish_ms)
+    assert record.elapsed_ms == pytest.approx(sum(parts))
+    assert min(parts) >= 0.0
+    assert bench.calibrator.frames == 1
+
+
+def test_a_rejected_image_gives_no_message_and_its_replaced_frames_are_counted_with_the_next(bench):
+    pipeline = bench.build()
+    bench.image = None
+    pipeline.process(arrive(), 2)
+    assert bench.records == []
+    bench.image = IMAGE
+    pipeline.process(arrive(), 1)
+    assert bench.records[0].replaced == 3
+
+
+def test_the_watchdog_publishes_while_the_network_hangs_and_its_result_is_not_published_again(bench):
+    pipeline = bench.build()
+    pipeline.process(arrive(), 0)
+    bench.network.gate, bench.budget_ms = threading.Event(), 50.0
+    worker = threading.Thread(target=pipeline.process, args=(arrive(), 0), daemon=True)
+    worker.start()
+    until = time.monotonic() + WAIT_S
+    while len(bench.records) < 2 and time.monotonic() < until:
+        time.sleep(0.005)
+    carried = bench.records[1]
+    assert carried.outcome is Outcome.CARRIED_OVER
+    assert worker.is_alive()
+    assert carried.frame.network_ms > 0.0
+    assert len(bench.published[1]) == 1
+    assert bench.published[1].scores[0] < FOUND.scores[0]
+    bench.network.gate.set()
+    worker.join(WAIT_S)
+    assert not worker.is_alive()
+    assert len(bench.records) == len(bench.published) == 2
+
+
+def test_a_frame_that_cannot_be_in_time_carries_the_previous_detections_over_but_not_for_ever(bench):
+    pipeline = bench.build(OnePath(forecast_ms=1e6), max_carried_over=2)
+    for _ in range(4):
+        pipeline.process(arrive(), 0)
+    assert [record.outcome for record in bench.records] == [
+        Outcome.CARRIED_OVER, Outcome.CARRIED_OVER, Outcome.DETECTED, Outcome.CARRIED_OVER]
+    assert not any(record.frame.plan.feasible for record in bench.records)
+    assert len(bench.published[3]) == 1
+
+
+def test_the_late_policy_publishes_a_late_result_as_late(bench):
+    pipeline = bench.build(late_policy=LatePolicy.LATE)
+    bench.budget_ms = 0.0
+    pipeline.process(arrive(), 0)
+    (record,) = bench.records
+    assert record.outcome is Outcome.LATE
+    assert not record.deadline_met
+    assert bench.published == [FOUND]
+
+
+def test_an_error_of_the_network_is_published_as_degraded_and_the_next_frame_runs(bench):
+    pipeline = bench.build()
+    bench.network.error = RuntimeError('out of memory')
+    pipeline.process(arrive(), 0)
+    bench.network.error = None
+    pipeline.process(arrive(), 0)
+    assert [record.outcome for record in bench.records] == [Outcome.CARRIED_OVER, Outcome.DETECTED]
+    assert 'out of memory' in bench.records[0].reasons[0]
+    assert [str(error) for error in bench.failures] == ['out of memory']
+
+
+def test_an_unknown_age_leaves_the_total_unknown_and_counts_the_deadline_from_the_arrival(bench):
+    bench.build().process(arrive(math.nan, 'image stamp is zero'), 0)
+    (record,) = bench.records
+    assert math.isnan(record.total_ms)
+    assert record.deadline_met
+    assert record.overhead_ms >= 0.0
+    assert record.reasons == ('image stamp is zero',)
+
+
+def test_a_changed_image_size_forgets_objects_of_the_old_one(bench):
+    pipeline = bench.build(OnePath(forecast_ms=1e6), max_carried_over=1)
+    pipeline.process(arrive(), 0)
+    pipeline.process(arrive(), 0)
+    bench.image = np.zeros((20, 30, 3), dtype=np.uint8)
+    pipeline.process(arrive(), 0)
+    assert len(bench.published[2]) == 0
+
+
+def test_partial_results_are_refused(bench):
+    with pytest.raises(ValueError, match="'carried_over' or 'late'"):
+        bench.build(late_policy=LatePolicy.PARTIAL)
+
+
+def test_a_watchdog_barks_once_when_due_and_not_when_disarmed():
+    watchdog, barked = Watchdog(), threading.Event()
+    count = []
+    watchdog.arm(now_ms() + 60_000, lambda: count.append('never'))
+    watchdog.arm(now_ms() + 1, lambda: (count.append('once'), barked.set()))
+    assert barked.wait(WAIT_S)
+    watchdog.arm(now_ms() + 60_000, lambda: count.append('never'))
+    watchdog.disarm()
+    watchdog.stop()
+    assert count == ['once']
