@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -63,7 +64,7 @@ class View:
     heading_rad: float
     pitch_rad: float = 0.0
 
-    @property
+    @cached_property
     def rotation(self) -> np.ndarray:
         """Rows right, down, forward in the street's frame, `[3, 3]`."""
         cos, sin = math.cos(self.heading_rad), math.sin(self.heading_rad)
@@ -72,7 +73,7 @@ class View:
         up = np.array([0.0, 0.0, 1.0])
         return np.stack([np.array([sin, -cos, 0.0]), -down * up - ahead * forward, down * forward - ahead * up])
 
-    @property
+    @cached_property
     def position(self) -> np.ndarray:
         """Optical centre in the street's frame, `[3]`."""
         return np.array([self.x_m, self.y_m, self.camera.mounting_height_m])

@@ -99,13 +99,10 @@ class Drive:
                 kinds.insert(0, ((None, None), 4.5, -1))
                 starts.insert(0, 0.0)
             self._lane_shapes.append(kinds)
-            speeds = np.minimum(np.full(len(starts), cruise), cruise)
-            wanted = rng.uniform(14, 21, len(starts))
-            wanted = np.where(np.arange(len(starts)) < 0, wanted, np.maximum(wanted, 20.0 if number == 0 else 12.0))
-            if number == 0:
-                wanted[0] = 20.6
-            lanes.append(Lane(direction, direction * (lane + 0.5) * LANE_M, np.array(starts), speeds, wanted,
-                              np.array([k[1] for k in kinds])))
+            # ahead of the ego vehicle nobody dawdles: its speed is to reach the top
+            wanted = rng.uniform(12, 21, len(starts)) if number else rng.uniform(21, 24, len(starts))
+            lanes.append(Lane(direction, direction * (lane + 0.5) * LANE_M, np.array(starts),
+                              np.full(len(starts), cruise), wanted, np.array([k[1] for k in kinds])))
         for direction in (1, -1):
             kinds, starts, at = [], [], (8.0 if direction > 0 else -length)
             while at < (length * 0.8 if direction > 0 else 0):
@@ -114,7 +111,7 @@ class Drive:
                 shape = street.bike(rng)
                 kinds.append(((shape, shape), 1.9, street.BIKE))
             self._lane_shapes.append(kinds)
-            edge = layout.lanes * LANE_M - 0.55
+            edge = layout.lanes * LANE_M - 0.1
             lanes.append(Lane(direction, direction * edge, np.array(starts), np.full(len(starts), 4.5),
                               rng.uniform(3.5, 7.0, len(starts)), np.full(len(starts), 1.9)))
         self._ego = 0

@@ -47,7 +47,7 @@ class Ground:
                        for scale, base in ((0.018, 0.045), (0.012, 0.02))]
         self._hill_bgr = [np.array(c) * rng.uniform(0.7, 1.2) for c in ((95, 88, 80), (62, 84, 66))]
         gain = np.array(light.ambient_bgr) + 0.8 * np.array(light.direct_bgr) * light.sun[2]
-        asphalt = rng.uniform(72, 125) + np.array([2.0, 0, -2])
+        asphalt = rng.uniform(85, 150) + np.array([2.0, 0, -2])
         walk = rng.uniform(110, 165) + np.array([-6.0, 0, 6])
         soil = {'town': np.array([110, 118, 124.0]), 'suburb': np.array([50, 112, 92.0]),
                 'country': np.array([46, 104, 88.0])}[layout.style] * rng.uniform(0.8, 1.15)
@@ -90,7 +90,12 @@ class Ground:
 
     @staticmethod
     def _fill(image: np.ndarray, view: View, outlines: list[np.ndarray], colour: list[float] | float) -> None:
-        polygons = [fixed(view.to_pixels(np.pad(outline, ((0, 0), (0, 1))))) for outline in outlines]
+        """Fills areas of the ground, each `[K, 2]` in m."""
+        flat = np.concatenate(outlines)
+        points = np.zeros((len(flat), 3))
+        points[:, :2] = flat
+        corners = fixed(view.to_pixels(points))
+        polygons = np.split(corners, np.cumsum([len(outline) for outline in outlines])[:-1])
         cv2.fillPoly(image, polygons, colour, cv2.LINE_AA, 4)
 
     def draw_road(self, image: np.ndarray, view: View, along_m: float, horizon: int, shadows: list[Thing]) -> None:
@@ -101,8 +106,8 @@ class Ground:
         self._strip(image, view, edges, [(-half - walk, -half), (half, half + walk)], paint['walk'])
         near = [j for j in self._junctions if -20 < j.at_m - along_m < FARTHEST_M - 10]
         for junction in near:
-            self._fill(image, view, [self._across(junction.at_m, 6.5, 60)], paint['walk'])
-            self._fill(image, view, [self._across(junction.at_m, 4.2, 60)], paint['asphalt'])
+            self._fill(image, view, self._bars([(junction.at_m - 6.5, junction.at_m + 6.5, -60.0, 60.0)]), paint['walk'])
+            self._fill(image, view, self._bars([(junction.at_m - 4.2, junction.at_m + 4.2, -60.0, 60.0)]), paint['asphalt'])
         self._strip(image, view, edges, [(-half, half)], paint['asphalt'])
         if self._layout.parking_m:
             strip = half - self._layout.parking_m
@@ -114,11 +119,6 @@ class Ground:
         self._markings(image, view, along_m, edges, near)
         self._finish(image, view, horizon, shadows)
 
-    def _across(self, at_m: float, half_width: float, reach: float) -> np.ndarray:
-        low, high = at_m - half_width, at_m + half_width
-        return np.array([self._course.place(low, -reach), self._course.place(high, -reach),
-                         self._course.place(high, reach), self._course.place(low, reach)])
-
     def _between(self, near: list[Junction], along_m: float) -> list[tuple[float, float]]:
         """Stretches of street without a junction."""
         stretches, start = [], along_m + 0.8
@@ -128,9 +128,10 @@ class Ground:
             start = max(start, junction.at_m + 5.5)
         return [*stretches, (start, along_m + FARTHEST_M)] if start < along_m + FARTHEST_M else stretches
 
-    def _bar(self, low: float, high: float, left: float, right: float) -> np.ndarray:
-        return np.array([self._course.place(low, left), self._course.place(high, left), self._course.place(high, right),
-                         self._course.place(low, right)])
+    def _bars(self, spans: list[tuple[float, float, float, float]]) -> list[np.ndarray]:
+        """Outlines `[4, 2]` of rectangles, each from and to along the street, left and right of its middle."""
+        low, high, left, right = np.array(spans).T[..., None]
+        return list(self._course.place(np.concatenate([low, high, high, low], 1), np.concatenate([left, left, right, right], 1)))
 
     def _markings(self, image: np.ndarray, view: View, along_m: float, edges: np.ndarray, near: list[Junction]) -> None:
         lanes, white = self._layout.lanes, []
@@ -146,23 +147,23 @@ class Ground:
                 if dash + 3 > high:
                     continue
                 if not solid:
-                    dashes.append(self._bar(dash, dash + 3, -0.08, 0.08))
+                    dashes.append((dash, dash + 3, -0.08, 0.08))
                 for lane in range(1, lanes):
-                    white += [self._bar(dash, dash + 3, s * lane * LANE_M - 0.07, s * lane * LANE_M + 0.07) for s in (1, -1)]
+                    white += [(dash, dash + 3, s * lane * LANE_M - 0.07, s * lane * LANE_M + 0.07) for s in (1, -1)]
             if dashes:
-                self._fill(image, view, dashes, middle)
+                self._fill(image, view, self._bars(dashes), middle)
             edge = lanes * LANE_M
             self._strip(image, view, part, [(-edge - 0.12, -edge), (edge, edge + 0.12)], self._paint['white'])
         for junction in near:
             line, half = STOP_LINE_M, lanes * LANE_M
-            white.append(self._bar(junction.at_m - line, junction.at_m - line + 0.4, 0.2, half))
-            white.append(self._bar(junction.at_m + line - 0.4, junction.at_m + line, -half, -0.2))
+            white.append((junction.at_m - line, junction.at_m - line + 0.4, 0.2, half))
+            white.append((junction.at_m + line - 0.4, junction.at_m + line, -half, -0.2))
             if junction.at_m - along_m < 70:
                 for stripe in np.arange(-half + 0.3, half - 0.5, 1.1):
-                    white += [self._bar(junction.at_m + at, junction.at_m + at + 2.4, stripe, stripe + 0.55)
+                    white += [(junction.at_m + at, junction.at_m + at + 2.4, stripe, stripe + 0.55)
                               for at in (-7.4, 5.0)]
         if white:
-            self._fill(image, view, white, self._paint['white'])
+            self._fill(image, view, self._bars(white), self._paint['white'])
 
     def _finish(self, image: np.ndarray, view: View, horizon: int, shadows: list[Thing]) -> None:
         """Surface texture, shadows and haze in one pass over the rows below the horizon."""

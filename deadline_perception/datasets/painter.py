@@ -14,6 +14,7 @@ SHIFT = 4
 DETAIL_PX_PER_M = 9.0
 CROWD_SHARE = 0.25
 CROWD_AREA_PX = 64.0
+CUT_SHARE = 0.12
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +136,8 @@ def visible_objects(things: list[Thing], view: View) -> tuple[np.ndarray, np.nda
     """What an annotator would mark: boxes `[N, 4]` xyxy in px, labels `[N]`, crowd `[N]`.
 
     A box is tight around what can be seen of an object within the image. It is a crowd region when less than
-    `CROWD_SHARE` of the object can be seen or the box is under `CROWD_AREA_PX` large.
+    `CROWD_SHARE` of what the image holds of the object is unhidden, when the image's edge cuts it to less than
+    `CUT_SHARE`, or when the box is under `CROWD_AREA_PX` large.
 
     Args:
         things: in painter's order, as `in_sight` gives them.
@@ -168,14 +170,15 @@ def visible_objects(things: list[Thing], view: View) -> tuple[np.ndarray, np.nda
         box = np.where(np.abs(edges - exact) <= 1.6, exact, edges)
         box = np.clip(box, 0, (width, height, width, height))
         area = float((box[2] - box[0]) * (box[3] - box[1]))
+        inside = cv2.contourArea(np.clip(outline, 0, (width, height)).astype(np.float32))
         # beside the camera a silhouette grows without bounds: what lies half an image outside does not count
-        near = np.clip(outline, (-width / 2, -height / 2), (width * 1.5, height * 1.5)).astype(np.float32)
-        share = seen.sum() / max(float(cv2.contourArea(near)), 1.0)
+        around = cv2.contourArea(np.clip(outline, (-width / 2, -height / 2), (width * 1.5, height * 1.5)).astype(np.float32))
+        hidden = seen.sum() < CROWD_SHARE * max(inside, 1.0) or seen.sum() < CUT_SHARE * around
         if box[2] - box[0] < 1 or box[3] - box[1] < 1:
             continue
         boxes.append(box)
         labels.append(things[number - 1].label)
-        crowd.append(share < CROWD_SHARE or area < CROWD_AREA_PX)
+        crowd.append(hidden or area < CROWD_AREA_PX)
     return np.array(boxes, np.float32).reshape(-1, 4), np.array(labels, np.int64), np.array(crowd, bool)
 
 
@@ -246,7 +249,10 @@ def _paint_shape(image: np.ndarray, thing: Thing, shape: Shape, view: View, ligh
             cv2.fillPoly(image, list(corners[first:last].reshape(-1, 4, 2)), colour, cv2.LINE_AA, SHIFT)
         elif points[first:last, 2].min() > NEAR_M:
             radii = element.radius_m * focal / points[first:last, 2]
-            if element.kind == 'rod':
+            if element.kind == 'ring':
+                thickness = max(1, round(2 * float(radii.mean())))
+                cv2.polylines(image, [corners[first:last]], True, colour, thickness, cv2.LINE_AA, SHIFT)
+            elif element.kind == 'rod':
                 cv2.fillConvexPoly(image, fixed(_bar(pixels[first], pixels[first + 1], radii)), colour, cv2.LINE_AA,
                                    SHIFT)
             else:
@@ -256,9 +262,11 @@ def _paint_shape(image: np.ndarray, thing: Thing, shape: Shape, view: View, ligh
 
 def _bar(start: np.ndarray, end: np.ndarray, radii: np.ndarray) -> np.ndarray:
     """Corners of a rod in the image, `[4, 2]`; one seen from its end is as long as it is thick."""
-    along = end - start
-    length = math.hypot(along[0], along[1])
-    unit = along / length if length > 1e-6 else np.array([0.0, 1.0])
-    across = np.array([-unit[1], unit[0]])
-    return np.array([start + across * radii[0] - unit * radii[0] * 0.4, end + across * radii[1] + unit * radii[1] * 0.4,
-                     end - across * radii[1] + unit * radii[1] * 0.4, start - across * radii[0] - unit * radii[0] * 0.4])
+    (x0, y0), (x1, y1), (r0, r1) = start.tolist(), end.tolist(), radii.tolist()
+    length = math.hypot(x1 - x0, y1 - y0)
+    along_x, along_y = ((x1 - x0) / length, (y1 - y0) / length) if length > 1e-6 else (0.0, 1.0)
+    # the ends are rounded off by four tenths of the radius
+    x0, y0 = x0 - 0.4 * r0 * along_x, y0 - 0.4 * r0 * along_y
+    x1, y1 = x1 + 0.4 * r1 * along_x, y1 + 0.4 * r1 * along_y
+    return np.array(((x0 - r0 * along_y, y0 + r0 * along_x), (x1 - r1 * along_y, y1 + r1 * along_x),
+                     (x1 + r1 * along_y, y1 - r1 * along_x), (x0 + r0 * along_y, y0 - r0 * along_x)))

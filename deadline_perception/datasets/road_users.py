@@ -45,7 +45,7 @@ def _lamps(builder: ShapeBuilder, faces: dict[str, np.ndarray], level: float, *,
     low, high = level, level + 0.2
     builder.patches(faces['rear'], [(0.03, 0.22, low, high), (0.78, 0.97, low, high)], tail, REAR, lit=not braking,
                     detail=False)
-    builder.patches(faces['rear'], [(0.38, 0.62, low - 0.22, low - 0.04)], (215, 220, 215), REAR)
+    builder.patches(faces['rear'], [(0.38, 0.62, max(low - 0.22, 0.02), max(low - 0.04, 0.1))], (215, 220, 215), REAR)
     builder.patches(faces['rear'], [(0.0, 1.0, 0.0, 0.16)], (45, 45, 47), REAR)
     builder.patches(faces['front'], [(0.03, 0.22, low, high), (0.78, 0.97, low, high)], (235, 245, 250), FRONT,
                     lit=False, detail=False)
@@ -126,12 +126,10 @@ def two_wheeler(paint: Colour, clothes: Colour, helmet: Colour, *, motor: bool, 
     seat, bars = (0.82, 1.05) if motor else (0.95, 1.08)
     axle_rear, axle_front = (-base, 0.0, radius), (base, 0.0, radius)
     for axle in (axle_rear, axle_front):
-        angles = np.arange(11) * (2 * np.pi / 10)
-        ring = [(axle[0] + (radius - thick) * np.cos(a), 0.0, radius + (radius - thick) * np.sin(a)) for a in angles]
-        for start, end in zip(ring, ring[1:]):
-            builder.rod(start, end, thick, RUBBER)
-        if motor:
-            builder.disc(axle, radius * 0.6, METAL, LEFT, one_sided=False, detail=True)
+        builder.ring(axle, radius - thick, thick, RUBBER)
+        # seen along its plane a hoop is a line, yet a tyre has a width
+        builder.rod((axle[0], 0.0, thick), (axle[0], 0.0, 2 * radius - thick), thick, RUBBER)
+        builder.disc(axle, radius * (0.6 if motor else 0.1), METAL, LEFT, one_sided=False, detail=True)
     crank = (-0.05, 0.0, radius if motor else 0.3)
     frame = 0.05 if motor else 0.022
     for start, end in ((axle_rear, (-0.2, 0, seat)), (crank, (-0.2, 0, seat)), (crank, axle_rear),

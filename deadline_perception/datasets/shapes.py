@@ -17,10 +17,10 @@ class Element:
     """What is drawn by one call: `points[first:last]` of the shape.
 
     Attributes:
-        kind: 'polygon' (convex), 'quads' (four points each), 'rod' (two points) or 'ball' (one point).
+        kind: 'polygon' (convex), 'quads' (four points each), 'ring' (closed line), 'rod' (two points) or 'ball' (one).
         first: index of the first point.
         last: index past the last point.
-        radius_m: of rods and balls.
+        radius_m: of rods, balls and the line of rings.
         detail: left out when the shape is small in the image.
     """
 
@@ -138,6 +138,12 @@ class ShapeBuilder:
     def rod(self, start: Colour, end: Colour, radius_m: float, bgr: Colour, *, detail: bool = False) -> None:
         """A round bar between two points."""
         self._add('rod', np.array([start, end]), bgr, None, radius_m=radius_m, detail=detail)
+
+    def ring(self, centre: Colour, radius_m: float, thickness_m: float, bgr: Colour) -> None:
+        """A hoop that rolls along x; `thickness_m` is the radius of its tube."""
+        angles = np.arange(16) * (2 * math.pi / 16)
+        points = np.asarray(centre) + radius_m * np.stack([np.cos(angles), np.zeros(16), np.sin(angles)], 1)
+        self._add('ring', points, bgr, None, radius_m=thickness_m)
 
     def ball(self, centre: Colour, radius_m: float, bgr: Colour, *, lit: bool = True, detail: bool = False) -> None:
         """A sphere."""

@@ -85,7 +85,8 @@ def place_junctions(rng: np.random.Generator, first_m: float, length_m: float) -
     junctions, at = [], first_m
     while at < length_m:
         holds = not junctions or (rng.random() < 0.25 and at > first_m + 400)
-        junctions.append(Junction(at, holds, float(rng.uniform(2.5, 4.0)), float(rng.uniform(0, 19))))
+        junctions.append(Junction(at, holds, float(rng.uniform(2.5, 4.0)), float(rng.uniform(50, 120)),
+                                  float(rng.uniform(0, 19))))
         at += rng.uniform(95, 190)
     return junctions
 

@@ -132,19 +132,22 @@ def tree_sprite(rng: np.random.Generator, kind: str) -> np.ndarray:
     trunk_top = 40 if kind == 'conifer' else 130
     cv2.fillConvexPoly(sprite, np.array([(92, 255), (101, 255), (98, trunk_top), (94, trunk_top)]),
                        (38, 48, 62, 255), cv2.LINE_AA)
-    for index in range(420):
-        share = index / 420
+    lobes = [(96 + rng.uniform(-42, 42), rng.uniform(50, 130), rng.uniform(24, 42), rng.uniform(22, 36)) for _ in range(7)]
+    lobes.append((96.0, 110.0, 40.0, 50.0))
+    if kind == 'poplar':
+        lobes = [(96 + rng.uniform(-8, 8), y, rng.uniform(16, 30), 30.0) for y in range(36, 200, 20)]
+    for index in range(520):
+        share = index / 520
         if kind == 'conifer':
             level = rng.uniform(0, 1) ** 0.8
             spread = 8 + 62 * level * (0.72 + 0.28 * ((level * 7) % 1.0))
             x, y = 96 + rng.uniform(-spread, spread), 14 + 205 * level
             radius = rng.uniform(3, 8)
         else:
+            lobe = lobes[rng.integers(len(lobes))]
             angle, distance = rng.uniform(0, 2 * math.pi), math.sqrt(rng.uniform(0, 1))
-            wide, tall = (34, 104) if kind == 'poplar' else (78, 76)
-            x, y = 96 + wide * distance * math.cos(angle), (114 if kind == 'poplar' else 92) \
-                + tall * distance * math.sin(angle)
-            radius = rng.uniform(5, 14) * (0.6 if kind == 'poplar' else 1)
+            x, y = lobe[0] + lobe[2] * distance * math.cos(angle), lobe[1] + lobe[3] * distance * math.sin(angle)
+            radius = rng.uniform(3, 9)
         shade = 0.42 + 0.5 * share + 0.25 * (1 - y / 220) - 0.1 * (x > 110) + rng.normal(0, 0.09)
         colour = tuple(float(np.clip(c * shade, 0, 255)) for c in green)
         cv2.circle(sprite, (int(x), int(y)), int(radius), (*colour, 255), -1, cv2.LINE_AA)

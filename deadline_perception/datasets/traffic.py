@@ -48,12 +48,14 @@ class Junction:
         at_m: middle of the crossing along the street.
         holds_ego: red until the ego vehicle has stood in front of it for `hold_s`.
         hold_s: how long.
+        release_m: distance of the ego vehicle at which any other light turns green for good.
         phase_s: shifts the cycle that the lights show to those far away.
     """
 
     at_m: float
     holds_ego: bool
     hold_s: float
+    release_m: float
     phase_s: float
 
 
@@ -99,7 +101,8 @@ def _light(junction: Junction, time_s: float) -> int:
 def _stop_gap(positions: np.ndarray, speeds: np.ndarray, lengths: np.ndarray, line_m: float) -> np.ndarray:
     """Gap to a stop line for those who have not passed it and can still stop; infinity for the others."""
     gap = line_m - positions - lengths / 2 + STANDING_GAP_M - 0.8
-    must = (gap > 0) & (gap > speeds ** 2 / (2 * MAX_BRAKING_MPS2))
+    braking = speeds ** 2 / (2 * MAX_BRAKING_MPS2)
+    must = (gap > braking) & (gap < 1.7 * braking + 25)
     return np.where(must, gap, np.inf)
 
 
@@ -121,7 +124,7 @@ def drive_along(lanes: list[Lane], junctions: list[Junction], ego: int, seconds:
                 if red_until[index] == np.inf and stood_s >= junction.hold_s and ahead_m < 60:
                     red_until[index] = step * STEP_S
                 lights[step, index] = 0 if step * STEP_S >= red_until[index] else 2
-            elif ahead_m < 75:
+            elif ahead_m < junction.release_m:
                 red_until[index] = min(red_until[index], step * STEP_S)
             else:
                 lights[step, index] = _light(junction, step * STEP_S)
