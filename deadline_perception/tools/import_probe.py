@@ -6,7 +6,8 @@ import subprocess
 import sys
 from functools import cached_property
 
-_PRELUDE = 'import json\ndef report(**facts): print(json.dumps(facts))\n'
+_MARK = 'facts: '  # libraries may print lines of their own
+_PRELUDE = f'import json\ndef report(**facts): print({_MARK!r} + json.dumps(facts))\n'
 _LIMIT_S = 120.0  # torch from a cold disk
 
 
@@ -34,7 +35,8 @@ class ImportProbe:
         if self._process.returncode:
             lines = [line for line in errors.splitlines() if line.strip()]
             return {}, lines[-1] if lines else f'the process ended with status {self._process.returncode}'
-        return json.loads(output.splitlines()[-1]), ''
+        reports = [line.removeprefix(_MARK) for line in output.splitlines() if line.startswith(_MARK)]
+        return (json.loads(reports[-1]), '') if reports else ({}, 'the process reported nothing')
 
     @property
     def facts(self) -> dict:

@@ -1,0 +1,57 @@
+"""Gives every test session a ROS domain of its own on this machine only, so that nothing else can be heard or disturbed."""
+from __future__ import annotations
+
+import fcntl
+import importlib.util
+import os
+import random
+import socket
+import tempfile
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+REPOSITORY = Path(__file__).parents[1]
+# Above 101, the ports of a domain reach into the range from which Linux hands out ports to others.
+_DOMAINS = range(1, 102)
+_domain_lock = pytest.StashKey[IO[str]]()
+
+collect_ignore = [] if importlib.util.find_spec('rclpy') else ['nodes', 'test_interfaces.py']
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Claims a free domain until the session ends; set before any test module can load rclpy."""
+    for domain in random.SystemRandom().sample(_DOMAINS, len(_DOMAINS)):
+        lock = _claim(domain)
+        if lock is not None:
+            config.stash[_domain_lock] = lock
+            os.environ['ROS_DOMAIN_ID'] = str(domain)
+            break
+    else:
+        raise pytest.UsageError('no ROS domain from 1 to 101 is free on this machine')
+    if os.environ.get('ROS_DISTRO') == 'humble':
+        os.environ['ROS_LOCALHOST_ONLY'] = '1'
+    else:
+        os.environ['ROS_AUTOMATIC_DISCOVERY_RANGE'] = 'LOCALHOST'
+
+
+def _claim(domain: int) -> IO[str] | None:
+    """Locks a domain against other test sessions, and checks that no DDS participant uses it."""
+    lock = (Path(tempfile.gettempdir()) / f'deadline_perception_test_domain_{domain}').open('w')
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        first_port = 7400 + 250 * domain  # DDS-RTPS 2.5, section 9.6.2.4: discovery by multicast, then by unicast
+        for port in (first_port, first_port + 10):
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+                probe.bind(('', port))
+    except OSError:
+        lock.close()
+        return None
+    return lock
+
+
+@pytest.fixture(scope='session')
+def repository() -> Path:
+    """The root of the source tree."""
+    return REPOSITORY

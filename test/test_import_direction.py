@@ -1,0 +1,195 @@
+"""Imports run one way, ROS stays in nodes/, and what promises to work without torch loads without it."""
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+PACKAGE = 'deadline_perception'
+# Every folder or top-level module may import what stands on an earlier line, and itself.
+LAYERS = (
+    ('errors', 'execution_path'),
+    ('detector', 'latency', 'contention'),
+    ('decision', 'nested', 'subnetwork'),
+    ('datasets',),
+    ('evaluation',),
+    ('learning',),
+    ('nodes', 'tools'),
+)
+# Within a line, only these: the detector times its segments, the probe reads the clock.
+ALLOWED_ACROSS = {('execution_path', 'errors'), ('detector', 'latency'), ('contention', 'latency')}
+ROS = {'ament_index_python', 'builtin_interfaces', 'cv_bridge', 'launch', 'launch_ros', 'rcl_interfaces', 'rclpy',
+       'rosidl_runtime_py', 'tf2_ros'}
+TORCH_FREE = ('contention', 'datasets', 'decision', 'detector/detections.py', 'errors.py', 'evaluation',
+              'execution_path.py', 'latency', 'nested')
+TORCH = {'torch', 'torchvision'}
+
+
+@dataclass(frozen=True)
+class Import:
+    """One imported module: where it is imported, and whether that happens as soon as the file is loaded."""
+
+    file: str  # below the package, such as decision/policy.py
+    line: int
+    module: str
+    on_load: bool
+
+    @property
+    def part(self) -> str:
+        """Folder or top-level module that imports."""
+        return self.file.split('/')[0].removesuffix('.py')
+
+    @property
+    def imported_part(self) -> str:
+        """Folder or top-level module of the package that is imported; empty for other packages."""
+        names = self.module.split('.')
+        return names[1] if names[0] == PACKAGE and len(names) > 1 else ''
+
+    def __str__(self) -> str:
+        return f'{self.file}:{self.line} imports {self.module}'
+
+
+def imports_of(package: Path) -> list[Import]:
+    """All imports of a package, also those inside functions and under TYPE_CHECKING."""
+    found = []
+    for file in sorted(package.rglob('*.py')):
+        name = file.relative_to(package).as_posix()
+        tree = ast.parse(file.read_text(encoding='utf-8'))
+        on_load = set(_nodes_on_load(tree))
+        for node in ast.walk(tree):
+            found += [Import(name, node.lineno, module, node in on_load) for module in _modules(node, package)]
+    return found
+
+
+def _nodes_on_load(tree: ast.AST) -> Iterator[ast.AST]:
+    for child in ast.iter_child_nodes(tree):
+        type_checking = isinstance(child, ast.If) and 'TYPE_CHECKING' in ast.dump(child.test)
+        if not type_checking and not isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            yield child
+            yield from _nodes_on_load(child)
+
+
+def _modules(node: ast.AST, package: Path) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom):
+        assert node.level == 0, f'line {node.lineno}: imports name the true home, not a relative one'
+        # `from package.folder import name` may name a module of that folder, or a thing in it.
+        folder = package.parent / node.module.replace('.', '/')
+        return [f'{node.module}.{alias.name}' if (folder / f'{alias.name}.py').is_file() or (folder / alias.name).is_dir()
+                else node.module for alias in node.names]
+    return []
+
+
+def wrong_direction(imports: list[Import]) -> list[str]:
+    """Imports of a later layer, or of another part of the same one."""
+    layer = {part: number for number, parts in enumerate(LAYERS) for part in parts}
+    wrong = []
+    for found in imports:
+        part, imported = found.part, found.imported_part
+        if imported in ('', part) or part == '__init__' or imported == 'msg':
+            continue
+        across = layer[part] == layer[imported] and (part, imported) in ALLOWED_ACROSS
+        if layer[imported] >= layer[part] and not across:
+            wrong.append(str(found))
+    return wrong
+
+
+def ros_outside_nodes(imports: list[Import]) -> list[str]:
+    """Imports of ROS, or of generated messages, anywhere but in nodes/."""
+    def is_ros(found: Import) -> bool:
+        first = found.module.split('.')[0]
+        return first in ROS or first.endswith('_msgs') or found.imported_part == 'msg'
+    return [str(found) for found in imports if is_ros(found) and found.part != 'nodes']
+
+
+def torch_on_load(imports: list[Import], file: str) -> str:
+    """The chain of imports by which loading `file` loads torch; empty when it does not."""
+    by_file: dict[str, list[Import]] = {}
+    for found in imports:
+        if found.on_load:
+            by_file.setdefault(found.file, []).append(found)
+    ways, seen = [(file, '')], {file}
+    while ways:
+        here, way = ways.pop()
+        for found in by_file.get(here, []):
+            chain = f'{way}, {found}' if way else str(found)
+            if found.module.split('.')[0] in TORCH:
+                return chain
+            path = '/'.join(found.module.split('.')[1:])
+            for following in (f'{path}.py', f'{path}/__init__.py'):
+                if found.imported_part and following not in seen:
+                    seen.add(following)
+                    ways.append((following, chain))
+    return ''
+
+
+@pytest.fixture(scope='module')
+def package(repository: Path) -> Path:
+    return repository / PACKAGE
+
+
+@pytest.fixture(scope='module')
+def imports(package: Path) -> list[Import]:
+    return imports_of(package)
+
+
+def test_every_part_has_a_layer(package: Path) -> None:
+    parts = {path.stem for path in package.iterdir() if path.suffix == '.py' or (path / '__init__.py').is_file()}
+    assert parts - {'__init__', 'msg'} <= {part for parts in LAYERS for part in parts}
+
+
+def test_imports_run_one_way(imports: list[Import]) -> None:
+    assert wrong_direction(imports) == []
+
+
+def test_only_nodes_import_ros(imports: list[Import]) -> None:
+    assert ros_outside_nodes(imports) == []
+    assert any(found.module.startswith('rclpy') for found in imports), 'the walk finds no rclpy at all'
+
+
+@pytest.mark.parametrize('part', TORCH_FREE)
+def test_loads_without_torch(package: Path, imports: list[Import], part: str) -> None:
+    root = package / part
+    files = [root] if root.suffix else sorted(root.rglob('*.py'))
+    chains = [torch_on_load(imports, file.relative_to(package).as_posix()) for file in files]
+    assert [chain for chain in chains if chain] == []
+
+
+def test_package_is_empty_at_the_top(package: Path) -> None:
+    assert (package / '__init__.py').read_text(encoding='utf-8') == '', 'shares its place with the generated package'
+
+
+@pytest.fixture
+def broken_package(tmp_path: Path) -> Path:
+    """A package that breaks every rule once."""
+    files = {
+        'decision/policy.py': 'from deadline_perception.detector import network\n',
+        'detector/network.py': 'import torch\n',
+        'latency/profile.py': 'def read():\n    import torch\n    from deadline_perception.decision.policy import Policy\n',
+        'tools/demo.py': 'from deadline_perception.nodes.detector import main\nfrom sensor_msgs.msg import Image\n',
+        'nodes/detector.py': 'import rclpy\n',
+    }
+    for name, text in files.items():
+        file = tmp_path / PACKAGE / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding='utf-8')
+    return tmp_path / PACKAGE
+
+
+def test_wrong_imports_are_found(broken_package: Path) -> None:
+    imports = imports_of(broken_package)
+    assert wrong_direction(imports) == [
+        'latency/profile.py:3 imports deadline_perception.decision.policy',
+        'tools/demo.py:1 imports deadline_perception.nodes.detector']
+    assert ros_outside_nodes(imports) == ['tools/demo.py:2 imports sensor_msgs.msg']
+
+
+def test_torch_is_found_through_other_modules(broken_package: Path) -> None:
+    imports = imports_of(broken_package)
+    assert torch_on_load(imports, 'decision/policy.py') == (
+        'decision/policy.py:1 imports deadline_perception.detector.network, detector/network.py:1 imports torch')
+    assert torch_on_load(imports, 'latency/profile.py') == ''

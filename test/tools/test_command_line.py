@@ -1,0 +1,83 @@
+"""The command `deadline-perception`, called as a person calls it."""
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import types
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from deadline_perception.errors import DeadlinePerceptionError
+from deadline_perception.tools import command_line
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[argparse.Namespace], int]], None]:
+    """Puts a function in the place of the sub-command `bag`, with one argument `--frames`."""
+    def install(run: Callable[[argparse.Namespace], int]) -> None:
+        module = types.ModuleType('bag', 'Stands in for a command.')
+        module.add_arguments = lambda parser: parser.add_argument('--frames', type=int, default=3, help='how many')
+        module.run = run
+        monkeypatch.setitem(sys.modules, 'deadline_perception.tools.bag', module)
+    return install
+
+
+@pytest.mark.parametrize('name', command_line.COMMANDS)
+def test_every_command_explains_itself(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match='^0$'):
+        command_line.main([name, '--help'])
+    text = capsys.readouterr().out
+    assert text.startswith(f'usage: deadline-perception {name}')
+    sentence = next(line for line in text.splitlines()[1:] if line and not line.startswith(' '))
+    assert len(sentence) > 20, 'one sentence on what the command does'
+
+
+def test_help_lists_all_commands_without_loading_them(repository: Path) -> None:
+    code = ('import sys\nfrom deadline_perception.tools.command_line import main\n'
+            'try:\n    main(["--help"])\nfinally:\n    print("torch" in sys.modules or "numpy" in sys.modules)')
+    shown = subprocess.run([sys.executable, '-c', code], cwd=repository, capture_output=True, text=True, timeout=60)
+    assert shown.returncode == 0, shown.stderr
+    assert all(name in shown.stdout for name in command_line.COMMANDS)
+    assert shown.stdout.splitlines()[-1] == 'False'
+
+
+def test_passes_arguments_and_returns_the_status(command) -> None:
+    seen = []
+    command(lambda args: seen.append(args.frames) or 5)
+    assert command_line.main(['bag', '--frames', '7']) == 5
+    assert seen == [7]
+
+
+@pytest.mark.parametrize('error', [ValueError('frames is -1, expected at least 1'), FileNotFoundError('no such bag'),
+                                   DeadlinePerceptionError('profile of another network')])
+def test_expected_error_is_one_line(command, capsys: pytest.CaptureFixture[str], error: Exception) -> None:
+    def fail(args: argparse.Namespace) -> int:
+        raise error
+    command(fail)
+    assert command_line.main(['bag']) == 1
+    assert capsys.readouterr().err == f'deadline-perception bag: {error}\n'
+
+
+def test_unexpected_error_keeps_its_traceback(command) -> None:
+    def fail(args: argparse.Namespace) -> int:
+        raise KeyError('programming error')
+    command(fail)
+    with pytest.raises(KeyError, match='programming error'):
+        command_line.main(['bag'])
+
+
+def test_interruption_ends_quietly(command) -> None:
+    def interrupt(args: argparse.Namespace) -> int:
+        raise KeyboardInterrupt
+    command(interrupt)
+    assert command_line.main(['bag']) == 130
+
+
+@pytest.mark.parametrize('arguments', [[], ['unheard-of'], ['doctor', '--unheard-of']])
+def test_wrong_arguments_show_the_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match='^2$'):
+        command_line.main(arguments)
+    assert 'usage: deadline-perception' in capsys.readouterr().err

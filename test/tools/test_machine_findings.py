@@ -1,0 +1,155 @@
+"""What is concluded from what a machine has; every missing thing comes with a way to get it."""
+from __future__ import annotations
+
+from collections import namedtuple
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from deadline_perception.tools import machine_findings
+from deadline_perception.tools.machine_findings import State
+
+Usage = namedtuple('Usage', 'total used free')
+TORCH = {'torch': '2.9.0', 'torchvision': '0.24.0', 'cuda': '12.8', 'devices': []}
+
+
+def probe(error: str = '', **facts: object) -> SimpleNamespace:
+    """What an import in another process gave."""
+    return SimpleNamespace(error=error, facts=facts)
+
+
+@pytest.mark.parametrize(('version', 'state'), [((3, 9), State.MISSING), ((3, 10), State.FINE), ((3, 13), State.FINE),
+                                                ((3, 14), State.MISSING)])
+def test_python_versions(version: tuple[int, int], state: State) -> None:
+    finding = machine_findings.check_python(version)
+    assert finding.state is state
+    assert f'{version[0]}.{version[1]}' in finding.found
+    assert bool(finding.remedy) == (state is State.MISSING)
+
+
+def test_ros_names_distribution_and_middleware() -> None:
+    finding = machine_findings.check_ros(probe(rmw='rmw_fastrtps_cpp'), 'jazzy')
+    assert finding.state is State.FINE
+    assert 'jazzy' in finding.found and 'rmw_fastrtps_cpp' in finding.found
+
+
+@pytest.mark.parametrize(('machine', 'remedy'), [('x86_64', 'make setup'), ('aarch64', 'colcon')])
+def test_missing_ros_is_got_by_wheels_or_by_colcon(monkeypatch: pytest.MonkeyPatch, machine: str, remedy: str) -> None:
+    monkeypatch.setattr(machine_findings.platform, 'machine', lambda: machine)
+    finding = machine_findings.check_ros(probe("ModuleNotFoundError: No module named 'rclpy'"), '')
+    assert finding.state is State.MISSING
+    assert 'rclpy' in finding.found and remedy in finding.remedy
+
+
+def test_interfaces_are_counted_without_their_module_names() -> None:
+    finding = machine_findings.check_interfaces(probe(ours=['TimeBudget', 'Schedule', '_schedule', '__file__'],
+                                                      boxes=['Detection2DArray']))
+    assert finding.state is State.FINE
+    assert finding.found.startswith('2 of')
+    assert machine_findings.check_interfaces(probe('no msg')).state is State.MISSING
+
+
+def test_broken_cv_bridge_is_no_obstacle(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine_findings.importlib.util, 'find_spec', lambda name: None)
+    assert machine_findings.check_cv_bridge(probe('No module')).state is State.FINE
+    monkeypatch.setattr(machine_findings.importlib.util, 'find_spec', lambda name: object())
+    finding = machine_findings.check_cv_bridge(probe('ImportError: numpy.core.multiarray failed to import'))
+    assert finding.state is State.NOTE
+    assert 'numpy<2' in finding.remedy
+
+
+def test_torch_without_matching_torchvision_is_missing() -> None:
+    finding = machine_findings.check_torch(probe('RuntimeError: operator torchvision::nms does not exist'))
+    assert finding.state is State.MISSING
+    assert 'torchvision::nms' in finding.found and 'pip install' in finding.remedy
+
+
+def test_cuda_devices_are_named(tmp_path: Path) -> None:
+    finding = machine_findings.check_cuda(probe(**{**TORCH, 'devices': ['Orin']}), tmp_path)
+    assert (finding.state, finding.found) == (State.FINE, '12.8: Orin')
+
+
+def test_driver_that_torch_does_not_see_is_noted(tmp_path: Path) -> None:
+    assert machine_findings.check_cuda(probe(**TORCH), tmp_path).state is State.FINE
+    driver = tmp_path / 'proc/driver/nvidia/version'
+    driver.parent.mkdir(parents=True)
+    driver.write_text('NVRM version: 570.00\n')
+    finding = machine_findings.check_cuda(probe(**TORCH), tmp_path)
+    assert finding.state is State.NOTE
+    assert '12.8' in finding.found and str(driver) in finding.remedy
+
+
+def test_absent_libraries_are_named_as_pip_calls_them() -> None:
+    finding = machine_findings.check_libraries({'json': 'json', 'no_such_module': 'Some-Package'})
+    assert finding.state is State.MISSING
+    assert finding.found == 'not installed: Some-Package'
+    assert finding.remedy.endswith('pip install Some-Package')
+
+
+def test_sensors_of_a_bare_machine_are_no_obstacle(tmp_path: Path) -> None:
+    findings = machine_findings.check_sensors(tmp_path)
+    assert {finding.topic: finding.state for finding in findings} == {
+        'load sensors': State.NOTE, 'GPU sensors': State.FINE}
+
+
+def test_jetson_sensor_is_found(tmp_path: Path) -> None:
+    load = tmp_path / 'sys/devices/gpu.0/load'
+    load.parent.mkdir(parents=True)
+    load.write_text('417\n')
+    assert 'jetson_gpu' in machine_findings.check_sensors(tmp_path)[1].found
+
+
+def test_lying_sensor_is_noted(tmp_path: Path) -> None:
+    load = tmp_path / 'sys/devices/gpu.0/load'
+    load.parent.mkdir(parents=True)
+    load.write_text('70000\n')
+    finding = machine_findings.check_sensors(tmp_path)[1]
+    assert finding.state is State.NOTE
+    assert '70000' in finding.found
+
+
+def test_weights_are_required(tmp_path: Path) -> None:
+    assert machine_findings.check_weights(tmp_path).state is State.MISSING
+    (tmp_path / 'models').mkdir()
+    (tmp_path / 'models/compact.safetensors').write_bytes(b'x' * 1_500_000)
+    finding = machine_findings.check_weights(tmp_path)
+    assert (finding.state, finding.found) == (State.FINE, 'compact.safetensors (1.5 MB)')
+
+
+def test_profile_of_this_device_is_found_among_other_json(tmp_path: Path) -> None:
+    from deadline_perception.latency.device import read_device_facts
+    from deadline_perception.latency.profile import LatencyProfile
+    from deadline_perception.latency.quantiles import Quantiles
+    models = tmp_path / 'models'
+    models.mkdir()
+    (models / 'quality.json').write_text('{"metric": "AP"}')
+    assert machine_findings.check_profile(tmp_path).state is State.NOTE
+    profile = LatencyProfile(
+        facts=read_device_facts('cpu'), config_name='compact', network_hash='abc', input_size=(380, 640),
+        image_size=(380, 640), date='2025-01-01T00:00:00+00:00', load_before=0.0,
+        segments={'pre': Quantiles.from_samples([1.0, 2.0, 3.0])}, paths={})
+    profile.save(models / 'here.json')
+    finding = machine_findings.check_profile(tmp_path)
+    assert finding.state is State.FINE
+    assert finding.found.startswith('here.json')
+
+
+@pytest.mark.parametrize('check', [machine_findings.check_disk, machine_findings.check_shared_memory])
+def test_little_space_is_noted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, check) -> None:
+    monkeypatch.setattr(machine_findings.shutil, 'disk_usage', lambda folder: Usage(0, 0, 64_000_000))
+    finding = check(tmp_path)
+    assert finding.state is State.NOTE
+    assert '64.0 MB' in finding.found and finding.remedy
+    monkeypatch.setattr(machine_findings.shutil, 'disk_usage', lambda folder: Usage(0, 0, 5_000_000_000))
+    assert check(tmp_path).state is State.FINE
+
+
+def test_absent_shared_memory_is_noted(tmp_path: Path) -> None:
+    finding = machine_findings.check_shared_memory(tmp_path / 'absent')
+    assert finding.state is State.NOTE
+    assert '--ipc=host' in finding.remedy
+
+
+def test_models_are_found_in_the_source_tree(repository: Path) -> None:
+    assert machine_findings.share_folder() == repository
