@@ -1,0 +1,225 @@
+"""Declares a node's parameters from one table, and validates every change of them together with all the others."""
+from __future__ import annotations
+
+import difflib
+import math
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Union
+
+from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor, SetParametersResult
+from rclpy.node import Node
+
+from deadline_perception.errors import DeadlinePerceptionError
+
+Value = Union[bool, int, float, str, Sequence[float], Sequence[str]]
+_LARGEST_INTEGER = 2 ** 63 - 1
+_FOREIGN = ('use_sim_time', 'start_type_description_service', 'qos_overrides.')  # rclpy's own
+
+
+class ParameterError(DeadlinePerceptionError):
+    """Parameters that a node cannot work with; the message names each value and what was expected."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One row of a node's table of parameters.
+
+    Attributes:
+        name: as in the parameter file.
+        default: value when none is given; its type is the parameter's type. A list of texts that may be empty is
+            `['']`, for ROS cannot tell the type of an empty list.
+        description: meaning in one sentence.
+        unit: of the value, empty where it has none.
+        minimum: smallest legal value, of numbers and of each number of a list.
+        maximum: largest legal value.
+        choices: legal texts; empty allows all.
+        read_only: cannot be changed once the node runs.
+
+    Raises:
+        ValueError: the row contradicts itself.
+    """
+
+    name: str
+    default: Value
+    description: str
+    unit: str = ''
+    minimum: float | None = None
+    maximum: float | None = None
+    choices: tuple[str, ...] = ()
+    read_only: bool = False
+
+    def __post_init__(self) -> None:
+        if isinstance(self.default, (list, tuple)):
+            object.__setattr__(self, 'default', list(self.default))
+            if not self.default:
+                raise ValueError(f'default of {self.name} is an empty list, expected at least one element')
+        problem = self.problem_with(self.default)
+        if problem:
+            raise ValueError(f'default is illegal: {problem}')
+
+    @property
+    def legal_range(self) -> str:
+        """What is legal, in words."""
+        if self.choices:
+            return 'one of ' + ', '.join(self.choices)
+        unit = f' {self.unit}' if self.unit else ''
+        if self.minimum is None and self.maximum is None:
+            return f'a finite number{unit and " of" + unit}' if isinstance(self._sample, float) else 'any value'
+        if self.maximum is None:
+            return f'at least {self.minimum:g}{unit}'
+        if self.minimum is None:
+            return f'at most {self.maximum:g}{unit}'
+        return f'[{self.minimum:g}, {self.maximum:g}]{unit}'
+
+    @property
+    def _sample(self) -> bool | int | float | str:
+        return self.default[0] if isinstance(self.default, list) else self.default
+
+    def converted(self, value: object) -> object:
+        """The value with whole numbers made decimal where the parameter is decimal; others as they are."""
+        if not isinstance(value, (bool, int, float, str)) and hasattr(value, '__iter__'):
+            return [self._converted_element(element) for element in value]
+        return self._converted_element(value)
+
+    def _converted_element(self, value: object) -> object:
+        return float(value) if isinstance(self._sample, float) and type(value) is int else value
+
+    def problem_with(self, value: object) -> str:
+        """What is wrong with a value, in one line; empty when it is legal."""
+        is_list = isinstance(self.default, list)
+        if isinstance(value, (list, tuple)) != is_list:
+            return f'{self.name} is {value!r}, expected {"a list" if is_list else "a single value"}'
+        for element in value if is_list else [value]:
+            if type(element) is not type(self._sample):
+                wanted = {bool: 'true or false', int: 'a whole number', float: 'a decimal number', str: 'a text'}
+                return f'{self.name} is {value!r}, expected {wanted[type(self._sample)]}'
+            too_small = self.minimum is not None and not element >= self.minimum
+            too_large = self.maximum is not None and not element <= self.maximum
+            is_number = isinstance(element, float) and not math.isfinite(element)
+            if too_small or too_large or is_number or (self.choices and element not in self.choices):
+                shown = repr(value) if isinstance(element, str) else f'{value} {self.unit}'.rstrip()
+                return f'{self.name} is {shown}, expected {self.legal_range}'
+        return ''
+
+    def descriptor(self) -> ParameterDescriptor:
+        """What tools show of this parameter: meaning, unit, range."""
+        text = self.description + (f' Unit: {self.unit}.' if self.unit else '')
+        described = ParameterDescriptor(name=self.name, description=text, read_only=self.read_only,
+                                        additional_constraints=self.legal_range)
+        if self.minimum is None and self.maximum is None:
+            return described
+        if type(self.default) is float:
+            described.floating_point_range = [FloatingPointRange(
+                from_value=float(-sys.float_info.max if self.minimum is None else self.minimum),
+                to_value=float(sys.float_info.max if self.maximum is None else self.maximum))]
+        elif type(self.default) is int:
+            described.integer_range = [IntegerRange(
+                from_value=int(-_LARGEST_INTEGER if self.minimum is None else self.minimum),
+                to_value=int(_LARGEST_INTEGER if self.maximum is None else self.maximum))]
+        return described
+
+
+class ParameterValues(Mapping):
+    """The values in force, by name; every read sees the latest accepted change.
+
+    A whole set is replaced at once, so `snapshot()` never mixes two sets.
+    """
+
+    def __init__(self, values: Mapping[str, Value]) -> None:
+        self._values = MappingProxyType(dict(values))
+
+    def __getitem__(self, name: str) -> Value:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def snapshot(self) -> Mapping[str, Value]:
+        """The set in force now, which later changes leave alone."""
+        return self._values
+
+    def replace(self, values: Mapping[str, Value]) -> None:
+        """Puts a whole new set into force."""
+        self._values = MappingProxyType(dict(values))
+
+
+def validate(table: Sequence[Parameter], given: Mapping[str, object]) -> dict[str, Value]:
+    """The defaults overlaid with the given values, all of them legal.
+
+    Raises:
+        ParameterError: values are illegal; the message names all of them, each with what was expected.
+    """
+    values, problems = {}, []
+    for row in table:
+        value = row.converted(given.get(row.name, row.default))
+        values[row.name] = value
+        problems.append(row.problem_with(value))
+    if any(problems):
+        raise ParameterError('; '.join(filter(None, problems)))
+    return values
+
+
+def unknown_names(table: Sequence[Parameter], given: Mapping[str, object]) -> list[str]:
+    """One line for each given name that no row has, with the nearest that exists."""
+    names = [row.name for row in table]
+    lines = []
+    for name in given:
+        if name in names or name.startswith(_FOREIGN):
+            continue
+        near = difflib.get_close_matches(name, names, n=1)
+        lines.append(f'parameter {name} does not exist and has no effect' + (f', is {near[0]} meant?' if near else ''))
+    return lines
+
+
+def declare(node: Node, table: Sequence[Parameter],
+            apply: Callable[[Mapping[str, Value]], None] | None = None) -> ParameterValues:
+    """Declares a table's parameters on a node and keeps watch over every later change.
+
+    Args:
+        node: the node; values from its command line and parameter files override the defaults.
+        table: its parameters.
+        apply: called with the whole new set, at the start and before each change takes force; raises ValueError or
+            `DeadlinePerceptionError` when values do not fit each other, which rejects the change.
+
+    Raises:
+        ParameterError: a value at the start is illegal, or the set is.
+    """
+    # rclpy tells the given values only one by one, as they are declared; the set must be known before that.
+    given = {name: override.value for name, override in getattr(node, '_parameter_overrides', {}).items()}
+    values = validate(table, given)
+    _apply(apply, values)
+    for line in unknown_names(table, given):
+        node.get_logger().warning(line)
+    for row in table:
+        node.declare_parameter(row.name, values[row.name], row.descriptor(), ignore_override=True)
+    in_force = ParameterValues(values)
+
+    def on_set(changes: list) -> SetParametersResult:
+        changed = {change.name: change.value for change in changes if change.name in in_force}
+        if not changed:
+            return SetParametersResult(successful=True)
+        try:
+            proposed = validate(table, {**in_force, **changed})
+            _apply(apply, proposed)
+        except ParameterError as error:
+            return SetParametersResult(successful=False, reason=str(error))
+        in_force.replace(proposed)
+        return SetParametersResult(successful=True)
+
+    node.add_on_set_parameters_callback(on_set)
+    return in_force
+
+
+def _apply(apply: Callable[[Mapping[str, Value]], None] | None, values: Mapping[str, Value]) -> None:
+    if apply is None:
+        return
+    try:
+        apply(values)
+    except (ValueError, DeadlinePerceptionError) as error:
+        raise ParameterError(str(error)) from error
