@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from deadline_perception.contention.slowdown import MAX_SLOWDOWN, RatioFilter, SlowdownEstimator
+
+ANY_TIME = st.one_of(st.floats(), st.floats(0.001, 1000.0), st.none())
+
+
+def test_idle_machine_has_no_slowdown():
+    estimator = SlowdownEstimator()
+    assert estimator.slowdown == 1.0 and estimator.sources == ()
+    for _ in range(20):
+        estimator.observe_probe(2.0, 2.0)
+        estimator.observe_frame(50.0, 50.0)
+    assert estimator.slowdown == 1.0
+
+
+def test_follows_a_load_up_within_few_frames_and_down_slowly():
+    estimator = SlowdownEstimator()
+    for _ in range(4):
+        estimator.observe_frame(50.0, 100.0)
+    assert 1.8 < estimator.slowdown <= 2.0
+    for _ in range(4):
+        estimator.observe_frame(50.0, 50.0)
+    assert 1.5 < estimator.slowdown < 2.0
+    for _ in range(60):
+        estimator.observe_frame(50.0, 50.0)
+    assert estimator.slowdown == pytest.approx(1.0, abs=0.01)
+
+
+def test_single_outlier_is_not_followed():
+    estimator = SlowdownEstimator()
+    for latency_ms in (50.0, 50.0, 5000.0, 50.0, 50.0, 50.0):
+        estimator.observe_frame(50.0, latency_ms)
+        assert estimator.slowdown == 1.0
+
+
+def test_probe_alone_gives_an_estimate_and_learns_its_idle_time():
+    estimator = SlowdownEstimator()
+    for probe_ms in [2.0] * 10 + [6.0] * 10:
+        estimator.observe_probe(probe_ms)
+    assert estimator.slowdown == pytest.approx(3.0, rel=0.01)
+    assert estimator.sources == ('probe',)
+
+
+def test_frames_outweigh_the_probe_while_they_come_and_fade_after():
+    estimator = SlowdownEstimator()
+    for _ in range(30):
+        estimator.observe_probe(8.0, 2.0)
+        estimator.observe_frame(50.0, 50.0)
+    with_frames = estimator.slowdown
+    for _ in range(30):
+        estimator.observe_probe(8.0, 2.0)
+    assert estimator.sources == ('probe', 'frames')
+    assert with_frames < 2.0 < estimator.slowdown <= 4.0
+    assert estimator.slowdown == pytest.approx(4.0, rel=0.02)
+
+
+@pytest.mark.parametrize('forecast_ms, latency_ms', [
+    (0.0, 1.0), (-1.0, 1.0), (math.nan, 1.0), (math.inf, 1.0), (1.0, math.nan), (1.0, None), (1.0, -5.0)])
+def test_impossible_frames_are_counted_and_ignored(forecast_ms, latency_ms):
+    estimator = SlowdownEstimator()
+    estimator.observe_frame(10.0, 20.0)
+    before = estimator.slowdown
+    estimator.observe_frame(forecast_ms, latency_ms)
+    assert (estimator.slowdown, estimator.rejected) == (before, 1)
+
+
+@settings(max_examples=150, deadline=None)
+@given(events=st.lists(st.tuples(st.booleans(), ANY_TIME, ANY_TIME), max_size=30))
+def test_is_never_below_one_nor_nan_whatever_comes(events):
+    estimator = SlowdownEstimator()
+    for is_frame, first_ms, second_ms in events:
+        (estimator.observe_frame if is_frame else estimator.observe_probe)(first_ms, second_ms)
+        assert 1.0 <= estimator.slowdown <= MAX_SLOWDOWN
+
+
+@settings(max_examples=60, deadline=None)
+@given(ratios=st.lists(st.floats(0.1, 50.0), min_size=1, max_size=40), larger=st.floats(1.0, 3.0))
+def test_slower_frames_never_give_a_smaller_slowdown(ratios, larger):
+    slow, slower = SlowdownEstimator(), SlowdownEstimator()
+    for ratio in ratios:
+        slow.observe_frame(10.0, 10.0 * ratio)
+        slower.observe_frame(10.0, 10.0 * ratio * larger)
+        assert slower.slowdown >= slow.slowdown - 1e-9
+
+
+def test_refuses_impossible_settings():
+    with pytest.raises(ValueError, match='window is 0'):
+        RatioFilter(window=0)
+    with pytest.raises(ValueError, match='rise 0.0'):
+        RatioFilter(rise=0.0)
+    with pytest.raises(ValueError, match='frame_memory is 1.0'):
+        SlowdownEstimator(frame_memory=1.0)

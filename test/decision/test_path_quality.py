@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from deadline_perception.decision.path_quality import AdditiveModel, PathQuality, QualityTableError
+from deadline_perception.execution_path import ExecutionPath, PathSpace
+
+SPACE = PathSpace(skips_per_stage=(1, 1), widths=(1.0, 0.75, 0.5, 0.25), pyramid_widths=(1.0, 0.5),
+                  proposals=(10, 25, 50, 100), heads=3)
+PATHS = list(SPACE)
+
+
+def additive_ap(path: ExecutionPath) -> float:
+    """A made-up truth that adds up on the plain scale."""
+    return (0.05 + 0.02 * path.skip.count(False) + 0.2 * path.width + 0.05 * path.pyramid_width
+            + 0.02 * math.log(path.proposals) + 0.03 * path.head)
+
+
+def logistic_ap(path: ExecutionPath) -> float:
+    """A made-up truth that adds up on the logit scale."""
+    return 1 / (1 + math.exp(2.5 - 0.3 * path.skip.count(False) - 2.0 * path.width - 0.2 * path.head))
+
+
+def sample(count: int, seed: int = 0) -> list[ExecutionPath]:
+    return [PATHS[i] for i in np.random.default_rng(seed).choice(len(PATHS), count, replace=False)]
+
+
+@pytest.mark.parametrize('scale, truth', [('plain', additive_ap), ('logit', logistic_ap)])
+def test_recovers_a_truth_that_adds_up(scale, truth):
+    quality = PathQuality({path: truth(path) for path in sample(60)}, scale=scale)
+    error = np.abs(quality.table(PATHS) - [truth(path) for path in PATHS])
+    assert error.max() < 0.005
+    assert quality.leave_one_out_error() < 0.005
+
+
+def test_leave_one_out_error_shows_a_truth_that_does_not_add_up():
+    rng = np.random.default_rng(1)
+    noisy = PathQuality({path: float(np.clip(additive_ap(path) + rng.normal(0, 0.1), 0, 1)) for path in sample(60)})
+    exact = PathQuality({path: additive_ap(path) for path in sample(60)})
+    assert noisy.leave_one_out_error() > 5 * exact.leave_one_out_error() > 0
+
+
+def test_interactions_of_width_and_head_are_fitted_when_asked_for():
+    def truth(path: ExecutionPath) -> float:
+        return 0.1 + 0.1 * path.width + 0.2 * path.width * path.head
+    measured = {path: truth(path) for path in sample(120)}
+    errors = [PathQuality(measured, scale='plain', interactions=wanted).leave_one_out_error()
+              for wanted in (False, True)]
+    assert errors[1] < 0.1 * errors[0]
+
+
+def test_measured_paths_keep_their_measured_value():
+    measured = {path: 0.3 + 0.4 * (i % 2) for i, path in enumerate(sample(20))}
+    quality = PathQuality(measured)
+    assert all(quality.quality(path) == value for path, value in measured.items())
+    assert quality.table(list(measured)).tolist() == list(measured.values())
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10_000), scale=st.sampled_from(['plain', 'logit']), interactions=st.booleans(),
+       count=st.integers(1, 40))
+def test_predictions_are_in_range_and_a_larger_setting_never_harms(seed, scale, interactions, count):
+    paths = sample(count, seed)
+    values = np.random.default_rng(seed).choice([0.0, 1.0, 0.2, 0.9], len(paths))
+    model = AdditiveModel(paths, values, scale=scale, interactions=interactions)
+    predicted = dict(zip(PATHS, model.predict(PATHS)))
+    assert all(0.0 <= value <= 1.0 for value in predicted.values())
+    for path in PATHS[::11]:
+        larger = [replace(path, skip=(False, path.skip[1])), replace(path, skip=(path.skip[0], False)),
+                  replace(path, width=1.0), replace(path, pyramid_width=1.0), replace(path, proposals=100),
+                  replace(path, head=2)]
+        assert all(predicted[other] >= predicted[path] - 1e-9 for other in larger)
+
+
+def test_setting_that_was_not_measured_lies_between_its_neighbours():
+    measured = {replace(SPACE.largest, width=width): ap for width, ap in ((1.0, 0.6), (0.5, 0.2))}
+    quality = PathQuality(measured, scale='plain')
+    assert quality.quality(replace(SPACE.largest, width=0.75)) == pytest.approx(0.4, abs=0.01)
+    assert quality.quality(replace(SPACE.largest, width=0.25)) == pytest.approx(0.2, abs=0.01)
+
+
+def test_file_round_trip(tmp_path):
+    quality = PathQuality({path: additive_ap(path) for path in sample(10)}, network_hash='abc', dataset='drive')
+    quality.save(tmp_path / 'quality.json')
+    loaded = PathQuality.load(tmp_path / 'quality.json')
+    assert (loaded.network_hash, loaded.dataset, loaded.metric) == ('abc', 'drive', 'AP')
+    assert loaded.known == quality.known
+    assert loaded.table(PATHS).tolist() == quality.table(PATHS).tolist()
+
+
+def test_check_names_both_networks():
+    quality = PathQuality({SPACE.largest: 0.5}, network_hash='abc')
+    quality.check('abc')
+    with pytest.raises(QualityTableError, match="'abc', expected 'xyz'"):
+        quality.check('xyz')
+
+
+@pytest.mark.parametrize('content, message', [
+    ('{', 'something else'), ('[]', 'something else'), ('{"network_hash": "a"}', "lack 'paths'"),
+    ('{"paths": {"s0-w1.00-p10-h0": {"ap": 0.3}}}', "lack 'network_hash'"),
+    ('{"network_hash": "a", "paths": {}}', '0 measured paths'),
+    ('{"network_hash": "a", "paths": {"s0-w1.00-p10-h0": {"ap50": 0.3}}}', "lack 'ap'"),
+    ('{"network_hash": "a", "paths": {"s0-w1.00-p10-h0": {"ap": "x"}}}', "AP of path s0-w1.00-p10-h0 is 'x'"),
+    ('{"network_hash": "a", "paths": {"s0-w1.00-p10-h0": {"ap": NaN}}}', 'is nan'),
+    ('{"network_hash": "a", "paths": {"s0-w1.00-p10-h0": {"ap": 31}}}', 'is 31'),
+    ('{"network_hash": "a", "paths": {"banana": {"ap": 0.3}}}', "'banana'"),
+    ('{"network_hash": "a", "paths": {"s0-w1.00-p10-h0": {"ap": 0.3}, "s00-w1.00-p10-h0": {"ap": 0.3}}}',
+     'one network')])
+def test_unusable_file_is_refused_by_name(tmp_path, content, message):
+    file = tmp_path / 'quality.json'
+    file.write_text(content)
+    with pytest.raises(QualityTableError, match=message) as caught:
+        PathQuality.load(file)
+    assert str(file) in str(caught.value)
+
+
+def test_missing_file_is_refused_by_name(tmp_path):
+    with pytest.raises(QualityTableError, match='absent.json cannot be read: No such file'):
+        PathQuality.load(tmp_path / 'absent.json')
+
+
+def test_a_written_table_is_plain_json(tmp_path):
+    PathQuality({SPACE.largest: 0.5}, network_hash='abc').save(tmp_path / 'quality.json')
+    content = json.loads((tmp_path / 'quality.json').read_text())
+    assert content['paths'] == {str(SPACE.largest): {'ap': 0.5}}
+
+
+def test_stand_in_grows_with_the_logarithm_of_time(make_forecast):
+    forecast = make_forecast(SPACE, lambda name: 1.0 + 4.0 * name.startswith('stage1@w1'))
+    quality = PathQuality.from_forecast(SPACE, forecast)
+    order = np.argsort(forecast.table(PATHS), kind='stable')
+    values = quality.table(PATHS)[order]
+    assert (np.diff(values) >= 0).all() and values[0] == 0.0 and values[-1] == 1.0
+    assert not quality.measured and math.isnan(quality.leave_one_out_error())
+    quality.check('any network')
+    with pytest.raises(ValueError, match='forecast paths'):
+        quality.quality(ExecutionPath((True,), 1.0, 10, 0))
+
+
+def test_stand_in_of_equal_times_is_level(make_forecast):
+    single = PathSpace(skips_per_stage=(0,), widths=(1.0,), pyramid_widths=(1.0,), proposals=(10,), heads=1)
+    assert PathQuality.from_forecast(single, make_forecast(single, lambda name: 1.0)).quality(single.largest) == 1.0
+
+
+def test_refuses_impossible_fits():
+    with pytest.raises(ValueError, match="scale is 'cubic'"):
+        AdditiveModel([SPACE.largest], [0.5], scale='cubic')
+    with pytest.raises(ValueError, match='0 measured paths'):
+        AdditiveModel([], [])
+    with pytest.raises(ValueError, match='has 1 skip operators, expected 2'):
+        AdditiveModel([SPACE.largest], [0.5]).predict([ExecutionPath((True,), 1.0, 10, 0)])
+    with pytest.raises(QualityTableError, match='is 1.5, expected'):
+        PathQuality({SPACE.largest: 1.5})

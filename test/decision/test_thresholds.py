@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from deadline_perception.decision.thresholds import ThresholdPolicy
+from deadline_perception.execution_path import ExecutionPath, PathSpace
+
+SPACE = PathSpace(skips_per_stage=(1, 1), widths=(1.0, 0.5), pyramid_widths=(1.0,), proposals=(10, 25, 100), heads=2)
+
+
+def segment_ms(name: str) -> float:
+    """pre 1; first blocks 3; skippable blocks 10; pyramid 4; rpn 2; proposals 1; heads 5 and 20 at 100; post 1."""
+    kind = name.split('@')[0]
+    if kind.startswith('head'):
+        return (5.0, 20.0)[int(kind[4:])] * int(name.rsplit('-p', 1)[1]) / 100.0
+    return {'pre': 1.0, 'stage1': 3.0, 'stage2': 3.0, 'skip0': 10.0, 'skip1': 10.0, 'pyramid': 4.0, 'rpn': 2.0,
+            'proposals': 1.0, 'post': 0.0}[kind]
+
+
+@pytest.fixture(scope='module')
+def make_policy(make_forecast, make_quality):
+    def make(**options) -> ThresholdPolicy:
+        return ThresholdPolicy(SPACE, make_forecast(SPACE, segment_ms), make_quality(dict.fromkeys(SPACE, 0.5)),
+                               **options)
+    return make
+
+
+@pytest.fixture(scope='module')
+def policy(make_policy):
+    return make_policy()
+
+
+def slot_of(operator: str) -> int:
+    return next(index for index, slot in enumerate(SPACE.slots) if slot.operator == operator)
+
+
+def test_skip_threshold_is_its_blocks_and_the_rpn_and_the_cheapest_head_at_fewest_proposals(policy):
+    # tau = 10 + (2 + 1) + 5 * 10 / 100 = 13.5 ms, whatever else still has to run.
+    path = SPACE.largest
+    assert not policy.skips(path, 0, 13.5, 1.0)
+    assert policy.skips(path, 0, 13.499, 1.0)
+    assert not policy.skips(path, 1, 27.0, 2.0)
+    assert policy.skips(path, 1, 26.99, 2.0)
+
+
+def test_skip_threshold_may_count_all_that_remains(make_policy):
+    # Beyond those 13.5 ms: the first block of stage 2 (3) and the pyramid (4); after skip1 the pyramid alone.
+    policy = make_policy(count_all_that_remains=True)
+    assert not policy.skips(SPACE.largest, 0, 20.5, 1.0)
+    assert policy.skips(SPACE.largest, 0, 20.49, 1.0)
+    assert not policy.skips(SPACE.largest, 1, 17.5, 1.0)
+    assert policy.skips(SPACE.largest, 1, 17.49, 1.0)
+
+
+def test_number_of_proposals_follows_the_formula_rounded_down_to_an_offered_one(policy):
+    # tau = 5 ms for 100 proposals in the cheapest head: 2.5 ms give 50, offered are 10, 25 and 100.
+    path = SPACE.largest
+    assert policy.proposals(path, 5.0, 1.0) == 100
+    assert policy.proposals(path, 4.99, 1.0) == 25
+    assert policy.proposals(path, 2.5, 2.0) == 25
+    assert policy.proposals(path, 1.25, 1.0) == 25
+    assert policy.proposals(path, 1.24, 1.0) == 10
+    assert policy.proposals(path, -1.0, 1.0) == 10
+    assert policy.proposals(path, math.inf, 1.0) == 100
+
+
+def test_head_is_the_longest_that_fits_and_the_shortest_when_none_does(policy):
+    path = ExecutionPath((False, False), 1.0, 100, 0)
+    assert policy.head(path, 20.0, 1.0) == 1
+    assert policy.head(path, 19.9, 1.0) == 0
+    assert policy.head(path, 1.0, 1.0) == 0
+    assert policy.head(path, 39.0, 2.0) == 0
+
+
+def test_plan_walks_through_all_operators_by_hand(policy):
+    # 100 ms: nothing is skipped, 100 proposals (66 ms left), head 1.
+    assert policy.plan(100.0, 1.0).path == ExecutionPath((False, False), 1.0, 100, 1)
+    # 30 ms: skip0 runs with 26 left; skip1 sees 26 - 10 - 3 = 13 < 13.5 and skips; pyramid and rpn leave 7 ms:
+    # 100 proposals; 6 ms are left for a head: 5 fits, 20 does not.
+    choice = policy.plan(30.0, 1.0)
+    assert choice.path == ExecutionPath((False, True), 1.0, 100, 0)
+    assert (choice.forecast_ms, choice.bound_ms, choice.feasible) == (29.0, 29.0, True)
+
+
+def test_the_published_skip_threshold_can_overrun_where_a_cheaper_path_fitted(policy):
+    # 17.6 ms at the start: skip0 sees 13.6 and runs, though stage 2 and pyramid are still to come.
+    choice = policy.plan(17.6, 1.0)
+    assert choice.path.skip[0] is False
+    assert choice.bound_ms > 17.6
+    assert choice.feasible
+
+
+def test_allowance_is_kept_back_from_every_threshold(make_policy):
+    # 25 of 30 ms count: 2 are left before the proposals (40 of 100), 1 before the head, less than any head takes.
+    choice = make_policy(allowance_ms=5.0).plan(30.0, 1.0)
+    assert choice.path == ExecutionPath((False, True), 1.0, 25, 0)
+    assert (choice.forecast_ms, choice.bound_ms) == (25.25, 30.25)
+
+
+def test_redecision_keeps_what_has_run_and_decides_the_rest_anew(policy):
+    path = ExecutionPath((True, False), 0.5, 25, 1)
+    choice = policy.redecide(path, slot_of('proposals'), 50.0, 1.0)
+    assert choice.path == ExecutionPath((True, False), 0.5, 100, 1)
+    choice = policy.redecide(path, slot_of('head'), 1.3, 1.0)
+    assert choice.path == ExecutionPath((True, False), 0.5, 25, 0)
+    assert (choice.forecast_ms, choice.feasible) == (1.25, True)
+
+
+def test_width_is_given_and_never_decided(make_policy):
+    policy = make_policy(width=0.5)
+    assert {policy.plan(remaining_ms, 1.0).path.width for remaining_ms in (-5.0, 20.0, 40.0, 400.0)} == {0.5}
+
+
+@settings(max_examples=150, deadline=None)
+@given(path=st.sampled_from(list(SPACE)), slot=st.integers(0, len(SPACE.slots) - 1),
+       remaining_ms=st.floats(-10, 100), factor=st.floats(0.1, 5))
+def test_choice_agrees_with_the_prefix_and_its_numbers_add_up(policy, path, slot, remaining_ms, factor):
+    choice = policy.redecide(path, slot, remaining_ms, factor)
+    assert choice.path in SPACE
+    assert SPACE.prefix(choice.path, slot) == SPACE.prefix(path, slot)
+    assert choice.bound_ms == choice.forecast_ms * factor
+    if choice.bound_ms <= remaining_ms:
+        assert choice.feasible
+
+
+def test_refuses_what_cannot_be_decided_on(policy, make_policy):
+    with pytest.raises(ValueError, match='NaN ms'):
+        policy.plan(math.nan, 1.0)
+    with pytest.raises(ValueError, match='factor is 0'):
+        policy.plan(10.0, 0.0)
+    with pytest.raises(ValueError, match='slot is 99'):
+        policy.redecide(SPACE.largest, 99, 10.0, 1.0)
+    with pytest.raises(ValueError, match='width is 0.3'):
+        make_policy(width=0.3)
+    with pytest.raises(ValueError, match='allowance is inf ms'):
+        make_policy(allowance_ms=math.inf)
