@@ -74,25 +74,31 @@ class Stem(nn.Module):
 
 
 class Backbone(nn.Module):
-    """Stem and four stages; each stage is a first block that always runs and groups that can be skipped."""
+    """Stem and four stages; each stage has blocks that always run, then groups that can be skipped."""
 
     def __init__(self, config: DetectorConfig) -> None:
         super().__init__()
         self.stem = Stem(config)
         self.channels = config.stage_channels
         self.first_blocks = nn.ModuleList()
+        self.kept_blocks = nn.ModuleList()
         skips: list[Skip] = []
         inputs = self.stem.outputs
         for stage, (outputs, groups) in enumerate(zip(config.stage_channels, config.skip_groups)):
             self.first_blocks.append(ResidualBlock(config, inputs, outputs, stride=1 if stage == 0 else 2))
+            self.kept_blocks.append(nn.ModuleList(ResidualBlock(config, outputs, outputs)
+                                                  for _ in range(config.kept_blocks[stage] - 1)))
             for size in groups:
                 blocks = [ResidualBlock(config, outputs, outputs, gain=_SKIPPABLE_GAIN) for _ in range(size)]
                 skips.append(Skip(len(skips), blocks))
             inputs = outputs
         self.skips = nn.ModuleList(skips)
 
-    def first_block(self, stage: int, x: Tensor, width: float) -> Tensor:
+    def kept(self, stage: int, x: Tensor, width: float) -> Tensor:
         """The part of stage 1 to 4 that always runs; stage 1 includes the stem and takes the image."""
         if stage == 1:
             x = self.stem(x, width)
-        return self.first_blocks[stage - 1](x, round(self.channels[stage - 1] * width))
+        x = self.first_blocks[stage - 1](x, round(self.channels[stage - 1] * width))
+        for block in self.kept_blocks[stage - 1]:
+            x = block(x, x.shape[1])
+        return x

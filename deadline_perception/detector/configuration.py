@@ -30,7 +30,8 @@ class DetectorConfig:
         stem_pool: one 7x7 convolution and max-pooling, as in ResNet, instead of two 3x3 convolutions.
         stem_channels: channels after the stem's first convolution.
         stage_channels: output channels of each stage.
-        skip_groups: per stage, sizes of the groups of blocks behind the first block that one skip operator covers.
+        kept_blocks: per stage, number of blocks that always run, at least the first.
+        skip_groups: per stage, sizes of the groups of further blocks that one skip operator each covers.
         norm_groups: groups of every group norm; 0 means as many groups of `norm_group_channels` as fit.
         norm_group_channels: channels of a group where `norm_groups` is 0.
         widths, pyramid_widths, proposals: legal choices, see `PathSpace`.
@@ -47,6 +48,7 @@ class DetectorConfig:
     stem_pool: bool
     stem_channels: int
     stage_channels: tuple[int, ...]
+    kept_blocks: tuple[int, ...]
     skip_groups: tuple[tuple[int, ...], ...]
     norm_groups: int
     norm_group_channels: int
@@ -63,8 +65,11 @@ class DetectorConfig:
         height, width = self.input_size
         if height % 32 or width % 32 or min(height, width) < 64:
             raise ValueError(f'input_size is {self.input_size} px, expected multiples of 32 of at least 64 px')
-        if not len(self.stage_channels) == len(self.skip_groups) == len(self.anchor_sizes_px) == 4:
-            raise ValueError('expected four stages, with channels, skip groups and anchor sizes each')
+        per_stage = (self.stage_channels, self.kept_blocks, self.skip_groups, self.anchor_sizes_px)
+        if {len(values) for values in per_stage} != {4}:
+            raise ValueError('expected four stages, with channels, kept blocks, skip groups and anchor sizes each')
+        if min(self.kept_blocks) < 1:
+            raise ValueError(f'kept_blocks is {self.kept_blocks}, expected at least 1 in each stage')
         for channels in (self.stem_channels, self.pyramid_channels, *self.stage_channels):
             for width_fraction in (*self.widths, *self.pyramid_widths):
                 if not self.norm_groups and channels * width_fraction % self.norm_group_channels:
@@ -84,7 +89,7 @@ class DetectorConfig:
 
 COMPACT = DetectorConfig(
     name='compact', input_size=(384, 640), bottleneck=False, stem_pool=False, stem_channels=32,
-    stage_channels=(64, 128, 256, 320), skip_groups=((1,), (2,), (1, 2), (1,)),
+    stage_channels=(64, 128, 256, 320), kept_blocks=(1, 1, 1, 1), skip_groups=((1,), (2,), (1, 2), (1,)),
     norm_groups=0, norm_group_channels=8, widths=(1.0, 0.75, 0.5, 0.25),
     pyramid_channels=64, pyramid_widths=(1.0, 0.5),
     anchor_sizes_px=((8, 14), (22, 34), (50, 75), (110, 165)), anchor_ratios=(0.75, 2.0),
@@ -94,7 +99,7 @@ COMPACT = DetectorConfig(
 # Between `compact` and `paper`, for an embedded GPU.
 ORIN = DetectorConfig(
     name='orin', input_size=(512, 864), bottleneck=True, stem_pool=True, stem_channels=64,
-    stage_channels=(256, 512, 1024, 2048), skip_groups=((2,), (3,), (2, 3), (2,)),
+    stage_channels=(256, 512, 1024, 2048), kept_blocks=(1, 1, 1, 1), skip_groups=((2,), (3,), (2, 3), (2,)),
     norm_groups=0, norm_group_channels=16, widths=(1.0, 0.75, 0.5),
     pyramid_channels=128, pyramid_widths=(1.0, 0.5),
     anchor_sizes_px=((16, 24), (32, 48), (64, 96), (128, 224)), anchor_ratios=(0.5, 1.0, 2.0),
@@ -105,7 +110,7 @@ ORIN = DetectorConfig(
 # (544, a multiple of 32). Skips lie in the stages with the most blocks; widths are not part of the paper.
 PAPER = DetectorConfig(
     name='paper', input_size=(544, 960), bottleneck=True, stem_pool=True, stem_channels=64,
-    stage_channels=(256, 512, 1024, 2048), skip_groups=((), (3,), (7, 7, 8), (2,)),
+    stage_channels=(256, 512, 1024, 2048), kept_blocks=(3, 1, 1, 1), skip_groups=((), (3,), (7, 7, 8), (2,)),
     norm_groups=32, norm_group_channels=0, widths=(1.0,),
     pyramid_channels=256, pyramid_widths=(1.0,),
     anchor_sizes_px=((32,), (64,), (128,), (256,)), anchor_ratios=(0.5, 1.0, 2.0),

@@ -92,7 +92,7 @@ class MultiPathDetector(nn.Module):
         """Normalised images `[N, 3, h, w]` -> pyramid levels; backbone and pyramid in one go."""
         x, stages, skip = images, [], 0
         for stage, count in enumerate(self.path_space.skips_per_stage, 1):
-            x = self.backbone.first_block(stage, x, path.width)
+            x = self.backbone.kept(stage, x, path.width)
             for _ in range(count):
                 x = self.backbone.skips[skip](x, path)
                 skip += 1
@@ -202,7 +202,7 @@ class FrameRun:
     def _run_stage(self, stage: int) -> None:
         if stage > 1:
             self._stages.append(self._features)
-        self._features = self.network.backbone.first_block(stage, self._features, self.path.width)
+        self._features = self.network.backbone.kept(stage, self._features, self.path.width)
 
     def _run_pyramid(self) -> None:
         self._levels = self.network.pyramid([*self._stages, self._features], self.path.pyramid_width)

@@ -120,7 +120,7 @@ class Trainer:
                 losses = path_losses(self.network, images, truths, matches, one.path, one.heads, generator)
             total = sum(losses.values()) * one.weight
             if not torch.isfinite(total):
-                raise TrainingDiverged(f'loss of step {self.step} on path {one.path} is {float(total)}; '
+                raise TrainingDiverged(f'loss of step {self.step} on path {one.path} is {float(total.detach())}; '
                                        f'try a lower learning rate than {plan.learning_rate}')
             total.backward()
             shown['largest' if rank == 0 else 'other'] = float(total.detach())

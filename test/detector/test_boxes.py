@@ -1,0 +1,39 @@
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from deadline_perception.detector import boxes as box_ops
+
+
+def test_anchors_are_centred_with_the_asked_shape():
+    anchors = box_ops.anchors((16, 32), 8, (4.0, 8.0), (1.0, 4.0))
+    assert anchors.shape == (2 * 4 * 4, 4)
+    assert anchors[0].tolist() == [2.0, 2.0, 6.0, 6.0]
+    assert anchors[1].tolist() == [3.0, 0.0, 5.0, 8.0]  # ratio 4: 2 px wide, 8 px high
+    assert anchors[4].tolist() == [10.0, 2.0, 14.0, 6.0]
+
+
+coordinate = st.floats(0, 300, width=32)
+side = st.floats(2, 200, width=32)
+
+
+@given(st.tuples(coordinate, coordinate, side, side), st.tuples(coordinate, coordinate, side, side))
+@settings(max_examples=50)
+def test_decoding_inverts_encoding(one, other):
+    boxes = torch.tensor([[one[0], one[1], one[0] + one[2], one[1] + one[3]]], dtype=torch.float64)
+    refs = torch.tensor([[other[0], other[1], other[0] + other[2], other[1] + other[3]]], dtype=torch.float64)
+    weights = (10.0, 10.0, 5.0, 5.0)
+    decoded = box_ops.decode(box_ops.encode(boxes, refs, weights), refs, weights)
+    if (boxes[:, 2:] - boxes[:, :2]).div(refs[:, 2:] - refs[:, :2]).max() < 60:
+        torch.testing.assert_close(decoded, boxes, atol=1e-3, rtol=1e-4)
+
+
+def test_decoding_survives_wild_outputs():
+    decoded = box_ops.decode(torch.tensor([[0.0, 0.0, 1e4, 1e4]]), torch.tensor([[0.0, 0.0, 10.0, 10.0]]), (1,) * 4)
+    assert torch.isfinite(decoded).all()
+
+
+def test_clip_keeps_boxes_in_the_image():
+    clipped = box_ops.clip(torch.tensor([[-5.0, -5.0, 50.0, 90.0]]), (40, 30))
+    assert clipped.tolist() == [[0.0, 0.0, 30.0, 40.0]]
+    assert box_ops.clip(torch.zeros(0, 4), (40, 30)).shape == (0, 4)

@@ -1,0 +1,80 @@
+import json
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from deadline_perception.detector.checkpoint import CheckpointError, build_detector, load_detector, save_detector
+
+NAMES = ('vehicle', 'bike')
+
+
+@pytest.fixture(scope='module')
+def saved(tmp_path_factory):
+    network = build_detector('compact', NAMES, seed=3)
+    file = tmp_path_factory.mktemp('weights') / 'compact.safetensors'
+    save_detector(network, file, recipe='none')
+    return network, file
+
+
+def test_weights_survive_the_file(saved):
+    network, file = saved
+    loaded = load_detector(file)
+    assert loaded.class_names == NAMES and loaded.network_hash == network.network_hash
+    assert not loaded.training
+    for name, tensor in network.state_dict().items():
+        torch.testing.assert_close(loaded.state_dict()[name], tensor, atol=1e-3, rtol=1e-3)
+    image = np.zeros((30, 40, 3), np.uint8)
+    assert len(loaded.detect(image, loaded.path_space.smallest)) <= 100
+    assert file.stat().st_size < 25e6
+    assert not list(file.parent.glob('*.partial'))
+
+
+def test_seed_decides_random_weights():
+    one, same, other = (build_detector('compact', NAMES, seed=seed).rpn.convolution.weight for seed in (0, 0, 1))
+    assert torch.equal(one, same) and not torch.equal(one, other)
+
+
+def test_missing_file_is_named(tmp_path):
+    with pytest.raises(CheckpointError, match='nowhere.safetensors does not exist'):
+        load_detector(tmp_path / 'nowhere.safetensors')
+
+
+@pytest.mark.parametrize('keep', [0, 5, 4000, -100])
+def test_truncated_file_is_refused(saved, tmp_path, keep):
+    broken = tmp_path / 'broken.safetensors'
+    broken.write_bytes(saved[1].read_bytes()[:keep])
+    with pytest.raises(CheckpointError, match='cannot be read as safetensors'):
+        load_detector(broken)
+
+
+def test_foreign_file_is_refused(tmp_path):
+    foreign = tmp_path / 'foreign.safetensors'
+    save_file({'weight': torch.zeros(3)}, foreign)
+    with pytest.raises(CheckpointError, match='names configuration None'):
+        load_detector(foreign)
+
+
+def test_other_network_is_refused(saved, tmp_path):
+    other = tmp_path / 'other.safetensors'
+    metadata = {'config': 'compact', 'class_names': json.dumps(NAMES), 'network_hash': 'abc'}
+    save_file({'weight': torch.zeros(3)}, other, metadata=metadata)
+    with pytest.raises(CheckpointError, match='made for network abc'):
+        load_detector(other)
+    save_file({'weight': torch.zeros(3)}, other, metadata={**metadata, 'network_hash': saved[0].network_hash})
+    with pytest.raises(CheckpointError, match='does not fit'):
+        load_detector(other)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason='a CUDA device is present')
+def test_absent_cuda_is_named(saved):
+    with pytest.raises(CheckpointError, match="device is 'cuda'.*finds no CUDA device"):
+        load_detector(saved[1], device='cuda')
+    with pytest.raises(CheckpointError, match="expected 'cpu' or 'cuda'"):
+        load_detector(saved[1], device='tpu')
+
+
+def test_unknown_configuration_is_named():
+    with pytest.raises(ValueError, match='expected one of compact, orin, paper'):
+        build_detector('huge', NAMES)

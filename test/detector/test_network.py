@@ -1,0 +1,126 @@
+import numpy as np
+import pytest
+import torch
+from dataclasses import replace
+
+from deadline_perception.detector.network import MultiPathDetector
+from deadline_perception.execution_path import ExecutionPath
+
+IMAGE = np.random.default_rng(0).integers(0, 256, (50, 80, 3), dtype=np.uint8)
+
+
+def _outputs(network, path, images):
+    with torch.no_grad():
+        logits, deltas = network.rpn(network.features(images, path))
+    return torch.cat(logits, 1), torch.cat(deltas, 1)
+
+
+def test_skipping_equals_a_network_without_the_blocks(tiny_network, tiny_config):
+    without = MultiPathDetector(replace(tiny_config, skip_groups=((), (2,), (2,), ())), ('vehicle', 'bike')).eval()
+    names = {'backbone.skips.0': 'backbone.skips.1', 'backbone.skips.1': 'backbone.skips.3'}
+    weights = tiny_network.state_dict()
+    taken = {}
+    for name in without.state_dict():
+        source = name
+        for new, old in names.items():
+            if name.startswith(new):
+                source = old + name[len(new):]
+        taken[name] = weights[source]
+    without.load_state_dict(taken)
+    images = torch.randn(1, 3, 64, 96)
+    mine = _outputs(tiny_network, ExecutionPath((True, False, True, False, True), 1.0, 20, 0), images)
+    theirs = _outputs(without, without.path_space.largest, images)
+    for one, other in zip(mine, theirs):
+        torch.testing.assert_close(one, other)
+
+
+def test_width_equals_a_network_built_that_narrow(tiny_network, tiny_config):
+    narrow_config = replace(tiny_config, stem_channels=8, stage_channels=(8, 16, 16, 32), pyramid_channels=8,
+                            widths=(1.0,), pyramid_widths=(1.0,))
+    narrow = MultiPathDetector(narrow_config, ('vehicle', 'bike')).eval()
+    row = {4: 2, 5: 1}
+    taken = {}
+    for name, wide in tiny_network.state_dict().items():
+        shape = narrow.state_dict()[name].shape
+        if wide.dim() == 2 and 'norm' in name:
+            in_pyramid = name.startswith(('pyramid', 'heads'))
+            wide = wide[1:2] if in_pyramid else wide[row[4]:row[4] + 1]
+        taken[name] = wide[tuple(slice(0, size) for size in shape)]
+    narrow.load_state_dict(taken)
+    images = torch.randn(1, 3, 64, 96)
+    path = ExecutionPath((False,) * 5, 0.5, 20, 2, 0.5)
+    for one, other in zip(_outputs(tiny_network, path, images), _outputs(narrow, narrow.path_space.largest, images)):
+        torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-4)
+    mine = tiny_network.detect(IMAGE, path)
+    theirs = narrow.detect(IMAGE, replace(narrow.path_space.largest, proposals=20))
+    np.testing.assert_allclose(mine.boxes_xyxy_px, theirs.boxes_xyxy_px, atol=1e-3)
+
+
+def test_every_path_runs_to_the_end(tiny_network):
+    generator = np.random.default_rng(0)
+    paths = list(tiny_network.path_space)
+    for index in generator.choice(len(paths), 12, replace=False):
+        run = tiny_network.start(IMAGE, paths[index])
+        while not run.finished:
+            run.run_slot()
+        detections = run.detections()
+        assert len(run.slot_ms) == len(tiny_network.path_space.slots)
+        if len(detections):
+            assert detections.boxes_xyxy_px[:, 2].max() <= 80.01 and detections.boxes_xyxy_px[:, 3].max() <= 50.01
+            assert (np.diff(detections.scores) <= 1e-6).all()
+
+
+def test_redirected_frame_equals_one_planned_that_way(tiny_network):
+    space = tiny_network.path_space
+    wanted = ExecutionPath((False, False, True, True, False), 1.0, 5, 1, 0.5)
+    run = tiny_network.start(IMAGE, space.largest)
+    while not run.finished:
+        operator = space.slots[run.slot].operator
+        if operator == 'skip2':
+            run.redirect(ExecutionPath((False, False, True, False, False), 1.0, 60, 2))
+        elif operator == 'skip3':
+            run.redirect(wanted)
+        run.run_slot()
+    assert run.path == wanted
+    planned = tiny_network.detect(IMAGE, wanted)
+    np.testing.assert_allclose(run.detections().boxes_xyxy_px, planned.boxes_xyxy_px, atol=1e-4)
+
+
+def test_contradicting_redirection_is_refused(tiny_network):
+    space = tiny_network.path_space
+    run = tiny_network.start(IMAGE, space.largest)
+    for _ in range(3):
+        run.run_slot()
+    with pytest.raises(ValueError, match='contradicts'):
+        run.redirect(space.smallest)
+    with pytest.raises(ValueError, match='expected it to have finished'):
+        run.detections()
+
+
+@pytest.mark.parametrize('image', [np.zeros((0, 5, 3), np.uint8), np.zeros((5, 5), np.uint8),
+                                   np.zeros((5, 5, 3), np.float32), np.zeros((5, 5, 4), np.uint8)])
+def test_other_images_are_refused(tiny_network, image):
+    with pytest.raises(ValueError, match='expected uint8'):
+        tiny_network.detect(image, tiny_network.path_space.smallest)
+
+
+def test_foreign_path_is_refused(tiny_network):
+    with pytest.raises(ValueError, match='is not one of'):
+        tiny_network.start(IMAGE, ExecutionPath((False,), 1.0, 5, 0))
+
+
+def test_hash_depends_on_shape_and_classes_alone(tiny_network, tiny_config):
+    other = MultiPathDetector(tiny_config, ('a', 'b'))
+    assert other.network_hash == tiny_network.network_hash
+    assert MultiPathDetector(tiny_config, ('a',)).network_hash != tiny_network.network_hash
+    assert MultiPathDetector(replace(tiny_config, proposals=(5,)), ('a', 'b')).network_hash != tiny_network.network_hash
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason='no CUDA device')
+def test_same_outputs_on_a_gpu(tiny_network):
+    images = torch.randn(1, 3, 64, 96)
+    path = tiny_network.path_space.largest
+    here = _outputs(tiny_network, path, images)
+    there = _outputs(tiny_network.cuda(), path, images.cuda())
+    for one, other in zip(here, there):
+        torch.testing.assert_close(one, other.cpu(), atol=2e-3, rtol=2e-3)

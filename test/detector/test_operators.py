@@ -1,0 +1,73 @@
+import pytest
+import torch
+from torch import nn
+
+from deadline_perception.detector.operators import Skip, SlicedConv2d, SlicedGroupNorm, SlicedLinear, Switch
+from deadline_perception.execution_path import ExecutionPath
+
+
+@pytest.mark.parametrize('inputs, outputs', [(16, 8), (8, 16), (4, 4)])
+@pytest.mark.parametrize('grad', [True, False])
+def test_narrow_convolution_equals_one_built_that_narrow(inputs, outputs, grad):
+    wide = SlicedConv2d(16, 16, 3, stride=2, bias=True).eval()
+    nn.init.normal_(wide.bias)
+    narrow = nn.Conv2d(inputs, outputs, 3, stride=2, padding=1)
+    narrow.weight.data = wide.weight.data[:outputs, :inputs].clone()
+    narrow.bias.data = wide.bias.data[:outputs].clone()
+    x = torch.randn(2, inputs, 12, 10)
+    with torch.set_grad_enabled(grad):
+        torch.testing.assert_close(wide(x, outputs), narrow(x))
+
+
+def test_narrow_linear_equals_one_built_that_narrow():
+    wide = SlicedLinear(9, 8, 5).eval()
+    narrow = nn.Linear(9 * 4, 5)
+    narrow.weight.data = wide.weight.data[:, :, :4].reshape(5, -1)
+    narrow.bias.data = wide.bias.data.clone()
+    x = torch.randn(3, 36)
+    with torch.no_grad():
+        torch.testing.assert_close(wide(x), narrow(x))
+
+
+def test_narrow_norm_keeps_groups_and_has_its_own_scale():
+    norm = SlicedGroupNorm(16, 4, (1.0, 0.5))
+    norm.weight.data[1] = 3.0
+    x = torch.randn(2, 8, 5, 5)
+    plain = nn.functional.group_norm(x, 2, torch.full((8,), 3.0), torch.zeros(8))
+    torch.testing.assert_close(norm(x), plain)
+    torch.testing.assert_close(norm(torch.cat((x, x), 1)), nn.functional.group_norm(torch.cat((x, x), 1), 4))
+
+
+def test_kept_slices_follow_new_weights():
+    layer, other = SlicedConv2d(4, 4, 1).eval(), SlicedConv2d(4, 4, 1)
+    x = torch.randn(1, 2, 3, 3)
+    with torch.no_grad():
+        before = layer(x, 2)
+        layer.load_state_dict(other.state_dict())
+        after = layer(x, 2)
+        torch.testing.assert_close(after, nn.functional.conv2d(x, other.weight[:2, :2]))
+    assert not torch.equal(before, after)
+
+
+class _Counting(nn.Module):
+    calls = 0
+
+    def forward(self, x, outputs=None):
+        self.calls += 1
+        return x + 1
+
+
+def test_skipped_blocks_are_never_computed():
+    blocks = [_Counting(), _Counting()]
+    skip = Skip(1, blocks)
+    x = torch.zeros(1, 2, 2, 2)
+    assert torch.equal(skip(x, ExecutionPath((False, True), 1.0, 1, 0)), x)
+    assert [block.calls for block in blocks] == [0, 0]
+    assert torch.equal(skip(x, ExecutionPath((True, False), 1.0, 1, 0)), x + 2)
+    assert [block.calls for block in blocks] == [1, 1]
+
+
+def test_switch_runs_one_subnet_and_gradients_reach_it_alone():
+    switch = Switch([nn.Linear(3, 2), nn.Linear(3, 2), nn.Linear(3, 2)])
+    switch(torch.randn(4, 3), ExecutionPath((), 1.0, 1, 1)).sum().backward()
+    assert [subnet.weight.grad is not None for subnet in switch.subnets] == [False, True, False]

@@ -1,0 +1,40 @@
+import torch
+from torchvision.ops import nms
+
+from deadline_perception.detector import boxes as box_ops
+from deadline_perception.detector.proposals import DELTA_WEIGHTS, pyramid_levels
+
+
+def _outputs(network):
+    torch.manual_seed(1)
+    logits = [torch.randn(1, len(network.rpn.anchors(level))) for level in range(4)]
+    deltas = [torch.randn(1, len(network.rpn.anchors(level)), 4) * 0.2 for level in range(4)]
+    return logits, deltas
+
+
+def test_proposals_grow_monotonically_in_number(tiny_network):
+    logits, deltas = _outputs(tiny_network)
+    counts = [len(tiny_network.select_proposals(tiny_network.rpn, logits, deltas, 0, n)[0]) for n in (1, 5, 20, 60)]
+    assert counts == sorted(counts)
+    assert all(count <= n for count, n in zip(counts, (1, 5, 20, 60)))
+    assert counts[-1] > counts[0]
+
+
+def test_proposals_equal_a_plain_selection(tiny_network):
+    """Without a limit per level: all anchors decoded, suppressed at 0.7 in the order of their scores."""
+    logits, deltas = _outputs(tiny_network)
+    tiny_network.select_proposals.candidates = 10 ** 6
+    kept, levels = tiny_network.select_proposals(tiny_network.rpn, logits, deltas, 0, 10 ** 6)
+    anchors = torch.cat([tiny_network.rpn.anchors(level) for level in range(4)])
+    boxes = box_ops.clip(box_ops.decode(torch.cat(deltas, 1)[0], anchors, DELTA_WEIGHTS), (64, 96))
+    scores = torch.cat(logits, 1)[0]
+    large = ((boxes[:, 2:] - boxes[:, :2]) >= 2.0).all(1)
+    boxes, scores = boxes[large], scores[large]
+    torch.testing.assert_close(kept, boxes[nms(boxes, scores, 0.7)])
+    assert len(levels) == len(kept)
+
+
+def test_levels_suit_the_size_of_a_box():
+    sides = torch.tensor([4.0, 55.0, 57.0, 113.0, 225.0, 900.0])
+    boxes = torch.stack((sides * 0, sides * 0, sides, sides), 1)
+    assert pyramid_levels(boxes, 4).tolist() == [0, 0, 1, 2, 3, 3]

@@ -1,0 +1,48 @@
+import numpy as np
+import pytest
+
+from deadline_perception.datasets.records import Frame, Sequence
+from deadline_perception.learning.samples import SampleSource
+
+
+def test_samples_have_the_size_and_boxes_that_fit(shapes):
+    source = SampleSource([shapes], [1.0], (64, 96))
+    generator = np.random.default_rng(0)
+    objects = 0
+    for _ in range(60):
+        sample = source.draw(generator)
+        assert sample.image_bgr.shape == (64, 96, 3) and sample.image_bgr.dtype == np.uint8
+        boxes = sample.truth.boxes_xyxy_px
+        if len(boxes):
+            assert boxes.min() >= 0 and boxes[:, 2].max() <= 96.01 and boxes[:, 3].max() <= 64.01
+            assert (boxes[:, 2:] > boxes[:, :2]).all()
+        objects += int((~sample.truth.crowd).sum())
+    assert objects > 30
+
+
+def test_boxes_follow_their_pixels(shapes):
+    """In every unblurred view the pixels inside a square's box are far brighter than those of the noise."""
+    source = SampleSource([shapes], [1.0], (64, 96))
+    generator = np.random.default_rng(1)
+    for _ in range(30):
+        view = source._view(generator, (64, 96), (0.8, 1.5))
+        for box, label, crowd in zip(view.truth.boxes_xyxy_px, view.truth.labels, view.truth.crowd):
+            x0, y0, x1, y1 = box.round().astype(int)
+            if label == 0 and not crowd and x1 - x0 > 8 and y1 - y0 > 8:
+                assert view.image_bgr[y0 + 2:y1 - 2, x0 + 2:x1 - 2, 1].mean() > 150
+
+
+def test_draws_are_decided_by_the_generator(shapes):
+    source = SampleSource([shapes], [1.0], (64, 96))
+    one, other = (source.draw(np.random.default_rng(5)) for _ in range(2))
+    assert np.array_equal(one.image_bgr, other.image_bgr)
+    assert np.array_equal(one.truth.boxes_xyxy_px, other.truth.boxes_xyxy_px)
+
+
+def test_sequences_that_do_not_fit_are_refused(shapes):
+    bare = Sequence('bare', shapes.class_names, (Frame('0', 0, lambda: np.zeros((4, 4, 3), np.uint8)),))
+    with pytest.raises(ValueError, match="'bare' has no annotated frame"):
+        SampleSource([bare], [1.0], (64, 96))
+    other = Sequence('other', ('cat',), shapes.frames)
+    with pytest.raises(ValueError, match="'other' has classes"):
+        SampleSource([shapes, other], [0.5, 0.5], (64, 96))
