@@ -98,8 +98,8 @@ class Parameter:
                 return f'{self.name} is {value!r}, expected {wanted[type(self._sample)]}'
             too_small = self.minimum is not None and not element >= self.minimum
             too_large = self.maximum is not None and not element <= self.maximum
-            is_number = isinstance(element, float) and not math.isfinite(element)
-            if too_small or too_large or is_number or (self.choices and element not in self.choices):
+            is_infinite = isinstance(element, float) and not math.isfinite(element)
+            if too_small or too_large or is_infinite or (self.choices and element not in self.choices):
                 shown = repr(value) if isinstance(element, str) else f'{value} {self.unit}'.rstrip()
                 return f'{self.name} is {shown}, expected {self.legal_range}'
         return ''

@@ -1,0 +1,89 @@
+"""What a node says about itself on /diagnostics, by timer."""
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from rclpy.clock import Clock, ClockType
+from rclpy.node import Node
+
+from deadline_perception.nodes.service_quality import DIAGNOSTICS
+
+
+class Level(IntEnum):
+    """How well a node does, as in diagnostic_msgs."""
+
+    OK = 0
+    WARN = 1
+    ERROR = 2
+    STALE = 3
+
+
+@dataclass(frozen=True)
+class Report:
+    """How a node does now.
+
+    Attributes:
+        level: how well.
+        message: one line for a person.
+        values: details by key; decimal numbers are shown with six digits.
+    """
+
+    level: Level
+    message: str
+    values: Mapping[str, object] = field(default_factory=dict)
+
+
+def as_text(value: object) -> str:
+    """A detail as diagnostic tools show it."""
+    if isinstance(value, bool):
+        return 'true' if value else 'false'
+    return f'{value:.6g}' if isinstance(value, float) else str(value)
+
+
+class Health:
+    """Publishes a node's report on /diagnostics and logs it when its level changes.
+
+    The timer runs on the steady clock, so a node whose simulated clock stands still is heard all the same.
+
+    Args:
+        node: the node.
+        read: returns the report; called on the executor.
+        period_s: time between two reports.
+        hardware_id: device that the report is about.
+    """
+
+    def __init__(self, node: Node, read: Callable[[], Report], *, period_s: float = 1.0,
+                 hardware_id: str = '') -> None:
+        self._node = node
+        self._read = read
+        self.hardware_id = hardware_id
+        self._logged = Level.OK
+        self._publisher = node.create_publisher(DiagnosticArray, '/diagnostics', DIAGNOSTICS)
+        self._timer = node.create_timer(period_s, self.publish, clock=Clock(clock_type=ClockType.STEADY_TIME))
+
+    def publish(self) -> None:
+        """Publishes the report now."""
+        report = self._read()
+        self._log(report)
+        status = DiagnosticStatus(
+            level=bytes([report.level]), name=self._node.get_fully_qualified_name().lstrip('/'),
+            message=report.message, hardware_id=self.hardware_id,
+            values=[KeyValue(key=key, value=as_text(value)) for key, value in report.values.items()])
+        message = DiagnosticArray(status=[status])
+        message.header.stamp = self._node.get_clock().now().to_msg()
+        self._publisher.publish(message)
+
+    def _log(self, report: Report) -> None:
+        before, self._logged = self._logged, report.level
+        if report.level == before:
+            return
+        logger = self._node.get_logger()
+        if report.level == Level.OK:
+            logger.info(f'in order again: {report.message}')
+        elif report.level == Level.WARN:
+            logger.warning(report.message)
+        else:
+            logger.error(report.message)
