@@ -131,7 +131,8 @@ def _cuda_facts(device: str) -> dict[str, str | int | float]:
     try:
         import torch
     except ImportError as error:
-        raise DeviceNotFound(f'device is {device!r}, but PyTorch cannot be loaded: {error}; use --device cpu') from error
+        raise DeviceNotFound(f'device is {device!r}, but PyTorch cannot be loaded: {error}; '
+                             f'use --device cpu') from error
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     index = int(device.split(':')[1]) if ':' in device else 0
     if index >= count:

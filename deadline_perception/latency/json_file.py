@@ -25,9 +25,8 @@ def write_text_atomically(file: Path, text: str) -> None:
             os.fsync(stream.fileno())
         os.chmod(temporary, 0o644)
         os.replace(temporary, file)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    finally:
+        Path(temporary).unlink(missing_ok=True)  # still there only when something failed
 
 
 def read_object(file: Path, what: str) -> dict:

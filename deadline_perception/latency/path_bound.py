@@ -125,6 +125,10 @@ class PathForecast:
             if _parse(name) not in self._space:
                 raise ProfileMismatch(f'latency profile measured the path {name!r}, which the network does not have. '
                                       f'Measure one: {command}')
+        timeless = [name for name, times in profile.paths.items() if not times.p05 > 0.0]
+        if timeless or not any(self._medians.values()):
+            raise ProfileMismatch(f'latency profile says that {(timeless or ["every segment"])[0]} takes 0 ms, which '
+                                  f'nothing does. Measure one: {command}')
 
     def _by_kind(self, path: ExecutionPath) -> list[float]:
         """Sum of segment medians in ms per kind."""

@@ -56,7 +56,10 @@ class Quantiles:
         """
         if not len(durations_ms):
             raise ValueError('sample holds no duration, expected at least one')
-        values = np.quantile(np.asarray(durations_ms, dtype=float), PROBABILITIES)
+        durations = np.asarray(durations_ms, dtype=float)
+        if not np.isfinite(durations).all():
+            raise ValueError('sample holds NaN or infinity, expected finite durations in ms')
+        values = np.quantile(durations, PROBABILITIES)
         return cls(*(round(float(value), 4) for value in values), count=len(durations_ms))
 
     @classmethod

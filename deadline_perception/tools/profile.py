@@ -1,0 +1,170 @@
+"""Measure how long every part of a network takes on this device, so that deadlines can be met.
+
+Runs whole frames over many images and execution paths, with the settings (threads, memory allocator) that the detector
+node uses, and writes a latency profile that the node finds by itself. Takes some minutes; other programs should rest
+meanwhile, because the profile says how fast the device is when idle.
+"""
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from deadline_perception.execution_path import ExecutionPath, PathSpace
+from deadline_perception.latency.device import missing_environment, process_environment, read_device_facts
+from deadline_perception.latency.path_bound import PathForecast
+from deadline_perception.latency.profile import LatencyProfile, default_profile_path, measure_profile
+
+DEFAULT_WEIGHTS = 'models/compact.safetensors'
+_RESTARTED = 'DEADLINE_PERCEPTION_RESTARTED'
+_IMAGES = 40
+_BUSY_LOAD = 0.5  # programs that want to run; at more the device is not idle
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much is measured.
+
+    Attributes:
+        repeats: times that each segment is timed.
+        whole_paths: paths that are timed as a whole.
+        path_repeats: times that each of those is timed.
+    """
+
+    repeats: int
+    whole_paths: int
+    path_repeats: int
+
+
+_THOROUGH = Effort(repeats=50, whole_paths=40, path_repeats=12)
+_QUICK = Effort(repeats=12, whole_paths=16, path_repeats=6)
+_QUICK_MINUTES = 40 / 60
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the command's arguments."""
+    parser.add_argument('--weights', type=Path, default=Path(DEFAULT_WEIGHTS), help='network to measure')
+    parser.add_argument('--device', default='cpu', help='cpu or cuda')
+    parser.add_argument('--threads', type=int, default=1, help='CPU threads; the node must use the same number')
+    parser.add_argument('--minutes', type=float, help='longest time to measure; 2, or 40 s with --quick')
+    parser.add_argument('--quick', action='store_true', help='fewer frames: coarser, in about 40 s')
+    parser.add_argument('--source', help='images to measure on: a folder, annotation, video or bag file; '
+                                         'a rendered drive otherwise')
+    parser.add_argument('--out', type=Path, help='profile to write; by default where the detector node looks for it')
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measures and writes a profile; returns the exit status."""
+    minutes = args.minutes if args.minutes is not None else (_QUICK_MINUTES if args.quick else 2.0)
+    if not 0.0 < minutes <= 600.0:
+        raise ValueError(f'--minutes is {minutes}, expected more than 0 and at most 600')
+    restart_with_environment(args.threads)
+    import torch
+
+    from deadline_perception.detector.checkpoint import load_detector
+
+    torch.set_num_threads(args.threads)
+    facts = read_device_facts(args.device)  # a missing CUDA device is told before weights are looked for
+    detector = load_detector(_find_weights(args.weights), args.device)
+    load = os.getloadavg()[0]
+    if load > _BUSY_LOAD:
+        print(f'Other programs are running (load {load:.1f}): the profile will make the device look slower than it is.',
+              file=sys.stderr)
+    images = _read_images(args.source)
+    profile = _measure(detector, images, _QUICK if args.quick else _THOROUGH, minutes * 60.0)
+    file = args.out or default_profile_path(detector.config_name, facts)
+    profile.save(file)
+    _print_tables(profile, detector.path_space)
+    print(f'wrote {file}')
+    return 0
+
+
+def restart_with_environment(threads: int) -> None:
+    """Starts this program anew, once, with the settings that libraries only read as they load; else does nothing.
+
+    Raises:
+        ValueError: the number of threads is below 1.
+    """
+    if not missing_environment(threads) or _RESTARTED in os.environ:
+        return
+    sys.stdout.flush()
+    sys.stderr.flush()
+    environment = {**os.environ, **process_environment(threads), _RESTARTED: '1'}
+    os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment)
+
+
+def _find_weights(weights: Path) -> Path:
+    """The file itself; for the default also the one beside the package's sources, whatever the working folder."""
+    beside_sources = Path(__file__).resolve().parents[2] / weights
+    if not weights.exists() and weights == Path(DEFAULT_WEIGHTS) and beside_sources.exists():
+        return beside_sources
+    return weights
+
+
+def _read_images(source: str | None) -> list:
+    """Images spread evenly over a sequence, those that have the size of the first."""
+    if source is None:
+        from deadline_perception.datasets.drive import render_drive
+
+        frames = render_drive().frames
+    else:
+        from deadline_perception.datasets.source import open_source
+
+        frames = open_source(source).frames
+    step = max(1, len(frames) // _IMAGES)
+    images = [frame.load_bgr() for frame in frames[::step][:_IMAGES]]
+    return [image for image in images if image.shape == images[0].shape]
+
+
+def _measure(detector, images: list, effort: Effort, limit_s: float) -> LatencyProfile:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn('{task.description}'), BarColumn(), TextColumn('{task.fields[frames]} frames,'),
+               TimeElapsedColumn(), TextColumn('passed, {task.fields[left]} left'))
+    with Progress(*columns, console=Console(stderr=True)) as bars:
+        bar = bars.add_task(f'measuring {detector.config_name} on {detector.device}', total=1.0, frames=0, left='-')
+        drawn_s = 0.0
+
+        def report(done: int, planned: int, elapsed_s: float) -> None:
+            nonlocal drawn_s
+            if elapsed_s - drawn_s < 0.5 and done < planned:
+                return  # drawing costs time that the next frame would feel
+            drawn_s = elapsed_s
+            share = min(1.0, max(done / planned, elapsed_s / limit_s))
+            left_s = elapsed_s * (1.0 - share) / share
+            bars.update(bar, completed=share, frames=done, left=f'{left_s / 60.0:.0f}:{left_s % 60.0:02.0f}')
+
+        return measure_profile(detector, images, repeats=effort.repeats, whole_paths=effort.whole_paths,
+                               path_repeats=effort.path_repeats, time_limit_s=limit_s, progress=report)
+
+
+def _print_tables(profile: LatencyProfile, space: PathSpace) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    segments = Table(title=f'{profile.config_name} on {profile.facts}, ms')
+    for title in ('segment', 'median', 'p99', 'max', 'samples'):
+        segments.add_column(title, justify='left' if title == 'segment' else 'right')
+    for name, times in profile.segments.items():
+        segments.add_row(name, f'{times.p50:.2f}', f'{times.p99:.2f}', f'{times.max:.2f}', str(times.count))
+    console.print(segments)
+    forecast = PathForecast(profile, space)
+    paths = Table(title='whole frames, ms')
+    for title in ('path', '', 'forecast', 'median', 'p99', 'max'):
+        paths.add_column(title, justify='left' if title in ('path', '') else 'right')
+    for label, path in (('cheapest', space.smallest), ('full', space.largest)):
+        paths.add_row(str(path), label, *_path_row(path, profile, forecast))
+    console.print(paths)
+    low, high = forecast.residual_quantile(0.05), forecast.residual_quantile(0.95)
+    console.print(f'Nine of ten frames took between {math.exp(low):.2f} and {math.exp(high):.2f} times '
+                  f'their forecast.')
+
+
+def _path_row(path: ExecutionPath, profile: LatencyProfile, forecast: PathForecast) -> list[str]:
+    times = profile.paths[str(path)]
+    return [f'{value:.2f}' for value in (forecast.forecast_ms(path), times.p50, times.p99, times.max)]

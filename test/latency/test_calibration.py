@@ -1,0 +1,177 @@
+from __future__ import annotations
+
+import json
+import math
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import beta
+
+from deadline_perception.latency.calibration import BoundCalibrator, Certificate, clopper_pearson_upper
+from deadline_perception.latency.json_file import JsonFileError
+
+# Log ratios that fractions of the interval's width stand for; each frame the adversary picks one knowing q.
+ATTACKS = ('just_over', 'just_under', 'highest', 'lowest')
+
+
+def attack(move: str | float, log_margin: float, lowest: float, width: float) -> float:
+    """The score that the adversary picks: always within [lowest, lowest + width]."""
+    wanted = {'just_over': log_margin + 1e-6, 'just_under': log_margin - 1e-6, 'highest': math.inf,
+              'lowest': -math.inf}.get(move, move)
+    return min(max(wanted, lowest), lowest + width)
+
+
+def frames_of(calibrator: BoundCalibrator, moves, lowest: float, cut_off: bool = True):
+    """Plays the adversary's moves; yields after each frame."""
+    for number, move in enumerate(moves):
+        forecast_ms = 10.0 + number % 7
+        score = attack(move, calibrator.log_margin, lowest, calibrator.score_width)
+        latency_ms = forecast_ms * math.exp(score)
+        is_missed = latency_ms > calibrator.bound_ms(forecast_ms)
+        calibrator.observe(forecast_ms, None if is_missed and cut_off and number % 2 else latency_ms)
+        yield is_missed
+
+
+def assert_certificate_holds(calibrator: BoundCalibrator) -> None:
+    certificate = calibrator.certificate()
+    frames, ratio = certificate.frames, certificate.misses / certificate.frames
+    limit = (calibrator.score_width + calibrator.eta) / (calibrator.eta * frames)
+    assert abs(ratio - calibrator.alpha) <= limit + 1e-9
+    assert ratio <= certificate.guaranteed_miss_ratio + 1e-9
+    assert certificate.guaranteed_miss_ratio <= min(1.0, calibrator.alpha + limit) + 1e-9
+
+
+@settings(max_examples=150, deadline=None)
+@given(alpha=st.floats(0.001, 0.5), eta=st.floats(0.001, 3.0), width=st.floats(0.05, 5.0),
+       offset=st.floats(0.0, 1.0), start=st.floats(-1.0, 1.0),
+       moves=st.lists(st.one_of(st.sampled_from(ATTACKS), st.floats(-10.0, 10.0)), min_size=1, max_size=150))
+def test_certificate_holds_for_every_sequence(alpha, eta, width, offset, start, moves):
+    calibrator = BoundCalibrator(alpha, eta, width, initial_log_margin=start * width)
+    lowest = start * width - offset * width  # an interval of the width that contains the first margin
+    for _ in frames_of(calibrator, moves, lowest):
+        assert_certificate_holds(calibrator)
+
+
+@pytest.mark.parametrize('attack_name', ATTACKS)
+@pytest.mark.parametrize('offset', [0.0, 0.5, 1.0])
+def test_certificate_holds_in_the_long_run(attack_name, offset):
+    calibrator = BoundCalibrator(alpha=0.01, eta=0.05, score_width=1.5)
+    for _ in frames_of(calibrator, [attack_name] * 20_000, lowest=-1.5 * offset):
+        pass
+    assert_certificate_holds(calibrator)
+    assert calibrator.certificate().guaranteed_miss_ratio < 0.012
+
+
+def test_counts_the_misses_that_really_happened():
+    calibrator = BoundCalibrator(alpha=0.1, eta=0.1, score_width=2.0)
+    rng = random.Random(0)
+    misses = sum(frames_of(calibrator, [rng.uniform(-1.0, 1.0) for _ in range(3000)], lowest=-1.0))
+    assert calibrator.certificate().misses == misses
+    assert misses / 3000 == pytest.approx(0.1, abs=0.01)
+
+
+def test_update_rule_by_hand():
+    calibrator = BoundCalibrator(alpha=0.1, eta=0.5, score_width=3.0, initial_log_margin=0.2)
+    assert calibrator.bound_ms(10.0) == pytest.approx(10.0 * math.exp(0.2))
+    calibrator.observe(10.0, 100.0)
+    assert calibrator.log_margin == pytest.approx(0.2 + 0.5 * 0.9)
+    calibrator.observe(10.0, 5.0)
+    assert calibrator.log_margin == pytest.approx(0.2 + 0.5 * 0.9 - 0.5 * 0.1)
+    calibrator.observe(10.0, None)
+    assert calibrator.log_margin == pytest.approx(0.2 + 0.5 * (2 - 0.3))
+    assert calibrator.factor == pytest.approx(math.exp(calibrator.log_margin))
+    assert calibrator.certificate().misses == 2
+
+
+def test_a_latency_equal_to_the_bound_is_no_miss():
+    calibrator = BoundCalibrator(alpha=0.1, eta=0.5, score_width=3.0)
+    calibrator.observe(10.0, calibrator.bound_ms(10.0))
+    assert calibrator.certificate().misses == 0
+
+
+def test_margin_returns_after_scores_left_the_interval_and_the_certificate_admits_it():
+    calibrator = BoundCalibrator(alpha=0.1, eta=0.1, score_width=0.5)
+    for _ in range(100):  # a hang: every frame takes a hundred times its forecast
+        calibrator.observe(10.0, 1000.0)
+    certificate = calibrator.certificate()
+    assert certificate.misses / 100 > 0.1 + (0.5 + 0.1) / (0.1 * 100)  # more than the interval would allow
+    assert certificate.guaranteed_miss_ratio >= certificate.misses / 100 - 1e-9
+    for _ in range(2000):
+        calibrator.observe(10.0, 10.0)
+    assert calibrator.certificate().misses / 2100 <= 0.1
+    assert calibrator.factor < 1.1
+
+
+def test_bound_stays_a_finite_number_however_far_the_margin_drifts():
+    rising = BoundCalibrator(alpha=0.01, eta=100.0, score_width=1.0)
+    sinking = BoundCalibrator(alpha=0.99, eta=100.0, score_width=1.0)
+    for _ in range(50):
+        rising.observe(10.0, None)
+        sinking.observe(10.0, 1e-300)
+        for calibrator in (rising, sinking):
+            assert 0.0 <= calibrator.bound_ms(1e300) < math.inf
+            assert 0.0 <= calibrator.factor < math.inf
+    assert rising.certificate().misses == 50
+
+
+@pytest.mark.parametrize(('forecast_ms', 'latency_ms'), [(math.nan, 1.0), (0.0, 1.0), (-1.0, 1.0), (math.inf, 1.0),
+                                                         (1.0, math.nan), (1.0, -1.0), (1.0, 0.0), (1.0, math.inf)])
+def test_impossible_frames_are_refused_and_leave_no_trace(forecast_ms, latency_ms):
+    calibrator = BoundCalibrator(alpha=0.1, eta=0.1, score_width=1.0)
+    before = calibrator.state()
+    with pytest.raises(ValueError, match='expected a positive, finite number'):
+        calibrator.observe(forecast_ms, latency_ms)
+    assert calibrator.state() == before
+
+
+@pytest.mark.parametrize(('name', 'value'), [
+    ('alpha', 0.0), ('alpha', 1.0), ('alpha', math.nan), ('eta', 0.0), ('eta', math.inf), ('score_width', -1.0),
+    ('score_width', math.nan), ('initial_log_margin', 1.1), ('initial_log_margin', math.nan)])
+def test_impossible_parameters_are_refused_by_name(name, value):
+    with pytest.raises(ValueError, match=f'^{name} is'):
+        BoundCalibrator(**{'alpha': 0.1, 'eta': 0.1, 'score_width': 1.0, name: value})
+
+
+def test_nothing_is_promised_without_frames():
+    assert BoundCalibrator(alpha=0.1, eta=0.1, score_width=1.0).certificate() == Certificate(0, 0, 1.0, 1.0)
+
+
+@pytest.mark.parametrize(('misses', 'frames'), [(0, 1), (0, 299), (3, 1000), (17, 20)])
+def test_upper_limit_is_that_of_clopper_and_pearson(misses, frames):
+    assert clopper_pearson_upper(misses, frames) == pytest.approx(beta.ppf(0.95, misses + 1, frames - misses))
+
+
+def test_upper_limit_without_a_miss_is_the_rule_of_three():
+    assert clopper_pearson_upper(0, 299) == pytest.approx(1.0 - 0.05 ** (1 / 299))
+    assert clopper_pearson_upper(5, 5) == 1.0
+
+
+@pytest.mark.parametrize('arguments', [(2, 1), (-1, 1), (1, 2, 1.0)])
+def test_upper_limit_refuses_impossible_counts(arguments):
+    with pytest.raises(ValueError, match='expected'):
+        clopper_pearson_upper(*arguments)
+
+
+def test_state_survives_a_restart(tmp_path):
+    calibrator = BoundCalibrator(alpha=0.02, eta=0.07, score_width=2.0, initial_log_margin=0.3)
+    for latency_ms in np.random.default_rng(0).uniform(5.0, 30.0, 200):
+        calibrator.observe(np.float64(10.0), latency_ms)
+    file = tmp_path / 'state' / 'margin.json'
+    calibrator.save(file)
+    restarted = BoundCalibrator.load(file)
+    assert restarted.state() == calibrator.state()
+    assert restarted.certificate() == calibrator.certificate()
+    assert restarted.bound_ms(12.0) == calibrator.bound_ms(12.0)
+
+
+@pytest.mark.parametrize(('change', 'message'), [
+    ({'alpha': 2.0}, 'alpha is 2.0'), ({'frames': -1}, 'misses is 0 of -1'), ({'misses': 9}, 'misses is 9 of 0'),
+    ({'eta': 'fast'}, 'eta'), ({'frames': 1.5}, 'frames'), ({'misses': True}, 'misses'), ({'eta': None}, 'eta')])
+def test_a_damaged_state_is_refused_by_name(tmp_path, change, message):
+    file = tmp_path / 'margin.json'
+    file.write_text(json.dumps({**BoundCalibrator(alpha=0.1, eta=0.1, score_width=1.0).state(), **change}))
+    with pytest.raises(JsonFileError, match=f'cannot be used: .*{message}'):
+        BoundCalibrator.load(file)

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pytest
+
+from deadline_perception.execution_path import PathSpace
+from deadline_perception.latency.measurement_plan import (
+    all_segments,
+    covering_paths,
+    distinct_paths,
+    interleave,
+    random_path,
+)
+
+
+def test_finds_every_segment_that_any_path_runs(path_space):
+    expected = {name for path in path_space for name in path_space.segments(path)}
+    assert set(all_segments(path_space)) == expected
+    assert all_segments(path_space)[0] == 'pre'
+
+
+def test_every_segment_is_run_often_enough_and_no_more_frames_than_needed(path_space):
+    paths = covering_paths(path_space, 10, random.Random(0))
+    counts = Counter(name for path in paths for name in path_space.segments(path))
+    assert min(counts[name] for name in all_segments(path_space)) >= 10
+    assert len(paths) <= 10 * 8 + 8  # the rarest segments are 2 heads x 2 pyramid widths x 2 numbers of proposals
+
+
+def test_a_cut_off_plan_is_still_balanced(path_space):
+    paths = covering_paths(path_space, 20, random.Random(0))[:80]
+    counts = Counter(name for path in paths for name in path_space.segments(path))
+    assert min(counts[name] for name in all_segments(path_space)) >= 8
+
+
+def test_the_same_seed_gives_the_same_plan(path_space):
+    assert covering_paths(path_space, 3, random.Random(7)) == covering_paths(path_space, 3, random.Random(7))
+
+
+def test_a_network_of_a_single_path_is_covered():
+    space = PathSpace((0,), (1.0,), (1.0,), (5,), 1)
+    assert covering_paths(space, 3, random.Random(0)) == [space.largest] * 3
+    assert distinct_paths(space, 4, random.Random(0)) == [space.largest]
+
+
+def test_distinct_paths_hold_the_extremes_and_no_path_twice(path_space):
+    paths = distinct_paths(path_space, 12, random.Random(0))
+    assert len(set(paths)) == 12
+    assert {path_space.smallest, path_space.largest} <= set(paths)
+
+
+def test_random_paths_are_legal(path_space):
+    rng = random.Random(3)
+    assert all(random_path(path_space, rng) in path_space for _ in range(200))
+
+
+def test_interleaving_spreads_the_shorter_list_evenly():
+    merged = interleave(['a', 'b', 'c', 'd', 'e', 'f'], ['X', 'Y'])
+    assert ''.join(name for _, name in merged) == 'abXcdeYf'
+    assert [name for from_second, name in merged if from_second] == ['X', 'Y']
+
+
+@pytest.mark.parametrize(('call', 'message'), [(covering_paths, 'repeats'), (distinct_paths, 'whole paths')])
+def test_counts_below_one_are_refused(path_space, call, message):
+    with pytest.raises(ValueError, match=message):
+        call(path_space, 0, random.Random(0))

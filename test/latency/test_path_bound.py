@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+import itertools
+import math
+import random
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from deadline_perception.execution_path import ExecutionPath, PathSpace
+from deadline_perception.latency.device import DeviceFacts
+from deadline_perception.latency.measurement_plan import all_segments, distinct_paths, random_path
+from deadline_perception.latency.path_bound import PathForecast
+from deadline_perception.latency.profile import LatencyProfile, ProfileMismatch, measure_profile
+from deadline_perception.latency.quantiles import Quantiles
+
+SPACE = PathSpace(skips_per_stage=(1, 2), widths=(1.0, 0.5), pyramid_widths=(1.0, 0.5), proposals=(10, 40), heads=2)
+FACTS = DeviceFacts(name='board', kind='cpu', cores=1, threads=1)
+# In whole frames, kinds of segments take this much longer or shorter than their medians.
+TRUE_FACTORS = {'pre': 1.0, 'stage': 1.1, 'skip': 1.3, 'pyramid': 0.9, 'rpn': 1.2, 'proposals': 1.0, 'head': 1.05,
+                'post': 1.0}
+
+
+def constant(duration_ms: float) -> Quantiles:
+    return Quantiles.from_samples([duration_ms])
+
+
+def median_ms(name: str) -> float:
+    """A made-up time of a segment, different for each."""
+    return 1.0 + sum(map(ord, name)) % 17
+
+
+def true_ms(path: ExecutionPath, slot: int = 0) -> float:
+    return sum(median_ms(SPACE.segment(at, path)) * TRUE_FACTORS[SPACE.slots[at].name.rstrip('0123456789')]
+               for at in range(slot, len(SPACE.slots)) if SPACE.segment(at, path) is not None)
+
+
+def made_profile(paths=(), spread=(1.0,)) -> LatencyProfile:
+    """A profile whose whole paths take their true time multiplied by each of `spread`."""
+    return LatencyProfile(
+        facts=FACTS, config_name='made', network_hash='abc', input_size=(1, 1), image_size=(1, 1), date='',
+        load_before=0.0, segments={name: constant(median_ms(name)) for name in all_segments(SPACE)},
+        paths={str(path): Quantiles.from_samples([true_ms(path) * factor for factor in spread]) for path in paths})
+
+
+def test_forecast_without_whole_paths_is_the_sum_of_medians():
+    forecast = PathForecast(made_profile(), SPACE)
+    path = ExecutionPath.parse('s010-w0.50-f0.50-p10-h1')
+    assert forecast.forecast_ms(path) == pytest.approx(sum(median_ms(name) for name in SPACE.segments(path)))
+    assert set(forecast.corrections.values()) == {1.0}
+
+
+def test_in_place_factors_bring_forecasts_near_paths_never_measured():
+    measured = distinct_paths(SPACE, 40, random.Random(0))
+    forecast, plain = PathForecast(made_profile(measured), SPACE), PathForecast(made_profile(), SPACE)
+    others = [path for path in SPACE if path not in measured]
+    error = np.array([forecast.forecast_ms(path) / true_ms(path) - 1.0 for path in others])
+    plain_error = np.array([plain.forecast_ms(path) / true_ms(path) - 1.0 for path in others])
+    assert np.abs(error).max() < 0.03
+    assert np.abs(error).mean() < np.abs(plain_error).mean() / 4
+
+
+def test_factors_are_never_negative_whatever_was_measured():
+    rng = random.Random(1)
+    profile = made_profile(distinct_paths(SPACE, 12, rng))
+    wild = {name: constant(rng.uniform(0.01, 500.0)) for name in profile.paths}
+    forecast = PathForecast(replace(profile, paths=wild), SPACE)
+    assert min(forecast.corrections.values()) >= 0.0
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10 ** 6), st.integers(0, len(SPACE.slots) - 1))
+def test_what_is_left_never_costs_more_than_what_was_to_do(seed, slot):
+    path = random_path(SPACE, random.Random(seed))
+    forecast = PathForecast(made_profile(distinct_paths(SPACE, 10, random.Random(0))), SPACE)
+    left = [forecast.forecast_ms(path, at) for at in range(len(SPACE.slots) + 1)]
+    assert all(before >= after for before, after in itertools.pairwise(left))
+    assert left[-1] == 0.0
+    assert left[slot] - left[slot + 1] == pytest.approx(forecast.slot_ms(slot, path))
+
+
+def test_table_equals_single_forecasts_from_every_slot():
+    forecast = PathForecast(made_profile(distinct_paths(SPACE, 10, random.Random(0))), SPACE)
+    paths = list(SPACE)
+    for slot in range(len(SPACE.slots) + 1):
+        single = [forecast.forecast_ms(path, slot) for path in paths]
+        np.testing.assert_allclose(forecast.table(paths, slot), single, rtol=1e-12)
+    assert forecast.table([]).shape == (0,)
+
+
+def test_a_network_without_skips_has_forecasts():
+    space = PathSpace((0, 0), (1.0,), (1.0,), (5,), 1)
+    profile = replace(made_profile(), segments={name: constant(2.0) for name in all_segments(space)})
+    forecast = PathForecast(profile, space)
+    assert forecast.forecast_ms(space.largest) == forecast.table([space.largest])[0] == 2.0 * len(space.slots)
+
+
+def test_residuals_show_how_far_frames_lie_from_their_forecast():
+    paths = distinct_paths(SPACE, 60, random.Random(0))
+    exact = PathForecast(made_profile(paths), SPACE)
+    assert abs(exact.residual_quantile(0.01)) < 0.05 and abs(exact.residual_quantile(0.99)) < 0.05
+    spread = PathForecast(made_profile(paths, spread=np.linspace(0.9, 1.5, 101)), SPACE)
+    assert spread.residual_quantile(0.0) < spread.residual_quantile(0.5) < spread.residual_quantile(1.0)
+    assert math.exp(spread.residual_quantile(1.0)) == pytest.approx(1.5 / 1.2, rel=0.05)
+
+
+def test_residuals_need_whole_paths_and_a_probability():
+    with pytest.raises(ValueError, match='no whole path'):
+        PathForecast(made_profile(), SPACE).residual_quantile(0.5)
+    with pytest.raises(ValueError, match=r'probability is 1\.5'):
+        PathForecast(made_profile([SPACE.largest]), SPACE).residual_quantile(1.5)
+
+
+def test_a_profile_without_some_segments_is_refused_with_what_to_run():
+    profile = made_profile()
+    segments = {name: times for name, times in profile.segments.items() if not name.startswith('head1')}
+    with pytest.raises(ProfileMismatch, match=r"lacks 4 of \d+ segments, 'head1@.*deadline-perception profile"):
+        PathForecast(replace(profile, segments=segments), SPACE)
+
+
+@pytest.mark.parametrize('name', ['s000000-w1.00-p10-h0', 'no path'])
+def test_a_profile_with_foreign_paths_is_refused(name):
+    with pytest.raises(ProfileMismatch, match=f'path {name!r}'):
+        PathForecast(replace(made_profile(), paths={name: constant(1.0)}), SPACE)
+
+
+def test_a_path_measured_as_taking_no_time_is_refused():
+    profile = replace(made_profile(), paths={str(SPACE.largest): constant(0.0)})
+    with pytest.raises(ProfileMismatch, match='0 ms'):
+        PathForecast(profile, SPACE)
+
+
+def test_foreign_paths_and_slots_are_refused():
+    forecast = PathForecast(made_profile(), SPACE)
+    with pytest.raises(ValueError, match='slot is -1'):
+        forecast.forecast_ms(SPACE.largest, -1)
+    with pytest.raises(ValueError, match='slot is -2'):
+        forecast.table([SPACE.largest], -2)
+    with pytest.raises(ValueError, match='expected one of the'):
+        forecast.forecast_ms(replace(SPACE.largest, proposals=11))
+
+
+def test_forecasts_of_measured_times_are_positive_and_ordered(network, images):
+    profile = measure_profile(network, images, repeats=5, whole_paths=8, path_repeats=5)
+    forecast = PathForecast(profile, network.path_space)
+    table = forecast.table(list(network.path_space))
+    assert table.min() > 0.0 and np.isfinite(table).all()
+    assert forecast.forecast_ms(network.path_space.largest) > forecast.forecast_ms(network.path_space.smallest)
+
+
+def test_needs_no_torch():
+    program = 'import sys\nimport deadline_perception.latency.path_bound\nprint("torch" in sys.modules)'
+    run = subprocess.run([sys.executable, '-c', program], capture_output=True, text=True)
+    assert run.stdout.strip() == 'False', run.stderr

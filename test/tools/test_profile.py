@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from deadline_perception.latency.device import process_environment
+from deadline_perception.latency.profile import LatencyProfile
+
+torch = pytest.importorskip('torch')
+
+# A network that is small enough to be measured within seconds, known to a process under its own name.
+PROGRAM = '''
+import sys
+from dataclasses import replace
+from deadline_perception.detector.configuration import COMPACT, CONFIGURATIONS
+CONFIGURATIONS['small'] = replace(COMPACT, name='small', input_size=(64, 64), proposals=(5,), heads=COMPACT.heads[:1])
+from deadline_perception.tools.command_line import main
+sys.exit(main(sys.argv[1:]))
+'''
+
+
+def run_command(*arguments: str, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess:
+    """Runs `deadline-perception profile` in a process without the settings that it needs."""
+    settings = {name: value for name, value in os.environ.items() if name not in process_environment(2)}
+    return subprocess.run([sys.executable, '-c', PROGRAM, 'profile', *arguments], capture_output=True, text=True,
+                          env={**settings, 'COLUMNS': '120', **(environment or {})}, timeout=300)
+
+
+@pytest.fixture(scope='module')
+def weights(tmp_path_factory):
+    from deadline_perception.detector.checkpoint import build_detector, save_detector
+    from deadline_perception.detector.configuration import COMPACT, CONFIGURATIONS
+
+    file = tmp_path_factory.mktemp('weights') / 'small.safetensors'
+    CONFIGURATIONS['small'] = replace(COMPACT, name='small', input_size=(64, 64), proposals=(5,),
+                                      heads=COMPACT.heads[:1])
+    try:
+        save_detector(build_detector('small', ('vehicle', 'bike')), file)
+    finally:
+        del CONFIGURATIONS['small']
+    return file
+
+
+def test_measures_with_the_settings_of_the_node_and_writes_where_the_node_looks(weights, tmp_path):
+    run = run_command('--weights', str(weights), '--quick', '--minutes', '0.03',
+                      environment={'XDG_CACHE_HOME': str(tmp_path)})
+    assert run.returncode == 0, run.stderr
+    file, = (tmp_path / 'deadline_perception' / 'profiles').glob('small-*-t1.json')
+    assert f'wrote {file}' in run.stdout.replace('\n', '')
+    profile = LatencyProfile.load(file)
+    assert (profile.facts.threads, profile.facts.allocator, profile.input_size) == (1, 'retaining', (64, 64))
+    for shown in ('cheapest', 'full', 'pyramid@w0.25-f0.50', 'times their forecast'):
+        assert shown in run.stdout
+    assert 'measuring small on cpu' in run.stderr
+
+
+def test_missing_weights_are_told_in_one_line(tmp_path):
+    run = run_command('--weights', str(tmp_path / 'none.safetensors'))
+    assert run.returncode == 1
+    assert run.stderr.strip().startswith('deadline-perception profile: weights file')
+    assert len(run.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason='a CUDA device is here')
+def test_absent_cuda_is_told_in_one_line_before_weights_are_looked_for():
+    run = run_command('--weights', 'none.safetensors', '--device', 'cuda')
+    assert run.returncode == 1
+    assert "device is 'cuda', but PyTorch" in run.stderr and len(run.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(('arguments', 'message'), [(('--threads', '0'), 'threads is 0'),
+                                                    (('--minutes', '-1'), '--minutes is -1.0'),
+                                                    (('--minutes', 'nan'), '--minutes is nan')])
+def test_impossible_numbers_are_refused(arguments, message):
+    run = run_command(*arguments)
+    assert run.returncode == 1 and message in run.stderr
