@@ -64,7 +64,7 @@ def timeline(recording: Recording, frames: list[FrameRecord]) -> str:
         row = next(rows)
         values = [slowdown_of(recording, frame) for frame in frames]
         row.plot(time_s, values, color=_THEME['slowdown'], linewidth=1.2)
-        row.set_ylabel('slowdown\n(1 = idle)')
+        row.set_ylabel('slow-\ndown')
         row.set_ylim(0.9, max(2.0, 1.1 * max((value for value in values if math.isfinite(value)), default=2.0)))
     _finish_time_axis(axes, time_s)
     return _svg(figure)
@@ -159,7 +159,7 @@ def phase_legend() -> list[tuple[str, str]]:
 def bound_histogram(recording: Recording) -> str:
     """Distribution of the network's time over its bound; right of 1 the bound was exceeded."""
     ratios = np.array([frame.network_ms / frame.bound_ms for frame in recording.frames if frame.bound_ms > 0])
-    figure, (row,) = _axes([1.0], 2.5, 'histogram')
+    figure, (row,) = _axes([1.0], 2.9, 'histogram', width_in=6.2)
     edges = np.arange(0.0, max(1.2, float(np.max(ratios, initial=0)) + 0.05), 0.025)
     for within, colour in ((True, 'latency'), (False, 'miss')):
         row.hist(ratios[(ratios <= 1) == within], bins=edges, color=_THEME[colour], alpha=0.85, rwidth=0.88)
@@ -171,17 +171,17 @@ def bound_histogram(recording: Recording) -> str:
     return _svg(figure)
 
 
-def _axes(heights: Sequence[float], height_in: float, salt: str):
+def _axes(heights: Sequence[float], height_in: float, salt: str, width_in: float = _WIDTH_IN):
     """A figure of stacked rows with the page's look. `salt` keeps the ids of several SVGs in one page apart."""
     import matplotlib
     from matplotlib.figure import Figure
 
     matplotlib.rcParams.update({'svg.fonttype': 'none', 'svg.hashsalt': salt, 'font.size': 10,
                                 'axes.axisbelow': True})
-    figure = Figure(figsize=(_WIDTH_IN, height_in + 0.35))
+    figure = Figure(figsize=(width_in, height_in + 0.35))
     bottom = 0.46 / (height_in + 0.35)
     rows = figure.subplots(len(heights), 1, sharex=True, squeeze=False,
-                           gridspec_kw={'height_ratios': heights, 'hspace': 0.12, 'left': LEFT, 'right': RIGHT,
+                           gridspec_kw={'height_ratios': heights, 'hspace': 0.16, 'left': LEFT * _WIDTH_IN / width_in, 'right': RIGHT,
                                         'top': 0.985, 'bottom': bottom})[:, 0]
     figure.patch.set_visible(False)
     for row in rows:
@@ -240,6 +240,7 @@ def _svg(figure) -> str:
     svg = svg[svg.index('<svg'):]
     for name, colour in _THEME.items():
         svg = svg.replace(colour, f'var(--{name})')
-    svg = re.sub(r'font: ([\d.]+px) [^;"]*', r'font: \1 system-ui, sans-serif', svg)
+    svg = re.sub(r'font: ([\d.]+px) [^;"]*', r'font-size: \1', svg)  # the page's own font instead of the figure's
+    svg = re.sub(r' ?font-family: [^;"]*;?', '', svg)
     svg = re.sub(r'<metadata>.*?</metadata>', '', svg, flags=re.S)
     return re.sub(r'(<svg [^>]*?)width="[^"]*" ?([^>]*?)height="[^"]*"', r'\1\2', svg, count=1)

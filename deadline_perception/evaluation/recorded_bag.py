@@ -15,6 +15,7 @@ import numpy as np
 from deadline_perception.datasets.records import GroundTruth
 from deadline_perception.detector.detections import Detections
 from deadline_perception.errors import DeadlinePerceptionError
+from deadline_perception.evaluation.message_definitions import message_types
 from deadline_perception.evaluation.recording import (
     CLASS_NAMES,
     PHASES,
@@ -74,19 +75,12 @@ def _messages(bag: Path) -> Iterator[tuple[str, str, object]]:
     if not bag.exists():
         raise FileNotFoundError(f'{bag} does not exist, expected a bag folder or an .mcap or .db3 file')
     try:
-        with AnyReader([bag], default_typestore=_default_types()) as reader:
+        with AnyReader([bag], default_typestore=message_types()) as reader:
             wanted = [connection for connection in reader.connections if connection.msgtype in _WANTED]
             for connection, _, raw in reader.messages(connections=wanted) if wanted else ():
                 yield connection.topic, connection.msgtype, reader.deserialize(raw, connection.msgtype)
     except AnyReaderError as error:
         raise RecordingError(f'{bag} cannot be read as a ROS 2 bag: {error}') from error
-
-
-def _default_types():
-    """Message definitions for bags that carry none (sqlite3 bags of Humble)."""
-    from deadline_perception.datasets.bag import message_types
-
-    return message_types()
 
 
 def _role(topic: str, msgtype: str) -> str:

@@ -1,0 +1,59 @@
+"""A run's figures in plain words: the verdict and the numbers at the top of the report."""
+from __future__ import annotations
+
+ACCEPTED_FEASIBLE_MISS_RATIO = 0.02  # on an idle machine
+
+
+def verdict(summary: dict) -> tuple[bool, str]:
+    """Whether the run went well, and one sentence that says so.
+
+    Args:
+        summary: from `summarise`.
+    """
+    in_time = summary['frames_delivered'] - summary['deadline_misses']
+    ratio = summary['feasible_miss_ratio']
+    good = ratio is not None and ratio < ACCEPTED_FEASIBLE_MISS_RATIO and summary['frames_lost'] == 0
+    sentence = f'<b>{in_time} of {summary["frames_delivered"]} delivered frames came in time.</b> '
+    if ratio is None:
+        return False, sentence + 'The time allowed was too short for even the cheapest path on every frame.'
+    sentence += f'Where the deadline could be met at all, {_percent(ratio)} of the frames missed it'
+    sentence += (f'; {summary["frames_lost"]} images were lost.' if summary['frames_lost'] else
+                 ' and no image was lost.')
+    return good, sentence
+
+
+def numbers(summary: dict) -> list[tuple[str, str, str]]:
+    """Label, value and plain words of each number at the top.
+
+    Args:
+        summary: from `summarise`.
+    """
+    latency, overhead, decision = summary['latency_ms'], summary['overhead_ms'], summary['decision_us']
+    missed = summary['feasible_miss_ratio']
+    return [
+        ('Missed although possible', '–' if missed is None else _percent(missed),
+         f'{summary["feasible_misses"]} of {summary["feasible_frames"]} frames that some path could have met. The true '
+         f'rate is below {_percent(summary["feasible_miss_upper_95"])} with 95 % confidence.'),
+        ('Not possible', _percent(summary['infeasible_ratio']),
+         'Frames whose time was too short for even the cheapest path. All misses together: '
+         f'{_percent(summary["deadline_miss_ratio"])} of the delivered frames.'),
+        ('Accuracy (AP50)', '–' if summary['ap50'] is None else f'{100 * summary["ap50"]:.1f}',
+         'The source has no ground truth.' if summary['ap50'] is None else
+         'Out of 100, over every image sent, including those for which only older detections were there.'),
+        ('Latency', f'{_rounded(latency["p50"])} ms', f'Median from image to detections; 99 % took at most '
+         f'{_rounded(latency["p99"])} ms, the longest {_rounded(latency["max"])} ms.'),
+        ('Paths used', str(summary['distinct_paths']),
+         f'Different ways through the network; it changed {summary["path_switches"]} times from one frame to the next, '
+         f'and re-planned {summary["replanned_frames"]} frames while they ran.'),
+        ('Cost of deciding', f'{_rounded(decision["p50"])} µs', f'Median of one decision (99 %: '
+         f'{_rounded(decision["p99"])} µs). All of the node outside the network: {_rounded(overhead["p50"])} ms.')]
+
+
+def _percent(share: float) -> str:
+    return f'{100 * share:.1f} %' if share == 0 or share >= 0.001 else f'{100 * share:.2g} %'
+
+
+def _rounded(value: float | None) -> str:
+    if value is None:
+        return '–'
+    return f'{value:.0f}' if value >= 20 else f'{value:.1f}'

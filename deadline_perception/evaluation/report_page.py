@@ -1,0 +1,226 @@
+"""The report as one HTML page that needs no network and no explanation by its author."""
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from html import escape
+
+from deadline_perception.evaluation import charts
+from deadline_perception.evaluation.causes import worst_frames
+from deadline_perception.evaluation.gallery import Picture
+from deadline_perception.evaluation.headline import numbers, verdict
+from deadline_perception.evaluation.recording import FrameRecord, Outcome, Recording
+from deadline_perception.evaluation.report_style import SCRIPT, STYLE
+from deadline_perception.evaluation.summary import path_uses
+
+_MOST_PATHS = 14
+_OUTCOME_WORDS = {Outcome.DETECTED: 'detected', Outcome.PARTIAL: 'partial result', Outcome.CARRIED_OVER: 'carried over',
+                  Outcome.LATE: 'late'}
+
+
+def report_page(recording: Recording, summary: dict, pictures: Sequence[Picture], facts: dict[str, str],
+                notes: Sequence[str]) -> str:
+    """The whole page.
+
+    Args:
+        recording: the run.
+        summary: from `summarise`.
+        pictures: for the gallery, may be empty.
+        facts: what is known of the machine, label to value.
+        notes: sentences that a reader must know.
+    """
+    frames = charts.drawn_frames(recording)
+    first_s, last_s = (stamps[index] / 1e9 for stamps, index in ((recording.sent_stamps_ns, 0),
+                                                                (recording.sent_stamps_ns, -1)))
+    good, sentence = verdict(summary)
+    body = [
+        f'<header><div><h1>Detections before a moving deadline</h1><div class="note">{escape(recording.name)}: '
+        f'{summary["frames_sent"]} camera images in {last_s - first_s:.0f} s, on {escape(summary["device"] or "?")}'
+        f'</div></div><button id="theme" type="button">Dark</button></header>',
+        f'<div class="verdict {"good" if good else "bad"}">{sentence}</div>',
+        '<div class="numbers">' + ''.join(
+            f'<div class="number"><span class="label">{escape(label)}</span><b>{escape(value)}</b>'
+            f'<span class="plain">{escape(plain)}</span></div>' for label, value, plain in numbers(summary)) + '</div>',
+        _accounting(summary), _timeline(recording, frames), _lanes(recording, frames), _phases(recording, frames),
+        '<div class="split">', _bounds(recording, summary), _quality(summary), '</div>',
+        _paths(recording), _worst(recording), _gallery(recording, pictures), _machine(facts, notes), _words()]
+    begin_s, end_s = charts.time_range_s(charts.times_s(recording, [frame.stamp_ns for frame in frames]))
+    data = json.dumps({'left': charts.LEFT, 'right': charts.RIGHT, 'begin': begin_s, 'end': end_s,
+                       'frames': [{'t': round(float(time_s), 3), 'text': _readout(frame, float(time_s))}
+                                  for time_s, frame in zip(charts.times_s(recording, [f.stamp_ns for f in frames]),
+                                                           frames)]}).replace('</', '<\\/')
+    return ('<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+            '<meta name="viewport" content="width=device-width, initial-scale=1">'
+            f'<title>Detections before a moving deadline: {escape(recording.name)}</title>'
+            f'<style>{STYLE}</style></head>\n<body><main>\n' + '\n'.join(body) + '\n</main>\n'
+            f'<script type="application/json" id="frames">{data}</script>\n<script>{SCRIPT}</script></body></html>\n')
+
+
+def _section(title: str, note: str, content: str) -> str:
+    return f'<section><h2>{title}</h2><p class="note">{note}</p>{content}</section>'
+
+
+def _legend(entries: Sequence[tuple[str, str]], kind: str = '') -> str:
+    return '<div class="legend">' + ''.join(
+        f'<span><i class="{kind}" style="background: var(--{colour})"></i>{escape(words)}</span>'
+        for words, colour in entries) + '</div>'
+
+
+def _table(columns: Sequence[tuple[str, bool]], rows: Sequence[Sequence[str]]) -> str:
+    """A table of HTML cells; each column has a title and whether it holds numbers."""
+    kinds = [' class="n"' if numeric else '' for _, numeric in columns]
+    head = ''.join(f'<th{kind}>{title}</th>' for (title, _), kind in zip(columns, kinds))
+    body = ''.join('<tr>' + ''.join(f'<td{kind}>{cell}</td>' for cell, kind in zip(row, kinds)) + '</tr>'
+                   for row in rows)
+    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def _accounting(summary: dict) -> str:
+    sent = summary['frames_sent']
+    in_time = summary['frames_delivered'] - summary['deadline_misses']
+    parts = (('delivered in time', in_time, 'good'), ('delivered, not in time', summary['deadline_misses'], 'miss'),
+             ('replaced by a newer image', summary['frames_replaced'], 'level1'),
+             ('lost', summary['frames_lost'], 'infeasible'))
+    bar = ''.join(f'<div style="flex: {count}; background: var(--{colour})" title="{words}: {count}"></div>'
+                  for words, count, colour in parts if count)
+    lost = ''
+    if summary['frames_lost']:
+        lost = (f' Of the lost ones {summary["frames_rejected"]} could not be used by the detector and '
+                f'{summary["frames_lost_by_middleware"]} were reported lost by the middleware.')
+    return _section('Where every image went', f'The camera sent {sent} images. The detector always takes the newest '
+                    f'one; an image that a newer one overtakes is replaced, not queued, so results are never stale.'
+                    f'{lost}', f'<div class="flow">{bar}</div>' + _legend(
+                        [(f'{words}: {count} ({100 * count / sent:.1f} %)', colour) for words, count, colour in parts]))
+
+
+def _timeline(recording: Recording, frames: Sequence[FrameRecord]) -> str:
+    lines = _legend([('budget: the time allowed', 'budget'), ('latency: image to detections', 'latency'),
+                     ('bound: promised beforehand', 'bound')], 'line')
+    marks = _legend([('✕ missed', 'miss'), ('▼ carried over', 'carried'),
+                     ('shaded: infeasible, no path could fit', 'infeasible')])
+    return _section('Speed, time allowed, time taken', 'The faster the vehicle, the sooner detections are needed. The '
+                    'blue line must stay below the heavy one. The bound is what the detector promised before it '
+                    'started: how long the chosen path would take at most. Move the pointer over the chart to read '
+                    'one frame.' + _thinned(recording, frames),
+                    lines + marks + f'<div class="chart">{charts.timeline(recording, list(frames))}'
+                    '<div class="cursor"></div></div><div id="readout">One frame\'s figures appear here.</div>')
+
+
+def _thinned(recording: Recording, frames: Sequence[FrameRecord]) -> str:
+    if len(frames) >= len(recording.frames):
+        return ''
+    return f' Of {len(recording.frames)} frames the {len(frames)} worst of equal stretches are drawn.'
+
+
+def _lanes(recording: Recording, frames: Sequence[FrameRecord]) -> str:
+    drawing = charts.lanes(recording, list(frames))
+    if not drawing:
+        return ''
+    legend = ''.join('<div class="legend"><strong>' + escape(label) + '</strong>' + ''.join(
+        f'<span><i style="background: var(--{colour})"></i>{escape(words)}</span>' for words, colour in levels)
+        + '</div>' for label, levels in charts.lane_levels(list(frames)))
+    return _section('What the network did to be in time', 'One lane per operator, coloured as in the legend under it, '
+                    'from as little as possible to everything computed. Blocks can be skipped, layers narrowed (width '
+                    'of the backbone, and of pyramid and proposal network), fewer proposals examined, and a lighter '
+                    'head used.',
+                    f'<div class="chart">{drawing}<div class="cursor"></div></div>{legend}')
+
+
+def _phases(recording: Recording, frames: Sequence[FrameRecord]) -> str:
+    return _section('Where the time went', 'Each frame\'s latency, stacked by phase; the line is the budget.',
+                    _legend(charts.phase_legend()) +
+                    f'<div class="chart">{charts.phases(recording, list(frames))}<div class="cursor"></div></div>')
+
+
+def _bounds(recording: Recording, summary: dict) -> str:
+    ratio = summary['latency_over_bound']['p50']
+    return _section('Did the bounds hold?', f'{summary["bound_exceeded"]} of {summary["frames_delivered"]} frames took '
+                    f'longer than promised (right of 1). The median frame used '
+                    f'{"?" if ratio is None else f"{100 * ratio:.0f} %"} of its bound; the closer to 1 without crossing '
+                    f'it, the less time is wasted.', charts.bound_histogram(recording))
+
+
+def _quality(summary: dict) -> str:
+    if summary['ap50'] is None:
+        return _section('How good were the detections?', 'The source has no ground truth, so accuracy was not scored.',
+                        '')
+    rows = [[escape(name), str(scores['truths']), _share(scores['ap50']), _share(scores['ap'])]
+            for name, scores in summary['ap_per_class'].items() if scores['truths']]
+    rows.append(['<b>mean over classes</b>', '', f'<b>{_share(summary["ap50"])}</b>', f'<b>{_share(summary["ap"])}</b>'])
+    return _section('How good were the detections?', f'Average precision over {summary["frames_scored"]} images, 0 to '
+                    '100. Every image sent counts: one that was replaced, lost or late is scored with the detections '
+                    'delivered last before it, as a follower of the detections would have seen it.',
+                    _table([('object', False), ('known', True), ('AP at IoU 0.5', True), ('AP 0.5 to 0.95', True)],
+                           rows))
+
+
+def _paths(recording: Recording) -> str:
+    uses = path_uses(recording)
+    rows = [[f'<code>{escape(use.path)}</code>', str(use.frames), f'{100 * use.frames / len(recording.frames):.1f} %',
+             f'{use.network_p50_ms:.1f}', f'{use.network_max_ms:.1f}', f'{use.bound_p50_ms:.1f}',
+             _share(use.quality), str(use.misses)] for use in uses[:_MOST_PATHS]]
+    more = f' {len(uses) - _MOST_PATHS} paths more were used less often.' if len(uses) > _MOST_PATHS else ''
+    return _section('Paths used most', 'A path is named by what it does: <code>s</code> blocks skipped (1) or run (0), '
+                    '<code>w</code> width, <code>f</code> width of pyramid and proposals, <code>p</code> proposals, '
+                    f'<code>h</code> head (0 is the lightest). Times are the network\'s, in ms.{more}',
+                    _table([('path', False), ('frames', True), ('share', True), ('median', True), ('longest', True),
+                            ('bound', True), ('expected AP', True), ('missed', True)], rows))
+
+
+def _worst(recording: Recording) -> str:
+    rows = []
+    for blame in worst_frames(recording):
+        frame = blame.frame
+        time_s = charts.times_s(recording, [frame.stamp_ns])[0]
+        tag = 'good' if frame.in_time else 'bad'
+        rows.append([f'{time_s:.1f}', f'{frame.total_ms:.0f} / {frame.budget_ms:.0f}',
+                     f'<span class="tag {tag}">{escape(blame.cause.value)}</span>', escape(blame.sentence),
+                     f'<code>{escape(frame.path)}</code>'])
+    return _section('The tightest frames, and what to blame', 'Frames that missed first, then those that came closest '
+                    'to it.', _table([('second', True), ('ms / allowed', True), ('cause', False), ('why', False),
+                                      ('path', False)], rows))
+
+
+def _gallery(recording: Recording, pictures: Sequence[Picture]) -> str:
+    if not pictures:
+        return ''
+    figures = ''.join(
+        f'<figure><img src="{picture.data_uri}" alt="annotated frame"><figcaption>'
+        f'{charts.times_s(recording, [picture.frame.stamp_ns])[0]:.1f} s: '
+        f'{escape(_OUTCOME_WORDS[picture.frame.outcome])} after {picture.frame.total_ms:.0f} of '
+        f'{picture.frame.budget_ms:.0f} ms <span class="tag {"good" if picture.frame.in_time else "bad"}">'
+        f'{"in time" if picture.frame.in_time else "missed"}</span></figcaption></figure>' for picture in pictures)
+    return _section('What it saw', 'Frames spread over the run, with some that missed among them. Boxes are the '
+                    'published detections; thin boxes, where drawn, are the known objects.',
+                    f'<div class="gallery">{figures}</div>')
+
+
+def _machine(facts: dict[str, str], notes: Sequence[str]) -> str:
+    listed = ''.join(f'<li>{escape(note)}</li>' for note in notes)
+    return _section('The machine, and what to know about this run', '', _table(
+        [('', False), ('', False)], [[escape(label.replace('_', ' ')), escape(str(value))]
+                                     for label, value in facts.items()]) + (f'<ul>{listed}</ul>' if listed else ''))
+
+
+def _words() -> str:
+    return _section('Words', '', _table([('', False), ('', False)], [
+        ['<b>budget</b>', 'longest time allowed from the moment an image is taken to its detections being published'],
+        ['<b>latency</b>', 'the time that it did take'],
+        ['<b>bound</b>', 'time that the chosen path exceeds only with a small, chosen probability'],
+        ['<b>infeasible</b>', 'not even the cheapest path\'s bound fitted the time left'],
+        ['<b>carried over</b>', 'the detections before were published again, moved forward; counted as a miss'],
+        ['<b>slowdown</b>', 'factor by which other programs on the machine stretch the detector\'s work']]))
+
+
+def _readout(frame: FrameRecord, time_s: float) -> str:
+    decision = frame.decision
+    reason = f'<br>{escape(decision.reason)}' if decision and decision.reason else ''
+    slow = f', slowdown {decision.slowdown:.2f}' if decision else ''
+    return (f'<b>{time_s:.1f} s</b>: allowed <b>{frame.budget_ms:.0f} ms</b>, took <b>{frame.total_ms:.0f} ms</b> '
+            f'(network {frame.network_ms:.0f}, promised at most {frame.bound_ms:.0f}){slow}, '
+            f'{_OUTCOME_WORDS[frame.outcome]}{"" if frame.in_time else ", <b>missed</b>"}, '
+            f'path <code>{escape(frame.path)}</code>{reason}')
+
+
+def _share(value: float | None) -> str:
+    return '–' if value is None else f'{100 * value:.1f}'

@@ -1,0 +1,57 @@
+"""Every late frame gets the cause that its own numbers show."""
+from __future__ import annotations
+
+import pytest
+from recorded_run import SECOND_NS, RunWriter
+
+from deadline_perception.evaluation.causes import Cause, worst_frames
+from deadline_perception.evaluation.recorded_bag import read_recording
+
+START_NS = 1_700_000_000 * SECOND_NS
+ORDINARY = 9
+
+
+def tightest(tmp_path, slowdown: float = 1.0, **fields):
+    """The blame of one frame among ordinary ones."""
+    with RunWriter(tmp_path / 'run') as run:
+        for index in range(ORDINARY):
+            run.latency(START_NS + index)
+        run.latency(START_NS + ORDINARY, **fields)
+        run.decision(START_NS + ORDINARY, slowdown=slowdown)
+    recording = read_recording(tmp_path / 'run')
+    worst = worst_frames(recording, ORDINARY + 1)
+    assert [blame.cause for blame in worst[1:]] == [Cause.NONE] * ORDINARY
+    assert worst[0].frame.stamp_ns == START_NS + ORDINARY
+    return worst[0]
+
+
+@pytest.mark.parametrize(('fields', 'cause', 'words'), [
+    ({'network_ms': 120.0, 'total_ms': 130.0, 'bound_ms': 90.0, 'conv_ms': 100.0}, Cause.BOUND_EXCEEDED,
+     'took 120 ms, 30 ms beyond its bound, most of it in backbone and pyramid'),
+    ({'feasible': False, 'total_ms': 108.0, 'network_ms': 98.0, 'bound_ms': 105.0}, Cause.INFEASIBLE,
+     'even the cheapest path (bound 105 ms) did not fit what was left of 100 ms'),
+    ({'feasible': False, 'total_ms': 150.0, 'network_ms': 50.0, 'age_ms': 90.0, 'queue_ms': 5.0}, Cause.ARRIVED_LATE,
+     'spent 90 ms on its way from the camera, and even the cheapest'),
+    ({'total_ms': 150.0, 'network_ms': 50.0, 'queue_ms': 95.0}, Cause.ARRIVED_LATE, 'spent 95 ms waiting'),
+    ({'total_ms': 99.0, 'outcome': 2, 'queue_ms': 5.0}, Cause.CARRIED_OVER, 'stopped at its deadline'),
+    ({'total_ms': 140.0, 'queue_ms': 5.0, 'publish_ms': 81.0, 'overhead_ms': 86.0}, Cause.OVERHEAD,
+     '86 ms went outside it, most of them publishing'),
+])
+def test_names_the_cause(tmp_path, fields, cause, words):
+    found = tightest(tmp_path, **fields)
+    assert found.cause is cause
+    assert words in found.sentence[:1].lower() + found.sentence[1:]
+
+
+def test_mentions_contention_when_the_machine_was_slowed_down(tmp_path):
+    found = tightest(tmp_path, slowdown=1.8, network_ms=120.0, total_ms=130.0, bound_ms=90.0)
+    assert found.sentence.endswith('while other work stretched everything 1.8-fold.')
+
+
+def test_lists_frames_that_missed_before_tighter_ones_in_time(tmp_path):
+    with RunWriter(tmp_path / 'run') as run:
+        run.latency(START_NS, total_ms=99.9)
+        run.latency(START_NS + 1, total_ms=50.0, outcome=2)
+        run.latency(0, total_ms=float('nan'), age_ms=float('nan'))
+    worst = worst_frames(read_recording(tmp_path / 'run'), 5)
+    assert [blame.cause for blame in worst] == [Cause.CARRIED_OVER, Cause.NONE]

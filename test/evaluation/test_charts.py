@@ -1,0 +1,67 @@
+"""The charts are well-formed SVG in the page's colours, for usual and for odd runs."""
+from __future__ import annotations
+
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+from recorded_run import SECOND_NS, RunWriter, write_drive
+
+from deadline_perception.evaluation import charts
+from deadline_perception.evaluation.recorded_bag import read_recording
+
+START_NS = 1_700_000_000 * SECOND_NS
+
+
+@pytest.fixture(scope='module')
+def drive(tmp_path_factory):
+    bag = tmp_path_factory.mktemp('drive') / 'run'
+    write_drive(bag, frames=60)
+    return read_recording(bag)
+
+
+@pytest.mark.parametrize('draw', [charts.timeline, charts.lanes, charts.phases])
+def test_is_well_formed_and_leaves_no_colour_outside_the_theme(drive, draw):
+    svg = draw(drive, charts.drawn_frames(drive))
+    root = ElementTree.fromstring(svg)
+    assert root.tag.endswith('svg') and 'viewBox' in root.attrib and 'width' not in root.attrib
+    assert '#0102' not in svg and 'var(--muted)' in svg
+    assert 'DejaVu' not in svg  # the page's font
+
+
+def test_histogram_shows_frames_beyond_their_bound_in_the_colour_of_misses(drive):
+    assert any(frame.network_ms > frame.bound_ms for frame in drive.frames)
+    svg = charts.bound_histogram(drive)
+    ElementTree.fromstring(svg)
+    assert 'var(--miss)' in svg and 'var(--latency)' in svg
+
+
+def test_misses_carried_over_and_infeasible_frames_are_marked(drive):
+    frames = charts.drawn_frames(drive)
+    assert any(not frame.feasible for frame in frames) and any(not frame.in_time for frame in frames)
+    svg = charts.timeline(drive, frames)
+    assert 'var(--infeasible)' in svg and 'var(--miss)' in svg
+
+
+def test_draws_the_worst_frame_of_each_stretch_of_a_long_run(drive, monkeypatch):
+    monkeypatch.setattr(charts, 'MOST_FRAMES', 10)
+    frames = charts.drawn_frames(drive)
+    worst = max(drive.frames, key=lambda frame: frame.total_ms / frame.budget_ms)
+    assert len(frames) == 10 and any(frame is worst for frame in frames)
+
+
+def test_a_single_frame_without_speed_contention_or_known_path_can_be_drawn(tmp_path):
+    with RunWriter(tmp_path / 'run') as run:
+        run.latency(START_NS, path='')
+    recording = read_recording(tmp_path / 'run')
+    frames = charts.drawn_frames(recording)
+    for draw in (charts.timeline, charts.phases):
+        ElementTree.fromstring(draw(recording, frames))
+    assert charts.lanes(recording, frames) == ''
+
+
+def test_budgets_far_above_the_latency_get_a_logarithmic_axis(tmp_path):
+    with RunWriter(tmp_path / 'run') as run:
+        for index in range(3):
+            run.latency(START_NS + index * SECOND_NS, budget_ms=2000.0)
+    recording = read_recording(tmp_path / 'run')
+    assert '>2000<' in charts.timeline(recording, charts.drawn_frames(recording)).replace(' ', '')

@@ -1,0 +1,32 @@
+"""The sentences at the top of the report say what the figures say."""
+from __future__ import annotations
+
+import pytest
+
+from deadline_perception.evaluation.headline import numbers, verdict
+
+SPREAD = {'p50': 60.4, 'p95': 80.0, 'p99': 90.0, 'max': 99.0}
+SUMMARY = {'frames_delivered': 300, 'frames_lost': 0, 'deadline_misses': 6, 'deadline_miss_ratio': 0.02,
+           'feasible_frames': 290, 'feasible_misses': 3, 'feasible_miss_ratio': 3 / 290, 'feasible_miss_upper_95': 0.027,
+           'infeasible_ratio': 10 / 300, 'ap50': 0.56, 'distinct_paths': 11, 'path_switches': 40,
+           'replanned_frames': 12, 'latency_ms': SPREAD, 'overhead_ms': SPREAD, 'decision_us': SPREAD}
+
+
+@pytest.mark.parametrize(('changes', 'good', 'words'), [
+    ({}, True, '294 of 300 delivered frames came in time'),
+    ({'feasible_miss_ratio': 0.02}, False, '2.0 % of the frames missed it'),
+    ({'frames_lost': 2}, False, '2 images were lost'),
+    ({'feasible_miss_ratio': None}, False, 'too short for even the cheapest path on every frame'),
+])
+def test_verdict_is_good_only_below_two_percent_and_without_loss(changes, good, words):
+    found, sentence = verdict(SUMMARY | changes)
+    assert found is good and words in sentence
+
+
+def test_numbers_are_explained_and_missing_ones_shown_as_a_dash():
+    values = {label: (value, plain) for label, value, plain in numbers(SUMMARY)}
+    assert values['Missed although possible'][0] == '1.0 %'
+    assert '3 of 290' in values['Missed although possible'][1] and '2.7 %' in values['Missed although possible'][1]
+    assert values['Accuracy (AP50)'][0] == '56.0' and values['Latency'][0] == '60 ms'
+    unknown = {label: value for label, value, _ in numbers(SUMMARY | {'ap50': None, 'feasible_miss_ratio': None})}
+    assert unknown['Accuracy (AP50)'] == unknown['Missed although possible'] == '–'

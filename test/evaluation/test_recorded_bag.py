@@ -1,0 +1,97 @@
+"""Recordings are read from real bags, whatever their namespace and storage."""
+from __future__ import annotations
+
+import pytest
+from recorded_run import PATH, SECOND_NS, RunWriter
+from rosbags.rosbag2 import StoragePlugin
+
+from deadline_perception.evaluation.recorded_bag import RecordingError, read_recording
+from deadline_perception.evaluation.recording import Outcome
+
+START_NS = 1_700_000_000 * SECOND_NS
+BOX = [10.0, 20.0, 50.0, 80.0]
+
+
+def write_one_frame(run: RunWriter) -> None:
+    run.camera(START_NS)
+    run.speed(START_NS, 7.0)
+    run.budget(START_NS, 100.0, 6.5)
+    run.contention(START_NS, 1.3)
+    run.boxes('/ground_truth', START_NS, [(BOX, 'vehicle', 1.0), (BOX, 'bike', 0.0)])
+    run.boxes('/detector/detections', START_NS, [(BOX, 'traffic_light', 0.75)])
+    run.decision(START_NS, changed=True)
+    run.latency(START_NS, total_ms=60.0, budget_ms=100.0, network_ms=50.0)
+
+
+@pytest.mark.parametrize('namespace', ['', '/robot1/front'])
+@pytest.mark.parametrize('storage', [StoragePlugin.MCAP, StoragePlugin.SQLITE3])
+def test_reads_every_record_of_a_frame(tmp_path, namespace, storage):
+    with RunWriter(tmp_path / 'run', namespace=namespace, storage=storage) as run:
+        write_one_frame(run)
+    recording = read_recording(tmp_path / 'run')
+    frame, = recording.frames
+    assert recording.sent_stamps_ns == (START_NS,)
+    assert (frame.outcome, frame.path, frame.budget_ms, frame.total_ms) == (Outcome.DETECTED, PATH, 100.0, 60.0)
+    assert frame.phase_ms['conv'] == pytest.approx(35.0) and frame.in_time
+    assert frame.total_bound_ms == pytest.approx(70.0)  # bound of 60 ms and 10 ms outside the network
+    assert frame.detections.boxes_xyxy_px.tolist() == [BOX]
+    assert recording.class_names[frame.detections.labels[0]] == 'traffic_light'
+    assert recording.truth[START_NS].labels.tolist() == [0, 1]
+    assert recording.truth[START_NS].crowd.tolist() == [False, True]
+    assert frame.decision.operators[0].changed and frame.decision.contention_source == 'proc_stat+probe'
+    assert recording.speed_mps.at(START_NS) == 6.5  # the speed that the budget was computed from
+    assert recording.slowdown.at(START_NS) == 1.3
+
+
+@pytest.mark.parametrize(('storage', 'pattern'), [(StoragePlugin.MCAP, '*.mcap'), (StoragePlugin.SQLITE3, '*.db3')])
+def test_reads_a_bare_storage_file_without_its_folder(tmp_path, storage, pattern):
+    with RunWriter(tmp_path / 'run', storage=storage) as run:
+        write_one_frame(run)
+    file, = (tmp_path / 'run').glob(pattern)
+    assert len(read_recording(file.rename(tmp_path / file.name)).frames) == 1
+
+
+def test_takes_the_speed_topic_where_no_budget_was_recorded(tmp_path):
+    with RunWriter(tmp_path / 'run') as run:
+        run.speed(START_NS, 7.0)
+        run.latency(START_NS)
+    assert read_recording(tmp_path / 'run').speed_mps.values == (7.0,)
+
+
+def test_counts_a_stamp_once_and_frames_without_a_stamp_one_by_one(tmp_path):
+    with RunWriter(tmp_path / 'run') as run:
+        for stamp_ns in (START_NS, START_NS, 0, 0):
+            run.latency(stamp_ns)
+    assert sorted(frame.stamp_ns for frame in read_recording(tmp_path / 'run').frames) == [0, 0, START_NS]
+
+
+def test_counters_that_fall_were_reset_by_a_restart(tmp_path):
+    with RunWriter(tmp_path / 'run') as run:
+        for index, rejected in enumerate((1, 3, 0, 2)):
+            run.latency(START_NS + index, rejected_frames_total=rejected, middleware_lost_total=rejected)
+    recording = read_recording(tmp_path / 'run')
+    assert (recording.rejected, recording.middleware_lost) == (5, 5)
+
+
+def test_keeps_classes_that_are_not_its_own(tmp_path):
+    with RunWriter(tmp_path / 'run') as run:
+        run.latency(START_NS)
+        run.boxes('/detector/detections', START_NS, [(BOX, 'tram', 0.5)])
+    recording = read_recording(tmp_path / 'run')
+    assert recording.class_names[recording.frames[0].detections.labels[0]] == 'tram'
+
+
+def test_refuses_what_holds_no_run(tmp_path):
+    with RunWriter(tmp_path / 'camera_only') as run:
+        run.camera(START_NS)
+    with pytest.raises(RecordingError, match='holds no deadline_perception/msg/FrameLatency'):
+        read_recording(tmp_path / 'camera_only')
+
+
+def test_refuses_a_missing_and_a_damaged_bag(tmp_path):
+    with pytest.raises(FileNotFoundError, match='does not exist'):
+        read_recording(tmp_path / 'absent.mcap')
+    damaged = tmp_path / 'damaged.mcap'
+    damaged.write_bytes(b'not a bag at all')
+    with pytest.raises(RecordingError, match='cannot be read as a ROS 2 bag'):
+        read_recording(damaged)

@@ -1,0 +1,95 @@
+"""Frame accounting, misses and quantiles of runs that can be counted by hand."""
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given, settings, strategies
+from recorded_run import SECOND_NS, RunWriter
+
+from deadline_perception.evaluation.recorded_bag import read_recording
+from deadline_perception.evaluation.timeliness import Spread, account_frames, clopper_pearson_upper, timeliness
+
+START_NS = 1_700_000_000 * SECOND_NS
+CHEAP = 's1111-w0.25-p10-h0'
+
+
+def stamp(index: int) -> int:
+    return START_NS + index * SECOND_NS // 10
+
+
+@pytest.fixture
+def recording(tmp_path):
+    """Ten images: six delivered, three replaced, one lost; one late, one carried over, one infeasible but in time."""
+    with RunWriter(tmp_path / 'run') as run:
+        for index in range(10):
+            run.camera(stamp(index))
+        run.latency(stamp(0), total_ms=60.0)
+        run.decision(stamp(0), decision_us=10.0)
+        run.latency(stamp(2), total_ms=120.0, network_ms=110.0, bound_ms=80.0, replaced_frames=1)
+        run.latency(stamp(3), total_ms=99.0, outcome=2, feasible=False)
+        run.latency(stamp(4), total_ms=30.0, network_ms=20.0, path=CHEAP, feasible=False)
+        run.latency(stamp(7), total_ms=40.0, network_ms=30.0, path=CHEAP, replaced_frames=2)
+        run.latency(stamp(9), total_ms=70.0, rejected_frames_total=1)
+    return read_recording(tmp_path / 'run')
+
+
+def test_every_sent_frame_is_delivered_replaced_or_lost(recording):
+    account = account_frames(recording)
+    assert (account.sent, account.delivered, account.replaced, account.lost) == (10, 6, 3, 1)
+    assert account.rejected == 1 and account.middleware_lost == 0
+
+
+def test_carried_over_frames_miss_and_infeasible_ones_are_told_apart(recording):
+    figures = timeliness(recording)
+    assert figures.misses == 2 and figures.miss_ratio == pytest.approx(2 / 6)
+    assert figures.infeasible_ratio == pytest.approx(2 / 6)
+    assert (figures.feasible_frames, figures.feasible_misses) == (4, 1)
+    assert figures.feasible_miss_ratio == pytest.approx(1 / 4)
+    assert figures.bound_exceeded == 1
+    assert figures.outcomes == {'detected': 5, 'carried_over': 1}
+
+
+def test_paths_and_switches_count_only_frames_whose_network_finished(recording):
+    figures = timeliness(recording)
+    assert figures.distinct_paths == 2
+    assert figures.path_switches == 2  # full, full, (carried over), cheap, cheap, full
+    assert figures.decision_us.max == 10.0
+
+
+def test_frames_that_the_recorder_did_not_see_sent_count_as_sent(tmp_path):
+    with RunWriter(tmp_path / 'run') as run:
+        run.camera(stamp(1))
+        run.latency(stamp(0))
+        run.latency(stamp(1), replaced_frames=3)
+        run.latency(0)
+        run.latency(0)
+    account = account_frames(read_recording(tmp_path / 'run'))
+    assert (account.sent, account.delivered, account.replaced, account.lost) == (7, 4, 3, 0)
+
+
+def test_quantiles_are_values_that_occurred_and_skip_what_was_not_measured():
+    spread = Spread.of([*range(1, 101), math.nan, math.inf])
+    assert (spread.p50, spread.p95, spread.p99, spread.max) == (51, 96, 100, 100)
+    assert Spread.of([]) == Spread(None, None, None, None)
+
+
+def test_upper_bound_solves_the_binomial_equation():
+    assert clopper_pearson_upper(0, 300) == pytest.approx(1 - 0.05 ** (1 / 300))
+    assert clopper_pearson_upper(5, 5) == clopper_pearson_upper(0, 0) == 1.0
+    upper = clopper_pearson_upper(2, 50)
+    assert sum(math.comb(50, k) * upper ** k * (1 - upper) ** (50 - k) for k in range(3)) == pytest.approx(0.05)
+
+
+@settings(max_examples=50, deadline=None)
+@given(strategies.integers(1, 2000), strategies.data())
+def test_upper_bound_lies_above_the_ratio_and_grows_with_misses(frames, data):
+    misses = data.draw(strategies.integers(0, frames - 1))
+    upper = clopper_pearson_upper(misses, frames)
+    assert misses / frames < upper <= clopper_pearson_upper(misses + 1, frames) <= 1.0
+
+
+@pytest.mark.parametrize('arguments', [(-1, 5), (6, 5), (1, 5, 1.0)])
+def test_upper_bound_refuses_impossible_counts(arguments):
+    with pytest.raises(ValueError, match='expected'):
+        clopper_pearson_upper(*arguments)

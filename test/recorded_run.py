@@ -1,0 +1,160 @@
+"""Writes recordings as the nodes make them, message by message, for tests of what reads them."""
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from rosbags.rosbag2 import StoragePlugin, Writer
+
+from deadline_perception.evaluation.message_definitions import message_types
+from deadline_perception.execution_path import ExecutionPath
+
+NAMES = ('vehicle', 'bike', 'motorbike', 'traffic_light', 'traffic_sign')
+PATH = 's0000-w1.00-p100-h1'
+SECOND_NS = 1_000_000_000
+
+
+class RunWriter:
+    """A bag under construction; a context manager.
+
+    Args:
+        bag: folder that does not exist yet.
+        namespace: put before every topic, such as `/robot1`.
+        storage: mcap or sqlite3.
+    """
+
+    def __init__(self, bag: Path, *, namespace: str = '', storage: StoragePlugin = StoragePlugin.MCAP) -> None:
+        self.types = message_types()
+        self.namespace = namespace
+        self.writer = Writer(bag, version=9, storage_plugin=storage)
+        self.connections = {}
+
+    def __enter__(self) -> RunWriter:
+        self.writer.open()
+        return self
+
+    def __exit__(self, *error) -> None:
+        self.writer.close()
+
+    def make(self, msgtype: str, **fields):
+        return self.types.types[msgtype](**fields)
+
+    def header(self, stamp_ns: int):
+        stamp = self.make('builtin_interfaces/msg/Time', sec=stamp_ns // SECOND_NS, nanosec=stamp_ns % SECOND_NS)
+        return self.make('std_msgs/msg/Header', stamp=stamp, frame_id='camera')
+
+    def write(self, topic: str, message, time_ns: int) -> None:
+        name = message.__msgtype__
+        if topic not in self.connections:
+            self.connections[topic] = self.writer.add_connection(self.namespace + topic, name, typestore=self.types)
+        self.writer.write(self.connections[topic], time_ns, self.types.serialize_cdr(message, name))
+
+    def camera(self, stamp_ns: int) -> None:
+        roi = self.make('sensor_msgs/msg/RegionOfInterest', x_offset=0, y_offset=0, height=0, width=0, do_rectify=False)
+        self.write('/camera/camera_info', self.make(
+            'sensor_msgs/msg/CameraInfo', header=self.header(stamp_ns), height=380, width=640,
+            distortion_model='plumb_bob', d=np.zeros(5), k=np.zeros(9), r=np.zeros(9), p=np.zeros(12), binning_x=0,
+            binning_y=0, roi=roi), stamp_ns)
+
+    def speed(self, stamp_ns: int, speed_mps: float) -> None:
+        def vector(x):
+            return self.make('geometry_msgs/msg/Vector3', x=x, y=0.0, z=0.0)
+        twist = self.make('geometry_msgs/msg/Twist', linear=vector(speed_mps), angular=vector(0.0))
+        self.write('/vehicle_speed/speed', self.make('geometry_msgs/msg/TwistStamped', header=self.header(stamp_ns),
+                                                     twist=twist), stamp_ns)
+
+    def budget(self, stamp_ns: int, budget_ms: float, speed_mps: float) -> None:
+        self.write('/time_budget/budget', self.make(
+            'deadline_perception/msg/TimeBudget', header=self.header(stamp_ns), budget_ms=budget_ms, min_budget_ms=30.0,
+            max_budget_ms=300.0, speed_mps=speed_mps, policy='stopping_distance', degraded=False, reason=''), stamp_ns)
+
+    def contention(self, stamp_ns: int, slowdown: float) -> None:
+        self.write('/contention_monitor/state', self.make(
+            'deadline_perception/msg/ContentionState', header=self.header(stamp_ns), slowdown=slowdown, probe_ms=1.0,
+            probe_idle_ms=1.0, cpu_utilisation=0.5, cpu_pressure=0.1, memory_pressure=0.0,
+            gpu_utilisation=float('nan'), gpu_memory_used=float('nan'), sources=['proc_stat'], degraded=False,
+            reason=''), stamp_ns)
+
+    def boxes(self, topic: str, stamp_ns: int, objects: list[tuple], time_ns: int | None = None) -> None:
+        """Objects are (box xyxy, class name, score)."""
+        covariance = np.zeros(36)
+        pose = self.make('geometry_msgs/msg/PoseWithCovariance', covariance=covariance, pose=self.make(
+            'geometry_msgs/msg/Pose', position=self.make('geometry_msgs/msg/Point', x=0.0, y=0.0, z=0.0),
+            orientation=self.make('geometry_msgs/msg/Quaternion', x=0.0, y=0.0, z=0.0, w=1.0)))
+        detections = []
+        for (x, y, right, bottom), class_id, score in objects:
+            result = self.make('vision_msgs/msg/ObjectHypothesisWithPose', pose=pose, hypothesis=self.make(
+                'vision_msgs/msg/ObjectHypothesis', class_id=class_id, score=float(score)))
+            center = self.make('vision_msgs/msg/Pose2D', theta=0.0, position=self.make(
+                'vision_msgs/msg/Point2D', x=(x + right) / 2, y=(y + bottom) / 2))
+            box = self.make('vision_msgs/msg/BoundingBox2D', center=center, size_x=float(right - x),
+                            size_y=float(bottom - y))
+            detections.append(self.make('vision_msgs/msg/Detection2D', header=self.header(stamp_ns), results=[result],
+                                        bbox=box, id=''))
+        self.write(topic, self.make('vision_msgs/msg/Detection2DArray', header=self.header(stamp_ns),
+                                    detections=detections), time_ns or stamp_ns)
+
+    def latency(self, stamp_ns: int, *, total_ms: float = 60.0, budget_ms: float = 100.0, network_ms: float = 50.0,
+                **fields) -> None:
+        """A FrameLatency whose parts add up: 4 ms of age, the network's time, and the rest as queueing."""
+        split = {'pre_ms': 0.03, 'conv_ms': 0.7, 'rpn_ms': 0.1, 'head_ms': 0.15, 'post_ms': 0.02}
+        values = {phase: network_ms * share for phase, share in split.items()} | {
+            'age_ms': 4.0, 'convert_ms': 0.4, 'decision_ms': 0.1, 'publish_ms': 0.5,
+            'queue_ms': total_ms - network_ms - 5.0, 'outcome': 0, 'path': PATH, 'overhead_ms': total_ms - network_ms - 4,
+            'forecast_ms': 0.9 * network_ms, 'bound_ms': 1.2 * network_ms, 'feasible': True,
+            'deadline_met': total_ms <= budget_ms, 'replaced_frames': 0, 'replaced_frames_total': 0,
+            'rejected_frames_total': 0, 'middleware_lost_total': 0, 'device': 'cpu (1 thread)', 'degraded': False,
+            'reason': ''} | fields
+        self.write('/detector/latency', self.make(
+            'deadline_perception/msg/FrameLatency', header=self.header(stamp_ns), total_ms=total_ms,
+            budget_ms=budget_ms, network_ms=network_ms, **values), stamp_ns)
+
+    def decision(self, stamp_ns: int, path: str = PATH, **fields) -> None:
+        parsed = ExecutionPath.parse(path)
+        operator = self.make('deadline_perception/msg/OperatorDecision', name='head', kind=1, choice=str(parsed.head),
+                             changed=fields.pop('changed', False), remaining_ms=20.0, bound_ms=8.0, decision_us=3.0)
+        values = {'planned_path': path, 'feasible': True, 'budget_ms': 100.0, 'remaining_ms': 90.0, 'forecast_ms': 45.0,
+                  'bound_ms': 60.0, 'slowdown': 1.0, 'contention_source': 'proc_stat+probe',
+                  'target_miss_probability': 0.01, 'quality': 0.35, 'decision_us': 12.0, 'policy': 'frontier',
+                  'reason': 'best quality whose bound fits'} | fields
+        self.write('/detector/path', self.make(
+            'deadline_perception/msg/PathDecision', header=self.header(stamp_ns), path=path,
+            skip=np.array(parsed.skip, dtype=bool), width=parsed.width, pyramid_width=parsed.pyramid_width,
+            proposals=parsed.proposals, head=parsed.head, operators=[operator], **values), stamp_ns)
+
+
+def write_drive(bag: Path, *, frames: int = 60, seed: int = 0, namespace: str = '', truth: bool = True,
+                start_ns: int = 1_700_000_000 * SECOND_NS) -> None:
+    """A made-up drive at 10 Hz that speeds up and stops: path and budget follow the speed, a few frames miss."""
+    random = np.random.default_rng(seed)
+    widths, proposals = (0.25, 0.5, 0.75, 1.0), (10, 25, 50, 100)
+    with RunWriter(bag, namespace=namespace) as run:
+        for index in range(frames):
+            stamp_ns = start_ns + index * SECOND_NS // 10
+            phase = index / frames
+            speed_mps = float(max(0.0, 20 * np.sin(np.pi * min(1.0, 1.25 * phase))))
+            budget_ms = 40.0 if 0.35 < phase < 0.4 else float(np.clip(1100 / max(speed_mps, 1), 60, 240))
+            slowdown = 1.7 if 0.6 < phase < 0.75 else 1.0 + 0.03 * random.random()
+            run.camera(stamp_ns)
+            run.budget(stamp_ns, budget_ms, speed_mps)
+            run.contention(stamp_ns, slowdown)
+            box = [100 + 2 * index % 400, 150, 180 + 2 * index % 400, 210]
+            if truth:
+                run.boxes('/ground_truth', stamp_ns, [(box, 'vehicle', 1.0), ([300, 50, 312, 80], 'traffic_light', 1.0),
+                                                      ([500, 200, 504, 204], 'bike', 0.0)])
+            if index % 37 == 36:
+                continue  # this image is replaced by the next one
+            level = int(np.clip((budget_ms / slowdown - 48) // 32, 0, 3))
+            path = str(ExecutionPath((level < 3, level < 2, level < 1, level < 1), widths[level], proposals[level],
+                                     min(level, 2), 0.5 if level < 2 else 1.0))
+            bound_ms = (35.0, 60.0, 95.0, 130.0)[level] * slowdown
+            network_ms = bound_ms * float(random.uniform(0.7, 0.95)) * (2.2 if index % 53 == 50 else 1.0)
+            total_ms = network_ms + float(random.uniform(6, 12))
+            feasible = bound_ms + 12 < budget_ms
+            carried = not feasible and total_ms > budget_ms
+            run.decision(stamp_ns, path, slowdown=slowdown, feasible=feasible, budget_ms=budget_ms, bound_ms=bound_ms,
+                         quality=0.2 + 0.05 * level, changed=index % 9 == 0, decision_us=float(random.uniform(8, 30)))
+            run.boxes('/detector/detections', stamp_ns, [([v + float(random.normal(0, 2)) for v in box], 'vehicle', 0.8)])
+            run.latency(stamp_ns, total_ms=total_ms, network_ms=network_ms, budget_ms=budget_ms, path=path,
+                        bound_ms=bound_ms, feasible=feasible, outcome=2 if carried else 0,
+                        replaced_frames=1 if index and index % 37 == 0 else 0)
