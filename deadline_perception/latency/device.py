@@ -112,9 +112,9 @@ def read_device_facts(device: str = 'cpu', *, root: Path = Path('/'),
         DeviceNotFound: a CUDA device is asked for and PyTorch finds none.
         ValueError: the device has another name.
     """
-    kind = device.split(':')[0]
-    if kind not in ('cpu', 'cuda'):
+    if not re.fullmatch(r'cpu|cuda(:\d+)?', device):
         raise ValueError(f'device is {device!r}, expected cpu, cuda or cuda:INDEX')
+    kind = device.split(':')[0]
     cores = len(os.sched_getaffinity(0))
     facts = {'name': _processor_name(root), 'kind': kind, 'cores': cores, 'threads': _threads(cores, environment),
              'wait_policy': environment.get('OMP_WAIT_POLICY', 'default').lower(),

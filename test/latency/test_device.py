@@ -86,7 +86,7 @@ def test_an_absent_gpu_is_told_in_one_line():
     assert '\n' not in str(caught.value)
 
 
-@pytest.mark.parametrize('device', ['gpu', 'cuda0'])
+@pytest.mark.parametrize('device', ['gpu', 'cuda0', 'cuda:x', 'cpu:0', ''])
 def test_an_unknown_device_is_refused(device):
     with pytest.raises(ValueError, match='expected cpu, cuda or cuda:INDEX'):
         read_device_facts(device)
