@@ -1,0 +1,60 @@
+"""The vehicle's speed, smoothed, and whether it is still to be believed."""
+from __future__ import annotations
+
+import math
+
+
+class SpeedFilter:
+    """First-order low pass over speeds that come at any rhythm; knows when its source has fallen silent.
+
+    Args:
+        time_constant_s: time in which 63 % of a step is followed; 0 follows at once.
+        timeout_s: age above which the latest speed counts for nothing.
+
+    Raises:
+        ValueError: a value lies outside its range.
+    """
+
+    def __init__(self, time_constant_s: float, timeout_s: float) -> None:
+        if not 0.0 <= time_constant_s < math.inf:
+            raise ValueError(f'time_constant_s is {time_constant_s} s, expected a finite time of at least 0 s')
+        if not 0.0 < timeout_s < math.inf:
+            raise ValueError(f'timeout_s is {timeout_s} s, expected a finite time above 0 s')
+        self._time_constant_s = time_constant_s
+        self._timeout_s = timeout_s
+        self._speed_mps = math.nan
+        self._heard_s = math.nan
+        self.accepted = 0
+        self.rejected = 0
+        self.last_rejection = ''
+
+    def observe(self, speed_mps: float, now_s: float) -> bool:
+        """Takes in a speed; after a silence, or when the clock went back, the filter starts anew from it.
+
+        Returns:
+            False when the speed is impossible; it is counted and left out.
+        """
+        if not 0.0 <= speed_mps < math.inf:
+            self.rejected += 1
+            self.last_rejection = f'speed is {speed_mps} m/s, expected a finite number of at least 0 m/s'
+            return False
+        elapsed_s = now_s - self._heard_s
+        if self._time_constant_s == 0.0 or not 0.0 <= elapsed_s <= self._timeout_s:
+            self._speed_mps = speed_mps
+        else:
+            self._speed_mps += (1.0 - math.exp(-elapsed_s / self._time_constant_s)) * (speed_mps - self._speed_mps)
+        self._heard_s = now_s
+        self.accepted += 1
+        return True
+
+    def is_fresh(self, now_s: float) -> bool:
+        """A speed has come within the timeout, and the clock has not gone back since."""
+        return 0.0 <= now_s - self._heard_s <= self._timeout_s
+
+    def speed_mps(self, now_s: float) -> float:
+        """The smoothed speed; NaN when it is not fresh."""
+        return self._speed_mps if self.is_fresh(now_s) else math.nan
+
+    def age_s(self, now_s: float) -> float:
+        """Time since the latest accepted speed; NaN before the first."""
+        return now_s - self._heard_s
