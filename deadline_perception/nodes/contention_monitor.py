@@ -1,0 +1,205 @@
+"""The lifecycle node `contention_monitor`: how busy the machine is, and by what factor that stretches a frame."""
+from __future__ import annotations
+
+import math
+import sys
+from collections import OrderedDict
+
+from rclpy.clock import Clock, ClockType
+from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
+
+from deadline_perception.contention.probe import Probe
+from deadline_perception.contention.sensors import Nvml, Readings, SensorAbsent, open_nvml, read_contention
+from deadline_perception.contention.slowdown import SlowdownEstimator
+from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.msg import ContentionState, FrameLatency, PathDecision
+from deadline_perception.nodes.health import Health, Level, Report
+from deadline_perception.nodes.messages import stamp_to_ns
+from deadline_perception.nodes.parameters import Parameter, declare
+from deadline_perception.nodes.process import run_node
+from deadline_perception.nodes.service_quality import RESULTS, publisher_events, subscription_events
+
+PARAMETERS = (
+    Parameter('autostart', True, 'Configure and activate without being asked.', read_only=True),
+    Parameter('device', 'cpu', 'Processor that the detector runs on, such as cpu, cuda or cuda:1; GPU sensors are read '
+              'in any case.', read_only=True),
+    Parameter('rate_hz', 4.0, 'How often the sensors are read and the state is published.', 'Hz', 0.1, 20.0,
+              read_only=True),
+    Parameter('probe_rounds', 8, 'Work in one probe; 8 rounds take 1 to 3 ms on a current core.', '', 1, 1000,
+              read_only=True),
+    Parameter('probe_share', 0.006, 'Largest share of one core that probes may take.', '', 0.0, 1.0),
+    Parameter('probe_idle_ms', 0.0, 'Time of one probe on the idle machine; 0: learn it, the fastest seen counts.',
+              'ms', 0.0, 10000.0, read_only=True),
+)
+_MATCHED_FRAMES = 16
+
+
+class FrameMatcher:
+    """Brings together what the detector says about one frame on two topics.
+
+    From each frame that ran just as planned it gives the time expected on an idle machine and the time it took.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: OrderedDict[int, PathDecision | FrameLatency] = OrderedDict()
+
+    def add(self, message: PathDecision | FrameLatency) -> tuple[float, float] | None:
+        """Takes in one message; returns (idle forecast, latency) in ms when its partner is there and both fit."""
+        stamp_ns = stamp_to_ns(message.header.stamp)
+        other = self._waiting.pop(stamp_ns, None)
+        if other is None or type(other) is type(message):
+            self._waiting[stamp_ns] = message
+            if len(self._waiting) > _MATCHED_FRAMES:
+                self._waiting.popitem(last=False)
+            return None
+        decision, latency = (message, other) if isinstance(message, PathDecision) else (other, message)
+        ran_as_planned = latency.outcome in (FrameLatency.DETECTED, FrameLatency.LATE) and decision.path and (
+            decision.path == decision.planned_path == latency.path)
+        if not ran_as_planned or not decision.slowdown >= 1.0:
+            return None
+        return decision.forecast_ms / decision.slowdown, latency.network_ms
+
+
+def gpu_index(device: str) -> int:
+    """Number of the GPU in a device's name, 0 where none is named.
+
+    Raises:
+        ValueError: the name has another form than cpu, cuda or cuda:N.
+    """
+    kind, _, number = device.partition(':')
+    if kind not in ('cpu', 'cuda') or (number and not (kind == 'cuda' and number.isdecimal())):
+        raise ValueError(f'device is {device!r}, expected cpu, cuda or cuda:N')
+    return int(number or 0)
+
+
+class ContentionMonitorNode(LifecycleNode):
+    """While active, publishes `~/state` by timer. No sensor has to exist."""
+
+    def __init__(self) -> None:
+        super().__init__('contention_monitor')
+        self._values = declare(self, PARAMETERS, lambda values: gpu_index(values['device']))
+        self._nvml: Nvml | None = None
+        self._why_no_nvml = ''
+        self._probe: Probe | None = None
+        self._readings = Readings()
+        self._publisher = self._timer = None
+        self._subscriptions_in: list = []
+        self._status = 'unconfigured'
+        self._health = Health(self, self._report, hardware_id=self._values['device'])
+        self._starter = None
+        if self._values['autostart']:
+            self._starter = self.create_timer(0.0, self._autostart, clock=Clock(clock_type=ClockType.STEADY_TIME))
+
+    def _autostart(self) -> None:
+        self.destroy_timer(self._starter)
+        if self.trigger_configure() == TransitionCallbackReturn.SUCCESS:
+            self.trigger_activate()
+
+    def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Opens the sensors that exist and prepares the probe."""
+        try:
+            self._nvml = open_nvml(gpu_index(self._values['device']))
+            self._why_no_nvml = ''
+        except SensorAbsent as error:
+            self._nvml, self._why_no_nvml = None, f'nvml: {error}'
+        idle_ms = self._values['probe_idle_ms'] or math.nan
+        self._probe = Probe(rounds=self._values['probe_rounds'], idle_ms=idle_ms)
+        self._estimator = SlowdownEstimator()
+        self._frames = FrameMatcher()
+        self._probe_ms, self._next_probe_ms = math.nan, 0.0
+        self._publisher = self.create_lifecycle_publisher(ContentionState, '~/state', RESULTS,
+                                                          event_callbacks=publisher_events(self, '~/state'))
+        self._status = 'inactive'
+        return super().on_configure(state)
+
+    def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Starts to measure and to publish."""
+        self._subscriptions_in = [
+            self.create_subscription(kind, topic, self._on_frame, RESULTS,
+                                     event_callbacks=subscription_events(self, topic))
+            for kind, topic in ((FrameLatency, 'detector/latency'), (PathDecision, 'detector/path'))]
+        # The steady clock: the machine is busy at its own pace, whatever a simulated clock says.
+        self._timer = self.create_timer(1.0 / self._values['rate_hz'], self._measure,
+                                        clock=Clock(clock_type=ClockType.STEADY_TIME))
+        self._status = 'active'
+        return super().on_activate(state)
+
+    def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Stops to measure."""
+        self._stop()
+        self._status = 'inactive'
+        return super().on_deactivate(state)
+
+    def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Lets go of sensors and publisher."""
+        self._release()
+        return super().on_cleanup(state)
+
+    def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Stops whatever runs."""
+        self._stop()
+        self._release()
+        return super().on_shutdown(state)
+
+    def _stop(self) -> None:
+        if self._timer is not None:
+            self.destroy_timer(self._timer)
+            self._timer = None
+        for subscription in self._subscriptions_in:
+            self.destroy_subscription(subscription)
+        self._subscriptions_in = []
+
+    def _release(self) -> None:
+        if self._publisher is not None:
+            self.destroy_lifecycle_publisher(self._publisher)
+            self._publisher = None
+        self._nvml = self._probe = None
+        self._status = 'unconfigured'
+
+    def _on_frame(self, message: FrameLatency | PathDecision) -> None:
+        times = self._frames.add(message)
+        if times is not None:
+            self._estimator.observe_frame(*times)
+
+    def _measure(self) -> None:
+        self._run_probe()
+        self._readings = read_contention(before=self._readings.cpu_times, nvml=self._nvml)
+        message = ContentionState(
+            slowdown=self._estimator.slowdown, probe_ms=self._probe_ms, probe_idle_ms=self._probe.idle_ms,
+            sources=[*self._readings.sources, *self._estimator.sources],
+            degraded=self._readings.degraded, reason=self._readings.reason,
+            **{name: getattr(self._readings, name) for name in (
+                'cpu_utilisation', 'cpu_pressure', 'memory_pressure', 'gpu_utilisation', 'gpu_memory_used')})
+        message.header.stamp = self.get_clock().now().to_msg()
+        self._publisher.publish(message)
+
+    def _run_probe(self) -> None:
+        """Runs the probe when its share of the time allows it; a slow probe makes the next one wait longer."""
+        begun_ms, share = now_ms(), self._values['probe_share']
+        if share <= 0.0 or begun_ms < self._next_probe_ms:
+            return
+        self._probe_ms = self._probe.run()
+        self._next_probe_ms = begun_ms + self._probe_ms / share
+        self._estimator.observe_probe(self._probe_ms, self._probe.idle_ms)
+
+    def _report(self) -> Report:
+        if self._status != 'active':
+            return Report(Level.OK, self._status, {'state': self._status})
+        readings, slowdown = self._readings, self._estimator.slowdown
+        values = {'state': self._status, 'slowdown': slowdown, 'probe_ms': self._probe_ms,
+                  'contention_source': '+'.join((*readings.sources, *self._estimator.sources)),
+                  'cpu_utilisation': readings.cpu_utilisation, 'gpu_utilisation': readings.gpu_utilisation,
+                  'absent_sensors': '; '.join(filter(None, (*readings.absent, self._why_no_nvml))),
+                  'rejected_observations': self._estimator.rejected}
+        if readings.degraded:
+            return Report(Level.WARN, readings.reason, values)
+        return Report(Level.OK, f'slowdown {slowdown:.2f}', values)
+
+
+def main() -> int:
+    """Runs the node as a process."""
+    return run_node('contention_monitor', ContentionMonitorNode)
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,129 @@
+"""The node `time_budget`: from the vehicle's speed to the time that perception may take."""
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Mapping
+
+from geometry_msgs.msg import TwistStamped
+from rclpy.node import Node
+
+from deadline_perception.decision.speed_budget import (
+    SUBFLOW_ROBOT_BUDGETS_MS,
+    SUBFLOW_ROBOT_SPEEDS_MPS,
+    Budget,
+    StoppingDistanceBudget,
+    TableBudget,
+)
+from deadline_perception.msg import TimeBudget
+from deadline_perception.nodes.health import Health, Level, Report
+from deadline_perception.nodes.parameters import Parameter, declare
+from deadline_perception.nodes.process import run_node
+from deadline_perception.nodes.service_quality import ANY_SOURCE, RESULTS, publisher_events, subscription_events
+
+# One metre: what the vehicle may travel between an image and its detections.
+ROAD_SPEEDS_MPS = (4.0, 5.0, 6.0, 7.0, 8.0, 10.0, 12.0, 14.0, 16.0, 18.0, 20.0, 25.0, 30.0, 40.0)
+ROAD_BUDGETS_MS = tuple(round(1000.0 / speed, 1) for speed in ROAD_SPEEDS_MPS)
+TABLES = {'road': (ROAD_SPEEDS_MPS, ROAD_BUDGETS_MS),
+          'subflow_robot': (SUBFLOW_ROBOT_SPEEDS_MPS, SUBFLOW_ROBOT_BUDGETS_MS)}
+
+PARAMETERS = (
+    Parameter('policy', 'table', 'How a speed becomes a budget: by a table, or by the distance needed to stop.',
+              choices=('table', 'stopping_distance')),
+    Parameter('table', 'road', 'Which table: road (1 m of travel per frame), subflow_robot (a slow indoor robot), or '
+              'custom (the two lists below).', choices=(*TABLES, 'custom')),
+    Parameter('table_speeds_mps', ROAD_SPEEDS_MPS, 'Speeds of the custom table, ascending; between two of them the '
+              "faster one's budget holds.", 'm/s', 0.0, 200.0),
+    Parameter('table_budgets_ms', ROAD_BUDGETS_MS, 'Budgets of the custom table, one per speed, never rising.', 'ms',
+              0.1, 60000.0),
+    Parameter('sight_distance_m', 40.0, 'How far ahead an obstacle is seen (stopping distance).', 'm', 0.01, 1000.0),
+    Parameter('deceleration_mps2', 6.0, 'Braking deceleration (stopping distance).', 'm/s^2', 0.01, 50.0),
+    Parameter('actuation_latency_s', 0.1, 'From published detections to braking (stopping distance).', 's', 0.0, 10.0),
+    Parameter('clearance_m', 2.0, 'Distance to keep from the obstacle when stopped (stopping distance).', 'm', 0.0,
+              100.0),
+    Parameter('min_budget_ms', 30.0, 'Smallest budget; also in force while the speed is unknown.', 'ms', 0.1, 60000.0),
+    Parameter('max_budget_ms', 250.0, 'Largest budget, at standstill.', 'ms', 0.1, 60000.0),
+    Parameter('speed_timeout_s', 0.5, 'Age above which the speed counts as unknown.', 's', 0.01, 60.0),
+    Parameter('rate_hz', 5.0, 'How often the budget is published even when no speed comes.', 'Hz', 0.1, 100.0,
+              read_only=True),
+)
+
+
+def make_policy(values: Mapping) -> StoppingDistanceBudget | TableBudget:
+    """The policy that the parameters describe.
+
+    Raises:
+        ValueError: values do not fit each other.
+    """
+    limits = values['min_budget_ms'], values['max_budget_ms']
+    if values['policy'] == 'stopping_distance':
+        return StoppingDistanceBudget(values['sight_distance_m'], values['deceleration_mps2'],
+                                      values['actuation_latency_s'], values['clearance_m'], *limits)
+    speeds, budgets = TABLES.get(values['table'], (values['table_speeds_mps'], values['table_budgets_ms']))
+    return TableBudget(speeds, budgets, *limits)
+
+
+class TimeBudgetNode(Node):
+    """Publishes `~/budget` on every speed, and by timer when none comes."""
+
+    def __init__(self) -> None:
+        super().__init__('time_budget')
+        self._speed_mps: float | None = None
+        self._heard_ns: int | None = None
+        self._values = declare(self, PARAMETERS, self._apply)
+        self._publisher = self.create_publisher(TimeBudget, '~/budget', RESULTS,
+                                                event_callbacks=publisher_events(self, '~/budget'))
+        self.create_subscription(TwistStamped, 'vehicle_speed/speed', self._on_speed, ANY_SOURCE,
+                                 event_callbacks=subscription_events(self, 'vehicle_speed/speed'))
+        self.create_timer(1.0 / self._values['rate_hz'], self._publish)
+        self._health = Health(self, self._report)
+
+    def _apply(self, values: Mapping) -> None:
+        self._policy = make_policy(values)
+
+    def _on_speed(self, message: TwistStamped) -> None:
+        self._speed_mps = message.twist.linear.x
+        self._heard_ns = self.get_clock().now().nanoseconds
+        self._publish()
+
+    def _publish(self) -> None:
+        now = self.get_clock().now()
+        budget, speed_mps = self._current(now.nanoseconds)
+        message = TimeBudget(budget_ms=budget.budget_ms, min_budget_ms=self._policy.min_budget_ms,
+                             max_budget_ms=self._policy.max_budget_ms, speed_mps=speed_mps,
+                             policy=self._policy.name, degraded=budget.degraded, reason=budget.reason)
+        message.header.stamp = now.to_msg()
+        self._publisher.publish(message)
+
+    def _current(self, now_ns: int) -> tuple[Budget, float]:
+        """The budget now and the speed behind it, NaN when that is unknown."""
+        if self._heard_ns is None:
+            return self._unknown('no speed has come yet on vehicle_speed/speed'), math.nan
+        age_s = (now_ns - self._heard_ns) / 1e9
+        if not 0.0 <= age_s <= self._values['speed_timeout_s']:
+            return self._unknown(f'the latest speed is {age_s:.2f} s old, expected at most '
+                                 f'{self._values["speed_timeout_s"]:g} s'), math.nan
+        budget = self._policy.budget_ms(self._speed_mps)
+        return budget, self._speed_mps if 0.0 <= self._speed_mps < math.inf else math.nan
+
+    def _unknown(self, reason: str) -> Budget:
+        return Budget(self._policy.budget_ms(None).budget_ms, True, reason, math.nan)
+
+    def _report(self) -> Report:
+        budget, speed_mps = self._current(self.get_clock().now().nanoseconds)
+        values = {'budget_ms': budget.budget_ms, 'speed_mps': speed_mps, 'policy': self._policy.name}
+        if budget.degraded:
+            return Report(Level.WARN, f'{budget.budget_ms:g} ms is in force: {budget.reason}', values)
+        if budget.unclamped_ms < self._policy.min_budget_ms:
+            return Report(Level.WARN, f'{speed_mps:.1f} m/s is too fast: it asks for {budget.unclamped_ms:.0f} ms, '
+                                      f'less than the smallest budget of {self._policy.min_budget_ms:g} ms', values)
+        return Report(Level.OK, f'{budget.budget_ms:.0f} ms at {speed_mps:.1f} m/s', values)
+
+
+def main() -> int:
+    """Runs the node as a process."""
+    return run_node('time_budget', TimeBudgetNode)
+
+
+if __name__ == '__main__':
+    sys.exit(main())

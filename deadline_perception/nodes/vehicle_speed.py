@@ -1,0 +1,150 @@
+"""The node `vehicle_speed`: how fast the vehicle is, from odometry, a twist or a recorded trace; and whether it knows."""
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from geometry_msgs.msg import TwistStamped
+from nav_msgs.msg import Odometry
+from rclpy.node import Node
+
+from deadline_perception.datasets.speed_trace import SpeedTrace, read_speed_trace
+from deadline_perception.decision.speed_filter import SpeedFilter
+from deadline_perception.nodes.health import Health, Level, Report
+from deadline_perception.nodes.parameters import Parameter, declare
+from deadline_perception.nodes.process import run_node
+from deadline_perception.nodes.service_quality import ANY_SOURCE, RESULTS, publisher_events, subscription_events
+
+TOPICS = {'odometry': (Odometry, '/odom'), 'twist': (TwistStamped, '/vehicle/speed')}
+
+PARAMETERS = (
+    Parameter('source', 'auto', 'Where the speed comes from: odometry (/odom), twist (/vehicle/speed), trace (a '
+              'file), or auto: odometry or twist, whichever speaks first.', read_only=True,
+              choices=('auto', *TOPICS, 'trace')),
+    Parameter('trace_file', '', 'Speed trace of source trace: CSV stamp_s,speed_mps; BDD100K info JSON; Cityscapes '
+              'vehicle JSON files or their folder.', read_only=True),
+    Parameter('trace_loop', False, 'Start the trace again at its end; otherwise the speed is unknown from then on.'),
+    Parameter('accept_reverse', False, 'Take a negative forward speed with its magnitude instead of rejecting it.'),
+    Parameter('time_constant_s', 0.2, 'Time constant of the low-pass filter; 0 switches it off.', 's', 0.0, 60.0),
+    Parameter('timeout_s', 0.5, 'Age of the latest speed above which the speed is unknown.', 's', 0.01, 60.0),
+    Parameter('rate_hz', 20.0, 'How often the speed is published.', 'Hz', 0.5, 200.0, read_only=True),
+    Parameter('frame_id', 'base_link', 'Frame of the published speed.'),
+)
+
+
+class TraceReplay:
+    """A trace against a running clock; begins anew when the clock goes back.
+
+    Args:
+        trace: the speeds.
+    """
+
+    def __init__(self, trace: SpeedTrace) -> None:
+        self._trace = trace
+        self._begun_s = math.nan
+        self._before_s = math.nan
+
+    def speed_mps(self, now_s: float, *, loop: bool) -> float | None:
+        """Speed at a time of the clock; None once the trace is over."""
+        if math.isnan(self._begun_s) or now_s < self._before_s:
+            self._begun_s = now_s
+        self._before_s = now_s
+        elapsed_s = now_s - self._begun_s
+        if loop and self._trace.duration_s > 0:
+            elapsed_s %= self._trace.duration_s
+        return self._trace.speed_mps(self._trace.stamps_s[0] + elapsed_s, reach_s=0.0)
+
+
+class VehicleSpeedNode(Node):
+    """Publishes `~/speed` by timer: the smoothed speed, or NaN when it is not known."""
+
+    def __init__(self) -> None:
+        super().__init__('vehicle_speed')
+        self._filter: SpeedFilter | None = None
+        self._values = declare(self, PARAMETERS, self._apply)
+        self._source = ''  # that spoke last
+        self._reported_rejections = 0
+        self._replay = None
+        if self._values['source'] == 'trace':
+            self._replay = TraceReplay(read_speed_trace(Path(self._values['trace_file']).expanduser()))
+        for source, (kind, topic) in TOPICS.items():
+            if self._values['source'] in (source, 'auto'):
+                self.create_subscription(kind, topic, getattr(self, f'_on_{source}'), ANY_SOURCE,
+                                         event_callbacks=subscription_events(self, topic))
+        self._publisher = self.create_publisher(TwistStamped, '~/speed', RESULTS,
+                                                event_callbacks=publisher_events(self, '~/speed'))
+        self.create_timer(1.0 / self._values['rate_hz'], self._publish)
+        self._health = Health(self, self._report)
+
+    def _apply(self, values: Mapping) -> None:
+        if values['source'] == 'trace' and not values['trace_file']:
+            raise ValueError('source is trace and trace_file is empty, expected a file')
+        wanted = (values['time_constant_s'], values['timeout_s'])
+        if self._filter is None or wanted != (self._values['time_constant_s'], self._values['timeout_s']):
+            self._filter = SpeedFilter(*wanted)
+
+    def _now_s(self) -> float:
+        return self.get_clock().now().nanoseconds / 1e9
+
+    def _on_odometry(self, message: Odometry) -> None:
+        self._hear('odometry', message.twist.twist.linear.x)
+
+    def _on_twist(self, message: TwistStamped) -> None:
+        self._hear('twist', message.twist.linear.x)
+
+    def _hear(self, source: str, speed_mps: float) -> None:
+        now_s = self._now_s()
+        if source != self._source and self._source and self._filter.is_fresh(now_s):
+            return
+        if speed_mps < 0 and self._values['accept_reverse']:
+            speed_mps = -speed_mps
+        if self._filter.observe(speed_mps, now_s):
+            self._source = source
+
+    def _publish(self) -> None:
+        now = self.get_clock().now()
+        if self._replay is not None and now.nanoseconds > 0:  # a simulated clock stands at 0 until it is heard
+            recorded = self._replay.speed_mps(now.nanoseconds / 1e9, loop=self._values['trace_loop'])
+            if recorded is not None:
+                self._hear('trace', recorded)
+        message = TwistStamped()
+        message.header.stamp = now.to_msg()
+        message.header.frame_id = self._values['frame_id']
+        message.twist.linear.x = self._filter.speed_mps(now.nanoseconds / 1e9)
+        self._publisher.publish(message)
+
+    def _report(self) -> Report:
+        now_s = self._now_s()
+        speed_mps, age_s = self._filter.speed_mps(now_s), self._filter.age_s(now_s)
+        values = {'speed_mps': speed_mps, 'age_s': age_s, 'source': self._source or self._values['source'],
+                  'accepted': self._filter.accepted, 'rejected': self._filter.rejected,
+                  'last_rejection': self._filter.last_rejection}
+        newly_rejected = self._filter.rejected - self._reported_rejections
+        self._reported_rejections = self._filter.rejected
+        if newly_rejected > 0:
+            return Report(Level.WARN, f'{newly_rejected} impossible speeds since the last report: '
+                                      f'{self._filter.last_rejection}', values)
+        if not self._filter.is_fresh(now_s):
+            return Report(Level.WARN, self._silence(age_s), values)
+        return Report(Level.OK, f'{speed_mps:.1f} m/s', values)
+
+    def _silence(self, age_s: float) -> str:
+        if self._replay is not None:
+            return 'the speed trace is over' if self._filter.accepted else 'waiting for the clock to start the trace'
+        topics = ' or '.join(self.resolve_topic_name(topic) for source, (_, topic) in TOPICS.items()
+                             if self._values['source'] in (source, 'auto'))
+        if math.isnan(age_s):
+            return f'no speed has come yet on {topics}'
+        return (f'the latest speed on {topics} is {age_s:.2f} s old, expected at most '
+                f'{self._values["timeout_s"]:g} s')
+
+
+def main() -> int:
+    """Runs the node as a process."""
+    return run_node('vehicle_speed', VehicleSpeedNode)
+
+
+if __name__ == '__main__':
+    sys.exit(main())
