@@ -51,15 +51,19 @@ def render_drive(seconds: float = 40.0, rate_hz: float = 10.0, seed: int = 0, wi
         time_s = index / rate_hz
         frames.append(Frame(f'drive{seed:04d}_{index:06d}', int(round(time_s * 1e9)), partial(drive.image, time_s),
                             drive.speed_mps(time_s), drive.truth(time_s)))
-    return Sequence(f'drive-seed{seed}', CLASS_NAMES, tuple(frames))
+    return Sequence(f'drive-seed{seed}', CLASS_NAMES, tuple(frames), drive.camera.matrix)
 
 
 class Drive:
-    """One drive; images and boxes of any instant. Not changed after construction."""
+    """One drive; images and boxes of any instant. Not changed after construction.
+
+    Attributes:
+        camera: intrinsics and mounting.
+    """
 
     def __init__(self, seconds: float, seed: int, camera: Camera) -> None:
         rng = np.random.default_rng([seed, 20])
-        self._camera = camera
+        self.camera = camera
         self._layout = street.choose_layout(rng)
         length = MAX_SPEED_MPS * seconds * 0.8 + FARTHEST_M + 60
         self._course = Course(rng, length)
@@ -160,7 +164,7 @@ class Drive:
                             tuple(np.minimum(horizon * min(level, 1.05), 250)), sight)
         sky = cloud_panorama(rng, zenith * level, np.minimum(horizon * level, 250), cover)
         self._ground = Ground(rng, self._course, self._layout, self._junctions, self._light, sky, shade)
-        self._noise = rng.normal(0, 1, (self._camera.height + 64, self._camera.width + 64, 1)).astype(np.float32) \
+        self._noise = rng.normal(0, 1, (self.camera.height + 64, self.camera.width + 64, 1)).astype(np.float32) \
             * rng.uniform(0.8, 5.0)
         self._blur = float(rng.choice([0.0, 0.4, 0.6, 0.9]))
         contrast, brightness, gamma = rng.uniform(0.85, 1.15), rng.uniform(-10, 8), rng.uniform(0.88, 1.12)
@@ -190,7 +194,7 @@ class Drive:
         acceleration = float(self._at(self._motion.accelerations_mps2[0], time_s)[self._ego])
         shake = sum(math.sin(time_s * w + p) for w, p in zip((7.3, 11.9, 17.1), self._pitch_seed)) * 0.0011 * speed / 20
         heading = float(self._course.heading_rad(along + 2.0))
-        return View(self._camera, float(x), float(y), heading, -acceleration * 0.004 + shake)
+        return View(self.camera, float(x), float(y), heading, -acceleration * 0.004 + shake)
 
     def _things(self, time_s: float) -> list[Thing]:
         along = self.along_m(time_s)
@@ -249,7 +253,7 @@ class Drive:
         """The camera's image, uint8 `[height, width, 3]` BGR."""
         view = self.view(time_s)
         things = self._things(time_s)
-        image = np.zeros((self._camera.height, self._camera.width, 3), np.uint8)
+        image = np.zeros((self.camera.height, self.camera.width, 3), np.uint8)
         horizon = self._ground.draw_far(image, view)
         shadows = [thing for thing in things if thing.casts_shadow and thing.reach_m > 0]
         self._ground.draw_road(image, view, self.along_m(time_s), horizon, in_sight(shadows, view, 70.0))
@@ -258,5 +262,5 @@ class Drive:
             image = cv2.GaussianBlur(image, (0, 0), self._blur)
         image = cv2.LUT(image, self._curve)
         shift = np.random.default_rng(int(round(time_s * 1e6))).integers(0, 64, 2)
-        noise = self._noise[shift[0]:shift[0] + self._camera.height, shift[1]:shift[1] + self._camera.width]
+        noise = self._noise[shift[0]:shift[0] + self.camera.height, shift[1]:shift[1] + self.camera.width]
         return np.clip(image + noise, 0, 255).astype(np.uint8)

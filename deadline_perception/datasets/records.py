@@ -70,14 +70,16 @@ class Sequence:
         name: what the sequence is called in reports.
         class_names: names that the labels of `GroundTruth` index; empty without annotations.
         frames: at least one frame, stamps strictly ascending.
+        camera_matrix: intrinsics `[3, 3]` in px for all frames, None where they are not known.
 
     Raises:
-        ValueError: no frame, or stamps out of order.
+        ValueError: no frame, stamps out of order, or a camera matrix of another shape.
     """
 
     name: str
     class_names: tuple[str, ...]
     frames: tuple[Frame, ...]
+    camera_matrix: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         if not self.frames:
@@ -86,3 +88,6 @@ class Sequence:
             if after.stamp_ns <= before.stamp_ns:
                 raise ValueError(f'stamp of frame {after.name!r} is {after.stamp_ns} ns, expected more than '
                                  f'{before.stamp_ns} ns, the stamp of the frame before it')
+        if self.camera_matrix is not None and np.shape(self.camera_matrix) != (3, 3):
+            raise ValueError(f'camera matrix of sequence {self.name!r} has shape {np.shape(self.camera_matrix)}, '
+                             f'expected (3, 3)')

@@ -1,0 +1,248 @@
+"""Sequences in ROS 2 bags: written as mcap, read from mcap and sqlite3."""
+from __future__ import annotations
+
+import shutil
+import struct
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import cv2
+import numpy as np
+
+from deadline_perception.datasets.bag_messages import BagMessages, decode_image, speed_of, truth_of
+from deadline_perception.datasets.drive import CLASS_NAMES
+from deadline_perception.datasets.message_definitions import message_types
+from deadline_perception.datasets.records import Frame, Sequence
+from deadline_perception.datasets.speed_trace import SpeedTrace
+from deadline_perception.errors import DeadlinePerceptionError
+
+IMAGE_TOPIC = '/camera/image_raw'
+COMPRESSED_TOPIC = '/camera/image_raw/compressed'
+CAMERA_INFO_TOPIC = '/camera/camera_info'
+SPEED_TOPIC = '/vehicle/speed'
+TRUTH_TOPIC = '/ground_truth'
+FRAME_ID = 'camera'
+JPEG_QUALITY = 92
+FIRST_STAMP_NS = 1_000_000_000
+MCAP_MAGIC = b'\x89MCAP0\r\n'
+_IMAGE_TYPES = ('sensor_msgs/msg/Image', 'sensor_msgs/msg/CompressedImage')
+_SPEED_TYPES = ('geometry_msgs/msg/TwistStamped', 'nav_msgs/msg/Odometry')
+
+
+class BagError(DeadlinePerceptionError):
+    """A bag cannot be read or written, or holds no images."""
+
+
+def write_bag(sequence: Sequence, file: Path, *, compressed: bool = False, overwrite: bool = False,
+              progress: Callable[[int], None] | None = None) -> int:
+    """Writes images, camera info, speed and ground truth; returns the number of messages.
+
+    A sequence that starts before its first second is moved there, because ROS takes a stamp of zero for none.
+    Nothing remains of a bag that could not be finished.
+
+    Args:
+        sequence: what to write; its images are loaded one by one.
+        file: a name that ends with `.mcap` gives one file, any other a bag folder with metadata.
+        compressed: JPEG in CompressedImage instead of raw bgr8 in Image.
+        overwrite: whether a bag of that name may be replaced.
+        progress: called with the number of frames written so far.
+
+    Raises:
+        BagError: the file exists already.
+    """
+    from rosbags.rosbag2 import StoragePlugin, Writer
+
+    file = Path(file)
+    if file.exists() and not (overwrite and _is_bag(file)):
+        expected = 'a new name' if _is_bag(file) else 'a new name, for it is no bag that could be replaced'
+        raise BagError(f'{file} exists already, expected {expected}')
+    part = file.with_name(f'.{file.name}.part')
+    shutil.rmtree(part, ignore_errors=True)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    folder = part / file.name
+    try:
+        part.mkdir()
+        with Writer(folder, version=8, storage_plugin=StoragePlugin.MCAP) as writer:
+            count = _write(writer, sequence, compressed, progress)
+        if file.is_dir():
+            shutil.rmtree(file)
+        written = folder / f'{folder.name}.mcap' if file.suffix == '.mcap' else folder
+        written.replace(file)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    return count
+
+
+def _is_bag(file: Path) -> bool:
+    if file.is_dir():
+        return (file / 'metadata.yaml').is_file()
+    with file.open('rb') as stream:
+        return stream.read(len(MCAP_MAGIC)) == MCAP_MAGIC
+
+
+def _write(writer: object, sequence: Sequence, compressed: bool, progress: Callable[[int], None] | None) -> int:
+    messages = BagMessages(message_types(), FRAME_ID)
+    image_topic = COMPRESSED_TOPIC if compressed else IMAGE_TOPIC
+    topics = {image_topic: _IMAGE_TYPES[int(compressed)], CAMERA_INFO_TOPIC: 'sensor_msgs/msg/CameraInfo',
+              SPEED_TOPIC: _SPEED_TYPES[0], TRUTH_TOPIC: 'vision_msgs/msg/Detection2DArray'}
+    if all(frame.speed_mps is None for frame in sequence.frames):
+        del topics[SPEED_TOPIC]
+    if all(frame.truth is None for frame in sequence.frames):
+        del topics[TRUTH_TOPIC]
+    connections = {topic: writer.add_connection(topic, kind, typestore=messages.types) for topic, kind in topics.items()}
+    shift_ns = max(0, FIRST_STAMP_NS - sequence.frames[0].stamp_ns)
+    count = 0
+    for index, frame in enumerate(sequence.frames):
+        stamp_ns = frame.stamp_ns + shift_ns
+        for topic, message in _of_frame(messages, frame, stamp_ns, sequence, image_topic):
+            writer.write(connections[topic], stamp_ns, messages.types.serialize_cdr(message, topics[topic]))
+            count += 1
+        if progress is not None:
+            progress(index + 1)
+    return count
+
+
+def _of_frame(messages: BagMessages, frame: Frame, stamp_ns: int, sequence: Sequence,
+              image_topic: str) -> Iterator[tuple[str, object]]:
+    """Speed first: whoever plays the bag then knows it when the image arrives."""
+    image = frame.load_bgr()
+    if frame.speed_mps is not None:
+        yield SPEED_TOPIC, messages.speed(stamp_ns, frame.speed_mps)
+    yield CAMERA_INFO_TOPIC, messages.camera_info(stamp_ns, image.shape[1], image.shape[0], sequence.camera_matrix)
+    if frame.truth is not None:
+        yield TRUTH_TOPIC, messages.truth(stamp_ns, frame.truth, sequence.class_names)
+    if image_topic == IMAGE_TOPIC:
+        yield image_topic, messages.image(stamp_ns, image)
+    else:
+        coded, data = cv2.imencode('.jpg', image, (cv2.IMWRITE_JPEG_QUALITY, JPEG_QUALITY))
+        if not coded:
+            raise BagError(f'frame {frame.name!r} of {image.shape} cannot be encoded as JPEG')
+        yield image_topic, messages.compressed_image(stamp_ns, data.ravel())
+
+
+def read_bag(file: Path, topic: str | None = None) -> Sequence:
+    """Reads a bag, mcap or sqlite3; images are decoded when a frame is loaded.
+
+    Stamps are those of the image headers, or the times of recording where headers have none or run backwards. Speed
+    comes from TwistStamped or Odometry messages, interpolated; ground truth from a topic that ends with
+    `ground_truth`, matched by stamp.
+
+    Args:
+        file: bag folder, or a bare .mcap or .db3 file.
+        topic: of the images, None for the first with any.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        BagError: the bag cannot be read or holds no image on the topic.
+    """
+    file = Path(file)
+    content = _BagReader(file)
+    images = content.select(lambda c: c.msgtype in _IMAGE_TYPES and topic in (None, c.topic) and c.msgcount)
+    if not images:
+        known = sorted(f'{c.topic} ({c.msgtype})' for c in content.connections)
+        raise BagError(f'{file} holds no image on {topic or "any topic"}, only {", ".join(known) or "nothing"}')
+    entries = content.index(images[0])
+    stamps = [header_ns for header_ns, _ in entries]
+    if stamps[0] == 0 or any(after <= before for before, after in zip(stamps, stamps[1:])):
+        stamps = [logged_ns for _, logged_ns in entries]
+    trace = _speeds(content)
+    truths = {content.stamp(raw): content.parse(raw, c)
+              for c in content.select(lambda c: c.topic.endswith('ground_truth') and c.msgtype.endswith('/Detection2DArray'))
+              for _, raw in content.messages(c)}
+    class_names = _class_names(truths.values()) if truths else ()
+    frames = []
+    for index, (stamp_ns, (header_ns, logged_ns)) in enumerate(zip(stamps, entries)):
+        truth = truths.get(header_ns)
+        frames.append(Frame(f'{file.stem}_{index:06d}', stamp_ns, partial(content.load_image, images[0], logged_ns, header_ns),
+                            trace.speed_mps(header_ns / 1e9) if trace else None,
+                            truth_of(truth, class_names) if truth is not None else None))
+    try:
+        return Sequence(file.stem, class_names, tuple(frames), _camera_matrix(content))
+    except ValueError as error:
+        raise BagError(f'{file}: {error}') from error
+
+
+def _speeds(content: _BagReader) -> SpeedTrace | None:
+    """The first speed topic; later messages with a stamp that is not later are left out."""
+    for connection in content.select(lambda c: c.msgtype in _SPEED_TYPES and c.msgcount):
+        pairs: list[tuple[float, float]] = []
+        for _, raw in content.messages(connection):
+            stamp_s, speed = content.stamp(raw) / 1e9, speed_of(content.parse(raw, connection))
+            if np.isfinite(speed) and (not pairs or stamp_s > pairs[-1][0]):
+                pairs.append((stamp_s, speed))
+        if pairs:
+            return SpeedTrace(*zip(*pairs))
+    return None
+
+
+def _class_names(arrays: object) -> tuple[str, ...]:
+    names = {d.results[0].hypothesis.class_id for array in arrays for d in array.detections if d.results}
+    return CLASS_NAMES + tuple(sorted(names - set(CLASS_NAMES)))
+
+
+def _camera_matrix(content: _BagReader) -> np.ndarray | None:
+    for connection in content.select(lambda c: c.msgtype == 'sensor_msgs/msg/CameraInfo' and c.msgcount):
+        _, raw = next(content.messages(connection))
+        matrix = np.asarray(content.parse(raw, connection).k, dtype=np.float64).reshape(3, 3)
+        return matrix if matrix[0, 0] > 0 else None
+    return None
+
+
+class _BagReader:
+    """An open bag; each call reads from the file again, so that no image stays in memory."""
+
+    def __init__(self, file: Path) -> None:
+        import threading
+
+        from rosbags.highlevel import AnyReader, AnyReaderError
+
+        if not file.exists():
+            raise FileNotFoundError(f'{file} does not exist, expected a bag folder or an .mcap or .db3 file')
+        self._file, self._lock = file, threading.Lock()
+        try:
+            self._reader = AnyReader([file], default_typestore=message_types())
+            self._reader.open()
+        except (AnyReaderError, AssertionError, struct.error, OSError) as error:
+            raise BagError(f'{file} cannot be read as a ROS 2 bag, it may be cut off: {error}') from error
+        self.connections = self._reader.connections
+
+    def select(self, wanted: Callable[[object], object]) -> list:
+        """Connections in the order of their topics, those of raw images before compressed ones."""
+        return sorted((c for c in self.connections if wanted(c)), key=lambda c: (c.msgtype.endswith('CompressedImage'),
+                                                                                 c.topic))
+
+    def messages(self, connection: object, start_ns: int | None = None,
+                 stop_ns: int | None = None) -> Iterator[tuple[int, bytes]]:
+        """Time of recording and raw data."""
+        for _, logged_ns, raw in self._reader.messages([connection], start_ns, stop_ns):
+            yield logged_ns, raw
+
+    def parse(self, raw: bytes, connection: object) -> object:
+        """The message in raw data."""
+        return self._reader.deserialize(raw, connection.msgtype)
+
+    @staticmethod
+    def stamp(raw: bytes) -> int:
+        """Stamp of a message that starts with a header, ns, without parsing the rest of it."""
+        seconds, nanoseconds = struct.unpack_from('<iI' if raw[1] & 1 else '>iI', raw, 4)
+        return seconds * 1_000_000_000 + nanoseconds
+
+    def index(self, connection: object) -> list[tuple[int, int]]:
+        """Header stamp and time of recording of every message."""
+        return [(self.stamp(raw), logged_ns) for logged_ns, raw in self.messages(connection)]
+
+    def load_image(self, connection: object, logged_ns: int, header_ns: int) -> np.ndarray:
+        """One image, uint8 `[height, width, 3]` BGR.
+
+        Raises:
+            BagError: it cannot be decoded.
+        """
+        with self._lock:
+            for _, raw in self.messages(connection, logged_ns, logged_ns + 1):
+                if self.stamp(raw) == header_ns:
+                    try:
+                        return decode_image(self.parse(raw, connection))
+                    except ValueError as error:
+                        raise BagError(f'image at {header_ns} ns of {self._file}: {error}') from error
+        raise BagError(f'{self._file} no longer holds the image at {header_ns} ns')

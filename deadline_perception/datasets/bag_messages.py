@@ -1,0 +1,128 @@
+"""Messages of a bag made from and turned into the package's records, without ROS."""
+from __future__ import annotations
+
+import math
+
+import cv2
+import numpy as np
+
+from deadline_perception.datasets.records import GroundTruth
+
+_CHANNELS = {'bgr8': (3, None), '8UC3': (3, None), 'rgb8': (3, cv2.COLOR_RGB2BGR), 'bgra8': (4, cv2.COLOR_BGRA2BGR),
+             'rgba8': (4, cv2.COLOR_RGBA2BGR), 'mono8': (1, cv2.COLOR_GRAY2BGR), '8UC1': (1, cv2.COLOR_GRAY2BGR)}
+
+
+class BagMessages:
+    """Builds messages with the classes of a rosbags type store.
+
+    Attributes:
+        types: the type store.
+    """
+
+    def __init__(self, types: object, frame_id: str) -> None:
+        self.types = types
+        self._frame_id = frame_id
+
+    def _make(self, name: str, **fields: object) -> object:
+        return self.types.types[name](**fields)
+
+    def _header(self, stamp_ns: int) -> object:
+        stamp = self._make('builtin_interfaces/msg/Time', sec=stamp_ns // 1_000_000_000,
+                           nanosec=stamp_ns % 1_000_000_000)
+        return self._make('std_msgs/msg/Header', stamp=stamp, frame_id=self._frame_id)
+
+    def image(self, stamp_ns: int, image: np.ndarray) -> object:
+        """sensor_msgs/Image of uint8 `[height, width, 3]` BGR."""
+        height, width = image.shape[:2]
+        return self._make('sensor_msgs/msg/Image', header=self._header(stamp_ns), height=height, width=width, encoding='bgr8',
+                          is_bigendian=0, step=3 * width, data=np.ascontiguousarray(image).reshape(-1))
+
+    def compressed_image(self, stamp_ns: int, data: np.ndarray) -> object:
+        """sensor_msgs/CompressedImage of a JPEG file's bytes, uint8 `[N]`."""
+        return self._make('sensor_msgs/msg/CompressedImage', header=self._header(stamp_ns), format='bgr8; jpeg compressed bgr8',
+                          data=data)
+
+    def camera_info(self, stamp_ns: int, width: int, height: int, matrix: np.ndarray | None) -> object:
+        """sensor_msgs/CameraInfo; without intrinsics all matrices are zero, which means uncalibrated."""
+        k = np.zeros((3, 3)) if matrix is None else np.asarray(matrix, dtype=np.float64)
+        known = matrix is not None
+        region = self._make('sensor_msgs/msg/RegionOfInterest', x_offset=0, y_offset=0, height=0, width=0,
+                            do_rectify=False)
+        return self._make('sensor_msgs/msg/CameraInfo', header=self._header(stamp_ns), height=height, width=width,
+                          distortion_model='plumb_bob' if known else '', d=np.zeros(5 if known else 0), k=k.reshape(-1),
+                          r=(np.eye(3) if known else np.zeros((3, 3))).reshape(-1),
+                          p=np.hstack([k, np.zeros((3, 1))]).reshape(-1), binning_x=0, binning_y=0, roi=region)
+
+    def speed(self, stamp_ns: int, speed_mps: float) -> object:
+        """geometry_msgs/TwistStamped that moves along x."""
+        def vector(x: float) -> object:
+            return self._make('geometry_msgs/msg/Vector3', x=float(x), y=0.0, z=0.0)
+
+        twist = self._make('geometry_msgs/msg/Twist', linear=vector(speed_mps), angular=vector(0.0))
+        return self._make('geometry_msgs/msg/TwistStamped', header=self._header(stamp_ns), twist=twist)
+
+    def truth(self, stamp_ns: int, truth: GroundTruth, class_names: tuple[str, ...]) -> object:
+        """vision_msgs/Detection2DArray: the class by name, score 1, or 0 for a crowd region."""
+        header = self._header(stamp_ns)
+        detections = []
+        for number, (box, label, crowd) in enumerate(zip(truth.boxes_xyxy_px.tolist(), truth.labels.tolist(),
+                                                         truth.crowd.tolist())):
+            hypothesis = self._make('vision_msgs/msg/ObjectHypothesis', class_id=class_names[label],
+                                    score=0.0 if crowd else 1.0)
+            result = self._make('vision_msgs/msg/ObjectHypothesisWithPose', hypothesis=hypothesis, pose=self._no_pose())
+            detections.append(self._make('vision_msgs/msg/Detection2D', header=header, results=[result],
+                                         bbox=self._box(*box), id=str(number)))
+        return self._make('vision_msgs/msg/Detection2DArray', header=header, detections=detections)
+
+    def _box(self, left: float, top: float, right: float, bottom: float) -> object:
+        position = self._make('vision_msgs/msg/Point2D', x=(left + right) / 2, y=(top + bottom) / 2)
+        centre = self._make('vision_msgs/msg/Pose2D', position=position, theta=0.0)
+        return self._make('vision_msgs/msg/BoundingBox2D', center=centre, size_x=right - left, size_y=bottom - top)
+
+    def _no_pose(self) -> object:
+        position = self._make('geometry_msgs/msg/Point', x=0.0, y=0.0, z=0.0)
+        orientation = self._make('geometry_msgs/msg/Quaternion', x=0.0, y=0.0, z=0.0, w=1.0)
+        pose = self._make('geometry_msgs/msg/Pose', position=position, orientation=orientation)
+        return self._make('geometry_msgs/msg/PoseWithCovariance', pose=pose, covariance=np.zeros(36))
+
+
+def decode_image(message: object) -> np.ndarray:
+    """Pixels of an Image or CompressedImage message, uint8 `[height, width, 3]` BGR.
+
+    Raises:
+        ValueError: the encoding is not known, the sizes contradict each other, or the data cannot be decoded.
+    """
+    data = np.asarray(message.data, dtype=np.uint8)
+    if hasattr(message, 'format'):
+        image = cv2.imdecode(data, cv2.IMREAD_COLOR) if len(data) else None
+        if image is None:
+            raise ValueError(f'{len(data)} bytes of {message.format!r} cannot be decoded, expected JPEG or PNG')
+        return image
+    if message.encoding not in _CHANNELS:
+        raise ValueError(f'encoding is {message.encoding!r}, expected one of {", ".join(_CHANNELS)}')
+    channels, conversion = _CHANNELS[message.encoding]
+    height, width, step = message.height, message.width, message.step
+    if height < 1 or width < 1 or step < width * channels or len(data) != step * height:
+        raise ValueError(f'image of {width}x{height} px with step {step} holds {len(data)} bytes, expected a step of at '
+                         f'least {width * channels} and height times step bytes')
+    pixels = data.reshape(height, step)[:, :width * channels]
+    pixels = pixels.reshape((height, width, channels) if channels > 1 else (height, width))
+    return pixels.copy() if conversion is None else cv2.cvtColor(pixels, conversion)
+
+
+def speed_of(message: object) -> float:
+    """Horizontal speed of a TwistStamped or Odometry message, m/s, never negative."""
+    twist = message.twist.twist if hasattr(message.twist, 'twist') else message.twist
+    return math.hypot(twist.linear.x, twist.linear.y)
+
+
+def truth_of(message: object, class_names: tuple[str, ...]) -> GroundTruth:
+    """Objects of a Detection2DArray as `BagMessages.truth` writes it."""
+    marked = [detection for detection in message.detections if detection.results]
+    boxes = [(box.center.position.x - box.size_x / 2, box.center.position.y - box.size_y / 2,
+              box.center.position.x + box.size_x / 2, box.center.position.y + box.size_y / 2)
+             for box in (detection.bbox for detection in marked)]
+    hypotheses = [detection.results[0].hypothesis for detection in marked]
+    return GroundTruth(np.array(boxes, np.float64).reshape(-1, 4),
+                       np.array([class_names.index(h.class_id) for h in hypotheses], np.int64),
+                       np.array([h.score == 0.0 for h in hypotheses], bool))

@@ -1,0 +1,131 @@
+"""Cityscapes (Cordts et al. 2016): images, boxes from polygons or instance ids, recorded speeds."""
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+
+import cv2
+import numpy as np
+
+from deadline_perception.datasets.drive import CLASS_NAMES
+from deadline_perception.datasets.image_file import image_size, load_image
+from deadline_perception.datasets.records import Frame, GroundTruth, Sequence
+from deadline_perception.datasets.speed_trace import CITYSCAPES_SUFFIX, read_cityscapes_speed, snippet_stamps_s
+from deadline_perception.datasets.truth_repair import TruthCollector
+
+IMAGE_FOLDERS = ('leftImg8bit_sequence', 'leftImg8bit')
+# cityscapesScripts, helpers/labels.py: names and ids of the classes that have a counterpart here
+LABELS = {'car': 0, 'truck': 0, 'bus': 0, 'train': 0, 'caravan': 0, 'trailer': 0, 'bicycle': 1, 'motorcycle': 2,
+          'traffic light': 3, 'traffic sign': 4}
+LABEL_IDS = {19: 'traffic light', 20: 'traffic sign', 26: 'car', 27: 'truck', 28: 'bus', 29: 'caravan', 30: 'trailer',
+             31: 'train', 32: 'motorcycle', 33: 'bicycle'}
+GROUP = 'group'
+WITHOUT_INSTANCES = (19, 20)
+
+
+def read_cityscapes(root: Path, split: str = 'val', city: str | None = None) -> Sequence:
+    """Frames of a split in the order of their names, at 17 Hz within a snippet.
+
+    The 30-frame snippets of `leftImg8bit_sequence` are read where they exist, else the single images of
+    `leftImg8bit`; frames without annotation have no truth. Boxes come from `gtFine`, `*_polygons.json` before
+    `*_instanceIds.png`, speeds from `vehicle_sequence` or `vehicle`. Groups that the annotators did not tell apart are
+    crowd regions. A rider is not part of a bike's box.
+
+    Args:
+        root: folder that holds `leftImg8bit` or `leftImg8bit_sequence`.
+        split: 'train', 'val' or 'test'.
+        city: one city of the split, None for all.
+
+    Raises:
+        FileNotFoundError: there is no such folder.
+        ValueError: the folder holds no image, or a file is not in its format.
+    """
+    root = Path(root)
+    folder = next((root / name / split for name in IMAGE_FOLDERS if (root / name / split).is_dir()), None)
+    if folder is None:
+        raise FileNotFoundError(f'{root} holds neither {" nor ".join(f"{n}/{split}" for n in IMAGE_FOLDERS)}, expected '
+                                f'the root of Cityscapes')
+    ending = '_leftImg8bit.png'
+    files = sorted(folder.glob(f'{city or "*"}/*{ending}'))
+    if not files:
+        raise ValueError(f'{folder / (city or "*")} holds no *{ending}, expected city_000000_000000{ending}')
+    stems = [file.name[:-len(ending)] for file in files]
+    stamps = snippet_stamps_s(stems)
+    collector = TruthCollector(str(root))
+    frames = []
+    for file, stem, stamp_s in zip(files, stems, stamps):
+        place = Path(split) / file.parent.name
+        frames.append(Frame(stem, round(stamp_s * 1e9), partial(load_image, file), _speed(root, place, stem),
+                            _truth(root / 'gtFine' / place, stem, file, collector)))
+    collector.report()
+    return Sequence(f'cityscapes-{split}' + (f'-{city}' if city else ''), CLASS_NAMES, tuple(frames))
+
+
+def _speed(root: Path, place: Path, stem: str) -> float | None:
+    for folder in ('vehicle_sequence', 'vehicle'):
+        file = root / folder / place / (stem + CITYSCAPES_SUFFIX)
+        if file.is_file():
+            return read_cityscapes_speed(file)
+    return None
+
+
+def _truth(folder: Path, stem: str, image: Path, collector: TruthCollector) -> GroundTruth | None:
+    polygons, instances = folder / f'{stem}_gtFine_polygons.json', folder / f'{stem}_gtFine_instanceIds.png'
+    if polygons.is_file():
+        return _from_polygons(polygons, collector)
+    if instances.is_file():
+        width, height = image_size(image)
+        return collector.collect(*boxes_of_instances(_instance_ids(instances)), width, height)
+    return None
+
+
+def _from_polygons(file: Path, collector: TruthCollector) -> GroundTruth:
+    boxes, labels, crowd = [], [], []
+    try:
+        content = json.loads(file.read_text(encoding='utf-8'))
+        for item in content['objects']:
+            name = item['label'][:-len(GROUP)] if item['label'].endswith(GROUP) else item['label']
+            if name not in LABELS or item.get('deleted') or not item['polygon']:
+                continue
+            corners = np.asarray(item['polygon'], dtype=np.float64).reshape(-1, 2)
+            boxes.append([*corners.min(0), *corners.max(0)])
+            labels.append(LABELS[name])
+            crowd.append(name != item['label'])
+        return collector.collect(boxes, labels, crowd, content['imgWidth'], content['imgHeight'])
+    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
+        raise ValueError(f'{file} is not in the gtFine polygon format: {error!r}') from error
+
+
+def _instance_ids(file: Path) -> np.ndarray:
+    ids = cv2.imread(str(file), cv2.IMREAD_UNCHANGED)
+    if ids is None or ids.ndim != 2 or ids.dtype != np.uint16:
+        found = 'no image' if ids is None else f'{ids.dtype} of shape {ids.shape}'
+        raise ValueError(f'{file} holds {found}, expected one 16-bit channel of instance ids')
+    return ids
+
+
+def boxes_of_instances(ids: np.ndarray) -> tuple[list[list[float]], list[int], list[bool]]:
+    """Boxes xyxy in px, labels and crowd of an instance id image.
+
+    Args:
+        ids: uint16 `[height, width]`: label id * 1000 + number of the instance, or the label id alone for groups and for
+            classes without instances, whose connected regions are taken for objects.
+    """
+    boxes, labels, crowd = [], [], []
+    for value in np.unique(ids).tolist():
+        label_id = value // 1000 if value >= 1000 else value
+        if label_id not in LABEL_IDS:
+            continue
+        mask = (ids == value).astype(np.uint8)
+        if value < 1000 and label_id in WITHOUT_INSTANCES:
+            _, _, stats, _ = cv2.connectedComponentsWithStats(mask, connectivity=8)
+            regions = [(x, y, x + width, y + height) for x, y, width, height, _ in stats[1:].tolist()]
+        else:
+            x, y, width, height = cv2.boundingRect(mask)
+            regions = [(x, y, x + width, y + height)]
+        for region in regions:
+            boxes.append([float(edge) for edge in region])
+            labels.append(LABELS[LABEL_IDS[label_id]])
+            crowd.append(value < 1000 and label_id not in WITHOUT_INSTANCES)
+    return boxes, labels, crowd

@@ -1,0 +1,41 @@
+"""Boxes from annotation files made fit for use: clipped, dropped, and counted."""
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+
+import numpy as np
+
+from deadline_perception.datasets.records import GroundTruth
+
+
+class TruthCollector:
+    """Gathers the boxes of one data set image by image; `report` says once what had to be repaired."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._repairs: Counter[str] = Counter()
+
+    def collect(self, boxes_xyxy_px: list, labels: list[int], crowd: list[bool], width: int, height: int) -> GroundTruth:
+        """The boxes of one image, those that reach over its edge clipped, those without area left out.
+
+        Raises:
+            ValueError: a box is NaN or infinite.
+        """
+        boxes = np.asarray(boxes_xyxy_px, dtype=np.float64).reshape(-1, 4)
+        if not np.isfinite(boxes).all():
+            bad = boxes[~np.isfinite(boxes).all(1)][0].tolist()
+            raise ValueError(f'{self._source}: box {bad} holds NaN or infinity, expected finite pixels')
+        clipped = np.clip(boxes, 0, (width, height, width, height))
+        # rounding of a tenth of a pixel is no repair worth a warning
+        outside = (np.abs(clipped - boxes) > 0.1).any(1)
+        kept = (clipped[:, 2] > clipped[:, 0]) & (clipped[:, 3] > clipped[:, 1])
+        self._repairs['clipped to the image'] += int((outside & kept).sum())
+        self._repairs['without area dropped'] += int((~kept).sum())
+        return GroundTruth(clipped[kept], np.asarray(labels, np.int64)[kept], np.asarray(crowd, bool)[kept])
+
+    def report(self) -> None:
+        """Warns, once for the whole data set, when anything was repaired."""
+        counts = [f'{count} boxes {what}' for what, count in self._repairs.items() if count]
+        if counts:
+            warnings.warn(f'{self._source}: {", ".join(counts)}', stacklevel=3)

@@ -1,0 +1,76 @@
+"""Turn a driving sequence into an mcap bag: images, camera info, speed and ground truth.
+
+SOURCE is 'drive' for a rendered drive ('drive:seed=3,seconds=40'), a folder with a COCO file (val.json), the root of
+Cityscapes or BDD100K, a video, or another bag. OUT that ends with .mcap becomes one file, any other name a bag folder
+that `ros2 bag play` takes.
+"""
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+
+from deadline_perception.datasets.bag import write_bag
+from deadline_perception.datasets.records import Sequence
+from deadline_perception.datasets.source import open_source
+from deadline_perception.datasets.speed_trace import SpeedTrace, read_speed_trace, with_speed
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the command's arguments."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument('source', metavar='SOURCE', help='what to turn into a bag')
+    parser.add_argument('out', metavar='OUT', type=Path, help='bag to write')
+    parser.add_argument('--compressed', action='store_true', help='JPEG images instead of raw ones: a tenth of the size')
+    parser.add_argument('--rate-hz', type=float, help='frames per second to render, to make up for single images, or to '
+                        'keep of a recording (default: all frames; 10 where the source has no rate)')
+    parser.add_argument('--max-frames', type=int, help='stop after so many frames')
+    parser.add_argument('--split', choices=('train', 'val', 'test'), help='of a data set with splits (default: val)')
+    parser.add_argument('--speed', metavar='M/S|FILE', help='speed of the vehicle where the source has none: a number, '
+                        'or a trace (CSV stamp_s,speed_mps; BDD100K info JSON; folder of Cityscapes vehicle JSON)')
+    parser.add_argument('--overwrite', action='store_true', help='replace a bag of that name')
+
+
+def run(args: argparse.Namespace) -> int:
+    """Writes the bag; returns the exit status."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    if args.max_frames is not None and args.max_frames < 1:
+        raise ValueError(f'--max-frames is {args.max_frames}, expected at least 1')
+    console = Console(stderr=True)
+    with console.status(f'opening {args.source}'):
+        sequence = open_source(args.source, rate_hz=args.rate_hz, split=args.split)
+    if args.max_frames is not None:
+        sequence = replace(sequence, frames=sequence.frames[:args.max_frames])
+    if args.speed is not None:
+        sequence = with_speed(sequence, _trace(args.speed, sequence))
+    with Progress(TextColumn('{task.description}'), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
+                  console=console) as progress:
+        task = progress.add_task(f'writing {args.out}', total=len(sequence.frames))
+        count = write_bag(sequence, args.out, compressed=args.compressed, overwrite=args.overwrite,
+                          progress=lambda done: progress.update(task, completed=done))
+    print(_summary(sequence, args.out, count))
+    return 0
+
+
+def _trace(text: str, sequence: Sequence) -> SpeedTrace:
+    try:
+        speed_mps = float(text)
+    except ValueError:
+        return read_speed_trace(Path(text))
+    seconds = (sequence.frames[-1].stamp_ns - sequence.frames[0].stamp_ns) / 1e9
+    return SpeedTrace((0.0, seconds + 1.0), (speed_mps, speed_mps))
+
+
+def _summary(sequence: Sequence, out: Path, count: int) -> str:
+    """One line that says what was written."""
+    frames = sequence.frames
+    files = [out] if out.is_file() else [file for file in out.rglob('*') if file.is_file()]
+    size_mb = sum(file.stat().st_size for file in files) / 1e6
+    objects = sum(len(frame.truth) for frame in frames if frame.truth is not None)
+    speeds = [frame.speed_mps for frame in frames if frame.speed_mps is not None]
+    moving = f'{min(speeds):.1f} to {max(speeds):.1f} m/s' if speeds else 'no speed'
+    return (f'wrote {out}: {len(frames)} frames of {sequence.name} over '
+            f'{(frames[-1].stamp_ns - frames[0].stamp_ns) / 1e9:.1f} s, {moving}, {objects} known boxes, '
+            f'{count} messages, {size_mb:.1f} MB')
