@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from rosbags.rosbag2 import StoragePlugin, Writer
 
-from deadline_perception.evaluation.message_definitions import message_types
+from deadline_perception.datasets.message_definitions import message_types
 from deadline_perception.execution_path import ExecutionPath
 
 NAMES = ('vehicle', 'bike', 'motorbike', 'traffic_light', 'traffic_sign')

@@ -15,9 +15,9 @@ import numpy as np
 from deadline_perception.datasets.records import GroundTruth
 from deadline_perception.detector.detections import Detections
 from deadline_perception.errors import DeadlinePerceptionError
-from deadline_perception.evaluation.message_definitions import message_types
+from deadline_perception.datasets.drive import CLASS_NAMES
+from deadline_perception.datasets.message_definitions import message_types
 from deadline_perception.evaluation.recording import (
-    CLASS_NAMES,
     PHASES,
     DecisionRecord,
     FrameRecord,

@@ -9,7 +9,6 @@ from enum import Enum
 from deadline_perception.datasets.records import GroundTruth
 from deadline_perception.detector.detections import Detections
 
-CLASS_NAMES = ('vehicle', 'bike', 'motorbike', 'traffic_light', 'traffic_sign')
 PHASES = ('age', 'queue', 'convert', 'decision', 'pre', 'conv', 'rpn', 'head', 'post', 'publish')
 
 

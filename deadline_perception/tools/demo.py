@@ -1,0 +1,167 @@
+"""Play a drive through the running nodes and write a report.
+
+Renders or opens a driving sequence, puts it into a bag, makes sure that this device has a latency profile, starts every
+node in a process of its own, plays the bag to them at the speed of life, records what they say, and turns that into
+summary.json and report.html.
+"""
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import shutil
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+
+from deadline_perception.datasets.records import Sequence
+from deadline_perception.errors import DeadlinePerceptionError
+from deadline_perception.evaluation.scenario import limited, with_speed
+
+DEFAULT_MODEL = 'models/compact.safetensors'
+_RAW_LIMIT_BYTES = 1_000_000_000  # longer sequences are put into the bag as JPEG
+_START_UP_S = 240.0  # loading and warming a large network on a slow device
+
+
+class DemoError(DeadlinePerceptionError):
+    """The demo cannot run; the message says what to do."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the command's arguments."""
+    given = parser.add_mutually_exclusive_group()
+    given.add_argument('--source', default='drive', help='drive (rendered), a COCO, Cityscapes or BDD100K folder, '
+                                                         'or a video')
+    given.add_argument('--bag', help='a recorded bag with camera images, instead of --source')
+    parser.add_argument('--out', type=Path, default=Path('out/demo'), help='folder for bag, recording and report')
+    parser.add_argument('--seconds', type=float, default=32.0, help='play at most so much of the source')
+    parser.add_argument('--rate', type=float, default=1.0, help='speed of the replay')
+    parser.add_argument('--model', type=Path, default=Path(DEFAULT_MODEL), help='weights (safetensors)')
+    parser.add_argument('--device', default='cpu', help='cpu or cuda')
+    parser.add_argument('--threads', type=int, default=1, help='CPU threads of the network')
+    parser.add_argument('--load', type=int, default=0, help='busy programs beside the nodes, to show contention')
+    parser.add_argument('--one-process', action='store_true', help='all nodes in one process')
+
+
+def run(args: argparse.Namespace) -> int:
+    """Plays, records and reports; returns the exit status."""
+    for name, least in (('rate', 0.01), ('threads', 1), ('load', 0)):
+        if not getattr(args, name) >= least:
+            raise ValueError(f'--{name} is {getattr(args, name)}, expected at least {least}')
+    check_ros()
+    weights = find_weights(args.model)
+    sequence, notes = open_sequence(args)
+    args.out.mkdir(parents=True, exist_ok=True)
+    bag, recording = args.out / 'input.mcap', args.out / 'recording.mcap'
+    _remove(recording)
+    _write_bag(sequence, bag)
+    facts = _play(args, sequence, weights, bag, recording, notes)
+    return _report(args.out, recording, sequence, facts, notes)
+
+
+def check_ros() -> None:
+    """Refuses to go on without ROS and the message types, and says how to get them."""
+    from deadline_perception.tools.import_probe import ImportProbe
+
+    probe = ImportProbe('import rclpy, deadline_perception.msg, vision_msgs.msg; report()')
+    if probe.error:
+        raise DemoError(f'ROS 2 cannot be used here ({probe.error}); run `make setup`, or on a ROS install `colcon '
+                        f'build` and source install/setup.bash; `deadline-perception doctor` says what is missing')
+
+
+def find_weights(model: Path) -> Path:
+    """The weights file, also when the default is asked for from another folder."""
+    from deadline_perception.tools.machine_findings import share_folder
+
+    for file in (model, share_folder() / model):
+        if file.is_file():
+            return file.resolve()
+    raise DemoError(f'weights {model} do not exist; name others with --model, or train them with '
+                    f'`deadline-perception train`')
+
+
+def open_sequence(args: argparse.Namespace) -> tuple[Sequence, list[str]]:
+    """What will be played, with a speed in every frame, and what a reader of the report must know about it."""
+    from deadline_perception.datasets.source import open_source
+
+    name = args.bag or args.source
+    if name == 'drive':
+        name = f'drive:seconds={args.seconds}'
+    sequence, cut = limited(open_source(name), args.seconds)
+    sequence, speed = with_speed(sequence)
+    notes = [f'Source: {sequence.name}, {len(sequence.frames)} frames, played at {args.rate:g} times the speed of life, '
+             f'{"all nodes in one process" if args.one_process else "every node in a process of its own"}.', cut, speed]
+    if args.load:
+        notes.append(f'{args.load} busy programs ran beside the nodes.')
+    return sequence, [note for note in notes if note]
+
+
+def _play(args: argparse.Namespace, sequence: Sequence, weights: Path, bag: Path, recording: Path,
+          notes: list[str]) -> dict[str, str]:
+    """Runs the nodes on the bag; returns what is known of the machine."""
+    import yaml
+
+    from deadline_perception.tools.machine_findings import share_folder
+    from deadline_perception.tools.node_run import busy_programs, run_nodes
+    from deadline_perception.tools.profile_at_hand import ensure_profile
+
+    profile = ensure_profile(weights, args.device, args.threads, share_folder() / 'models' / 'profiles')
+    if profile.measured:
+        notes.append('The latency profile was measured quickly, just before this run; `deadline-perception profile` '
+                     'makes a finer one.')
+    parameters = args.out / 'parameters.yaml'
+    parameters.write_text(yaml.safe_dump({'detector': {'ros__parameters': {'threads': args.threads}}}))
+    arguments = ['--bag', str(bag), '--record', str(recording), '--rate', str(args.rate), '--model', str(weights),
+                 '--profile', str(profile.file), '--device', args.device, '--params-file', str(parameters)]
+    length_s = (sequence.frames[-1].stamp_ns - sequence.frames[0].stamp_ns) / 1e9 / args.rate
+    with busy_programs(args.load), _progress('playing to the nodes', length_s + 15.0) as (bars, bar):
+        run_nodes(arguments + ['--one-process'] * args.one_process, args.out / 'nodes.log',
+                  limit_s=length_s + _START_UP_S, tick=lambda passed_s: bars.update(bar, completed=passed_s))
+        bars.update(bar, completed=length_s + 15.0)
+    return machine_facts(profile.facts)
+
+
+def machine_facts(device_facts) -> dict[str, str]:
+    """What a reader of the report should know of the machine, label to value."""
+    facts = {'date': datetime.now().strftime('%Y-%m-%d %H:%M'), 'ros_distro': os.environ.get('ROS_DISTRO', 'unknown'),
+             'python': platform.python_version(), 'system': f'{platform.system()} {platform.release()}'}
+    return facts | {name: str(value) for name, value in asdict(device_facts).items()
+                    if value not in (0, 0.0, 'unknown', '')}
+
+
+def _report(out: Path, recording: Path, sequence: Sequence, facts: dict[str, str], notes: list[str]) -> int:
+    from deadline_perception.evaluation.recorded_bag import read_recording
+    from deadline_perception.evaluation.report import write_report
+    from deadline_perception.tools.closing_table import print_closing_table
+
+    summary = write_report(read_recording(recording), out, source=sequence, facts=facts, notes=notes)
+    print_closing_table(summary, out / 'report.html')
+    return 0
+
+
+def _write_bag(sequence: Sequence, bag: Path) -> None:
+    from deadline_perception.datasets.bag import write_bag
+
+    compressed = sequence.frames[0].load_bgr().nbytes * len(sequence.frames) > _RAW_LIMIT_BYTES
+    with _progress('preparing the bag', len(sequence.frames)) as (bars, bar):
+        write_bag(sequence, bag, compressed=compressed, overwrite=True,
+                  progress=lambda done: bars.update(bar, completed=done))
+
+
+@contextmanager
+def _progress(words: str, total: float):
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn('{task.description}'), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True)) as bars:
+        yield bars, bars.add_task(words, total=total)
+
+
+def _remove(bag: Path) -> None:
+    """A recording of an earlier run, file or folder."""
+    if bag.is_dir():
+        shutil.rmtree(bag)
+    else:
+        bag.unlink(missing_ok=True)

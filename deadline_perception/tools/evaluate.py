@@ -1,0 +1,138 @@
+"""Measure the average precision of execution paths on annotated images, and write the table the decision uses.
+
+Put the table beside the weights, named like them with .quality.json at the end, and the detector node finds it.
+"""
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+from pathlib import Path
+
+from deadline_perception.errors import DeadlinePerceptionError
+from deadline_perception.evaluation.average_precision import AveragePrecision
+from deadline_perception.evaluation.path_accuracy import annotated_frames, measure_paths, sample_paths
+from deadline_perception.execution_path import ExecutionPath
+
+_SAMPLE = 60
+_SHOWN = 25
+
+
+class EvaluationError(DeadlinePerceptionError):
+    """The paths that were asked for cannot be evaluated."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the command's arguments."""
+    parser.add_argument('--data', required=True, help='annotations: a COCO file, a data set folder, or a bag')
+    parser.add_argument('--weights', type=Path, default=Path('models/compact.safetensors'), help='network to evaluate')
+    parser.add_argument('--paths', default='full', help=f'full, cheapest, sample ({_SAMPLE} telling paths), all, '
+                                                        'frontier (needs --profile and --quality), or names with commas')
+    parser.add_argument('--json', type=Path, default=Path('out/evaluation/quality.json'), help='table to write')
+    parser.add_argument('--limit', type=int, help='use only so many images, spread evenly')
+    parser.add_argument('--profile', type=Path, help='latency profile, for the frontier')
+    parser.add_argument('--quality', type=Path, help='table of qualities measured before, for the frontier')
+    parser.add_argument('--device', default='cpu', help='cpu or cuda')
+    parser.add_argument('--threads', type=int, default=1, help='CPU threads')
+
+
+def run(args: argparse.Namespace) -> int:
+    """Evaluates, writes the table and prints it; returns the exit status."""
+    import torch
+
+    from deadline_perception.datasets.source import open_source
+    from deadline_perception.detector.checkpoint import load_detector
+
+    torch.set_num_threads(args.threads)
+    detector = load_detector(args.weights, args.device)
+    paths = chosen_paths(args, detector)
+    sequence = open_source(args.data)
+    frames = annotated_frames(sequence, args.limit)
+    results = _measure(detector, sequence, frames, paths)
+    table = {'network_hash': detector.network_hash, 'dataset': sequence.name, 'metric': 'AP', 'images': len(frames),
+             'paths': {str(path): _row(*result) for path, result in results.items()}}
+    args.json.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = args.json.with_name(args.json.name + '.part')
+    unfinished.write_text(json.dumps(table, indent=1, allow_nan=False) + '\n', encoding='utf-8')
+    os.replace(unfinished, args.json)
+    _print(results, len(frames), sequence.name)
+    print(f'wrote {args.json}')
+    return 0
+
+
+def chosen_paths(args: argparse.Namespace, detector) -> list[ExecutionPath]:
+    """The paths that `--paths` means.
+
+    Raises:
+        EvaluationError: the frontier is asked for without what decides it, or a path is not the network's.
+    """
+    space = detector.path_space
+    if args.paths == 'all':
+        return list(space)
+    if args.paths in ('full', 'cheapest', 'sample'):
+        return {'full': lambda: [space.largest], 'cheapest': lambda: [space.smallest],
+                'sample': lambda: sample_paths(space, _SAMPLE)}[args.paths]()
+    if args.paths == 'frontier':
+        return _frontier(args, detector)
+    try:
+        paths = [ExecutionPath.parse(name) for name in args.paths.split(',')]
+    except ValueError as error:
+        raise EvaluationError(f'--paths: {error}; or full, cheapest, sample, all, frontier') from error
+    for path in paths:
+        if path not in space:
+            raise EvaluationError(f'path {path} is none of the network\'s {len(space)} paths, of which '
+                                  f'{space.largest} is the largest and {space.smallest} the smallest')
+    return list(dict.fromkeys(paths))
+
+
+def _frontier(args: argparse.Namespace, detector) -> list[ExecutionPath]:
+    """Paths that are best for the time they take, by the profile's times and the qualities known or predicted."""
+    from deadline_perception.decision.frontier import FrontierPolicy
+    from deadline_perception.decision.path_quality import PathQuality
+    from deadline_perception.latency.path_bound import PathForecast
+    from deadline_perception.latency.profile import LatencyProfile
+
+    if args.profile is None or args.quality is None:
+        raise EvaluationError('the frontier follows from --profile (see deadline-perception profile) and --quality '
+                              '(a table of this command, such as with --paths sample), expected both')
+    quality = PathQuality.load(args.quality)
+    quality.check(detector.network_hash)
+    space = detector.path_space
+    policy = FrontierPolicy(space, PathForecast(LatencyProfile.load(args.profile), space), quality)
+    return [path for path, _, _ in policy.frontier(space.largest, 0)]
+
+
+def _measure(detector, sequence, frames: list, paths: list[ExecutionPath]) -> dict:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn('{task.description}'), BarColumn(), MofNCompleteColumn(), TextColumn('left:'),
+               TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True)) as bars:
+        bar = bars.add_task(f'{len(paths)} paths on {len(frames)} images', total=len(paths) * len(frames))
+        return measure_paths(detector, sequence, frames, paths, lambda done: bars.update(bar, completed=done))
+
+
+def _row(result: AveragePrecision, pooled_ap: float) -> dict:
+    """One path's entry; an AP of 0 stands where nothing could be scored, so that the table can be loaded."""
+    row = result.as_json() | {'pooled_ap': None if math.isnan(pooled_ap) else pooled_ap}
+    del row['images']
+    return row | {name: row[name] or 0.0 for name in ('ap', 'ap50')}
+
+
+def _print(results: dict, images: int, name: str) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=f'average precision on {images} images of {name}, 0 to 100')
+    for title in ('path', 'AP', 'AP50', 'AP75', 'small', 'medium', 'large', 'vehicles and lights'):
+        table.add_column(title, justify='left' if title == 'path' else 'right', no_wrap=True)
+    ranked = sorted(results.items(), key=lambda item: -(item[1][0].ap or 0.0))
+    for path, (result, pooled_ap) in ranked[:_SHOWN]:
+        values = (result.ap, result.ap50, result.ap75, result.ap_small, result.ap_medium, result.ap_large, pooled_ap)
+        table.add_row(str(path), *('-' if value is None or math.isnan(value) else f'{100 * value:.1f}'
+                                   for value in values))
+    Console().print(table)
+    if len(results) > _SHOWN:
+        print(f'{len(results) - _SHOWN} paths of lower AP are in the file only')

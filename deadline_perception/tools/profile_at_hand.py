@@ -1,0 +1,72 @@
+"""Makes sure that a latency profile of this device and network exists: finds a valid one, or has it measured."""
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from deadline_perception.errors import DeadlinePerceptionError
+from deadline_perception.latency.device import DeviceFacts, process_environment, read_device_facts
+from deadline_perception.latency.profile import LatencyProfile, default_profile_path
+
+
+class ProfilingError(DeadlinePerceptionError):
+    """The profile could not be measured."""
+
+
+@dataclass(frozen=True)
+class ProfileAtHand:
+    """A valid profile.
+
+    Attributes:
+        file: where it lies.
+        facts: the device that it belongs to, as the detector node will see it.
+        measured: it was measured just now.
+    """
+
+    file: Path
+    facts: DeviceFacts
+    measured: bool
+
+
+def ensure_profile(weights: Path, device: str, threads: int, shipped: Path) -> ProfileAtHand:
+    """Finds the profile of a network on this device, or measures one quickly, in a process of its own.
+
+    Args:
+        weights: file of the network.
+        device: `cpu` or `cuda`.
+        threads: CPU threads per operation.
+        shipped: folder of the profiles that came with the package.
+
+    Raises:
+        ProfilingError: measuring failed; what went wrong has been printed.
+    """
+    import torch
+
+    from deadline_perception.detector.checkpoint import load_detector
+
+    torch.set_num_threads(threads)
+    environment = {**os.environ, **process_environment(threads)}
+    facts = read_device_facts(device, environment=environment)
+    network = load_detector(weights, 'cpu')
+    own = default_profile_path(network.config_name, facts)
+    for file in (own, default_profile_path(network.config_name, facts, shipped)):
+        if file.is_file() and _fits(file, network, facts):
+            return ProfileAtHand(file, facts, False)
+    command = [sys.executable, '-m', 'deadline_perception.tools.command_line', 'profile', '--quick', '--weights',
+               str(weights), '--device', device, '--threads', str(threads), '--out', str(own)]
+    status = subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=False).returncode
+    if status:
+        raise ProfilingError(f'the latency profile could not be measured (status {status}); '
+                             f'try: deadline-perception {" ".join(command[3:])}')
+    return ProfileAtHand(own, facts, True)
+
+
+def _fits(file: Path, network, facts: DeviceFacts) -> bool:
+    try:
+        profile = LatencyProfile.load(file)
+    except DeadlinePerceptionError:
+        return False
+    return not profile.mismatches(network_hash=network.network_hash, facts=facts, input_size=network.input_size)
