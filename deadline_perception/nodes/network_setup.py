@@ -153,11 +153,12 @@ def _load_profile(options: NetworkOptions, network, facts: DeviceFacts, weights:
     profile = LatencyProfile.load(file)
     # Times of another network mean nothing. Those of another device or setting are wrong by a factor, which the
     # calibration finds within some hundred frames: so that is said, and the node runs.
-    profile.check(network_hash=network.network_hash, facts=profile.facts, input_size=network.input_size,
-                  weights=str(weights))
+    foreign = profile.mismatches(network_hash=network.network_hash, facts=profile.facts,
+                                 input_size=network.input_size)
     if profile.facts.kind != facts.kind:
-        raise ProfileMismatch(f'latency profile {file} was measured on {profile.facts.kind}, the network runs on '
-                              f'{facts.kind}. Measure one: {command}')
+        foreign.append(f'it was measured on {profile.facts.kind} and the network runs on {facts.kind}')
+    if foreign:
+        raise ProfileMismatch(f'latency profile {file} does not fit: {"; ".join(foreign)}. Measure one: {command}')
     differences = profile.mismatches(network_hash=network.network_hash, facts=facts, input_size=network.input_size)
     if not differences:
         return profile, []

@@ -1,0 +1,95 @@
+"""The parameters of the detector node, and what they are turned into."""
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from deadline_perception.decision.image_age import ImageAge
+from deadline_perception.decision.reserve import Reserve
+from deadline_perception.nodes.conditions import ConditionTracker
+from deadline_perception.nodes.network_setup import POLICIES, NetworkOptions
+from deadline_perception.nodes.parameters import Parameter, Value
+
+PARAMETERS = (
+    Parameter('autostart', True, 'Configure and activate without waiting for a lifecycle manager.', read_only=True),
+    Parameter('image_transport', 'raw', 'Subscribe to sensor_msgs/Image on `image`, or to sensor_msgs/CompressedImage '
+              'on `image/compressed`.', choices=('raw', 'compressed')),
+    Parameter('reliable', False, 'Ask the camera to send lost images again. A camera that offers best effort only '
+              'is then not heard at all.'),
+    Parameter('queue_depth', 5, 'Images that the middleware keeps while a callback runs. Only the newest is ever '
+              'worked on; more than 1 lets the others be counted as replaced instead of vanishing.',
+              minimum=1, maximum=100),
+    Parameter('model', 'compact', 'Weights: a safetensors file, or the name of one in models/.'),
+    Parameter('profile', '', "Latency profile; empty: this device's own, or the one in models/profiles."),
+    Parameter('quality', '', 'Table of path qualities; empty: the one beside the weights, or longer is better.'),
+    Parameter('device', 'cpu', 'Processor of the network: cpu, cuda or cuda:INDEX.'),
+    Parameter('threads', 1, 'Threads per network operation. Two are faster alone, and much slower beside a busy '
+              'program.', minimum=1, maximum=256),
+    Parameter('policy', 'frontier', 'How paths are chosen.', choices=POLICIES),
+    Parameter('fixed_path', '', 'Path of every frame under the policy fixed; empty: the largest.'),
+    Parameter('allowance_ms', 0.0, 'Constant part of every bound, for the time slices of other programs.', unit='ms',
+              minimum=0.0, maximum=1000.0),
+    Parameter('target_miss_probability', 0.01, 'Share of frames that may exceed their bound.', minimum=0.0001,
+              maximum=0.5),
+    Parameter('calibration_step', 0.05, 'Step of the bound calibration after each frame, of the logarithm.',
+              minimum=0.001, maximum=1.0),
+    Parameter('calibration_file', '', 'Keeps what the calibration learnt over a restart; empty: nothing is kept.'),
+    Parameter('default_budget_ms', 100.0, 'Budget until the first one is heard.', unit='ms', minimum=1.0,
+              maximum=60000.0),
+    Parameter('budget_timeout_ms', 1000.0, 'An older budget is stale, and the smallest is in force.', unit='ms',
+              minimum=10.0, maximum=60000.0),
+    Parameter('contention_timeout_ms', 3000.0, 'An older slowdown is stale, and taken as 1.', unit='ms', minimum=10.0,
+              maximum=60000.0),
+    Parameter('late_policy', 'carried_over', 'When time runs out: publish the previous detections moved forward, in '
+              'time, or the own ones, late.', choices=('carried_over', 'late')),
+    Parameter('late_grace_ms', 1000.0, 'Longest wait past the deadline for detections that may come late.', unit='ms',
+              minimum=0.0, maximum=60000.0),
+    Parameter('max_carried_over', 3, 'After so many frames in a row without own detections one is run to its end.',
+              minimum=0, maximum=1000),
+    Parameter('reserve_floor_ms', 2.0, 'Least time kept back for publication; more where it was observed to take '
+              'longer.', unit='ms', minimum=0.0, maximum=1000.0),
+    Parameter('reserve_ceiling_ms', 15.0, 'Most time kept back.', unit='ms', minimum=0.0, maximum=1000.0),
+    Parameter('reserve_quantile', 0.99, 'Share of the last 200 frames whose own time the reserve covers.',
+              minimum=0.5, maximum=1.0),
+    Parameter('max_age_ms', 10000.0, 'An image that seems older has a wrong stamp.', unit='ms', minimum=1.0),
+    Parameter('future_tolerance_ms', 20.0, 'A stamp so far ahead of the clock still counts as age 0.', unit='ms',
+              minimum=0.0),
+    Parameter('diagnostics_period_s', 1.0, 'Time between two diagnostic messages.', unit='s', minimum=0.1,
+              maximum=60.0, read_only=True),
+)
+
+
+def check(values: Mapping[str, Value]) -> None:
+    """Refuses values that do not fit each other.
+
+    Raises:
+        ValueError: which, and why.
+    """
+    make_reserve(values)
+    if values['fixed_path'] and values['policy'] != 'fixed':
+        raise ValueError(f'fixed_path is {values["fixed_path"]!r}, expected none with policy {values["policy"]!r}')
+
+
+def network_options(values: Mapping[str, Value]) -> NetworkOptions:
+    """Where the parts of the detector lie."""
+    return NetworkOptions(**{name: values[name] for name in NetworkOptions.__dataclass_fields__})
+
+
+def make_reserve(values: Mapping[str, Value]) -> Reserve:
+    """Time kept back for publication.
+
+    Raises:
+        ValueError: the floor lies above the ceiling.
+    """
+    return Reserve(values['reserve_floor_ms'], values['reserve_ceiling_ms'], quantile=values['reserve_quantile'])
+
+
+def make_image_age(values: Mapping[str, Value]) -> ImageAge:
+    """Reads the stamps of images."""
+    return ImageAge(max_age_ms=values['max_age_ms'], future_tolerance_ms=values['future_tolerance_ms'])
+
+
+def make_conditions(values: Mapping[str, Value]) -> ConditionTracker:
+    """Remembers budget and contention."""
+    return ConditionTracker(default_budget_ms=values['default_budget_ms'],
+                            budget_timeout_ms=values['budget_timeout_ms'],
+                            contention_timeout_ms=values['contention_timeout_ms'])

@@ -1,0 +1,49 @@
+"""A thread that does one piece of work after the other. Free of ROS."""
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import TypeVar
+
+Result = TypeVar('Result')
+
+
+class WorkThread:
+    """Everything that touches the network runs here: OpenMP threads and GPU handles belong to a thread.
+
+    Unlike those of `concurrent.futures` it is a daemon: a network that hangs cannot keep the process alive.
+
+    Args:
+        name: of the thread.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._work: queue.SimpleQueue = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
+        self._thread.start()
+
+    def submit(self, call: Callable[[], Result]) -> Future[Result]:
+        """Does a call after all that was submitted before. What it raises, `Future.result` raises."""
+        future: Future[Result] = Future()
+        self._work.put((future, call))
+        return future
+
+    def stop(self, timeout_s: float) -> bool:
+        """Ends the thread once its work is done; waits so long for it. Returns whether it has ended."""
+        self._work.put(None)
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def _serve(self) -> None:
+        while True:
+            item = self._work.get()
+            if item is None:
+                return
+            future, call = item
+            try:
+                future.set_result(call())
+            except BaseException as error:  # handed to whoever asked
+                future.set_exception(error)
+            del item, future, call

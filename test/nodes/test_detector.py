@@ -1,0 +1,437 @@
+"""The detector as a real process over the real middleware: images in, detections out, whatever is sent."""
+from __future__ import annotations
+
+import contextlib
+import math
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+
+import cv2
+import numpy as np
+import pytest
+import rclpy
+from diagnostic_msgs.msg import DiagnosticArray
+from lifecycle_msgs.msg import Transition
+from lifecycle_msgs.srv import ChangeState, GetState
+from rcl_interfaces.srv import SetParameters
+from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rclpy.parameter import Parameter
+from rclpy.qos import DurabilityPolicy, QoSProfile
+from sensor_msgs.msg import CompressedImage, Image
+from vision_msgs.msg import Detection2DArray, LabelInfo
+
+from deadline_perception.detector.checkpoint import build_detector, save_detector
+from deadline_perception.latency.device import read_device_facts
+from deadline_perception.latency.measurement_plan import all_segments
+from deadline_perception.latency.profile import LatencyProfile
+from deadline_perception.latency.quantiles import Quantiles
+from deadline_perception.msg import ContentionState, FrameLatency, PathDecision, TimeBudget
+from deadline_perception.nodes.messages import bgr_to_image, ns_to_stamp, stamp_to_ns
+
+CLASSES = ('vehicle', 'bike', 'motorbike', 'traffic_light', 'traffic_sign')
+WAIT_S = 90.0
+BUDGET_MS = 20_000.0  # nothing is late by accident on a busy machine
+
+
+def made_up_profile(detector, **changes):
+    """Every segment takes 3 ms."""
+    segments = {name: Quantiles.from_samples([3.0] * 5) for name in all_segments(detector.path_space)}
+    fields = {'facts': read_device_facts(), 'config_name': detector.config_name,
+              'network_hash': detector.network_hash, 'input_size': detector.input_size, 'image_size': (48, 64),
+              'date': '2025-01-01T00:00:00+00:00', 'load_before': 0.0, 'segments': segments, 'paths': {}}
+    return LatencyProfile(**{**fields, **changes})
+
+
+@pytest.fixture(scope='module')
+def files(tmp_path_factory):
+    """A folder with good and bad weights and profiles."""
+    folder = tmp_path_factory.mktemp('detector')
+    detector = build_detector('compact', CLASSES)
+    save_detector(detector, folder / 'good.safetensors')
+    whole = (folder / 'good.safetensors').read_bytes()
+    (folder / 'truncated.safetensors').write_bytes(whole[:len(whole) // 2])
+    (folder / 'pickled.safetensors').write_bytes(b'\x80\x04K\x01.' * 10)
+    made_up_profile(detector).save(folder / 'good.json')
+    made_up_profile(detector, network_hash='0123456789abcdef').save(folder / 'foreign.json')
+    return folder
+
+
+class Station:
+    """Sends images to a detector and keeps what it says."""
+
+    def __init__(self, name):
+        self.context = rclpy.Context()
+        rclpy.init(context=self.context)
+        self.node = rclpy.create_node(name, context=self.context)
+        self.images = self.node.create_publisher(Image, 'image', 10)
+        self.compressed = self.node.create_publisher(CompressedImage, 'image/compressed', 10)
+        self.budgets = self.node.create_publisher(TimeBudget, 'time_budget/budget', 5)
+        self.contention = self.node.create_publisher(ContentionState, 'contention_monitor/state', 5)
+        self.detections, self.paths, self.latencies, self.labels, self.diagnostics = [], [], [], [], []
+        for kind, topic, kept, quality in (
+                (Detection2DArray, 'detector/detections', self.detections, 100),
+                (PathDecision, 'detector/path', self.paths, 100),
+                (FrameLatency, 'detector/latency', self.latencies, 100),
+                (LabelInfo, 'detector/label_info', self.labels,
+                 QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)),
+                (DiagnosticArray, '/diagnostics', self.diagnostics, 100)):
+            self.node.create_subscription(kind, topic, kept.append, quality)
+        self.executor = SingleThreadedExecutor(context=self.context)
+        self.executor.add_node(self.node)
+        self.thread = threading.Thread(target=self.spin, daemon=True)
+        self.thread.start()
+
+    def spin(self):
+        with contextlib.suppress(ExternalShutdownException):
+            self.executor.spin()
+
+    def close(self):
+        self.context.try_shutdown()
+        self.thread.join(WAIT_S)
+        self.node.destroy_node()
+
+    def call(self, kind, service, request):
+        client = self.node.create_client(kind, service)
+        try:
+            assert client.wait_for_service(WAIT_S), service
+            future = client.call_async(request)
+            wait(future.done, service)
+            return future.result()
+        finally:
+            self.node.destroy_client(client)
+
+    def state(self):
+        return self.call(GetState, 'detector/get_state', GetState.Request()).current_state.label
+
+    def change(self, transition):
+        request = ChangeState.Request(transition=Transition(id=transition))
+        return self.call(ChangeState, 'detector/change_state', request).success
+
+    def set(self, **values):
+        request = SetParameters.Request(
+            parameters=[Parameter(name, value=value).to_parameter_msg() for name, value in values.items()])
+        results = self.call(SetParameters, 'detector/set_parameters', request).results
+        return '; '.join(result.reason for result in results if not result.successful)
+
+    def status(self):
+        """Level, message and values of the detector's newest diagnostic."""
+        for array in reversed(self.diagnostics):
+            for status in array.status:
+                if status.name.endswith('detector'):
+                    return status.level[0], status.message, {pair.key: pair.value for pair in status.values}
+        return None, '', {}
+
+    def now_ns(self):
+        return self.node.get_clock().now().nanoseconds
+
+    def image(self, stamp_ns=None, size=(48, 64), **fields):
+        message = bgr_to_image(np.full((*size, 3), 90, np.uint8), Image().header)
+        message.header.frame_id = 'camera'
+        message.header.stamp = ns_to_stamp(self.now_ns() if stamp_ns is None else stamp_ns)
+        for name, value in fields.items():
+            setattr(message, name, value)
+        return message
+
+    def budget(self, budget_ms=BUDGET_MS):
+        self.budgets.publish(TimeBudget(budget_ms=budget_ms, min_budget_ms=5.0, max_budget_ms=BUDGET_MS))
+
+    def answer(self, message):
+        """Sends one image and waits for its latency message."""
+        before = len(self.latencies)
+        self.images.publish(message)
+        wait(lambda: len(self.latencies) > before, 'an answer')
+        return self.latencies[before]
+
+
+def wait(condition, what):
+    until = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < until, f'waited {WAIT_S:.0f} s for {what}'
+        time.sleep(0.01)
+
+
+def start_detector(files, **parameters):
+    given = {'model': files / 'good.safetensors', 'profile': files / 'good.json', 'default_budget_ms': BUDGET_MS,
+             'budget_timeout_ms': 60_000.0, 'contention_timeout_ms': 60_000.0, 'queue_depth': 50, 'reliable': True,
+             'diagnostics_period_s': 0.1, **parameters}
+    words = [word for name, value in given.items()
+             for word in ('-p', f'{name}:={str(value).lower() if isinstance(value, bool) else value}')]
+    return subprocess.Popen([sys.executable, '-m', 'deadline_perception.nodes.detector', '--ros-args', *words])
+
+
+def end(process):
+    process.send_signal(signal.SIGINT)
+    try:
+        return process.wait(30)
+    finally:
+        process.kill()
+
+
+@pytest.fixture(scope='module')
+def station():
+    station = Station('station')
+    yield station
+    station.close()
+
+
+@pytest.fixture(scope='module')
+def detector(files, station):
+    process = start_detector(files)
+    yield process
+    assert process.poll() is not None or end(process) == 0
+
+
+@pytest.fixture
+def ready(detector, station):
+    """The station, once the detector listens and has answered."""
+    settle(station)
+    return station
+
+
+def settle(station):
+    """Sends until the wide budget and the contention are heard and all topics are connected; then forgets the past."""
+    def heard():
+        station.budget()
+        station.contention.publish(ContentionState(slowdown=1.25, sources=['probe', 'pressure']))
+        station.images.publish(station.image())
+        time.sleep(0.05)
+        last = station.latencies[-1] if station.latencies else None
+        return (last is not None and last.budget_ms == BUDGET_MS and 'contention' not in last.reason
+                and station.detections and station.paths)
+    wait(heard, 'budget and contention to be heard')
+    last = station.image()
+    station.images.publish(last)
+    for kept in (station.latencies, station.detections, station.paths):
+        wait(lambda: kept[-1].header == last.header, 'the last image')
+        kept.clear()
+
+
+def test_detections_carry_the_header_of_the_image_and_the_times_add_up(ready):
+    message = ready.image()
+    latency = ready.answer(message)
+    wait(lambda: len(ready.paths) == len(ready.latencies) == len(ready.detections), 'all messages')
+    assert latency.header == ready.paths[-1].header == ready.detections[-1].header == message.header
+    assert all(detection.header == message.header for detection in ready.detections[-1].detections)
+    parts = [latency.pre_ms, latency.conv_ms, latency.rpn_ms, latency.head_ms, latency.post_ms]
+    assert all(part > 0 for part in parts)
+    assert latency.network_ms == pytest.approx(sum(parts))
+    own = latency.queue_ms + latency.convert_ms + latency.decision_ms + latency.publish_ms
+    assert latency.overhead_ms == pytest.approx(own)
+    assert latency.total_ms == pytest.approx(latency.age_ms + own + latency.network_ms)
+    assert latency.outcome == FrameLatency.DETECTED
+    assert latency.deadline_met
+    assert latency.feasible
+    assert not latency.degraded
+
+
+def test_the_decision_says_why_and_lists_every_operator(ready):
+    ready.answer(ready.image())
+    wait(lambda: len(ready.paths) == len(ready.latencies), 'the decision')
+    decision = ready.paths[-1]
+    assert decision.policy == 'frontier'
+    assert decision.contention_source == 'probe+pressure'
+    assert decision.slowdown == 1.25
+    assert decision.bound_ms >= decision.forecast_ms > 0
+    assert 'fits' in decision.reason
+    names = [operator.name for operator in decision.operators]
+    assert names[0] == 'width'
+    assert names[-3:] == ['pyramid_width', 'proposals', 'head']
+    assert len(decision.skip) == sum(name.startswith('skip') for name in names)
+
+
+def test_class_names_are_latched(ready):
+    wait(lambda: ready.labels, 'the class names')
+    assert tuple(entry.class_name for entry in ready.labels[-1].class_map) == CLASSES
+
+
+def test_diagnostics_carry_the_keys_that_tools_know(ready):
+    keys = {'processing_time_ms', 'is_processing_time_ms_in_expected_range', 'consecutive_processing_delay_ms',
+            'deadline_ms', 'bound_ms', 'path', 'deadline_miss_ratio', 'slowdown', 'contention_source'}
+    wait(lambda: keys <= set(ready.status()[2]), 'the diagnostic')
+    assert ready.status()[2]['state'] == 'active'
+
+
+def bad_images(station):
+    deep = station.image(encoding='16UC1', step=128)
+    deep.data = bytes(128 * 48)
+    floats = station.image(encoding='32FC1', step=256)
+    floats.data = bytes(256 * 48)
+    short = station.image()
+    short.data = short.data[:-7]
+    return {
+        'expected at least 1 x 1': station.image(height=0, width=0),
+        'image step is 5 bytes': station.image(step=5),
+        'image holds 9209 bytes': short,
+        "encoding is 'nonsense'": station.image(encoding='nonsense'),
+        "encoding is '16UC1'": deep,
+        "encoding is '32FC1'": floats}
+
+
+def test_bad_images_are_counted_by_cause_and_the_next_good_one_is_detected(ready):
+    before = ready.answer(ready.image()).rejected_frames_total
+    answers = len(ready.latencies)
+    causes = bad_images(ready)
+    for number, message in enumerate(causes.values(), 1):
+        ready.images.publish(message)
+        wait(lambda: ready.status()[2].get('rejected_frames') == str(before + number), 'the rejection')
+    assert len(ready.latencies) == answers
+    level, message, values = ready.status()
+    assert level == 1
+    assert f'{before + len(causes)} images rejected' in message
+    for cause in causes:
+        assert any(key.startswith('rejected: ') and cause in key for key in values), cause
+    assert ready.answer(ready.image()).rejected_frames_total == before + len(causes)
+
+
+def test_grey_images_and_a_changed_size_are_detected(ready):
+    grey = ready.image(encoding='mono8', step=64)
+    grey.data = bytes(64 * 48)
+    assert ready.answer(grey).outcome == FrameLatency.DETECTED
+    assert ready.answer(ready.image(size=(100, 160))).outcome == FrameLatency.DETECTED
+    assert ready.answer(ready.image()).outcome == FrameLatency.DETECTED
+
+
+@pytest.mark.parametrize('stamp, reason', [
+    (lambda now_ns: 0, 'stamp is zero'), (lambda now_ns: now_ns - 5_000_000_000, 'went back'),
+    (lambda now_ns: now_ns + 5_000_000_000, 'in the future')])
+def test_a_stamp_that_cannot_be_believed_gives_no_age_but_detections(ready, stamp, reason):
+    ready.answer(ready.image())
+    message = ready.image(stamp_ns=stamp(ready.now_ns()))
+    latency = ready.answer(message)
+    assert math.isnan(latency.age_ms)
+    assert math.isnan(latency.total_ms)
+    assert latency.degraded
+    assert reason in latency.reason
+    assert latency.outcome == FrameLatency.DETECTED
+    assert stamp_to_ns(latency.header.stamp) == stamp_to_ns(message.header.stamp)
+    ready.answer(ready.image())  # the step back from the future
+    assert not math.isnan(ready.answer(ready.image()).age_ms)
+
+
+def test_a_tight_budget_carries_detections_over_and_a_wide_one_detects_again(ready):
+    ready.budget(5.0)
+    wait(lambda: ready.answer(ready.image()).budget_ms == 5.0, 'the tight budget')
+    latencies = [ready.answer(ready.image()) for _ in range(4)]
+    assert not any(latency.feasible for latency in latencies)
+    assert FrameLatency.CARRIED_OVER in [latency.outcome for latency in latencies]
+    ready.budget()
+    wait(lambda: ready.answer(ready.image()).budget_ms == BUDGET_MS, 'the wide budget')
+    assert ready.answer(ready.image()).outcome == FrameLatency.DETECTED
+
+
+def test_a_budget_that_is_none_is_left_out(ready):
+    for budget_ms in (math.nan, -5.0, math.inf):
+        ready.budgets.publish(TimeBudget(budget_ms=budget_ms, min_budget_ms=5.0))
+    ready.budget(BUDGET_MS - 1)
+    wait(lambda: ready.answer(ready.image()).budget_ms == BUDGET_MS - 1, 'the next valid budget')
+
+
+def test_every_image_sent_is_delivered_or_replaced_and_answered_once(ready):
+    before = ready.answer(ready.image())
+    begin = len(ready.latencies)
+    stamps = []
+    for _ in range(30):
+        message = ready.image()
+        stamps.append(stamp_to_ns(message.header.stamp))
+        ready.images.publish(message)
+        time.sleep(0.005)
+    wait(lambda: stamp_to_ns(ready.latencies[-1].header.stamp) == stamps[-1], 'the last image')
+    answers = ready.latencies[begin:]
+    replaced = sum(latency.replaced_frames for latency in answers)
+    assert answers[-1].replaced_frames_total - before.replaced_frames_total == replaced
+    assert answers[-1].middleware_lost_total == 0
+    assert len(answers) + replaced == len(stamps)
+    assert replaced > 0
+    wait(lambda: len(ready.detections) == len(ready.latencies), 'all detections')
+    assert max(Counter(stamp_to_ns(array.header.stamp) for array in ready.detections[-len(answers):]).values()) == 1
+
+
+def test_a_killed_detector_that_starts_again_detects_again(files, station, detector, ready):
+    detector.kill()
+    detector.wait(30)
+    wait(lambda: station.images.get_subscription_count() == 0 or detector.poll() is not None, 'its end')
+    again = start_detector(files)
+    try:
+        begin = len(station.latencies)
+
+        def answered():
+            station.images.publish(station.image())
+            time.sleep(0.1)
+            return len(station.latencies) > begin
+        wait(answered, 'the new detector')
+        assert station.latencies[begin].outcome == FrameLatency.DETECTED
+        assert station.latencies[begin].degraded
+        assert 'no budget heard yet' in station.latencies[begin].reason
+    finally:
+        assert end(again) == 0
+
+
+@pytest.fixture
+def waiting(files, station):
+    """A detector that waits for its transitions and for compressed images."""
+    wait(lambda: station.images.get_subscription_count() == 0, 'the detectors before to be gone')
+    process = start_detector(files, autostart=False, image_transport='compressed', model=files / 'missing.safetensors')
+    yield process
+    assert end(process) == 0
+
+
+def compressed(station, data, form='jpeg'):
+    message = CompressedImage(header=station.image().header, format=form)
+    message.data = bytes(data)
+    return message
+
+
+def test_transitions_fail_with_a_reason_until_all_that_is_needed_is_there(files, station, waiting):
+    assert station.state() == 'unconfigured'
+    refusals = [
+        ({}, 'missing.safetensors does not exist'),
+        ({'model': str(files / 'truncated.safetensors')}, 'cannot be read as safetensors'),
+        ({'model': str(files / 'pickled.safetensors')}, 'cannot be read as safetensors'),
+        ({'model': 'nonesuch'}, "model is 'nonesuch'"),
+        ({'model': str(files / 'good.safetensors'), 'profile': str(files / 'foreign.json')}, '0123456789abcdef'),
+        ({'profile': str(files / 'missing.json')}, 'missing.json'),
+        ({'profile': str(files / 'good.json'), 'quality': str(files / 'missing.json')}, 'missing.json'),
+        ({'quality': '', 'device': 'tpu'}, "device is 'tpu'"),
+        ({'device': 'cuda:97'}, 'cuda:97')]
+    for values, reason in refusals:
+        assert not station.set(**values)
+        assert not station.change(Transition.TRANSITION_CONFIGURE)
+        assert station.state() == 'unconfigured'
+        wait(lambda: reason in station.status()[1], reason)
+        assert station.status()[0] == 2
+    assert 'threads' in station.set(threads=0)
+    assert 'floor' in station.set(reserve_floor_ms=20.0)
+    assert not station.set(device='cpu')
+
+    assert station.change(Transition.TRANSITION_CONFIGURE)
+    assert station.state() == 'inactive'
+    assert station.change(Transition.TRANSITION_ACTIVATE)
+    wait(station.compressed.get_subscription_count, 'the subscription')
+    check_compressed(station)
+
+    assert station.change(Transition.TRANSITION_DEACTIVATE)
+    wait(lambda: station.compressed.get_subscription_count() == 0, 'the subscription to go')
+    assert station.change(Transition.TRANSITION_ACTIVATE)
+    assert station.change(Transition.TRANSITION_DEACTIVATE)
+    assert station.change(Transition.TRANSITION_CLEANUP)
+    assert station.state() == 'unconfigured'
+    assert station.change(Transition.TRANSITION_UNCONFIGURED_SHUTDOWN)
+    assert station.state() == 'finalized'
+
+
+def check_compressed(station):
+    """A good JPEG is detected; a cut one, noise and nothing are rejected."""
+    jpeg = cv2.imencode('.jpg', np.full((48, 64, 3), 120, np.uint8))[1].tobytes()
+    begin = len(station.latencies)
+    station.compressed.publish(compressed(station, jpeg))
+    wait(lambda: len(station.latencies) == begin + 1, 'the detections of a JPEG')
+    for number, data in enumerate((jpeg[:len(jpeg) // 2], b'not an image', b''), 1):
+        station.compressed.publish(compressed(station, data))
+        wait(lambda: station.status()[2].get('rejected_frames') == str(number), 'the rejection')
+    station.compressed.publish(compressed(station, jpeg))
+    wait(lambda: len(station.latencies) == begin + 2, 'the detections of a JPEG')
+    assert station.latencies[-1].rejected_frames_total == 3
