@@ -31,6 +31,7 @@ class ProcessOrder:
         environment: variables beyond this process's own.
         respawn: start it anew when it ends by itself.
         ends_run: when it ends, the run is over.
+        then: started once it has ended well; the run is over when it has not.
     """
 
     name: str
@@ -38,6 +39,7 @@ class ProcessOrder:
     environment: Mapping[str, str] = field(default_factory=dict)
     respawn: bool = False
     ends_run: bool = False
+    then: tuple[ProcessOrder, ...] = ()
 
 
 def _die_with_parent() -> None:
@@ -79,13 +81,9 @@ class Supervisor:
         return process.pid
 
     def catch_signals(self) -> None:
-        """From now on SIGINT and SIGTERM end `run` and `await_idle`."""
+        """From now on SIGINT and SIGTERM end `run`."""
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda received, _: self._events.put(('signal', received)))
-
-    def is_running(self, name: str) -> bool:
-        """The process of that name has not ended."""
-        return name in self._running
 
     def handle_events(self, timeout_s: float) -> str | None:
         """Blocks until something happens, and deals with it.
@@ -151,7 +149,11 @@ class Supervisor:
         self._events.put(('exited', order, process))
 
     def _bury(self, order: ProcessOrder, code: int) -> str | None:
-        if order.ends_run:
+        if order.then and code == 0:
+            for following in order.then:
+                self.start(following)
+            return None
+        if order.ends_run or order.then:
             self._failed |= code != 0
             return f'{order.name} is done' if code == 0 else f'{order.name} failed: {describe_exit(code)}'
         self._say(f'{order.name} died: {describe_exit(code)}')

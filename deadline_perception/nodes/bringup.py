@@ -1,0 +1,300 @@
+"""Which nodes there are and how they start: the one table behind both the launch files and the start-up without ROS.
+
+`python -m deadline_perception.nodes.bringup --help` starts them all, each in a process of its own or all in one, and
+plays and records a bag where one is named.
+"""
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from deadline_perception.errors import DeadlinePerceptionError
+from deadline_perception.latency.device import process_environment
+from deadline_perception.nodes.network_setup import share_folder
+from deadline_perception.nodes.supervision import RESPAWN_DELAY_S, ProcessOrder, Supervisor
+
+PACKAGE = 'deadline_perception'
+LINGER_S = 1.5  # the last frame of a bag is still on its way when the player ends
+
+
+@dataclass(frozen=True)
+class NodeEntry:
+    """One node.
+
+    Attributes:
+        name: of the node, its executable, its module in `nodes/` and its file in `config/`.
+        remaps: topic of the node -> name of the argument that says what it is called outside.
+        parameters: parameter of the node -> name of the argument that sets it, where that is not empty.
+        lifecycle: has the lifecycle services.
+        pinned_environment: must start with the environment of `latency.device.process_environment`.
+        respawn: starts again when it dies.
+    """
+
+    name: str
+    remaps: tuple[tuple[str, str], ...] = ()
+    parameters: tuple[tuple[str, str], ...] = ()
+    lifecycle: bool = False
+    pinned_environment: bool = False
+    respawn: bool = False
+
+    @property
+    def module(self) -> str:
+        """Module that `python -m` runs."""
+        return f'{PACKAGE}.nodes.{self.name}'
+
+
+NODES = (
+    NodeEntry('vehicle_speed'),
+    NodeEntry('time_budget'),
+    NodeEntry('contention_monitor', parameters=(('device', 'device'), ('autostart', 'autostart')), lifecycle=True,
+              respawn=True),
+    NodeEntry('detector', remaps=(('image', 'image_topic'),), lifecycle=True, pinned_environment=True, respawn=True,
+              parameters=(('model', 'model'), ('profile', 'profile'), ('device', 'device'),
+                          ('autostart', 'autostart'), ('image_transport', 'image_transport'))),
+    NodeEntry('path_visualizer', remaps=(('image', 'image_topic'),),
+              parameters=(('image_transport', 'image_transport'),)),
+)
+PLAYER = NodeEntry('bag_player', parameters=(('bag', 'bag'), ('rate', 'rate'), ('image_topic', 'image_topic')))
+RECORDER = NodeEntry('bag_recorder', parameters=(('output', 'record'),))
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One argument of the launch files and of the start-up without ROS.
+
+    Attributes:
+        name: in launch; on the command line with dashes.
+        default: text or truth value.
+        description: one line.
+        launch: also an argument of `perception.launch.py`.
+    """
+
+    name: str
+    default: str | bool
+    description: str
+    launch: bool = True
+
+
+ARGUMENTS = (
+    Argument('namespace', '', 'namespace of all nodes, such as /front'),
+    Argument('use_sim_time', False, 'take the time from /clock'),
+    Argument('params_file', '', 'parameter file that overrides those of config/'),
+    Argument('image_topic', '/camera/image_raw', 'camera images; with image_transport compressed, without /compressed'),
+    Argument('image_transport', '', 'raw or compressed; empty: as in the parameter files'),
+    Argument('model', '', 'weights (safetensors) or the name of a shipped model; empty: as in config/detector.yaml'),
+    Argument('profile', '', "latency profile; empty: this device's own"),
+    Argument('device', '', 'processor of the network, cpu or cuda; empty: as in config/detector.yaml'),
+    Argument('autostart', True, 'lifecycle nodes configure and activate themselves'),
+    Argument('use_rviz', False, 'start RViz as well, where it is installed'),
+    Argument('log_level', 'info', 'debug, info, warn, error or fatal'),
+    Argument('bag', '', 'bag to play; everything ends when it has been played', launch=False),
+    Argument('rate', '1.0', 'speed of the replay', launch=False),
+    Argument('record', '', 'mcap file to record all topics to', launch=False),
+)
+
+
+class BringupError(DeadlinePerceptionError):
+    """The nodes cannot be started as asked."""
+
+
+def as_text(value: object) -> str:
+    """A parameter value as the ROS command line takes it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def parameter_files(entry: NodeEntry, values: dict[str, object]) -> list[Path]:
+    """The node's parameter files, later ones override earlier ones.
+
+    Raises:
+        BringupError: the user's file is not there.
+    """
+    files = [share_folder() / 'config' / f'{entry.name}.yaml']
+    if values['params_file']:
+        files.append(Path(str(values['params_file'])).expanduser())
+        if not files[-1].is_file():
+            raise BringupError(f'params_file {files[-1]} does not exist')
+    return files
+
+
+def node_parameters(entry: NodeEntry, values: dict[str, object]) -> dict[str, object]:
+    """The parameters that the arguments set."""
+    given = {parameter: values[argument] for parameter, argument in entry.parameters if values[argument] != ''}
+    return {'use_sim_time': values['use_sim_time'], **given}
+
+
+def node_remaps(entry: NodeEntry, values: dict[str, object]) -> list[tuple[str, str]]:
+    """The topics that the arguments rename."""
+    return [(topic, str(values[argument])) for topic, argument in entry.remaps if values[argument] != '']
+
+
+def ros_arguments(entry: NodeEntry, values: dict[str, object], *, prefix: str = '') -> list[str]:
+    """What a node's process gets after `--ros-args`, without namespace and log level.
+
+    Args:
+        entry: the node.
+        values: value of each argument by name.
+        prefix: `NAME:` restricts all to that node, for several nodes in one process.
+    """
+    words = []
+    for file in parameter_files(entry, values):
+        words += ['--params-file', str(file)]
+    for name, value in node_parameters(entry, values).items():
+        words += ['-p', f'{prefix}{name}:={as_text(value)}']
+    for topic, outside in node_remaps(entry, values):
+        words += ['-r', f'{prefix}{topic}:={outside}']
+    return words
+
+
+def common_ros_arguments(values: dict[str, object]) -> list[str]:
+    """Namespace and log level, the same for all nodes."""
+    words = ['--log-level', str(values['log_level'])]
+    namespace = str(values['namespace']).strip('/')
+    return words + (['-r', f'__ns:=/{namespace}'] if namespace else [])
+
+
+def node_environment(entry: NodeEntry, values: dict[str, object]) -> dict[str, str]:
+    """Variables that must be set before the node's process starts.
+
+    Raises:
+        BringupError: a parameter file cannot be read, or its number of threads is none.
+    """
+    if not entry.pinned_environment:
+        return {}
+    threads = 1
+    for file in parameter_files(entry, values):
+        try:
+            content = yaml.safe_load(file.read_text(encoding='utf-8')) or {}
+            for node, section in content.items():
+                if node.rsplit('/', 1)[-1] in (entry.name, '**'):
+                    threads = section.get('ros__parameters', {}).get('threads', threads)
+            environment = process_environment(threads)
+        except (OSError, yaml.YAMLError, AttributeError, TypeError, ValueError) as error:
+            raise BringupError(f'parameter file {file} cannot be used: {error}') from error
+    return environment
+
+
+def process_order(entry: NodeEntry, values: dict[str, object], *, ends_run: bool = False) -> ProcessOrder:
+    """How a node is started as a process."""
+    command = (sys.executable, '-m', entry.module, '--ros-args', *common_ros_arguments(values),
+               *ros_arguments(entry, values))
+    return ProcessOrder(entry.name, command, node_environment(entry, values), respawn=entry.respawn,
+                        ends_run=ends_run)
+
+
+def all_in_one_order(values: dict[str, object]) -> ProcessOrder:
+    """How all nodes are started as one process."""
+    words, environment = list(common_ros_arguments(values)), {}
+    for entry in NODES:
+        words += ros_arguments(entry, values, prefix=f'{entry.name}:')
+        environment.update(node_environment(entry, values))
+    command = (sys.executable, '-m', f'{PACKAGE}.nodes.one_process', '--ros-args', *words)
+    return ProcessOrder('nodes', command, environment, respawn=True)
+
+
+def start_orders(values: dict[str, object], *, one_process: bool) -> list[ProcessOrder]:
+    """All that is started at once; the player follows when everybody listens, so that no frame is lost.
+
+    Raises:
+        BringupError: a named file is not there or cannot be used.
+    """
+    if values['bag'] and not Path(str(values['bag'])).exists():
+        raise BringupError(f'bag {values["bag"]} does not exist')
+    orders = [all_in_one_order(values)] if one_process else [process_order(entry, values) for entry in NODES]
+    if values['record']:
+        orders.append(process_order(RECORDER, values))
+    if values['bag']:
+        orders.append(readiness_order(values))
+    return orders
+
+
+def readiness_order(values: dict[str, object]) -> ProcessOrder:
+    """Waits until all nodes are ready, and then has the bag played."""
+    awaited = [RECORDER.name] if values['record'] else []
+    command = (sys.executable, '-m', f'{PACKAGE}.nodes.readiness', *awaited, '--ros-args',
+               *common_ros_arguments(values))
+    return ProcessOrder('readiness', command, then=(process_order(PLAYER, values, ends_run=True),))
+
+
+def player_command(values: dict[str, object]) -> tuple[str, ...]:
+    """`ros2 bag play` where it exists and the bag's own time is wanted, else the package's player, which can also
+    move the stamps to the present."""
+    ros2 = shutil.which('ros2')
+    if ros2 is None or not values['use_sim_time']:
+        return process_order(PLAYER, values).command
+    return (ros2, 'bag', 'play', str(values['bag']), '--clock', '100', '--rate', str(values['rate']))
+
+
+def read_values(texts: dict[str, str]) -> dict[str, object]:
+    """Texts, as launch has them, turned into the types of `ARGUMENTS`; what is not given has its default.
+
+    Raises:
+        BringupError: a text is no truth value where one is expected.
+    """
+    values: dict[str, object] = {}
+    for argument in ARGUMENTS:
+        value = texts.get(argument.name, argument.default)
+        if isinstance(argument.default, bool) and isinstance(value, str):
+            if value.lower() not in ('true', 'false'):
+                raise BringupError(f'{argument.name} is {value!r}, expected true or false')
+            value = value.lower() == 'true'
+        values[argument.name] = value
+    return values
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The command line of the start-up without ROS: the arguments of the launch files, with dashes."""
+    parser = argparse.ArgumentParser(prog='python -m deadline_perception.nodes.bringup', description=(
+        'Starts all nodes, plays and records a bag where one is named, and ends everything when it has been played.'),
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    for argument in ARGUMENTS:
+        option = '--' + argument.name.replace('_', '-')
+        if isinstance(argument.default, bool):
+            parser.add_argument(option, action=argparse.BooleanOptionalAction, default=argument.default,
+                                help=argument.description)
+        else:
+            parser.add_argument(option, default=argument.default, metavar='X', help=argument.description)
+    parser.add_argument('--one-process', action='store_true', help='all nodes in one process')
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs until the bag has been played or a signal comes. Returns 0, or 1 when something failed."""
+    values = vars(make_parser().parse_args(arguments))
+    one_process = values.pop('one_process')
+    supervisor = Supervisor()
+    supervisor.catch_signals()
+    try:
+        orders = start_orders(values, one_process=one_process)
+        if values['use_rviz']:
+            orders.append(rviz_order(values))
+        for order in orders:
+            supervisor.start(order)
+    except (DeadlinePerceptionError, OSError) as error:
+        print(f'bringup: {error}', file=sys.stderr)
+        supervisor.stop()
+        return 1
+    return supervisor.run(linger_s=LINGER_S)
+
+
+def rviz_order(values: dict[str, object]) -> ProcessOrder:
+    """How RViz is started.
+
+    Raises:
+        BringupError: it is not installed.
+    """
+    program = shutil.which('rviz2')
+    if program is None:
+        raise BringupError('use_rviz is set, but rviz2 is not installed; it comes with ROS, not with the PyPI wheels')
+    layout = share_folder() / 'config' / 'deadline_perception.rviz'
+    return ProcessOrder('rviz2', (program, '-d', str(layout), '--ros-args', '-p',
+                                  f'use_sim_time:={as_text(values["use_sim_time"])}'))
+
+
+if __name__ == '__main__':
+    sys.exit(main())

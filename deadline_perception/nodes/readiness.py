@@ -1,0 +1,85 @@
+"""Waits until every node is there and the detector is active, or says why it never will be. Ends with status 0 or 1.
+
+A bag that starts to play before everybody listens loses its first frames.
+"""
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
+from lifecycle_msgs.msg import State
+from lifecycle_msgs.srv import GetState
+from rclpy.clock import Clock, ClockType
+from rclpy.node import Node
+from rclpy.task import Future
+from rclpy.utilities import remove_ros_args
+
+from deadline_perception.nodes.bringup import NODES
+from deadline_perception.nodes.process import run_node
+from deadline_perception.nodes.service_quality import DIAGNOSTICS
+
+PERIOD_S = 0.2
+TIMEOUT_S = 180.0
+
+
+class ReadinessNode(Node):
+    """Asks again and again; `finished` gets the exit status.
+
+    Args:
+        awaited: names of further nodes that have to be there.
+    """
+
+    def __init__(self, awaited: Sequence[str] = ()) -> None:
+        super().__init__('readiness')
+        self.finished = Future()
+        self._names = [entry.name for entry in NODES] + list(awaited)
+        self._states = {entry.name: self.create_client(GetState, f'{entry.name}/get_state')
+                        for entry in NODES if entry.lifecycle}
+        self._asked: dict[str, Future] = {}
+        self._missing = list(self._names)
+        self._rounds = 0
+        self.create_subscription(DiagnosticArray, '/diagnostics', self._on_diagnostics, DIAGNOSTICS)
+        self.create_timer(PERIOD_S, self._look, clock=Clock(clock_type=ClockType.STEADY_TIME))
+
+    def _look(self) -> None:
+        if self.finished.done():
+            return
+        self._rounds += 1
+        namespace = self.get_namespace()
+        present = {name for name, found in self.get_node_names_and_namespaces() if found == namespace}
+        self._missing = [name for name in self._names if name not in present]
+        self._missing += [name for name, client in self._states.items() if not self._is_active(name, client)]
+        if not self._missing:
+            self.finished.set_result(0)
+        elif self._rounds * PERIOD_S > TIMEOUT_S:
+            self.get_logger().error(f'not ready after {TIMEOUT_S:.0f} s: {", ".join(dict.fromkeys(self._missing))}')
+            self.finished.set_result(1)
+
+    def _is_active(self, name: str, client) -> bool:
+        asked = self._asked.get(name)
+        if asked is not None and asked.done():
+            if asked.result().current_state.id == State.PRIMARY_STATE_ACTIVE:
+                return True
+            asked = None
+        if asked is None and client.service_is_ready():
+            self._asked[name] = client.call_async(GetState.Request())
+        return False
+
+    def _on_diagnostics(self, message: DiagnosticArray) -> None:
+        """A lifecycle node that refuses says so in its diagnostic."""
+        for status in message.status:
+            name = status.name.rsplit('/', 1)[-1]
+            if status.level == DiagnosticStatus.ERROR and name in self._states and not self.finished.done():
+                self.get_logger().error(f'{name} will not get ready: {status.message}')
+                self.finished.set_result(1)
+
+
+def main() -> int:
+    """Runs the node as a process; arguments that are not ROS arguments name further nodes to wait for."""
+    awaited = remove_ros_args(sys.argv)[1:]
+    return run_node('readiness', lambda: ReadinessNode(awaited), done=lambda node: node.finished)
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,172 @@
+"""The table of nodes against the nodes themselves, and the start-up as real processes."""
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import rclpy
+import yaml
+from lifecycle_msgs.msg import State
+from lifecycle_msgs.srv import GetState
+
+from deadline_perception.nodes import bringup
+from deadline_perception.nodes.bringup import ARGUMENTS, NODES, PLAYER, RECORDER, BringupError
+from deadline_perception.nodes.one_process import node_class
+
+WAIT_S = 90.0
+ALL = (*NODES, PLAYER, RECORDER)
+
+
+def values(**given):
+    return {**bringup.read_values({}), **given}
+
+
+@pytest.mark.parametrize('entry', ALL, ids=lambda entry: entry.name)
+def test_every_executable_exists_and_every_parameter_that_the_table_sets(entry):
+    module = importlib.import_module(entry.module)
+    assert callable(module.main)
+    known = {row.name for row in parameters_of(entry)}
+    assert {name for name, _ in entry.parameters} <= known
+    arguments = {argument.name for argument in ARGUMENTS}
+    assert {argument for _, argument in (*entry.parameters, *entry.remaps)} <= arguments
+
+
+def parameters_of(entry):
+    name = 'detector_parameters' if entry.name == 'detector' else entry.name
+    return importlib.import_module(f'deadline_perception.nodes.{name}').PARAMETERS
+
+
+@pytest.mark.parametrize('entry', ALL, ids=lambda entry: entry.name)
+def test_config_holds_every_parameter_of_its_node_with_its_default_and_no_other(entry, repository):
+    content = yaml.safe_load((repository / 'config' / f'{entry.name}.yaml').read_text())
+    ((node, section),) = content.items()
+    assert node == f'/**/{entry.name}'
+    assert section['ros__parameters'] == {row.name: row.default for row in parameters_of(entry)}
+
+
+@pytest.mark.parametrize('entry', NODES, ids=lambda entry: entry.name)
+def test_every_node_can_share_a_process(entry):
+    assert issubclass(node_class(entry), rclpy.node.Node)
+
+
+def test_arguments_become_remaps_parameters_and_namespace():
+    detector = next(entry for entry in NODES if entry.name == 'detector')
+    given = values(namespace='/front/', image_topic='/cam', model='compact', use_sim_time=True, log_level='debug')
+    command = bringup.process_order(detector, given).command
+    assert command[1:3] == ('-m', 'deadline_perception.nodes.detector')
+    for words in (('-r', '__ns:=/front'), ('-r', 'image:=/cam'), ('-p', 'model:=compact'),
+                  ('-p', 'use_sim_time:=true'), ('--log-level', 'debug')):
+        assert words in list(zip(command, command[1:]))
+    assert not any(word.startswith('profile:=') for word in command)
+
+
+def test_the_detector_starts_with_the_environment_of_its_number_of_threads(tmp_path):
+    detector = next(entry for entry in NODES if entry.name == 'detector')
+    assert bringup.node_environment(detector, values())['OMP_NUM_THREADS'] == '1'
+    file = tmp_path / 'own.yaml'
+    file.write_text('detector:\n  ros__parameters:\n    threads: 3\n')
+    environment = bringup.node_environment(detector, values(params_file=str(file)))
+    assert environment['OMP_NUM_THREADS'] == '3'
+    assert environment['OMP_WAIT_POLICY'] == 'PASSIVE'
+    assert bringup.node_environment(NODES[0], values()) == {}
+
+
+@pytest.mark.parametrize('text', ['detector: [', 'detector: 5', 'detector:\n  ros__parameters:\n    threads: 0',
+                                  '- a\n- b'])
+def test_an_unusable_parameter_file_is_refused_by_name(tmp_path, text, capsys):
+    file = tmp_path / 'own.yaml'
+    file.write_text(text)
+    assert bringup.main(['--params-file', str(file)]) == 1
+    assert f'{file} cannot be used' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize('option', ['--params-file', '--bag'])
+def test_a_file_that_is_not_there_is_named(option, tmp_path, capsys):
+    assert bringup.main([option, str(tmp_path / 'missing')]) == 1
+    assert 'missing does not exist' in capsys.readouterr().err
+
+
+def test_texts_become_values_and_nonsense_is_refused():
+    assert bringup.read_values({'use_sim_time': 'True', 'model': 'x'})['use_sim_time'] is True
+    assert bringup.read_values({})['autostart'] is True
+    with pytest.raises(BringupError, match="use_rviz is 'perhaps', expected true or false"):
+        bringup.read_values({'use_rviz': 'perhaps'})
+
+
+# --- as processes ---
+
+@pytest.fixture
+def observer():
+    context = rclpy.Context()
+    rclpy.init(context=context)
+    node = rclpy.create_node('observer', context=context, namespace='/car')
+    executor = rclpy.executors.SingleThreadedExecutor(context=context)
+    executor.add_node(node)
+    node.spin = lambda: executor.spin_once(timeout_sec=0.05)
+    yield node
+    node.destroy_node()
+    context.try_shutdown()
+
+
+def wait(node, condition, what):
+    until = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < until, f'waited {WAIT_S:.0f} s for {what}'
+        node.spin()
+
+
+def children(pid, module):
+    """Process numbers of the descendants of a process that run a module."""
+    found = []
+    for folder in Path('/proc').glob('[0-9]*'):
+        try:
+            parent = int((folder / 'stat').read_text().rsplit(')', 1)[1].split()[1])
+            words = (folder / 'cmdline').read_bytes().split(b'\0')
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if parent == pid and module.encode() in words:
+            found.append(int(folder.name))
+    return found
+
+
+def test_all_nodes_start_a_killed_detector_comes_back_and_none_outlives_the_start_up(observer, tmp_path):
+    log = (tmp_path / 'log').open('w+')
+    process = subprocess.Popen([sys.executable, '-m', 'deadline_perception.nodes.bringup', '--namespace', '/car',
+                                '--no-autostart', '--image-topic', '/cam'], stderr=log)
+    try:
+        names = {entry.name for entry in NODES}
+        wait(observer, lambda: names <= set(observer.get_node_names()), 'all nodes')
+        for topic in ('vehicle_speed/speed', 'time_budget/budget'):
+            wait(observer, lambda: observer.count_publishers(topic), topic)
+        check_state(observer, 'detector')
+        check_state(observer, 'contention_monitor')
+        (killed,) = children(process.pid, 'deadline_perception.nodes.detector')
+        os.kill(killed, signal.SIGKILL)
+        wait(observer, lambda: children(process.pid, 'deadline_perception.nodes.detector') not in ([], [killed]),
+             'the detector to come back')
+        check_state(observer, 'detector')
+        log.flush()
+        assert 'detector died: killed by SIGKILL' in (tmp_path / 'log').read_text()
+        pids = [pid for name in names for pid in children(process.pid, f'deadline_perception.nodes.{name}')]
+        assert len(pids) == len(names)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0
+        assert not [pid for pid in pids if Path(f'/proc/{pid}').exists()]
+    finally:
+        process.kill()
+        log.close()
+
+
+def check_state(observer, name):
+    client = observer.create_client(GetState, f'{name}/get_state')
+    wait(observer, client.service_is_ready, name)
+    future = client.call_async(GetState.Request())
+    wait(observer, future.done, f'the state of {name}')
+    assert future.result().current_state.id == State.PRIMARY_STATE_UNCONFIGURED
+    observer.destroy_client(client)
