@@ -8,13 +8,14 @@ import rclpy
 from rclpy.exceptions import NameValidationException, ParameterException
 from rclpy.executors import ExternalShutdownException, MultiThreadedExecutor, SingleThreadedExecutor
 from rclpy.node import Node
+from rclpy.signals import SignalHandlerOptions
 from rclpy.task import Future
 
 from deadline_perception.errors import DeadlinePerceptionError
 
 
 def run_node(name: str, create: Callable[[], Node], *, threads: int = 1,
-             done: Callable[[Node], Future] | None = None) -> int:
+             done: Callable[[Node], Future] | None = None, own_signals: bool = False) -> int:
     """Creates a node and spins it until a signal comes or it is done. Blocks.
 
     Args:
@@ -22,12 +23,14 @@ def run_node(name: str, create: Callable[[], Node], *, threads: int = 1,
         create: makes the node; called after ROS is initialised with the command line.
         threads: of the executor.
         done: gives the future whose result is the exit status, for a node that ends by itself.
+        own_signals: the node handles SIGINT and SIGTERM itself, because it has something to finish.
 
     Returns:
         Exit status: 0 after a signal, 1 when the node could not start, otherwise that of `done`.
     """
     try:
-        rclpy.init(args=sys.argv)
+        rclpy.init(args=sys.argv, signal_handler_options=(
+            SignalHandlerOptions.NO if own_signals else SignalHandlerOptions.ALL))
     except (RuntimeError, ValueError) as error:  # rclpy's own kinds of them: a wrong argument, an unreadable file
         print(f'{name}: ROS arguments cannot be used: {_first_line(error)}', file=sys.stderr)
         return 1

@@ -1,0 +1,226 @@
+"""The node `bag_player`: plays an mcap or sqlite3 bag, as `ros2 bag play` does where that is installed."""
+from __future__ import annotations
+
+import fnmatch
+import sys
+import threading
+import time
+from pathlib import Path
+
+from rclpy.duration import Duration
+from rclpy.node import Node
+from rclpy.publisher import Publisher
+from rclpy.qos import QoSDurabilityPolicy, QoSHistoryPolicy, QoSProfile, QoSReliabilityPolicy
+from rclpy.task import Future
+from rosgraph_msgs.msg import Clock as ClockMessage
+
+from deadline_perception.latency.stopwatch import now_ns
+from deadline_perception.nodes.bag_source import BagSource, BagSourceError, BagTopic
+from deadline_perception.nodes.bag_types import MessageTypeError, message_class
+from deadline_perception.nodes.health import Health, Level, Report
+from deadline_perception.nodes.messages import ns_to_stamp
+from deadline_perception.nodes.parameters import Parameter, declare
+from deadline_perception.nodes.process import run_node
+from deadline_perception.nodes.restamp import Restamper
+from deadline_perception.nodes.service_quality import REPLAY, publisher_events
+
+PARAMETERS = (
+    Parameter('bag', '', 'Bag to play: a bag folder, or a bare .mcap or .db3 file.', read_only=True),
+    Parameter('rate', 1.0, 'Speed of the replay, 2 is twice as fast as it was recorded.', '', 0.01, 100.0,
+              read_only=True),
+    Parameter('loop', False, 'Begin anew at the end; otherwise the node ends there.'),
+    Parameter('restamp', True, 'Move header stamps to the time of their publication. Otherwise they stay as recorded '
+              'and /clock carries the time of the bag; so it is also with use_sim_time.', read_only=True),
+    Parameter('clock_rate_hz', 100.0, 'How often /clock is published between messages.', 'Hz', 1.0, 1000.0,
+              read_only=True),
+    Parameter('image_topic', '', "Name that the bag's first image topic is played under; empty: as recorded.",
+              read_only=True),
+    Parameter('exclude', ['/clock', '/rosout', '/parameter_events', '/diagnostics', '*/detector/*',
+                          '*/time_budget/*', '*/contention_monitor/*', '*/vehicle_speed/*', '*/path_visualizer/*'],
+              "Topics that are not played, with * and ?; by default those that the running nodes publish themselves. "
+              "[''] plays all.", read_only=True),
+    Parameter('wait_for_subscribers', 1, 'Subscribers that each image topic must have before the first message; 0 '
+              'begins at once.', '', 0, 100, read_only=True),
+    Parameter('settle_s', 1.0, 'Time without a new subscriber that must pass before the first message.', 's', 0.0, 60.0,
+              read_only=True),
+    Parameter('wait_timeout_s', 120.0, 'Longest time to wait for subscribers; then the node ends with an error.', 's',
+              0.1, 3600.0, read_only=True),
+    Parameter('longest_gap_s', 10.0, 'Longer pauses in the bag are shortened to this.', 's', 0.1, 86400.0,
+              read_only=True),
+)
+_POLL_S = 0.05
+_ACKNOWLEDGE_S = 1.0  # all topics together; the middleware asks subscribers for it only every few seconds
+
+
+class BagPlayerNode(Node):
+    """Plays on a thread of its own; the executor only serves parameters and events."""
+
+    def __init__(self) -> None:
+        super().__init__('bag_player')
+        self._values = declare(self, PARAMETERS)
+        self._source = BagSource(Path(self._values['bag']).expanduser())
+        self._keeps_stamps = not self._values['restamp'] or self.get_parameter('use_sim_time').value
+        self._restamper = Restamper(self._source.store)
+        self._outputs: dict[str, Publisher] = {}
+        self._images: list[Publisher] = []
+        self._sent = self._sent_images = self._loops = self._shortened = 0
+        self._behind_ms = 0.0
+        self._state = 'waiting for subscribers'
+        self._stopped = threading.Event()
+        self.done: Future = Future()
+        for topic in self._source.topics:
+            self._open_topic(topic)
+        if not self._outputs:
+            raise BagSourceError(f'bag {self._values["bag"]} holds nothing to play but excluded topics: '
+                                 f'{", ".join(sorted(topic.name for topic in self._source.topics))}')
+        self._clock_out = None
+        if self._keeps_stamps:
+            self._clock_out = self.create_publisher(ClockMessage, '/clock', QoSProfile(depth=10))
+        self._health = Health(self, self._report)
+        self._thread = threading.Thread(target=self._run, name='bag player')
+        self._thread.start()
+
+    def _open_topic(self, topic: BagTopic) -> None:
+        if topic.name in self._outputs or any(
+                fnmatch.fnmatch(topic.name, pattern) for pattern in self._values['exclude'] if pattern):
+            return
+        try:
+            kind = message_class(topic.msgtype)
+        except MessageTypeError as error:
+            self.get_logger().warning(f'{topic.name} is not played: {error}')
+            return
+        name = topic.name
+        if topic.is_image and self._values['image_topic'] and not self._images:
+            suffix = '/compressed' if topic.msgtype.endswith('CompressedImage') else ''
+            name = self._values['image_topic'].removesuffix(suffix) + suffix
+        quality = REPLAY if topic.is_image else QoSProfile(
+            history=QoSHistoryPolicy.KEEP_LAST, depth=100, reliability=QoSReliabilityPolicy.RELIABLE,
+            durability=(QoSDurabilityPolicy.TRANSIENT_LOCAL if topic.latched else QoSDurabilityPolicy.VOLATILE))
+        publisher = self.create_publisher(kind, name, quality, event_callbacks=publisher_events(self, name))
+        self._outputs[topic.name] = publisher
+        if topic.is_image:
+            self._images.append(publisher)
+
+    # --- on the player's thread ---
+
+    def _run(self) -> None:
+        status = 1
+        try:
+            status = self._play_all() if self._wait_for_subscribers() else 1
+        except BagSourceError as error:
+            self.get_logger().error(str(error))
+        finally:
+            self._state = 'done'
+            self._finish(status)
+
+    def _finish(self, status: int) -> None:
+        if self._stopped.is_set() or not self.context.ok():
+            return
+        # Without the executor: it may be the one that waits for the future.
+        self.executor.create_task(lambda: self.done.set_result(status))
+
+    def _wait_for_subscribers(self) -> bool:
+        """Blocks until everybody listens; False when nobody came in time or the node is ending."""
+        wanted = self._values['wait_for_subscribers'] if self._images else 0
+        begun_s = settled_s = time.monotonic()
+        counts = None
+        while not self._stopped.wait(_POLL_S):
+            before, counts = counts, [p.get_subscription_count() for p in self._outputs.values()]
+            now_s = time.monotonic()
+            if counts != before:
+                settled_s = now_s
+            lacking = [p.topic_name for p in self._images if p.get_subscription_count() < wanted]
+            if not lacking and (wanted == 0 or now_s - settled_s >= self._values['settle_s']):
+                return True
+            if now_s - begun_s > self._values['wait_timeout_s']:
+                self.get_logger().error(
+                    f'after {self._values["wait_timeout_s"]:g} s {", ".join(lacking)} has fewer than {wanted} '
+                    f'subscribers; is the detector active? (ros2 topic info -v)')
+                return False
+        return False
+
+    def _play_all(self) -> int:
+        self._state = 'playing'
+        begun_ns = now_ns()
+        while True:
+            self._restamper.forget()
+            self._play_once()
+            if self._stopped.is_set() or not self._values['loop']:
+                break
+            self._loops += 1
+        until_s = time.monotonic() + _ACKNOWLEDGE_S
+        for publisher in self._outputs.values():
+            if not self._stopped.is_set():
+                publisher.wait_for_all_acked(Duration(seconds=max(0.0, until_s - time.monotonic())))
+        self.get_logger().info(f'played {self._sent} messages, {self._sent_images} of them images, in '
+                               f'{(now_ns() - begun_ns) / 1e9:.1f} s')
+        return 0
+
+    def _play_once(self) -> None:
+        rate, longest_ns = self._values['rate'], int(self._values['longest_gap_s'] * 1e9)
+        due_ns, before_ns = now_ns(), None
+        for topic, msgtype, bag_ns, raw in self._source.messages(set(self._outputs)):
+            if before_ns is not None:
+                gap_ns = max(0, bag_ns - before_ns)
+                if gap_ns > longest_ns:
+                    self._shortened += 1
+                    self.get_logger().warning(f'a pause of {gap_ns / 1e9:.1f} s in the bag is shortened to '
+                                              f'{longest_ns / 1e9:g} s')
+                due_ns += int(min(gap_ns, longest_ns) / rate)
+            if not self._wait_until(due_ns, bag_ns, rate):
+                return
+            before_ns = bag_ns
+            self._send(topic, msgtype, bag_ns, raw)
+
+    def _wait_until(self, due_ns: int, bag_ns: int, rate: float) -> bool:
+        """Blocks until a message is due, with /clock running on towards it; False when the node is ending."""
+        while True:
+            left_s = (due_ns - now_ns()) / 1e9
+            self._behind_ms = max(0.0, -left_s * 1e3)
+            if left_s <= 0:
+                return not self._stopped.is_set() and self.context.ok()
+            if self._clock_out is None:
+                pause_s = left_s
+            else:
+                self._publish_clock(bag_ns - int(left_s * rate * 1e9))
+                pause_s = min(left_s, 1.0 / self._values['clock_rate_hz'])
+            if self._stopped.wait(pause_s):
+                return False
+
+    def _send(self, topic: str, msgtype: str, bag_ns: int, raw: bytes) -> None:
+        publisher = self._outputs[topic]
+        if self._clock_out is not None:
+            self._publish_clock(bag_ns)
+        else:
+            raw = self._restamper.restamp(raw, msgtype, time.time_ns())
+        publisher.publish(bytes(raw))
+        self._sent += 1
+        self._sent_images += publisher in self._images
+
+    def _publish_clock(self, bag_ns: int) -> None:
+        self._clock_out.publish(ClockMessage(clock=ns_to_stamp(max(0, bag_ns))))
+
+    def destroy_node(self) -> None:
+        """Ends the player's thread first."""
+        self._stopped.set()
+        self._thread.join()
+        self._source.close()
+        super().destroy_node()
+
+    def _report(self) -> Report:
+        values = {'state': self._state, 'messages': self._sent, 'images': self._sent_images, 'loops': self._loops,
+                  'shortened_pauses': self._shortened, 'behind_ms': self._behind_ms,
+                  'stamps': 'as recorded, with /clock' if self._keeps_stamps else 'moved to the wall clock'}
+        if self._behind_ms > 100.0:
+            return Report(Level.WARN, f'the replay is {self._behind_ms:.0f} ms behind, the machine is too slow for '
+                                      f'rate {self._values["rate"]:g}', values)
+        return Report(Level.OK, self._state, values)
+
+
+def main() -> int:
+    """Runs the node as a process; ends by itself when the bag is over."""
+    return run_node('bag_player', BagPlayerNode, done=lambda node: node.done)
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,180 @@
+"""The node `bag_recorder`: writes topics to an mcap bag, as `ros2 bag record` does where that is installed."""
+from __future__ import annotations
+
+import signal
+import sys
+from functools import partial
+from pathlib import Path
+
+from rclpy.clock import Clock, ClockType
+from rclpy.node import Node
+from rclpy.qos import QoSDurabilityPolicy, QoSHistoryPolicy, QoSProfile, QoSReliabilityPolicy
+from rclpy.subscription import Subscription
+from rclpy.task import Future
+
+from deadline_perception.datasets.message_definitions import message_types
+from deadline_perception.nodes.bag_types import MessageTypeError, message_class
+from deadline_perception.nodes.bag_writer import BagWriter, RecordingFailed
+from deadline_perception.nodes.health import Health, Level, Report
+from deadline_perception.nodes.parameters import Parameter, declare
+from deadline_perception.nodes.process import run_node
+from deadline_perception.nodes.service_quality import SubscriptionEventCallbacks
+
+# What a run is judged by: the package's own topics, and of the camera all but the images.
+DEFAULT_TOPICS = {
+    'detector/detections': 'vision_msgs/msg/Detection2DArray', 'detector/path': 'deadline_perception/msg/PathDecision',
+    'detector/latency': 'deadline_perception/msg/FrameLatency', 'detector/label_info': 'vision_msgs/msg/LabelInfo',
+    'time_budget/budget': 'deadline_perception/msg/TimeBudget',
+    'contention_monitor/state': 'deadline_perception/msg/ContentionState',
+    'vehicle_speed/speed': 'geometry_msgs/msg/TwistStamped', '/diagnostics': 'diagnostic_msgs/msg/DiagnosticArray',
+    '/camera/camera_info': 'sensor_msgs/msg/CameraInfo', '/ground_truth': 'vision_msgs/msg/Detection2DArray'}
+LATCHED_TOPICS = ('detector/label_info', '/tf_static')
+
+PARAMETERS = (
+    Parameter('output', 'recording.mcap', 'Bag to write; a name that ends with .mcap gives one file, any other a bag '
+              'folder. It must not exist yet.', read_only=True),
+    Parameter('topics', [''], "Topics to record, each as NAME or NAME:pkg/msg/Type; [''] records this package's topics, "
+              'camera_info and ground truth.', read_only=True),
+    Parameter('depth', 1000, 'Messages per topic that the middleware keeps until they are taken.', 'messages', 1, 100000,
+              read_only=True),
+    Parameter('discovery_period_s', 0.2, 'How often topics without a known type are looked for.', 's', 0.02, 10.0,
+              read_only=True),
+)
+_TICK_S = 0.1
+_QUIET_TICKS = 3  # without a message, before a recording that shall end is closed
+_LONGEST_END_TICKS = 30
+
+
+class BagRecorderNode(Node):
+    """Takes messages as they are, without decoding them, and hands them to a writer thread.
+
+    It subscribes reliably, and anew with best effort where a publisher offers only that.
+    """
+
+    def __init__(self) -> None:
+        super().__init__('bag_recorder')
+        self._values = declare(self, PARAMETERS)
+        self._writer: BagWriter | None = None
+        self._topics: dict[str, Subscription] = {}
+        self._unknown: dict[str, str] = {}  # topic -> why it is not recorded yet
+        self._taken = 0
+        self._ending_ticks, self._quiet_ticks, self._taken_before = -1, 0, 0
+        self.done: Future = Future()
+        self._writer = BagWriter(Path(self._values['output']).expanduser(), message_types())
+        wanted = [topic for topic in self._values['topics'] if topic]
+        for topic, msgtype in (_named(wanted) if wanted else DEFAULT_TOPICS).items():
+            self._want(topic, msgtype)
+        steady = Clock(clock_type=ClockType.STEADY_TIME)
+        self.create_timer(self._values['discovery_period_s'], self._discover, clock=steady)
+        self.create_timer(_TICK_S, self._tick, clock=steady)
+        self._health = Health(self, self._report)
+        self.get_logger().info(f'recording {len(self._topics)} topics to {self._values["output"]}')
+
+    def end(self) -> None:
+        """Asks for the end: what is still on its way is taken in, then the bag is closed. Safe in a signal handler."""
+        self._ending_ticks = max(self._ending_ticks, 0)
+
+    def _want(self, topic: str, msgtype: str) -> None:
+        name = self.resolve_topic_name(topic)
+        if not msgtype:
+            self._unknown[name] = 'nobody publishes it yet'
+            return
+        try:
+            kind = message_class(msgtype)
+            self._writer.add_topic(name, msgtype)
+        except MessageTypeError as error:
+            self._unknown[name] = str(error)
+            self.get_logger().error(f'{name} is not recorded: {error}')
+            return
+        self._unknown.pop(name, None)
+        self._subscribe(name, kind, topic in LATCHED_TOPICS, QoSReliabilityPolicy.RELIABLE)
+
+    def _subscribe(self, name: str, kind: type, latched: bool, reliability: QoSReliabilityPolicy) -> None:
+        quality = QoSProfile(
+            history=QoSHistoryPolicy.KEEP_LAST, depth=self._values['depth'], reliability=reliability,
+            durability=QoSDurabilityPolicy.TRANSIENT_LOCAL if latched else QoSDurabilityPolicy.VOLATILE)
+        events = SubscriptionEventCallbacks(incompatible_qos=lambda _: self._subscribe_weaker(name, kind))
+        old = self._topics.get(name)
+        self._topics[name] = self.create_subscription(
+            kind, name, partial(self._take, name), quality, raw=True, event_callbacks=events)
+        if old is not None:
+            self.destroy_subscription(old)
+
+    def _subscribe_weaker(self, name: str, kind: type) -> None:
+        if self._topics[name].qos_profile.reliability != QoSReliabilityPolicy.BEST_EFFORT:
+            self.get_logger().info(f'{name} is offered with best effort only, so messages may be lost on the way')
+            self._subscribe(name, kind, False, QoSReliabilityPolicy.BEST_EFFORT)
+
+    def _take(self, name: str, raw: bytes) -> None:
+        self._taken += 1
+        self._writer.put(name, self.get_clock().now().nanoseconds, raw)
+
+    def _discover(self) -> None:
+        waiting = [name for name, why in self._unknown.items() if why.startswith('nobody')]
+        if not waiting:
+            return
+        known = dict(self.get_topic_names_and_types())
+        for name in waiting:
+            if known.get(name):
+                self._want(name, known[name][0])
+
+    def _tick(self) -> None:
+        """Watches for the end; on the executor, for a signal handler may hardly do anything."""
+        self._quiet_ticks = 0 if self._taken != self._taken_before else self._quiet_ticks + 1
+        self._taken_before = self._taken
+        if self._ending_ticks < 0 or self.done.done():
+            return
+        self._ending_ticks += 1
+        if self._ending_ticks > _QUIET_TICKS <= self._quiet_ticks or self._ending_ticks > _LONGEST_END_TICKS:
+            self.done.set_result(self._close())
+
+    def _close(self) -> int:
+        writer, self._writer = self._writer, None
+        for subscription in self._topics.values():
+            self.destroy_subscription(subscription)
+        try:
+            writer.close()
+        except RecordingFailed as error:
+            self.get_logger().error(str(error))
+            return 1
+        counts = ', '.join(f'{topic} {count}' for topic, count in sorted(writer.written.items()))
+        self.get_logger().info(f'recorded {sum(writer.written.values())} messages to {self._values["output"]}: {counts}')
+        return 0
+
+    def destroy_node(self) -> None:
+        """Closes the bag whatever ended the node."""
+        if self._writer is not None:
+            self._close()
+        super().destroy_node()
+
+    def _report(self) -> Report:
+        if self._writer is None:
+            return Report(Level.OK, 'closed')
+        values = {'messages': self._taken, 'waiting': self._writer.waiting, 'dropped': self._writer.dropped,
+                  **{f'messages {topic}': count for topic, count in self._writer.written.items()}}
+        if self._writer.failure:
+            return Report(Level.ERROR, f'messages are not written: {self._writer.failure}', values)
+        if self._unknown:
+            name, why = next(iter(self._unknown.items()))
+            return Report(Level.WARN, f'{len(self._unknown)} topics are not recorded, {name}: {why}', values)
+        return Report(Level.OK, f'recording to {self._values["output"]}', values)
+
+
+def _named(words: list[str]) -> dict[str, str]:
+    """Topic -> type, empty where the type is not given."""
+    return {topic: msgtype for topic, _, msgtype in (word.partition(':') for word in words)}
+
+
+def main() -> int:
+    """Runs the node as a process; signals end the recording in an orderly way."""
+    def create() -> BagRecorderNode:
+        node = BagRecorderNode()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: node.end())
+        return node
+
+    return run_node('bag_recorder', create, own_signals=True, done=lambda node: node.done)
+
+
+if __name__ == '__main__':
+    sys.exit(main())

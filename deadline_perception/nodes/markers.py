@@ -1,0 +1,74 @@
+"""Detections as markers for RViz: frames in the camera's view, drawn on a plane ahead of it."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from geometry_msgs.msg import Point
+from std_msgs.msg import ColorRGBA, Header
+from visualization_msgs.msg import Marker, MarkerArray
+
+from deadline_perception.detector.detections import Detections
+from deadline_perception.evaluation.annotate import class_colour
+
+
+@dataclass(frozen=True)
+class PinholeCamera:
+    """How pixels become directions: x right, y down, z ahead (ROS's optical frame).
+
+    Attributes:
+        focal_px: focal lengths in x and y, px, above 0.
+        centre_px: principal point in x and y, px.
+    """
+
+    focal_px: tuple[float, float]
+    centre_px: tuple[float, float]
+
+    def __post_init__(self) -> None:
+        if not min(self.focal_px) > 0:
+            raise ValueError(f'focal length is {self.focal_px} px, expected above 0 px')
+
+    def at_distance(self, points_px: np.ndarray, distance_m: float) -> np.ndarray:
+        """Points `[N, 2]` in px as `[N, 3]` in m on the plane z = distance."""
+        flat = (points_px - np.array(self.centre_px)) / np.array(self.focal_px) * distance_m
+        return np.column_stack([flat, np.full(len(flat), distance_m)])
+
+
+def detection_markers(detections: Detections, class_names: Sequence[str], header: Header, camera: PinholeCamera,
+                      distance_m: float, headline: str) -> MarkerArray:
+    """One line list and one text per object, and one headline; the array replaces what was shown before."""
+    markers = [Marker(header=header, action=Marker.DELETEALL)]
+    for number, (box, score, label) in enumerate(zip(
+            detections.boxes_xyxy_px, detections.scores, detections.labels)):
+        x0, y0, x1, y1 = box
+        corners = camera.at_distance(np.array([(x0, y0), (x1, y0), (x1, y1), (x0, y1)]), distance_m)
+        colour = _colour(int(label))
+        frame = Marker(header=header, ns='boxes', id=number, type=Marker.LINE_STRIP, color=colour)
+        frame.scale.x = 0.004 * distance_m
+        frame.pose.orientation.w = 1.0
+        frame.points = [_point(corner) for corner in (*corners, corners[0])]
+        name = class_names[label] if label < len(class_names) else f'class {label}'
+        markers += [frame, _text(header, 'labels', number, f'{name} {score:.2f}', corners[0], colour, distance_m)]
+    top = camera.at_distance(np.array([(camera.centre_px[0], 0.0)]), distance_m)[0]
+    white = ColorRGBA(r=1.0, g=1.0, b=1.0, a=1.0)
+    markers.append(_text(header, 'headline', 0, headline, top, white, distance_m))
+    return MarkerArray(markers=markers)
+
+
+def _text(header: Header, namespace: str, number: int, text: str, place: np.ndarray, colour: ColorRGBA,
+          distance_m: float) -> Marker:
+    marker = Marker(header=header, ns=namespace, id=number, type=Marker.TEXT_VIEW_FACING, color=colour, text=text)
+    marker.pose.position = _point(place - np.array((0.0, 0.02 * distance_m, 0.0)))
+    marker.pose.orientation.w = 1.0
+    marker.scale.z = 0.03 * distance_m
+    return marker
+
+
+def _point(place: np.ndarray) -> Point:
+    return Point(x=float(place[0]), y=float(place[1]), z=float(place[2]))
+
+
+def _colour(label: int) -> ColorRGBA:
+    blue, green, red = class_colour(label)
+    return ColorRGBA(r=red / 255.0, g=green / 255.0, b=blue / 255.0, a=1.0)

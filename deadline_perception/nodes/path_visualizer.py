@@ -1,0 +1,219 @@
+"""The node `path_visualizer`: what the detector saw and did, as an annotated image and as markers for RViz.
+
+Listens to the camera only while somebody looks at the annotated image, so that it costs nothing otherwise.
+"""
+from __future__ import annotations
+
+import math
+import sys
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from rclpy.clock import Clock, ClockType
+from rclpy.node import Node
+from sensor_msgs.msg import CameraInfo, CompressedImage, Image
+from vision_msgs.msg import Detection2DArray
+from visualization_msgs.msg import MarkerArray
+
+from deadline_perception.detector.detections import Detections
+from deadline_perception.evaluation.annotate import annotate
+from deadline_perception.datasets.drive import CLASS_NAMES
+from deadline_perception.msg import FrameLatency
+from deadline_perception.nodes.health import Health, Level, Report
+from deadline_perception.nodes.markers import PinholeCamera, detection_markers
+from deadline_perception.nodes.messages import ImageError, bgr_to_image, class_names_in, message_to_detections, \
+    stamp_to_ns, to_bgr
+from deadline_perception.nodes.parameters import Parameter, declare
+from deadline_perception.nodes.process import run_node
+from deadline_perception.nodes.service_quality import ANY_SOURCE, RESULTS, publisher_events, subscription_events
+
+PARAMETERS = (
+    Parameter('image_transport', 'raw', 'Form of the camera images: raw, or compressed on IMAGE/compressed.',
+              choices=('raw', 'compressed'), read_only=True),
+    Parameter('cache_size', 20, 'Images kept until their detections come.', 'images', 1, 500, read_only=True),
+    Parameter('min_score', 0.3, 'Detections with a lower score are not drawn.', '', 0.0, 1.0),
+    Parameter('marker_distance_m', 5.0, 'Distance from the camera of the plane that RViz shows the boxes on.', 'm', 0.1,
+              1000.0),
+    Parameter('focal_px', 500.0, 'Focal length for the markers while no camera_info has come.', 'px', 1.0, 100000.0),
+)
+OUTCOMES = {FrameLatency.DETECTED: 'detected', FrameLatency.PARTIAL: 'partial',
+            FrameLatency.CARRIED_OVER: 'carried_over', FrameLatency.LATE: 'late'}
+_LOOK_PERIOD_S = 0.5
+Item = TypeVar('Item')
+
+
+class StampCache(Generic[Item]):
+    """The latest items by stamp; the oldest goes when it is full.
+
+    Args:
+        size: most items kept, at least 1.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._items: OrderedDict[int, Item] = OrderedDict()
+        self._size = size
+        self.unused = 0  # items that went without having been taken
+
+    def put(self, stamp_ns: int, item: Item) -> None:
+        """Keeps an item; one with the same stamp is replaced."""
+        self._items.pop(stamp_ns, None)
+        self._items[stamp_ns] = item
+        if len(self._items) > self._size:
+            self._items.popitem(last=False)
+            self.unused += 1
+
+    def take(self, stamp_ns: int) -> Item | None:
+        """Removes and returns the item of a stamp; None when there is none."""
+        return self._items.pop(stamp_ns, None)
+
+    def clear(self) -> None:
+        """Forgets all items."""
+        self._items.clear()
+
+
+@dataclass
+class Answer:
+    """What the detector has said about one frame so far."""
+
+    detections: Detection2DArray | None = None
+    latency: FrameLatency | None = None
+
+
+class PathVisualizerNode(Node):
+    """Publishes `~/image` and `~/markers`, each only when subscribed."""
+
+    def __init__(self) -> None:
+        super().__init__('path_visualizer')
+        self._values = declare(self, PARAMETERS)
+        size = self._values['cache_size']
+        self._images: StampCache[Image | CompressedImage] = StampCache(size)
+        self._answers: StampCache[Answer] = StampCache(size)
+        self._camera: PinholeCamera | None = None
+        self._drawn = self._without_image = self._rejected = 0
+        self._problem = ''
+        self._camera_inputs: list = []
+        self._image_out = self.create_publisher(Image, '~/image', RESULTS,
+                                                event_callbacks=publisher_events(self, '~/image'))
+        self._markers_out = self.create_publisher(MarkerArray, '~/markers', RESULTS,
+                                                  event_callbacks=publisher_events(self, '~/markers'))
+        for kind, topic, callback in ((Detection2DArray, 'detector/detections', self._on_detections),
+                                      (FrameLatency, 'detector/latency', self._on_latency)):
+            self.create_subscription(kind, topic, callback, RESULTS, event_callbacks=subscription_events(self, topic))
+        self.create_timer(_LOOK_PERIOD_S, self._look_for_viewers, clock=Clock(clock_type=ClockType.STEADY_TIME))
+        self._health = Health(self, self._report)
+
+    def _look_for_viewers(self) -> None:
+        """Opens the camera's topics while somebody watches, and closes them after."""
+        wanted = self._image_out.get_subscription_count() > 0 or self._markers_out.get_subscription_count() > 0
+        if wanted == bool(self._camera_inputs):
+            return
+        if not wanted:
+            for subscription in self._camera_inputs:
+                self.destroy_subscription(subscription)
+            self._camera_inputs = []
+            self._images.clear()
+            self._answers.clear()
+            return
+        image = self.resolve_topic_name('image')
+        compressed = self._values['image_transport'] == 'compressed'
+        kind, topic = (CompressedImage, f'{image}/compressed') if compressed else (Image, image)
+        info = f'{image.rpartition("/")[0]}/camera_info'  # where image_transport puts it
+        self._camera_inputs = [
+            self.create_subscription(kind, topic, self._on_image, ANY_SOURCE,
+                                     event_callbacks=subscription_events(self, topic)),
+            self.create_subscription(CameraInfo, info, self._on_camera_info, ANY_SOURCE,
+                                     event_callbacks=subscription_events(self, info))]
+
+    def _on_image(self, message: Image | CompressedImage) -> None:
+        if self._image_out.get_subscription_count():
+            self._images.put(stamp_to_ns(message.header.stamp), message)
+
+    def _on_camera_info(self, message: CameraInfo) -> None:
+        if message.k[0] > 0 and message.k[4] > 0:  # zeros mean not calibrated
+            self._camera = PinholeCamera((message.k[0], message.k[4]), (message.k[2], message.k[5]))
+
+    def _on_detections(self, message: Detection2DArray) -> None:
+        self._hear(message, 'detections')
+
+    def _on_latency(self, message: FrameLatency) -> None:
+        self._hear(message, 'latency')
+
+    def _hear(self, message: Detection2DArray | FrameLatency, part: str) -> None:
+        if not self._camera_inputs:
+            return
+        stamp_ns = stamp_to_ns(message.header.stamp)
+        answer = self._answers.take(stamp_ns) or Answer()
+        setattr(answer, part, message)
+        if answer.detections is None or answer.latency is None:
+            self._answers.put(stamp_ns, answer)
+            return
+        self._show(stamp_ns, answer.detections, answer.latency)
+
+    def _show(self, stamp_ns: int, found: Detection2DArray, latency: FrameLatency) -> None:
+        names = CLASS_NAMES + tuple(name for name in class_names_in(found) if name not in CLASS_NAMES)
+        try:
+            detections = message_to_detections(found, names)
+        except ValueError as error:
+            self._reject(f'detections cannot be shown: {error}')
+            return
+        keep = detections.scores >= self._values['min_score']
+        detections = Detections(detections.boxes_xyxy_px[keep], detections.scores[keep], detections.labels[keep])
+        if self._markers_out.get_subscription_count():
+            self._markers_out.publish(detection_markers(
+                detections, names, found.header, self._camera or self._assumed_camera(),
+                self._values['marker_distance_m'], headline(latency)))
+        if self._image_out.get_subscription_count():
+            self._draw(self._images.take(stamp_ns), detections, names, latency)
+
+    def _draw(self, image: Image | CompressedImage | None, detections: Detections, names: tuple[str, ...],
+              latency: FrameLatency) -> None:
+        if image is None:
+            self._without_image += 1
+            return
+        try:
+            picture = to_bgr(image)
+        except ImageError as error:
+            self._reject(str(error))
+            return
+        # The bound concerns the network alone; the bar shows the whole frame.
+        bound_ms = latency.total_ms - latency.network_ms + latency.bound_ms
+        drawn = annotate(picture, detections, names, budget_ms=latency.budget_ms, bound_ms=bound_ms,
+                         latency_ms=latency.total_ms, path=latency.path,
+                         outcome=OUTCOMES.get(latency.outcome, f'outcome {latency.outcome}'),
+                         met=latency.deadline_met)
+        self._image_out.publish(bgr_to_image(drawn, latency.header))
+        self._drawn += 1
+
+    def _assumed_camera(self) -> PinholeCamera:
+        focal_px = self._values['focal_px']
+        return PinholeCamera((focal_px, focal_px), (focal_px * 0.64, focal_px * 0.38))
+
+    def _reject(self, problem: str) -> None:
+        self._rejected += 1
+        self._problem = problem
+
+    def _report(self) -> Report:
+        values = {'drawn': self._drawn, 'frames_without_image': self._without_image,
+                  'images_without_frame': self._images.unused, 'rejected': self._rejected,
+                  'viewers': self._image_out.get_subscription_count() + self._markers_out.get_subscription_count()}
+        if self._problem:
+            problem, self._problem = self._problem, ''
+            return Report(Level.WARN, problem, values)
+        return Report(Level.OK, 'drawing' if self._camera_inputs else 'nobody is watching', values)
+
+
+def headline(latency: FrameLatency) -> str:
+    """The frame in one line."""
+    taken = f'{latency.total_ms:.0f}' if math.isfinite(latency.total_ms) else '-'
+    verdict = '' if latency.deadline_met else ' MISSED'
+    return f'{taken} of {latency.budget_ms:.0f} ms{verdict}  {latency.path}'
+
+
+def main() -> int:
+    """Runs the node as a process."""
+    return run_node('path_visualizer', PathVisualizerNode)
+
+
+if __name__ == '__main__':
+    sys.exit(main())
