@@ -1,6 +1,8 @@
 """Shapes of vehicles, motorbikes, bikes and pedestrians of a rendered street."""
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from deadline_perception.datasets.shapes import GLASS, METAL, RUBBER, Colour, Shape, ShapeBuilder
@@ -53,6 +55,7 @@ def _lamps(builder: ShapeBuilder, faces: dict[str, np.ndarray], level: float, *,
     builder.patches(faces['front'], [(0.0, 1.0, 0.0, 0.14)], (45, 45, 47), FRONT)
 
 
+@lru_cache(maxsize=256)
 def car(body: str, paint: Colour, *, braking: bool = False) -> Shape:
     """A passenger car of one of `BODIES`."""
     length, width, height, sill, bonnet, boot, lean = BODIES[body]

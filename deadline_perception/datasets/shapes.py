@@ -84,9 +84,7 @@ class ShapeBuilder:
         points = np.asarray(points, dtype=np.float64)
         normal = None
         if outward is not None:
-            normal = np.cross(points[1] - points[0], points[2] - points[1])
-            normal /= np.linalg.norm(normal) or 1.0
-            normal = normal if normal @ outward >= 0 else -normal
+            normal = _normal(points, outward)
         self._add('polygon', points, bgr, normal, lit=lit, detail=detail)
         return points
 
@@ -100,9 +98,7 @@ class ShapeBuilder:
                 low = lower[0] + (lower[1] - lower[0]) * across
                 high = upper[0] + (upper[1] - upper[0]) * across
                 quads.append(low + (high - low) * along)
-        normal = np.cross(face[1] - face[0], face[2] - face[1])
-        normal /= np.linalg.norm(normal) or 1.0
-        self._add('quads', np.array(quads), bgr, normal if normal @ outward >= 0 else -normal, lit=lit, detail=detail)
+        self._add('quads', np.array(quads), bgr, _normal(face, outward), lit=lit, detail=detail)
 
     def frustum(self, bottom: tuple[float, float, float, float], top: tuple[float, float, float, float], bgr: Colour,
                 *, roof_bgr: Colour | None = None, aside_m: float = 0.0, detail: bool = False) -> dict[str, np.ndarray]:
@@ -154,3 +150,14 @@ class ShapeBuilder:
         centres, normals, bgr, lit = zip(*self._facts)
         return Shape(np.concatenate(self._points), tuple(self._elements), np.array(centres), np.array(normals),
                      np.array(bgr, dtype=np.float64), np.array(lit), np.concatenate(self._outline))
+
+
+def _normal(points: np.ndarray, outward: np.ndarray) -> np.ndarray:
+    """Unit normal of a face's first corner, on the side that `outward` hints; numpy's cross is slow on one vector."""
+    (x0, y0, z0), (x1, y1, z1), (x2, y2, z2) = points[:3].tolist()
+    ax, ay, az, bx, by, bz = x1 - x0, y1 - y0, z1 - z0, x2 - x1, y2 - y1, z2 - z1
+    x, y, z = ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx
+    length = math.sqrt(x * x + y * y + z * z) or 1.0
+    if x * outward[0] + y * outward[1] + z * outward[2] < 0:
+        length = -length
+    return np.array((x / length, y / length, z / length))

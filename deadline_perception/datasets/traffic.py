@@ -111,6 +111,7 @@ def drive_along(lanes: list[Lane], junctions: list[Junction], ego: int, seconds:
     steps = int(math.ceil(seconds / STEP_S)) + 2
     places = [lane.start_m.astype(np.float64).copy() for lane in lanes]
     speeds = [lane.speed_mps.astype(np.float64).copy() for lane in lanes]
+    before = [np.zeros_like(speed) for speed in speeds]
     history: list[list[list[np.ndarray]]] = [[[], [], []] for _ in lanes]
     lights = np.zeros((steps, len(junctions)), np.int8)
     red_until = np.full(len(junctions), np.inf)
@@ -128,7 +129,7 @@ def drive_along(lanes: list[Lane], junctions: list[Junction], ego: int, seconds:
                 red_until[index] = min(red_until[index], step * STEP_S)
             else:
                 lights[step, index] = _light(junction, step * STEP_S)
-        for lane, place, speed, kept in zip(lanes, places, speeds, history):
+        for lane, place, speed, last, kept in zip(lanes, places, speeds, before, history):
             gap = np.append(np.diff(place) - (lane.length_m[1:] + lane.length_m[:-1]) / 2, np.inf)
             approach = np.append(speed[:-1] - speed[1:], 0.0)
             acceleration = follow(gap, speed, approach, lane.wanted_mps)
@@ -137,8 +138,9 @@ def drive_along(lanes: list[Lane], junctions: list[Junction], ego: int, seconds:
                     line = lane.direction * junction.at_m - STOP_LINE_M
                     stop = _stop_gap(place, speed, lane.length_m, line)
                     acceleration = np.minimum(acceleration, follow(stop, speed, speed, lane.wanted_mps))
-            # the model creeps up to its gap for seconds; drivers brake to a stand
-            acceleration = np.where((speed < 0.7) & (acceleration < 0.35), -1.0, acceleration)
+            # the model creeps up to its gap for seconds; drivers who slow down brake to a stand, until it is worth going
+            acceleration = np.where((speed < 0.7) & (last <= 0) & (acceleration < 0.9), -1.0, acceleration)
+            last[:] = acceleration
             after = np.clip(speed + acceleration * STEP_S, 0, MAX_SPEED_MPS)
             for rows, values in zip(kept, (lane.direction * place, speed.copy(), (after - speed) / STEP_S)):
                 rows.append(values)

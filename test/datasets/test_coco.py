@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import json
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from deadline_perception.datasets.coco import read_coco
+
+CARLA = Path(__file__).resolve().parents[3] / 'shared' / 'data' / 'carla'
+
+
+def change(folder: Path, edit) -> Path:
+    file = folder / 'val.json'
+    content = json.loads(file.read_text())
+    edit(content)
+    file.write_text(json.dumps(content))
+    return file
+
+
+def test_reads_images_in_file_order_with_made_up_stamps(coco_folder):
+    sequence = read_coco(coco_folder / 'val.json', rate_hz=4.0)
+    assert sequence.class_names == ('vehicle', 'bike', 'motorbike', 'traffic_light', 'traffic_sign')
+    assert [frame.name for frame in sequence.frames] == ['images/Town01_000002.png', 'images/Town01_000001.png']
+    assert [frame.stamp_ns for frame in sequence.frames] == [0, 250_000_000]
+    truth = sequence.frames[0].truth
+    assert truth.boxes_xyxy_px.tolist() == [[4, 5, 24, 15], [40, 2, 43, 8]]
+    assert truth.labels.tolist() == [0, 3] and truth.crowd.tolist() == [False, True]
+    assert sequence.frames[1].load_bgr().shape == (40, 64, 3)
+    assert sequence.frames[0].speed_mps is None
+
+
+def test_keeps_other_classes_in_the_order_of_their_ids(coco_folder):
+    def edit(content):
+        content['categories'][0]['name'] = 'tram'
+    assert read_coco(change(coco_folder, edit)).class_names[0] == 'tram'
+
+
+def test_clips_and_drops_boxes_with_one_warning(coco_folder):
+    def edit(content):
+        content['annotations'][0]['bbox'] = [-5, 30, 20, 40]
+        content['annotations'][1]['bbox'] = [10, 10, 0, 6]
+        content['annotations'][2]['bbox'] = [70, 10, 5, 5]
+    file = change(coco_folder, edit)
+    with pytest.warns(UserWarning, match='1 boxes clipped to the image, 2 boxes without area dropped') as caught:
+        sequence = read_coco(file)
+    assert len(caught) == 1
+    assert sequence.frames[0].truth.boxes_xyxy_px.tolist() == [[0, 30, 15, 40]]
+    assert len(sequence.frames[1].truth) == 0
+
+
+@pytest.mark.parametrize(('edit', 'message'), [
+    (lambda c: c['annotations'][0].update(category_id=9), r'annotation 1 has category 9, expected one of \[1, 2'),
+    (lambda c: c['images'][0].update(file_name='images/gone.png'), '1 of 2 images are missing, the first is .*gone.png'),
+    (lambda c: c['images'][1].update(id=8), 'image id 8 occurs 2 times'),
+    (lambda c: c['annotations'][1].update(id=1), 'annotation id 1 occurs 2 times'),
+    (lambda c: c['annotations'][1].update(image_id=77), 'belong to image 77'),
+    (lambda c: c['annotations'][1].update(bbox=[0, float('nan'), 1, 1]), 'NaN or infinity'),
+    (lambda c: c['annotations'][1].update(bbox=None), 'not in the COCO format'),
+    (lambda c: c.pop('categories'), "lacks the key 'categories'"),
+])
+def test_refuses_broken_files_with_the_value(coco_folder, edit, message):
+    with pytest.raises(ValueError, match=message):
+        read_coco(change(coco_folder, edit))
+
+
+def test_refuses_what_is_no_json_and_what_is_absent(tmp_path):
+    (tmp_path / 'a.json').write_text('{')
+    with pytest.raises(ValueError, match='no JSON'):
+        read_coco(tmp_path / 'a.json')
+    with pytest.raises(FileNotFoundError, match='COCO'):
+        read_coco(tmp_path / 'b.json')
+    with pytest.raises(ValueError, match='rate is 0'):
+        read_coco(tmp_path / 'a.json', rate_hz=0)
+
+
+@pytest.mark.skipif(not CARLA.is_dir(), reason='the driving data are not here')
+def test_reads_the_driving_data():
+    with warnings.catch_warnings(record=True):
+        warnings.simplefilter('always')
+        sequence = read_coco(CARLA / 'val.json')
+    assert len(sequence.frames) == 142
+    image = sequence.frames[5].load_bgr()
+    assert image.shape == (380, 640, 3) and image.dtype == np.uint8
+    assert sum(len(frame.truth) for frame in sequence.frames) > 200
