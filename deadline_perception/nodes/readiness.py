@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from lifecycle_msgs.msg import State
 from lifecycle_msgs.srv import GetState
+from rclpy.client import Client
 from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 from rclpy.task import Future
@@ -21,6 +22,7 @@ from deadline_perception.nodes.service_quality import DIAGNOSTICS
 
 PERIOD_S = 0.2
 TIMEOUT_S = 180.0
+ANSWER_ROUNDS = 15  # a request to a node that was killed is never answered
 
 
 class ReadinessNode(Node):
@@ -36,7 +38,7 @@ class ReadinessNode(Node):
         self._names = [entry.name for entry in NODES] + list(awaited)
         self._states = {entry.name: self.create_client(GetState, f'{entry.name}/get_state')
                         for entry in NODES if entry.lifecycle}
-        self._asked: dict[str, Future] = {}
+        self._asked: dict[str, tuple[Future, int]] = {}  # and in which round
         self._missing = list(self._names)
         self._rounds = 0
         self.create_subscription(DiagnosticArray, '/diagnostics', self._on_diagnostics, DIAGNOSTICS)
@@ -56,14 +58,14 @@ class ReadinessNode(Node):
             self.get_logger().error(f'not ready after {TIMEOUT_S:.0f} s: {", ".join(dict.fromkeys(self._missing))}')
             self.finished.set_result(1)
 
-    def _is_active(self, name: str, client) -> bool:
-        asked = self._asked.get(name)
+    def _is_active(self, name: str, client: Client) -> bool:
+        asked, asked_in = self._asked.get(name, (None, 0))
         if asked is not None and asked.done():
             if asked.result().current_state.id == State.PRIMARY_STATE_ACTIVE:
                 return True
             asked = None
-        if asked is None and client.service_is_ready():
-            self._asked[name] = client.call_async(GetState.Request())
+        if (asked is None or self._rounds - asked_in > ANSWER_ROUNDS) and client.service_is_ready():
+            self._asked[name] = client.call_async(GetState.Request()), self._rounds
         return False
 
     def _on_diagnostics(self, message: DiagnosticArray) -> None:

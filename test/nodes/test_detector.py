@@ -327,7 +327,9 @@ def test_a_budget_that_is_none_is_left_out(ready):
     for budget_ms in (math.nan, -5.0, math.inf):
         ready.budgets.publish(TimeBudget(budget_ms=budget_ms, min_budget_ms=5.0))
     ready.budget(BUDGET_MS - 1)
-    wait(lambda: ready.answer(ready.image()).budget_ms == BUDGET_MS - 1, 'the next valid budget')
+    heard = []
+    wait(lambda: heard.append(ready.answer(ready.image()).budget_ms) or heard[-1] == BUDGET_MS - 1, 'a valid budget')
+    assert set(heard) <= {BUDGET_MS, BUDGET_MS - 1}
 
 
 def test_every_image_sent_is_delivered_or_replaced_and_answered_once(ready):
