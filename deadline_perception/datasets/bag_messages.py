@@ -17,6 +17,9 @@ class BagMessages:
 
     Attributes:
         types: the type store.
+
+    Raises:
+        ValueError: a stamp does not fit into a message.
     """
 
     def __init__(self, types: object, frame_id: str) -> None:
@@ -27,8 +30,10 @@ class BagMessages:
         return self.types.types[name](**fields)
 
     def _header(self, stamp_ns: int) -> object:
-        stamp = self._make('builtin_interfaces/msg/Time', sec=stamp_ns // 1_000_000_000,
-                           nanosec=stamp_ns % 1_000_000_000)
+        seconds, nanoseconds = divmod(stamp_ns, 1_000_000_000)
+        if not 0 <= seconds < 2 ** 31:
+            raise ValueError(f'stamp is {stamp_ns} ns, expected at least 0 and less than 2^31 s')
+        stamp = self._make('builtin_interfaces/msg/Time', sec=seconds, nanosec=nanoseconds)
         return self._make('std_msgs/msg/Header', stamp=stamp, frame_id=self._frame_id)
 
     def image(self, stamp_ns: int, image: np.ndarray) -> object:

@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+from rosbags.rosbag2 import StoragePlugin, Writer
+
+from deadline_perception.datasets.bag import (
+    CAMERA_INFO_TOPIC,
+    COMPRESSED_TOPIC,
+    FIRST_STAMP_NS,
+    IMAGE_TOPIC,
+    BagError,
+    read_bag,
+    write_bag,
+)
+from deadline_perception.datasets.bag_messages import BagMessages
+from deadline_perception.datasets.drive import render_drive
+from deadline_perception.datasets.message_definitions import message_types
+from deadline_perception.datasets.records import Frame, GroundTruth, Sequence
+
+
+@pytest.fixture(scope='module')
+def drive():
+    return render_drive(seconds=1.0, rate_hz=5.0, seed=2, width=320, height=192)
+
+
+def assert_same_facts(read, written, shift_ns):
+    assert len(read.frames) == len(written.frames)
+    assert read.class_names == written.class_names
+    assert read.camera_matrix == pytest.approx(written.camera_matrix)
+    for after, before in zip(read.frames, written.frames):
+        assert after.stamp_ns == before.stamp_ns + shift_ns
+        assert after.speed_mps == pytest.approx(before.speed_mps)
+        assert after.truth.boxes_xyxy_px == pytest.approx(before.truth.boxes_xyxy_px, abs=1e-3)
+        assert after.truth.labels.tolist() == before.truth.labels.tolist()
+        assert after.truth.crowd.tolist() == before.truth.crowd.tolist()
+
+
+@pytest.mark.parametrize('name', ['drive.mcap', 'drive'])
+def test_raw_frames_come_back_pixel_for_pixel(drive, tmp_path, name):
+    seen = []
+    count = write_bag(drive, tmp_path / name, progress=seen.append)
+    assert count == 4 * 5 and seen == [1, 2, 3, 4, 5]
+    assert (tmp_path / name).is_dir() == (name == 'drive')
+    assert [file.name for file in tmp_path.iterdir()] == [name]
+    read = read_bag(tmp_path / name)
+    assert_same_facts(read, drive, FIRST_STAMP_NS)
+    for index in (4, 0, 2, 1, 3):
+        assert np.array_equal(read.frames[index].load_bgr(), drive.frames[index].load_bgr())
+
+
+def test_compressed_frames_come_back_nearly(drive, tmp_path):
+    write_bag(drive, tmp_path / 'a.mcap', compressed=True)
+    read = read_bag(tmp_path / 'a.mcap', topic=COMPRESSED_TOPIC)
+    assert_same_facts(read, drive, FIRST_STAMP_NS)
+    for after, before in zip(read.frames, drive.frames):
+        difference = np.abs(after.load_bgr().astype(float) - before.load_bgr())
+        assert difference.mean() < 4.0
+    with pytest.raises(BagError, match=f'no image on {IMAGE_TOPIC}, only .*{CAMERA_INFO_TOPIC}'):
+        read_bag(tmp_path / 'a.mcap', topic=IMAGE_TOPIC)
+
+
+def test_what_is_not_known_stays_unknown(drive, tmp_path):
+    frames = tuple(replace(frame, speed_mps=None, truth=None, stamp_ns=frame.stamp_ns + 17 * 10 ** 17)
+                   for frame in drive.frames[:2])
+    write_bag(Sequence('bare', (), frames), tmp_path / 'bare.mcap')
+    read = read_bag(tmp_path / 'bare.mcap')
+    assert read.class_names == () and read.camera_matrix is None
+    assert [frame.stamp_ns for frame in read.frames] == [frame.stamp_ns for frame in frames]
+    assert all(frame.speed_mps is None and frame.truth is None for frame in read.frames)
+
+
+def test_frames_without_objects_differ_from_frames_without_annotation(drive, tmp_path):
+    nothing = GroundTruth(np.zeros((0, 4)), np.zeros(0), np.zeros(0))
+    frames = (replace(drive.frames[0], truth=nothing), replace(drive.frames[1], truth=None), drive.frames[2])
+    write_bag(replace(drive, frames=frames), tmp_path / 'a.mcap')
+    first, second, third = read_bag(tmp_path / 'a.mcap').frames
+    assert len(first.truth) == 0 and second.truth is None and len(third.truth) == len(drive.frames[2].truth)
+
+
+def write_images(folder, stamps_ns, plugin=StoragePlugin.SQLITE3, encoding='bgr8', speeds=()):
+    """A bag as another program may have recorded it; messages are logged 0.1 s apart."""
+    messages = BagMessages(message_types(), 'front')
+    with Writer(folder, version=8, storage_plugin=plugin) as writer:
+        image_topic = writer.add_connection('/front/image', 'sensor_msgs/msg/Image', typestore=messages.types)
+        speed_topic = writer.add_connection('/twist', 'geometry_msgs/msg/TwistStamped', typestore=messages.types)
+        for stamp_ns, speed in speeds:
+            writer.write(speed_topic, stamp_ns, messages.types.serialize_cdr(
+                messages.speed(stamp_ns, speed), 'geometry_msgs/msg/TwistStamped'))
+        for index, stamp_ns in enumerate(stamps_ns):
+            message = messages.image(stamp_ns, np.full((4, 6, 3), 10 * index, np.uint8))
+            message.encoding = encoding
+            writer.write(image_topic, 7_000_000_000 + index * 100_000_000,
+                         messages.types.serialize_cdr(message, 'sensor_msgs/msg/Image'))
+    return folder
+
+
+@pytest.mark.parametrize('plugin', StoragePlugin)
+def test_reads_bags_of_either_storage_and_interpolates_speed(tmp_path, plugin):
+    bag = write_images(tmp_path / 'bag', [2_000_000_000, 2_500_000_000], plugin,
+                       speeds=((1_900_000_000, 3.0), (2_100_000_000, 5.0), (2_600_000_000, -5.0)))
+    read = read_bag(bag)
+    assert [frame.stamp_ns for frame in read.frames] == [2_000_000_000, 2_500_000_000]
+    assert [frame.speed_mps for frame in read.frames] == pytest.approx([4.0, 5.0])
+    assert (read.frames[1].load_bgr() == 10).all()
+    inner = next(file for file in bag.iterdir() if file.suffix in ('.db3', '.mcap'))
+    assert [frame.stamp_ns for frame in read_bag(inner).frames] == [2_000_000_000, 2_500_000_000]
+
+
+@pytest.mark.parametrize('stamps', [[0, 0, 0], [3_000_000_000, 2_000_000_000, 4_000_000_000]])
+def test_falls_back_to_the_times_of_recording(tmp_path, stamps):
+    read = read_bag(write_images(tmp_path / 'bag', stamps))
+    assert [frame.stamp_ns for frame in read.frames] == [7_000_000_000, 7_100_000_000, 7_200_000_000]
+    assert [int(frame.load_bgr()[0, 0, 0]) for frame in read.frames] == [0, 10, 20]
+
+
+def test_an_image_that_cannot_be_decoded_says_where(tmp_path):
+    read = read_bag(write_images(tmp_path / 'bag', [1_000_000_000], encoding='32FC1'))
+    with pytest.raises(BagError, match="image at 1000000000 ns .*encoding is '32FC1', expected one of bgr8"):
+        read.frames[0].load_bgr()
+
+
+def test_keeps_what_exists_unless_told_to_replace_a_bag(drive, tmp_path):
+    short = replace(drive, frames=drive.frames[:1])
+    for name in ('a.mcap', 'b'):
+        write_bag(drive, tmp_path / name)
+        with pytest.raises(BagError, match='exists already, expected a new name$'):
+            write_bag(short, tmp_path / name)
+        write_bag(short, tmp_path / name, overwrite=True)
+        assert len(read_bag(tmp_path / name).frames) == 1
+    (tmp_path / 'letters').mkdir()
+    (tmp_path / 'notes.txt').write_text('dear diary')
+    for name in ('letters', 'notes.txt'):
+        with pytest.raises(BagError, match='no bag that could be replaced'):
+            write_bag(short, tmp_path / name, overwrite=True)
+
+
+def test_nothing_remains_of_a_bag_that_could_not_be_finished(drive, tmp_path):
+    def broken():
+        raise ValueError('image cannot be decoded')
+    frames = (drive.frames[0], replace(drive.frames[1], load_bgr=broken))
+    with pytest.raises(ValueError, match='cannot be decoded'):
+        write_bag(replace(drive, frames=frames), tmp_path / 'a.mcap')
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_refuses_what_is_no_bag(drive, tmp_path):
+    with pytest.raises(FileNotFoundError, match='expected a bag folder'):
+        read_bag(tmp_path / 'none')
+    (tmp_path / 'foreign.mcap').write_bytes(b'PK' + bytes(400))
+    with pytest.raises(BagError, match='foreign.mcap cannot be read as a ROS 2 bag'):
+        read_bag(tmp_path / 'foreign.mcap')
+    write_bag(drive, tmp_path / 'cut.mcap')
+    whole = (tmp_path / 'cut.mcap').read_bytes()
+    (tmp_path / 'cut.mcap').write_bytes(whole[:len(whole) // 2])
+    with pytest.raises(BagError, match='cut off'):
+        read_bag(tmp_path / 'cut.mcap')
+
+
+def test_loading_is_lazy(tmp_path):
+    loaded = []
+
+    def load(index):
+        loaded.append(index)
+        return np.zeros((20, 30, 3), np.uint8)
+    frames = tuple(Frame(str(i), i * 10 ** 8, partial(load, i)) for i in range(3))
+    sequence = Sequence('lazy', (), frames)
+    assert loaded == []
+    write_bag(sequence, tmp_path / 'a.mcap')
+    assert loaded == [0, 1, 2]

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import cv2
+import numpy as np
+import pytest
+
+from deadline_perception.datasets.bag_messages import BagMessages, decode_image, speed_of, truth_of
+from deadline_perception.datasets.message_definitions import message_types
+from deadline_perception.datasets.records import GroundTruth
+
+NAMES = ('vehicle', 'bike')
+
+
+@pytest.fixture(scope='module')
+def messages():
+    return BagMessages(message_types(), 'camera')
+
+
+def test_headers_carry_stamp_and_frame(messages):
+    header = messages.speed(12_000_000_034, 2.0).header
+    assert (header.stamp.sec, header.stamp.nanosec, header.frame_id) == (12, 34, 'camera')
+
+
+def test_refuses_stamps_that_do_not_fit(messages):
+    for stamp_ns in (-1, 2 ** 31 * 10 ** 9):
+        with pytest.raises(ValueError, match=f'stamp is {stamp_ns} ns'):
+            messages.speed(stamp_ns, 2.0)
+
+
+def test_truth_survives(messages):
+    truth = GroundTruth([[1, 2, 5, 9], [0, 0, 3, 3]], [1, 0], [False, True])
+    message = messages.truth(5, truth, NAMES)
+    assert [d.results[0].hypothesis.score for d in message.detections] == [1.0, 0.0]
+    assert [d.results[0].hypothesis.class_id for d in message.detections] == ['bike', 'vehicle']
+    assert (message.detections[0].bbox.center.position.x, message.detections[0].bbox.size_y) == (3.0, 7.0)
+    back = truth_of(message, NAMES)
+    assert back.boxes_xyxy_px.tolist() == truth.boxes_xyxy_px.tolist()
+    assert back.labels.tolist() == [1, 0] and back.crowd.tolist() == [False, True]
+
+
+def test_camera_info_without_intrinsics_means_uncalibrated(messages):
+    unknown = messages.camera_info(0, 640, 380, None)
+    assert not unknown.k.any() and not unknown.p.any() and len(unknown.d) == 0
+    known = messages.camera_info(0, 640, 380, np.array([[320, 0, 319.5], [0, 320, 189.5], [0, 0, 1]]))
+    assert known.k[2] == 319.5 and known.p[6] == 189.5 and known.distortion_model == 'plumb_bob'
+
+
+def test_speed_is_horizontal_and_taken_from_either_message(messages):
+    twist = messages.speed(0, -3.0)
+    twist.twist.linear.y = 4.0
+    assert speed_of(twist) == 5.0
+    types = message_types().types
+    covariant = types['geometry_msgs/msg/TwistWithCovariance'](twist=twist.twist, covariance=np.zeros(36))
+    odometry = types['nav_msgs/msg/Odometry'](header=twist.header, child_frame_id='', twist=covariant,
+                                              pose=messages._no_pose())
+    assert speed_of(odometry) == 5.0
+
+
+@pytest.mark.parametrize(('encoding', 'pixel', 'bgr'), [
+    ('bgr8', (1, 2, 3), (1, 2, 3)), ('rgb8', (1, 2, 3), (3, 2, 1)), ('bgra8', (1, 2, 3, 9), (1, 2, 3)),
+    ('rgba8', (1, 2, 3, 9), (3, 2, 1)), ('mono8', (7,), (7, 7, 7))])
+def test_decodes_encodings_with_padded_rows(messages, encoding, pixel, bgr):
+    message = messages.image(0, np.zeros((2, 3, 3), np.uint8))
+    rows = np.zeros((2, len(pixel) * 3 + 5), np.uint8)
+    rows[:, :len(pixel) * 3] = pixel * 3
+    message.encoding, message.step, message.data = encoding, rows.shape[1], rows.ravel()
+    assert decode_image(message).tolist() == [[list(bgr)] * 3] * 2
+
+
+def test_decodes_jpeg(messages):
+    data = cv2.imencode('.jpg', np.full((8, 8, 3), 100, np.uint8))[1].ravel()
+    assert np.abs(decode_image(messages.compressed_image(0, data)).astype(int) - 100).max() <= 2
+
+
+@pytest.mark.parametrize(('field', 'value', 'expected'), [
+    ('encoding', '16UC1', "encoding is '16UC1'"), ('step', 5, 'step 5 holds 18 bytes'), ('height', 0, '3x0 px'),
+    ('data', np.zeros(17, np.uint8), 'holds 17 bytes')])
+def test_refuses_images_that_contradict_themselves(messages, field, value, expected):
+    message = messages.image(0, np.zeros((2, 3, 3), np.uint8))
+    setattr(message, field, value)
+    with pytest.raises(ValueError, match=expected):
+        decode_image(message)
+
+
+@pytest.mark.parametrize('data', [np.zeros(0, np.uint8), np.arange(50, dtype=np.uint8)])
+def test_refuses_jpeg_that_is_none(messages, data):
+    with pytest.raises(ValueError, match=f'{len(data)} bytes .* cannot be decoded'):
+        decode_image(messages.compressed_image(0, data))

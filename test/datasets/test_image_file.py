@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+import cv2
+import numpy as np
+import pytest
+
+from deadline_perception.datasets.image_file import image_size, load_image
+
+
+@pytest.mark.parametrize('name', ['a.png', 'a.jpg', 'a.bmp'])
+def test_size_and_pixels(tmp_path, name):
+    cv2.imwrite(str(tmp_path / name), np.full((37, 53, 3), 80, np.uint8))
+    assert image_size(tmp_path / name) == (53, 37)
+    assert load_image(tmp_path / name).shape == (37, 53, 3)
+
+
+def test_grey_images_get_three_channels(tmp_path):
+    cv2.imwrite(str(tmp_path / 'a.png'), np.full((5, 6), 80, np.uint8))
+    assert load_image(tmp_path / 'a.png').shape == (5, 6, 3)
+
+
+def test_says_whether_a_file_is_absent_or_broken(tmp_path):
+    (tmp_path / 'a.jpg').write_bytes(b'\xff\xd8\xff')
+    for reader in (load_image, image_size):
+        with pytest.raises(ValueError, match='a.jpg cannot be decoded'):
+            reader(tmp_path / 'a.jpg')
+    with pytest.raises(ValueError, match='does not exist'):
+        load_image(tmp_path / 'b.jpg')
+    with pytest.raises(ValueError, match='No such file'):
+        image_size(tmp_path / 'b.jpg')

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import pytest
+
+from deadline_perception.datasets.bag import read_bag
+from deadline_perception.tools.command_line import main
+
+
+def test_writes_a_drive_and_says_so_in_one_line(tmp_path, capsys):
+    out = tmp_path / 'drive.mcap'
+    assert main(['bag', 'drive:seconds=3,width=96,height=64', str(out), '--rate-hz', '5', '--max-frames', '4']) == 0
+    printed = capsys.readouterr().out.strip()
+    assert printed.count('\n') == 0
+    assert f'wrote {out}: 4 frames of drive-seed0 over 0.6 s' in printed and '16 messages' in printed
+    assert len(read_bag(out).frames) == 4
+
+
+def test_refuses_to_replace_unless_asked(tmp_path, capsys):
+    arguments = ['bag', 'drive:seconds=0.3,width=64,height=48', str(tmp_path / 'bag')]
+    assert main(arguments) == 0
+    assert main(arguments) == 1
+    assert 'exists already, expected a new name' in capsys.readouterr().err
+    assert main([*arguments, '--overwrite', '--compressed']) == 0
+    assert len(read_bag(tmp_path / 'bag').frames) == 3
+
+
+@pytest.mark.parametrize('speed', ['7.5', 'trace.csv'])
+def test_gives_a_speed_to_a_source_without_one(tmp_path, coco_like, speed):
+    (tmp_path / 'trace.csv').write_text('stamp_s,speed_mps\n0,7.5\n60,7.5\n')
+    given = str(tmp_path / speed) if speed.endswith('.csv') else speed
+    assert main(['bag', str(coco_like), str(tmp_path / 'a.mcap'), '--speed', given]) == 0
+    assert [frame.speed_mps for frame in read_bag(tmp_path / 'a.mcap').frames] == pytest.approx([7.5, 7.5])
+
+
+@pytest.fixture
+def coco_like(tmp_path):
+    import json
+
+    import cv2
+    import numpy as np
+    for name in ('a', 'b'):
+        cv2.imwrite(str(tmp_path / f'{name}.png'), np.full((20, 30, 3), 99, np.uint8))
+    (tmp_path / 'val.json').write_text(json.dumps({
+        'images': [{'id': i, 'file_name': f'{n}.png', 'width': 30, 'height': 20} for i, n in enumerate('ab')],
+        'annotations': [], 'categories': [{'id': 1, 'name': 'vehicle'}]}))
+    return tmp_path
+
+
+@pytest.mark.parametrize(('arguments', 'message'), [
+    (['nowhere', 'out.mcap'], "source 'nowhere' does not exist"),
+    (['drive', 'out.mcap', '--max-frames', '0'], '--max-frames is 0'),
+    (['drive:seconds=0.2', 'out.mcap', '--speed', 'gone.csv'], 'gone.csv does not exist'),
+    (['drive', 'out.mcap', '--rate-hz', '-1'], 'rate is -1.0 Hz')])
+def test_expected_errors_take_one_line(tmp_path, monkeypatch, capsys, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    assert main(['bag', *arguments]) == 1
+    error = capsys.readouterr().err.strip().splitlines()[-1]
+    assert error.startswith('deadline-perception bag: ') and message in error
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_help_names_sources(capsys):
+    with pytest.raises(SystemExit):
+        main(['bag', '--help'])
+    printed = capsys.readouterr().out
+    assert 'drive:seed=3,seconds=40' in printed and '--compressed' in printed
