@@ -90,7 +90,8 @@ def _write(writer: object, sequence: Sequence, compressed: bool, progress: Calla
         del topics[SPEED_TOPIC]
     if all(frame.truth is None for frame in sequence.frames):
         del topics[TRUTH_TOPIC]
-    connections = {topic: writer.add_connection(topic, kind, typestore=messages.types) for topic, kind in topics.items()}
+    connections = {topic: writer.add_connection(topic, kind, typestore=messages.types)
+                   for topic, kind in topics.items()}
     shift_ns = max(0, FIRST_STAMP_NS - sequence.frames[0].stamp_ns)
     count = 0
     for index, frame in enumerate(sequence.frames):
@@ -147,14 +148,15 @@ def read_bag(file: Path, topic: str | None = None) -> Sequence:
     if stamps[0] == 0 or any(after <= before for before, after in zip(stamps, stamps[1:])):
         stamps = [logged_ns for _, logged_ns in entries]
     trace = _speeds(content)
-    truths = {content.stamp(raw): content.parse(raw, c)
-              for c in content.select(lambda c: c.topic.endswith('ground_truth') and c.msgtype.endswith('/Detection2DArray'))
-              for _, raw in content.messages(c)}
+    annotated = content.select(lambda c: c.topic.endswith('ground_truth') and c.msgtype.endswith('/Detection2DArray'))
+    truths = {content.stamp(raw): content.parse(raw, connection)
+              for connection in annotated for _, raw in content.messages(connection)}
     class_names = _class_names(truths.values()) if truths else ()
     frames = []
     for index, (stamp_ns, (header_ns, logged_ns)) in enumerate(zip(stamps, entries)):
         truth = truths.get(header_ns)
-        frames.append(Frame(f'{file.stem}_{index:06d}', stamp_ns, partial(content.load_image, images[0], logged_ns, header_ns),
+        load = partial(content.load_image, images[0], logged_ns, header_ns)
+        frames.append(Frame(f'{file.stem}_{index:06d}', stamp_ns, load,
                             trace.speed_mps(header_ns / 1e9) if trace else None,
                             truth_of(truth, class_names) if truth is not None else None))
     try:

@@ -39,13 +39,13 @@ class BagMessages:
     def image(self, stamp_ns: int, image: np.ndarray) -> object:
         """sensor_msgs/Image of uint8 `[height, width, 3]` BGR."""
         height, width = image.shape[:2]
-        return self._make('sensor_msgs/msg/Image', header=self._header(stamp_ns), height=height, width=width, encoding='bgr8',
-                          is_bigendian=0, step=3 * width, data=np.ascontiguousarray(image).reshape(-1))
+        return self._make('sensor_msgs/msg/Image', header=self._header(stamp_ns), height=height, width=width,
+                          encoding='bgr8', is_bigendian=0, step=3 * width, data=np.ascontiguousarray(image).reshape(-1))
 
     def compressed_image(self, stamp_ns: int, data: np.ndarray) -> object:
         """sensor_msgs/CompressedImage of a JPEG file's bytes, uint8 `[N]`."""
-        return self._make('sensor_msgs/msg/CompressedImage', header=self._header(stamp_ns), format='bgr8; jpeg compressed bgr8',
-                          data=data)
+        return self._make('sensor_msgs/msg/CompressedImage', header=self._header(stamp_ns),
+                          format='bgr8; jpeg compressed bgr8', data=data)
 
     def camera_info(self, stamp_ns: int, width: int, height: int, matrix: np.ndarray | None) -> object:
         """sensor_msgs/CameraInfo; without intrinsics all matrices are zero, which means uncalibrated."""
@@ -108,8 +108,8 @@ def decode_image(message: object) -> np.ndarray:
     channels, conversion = _CHANNELS[message.encoding]
     height, width, step = message.height, message.width, message.step
     if height < 1 or width < 1 or step < width * channels or len(data) != step * height:
-        raise ValueError(f'image of {width}x{height} px with step {step} holds {len(data)} bytes, expected a step of at '
-                         f'least {width * channels} and height times step bytes')
+        raise ValueError(f'image of {width}x{height} px with step {step} holds {len(data)} bytes, expected a step of '
+                         f'at least {width * channels} and height times step bytes')
     pixels = data.reshape(height, step)[:, :width * channels]
     pixels = pixels.reshape((height, width, channels) if channels > 1 else (height, width))
     return pixels.copy() if conversion is None else cv2.cvtColor(pixels, conversion)

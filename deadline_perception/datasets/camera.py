@@ -43,7 +43,8 @@ class Camera:
     @property
     def matrix(self) -> np.ndarray:
         """Intrinsics K, float64 `[3, 3]`, pixel centres at integers (sensor_msgs/CameraInfo's k)."""
-        return np.array([[self.focal_px, 0, (self.width - 1) / 2], [0, self.focal_px, (self.height - 1) / 2], [0, 0, 1]])
+        return np.array([[self.focal_px, 0, (self.width - 1) / 2],
+                         [0, self.focal_px, (self.height - 1) / 2], [0, 0, 1]])
 
 
 @dataclass(frozen=True)

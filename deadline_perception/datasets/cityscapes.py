@@ -109,8 +109,8 @@ def boxes_of_instances(ids: np.ndarray) -> tuple[list[list[float]], list[int], l
     """Boxes xyxy in px, labels and crowd of an instance id image.
 
     Args:
-        ids: uint16 `[height, width]`: label id * 1000 + number of the instance, or the label id alone for groups and for
-            classes without instances, whose connected regions are taken for objects.
+        ids: uint16 `[height, width]`: label id * 1000 + number of the instance, or the label id alone for groups and
+            for classes without instances, whose connected regions are taken for objects.
     """
     boxes, labels, crowd = [], [], []
     for value in np.unique(ids).tolist():

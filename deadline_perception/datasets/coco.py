@@ -52,8 +52,8 @@ def _sequence(content: dict, file: Path, rate_hz: float) -> Sequence:
     by_image = defaultdict(list)
     for annotation in marked:
         if annotation['category_id'] not in names:
-            raise ValueError(f'{file}: annotation {annotation["id"]} has category {annotation["category_id"]}, expected '
-                             f'one of {sorted(names)}')
+            raise ValueError(f'{file}: annotation {annotation["id"]} has category {annotation["category_id"]}, '
+                             f'expected one of {sorted(names)}')
         by_image[annotation['image_id']].append(annotation)
     strangers = set(by_image) - {image['id'] for image in images}
     if strangers:

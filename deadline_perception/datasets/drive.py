@@ -216,10 +216,12 @@ class Drive:
                 things.append(self._thing(at_m - side * 1.75, aside, -side * math.pi / 2, shapes[0], label, length / 2))
         return things + self._traffic_lights(time_s, along)
 
-    def _thing(self, along_m: float, aside_m: float, turn_rad: float, shape: object, label: int, reach_m: float) -> Thing:
+    def _thing(self, along_m: float, aside_m: float, turn_rad: float, shape: object, label: int,
+               reach_m: float) -> Thing:
         x, y = self._course.place(along_m, aside_m)
-        return Thing(float(x), float(y), 0.0, float(self._course.heading_rad(along_m)) + turn_rad, shape=shape, label=label,
-                     reach_m=reach_m, casts_shadow=label >= 0)
+        heading = float(self._course.heading_rad(along_m)) + turn_rad
+        return Thing(float(x), float(y), 0.0, heading, shape=shape, label=label, reach_m=reach_m,
+                     casts_shadow=label >= 0)
 
     def _traffic_lights(self, time_s: float, along: float) -> list[Thing]:
         things: list[Thing] = []

@@ -37,8 +37,8 @@ def cloud_panorama(rng: np.random.Generator, zenith_bgr: np.ndarray, horizon_bgr
 class Ground:
     """Everything behind the things on the street; built once per drive, drawn per frame."""
 
-    def __init__(self, rng: np.random.Generator, course: Course, layout: Layout, junctions: list[Junction], light: Light,
-                 sky: np.ndarray, shade: float) -> None:
+    def __init__(self, rng: np.random.Generator, course: Course, layout: Layout, junctions: list[Junction],
+                 light: Light, sky: np.ndarray, shade: float) -> None:
         self._course, self._layout, self._junctions, self._light = course, layout, junctions, light
         self._sky, self._shade = sky, shade
         azimuth = np.arange(PANORAMA) * (2 * math.pi / PANORAMA)
@@ -53,7 +53,8 @@ class Ground:
                 'country': np.array([46, 104, 88.0])}[layout.style] * rng.uniform(0.8, 1.15)
         self._paint = {name: np.clip(colour * gain, 0, 255).tolist() for name, colour in (
             ('asphalt', asphalt), ('walk', walk), ('soil', soil), ('kerb', walk * 1.12), ('gutter', asphalt * 0.62),
-            ('parking', asphalt * 1.08), ('white', np.array([205, 205, 205.0])), ('yellow', np.array([60, 170, 205.0])))}
+            ('parking', asphalt * 1.08), ('white', np.array([205, 205, 205.0])),
+            ('yellow', np.array([60, 170, 205.0])))}
         noise = rng.normal(0, 1, (512, 512)).astype(np.float32)
         noise = cv2.GaussianBlur(noise, (0, 0), 0.8) * 0.05 + cv2.GaussianBlur(noise, (0, 0), 9) * 0.9
         for _ in range(10):
@@ -70,7 +71,8 @@ class Ground:
         columns = np.arange(width)
         azimuth = np.arctan((columns - (width - 1) / 2) / focal) - view.heading_rad
         index = np.rint(azimuth / (2 * math.pi) * PANORAMA).astype(int) % PANORAMA
-        rows = np.clip(SKY_ROWS - 1 + ((np.arange(horizon + 1) - horizon) * (480 / focal) * 0.9).astype(int), 0, SKY_ROWS - 1)
+        above = ((np.arange(horizon + 1) - horizon) * (432 / focal)).astype(int)
+        rows = np.clip(SKY_ROWS - 1 + above, 0, SKY_ROWS - 1)
         image[:horizon + 1] = self._sky[rows[:, None], index[None, :]]
         for table, colour, haze in zip(self._hills, self._hill_bgr, (0.72, 0.5)):
             line = horizon - focal * np.maximum(table[index[::4]], 0.004)
@@ -102,12 +104,14 @@ class Ground:
         """Surface, markings and shadows below the horizon, for a camera at `along_m` of the street."""
         half, walk, paint = self._layout.half_m, self._layout.walk_m, self._paint
         image[horizon:] = paint['soil']
-        edges = along_m + np.concatenate([np.arange(0.8, 12, 1.6), np.arange(12, 40, 4.0), np.geomspace(40, FARTHEST_M, 12)])
+        edges = along_m + np.concatenate([np.arange(0.8, 12, 1.6), np.arange(12, 40, 4.0),
+                                          np.geomspace(40, FARTHEST_M, 12)])
         self._strip(image, view, edges, [(-half - walk, -half), (half, half + walk)], paint['walk'])
         near = [j for j in self._junctions if -20 < j.at_m - along_m < FARTHEST_M - 10]
         for junction in near:
-            self._fill(image, view, self._bars([(junction.at_m - 6.5, junction.at_m + 6.5, -60.0, 60.0)]), paint['walk'])
-            self._fill(image, view, self._bars([(junction.at_m - 4.2, junction.at_m + 4.2, -60.0, 60.0)]), paint['asphalt'])
+            for width, name in ((13.0, 'walk'), (8.4, 'asphalt')):
+                span = (junction.at_m - width / 2, junction.at_m + width / 2, -60.0, 60.0)
+                self._fill(image, view, self._bars([span]), paint[name])
         self._strip(image, view, edges, [(-half, half)], paint['asphalt'])
         if self._layout.parking_m:
             strip = half - self._layout.parking_m
@@ -131,7 +135,8 @@ class Ground:
     def _bars(self, spans: list[tuple[float, float, float, float]]) -> list[np.ndarray]:
         """Outlines `[4, 2]` of rectangles, each from and to along the street, left and right of its middle."""
         low, high, left, right = np.array(spans).T[..., None]
-        return list(self._course.place(np.concatenate([low, high, high, low], 1), np.concatenate([left, left, right, right], 1)))
+        along, aside = np.concatenate([low, high, high, low], 1), np.concatenate([left, left, right, right], 1)
+        return list(self._course.place(along, aside))
 
     def _markings(self, image: np.ndarray, view: View, along_m: float, edges: np.ndarray, near: list[Junction]) -> None:
         lanes, white = self._layout.lanes, []

@@ -85,7 +85,8 @@ def in_sight(things: list[Thing], view: View, farthest_m: float) -> list[Thing]:
         depth = depth_of(thing, view)
         if not -thing.reach_m < depth < farthest_m:
             continue
-        aside = (thing.x_m - view.x_m) * math.sin(view.heading_rad) - (thing.y_m - view.y_m) * math.cos(view.heading_rad)
+        x, y = thing.x_m - view.x_m, thing.y_m - view.y_m
+        aside = x * math.sin(view.heading_rad) - y * math.cos(view.heading_rad)
         if abs(aside) - thing.reach_m * 1.5 < max(depth, 0) * slope:
             kept.append((depth + (thing.reach_m if thing.far_key else 0.0), thing))
     kept.sort(key=lambda pair: -pair[0])
@@ -123,8 +124,8 @@ def silhouette(thing: Thing, view: View) -> np.ndarray | None:
             return np.array([(left, top), (right, top), (right, bottom), (left, bottom)], np.float32)
         angles = np.arange(10) * (2 * math.pi / 10)
         tall = (bottom - top) * 0.4
-        return np.stack([(left + right) / 2 + (right - left) * 0.4 * np.cos(angles), top + tall + tall * np.sin(angles)],
-                        1).astype(np.float32)
+        crown = [(left + right) / 2 + (right - left) * 0.4 * np.cos(angles), top + tall + tall * np.sin(angles)]
+        return np.stack(crown, 1).astype(np.float32)
     rotation, translation = _to_camera(thing, view)
     points = thing.shape.outline @ rotation.T + translation
     if points[:, 2].max() < NEAR_M:
@@ -172,7 +173,8 @@ def visible_objects(things: list[Thing], view: View) -> tuple[np.ndarray, np.nda
         area = float((box[2] - box[0]) * (box[3] - box[1]))
         inside = cv2.contourArea(np.clip(outline, 0, (width, height)).astype(np.float32))
         # beside the camera a silhouette grows without bounds: what lies half an image outside does not count
-        around = cv2.contourArea(np.clip(outline, (-width / 2, -height / 2), (width * 1.5, height * 1.5)).astype(np.float32))
+        near = np.clip(outline, (-width / 2, -height / 2), (width * 1.5, height * 1.5))
+        around = cv2.contourArea(near.astype(np.float32))
         hidden = seen.sum() < CROWD_SHARE * max(inside, 1.0) or seen.sum() < CUT_SHARE * around
         if box[2] - box[0] < 1 or box[3] - box[1] < 1:
             continue
@@ -215,7 +217,8 @@ def _paint_sprite(image: np.ndarray, thing: Thing, view: View, light: Light) -> 
     alpha = drawn[..., 3:].astype(np.float32) * np.float32(1 / 255)
     below = image[y0:y1, x0:x1]
     # drawn with anti-aliasing on empty pixels, so colours are already multiplied by alpha
-    colour = drawn[..., :3] * gain.astype(np.float32) + ((np.array(light.haze_bgr) * haze).astype(np.float32) - below) * alpha
+    distant = (np.array(light.haze_bgr) * haze).astype(np.float32)
+    colour = drawn[..., :3] * gain.astype(np.float32) + (distant - below) * alpha
     below[:] = np.clip(below + colour, 0, 255)
 
 

@@ -9,9 +9,9 @@ from deadline_perception.datasets.shapes import GLASS, METAL, RUBBER, Colour, Sh
 
 LEFT, RIGHT = np.array([0.0, 1.0, 0.0]), np.array([0.0, -1.0, 0.0])
 REAR, FRONT = np.array([-1.0, 0.0, 0.0]), np.array([1.0, 0.0, 0.0])
-PAINTS: tuple[Colour, ...] = ((40, 36, 34), (225, 225, 222), (150, 150, 150), (46, 38, 170), (150, 74, 30), (60, 60, 66),
-                              (60, 110, 60), (40, 190, 220), (30, 110, 220), (190, 160, 60), (110, 120, 140),
-                              (90, 40, 60), (200, 205, 212))
+PAINTS: tuple[Colour, ...] = ((40, 36, 34), (225, 225, 222), (150, 150, 150), (46, 38, 170), (150, 74, 30),
+                              (60, 60, 66), (60, 110, 60), (40, 190, 220), (30, 110, 220), (190, 160, 60),
+                              (110, 120, 140), (90, 40, 60), (200, 205, 212))
 CLOTHES: tuple[Colour, ...] = ((60, 50, 150), (150, 90, 40), (60, 60, 60), (200, 200, 200), (60, 160, 60),
                                (40, 160, 220), (110, 60, 110), (90, 90, 70))
 SKIN = (150, 175, 210)
@@ -30,7 +30,8 @@ def _wheels(builder: ShapeBuilder, length: float, half: float, radius: float) ->
     for x in (-length * 0.31, length * 0.31):
         for side in (-1, 1):
             builder.frustum((x - radius * 0.9, x + radius * 0.9, 0.11, 0.0),
-                            (x - radius * 0.9, x + radius * 0.9, 0.11, radius * 1.5), RUBBER, aside_m=side * (half - 0.13))
+                            (x - radius * 0.9, x + radius * 0.9, 0.11, radius * 1.5), RUBBER,
+                            aside_m=side * (half - 0.13))
 
 
 def _rims(builder: ShapeBuilder, length: float, half: float, radius: float, rim_bgr: Colour) -> None:
@@ -160,8 +161,9 @@ def two_wheeler(paint: Colour, clothes: Colour, helmet: Colour, *, motor: bool, 
     chest = 0.1 if motor else 0.14
     builder.frustum((-0.32, -0.02, 0.16, hip - 0.05), (chest - 0.2, chest + 0.08, 0.21, shoulder), clothes)
     for side in (-1, 1):
-        builder.rod((chest - 0.06, side * 0.2, shoulder - 0.04), (0.2, side * 0.28, (shoulder + bars) / 2), 0.055, clothes)
-        builder.rod((0.2, side * 0.28, (shoulder + bars) / 2), (0.4, side * 0.26, bars), 0.045, clothes)
+        elbow = (0.2, side * 0.28, (shoulder + bars) / 2)
+        builder.rod((chest - 0.06, side * 0.2, shoulder - 0.04), elbow, 0.055, clothes)
+        builder.rod(elbow, (0.4, side * 0.26, bars), 0.045, clothes)
     builder.ball((chest, 0, shoulder + 0.2), 0.13, SKIN)
     builder.ball((chest - 0.01, 0, shoulder + 0.23), 0.15 if motor else 0.125, helmet)
     return builder.build()

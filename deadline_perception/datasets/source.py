@@ -18,8 +18,8 @@ BAG_ENDINGS = ('.mcap', '.db3')
 COCO_NAMES = ('val.json', 'test.json', 'annotations.json', 'train.json')
 SPLITS = ('val', 'test', 'train')
 DRIVE_OPTIONS = {'seconds': float, 'seed': int, 'rate_hz': float, 'width': int, 'height': int}
-KNOWN = ("expected 'drive' (or 'drive:seed=3,seconds=40'), a folder with a COCO file (val.json), the root of Cityscapes "
-         '(leftImg8bit) or BDD100K (images/100k), a video, or a bag')
+KNOWN = ("expected 'drive' (or 'drive:seed=3,seconds=40'), a folder with a COCO file (val.json), the root of "
+         'Cityscapes (leftImg8bit) or BDD100K (images/100k), a video, or a bag')
 
 
 def open_source(text: str, *, rate_hz: float | None = None, split: str | None = None) -> Sequence:
@@ -90,7 +90,7 @@ def drive_options(text: str) -> dict[str, float | int]:
 
 
 def thin_out(sequence: Sequence, rate_hz: float | None) -> Sequence:
-    """Frames at least 1 / `rate_hz` apart (a hundredth less, for rounded stamps); all of them for None."""
+    """The frames next after every multiple of 1 / `rate_hz` (or a hundredth before); all of them for None."""
     if rate_hz is None:
         return sequence
     kept = [sequence.frames[0]]
@@ -98,8 +98,8 @@ def thin_out(sequence: Sequence, rate_hz: float | None) -> Sequence:
     for frame in sequence.frames[1:]:
         if frame.stamp_ns >= due_ns - 1e7 / rate_hz:
             kept.append(frame)
-            # due times keep their rhythm unless the sequence has a hole
-            due_ns = max(due_ns, frame.stamp_ns - 0.5e9 / rate_hz) + 1e9 / rate_hz
+            # due times keep their rhythm, so that the mean rate is right, unless the sequence has a hole
+            due_ns = max(due_ns + 1e9 / rate_hz, frame.stamp_ns)
     return replace(sequence, frames=tuple(kept))
 
 

@@ -99,8 +99,8 @@ def read_csv_trace(file: Path) -> SpeedTrace:
             try:
                 pairs.append((float(row['stamp_s']), float(row['speed_mps'])))
             except (TypeError, ValueError) as error:
-                raise ValueError(f'{file} line {rows.line_num} holds {row["stamp_s"]!r} and {row["speed_mps"]!r}, expected '
-                                 f'two numbers') from error
+                raise ValueError(f'{file} line {rows.line_num} holds {row["stamp_s"]!r} and {row["speed_mps"]!r}, '
+                                 f'expected two numbers') from error
     return _trace(file, pairs, 0)
 
 

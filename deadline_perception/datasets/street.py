@@ -102,11 +102,12 @@ def vehicle(rng: np.random.Generator) -> tuple[tuple, float, int]:
     if kind < 0.2:
         length, height = float(rng.uniform(4.8, 6.2)), float(rng.uniform(2.0, 2.6))
         windows = bool(rng.random() < 0.4)
-        return tuple(road_users.van(paint, length, height, windows=windows, braking=b) for b in (False, True)), length, \
-            VEHICLE
+        shapes = tuple(road_users.van(paint, length, height, windows=windows, braking=b) for b in (False, True))
+        return shapes, length, VEHICLE
     if kind < 0.25:
         length = float(rng.uniform(9.0, 12.0))
-        return tuple(road_users.van(paint, length, 3.05, windows=True, braking=b) for b in (False, True)), length, VEHICLE
+        shapes = tuple(road_users.van(paint, length, 3.05, windows=True, braking=b) for b in (False, True))
+        return shapes, length, VEHICLE
     if kind < 0.32:
         length, height = float(rng.uniform(6.5, 10.0)), float(rng.uniform(2.9, 3.7))
         box = road_users.PAINTS[rng.integers(len(road_users.PAINTS))]
@@ -183,7 +184,8 @@ class Roadside:
             if self._near_junction(at, 13):
                 continue
             street = self._layout.style != 'country' and rng.random() < 0.5
-            aside = self._layout.half_m + 1.1 if street else edge + rng.uniform(1, 4 if self._layout.style == 'town' else 22)
+            deepest = 4 if self._layout.style == 'town' else 22
+            aside = self._layout.half_m + 1.1 if street else edge + rng.uniform(1, deepest)
             kind = self._layout.trees[rng.integers(len(self._layout.trees))]
             tall = rng.uniform(5, 8) if street else rng.uniform(6, 14)
             sprite = self._sprites[kind][rng.integers(3)]

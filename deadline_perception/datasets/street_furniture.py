@@ -132,7 +132,8 @@ def tree_sprite(rng: np.random.Generator, kind: str) -> np.ndarray:
     trunk_top = 40 if kind == 'conifer' else 130
     cv2.fillConvexPoly(sprite, np.array([(92, 255), (101, 255), (98, trunk_top), (94, trunk_top)]),
                        (38, 48, 62, 255), cv2.LINE_AA)
-    lobes = [(96 + rng.uniform(-42, 42), rng.uniform(50, 130), rng.uniform(24, 42), rng.uniform(22, 36)) for _ in range(7)]
+    lobes = [(96 + rng.uniform(-42, 42), rng.uniform(50, 130), rng.uniform(24, 42), rng.uniform(22, 36))
+             for _ in range(7)]
     lobes.append((96.0, 110.0, 40.0, 50.0))
     if kind == 'poplar':
         lobes = [(96 + rng.uniform(-8, 8), y, rng.uniform(16, 30), 30.0) for y in range(36, 200, 20)]

@@ -138,7 +138,7 @@ def drive_along(lanes: list[Lane], junctions: list[Junction], ego: int, seconds:
                     line = lane.direction * junction.at_m - STOP_LINE_M
                     stop = _stop_gap(place, speed, lane.length_m, line)
                     acceleration = np.minimum(acceleration, follow(stop, speed, speed, lane.wanted_mps))
-            # the model creeps up to its gap for seconds; drivers who slow down brake to a stand, until it is worth going
+            # the model creeps up to its gap for seconds; drivers brake to a stand and stay until it is worth going
             acceleration = np.where((speed < 0.7) & (last <= 0) & (acceleration < 0.9), -1.0, acceleration)
             last[:] = acceleration
             after = np.clip(speed + acceleration * STEP_S, 0, MAX_SPEED_MPS)

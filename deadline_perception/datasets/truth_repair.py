@@ -16,7 +16,8 @@ class TruthCollector:
         self._source = source
         self._repairs: Counter[str] = Counter()
 
-    def collect(self, boxes_xyxy_px: list, labels: list[int], crowd: list[bool], width: int, height: int) -> GroundTruth:
+    def collect(self, boxes_xyxy_px: list, labels: list[int], crowd: list[bool], width: int,
+                height: int) -> GroundTruth:
         """The boxes of one image, those that reach over its edge clipped, those without area left out.
 
         Raises:

@@ -21,9 +21,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument('source', metavar='SOURCE', help='what to turn into a bag')
     parser.add_argument('out', metavar='OUT', type=Path, help='bag to write')
-    parser.add_argument('--compressed', action='store_true', help='JPEG images instead of raw ones: a tenth of the size')
-    parser.add_argument('--rate-hz', type=float, help='frames per second to render, to make up for single images, or to '
-                        'keep of a recording (default: all frames; 10 where the source has no rate)')
+    parser.add_argument('--compressed', action='store_true',
+                        help='JPEG images instead of raw ones: a tenth of the size')
+    parser.add_argument('--rate-hz', type=float, help='frames per second to render, to make up for single images, or '
+                        'to keep of a recording (default: all frames; 10 where the source has no rate)')
     parser.add_argument('--max-frames', type=int, help='stop after so many frames')
     parser.add_argument('--split', choices=('train', 'val', 'test'), help='of a data set with splits (default: val)')
     parser.add_argument('--speed', metavar='M/S|FILE', help='speed of the vehicle where the source has none: a number, '

@@ -27,7 +27,8 @@ def test_prefers_the_new_label_form(bdd100k_root):
     for row in old:
         for label in row['labels']:
             label['id'] = str(label['id'])
-            label['category'] = {'motor': 'motorcycle', 'person': 'pedestrian'}.get(label['category'], label['category'])
+            renamed = {'motor': 'motorcycle', 'person': 'pedestrian'}
+            label['category'] = renamed.get(label['category'], label['category'])
     del old[1]['labels']
     old[0]['labels'][0]['attributes']['crowd'] = True
     new = bdd100k_root / 'labels/det_20/det_val.json'

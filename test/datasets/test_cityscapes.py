@@ -19,7 +19,8 @@ def test_stamps_follow_frame_numbers_and_snippets(cityscapes_root):
 def test_polygons_become_boxes_and_groups_become_crowd(cityscapes_root):
     first, second, _ = read_cityscapes(cityscapes_root, 'val', 'ulm').frames
     assert first.truth is None
-    assert second.truth.boxes_xyxy_px.tolist() == [[10, 20, 40, 44], [60, 20, 80, 30], [90, 30, 99, 45], [100, 2, 104, 12]]
+    assert second.truth.boxes_xyxy_px.tolist() == [[10, 20, 40, 44], [60, 20, 80, 30], [90, 30, 99, 45],
+                                                   [100, 2, 104, 12]]
     assert second.truth.labels.tolist() == [0, 0, 1, 3]
     assert second.truth.crowd.tolist() == [False, True, False, False]
 

@@ -53,7 +53,8 @@ def test_clips_and_drops_boxes_with_one_warning(coco_folder):
 
 @pytest.mark.parametrize(('edit', 'message'), [
     (lambda c: c['annotations'][0].update(category_id=9), r'annotation 1 has category 9, expected one of \[1, 2'),
-    (lambda c: c['images'][0].update(file_name='images/gone.png'), '1 of 2 images are missing, the first is .*gone.png'),
+    (lambda c: c['images'][0].update(file_name='images/gone.png'),
+     '1 of 2 images are missing, the first is .*gone.png'),
     (lambda c: c['images'][1].update(id=8), 'image id 8 occurs 2 times'),
     (lambda c: c['annotations'][1].update(id=1), 'annotation id 1 occurs 2 times'),
     (lambda c: c['annotations'][1].update(image_id=77), 'belong to image 77'),

@@ -80,7 +80,8 @@ def test_names_what_was_looked_for(tmp_path):
 @settings(max_examples=40, deadline=None)
 @given(st.integers(5, 60), st.floats(1, 60), st.integers(2, 80))
 def test_thinning_keeps_the_first_frame_and_the_mean_rate(recorded_hz, wanted_hz, count):
-    frames = tuple(Frame(str(i), round(i * 1e9 / recorded_hz), lambda: np.zeros((1, 1, 3), np.uint8)) for i in range(count))
+    frames = tuple(Frame(str(i), round(i * 1e9 / recorded_hz), lambda: np.zeros((1, 1, 3), np.uint8))
+                   for i in range(count))
     kept = thin_out(Sequence('s', (), frames), wanted_hz).frames
     assert kept[0] is frames[0]
     seconds = (count - 1) / recorded_hz
