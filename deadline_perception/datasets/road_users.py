@@ -29,8 +29,8 @@ BODIES = {
 def _wheels(builder: ShapeBuilder, length: float, half: float, radius: float) -> None:
     for x in (-length * 0.31, length * 0.31):
         for side in (-1, 1):
-            builder.frustum((x - radius * 0.9, x + radius * 0.9, 0.11, 0.0),
-                            (x - radius * 0.9, x + radius * 0.9, 0.11, radius * 1.5), RUBBER,
+            builder.frustum((x - radius * 0.3, x + radius * 0.3, 0.11, 0.0),
+                            (x - radius * 0.8, x + radius * 0.8, 0.11, radius), RUBBER,
                             aside_m=side * (half - 0.13))
 
 
