@@ -49,7 +49,7 @@ PARAMETERS = (
               read_only=True),
 )
 _POLL_S = 0.05
-_ACKNOWLEDGE_S = 1.0  # all topics together; the middleware asks subscribers for it only every few seconds
+_ACKNOWLEDGE_S = 4.0  # all topics together; the middleware asks subscribers for it only every few seconds
 
 
 class BagPlayerNode(Node):

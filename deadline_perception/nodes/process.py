@@ -12,6 +12,7 @@ from rclpy.signals import SignalHandlerOptions
 from rclpy.task import Future
 
 from deadline_perception.errors import DeadlinePerceptionError
+from deadline_perception.nodes.middleware import make_room_for_images
 
 
 def run_node(name: str, create: Callable[[], Node], *, threads: int = 1,
@@ -28,6 +29,7 @@ def run_node(name: str, create: Callable[[], Node], *, threads: int = 1,
     Returns:
         Exit status: 0 after a signal, 1 when the node could not start, otherwise that of `done`.
     """
+    make_room_for_images()
     try:
         rclpy.init(args=sys.argv, signal_handler_options=(
             SignalHandlerOptions.NO if own_signals else SignalHandlerOptions.ALL))
