@@ -11,7 +11,7 @@ from deadline_perception.datasets.camera import NEAR_M, View, project
 from deadline_perception.datasets.shapes import Shape
 
 SHIFT = 4
-DETAIL_PX_PER_M = 9.0
+DETAIL_PX_PER_M = 5.0
 CROWD_SHARE = 0.25
 CROWD_AREA_PX = 64.0
 CUT_SHARE = 0.12

@@ -52,7 +52,7 @@ def _lamps(builder: ShapeBuilder, faces: dict[str, np.ndarray], level: float, *,
     builder.patches(faces['rear'], [(0.0, 1.0, 0.0, 0.16)], (45, 45, 47), REAR)
     builder.patches(faces['front'], [(0.03, 0.22, low, high), (0.78, 0.97, low, high)], (235, 245, 250), FRONT,
                     lit=False, detail=False)
-    builder.patches(faces['front'], [(0.28, 0.72, low - 0.3, low + 0.12)], (35, 35, 36), FRONT)
+    builder.patches(faces['front'], [(0.28, 0.72, max(low - 0.3, 0.02), low + 0.12)], (35, 35, 36), FRONT)
     builder.patches(faces['front'], [(0.0, 1.0, 0.0, 0.14)], (45, 45, 47), FRONT)
 
 
