@@ -10,7 +10,7 @@ from deadline_perception.datasets.records import GroundTruth, Sequence
 
 _MIN_SIDE_PX = 3.0
 _MIN_VISIBLE_SHARE = 0.3
-_MOSAIC_SHARE = 0.25
+_MOSAIC_SHARE = 0.15
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +65,7 @@ class SampleSource:
         if generator.random() < _MOSAIC_SHARE:
             sample = self._mosaic(generator)
         else:
-            sample = self._view(generator, self.size, (0.6, 1.6))
+            sample = self._view(generator, self.size, (0.75, 1.6))
         return Sample(_photometric(sample.image_bgr, generator), sample.truth)
 
     def _view(self, generator: np.random.Generator, size: tuple[int, int], scales: tuple[float, float]) -> Sample:

@@ -17,7 +17,7 @@ _LOOK_EVERY_S = 0.5
 _LOG_TAIL = 12
 _STOP_S = 20.0  # the supervisor ends every node within this time
 # Ends by itself when its parent is gone.
-_BUSY_PROGRAM = ('import os\nparent = os.getppid()\nwhile os.getppid() == parent:\n'
+_BUSY_PROGRAM = ('import os, sys\nwhile os.getppid() == int(sys.argv[1]):\n'
                  '    sum(value * value for value in range(200_000))\n')
 
 
@@ -28,7 +28,7 @@ class NodeRunError(DeadlinePerceptionError):
 @contextmanager
 def busy_programs(count: int) -> Iterator[None]:
     """Meanwhile so many programs keep a core busy each."""
-    programs = [subprocess.Popen([sys.executable, '-c', _BUSY_PROGRAM], stdin=subprocess.DEVNULL)
+    programs = [subprocess.Popen([sys.executable, '-c', _BUSY_PROGRAM, str(os.getpid())], stdin=subprocess.DEVNULL)
                 for _ in range(count)]
     try:
         yield
