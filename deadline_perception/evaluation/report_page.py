@@ -190,8 +190,9 @@ def _gallery(recording: Recording, pictures: Sequence[Picture]) -> str:
         f'{escape(_OUTCOME_WORDS[picture.frame.outcome])} after {picture.frame.total_ms:.0f} of '
         f'{picture.frame.budget_ms:.0f} ms <span class="tag {"good" if picture.frame.in_time else "bad"}">'
         f'{"in time" if picture.frame.in_time else "missed"}</span></figcaption></figure>' for picture in pictures)
-    return _section('What it saw', 'Frames spread over the run, with some that missed among them. Boxes are the '
-                    'published detections; thin boxes, where drawn, are the known objects.',
+    return _section('What it saw', 'Frames spread over the run, with some that missed among them. Coloured boxes are the '
+                    'published detections, dashed ones the known objects. The bar is the time taken: it must end before '
+                    'the white mark, the budget; the yellow mark is the bound. Below it: what the network ran.',
                     f'<div class="gallery">{figures}</div>')
 
 

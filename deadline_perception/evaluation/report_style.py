@@ -48,7 +48,7 @@ td code { white-space: nowrap; } code { font: 12.5px ui-monospace, 'DejaVu Sans 
 .tag { font-size: 12px; border-radius: 6px; padding: 1px 8px; white-space: nowrap; }
 .tag.good { color: var(--good); background: var(--good-soft); } .tag.bad { color: var(--bad);
   background: var(--bad-soft); }
-.gallery { display: grid; grid-template-columns: repeat(auto-fill, minmax(340px, 1fr)); gap: 16px; }
+.gallery { display: grid; grid-template-columns: repeat(auto-fill, minmax(460px, 1fr)); gap: 16px; }
 figure { margin: 0; } figure img { width: 100%; border-radius: 8px; display: block; }
 figcaption { font-size: 13px; color: var(--muted); padding-top: 5px; }
 .split { display: grid; grid-template-columns: 1fr 1fr; gap: 18px; } .split section { min-width: 0; }

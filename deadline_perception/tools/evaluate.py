@@ -125,8 +125,9 @@ def _print(results: dict, images: int, name: str) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title=f'average precision on {images} images of {name}, 0 to 100')
-    for title in ('path', 'AP', 'AP50', 'AP75', 'small', 'medium', 'large', 'vehicles and lights'):
+    table = Table(title=f'average precision on {images} images of {name}, 0 to 100',
+                  caption='S, M, L: small, medium, large objects; V+L: vehicles and traffic lights only')
+    for title in ('path', 'AP', 'AP50', 'AP75', 'S', 'M', 'L', 'V+L'):
         table.add_column(title, justify='left' if title == 'path' else 'right', no_wrap=True)
     ranked = sorted(results.items(), key=lambda item: -(item[1][0].ap or 0.0))
     for path, (result, pooled_ap) in ranked[:_SHOWN]:

@@ -1,0 +1,84 @@
+"""The command `deadline-perception demo`: what it plays, and what it says when it cannot."""
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+
+import pytest
+from recorded_run import SECOND_NS, RunWriter, write_drive
+
+from deadline_perception.errors import DeadlinePerceptionError
+from deadline_perception.tools import demo
+from deadline_perception.tools.command_line import main
+
+
+def arguments(*words: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    demo.add_arguments(parser)
+    return parser.parse_args(words)
+
+
+def test_default_drive_has_at_least_300_frames_at_10_hz_from_standstill_to_20_mps():
+    sequence, notes = demo.open_sequence(arguments())
+    stamps = [frame.stamp_ns for frame in sequence.frames]
+    speeds = [frame.speed_mps for frame in sequence.frames]
+    assert len(stamps) >= 300 and stamps[1] - stamps[0] == SECOND_NS // 10
+    assert min(speeds) < 0.1 and 18 < max(speeds) <= 20.5
+    assert all(frame.truth is not None for frame in sequence.frames)
+    assert len(notes) == 1 and 'every node in a process of its own' in notes[0]
+
+
+def test_a_source_without_speed_gets_one_and_a_long_one_is_cut(repository):
+    video = repository.parent / 'shared' / 'data' / 'highway' / 'solid_white_right.mp4'
+    if not video.is_file():
+        pytest.skip('the highway video is not here')
+    sequence, notes = demo.open_sequence(arguments('--source', str(video), '--seconds', '2', '--load', '1'))
+    assert all(frame.speed_mps is not None for frame in sequence.frames)
+    assert sequence.frames[-1].stamp_ns - sequence.frames[0].stamp_ns < 2 * SECOND_NS
+    assert any('left out' in note for note in notes) and any('made-up' in note for note in notes)
+    assert any('1 busy programs' in note for note in notes)
+
+
+@pytest.mark.parametrize(('words', 'message'), [
+    (['--model', 'nowhere.safetensors'], 'weights nowhere.safetensors do not exist'),
+    (['--source', 'nowhere'], "source 'nowhere' does not exist"),
+    (['--rate', '0'], '--rate is 0.0, expected at least 0.01'),
+    (['--threads', '0'], '--threads is 0, expected at least 1'),
+])
+def test_one_line_says_what_is_wrong(monkeypatch, tmp_path, capsys, words, message):
+    monkeypatch.setattr(demo, 'check_ros', lambda: None)
+    weights = tmp_path / 'weights.safetensors'
+    weights.touch()
+    assert main(['demo', '--model', str(weights), '--out', str(tmp_path / 'out'), *words]) == 1
+    error = capsys.readouterr().err
+    assert message in error and error.count('\n') == 1
+    assert not (tmp_path / 'out').exists()
+
+
+def test_a_bag_without_images_is_refused(monkeypatch, tmp_path):
+    with RunWriter(tmp_path / 'bag') as run:
+        run.camera(SECOND_NS)
+    with pytest.raises(DeadlinePerceptionError, match='holds no image'):
+        demo.open_sequence(arguments('--bag', str(tmp_path / 'bag')))
+
+
+def test_without_ros_it_says_how_to_get_it(monkeypatch):
+    monkeypatch.setenv('PYTHONPATH', '')
+    code = ('import sys; sys.modules["rclpy"] = None\n'
+            'from deadline_perception.tools import demo, import_probe\n'
+            'import_probe._PRELUDE += "import sys; sys.modules[\'rclpy\'] = None\\n"\n'
+            'demo.check_ros()')
+    done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert 'ROS 2 cannot be used here' in done.stderr and 'make setup' in done.stderr and 'doctor' in done.stderr
+
+
+def test_report_of_a_run_lists_the_machine_and_ends_with_a_table(tmp_path, capsys):
+    write_drive(tmp_path / 'recording', frames=30)
+    sequence, notes = demo.open_sequence(arguments('--seconds', '3'))
+    facts = {'ros_distro': 'jazzy', 'name': 'some processor'}
+    assert demo._report(tmp_path / 'out', tmp_path / 'recording', sequence, facts, notes) == 0
+    assert 'frames that some path fitted' in capsys.readouterr().out.replace('\n', ' ')
+    page = (tmp_path / 'out' / 'report.html').read_text()
+    assert 'some processor' in page and 'Source: drive-seed12' in page

@@ -1,0 +1,86 @@
+"""The command `deadline-perception evaluate` on a small annotated set and a network with random weights."""
+from __future__ import annotations
+
+import argparse
+import json
+
+import cv2
+import numpy as np
+import pytest
+
+from deadline_perception.decision.path_quality import PathQuality
+from deadline_perception.detector.checkpoint import build_detector, load_detector, save_detector
+from deadline_perception.tools import evaluate
+from deadline_perception.tools.command_line import main
+
+NAMES = ('vehicle', 'bike', 'motorbike', 'traffic_light', 'traffic_sign')
+
+
+@pytest.fixture(scope='module')
+def weights(tmp_path_factory):
+    file = tmp_path_factory.mktemp('weights') / 'random.safetensors'
+    save_detector(build_detector('compact', NAMES, seed=0), file)
+    return file
+
+
+@pytest.fixture
+def annotations(tmp_path):
+    """Three grey images with one vehicle each, in COCO format."""
+    (tmp_path / 'images').mkdir()
+    content = {'categories': [{'id': index, 'name': name} for index, name in enumerate(NAMES, 1)], 'images': [],
+               'annotations': []}
+    for index in range(1, 4):
+        name = f'images/{index}.jpg'
+        cv2.imwrite(str(tmp_path / name), np.full((96, 160, 3), 60 * index, np.uint8))
+        content['images'].append({'id': index, 'file_name': name, 'width': 160, 'height': 96})
+        content['annotations'].append({'id': index, 'image_id': index, 'category_id': 1, 'bbox': [20, 20, 40, 40],
+                                       'area': 1600, 'iscrowd': 0})
+    file = tmp_path / 'val.json'
+    file.write_text(json.dumps(content))
+    return file
+
+
+def test_writes_a_table_that_the_decision_can_load(weights, annotations, tmp_path, capsys):
+    table = tmp_path / 'out' / 'quality.json'
+    space = build_detector('compact', NAMES).path_space
+    paths = f'{space.smallest},{space.largest}'
+    assert main(['evaluate', '--data', str(annotations), '--weights', str(weights), '--paths', paths, '--limit', '2',
+                 '--json', str(table)]) == 0
+    content = json.loads(table.read_text())
+    assert (content['metric'], content['images']) == ('AP', 2)
+    assert set(content['paths']) == {str(space.smallest), str(space.largest)}
+    for scores in content['paths'].values():
+        assert 0 <= scores['ap'] <= scores['ap50'] <= 1 and scores['per_class']['vehicle']['truths'] == 2
+    quality = PathQuality.load(table)
+    quality.check(load_detector(weights).network_hash)
+    assert quality.quality(space.largest) == content['paths'][str(space.largest)]['ap']
+    assert str(space.smallest) in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(('paths', 'expected'), [('full', ['largest']), ('cheapest', ['smallest'])])
+def test_named_choices(weights, paths, expected):
+    detector = load_detector(weights)
+    chosen = evaluate.chosen_paths(argparse.Namespace(paths=paths), detector)
+    assert chosen == [getattr(detector.path_space, name) for name in expected]
+
+
+def test_all_and_sample_are_paths_of_the_network(weights):
+    detector = load_detector(weights)
+    assert evaluate.chosen_paths(argparse.Namespace(paths='all'), detector) == list(detector.path_space)
+    sample = evaluate.chosen_paths(argparse.Namespace(paths='sample'), detector)
+    assert len(set(sample)) == 60 and set(sample) <= set(detector.path_space)
+
+
+@pytest.mark.parametrize(('arguments', 'words'), [
+    (['--paths', 'fast'], "execution path is 'fast'"),
+    (['--paths', 's1-w0.50-p10-h0'], 'is none of the network'),
+    (['--paths', 'frontier'], 'expected both'),
+    (['--data', 'nowhere.json'], 'nowhere.json'),
+    (['--limit', '0'], 'limit is 0'),
+])
+def test_one_line_says_what_is_wrong(weights, annotations, tmp_path, capsys, arguments, words):
+    wanted = {'--data': str(annotations), '--json': str(tmp_path / 'q.json')} | dict([arguments])
+    assert main(['evaluate', '--weights', str(weights), *(word for pair in wanted.items() for word in pair)]) == 1
+    error = capsys.readouterr().err
+    assert words in error and error.count('\n') == 1
+    assert not (tmp_path / 'q.json').exists()

@@ -1,0 +1,89 @@
+"""The nodes run as one child process that never outlives the command, and whose failure is told."""
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from deadline_perception.tools import node_run
+from deadline_perception.tools.node_run import NodeRunError, busy_programs, run_nodes
+
+
+@pytest.fixture
+def start_up(tmp_path, monkeypatch):
+    """Replaces the nodes' start-up by a module of the test's own."""
+    def write(code: str) -> None:
+        (tmp_path / 'stand_in_start_up.py').write_text(code)
+        monkeypatch.setattr(node_run, 'BRINGUP', 'stand_in_start_up')
+        monkeypatch.setenv('PYTHONPATH', str(tmp_path))
+    return write
+
+
+def test_waits_for_the_nodes_ticks_and_keeps_their_output(start_up, tmp_path):
+    start_up('import sys, time; time.sleep(0.7); print("played", *sys.argv[1:])')
+    ticks = []
+    run_nodes(['--bag', 'x.mcap'], tmp_path / 'nodes.log', limit_s=30.0, tick=ticks.append)
+    assert ticks and (tmp_path / 'nodes.log').read_text() == 'played --bag x.mcap\n'
+
+
+def test_a_failure_names_the_log_and_shows_its_end(start_up, tmp_path):
+    start_up('print("no such profile"); raise SystemExit(3)')
+    with pytest.raises(NodeRunError, match=r'status 3; their log .*nodes\.log ends with:\n  no such profile'):
+        run_nodes([], tmp_path / 'nodes.log', limit_s=30.0, tick=lambda passed_s: None)
+
+
+def test_nodes_that_hang_are_asked_to_end(start_up, tmp_path):
+    start_up('import signal, sys, time\nprint("up", flush=True)\ntry:\n    time.sleep(60)\n'
+             'except KeyboardInterrupt:\n    print("asked to end", flush=True)\n')
+    with pytest.raises(NodeRunError, match='did not end within'):
+        run_nodes([], tmp_path / 'nodes.log', limit_s=1.0, tick=lambda passed_s: None)
+    assert 'asked to end' in (tmp_path / 'nodes.log').read_text()
+
+
+def test_busy_programs_end_with_the_block():
+    with busy_programs(0):
+        assert busy_children(os.getpid()) == []
+    with busy_programs(2):
+        assert len(busy_children(os.getpid())) == 2
+    assert busy_children(os.getpid()) == []
+
+
+def test_a_busy_program_ends_when_its_parent_is_killed():
+    parent = subprocess.Popen([sys.executable, '-c', 'import time\nfrom deadline_perception.tools.node_run import '
+                               'busy_programs\nwith busy_programs(1):\n    print("up", flush=True)\n'
+                               '    time.sleep(60)'], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout.readline() == 'up\n'
+    children = busy_children(parent.pid)
+    parent.kill()
+    parent.communicate()
+    assert len(children) == 1
+    for _ in range(300):
+        if state_of(children[0]) in ('gone', 'Z'):
+            break
+        time.sleep(0.1)
+    assert state_of(children[0]) in ('gone', 'Z')
+
+
+def busy_children(parent: int) -> list[int]:
+    """Numbers of the running child processes, which may not yet have loaded their program."""
+    found = []
+    for folder in Path('/proc').glob('[0-9]*'):
+        try:
+            fields = (folder / 'stat').read_text().rpartition(')')[2].split()
+        except OSError:
+            continue
+        if int(fields[1]) == parent and fields[0] != 'Z':
+            found.append(int(folder.name))
+    return found
+
+
+def state_of(pid: int) -> str:
+    """State letter of a process, `Z` when it ended and nobody has asked for its status; `gone` when there is none."""
+    try:
+        return Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()[0]
+    except OSError:
+        return 'gone'
