@@ -1,0 +1,166 @@
+"""Node processes and an observer in the test's own process, each test in a namespace of its own."""
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+import rclpy
+from diagnostic_msgs.msg import DiagnosticArray
+from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rclpy.parameter import Parameter
+
+from deadline_perception.nodes.middleware import make_room_for_images
+
+WAIT_S = 90.0
+_numbers = itertools.count()
+
+
+class NodeProcess:
+    """One node as a process; what it says is kept in a file."""
+
+    def __init__(self, name, namespace, log, parameters, remaps, words, folder):
+        command = [sys.executable, '-m', f'deadline_perception.nodes.{name}', '--ros-args', '-r', f'__ns:={namespace}',
+                   *words]
+        for key, value in parameters.items():
+            text = str(value).lower() if isinstance(value, bool) else str(value)
+            command += ['-p', f'{key}:={text}']
+        for topic, outside in remaps.items():
+            command += ['-r', f'{topic}:={outside}']
+        self.name, self._log = name, log
+        with log.open('w') as stream:
+            self.process = subprocess.Popen(command, stdout=stream, stderr=subprocess.STDOUT, cwd=folder,
+                                            start_new_session=True, env={**os.environ, 'RCUTILS_COLORIZED_OUTPUT': '0'})
+
+    @property
+    def output(self):
+        return self._log.read_text()
+
+    def wait_ended(self):
+        """Exit status of a process that ends by itself."""
+        return self.process.wait(WAIT_S)
+
+    def end(self, number=signal.SIGINT):
+        """Sends a signal; returns the exit status."""
+        self.process.send_signal(number)
+        return self.process.wait(WAIT_S)
+
+
+class Observer:
+    """A node that hears and speaks, spun by a thread of its own."""
+
+    def __init__(self, namespace):
+        self.context = rclpy.Context()
+        rclpy.init(context=self.context)
+        self.node = rclpy.create_node('observer', namespace=namespace, context=self.context)
+        self._executor = SingleThreadedExecutor(context=self.context)
+        self._executor.add_node(self.node)
+        self._statuses = {}
+        self.node.create_subscription(DiagnosticArray, '/diagnostics', self._on_diagnostics, 100)
+        self._thread = threading.Thread(target=self._spin, daemon=True)
+        self._thread.start()
+
+    def _spin(self):
+        try:
+            self._executor.spin()
+        except ExternalShutdownException:
+            pass
+
+    def _on_diagnostics(self, message):
+        for status in message.status:
+            self._statuses[status.name.rsplit('/', 1)[-1]] = status
+
+    def hear(self, kind, topic, quality=100):
+        """A list that grows by every message of a topic."""
+        heard = []
+        self.node.create_subscription(kind, topic, heard.append, quality)
+        return heard
+
+    def speaker(self, kind, topic, quality=10, subscribers=1):
+        """A publisher that somebody listens to."""
+        publisher = self.node.create_publisher(kind, topic, quality)
+        wait(lambda: publisher.get_subscription_count() >= subscribers, f'a subscriber of {topic}')
+        return publisher
+
+    def status(self, name):
+        """Level, message and values of a node's newest diagnostic; level -1 before the first."""
+        status = self._statuses.get(name)
+        if status is None:
+            return -1, '', {}
+        return status.level[0], status.message, {entry.key: entry.value for entry in status.values}
+
+    def call(self, kind, service, request):
+        """The answer of a service."""
+        client = self.node.create_client(kind, service)
+        assert client.wait_for_service(WAIT_S), f'waited {WAIT_S:.0f} s for the service {service}'
+        future = client.call_async(request)
+        wait(future.done, f'the answer of {service}')
+        return future.result()
+
+    def set_parameters(self, node, **values):
+        """Sets parameters as a set; returns the reason of a refusal, empty when they were taken."""
+        from rcl_interfaces.srv import SetParametersAtomically
+
+        request = SetParametersAtomically.Request(
+            parameters=[Parameter(name, value=value).to_parameter_msg() for name, value in values.items()])
+        result = self.call(SetParametersAtomically, f'{node}/set_parameters_atomically', request).result
+        return '' if result.successful else result.reason or 'refused'
+
+    def close(self):
+        self.context.try_shutdown()
+        self._thread.join(WAIT_S)
+        self.node.destroy_node()
+
+
+def wait(condition, what):
+    """Waits until a condition holds; fails when it never does."""
+    until = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < until, f'waited {WAIT_S:.0f} s for {what}'
+        time.sleep(0.02)
+
+
+@pytest.fixture(scope='session', autouse=True)
+def room_for_images():
+    """The test's own process and all that it starts share enough memory for images."""
+    make_room_for_images()
+
+
+@pytest.fixture
+def wait_for():
+    return wait
+
+
+@pytest.fixture
+def namespace():
+    return f'/test{next(_numbers)}'
+
+
+@pytest.fixture
+def observer(namespace):
+    observer = Observer(namespace)
+    yield observer
+    observer.close()
+
+
+@pytest.fixture
+def start_node(tmp_path, namespace, repository):
+    """Starts nodes as processes, in the test's namespace; none outlives the test."""
+    started = []
+
+    def start(name, parameters=None, remaps=None, words=()):
+        log = tmp_path / f'{name}{len(started)}.log'
+        node = NodeProcess(name, namespace, log, parameters or {}, remaps or {}, words, repository)
+        started.append(node)
+        return node
+
+    yield start
+    for node in started:
+        if node.process.poll() is None:
+            node.process.kill()
+            node.process.wait(WAIT_S)

@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+import importlib
+import math
+
+import pytest
+import rclpy
+import yaml
+from rclpy.parameter import Parameter as RosParameter
+
+from deadline_perception.nodes.parameters import Parameter, ParameterError, declare, unknown_names, validate
+
+OWN_NODES = ('vehicle_speed', 'time_budget', 'contention_monitor', 'path_visualizer', 'bag_player', 'bag_recorder')
+TABLE = (
+    Parameter('rate_hz', 10.0, 'How often.', 'Hz', 0.1, 100.0),
+    Parameter('count', 3, 'How many.', '', 1),
+    Parameter('policy', 'table', 'Which.', choices=('table', 'distance')),
+    Parameter('speeds_mps', [1.0, 2.0], 'Speeds.', 'm/s', 0.0),
+    Parameter('is_on', True, 'Whether.'),
+    Parameter('file', '', 'Where.', read_only=True),
+)
+
+
+@pytest.mark.parametrize('name', OWN_NODES)
+def test_parameter_file_and_table_agree_in_both_directions(name, repository):
+    table = importlib.import_module(f'deadline_perception.nodes.{name}').PARAMETERS
+    content = yaml.safe_load((repository / 'config' / f'{name}.yaml').read_text())
+    given = content[f'/**/{name}']['ros__parameters']
+    assert given == {row.name: row.default for row in table}
+    assert list(content) == [f'/**/{name}']
+
+
+@pytest.mark.parametrize('name', OWN_NODES)
+def test_every_parameter_of_the_file_is_explained_above_it(name, repository):
+    before = ''
+    for line in (repository / 'config' / f'{name}.yaml').read_text().splitlines()[3:]:
+        is_parameter = line.startswith('    ') and line.strip()[0] not in "#'"
+        assert not is_parameter or before.strip().startswith('#'), line
+        before = line
+
+
+def test_defaults_are_overlaid_and_whole_numbers_become_decimal():
+    values = validate(TABLE, {'rate_hz': 5, 'speeds_mps': [3, 4.5]})
+    assert values == {'rate_hz': 5.0, 'count': 3, 'policy': 'table', 'speeds_mps': [3.0, 4.5], 'is_on': True, 'file': ''}
+    assert type(values['rate_hz']) is float
+
+
+@pytest.mark.parametrize(('given', 'match'), [
+    ({'rate_hz': 500.0}, r'rate_hz is 500.0 Hz, expected \[0.1, 100\] Hz'),
+    ({'rate_hz': math.nan}, r'rate_hz is nan Hz, expected \[0.1, 100\] Hz'),
+    ({'rate_hz': 'fast'}, r"rate_hz is 'fast', expected a decimal number"),
+    ({'count': 0}, r'count is 0, expected at least 1'),
+    ({'count': 2.5}, r'count is 2.5, expected a whole number'),
+    ({'count': True}, r'count is True, expected a whole number'),
+    ({'policy': 'magic'}, r"policy is 'magic', expected one of table, distance"),
+    ({'speeds_mps': [1.0, -2.0]}, r'speeds_mps is \[1.0, -2.0\] m/s, expected at least 0 m/s'),
+    ({'speeds_mps': [math.inf]}, r'speeds_mps is \[inf\] m/s'),
+    ({'speeds_mps': 3.0}, r'speeds_mps is 3.0, expected a list'),
+    ({'is_on': 1}, r'is_on is 1, expected true or false'),
+    ({'file': 7}, r'file is 7, expected a text')])
+def test_illegal_value_is_named_with_what_was_expected(given, match):
+    with pytest.raises(ParameterError, match=match):
+        validate(TABLE, given)
+
+
+def test_all_illegal_values_are_named_at_once():
+    with pytest.raises(ParameterError, match='rate_hz is 0.0.*; count is 0'):
+        validate(TABLE, {'rate_hz': 0.0, 'count': 0})
+
+
+def test_unknown_name_gets_the_nearest_that_exists():
+    assert unknown_names(TABLE, {'rate_hz': 1.0, 'use_sim_time': True, 'qos_overrides./x.depth': 1}) == []
+    assert unknown_names(TABLE, {'rte_hz': 1.0}) == [
+        'parameter rte_hz does not exist and has no effect, is rate_hz meant?']
+
+
+@pytest.mark.parametrize(('arguments', 'match'), [
+    (('x', 5.0, 'X.', 'm', 0.0, 1.0), 'default is illegal: x is 5.0 m'), (('x', [], 'X.'), 'empty list')])
+def test_row_that_contradicts_itself_is_refused(arguments, match):
+    with pytest.raises(ValueError, match=match):
+        Parameter(*arguments)
+
+
+def test_descriptor_shows_meaning_unit_and_range():
+    rate, count, policy = (row.descriptor() for row in TABLE[:3])
+    assert rate.description == 'How often. Unit: Hz.'
+    assert (rate.floating_point_range[0].from_value, rate.floating_point_range[0].to_value) == (0.1, 100.0)
+    assert (count.integer_range[0].from_value, count.integer_range[0].to_value) == (1, 2 ** 63 - 1)
+    assert policy.additional_constraints == 'one of table, distance'
+    assert TABLE[5].descriptor().read_only
+
+
+@pytest.fixture
+def make_node():
+    context = rclpy.Context()
+    rclpy.init(context=context)
+    nodes = []
+
+    def make(**overrides):
+        nodes.append(rclpy.create_node('under_test', context=context, parameter_overrides=[
+            RosParameter(name, value=value) for name, value in overrides.items()]))
+        return nodes[-1]
+
+    yield make
+    for node in nodes:
+        node.destroy_node()
+    context.try_shutdown()
+
+
+def fits(values):
+    if values['policy'] == 'distance' and values['count'] < 5:
+        raise ValueError(f'count is {values["count"]}, expected at least 5 for policy distance')
+
+
+def test_declared_values_are_live_and_a_snapshot_is_not(make_node):
+    node = make_node(rate_hz=20)
+    values = declare(node, TABLE)
+    before = values.snapshot()
+    assert values['rate_hz'] == 20.0 and len(values) == 6
+    assert node.set_parameters([RosParameter('rate_hz', value=30.0)])[0].successful
+    assert values['rate_hz'] == 30.0 and before['rate_hz'] == 20.0
+
+
+def test_set_that_does_not_fit_together_is_rejected_as_a_whole(make_node):
+    node = make_node()
+    values = declare(node, TABLE, fits)
+    result = node.set_parameters_atomically([RosParameter('rate_hz', value=1.0), RosParameter('policy', value='distance')])
+    assert not result.successful and result.reason == 'count is 3, expected at least 5 for policy distance'
+    assert values['rate_hz'] == 10.0 and node.get_parameter('rate_hz').value == 10.0
+    result = node.set_parameters_atomically([RosParameter('count', value=5), RosParameter('policy', value='distance')])
+    assert result.successful and values['policy'] == 'distance'
+
+
+def test_start_values_are_checked_together(make_node):
+    with pytest.raises(ParameterError, match='expected at least 5 for policy distance'):
+        declare(make_node(policy='distance'), TABLE, fits)
+
+
+def test_change_to_an_illegal_value_or_of_a_fixed_parameter_is_rejected(make_node):
+    node = make_node()
+    values = declare(node, TABLE)
+    for name, value in (('rate_hz', 1000.0), ('rate_hz', math.nan), ('policy', 'magic'), ('file', 'other')):
+        result = node.set_parameters([RosParameter(name, value=value)])[0]
+        assert not result.successful and name in result.reason
+    assert dict(values) == validate(TABLE, {})
