@@ -80,8 +80,9 @@ def blame(frame: FrameRecord, typical_ms: dict[str, float], slowdown: float) -> 
     if waited:
         return Blame(frame, Cause.ARRIVED_LATE, _sentence(wait) + f'{contention}.')
     if frame.outcome is Outcome.CARRIED_OVER:
-        return Blame(frame, Cause.CARRIED_OVER, 'The frame was stopped at its deadline and the detections before it '
-                                                f'were published again, moved forward{contention}.')
+        return Blame(frame, Cause.CARRIED_OVER,
+                     f'Stopped after {frame.network_ms:.0f} ms in the network (bound {frame.bound_ms:.0f} ms), because '
+                     f'the rest no longer fitted; the detections before were published, moved forward{contention}.')
     outside = max(('convert', 'decision', 'publish'), key=lambda phase: frame.phase_ms[phase] - typical_ms[phase])
     return Blame(frame, Cause.OVERHEAD,
                  f'The network kept its bound; {frame.overhead_ms:.0f} ms went outside it, most of them '

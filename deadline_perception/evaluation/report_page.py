@@ -162,9 +162,11 @@ def _paths(recording: Recording) -> str:
     more = f' {len(uses) - _MOST_PATHS} paths more were used less often.' if len(uses) > _MOST_PATHS else ''
     return _section('Paths used most', 'A path is named by what it does: <code>s</code> blocks skipped (1) or run (0), '
                     '<code>w</code> width, <code>f</code> width of pyramid and proposals, <code>p</code> proposals, '
-                    f'<code>h</code> head (0 is the lightest). Times are the network\'s, in ms.{more}',
+                    '<code>h</code> head (0 is the lightest). Times are the network\'s, in ms. The expected quality is '
+                    'what the decision counted with: average precision where it was measured for these weights, else '
+                    f'a stand-in that grows with the time.{more}',
                     _table([('path', False), ('frames', True), ('share', True), ('median', True), ('longest', True),
-                            ('bound', True), ('expected AP', True), ('missed', True)], rows))
+                            ('bound', True), ('expected quality', True), ('missed', True)], rows))
 
 
 def _worst(recording: Recording) -> str:

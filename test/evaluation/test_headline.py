@@ -28,5 +28,6 @@ def test_numbers_are_explained_and_missing_ones_shown_as_a_dash():
     assert values['Missed although possible'][0] == '1.0 %'
     assert '3 of 290' in values['Missed although possible'][1] and '2.7 %' in values['Missed although possible'][1]
     assert values['Accuracy (AP50)'][0] == '56.0' and values['Latency'][0] == '60 ms'
+    assert '7 of these 10 were in time all the same' in values['No promise possible'][1]
     unknown = {label: value for label, value, _ in numbers(SUMMARY | {'ap50': None, 'feasible_miss_ratio': None})}
     assert unknown['Accuracy (AP50)'] == unknown['Missed although possible'] == '–'
