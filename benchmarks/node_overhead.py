@@ -1,0 +1,93 @@
+"""Time of a frame outside the network: image stamp to published detections, less the network's own time.
+
+    python benchmarks/node_overhead.py [--seconds 15] [--threads 1]
+
+Plays a rendered drive at a rate low enough that no frame waits for the one before it, at two image sizes, raw and as JPEG,
+with every node in a process of its own and with all in one. Prints a table and writes results/node_overhead.json.
+"""
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import math
+import tempfile
+from dataclasses import asdict, replace
+from datetime import date
+from pathlib import Path
+
+import yaml
+
+from deadline_perception.datasets.bag import write_bag
+from deadline_perception.datasets.drive import render_drive
+from deadline_perception.evaluation.recorded_bag import read_recording
+from deadline_perception.evaluation.recording import Outcome, Recording
+from deadline_perception.evaluation.timeliness import Spread
+from deadline_perception.tools.demo import check_ros, find_weights, machine_facts
+from deadline_perception.tools.machine_findings import share_folder
+from deadline_perception.tools.node_run import run_nodes
+from deadline_perception.tools.profile_at_hand import ensure_profile
+
+RESULTS = Path(__file__).parent / 'results' / 'node_overhead.json'
+SIZES = ((640, 380), (1280, 720))
+RATE_HZ = 4.0
+SPEED_MPS = 12.0  # leaves about 80 ms, so that frames end long before the next one comes
+PARTS = ('age', 'queue', 'convert', 'decision', 'publish')
+LIMIT_S = 300.0
+
+
+def record(folder: Path, bag: Path, transport: str, one_process: bool, weights: Path, profile: Path,
+           threads: int) -> Recording:
+    """Runs all nodes on a bag."""
+    recording = folder / 'recording.mcap'
+    recording.unlink(missing_ok=True)
+    parameters = folder / 'parameters.yaml'
+    parameters.write_text(yaml.safe_dump({'detector': {'ros__parameters': {'threads': threads}}}))
+    run_nodes(['--bag', str(bag), '--record', str(recording), '--model', str(weights), '--profile', str(profile),
+               '--params-file', str(parameters), '--image-transport', transport]
+              + ['--one-process'] * one_process, folder / 'nodes.log', limit_s=LIMIT_S, tick=lambda passed_s: None)
+    return read_recording(recording)
+
+
+def overheads(recording: Recording) -> dict:
+    """Spread of the time outside the network over all frames whose network finished, and of its parts, ms."""
+    frames = [frame for frame in recording.frames
+              if frame.outcome is not Outcome.CARRIED_OVER and math.isfinite(frame.total_ms)]
+    return {'frames': len(frames), 'overhead_ms': asdict(Spread.of(f.total_ms - f.network_ms for f in frames)),
+            'parts_ms': {part: asdict(Spread.of(f.phase_ms[part] for f in frames)) for part in PARTS}}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument('--seconds', type=float, default=15.0, help='length of each run')
+    parser.add_argument('--threads', type=int, default=1, help='CPU threads of the network')
+    parser.add_argument('--model', type=Path, default=Path('models/compact.safetensors'))
+    args = parser.parse_args()
+    check_ros()
+    weights = find_weights(args.model)
+    profile = ensure_profile(weights, 'cpu', args.threads, share_folder() / 'models' / 'profiles')
+    rows = []
+    print(f'{"image":>10} {"transport":>10} {"processes":>10} {"p50":>7} {"p95":>7} {"p99":>7} {"max":>7}   ms; median of '
+          + ', '.join(PARTS))
+    with tempfile.TemporaryDirectory() as name:
+        for (width, height), transport in itertools.product(SIZES, ('raw', 'compressed')):
+            drive = render_drive(seconds=args.seconds, rate_hz=RATE_HZ, width=width, height=height)
+            drive = replace(drive, frames=tuple(replace(frame, speed_mps=SPEED_MPS) for frame in drive.frames))
+            bag = Path(name) / 'input.mcap'
+            write_bag(drive, bag, compressed=transport == 'compressed', overwrite=True)
+            for one_process in (False, True):
+                found = overheads(record(Path(name), bag, transport, one_process, weights, profile.file, args.threads))
+                rows.append({'width': width, 'height': height, 'transport': transport,
+                             'processes': 'one' if one_process else 'one per node', **found})
+                spread = found['overhead_ms']
+                print(f'{width:>5}x{height:<4} {transport:>10} {"one" if one_process else "per node":>10} '
+                      + ' '.join(f'{spread[key]:7.2f}' for key in ('p50', 'p95', 'p99', 'max')) + '   '
+                      + ', '.join(f'{found["parts_ms"][part]["p50"]:.2f}' for part in PARTS), flush=True)
+    RESULTS.parent.mkdir(exist_ok=True)
+    RESULTS.write_text(json.dumps({'date': date.today().isoformat(), 'machine': machine_facts(profile.facts),
+                                   'rate_hz': RATE_HZ, 'rows': rows}, indent=1) + '\n', encoding='utf-8')
+    print(f'wrote {RESULTS}')
+
+
+if __name__ == '__main__':
+    main()
