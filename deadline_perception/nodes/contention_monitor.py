@@ -6,7 +6,7 @@ import sys
 from collections import OrderedDict
 
 from rclpy.clock import Clock, ClockType
-from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
+from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 
 from deadline_perception.contention.probe import Probe
 from deadline_perception.contention.sensors import Nvml, Readings, SensorAbsent, open_nvml, read_contention
@@ -14,6 +14,7 @@ from deadline_perception.contention.slowdown import SlowdownEstimator
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.msg import ContentionState, FrameLatency, PathDecision
 from deadline_perception.nodes.health import Health, Level, Report
+from deadline_perception.nodes.managed_node import ManagedNode
 from deadline_perception.nodes.messages import stamp_to_ns
 from deadline_perception.nodes.parameters import Parameter, declare
 from deadline_perception.nodes.process import run_node
@@ -72,7 +73,7 @@ def gpu_index(device: str) -> int:
     return int(number or 0)
 
 
-class ContentionMonitorNode(LifecycleNode):
+class ContentionMonitorNode(ManagedNode):
     """While active, publishes `~/state` by timer. No sensor has to exist."""
 
     def __init__(self) -> None:
@@ -86,14 +87,8 @@ class ContentionMonitorNode(LifecycleNode):
         self._subscriptions_in: list = []
         self._status = 'unconfigured'
         self._health = Health(self, self._report, hardware_id=self._values['device'])
-        self._starter = None
         if self._values['autostart']:
-            self._starter = self.create_timer(0.0, self._autostart, clock=Clock(clock_type=ClockType.STEADY_TIME))
-
-    def _autostart(self) -> None:
-        self.destroy_timer(self._starter)
-        if self.trigger_configure() == TransitionCallbackReturn.SUCCESS:
-            self.trigger_activate()
+            self.start_by_itself()
 
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Opens the sensors that exist and prepares the probe."""

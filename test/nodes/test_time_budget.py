@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import math
+import signal
+
+import pytest
+from geometry_msgs.msg import TwistStamped
+
+from deadline_perception.msg import TimeBudget
+from deadline_perception.nodes.parameters import validate
+from deadline_perception.nodes.time_budget import PARAMETERS, TABLES, make_policy
+
+
+def twist(speed_mps):
+    message = TwistStamped()
+    message.twist.linear.x = speed_mps
+    return message
+
+
+def policy(**given):
+    return make_policy(validate(PARAMETERS, given))
+
+
+def test_road_table_lets_the_vehicle_travel_at_most_a_metre():
+    for speed_mps, budget_ms in zip(*TABLES['road']):
+        assert speed_mps * budget_ms / 1000.0 == pytest.approx(1.0, abs=0.002)
+    road = policy()
+    assert road.budget_ms(0.0).budget_ms == 250.0
+    assert road.budget_ms(20.0).budget_ms == 50.0
+    assert road.budget_ms(9.0).budget_ms == 100.0  # the faster entry's
+
+
+def test_shipped_and_custom_tables_and_stopping_distance_are_chosen_by_name():
+    assert policy(table='subflow_robot', min_budget_ms=22.0).budget_ms(0.16).budget_ms == 66.0
+    custom = policy(table='custom', table_speeds_mps=[1.0, 2.0], table_budgets_ms=[200.0, 50.0])
+    assert custom.budget_ms(1.5).budget_ms == 50.0
+    # (40 - 2 - 20^2 / 12) / 20 - 0.1 s = 133.3 ms
+    stopping = policy(policy='stopping_distance')
+    assert stopping.name == 'stopping_distance'
+    assert stopping.budget_ms(20.0).budget_ms == pytest.approx(133.33, abs=0.01)
+
+
+def test_every_speed_gets_a_budget_and_an_unknown_one_the_smallest(start_node, observer, wait_for):
+    node = start_node('time_budget', {'speed_timeout_s': 60.0})
+    heard = observer.hear(TimeBudget, 'time_budget/budget')
+    wait_for(lambda: heard, 'a budget without any speed')
+    assert heard[-1].budget_ms == 30.0 and heard[-1].degraded and math.isnan(heard[-1].speed_mps)
+    assert 'no speed has come yet on vehicle_speed/speed' in heard[-1].reason
+    vehicle = observer.speaker(TwistStamped, 'vehicle_speed/speed')
+
+    def says(speed_mps, condition):
+        vehicle.publish(twist(speed_mps))
+        return condition()
+
+    for speed_mps, budget_ms in ((0.0, 250.0), (10.0, 100.0), (20.0, 50.0)):
+        wait_for(lambda: says(speed_mps, lambda: heard[-1].speed_mps == speed_mps), f'the budget at {speed_mps} m/s')
+        assert (heard[-1].budget_ms, heard[-1].degraded, heard[-1].reason) == (budget_ms, False, '')
+        assert (heard[-1].min_budget_ms, heard[-1].max_budget_ms, heard[-1].policy) == (30.0, 250.0, 'table')
+    wait_for(lambda: observer.status('time_budget')[0] == 0, 'a good diagnostic')
+    wait_for(lambda: says(math.nan, lambda: heard[-1].degraded), 'the smallest budget')
+    assert heard[-1].budget_ms == 30.0 and 'speed is nan' in heard[-1].reason
+    wait_for(lambda: observer.status('time_budget')[0] == 1, 'a warning')
+    assert node.end(signal.SIGTERM) == 0
+
+
+def test_stale_speed_gives_the_smallest_budget(start_node, observer, wait_for):
+    start_node('time_budget', {'speed_timeout_s': 1.0})
+    heard = observer.hear(TimeBudget, 'time_budget/budget')
+    vehicle = observer.speaker(TwistStamped, 'vehicle_speed/speed')
+
+    def is_heard():
+        vehicle.publish(twist(5.0))
+        return any(message.budget_ms == 200.0 for message in heard)
+
+    wait_for(is_heard, 'the budget at 5 m/s')
+    wait_for(lambda: heard[-1].degraded, 'the speed to become stale')
+    assert heard[-1].budget_ms == 30.0 and 's old, expected at most 1 s' in heard[-1].reason
+
+
+def test_policy_changes_while_running_and_a_wrong_set_does_not(start_node, observer, wait_for):
+    start_node('time_budget', {'speed_timeout_s': 60.0})
+    heard = observer.hear(TimeBudget, 'time_budget/budget')
+    vehicle = observer.speaker(TwistStamped, 'vehicle_speed/speed')
+
+    def is_heard():
+        vehicle.publish(twist(20.0))
+        return heard and heard[-1].budget_ms == 50.0
+
+    wait_for(is_heard, 'the budget of the table')
+    reason = observer.set_parameters('time_budget', min_budget_ms=300.0, policy='stopping_distance')
+    assert reason == ('max_budget_ms is 250.0, expected a finite number of at least min_budget_ms = 300.0 ms')
+    assert observer.set_parameters('time_budget', policy='stopping_distance') == ''
+    wait_for(lambda: heard[-1].policy == 'stopping_distance', 'the other policy')
+    assert heard[-1].budget_ms == pytest.approx(133.33, abs=0.01)
+
+
+def test_start_values_that_contradict_each_other_end_the_process(start_node):
+    node = start_node('time_budget', {'table': 'custom', 'table_budgets_ms': '[10.0, 20.0]'})
+    assert node.wait_ended() == 1
+    assert '14 speeds with 2 budgets' in node.output and 'Traceback' not in node.output

@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import math
+import threading
+
+import pytest
+from geometry_msgs.msg import TwistStamped
+from nav_msgs.msg import Odometry
+from rosgraph_msgs.msg import Clock
+
+from deadline_perception.datasets.speed_trace import SpeedTrace
+from deadline_perception.nodes.messages import ns_to_stamp
+from deadline_perception.nodes.vehicle_speed import TraceReplay
+
+
+def twist(speed_mps):
+    message = TwistStamped()
+    message.twist.linear.x = speed_mps
+    return message
+
+
+def odometry(speed_mps):
+    message = Odometry()
+    message.twist.twist.linear.x = speed_mps
+    return message
+
+
+def known(heard):
+    return [message.twist.linear.x for message in heard if not math.isnan(message.twist.linear.x)]
+
+
+class Repeater:
+    """Publishes a message again and again, as a vehicle does."""
+
+    def __init__(self, publisher, message, period_s=0.02):
+        self._stopped = threading.Event()
+
+        def run():
+            while not self._stopped.wait(period_s):
+                publisher.publish(message)
+
+        self._thread = threading.Thread(target=run)
+        self._thread.start()
+
+    def stop(self):
+        self._stopped.set()
+        self._thread.join()
+
+
+@pytest.fixture
+def repeat():
+    repeaters = []
+
+    def start(publisher, message):
+        repeaters.append(Repeater(publisher, message))
+        return repeaters[-1]
+
+    yield start
+    for repeater in repeaters:
+        repeater.stop()
+
+
+def test_trace_is_replayed_from_its_first_stamp_and_anew_when_the_clock_goes_back():
+    replay = TraceReplay(SpeedTrace((100.0, 102.0), (0.0, 4.0)))
+    assert replay.speed_mps(50.0, loop=False) == 0.0
+    assert replay.speed_mps(51.0, loop=False) == 2.0
+    assert replay.speed_mps(52.5, loop=False) is None
+    assert replay.speed_mps(20.0, loop=False) == 0.0
+    assert replay.speed_mps(20.5, loop=False) == 1.0
+
+
+def test_trace_loops_when_asked():
+    replay = TraceReplay(SpeedTrace((0.0, 2.0), (0.0, 4.0)))
+    assert replay.speed_mps(10.0, loop=True) == 0.0
+    assert replay.speed_mps(13.0, loop=True) == 2.0
+
+
+def test_speed_follows_its_source_and_becomes_unknown_when_it_falls_silent(start_node, observer, wait_for, repeat):
+    start_node('vehicle_speed', {'time_constant_s': 0.0, 'timeout_s': 2.0})
+    heard = observer.hear(TwistStamped, 'vehicle_speed/speed')
+    wait_for(lambda: heard and math.isnan(heard[-1].twist.linear.x), 'an unknown speed')
+    wait_for(lambda: observer.status('vehicle_speed')[0] == 1, 'a warning')
+    assert 'no speed has come yet on /odom or /vehicle/speed' in observer.status('vehicle_speed')[1]
+    vehicle = repeat(observer.speaker(TwistStamped, '/vehicle/speed'), twist(7.5))
+    wait_for(lambda: heard[-1].twist.linear.x == 7.5, 'the speed')
+    assert heard[-1].header.frame_id == 'base_link' and heard[-1].header.stamp.sec > 0
+    wait_for(lambda: observer.status('vehicle_speed')[0] == 0, 'a good diagnostic')
+    vehicle.stop()
+    wait_for(lambda: math.isnan(heard[-1].twist.linear.x), 'the speed to become unknown')
+    wait_for(lambda: observer.status('vehicle_speed')[0] == 1, 'a warning')
+    assert 's old, expected at most 2 s' in observer.status('vehicle_speed')[1]
+
+
+def test_impossible_speeds_are_counted_named_and_left_out(start_node, observer, wait_for, repeat):
+    start_node('vehicle_speed', {'source': 'odometry', 'time_constant_s': 0.0, 'timeout_s': 30.0})
+    heard = observer.hear(TwistStamped, 'vehicle_speed/speed')
+    publisher = observer.speaker(Odometry, '/odom')
+    good = repeat(publisher, odometry(3.0))
+    wait_for(lambda: known(heard), 'a speed')
+    good.stop()
+    for count, wrong in enumerate((math.nan, math.inf, -2.0), 1):
+        publisher.publish(odometry(wrong))  # the topic is connected, for a speed has come through
+        wait_for(lambda: observer.status('vehicle_speed')[2].get('rejected') == str(count), f'{count} rejections')
+        assert f'speed is {wrong} m/s, expected' in observer.status('vehicle_speed')[2]['last_rejection']
+    assert set(known(heard)) == {3.0}
+    assert observer.set_parameters('vehicle_speed', accept_reverse=True) == ''
+    publisher.publish(odometry(-2.0))
+    wait_for(lambda: known(heard)[-1] == 2.0, 'the speed in reverse')
+
+
+def test_trace_file_drives_the_speed_on_a_simulated_clock(start_node, observer, wait_for, tmp_path):
+    trace = tmp_path / 'trace.csv'
+    trace.write_text('stamp_s,speed_mps\n5,10\n105,10\n')
+    start_node('vehicle_speed', {'source': 'trace', 'trace_file': trace, 'use_sim_time': True, 'timeout_s': 60.0})
+    heard = observer.hear(TwistStamped, 'vehicle_speed/speed')
+    clock = observer.speaker(Clock, '/clock')
+    now_ns = [1_000_000_000]
+
+    def passed():
+        now_ns[0] += 20_000_000
+        clock.publish(Clock(clock=ns_to_stamp(now_ns[0])))
+        return known(heard)
+
+    wait_for(passed, 'the speed of the trace')
+    assert known(heard)[0] == 10.0
+    assert heard[-1].header.stamp.sec < 1_000_000
+
+
+@pytest.mark.parametrize(('parameters', 'complaint'), [
+    ({'source': 'trace'}, 'source is trace and trace_file is empty, expected a file'),
+    ({'source': 'trace', 'trace_file': '/none/trace.csv'}, 'speed trace /none/trace.csv does not exist'),
+    ({'source': 'wheel'}, "source is 'wheel', expected one of auto, odometry, twist, trace"),
+    ({'rate_hz': 1000.0}, 'rate_hz is 1000.0 Hz, expected [0.5, 200] Hz')])
+def test_bad_start_values_end_the_process_with_one_line(start_node, parameters, complaint):
+    node = start_node('vehicle_speed', parameters)
+    assert node.wait_ended() == 1
+    assert complaint in node.output and 'Traceback' not in node.output
