@@ -8,14 +8,15 @@ from __future__ import annotations
 import gc
 import sys
 import traceback
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeout
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, wait
 from pathlib import Path
 
 import numpy as np
 from rclpy.clock import Clock, ClockType
-from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
+from rclpy.lifecycle import LifecycleNode, LifecyclePublisher, LifecycleState, TransitionCallbackReturn
 from rclpy.qos import HistoryPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.subscription import Subscription
 from sensor_msgs.msg import CompressedImage, Image
 from vision_msgs.msg import Detection2DArray, LabelInfo, VisionClass
 
@@ -33,7 +34,7 @@ from deadline_perception.nodes.health import Health, Level, Report
 from deadline_perception.nodes.inference import Arrival, FramePipeline, FrameRecord
 from deadline_perception.nodes.messages import ImageError, detections_to_message, stamp_to_ns, to_bgr
 from deadline_perception.nodes.network_setup import LoadedNetwork, load_network, share_folder
-from deadline_perception.nodes.parameters import declare
+from deadline_perception.nodes.parameters import Value, declare
 from deadline_perception.nodes.process import run_node
 from deadline_perception.nodes.service_quality import LATCHED, RESULTS, publisher_events, subscription_events
 from deadline_perception.nodes.work_thread import WorkThread
@@ -41,6 +42,8 @@ from deadline_perception.nodes.work_thread import WorkThread
 STOP_TIMEOUT_S = 3.0
 FULL_COLLECTION_FRAMES = 500
 THROTTLE_S = 10.0
+# A thread that returns from a network operation waits so long, by default 5 ms, for one that runs Python meanwhile.
+SWITCH_INTERVAL_S = 0.0005
 
 
 class DetectorNode(LifecycleNode):
@@ -56,8 +59,9 @@ class DetectorNode(LifecycleNode):
         self._slot: LatestFrameSlot[Arrival] | None = None
         self._pipeline: FramePipeline | None = None
         self._serving: Future | None = None
-        self._inputs: list = []
-        self._outputs: list = []
+        self._inputs: list[Subscription] = []
+        self._images_in: Subscription | None = None
+        self._outputs: list[LifecyclePublisher] = []
         self._status = DetectorStatus()
         self._image_size: tuple[int, int] | None = None
         self._health = Health(self, self._report, period_s=self._values['diagnostics_period_s'])
@@ -162,16 +166,12 @@ class DetectorNode(LifecycleNode):
     def _halt(self) -> None:
         if self._slot is None:
             return
-        for subscription in self._inputs:
+        for subscription in (*self._inputs, self._images_in):
             self.destroy_subscription(subscription)
-        self._inputs.clear()
+        self._inputs, self._images_in = [], None
         self._slot.close()
-        try:
-            self._serving.result(STOP_TIMEOUT_S)
-        except FutureTimeout:
+        if wait([self._serving], STOP_TIMEOUT_S).not_done:
             self.get_logger().error(f'the network did not let go of a frame within {STOP_TIMEOUT_S:.0f} s')
-        except Exception:  # already told by _served
-            pass
         self._pipeline.stop()
         self._slot = self._pipeline = self._serving = None
         gc.enable()
@@ -201,29 +201,43 @@ class DetectorNode(LifecycleNode):
 
     # --- topics ---
 
-    def _output(self, kind: type, topic: str, quality: QoSProfile = RESULTS):
+    def _output(self, kind: type, topic: str, quality: QoSProfile = RESULTS) -> Callable:
         publisher = self.create_lifecycle_publisher(kind, topic, quality,
                                                     event_callbacks=publisher_events(self, topic))
         self._outputs.append(publisher)
         return publisher.publish
 
-    def _subscribe(self, values) -> None:
+    def _subscribe(self, values: Mapping[str, Value]) -> None:
+        self._inputs = [self._listen(TimeBudget, 'time_budget/budget', self._on_budget),
+                        self._listen(ContentionState, 'contention_monitor/state', self._on_contention)]
         compressed = values['image_transport'] == 'compressed'
         topic = self.resolve_topic_name('image') + ('/compressed' if compressed else '')
-        quality = QoSProfile(history=HistoryPolicy.KEEP_LAST, depth=values['queue_depth'], reliability=(
-            ReliabilityPolicy.RELIABLE if values['reliable'] else ReliabilityPolicy.BEST_EFFORT))
-        self._inputs = [
-            self._listen(CompressedImage if compressed else Image, topic, self._on_image, quality, self._on_lost),
-            self._listen(TimeBudget, 'time_budget/budget', self._on_budget, RESULTS),
-            self._listen(ContentionState, 'contention_monitor/state', self._on_contention, RESULTS)]
+        self._subscribe_to_images(CompressedImage if compressed else Image, topic, values['queue_depth'],
+                                  values['reliability'])
 
-    def _listen(self, kind: type, topic: str, callback, quality: QoSProfile, on_lost=None):
+    def _subscribe_to_images(self, kind: type, topic: str, depth: int, reliability: str) -> None:
+        def weaken(_event: object) -> None:
+            """Events of one publisher each; the second of them finds the weaker subscription in place."""
+            if self._images_in is subscription:
+                self.get_logger().info(f'{topic} is offered with best effort only: lost images stay lost')
+                self.destroy_subscription(subscription)
+                self._subscribe_to_images(kind, topic, depth, 'best_effort')
+
+        events = subscription_events(self, topic, on_lost=self._on_lost)
+        if reliability == 'auto':
+            events.incompatible_qos = weaken
+        quality = QoSProfile(history=HistoryPolicy.KEEP_LAST, depth=depth, reliability=(
+            ReliabilityPolicy.BEST_EFFORT if reliability == 'best_effort' else ReliabilityPolicy.RELIABLE))
         try:
-            return self.create_subscription(kind, topic, callback, quality,
-                                            event_callbacks=subscription_events(self, topic, on_lost=on_lost))
+            subscription = self.create_subscription(kind, topic, self._on_image, quality, event_callbacks=events)
         except RuntimeError:  # Humble's Fast DDS cannot tell what it lost: rclpy's UnsupportedEventTypeError
-            return self.create_subscription(kind, topic, callback, quality,
-                                            event_callbacks=subscription_events(self, topic))
+            events.message_lost = None
+            subscription = self.create_subscription(kind, topic, self._on_image, quality, event_callbacks=events)
+        self._images_in = subscription
+
+    def _listen(self, kind: type, topic: str, callback: Callable) -> Subscription:
+        return self.create_subscription(kind, topic, callback, RESULTS,
+                                        event_callbacks=subscription_events(self, topic))
 
     def _on_image(self, message: Image | CompressedImage) -> None:
         arrived_ms = now_ms()
@@ -330,6 +344,7 @@ class DetectorNode(LifecycleNode):
 
 def main() -> int:
     """Runs the node as a process."""
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
     return run_node('detector', DetectorNode)
 
 

@@ -13,8 +13,9 @@ PARAMETERS = (
     Parameter('autostart', True, 'Configure and activate without waiting for a lifecycle manager.', read_only=True),
     Parameter('image_transport', 'raw', 'Subscribe to sensor_msgs/Image on `image`, or to sensor_msgs/CompressedImage '
               'on `image/compressed`.', choices=('raw', 'compressed')),
-    Parameter('reliable', False, 'Ask the camera to send lost images again. A camera that offers best effort only '
-              'is then not heard at all.'),
+    Parameter('reliability', 'auto', 'Whether lost images are sent again. auto: until a camera comes that offers best '
+              'effort only. Large images lose parts even within one machine when it is busy.',
+              choices=('auto', 'reliable', 'best_effort')),
     Parameter('queue_depth', 5, 'Images that the middleware keeps while a callback runs. Only the newest is ever '
               'worked on; more than 1 lets the others be counted as replaced instead of vanishing.',
               minimum=1, maximum=100),

@@ -11,6 +11,8 @@ from rclpy.node import Node
 
 from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.nodes.bringup import NODES, PACKAGE, NodeEntry
+from deadline_perception.nodes.detector import SWITCH_INTERVAL_S
+from deadline_perception.nodes.middleware import make_room_for_images
 
 
 def node_class(entry: NodeEntry) -> type[Node]:
@@ -21,6 +23,8 @@ def node_class(entry: NodeEntry) -> type[Node]:
 
 def main() -> int:
     """Runs all nodes until a signal comes. Returns 0, or 1 when one could not start."""
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    make_room_for_images()
     rclpy.init(args=sys.argv)
     nodes: list[Node] = []
     threads = []

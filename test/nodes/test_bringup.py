@@ -17,7 +17,6 @@ from lifecycle_msgs.srv import GetState
 
 from deadline_perception.nodes import bringup
 from deadline_perception.nodes.bringup import ARGUMENTS, NODES, PLAYER, RECORDER, BringupError
-from deadline_perception.nodes.one_process import node_class
 
 WAIT_S = 90.0
 ALL = (*NODES, PLAYER, RECORDER)
@@ -48,11 +47,6 @@ def test_config_holds_every_parameter_of_its_node_with_its_default_and_no_other(
     ((node, section),) = content.items()
     assert node == f'/**/{entry.name}'
     assert section['ros__parameters'] == {row.name: row.default for row in parameters_of(entry)}
-
-
-@pytest.mark.parametrize('entry', NODES, ids=lambda entry: entry.name)
-def test_every_node_can_share_a_process(entry):
-    assert issubclass(node_class(entry), rclpy.node.Node)
 
 
 def test_arguments_become_remaps_parameters_and_namespace():

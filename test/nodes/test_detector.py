@@ -17,45 +17,30 @@ import rclpy
 from diagnostic_msgs.msg import DiagnosticArray
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState, GetState
+from made_up_network import CLASSES, made_up_profile, write_network
 from rcl_interfaces.srv import SetParameters
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.parameter import Parameter
-from rclpy.qos import DurabilityPolicy, QoSProfile
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import CompressedImage, Image
 from vision_msgs.msg import Detection2DArray, LabelInfo
 
-from deadline_perception.detector.checkpoint import build_detector, save_detector
-from deadline_perception.latency.device import read_device_facts
-from deadline_perception.latency.measurement_plan import all_segments
-from deadline_perception.latency.profile import LatencyProfile
-from deadline_perception.latency.quantiles import Quantiles
 from deadline_perception.msg import ContentionState, FrameLatency, PathDecision, TimeBudget
+from deadline_perception.nodes.middleware import make_room_for_images
 from deadline_perception.nodes.messages import bgr_to_image, ns_to_stamp, stamp_to_ns
 
-CLASSES = ('vehicle', 'bike', 'motorbike', 'traffic_light', 'traffic_sign')
 WAIT_S = 90.0
 BUDGET_MS = 20_000.0  # nothing is late by accident on a busy machine
-
-
-def made_up_profile(detector, **changes):
-    """Every segment takes 3 ms."""
-    segments = {name: Quantiles.from_samples([3.0] * 5) for name in all_segments(detector.path_space)}
-    fields = {'facts': read_device_facts(), 'config_name': detector.config_name,
-              'network_hash': detector.network_hash, 'input_size': detector.input_size, 'image_size': (48, 64),
-              'date': '2025-01-01T00:00:00+00:00', 'load_before': 0.0, 'segments': segments, 'paths': {}}
-    return LatencyProfile(**{**fields, **changes})
 
 
 @pytest.fixture(scope='module')
 def files(tmp_path_factory):
     """A folder with good and bad weights and profiles."""
     folder = tmp_path_factory.mktemp('detector')
-    detector = build_detector('compact', CLASSES)
-    save_detector(detector, folder / 'good.safetensors')
+    detector = write_network(folder)
     whole = (folder / 'good.safetensors').read_bytes()
     (folder / 'truncated.safetensors').write_bytes(whole[:len(whole) // 2])
     (folder / 'pickled.safetensors').write_bytes(b'\x80\x04K\x01.' * 10)
-    made_up_profile(detector).save(folder / 'good.json')
     made_up_profile(detector, network_hash='0123456789abcdef').save(folder / 'foreign.json')
     return folder
 
@@ -64,11 +49,14 @@ class Station:
     """Sends images to a detector and keeps what it says."""
 
     def __init__(self, name):
+        make_room_for_images()
         self.context = rclpy.Context()
         rclpy.init(context=self.context)
         self.node = rclpy.create_node(name, context=self.context)
         self.images = self.node.create_publisher(Image, 'image', 10)
-        self.compressed = self.node.create_publisher(CompressedImage, 'image/compressed', 10)
+        # The raw images come reliably, the compressed ones only as best effort does.
+        self.compressed = self.node.create_publisher(
+            CompressedImage, 'image/compressed', QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT))
         self.budgets = self.node.create_publisher(TimeBudget, 'time_budget/budget', 5)
         self.contention = self.node.create_publisher(ContentionState, 'contention_monitor/state', 5)
         self.detections, self.paths, self.latencies, self.labels, self.diagnostics = [], [], [], [], []
@@ -156,7 +144,7 @@ def wait(condition, what):
 
 def start_detector(files, **parameters):
     given = {'model': files / 'good.safetensors', 'profile': files / 'good.json', 'default_budget_ms': BUDGET_MS,
-             'budget_timeout_ms': 60_000.0, 'contention_timeout_ms': 60_000.0, 'queue_depth': 50, 'reliable': True,
+             'budget_timeout_ms': 60_000.0, 'contention_timeout_ms': 60_000.0, 'queue_depth': 50,
              'diagnostics_period_s': 0.1, **parameters}
     words = [word for name, value in given.items()
              for word in ('-p', f'{name}:={str(value).lower() if isinstance(value, bool) else value}')]

@@ -1,0 +1,27 @@
+"""Weights and profiles for tests that need a network but no good one."""
+from __future__ import annotations
+
+from deadline_perception.detector.checkpoint import build_detector, save_detector
+from deadline_perception.latency.device import read_device_facts
+from deadline_perception.latency.measurement_plan import all_segments
+from deadline_perception.latency.profile import LatencyProfile
+from deadline_perception.latency.quantiles import Quantiles
+
+CLASSES = ('vehicle', 'bike', 'motorbike', 'traffic_light', 'traffic_sign')
+
+
+def made_up_profile(detector, **changes):
+    """Every segment takes 3 ms."""
+    segments = {name: Quantiles.from_samples([3.0] * 5) for name in all_segments(detector.path_space)}
+    fields = {'facts': read_device_facts(), 'config_name': detector.config_name,
+              'network_hash': detector.network_hash, 'input_size': detector.input_size, 'image_size': (48, 64),
+              'date': '2025-01-01T00:00:00+00:00', 'load_before': 0.0, 'segments': segments, 'paths': {}}
+    return LatencyProfile(**{**fields, **changes})
+
+
+def write_network(folder):
+    """Writes good.safetensors with random weights and its good.json into a folder; returns the network."""
+    detector = build_detector('compact', CLASSES)
+    save_detector(detector, folder / 'good.safetensors')
+    made_up_profile(detector).save(folder / 'good.json')
+    return detector

@@ -1,0 +1,41 @@
+"""All nodes in one process, on a short bag that is played to them and recorded."""
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+import rclpy
+from made_up_network import write_network
+
+from deadline_perception.datasets.bag import write_bag
+from deadline_perception.datasets.drive import render_drive
+from deadline_perception.evaluation.recorded_bag import read_recording
+from deadline_perception.nodes.bringup import NODES
+from deadline_perception.nodes.one_process import node_class
+
+FRAMES = 12
+
+
+@pytest.mark.parametrize('entry', NODES, ids=lambda entry: entry.name)
+def test_every_node_can_share_a_process(entry):
+    assert issubclass(node_class(entry), rclpy.node.Node)
+
+
+@pytest.mark.parametrize('sim_time', [False, True], ids=['restamped', 'simulated_time'])
+def test_a_bag_goes_through_all_nodes_and_no_frame_is_lost(tmp_path, sim_time):
+    write_network(tmp_path)
+    write_bag(render_drive(seconds=FRAMES / 5, rate_hz=5, width=160, height=96), tmp_path / 'drive.mcap')
+    command = [sys.executable, '-m', 'deadline_perception.nodes.bringup', '--one-process', '--bag',
+               str(tmp_path / 'drive.mcap'), '--record', str(tmp_path / 'recording.mcap'), '--model',
+               str(tmp_path / 'good.safetensors'), '--profile', str(tmp_path / 'good.json')]
+    done = subprocess.run(command + ['--use-sim-time'] * sim_time, capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stderr
+    recording = read_recording(tmp_path / 'recording.mcap')
+    replaced = sum(frame.replaced for frame in recording.frames)
+    assert len(recording.sent_stamps_ns) == FRAMES
+    assert len(recording.frames) + replaced == FRAMES
+    for frame in recording.frames:
+        assert frame.phase_ms['age'] >= 0.0
+        assert frame.detections is not None
+        assert frame.decision is not None
