@@ -41,7 +41,7 @@ def report_page(recording: Recording, summary: dict, pictures: Sequence[Picture]
         '<div class="numbers">' + ''.join(
             f'<div class="number"><span class="label">{escape(label)}</span><b>{escape(value)}</b>'
             f'<span class="plain">{escape(plain)}</span></div>' for label, value, plain in numbers(summary)) + '</div>',
-        _accounting(summary), _timeline(recording, frames), _lanes(recording, frames), _phases(recording, frames),
+        _accounting(summary), *_over_time(recording, frames),
         '<div class="split">', _bounds(recording, summary), _quality(summary), '</div>',
         _paths(recording), _worst(recording), _gallery(recording, pictures), _machine(facts, notes), _words()]
     begin_s, end_s = charts.time_range_s(charts.times_s(recording, [frame.stamp_ns for frame in frames]))
@@ -91,6 +91,13 @@ def _accounting(summary: dict) -> str:
                     f'one; an image that a newer one overtakes is replaced, not queued, so results are never stale.'
                     f'{lost}', f'<div class="flow">{bar}</div>' + _legend(
                         [(f'{words}: {count} ({100 * count / sent:.1f} %)', colour) for words, count, colour in parts]))
+
+
+def _over_time(recording: Recording, frames: Sequence[FrameRecord]) -> list[str]:
+    if not frames:
+        return [_section('Speed, time allowed, time taken', 'No image had a valid stamp, so no latency is known and '
+                         'nothing can be drawn over time.', '<div id="readout"></div>')]
+    return [draw(recording, frames) for draw in (_timeline, _lanes, _phases)]
 
 
 def _timeline(recording: Recording, frames: Sequence[FrameRecord]) -> str:

@@ -94,7 +94,7 @@ def open_sequence(args: argparse.Namespace) -> tuple[Sequence, list[str]]:
     notes = [f'Source: {sequence.name}, {len(sequence.frames)} frames, played at {args.rate:g} times the speed of life, '
              f'{"all nodes in one process" if args.one_process else "every node in a process of its own"}.', cut, speed]
     if args.load:
-        notes.append(f'{args.load} busy programs ran beside the nodes.')
+        notes.append(f'Busy programs beside the nodes: {args.load}.')
     return sequence, [note for note in notes if note]
 
 
