@@ -103,13 +103,17 @@ class BagSource:
 
     def _read(self, names: set[str], ahead: queue.Queue, stopped: threading.Event) -> None:
         wanted = [c for c in self._reader.connections if c.topic in names]
-        entry = None
+        entry, count, promised = None, 0, sum(c.msgcount for c in wanted)
         try:
             for connection, time_ns, raw in self._reader.messages(wanted) if wanted else ():
+                count += 1
                 if not _offer((connection.topic, connection.msgtype, time_ns, raw), ahead, stopped):
                     return
         except _DAMAGE as error:
             entry = BagSourceError(f'bag {self._file} is damaged: {_one_line(error)}')
+        else:
+            if count != promised:  # rosbags leaves out chunks that it cannot read
+                entry = BagSourceError(f'bag {self._file} is damaged: it lists {promised} messages, {count} could be read')
         _offer(entry, ahead, stopped)
 
 

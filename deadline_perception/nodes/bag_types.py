@@ -27,7 +27,7 @@ def message_class(msgtype: str) -> type:
     package, _, name = msgtype.partition('/')
     try:
         return getattr(importlib.import_module(f'{package}.msg'), name.removeprefix('msg/'))
-    except (ImportError, AttributeError, ValueError) as error:
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
         raise MessageTypeError(f'message type {msgtype} is not installed, expected a name such as '
                                f'sensor_msgs/msg/Image of an installed package') from error
 
@@ -55,6 +55,6 @@ def define(store: Typestore, msgtype: str) -> None:
             waiting += [found for found in _REFERENCE.findall(text) if found not in seen]
         store.register({name: fields for name, fields in types.items() if name not in store.fielddefs})
     try:
-        store.generate_msgdef(msgtype)
+        store.generate_msgdef(msgtype, ros_version=2)
     except (TypesysError, KeyError) as error:
         raise MessageTypeError(f'definition of {msgtype} cannot be made: {error}') from error

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from diagnostic_msgs.msg import DiagnosticArray
+from rclpy.serialization import deserialize_message, serialize_message
+from rosgraph_msgs.msg import Clock
+from sensor_msgs.msg import CameraInfo, Image
+from std_msgs.msg import Header
+
+from deadline_perception.datasets.message_definitions import message_types
+from deadline_perception.detector.detections import Detections
+from deadline_perception.nodes.messages import bgr_to_image, detections_to_message, ns_to_stamp, stamp_to_ns
+from deadline_perception.nodes.restamp import HeaderPlace, Restamper, header_place
+
+IMAGE, INFO, ARRAY = 'sensor_msgs/msg/Image', 'sensor_msgs/msg/CameraInfo', 'vision_msgs/msg/Detection2DArray'
+
+
+def header(stamp_ns):
+    return Header(stamp=ns_to_stamp(stamp_ns), frame_id='front_camera')
+
+
+@pytest.fixture
+def restamper():
+    return Restamper(message_types())
+
+
+@pytest.mark.parametrize(('msgtype', 'place'), [
+    (IMAGE, HeaderPlace.FRONT), (INFO, HeaderPlace.FRONT), ('rosgraph_msgs/msg/Clock', HeaderPlace.NONE),
+    (ARRAY, HeaderPlace.NESTED), ('tf2_msgs/msg/TFMessage', HeaderPlace.NESTED),
+    ('geometry_msgs/msg/Twist', HeaderPlace.NONE)])
+def test_place_of_headers_follows_from_the_definition(msgtype, place):
+    assert header_place(message_types(), msgtype) is place
+
+
+def test_image_gets_the_new_stamp_and_keeps_everything_else(restamper):
+    sent = bgr_to_image(np.arange(48, dtype=np.uint8).reshape(4, 4, 3), header(5_000_000_001))
+    moved = deserialize_message(restamper.restamp(serialize_message(sent), IMAGE, 9_123_456_789), Image)
+    assert stamp_to_ns(moved.header.stamp) == 9_123_456_789
+    moved.header.stamp = sent.header.stamp
+    assert moved == sent
+
+
+def test_messages_that_had_one_stamp_still_have_one(restamper):
+    info = serialize_message(CameraInfo(header=header(1_000)))
+    image = serialize_message(bgr_to_image(np.zeros((2, 2, 3), np.uint8), header(1_000)))
+    first = deserialize_message(restamper.restamp(info, INFO, 70), CameraInfo)
+    second = deserialize_message(restamper.restamp(image, IMAGE, 90), Image)
+    assert stamp_to_ns(first.header.stamp) == stamp_to_ns(second.header.stamp) == 70
+    restamper.forget()
+    again = deserialize_message(restamper.restamp(image, IMAGE, 95), Image)
+    assert stamp_to_ns(again.header.stamp) == 95
+
+
+def test_headers_within_a_message_move_too(restamper):
+    found = Detections([(0, 0, 2, 2), (3, 3, 4, 5)], [0.5, 0.25], [0, 0])
+    sent = detections_to_message(found, ('vehicle',), header(7_000))
+    raw = restamper.restamp(serialize_message(sent), ARRAY, 123)
+    moved = deserialize_message(raw, type(sent))
+    assert [stamp_to_ns(part.header.stamp) for part in (moved, *moved.detections)] == [123, 123, 123]
+    assert [d.bbox for d in moved.detections] == [d.bbox for d in sent.detections]
+    assert moved.detections[1].results == sent.detections[1].results
+
+
+def test_zero_stamp_stays_zero(restamper):
+    for raw, msgtype, kind in ((serialize_message(CameraInfo()), INFO, CameraInfo),
+                               (serialize_message(detections_to_message(Detections.none(), (), Header())), ARRAY, None)):
+        moved = restamper.restamp(raw, msgtype, 123)
+        assert kind is None or stamp_to_ns(deserialize_message(moved, kind).header.stamp) == 0
+        assert moved[4:12] == bytes(8)
+
+
+def test_message_without_header_is_left_alone(restamper):
+    raw = serialize_message(Clock(clock=ns_to_stamp(5)))
+    assert restamper.restamp(raw, 'rosgraph_msgs/msg/Clock', 9) == raw
+    diagnostics = serialize_message(DiagnosticArray(header=header(4)))
+    moved = deserialize_message(restamper.restamp(diagnostics, 'diagnostic_msgs/msg/DiagnosticArray', 9), DiagnosticArray)
+    assert stamp_to_ns(moved.header.stamp) == 9
