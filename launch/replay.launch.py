@@ -38,7 +38,9 @@ def _replay(context: LaunchContext) -> list:
     actions = []
     if values['record']:
         recorder = bringup.process_order(bringup.RECORDER, values)
-        actions.append(ExecuteProcess(cmd=list(recorder.command), output='screen'))
+        recording = ExecuteProcess(cmd=list(recorder.command), output='screen')
+        not_recorded = EmitEvent(event=Shutdown(reason='the recorder has ended'))
+        actions += [recording, RegisterEventHandler(OnProcessExit(target_action=recording, on_exit=[not_recorded]))]
     readiness = bringup.readiness_order(values)
     ready = ExecuteProcess(cmd=list(readiness.command), output='screen')
     player = ExecuteProcess(cmd=list(bringup.player_command(values)), output='screen')
