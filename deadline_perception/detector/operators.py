@@ -5,6 +5,8 @@ Source: multi-path paper, section V-A; width as a prefix of channels: nested-net
 """
 from __future__ import annotations
 
+from abc import abstractmethod
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -37,8 +39,9 @@ class _Sliced(nn.Module):
             self._slices[key] = tuple(self._lay_out(part.detach()) for part in self._cut(outputs, inputs))
         return self._slices[key]
 
+    @abstractmethod
     def _cut(self, outputs: int, inputs: int) -> tuple[Tensor, ...]:
-        raise NotImplementedError
+        """The weights of a slice, as views."""
 
     @staticmethod
     def _lay_out(part: Tensor) -> Tensor:
