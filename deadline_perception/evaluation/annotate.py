@@ -91,9 +91,9 @@ def _corners(box: np.ndarray) -> tuple[int, int, int, int]:
 
 
 def _box(picture: np.ndarray, box: tuple[int, int, int, int], colour: Colour, scale: float) -> None:
-    thickness = max(1, round(1.6 * scale))
-    cv2.rectangle(picture, box[:2], box[2:], _PAPER, thickness + 2, cv2.LINE_AA)  # a rim, for bright backgrounds
-    cv2.rectangle(picture, box[:2], box[2:], colour, thickness, cv2.LINE_AA)
+    thickness = max(2, round(1.6 * scale))
+    cv2.rectangle(picture, box[:2], box[2:], _PAPER, thickness + 2)  # a rim, for bright backgrounds
+    cv2.rectangle(picture, box[:2], box[2:], colour, thickness)
 
 
 def _tag(picture: np.ndarray, box: tuple[int, int, int, int], text: str, colour: Colour, scale: float,
@@ -121,10 +121,10 @@ def _dashed_box(picture: np.ndarray, box: np.ndarray) -> None:
     x0, y0, x1, y1 = _corners(box)
     for x in range(x0, x1, 2 * _DASH_PX):
         for y in (y0, y1):
-            cv2.line(picture, (x, y), (min(x + _DASH_PX, x1), y), _TRUTH, 1, cv2.LINE_AA)
+            cv2.line(picture, (x, y), (min(x + _DASH_PX, x1), y), _TRUTH, 1)
     for y in range(y0, y1, 2 * _DASH_PX):
         for x in (x0, x1):
-            cv2.line(picture, (x, y), (x, min(y + _DASH_PX, y1)), _TRUTH, 1, cv2.LINE_AA)
+            cv2.line(picture, (x, y), (x, min(y + _DASH_PX, y1)), _TRUTH, 1)
 
 
 def _timing(strip: np.ndarray, scale: float, budget_ms: float, bound_ms: float, latency_ms: float, outcome: str,

@@ -1,0 +1,44 @@
+"""The layouts for RViz and Foxglove show topics and fields that exist."""
+from __future__ import annotations
+
+import json
+
+import pytest
+import yaml
+
+from deadline_perception.nodes.bag_recorder import DEFAULT_TOPICS
+from deadline_perception.nodes.bag_types import message_class
+
+TYPES = {f'/{topic.lstrip("/")}': msgtype for topic, msgtype in DEFAULT_TOPICS.items()} | {
+    '/path_visualizer/image': 'sensor_msgs/msg/Image',
+    '/path_visualizer/markers': 'visualization_msgs/msg/MarkerArray'}
+
+
+def strings(value):
+    if isinstance(value, dict):
+        for inner in value.values():
+            yield from strings(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from strings(inner)
+    elif isinstance(value, str):
+        yield value
+
+
+@pytest.mark.parametrize('name', ['foxglove.json', 'perception.rviz'])
+def test_every_topic_and_field_of_a_layout_exists(name, repository):
+    text = (repository / 'config' / name).read_text()
+    shown = [word for word in strings(json.loads(text) if name.endswith('json') else yaml.safe_load(text))
+             if word.startswith('/')]
+    assert len(shown) >= 2
+    for word in shown:
+        topic, *fields = word.split('.')
+        value = message_class(TYPES[topic])()
+        for field in fields:
+            value = getattr(value, field)
+
+
+def test_every_foxglove_panel_is_placed_once(repository):
+    layout = json.loads((repository / 'config' / 'foxglove.json').read_text())
+    placed = [word for word in strings(layout['layout']) if '!' in word]
+    assert sorted(placed) == sorted(layout['configById'])

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import pytest
+import rclpy
+from lifecycle_msgs.msg import Transition
+from lifecycle_msgs.srv import ChangeState
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.lifecycle import TransitionCallbackReturn
+
+from deadline_perception.nodes.managed_node import ManagedNode
+
+
+class Recorded(ManagedNode):
+    """Writes down its transitions; refuses to be configured when told so."""
+
+    def __init__(self, context, refuses=False):
+        super().__init__('managed', context=context)
+        self.calls, self._refuses = [], refuses
+
+    def on_configure(self, state):
+        self.calls.append('configure')
+        return TransitionCallbackReturn.FAILURE if self._refuses else TransitionCallbackReturn.SUCCESS
+
+    def on_activate(self, state):
+        self.calls.append('activate')
+        return TransitionCallbackReturn.SUCCESS
+
+
+@pytest.fixture
+def spun():
+    """Makes a node and spins it until a condition holds."""
+    context = rclpy.Context()
+    rclpy.init(context=context)
+    nodes = []
+
+    def make(**given):
+        nodes.append(Recorded(context, **given))
+        return nodes[-1]
+
+    def spin(node, condition):
+        executor = SingleThreadedExecutor(context=context)
+        executor.add_node(node)
+        for _ in range(600):
+            executor.spin_once(timeout_sec=0.1)
+            if condition():
+                break
+        executor.remove_node(node)
+        assert condition()
+
+    yield make, spin
+    for node in nodes:
+        node.destroy_node()
+    context.try_shutdown()
+
+
+def test_starts_itself_up_to_active(spun):
+    make, spin = spun
+    node = make()
+    node.start_by_itself()
+    assert node.calls == []  # not before it is spun
+    spin(node, lambda: node.calls == ['configure', 'activate'])
+
+
+def test_stays_where_it_is_when_it_refuses_to_be_configured(spun):
+    make, spin = spun
+    node = make(refuses=True)
+    node.start_by_itself()
+    spin(node, lambda: node.calls == ['configure'])
+    spin(node, lambda: 'activate' not in node.calls)
+
+
+@pytest.mark.parametrize('wanted', [Transition(id=Transition.TRANSITION_ACTIVATE), Transition(label='activate'),
+                                    Transition(id=99), Transition(label='fly')])
+def test_request_that_does_not_fit_the_state_is_refused_and_the_next_one_served(spun, wanted):
+    make, spin = spun
+    node = make()
+    client = node.create_client(ChangeState, '/managed/change_state')
+    spin(node, client.service_is_ready)
+    asked = client.call_async(ChangeState.Request(transition=wanted))
+    spin(node, asked.done)
+    assert not asked.result().success and node.calls == []
+    asked = client.call_async(ChangeState.Request(transition=Transition(label='configure')))
+    spin(node, asked.done)
+    assert asked.result().success and node.calls == ['configure']

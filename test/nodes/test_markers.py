@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from std_msgs.msg import Header
+from visualization_msgs.msg import Marker
+
+from deadline_perception.detector.detections import Detections
+from deadline_perception.evaluation.annotate import class_colour
+from deadline_perception.nodes.markers import PinholeCamera, detection_markers
+from deadline_perception.nodes.messages import ns_to_stamp
+
+NAMES = ('vehicle', 'bike')
+
+
+def header(stamp_ns):
+    return Header(stamp=ns_to_stamp(stamp_ns), frame_id='camera')
+
+
+def test_markers_lie_where_the_camera_sees_the_box():
+    camera = PinholeCamera((500.0, 500.0), (320.0, 190.0))
+    found = Detections([(320, 190, 420, 240)], [0.5], [1])
+    array = detection_markers(found, NAMES, header(5), camera, 10.0, 'headline').markers
+    assert array[0].action == Marker.DELETEALL
+    frame = next(marker for marker in array if marker.ns == 'boxes')
+    assert [(p.x, p.y, p.z) for p in frame.points] == [
+        (0.0, 0.0, 10.0), (2.0, 0.0, 10.0), (2.0, 1.0, 10.0), (0.0, 1.0, 10.0), (0.0, 0.0, 10.0)]
+    blue, green, red = class_colour(1)
+    assert (frame.color.r, frame.color.g, frame.color.b) == pytest.approx((red / 255, green / 255, blue / 255))
+    assert [marker.text for marker in array if marker.text] == ['bike 0.50', 'headline']
+    assert all(marker.header == header(5) for marker in array)
+
+
+def test_camera_without_focal_length_is_refused():
+    with pytest.raises(ValueError, match='expected above 0 px'):
+        PinholeCamera((0.0, 500.0), (320.0, 190.0))
+
+
+def test_principal_point_lies_straight_ahead():
+    camera = PinholeCamera((400.0, 800.0), (320.0, 190.0))
+    np.testing.assert_allclose(camera.at_distance(np.array([(320.0, 190.0), (720.0, 990.0)]), 3.0),
+                               [(0.0, 0.0, 3.0), (3.0, 3.0, 3.0)])

@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import numpy as np
+from sensor_msgs.msg import CameraInfo, CompressedImage, Image
+from std_msgs.msg import Header
+from vision_msgs.msg import Detection2DArray
+from visualization_msgs.msg import MarkerArray
+
+from deadline_perception.detector.detections import Detections
+from deadline_perception.evaluation.annotate import class_colour
+from deadline_perception.msg import FrameLatency
+from deadline_perception.nodes.messages import bgr_to_image, detections_to_message, ns_to_stamp, to_bgr
+from deadline_perception.nodes.path_visualizer import StampCache, headline
+
+NAMES = ('vehicle', 'bike')
+FOUND = Detections([(100, 100, 200, 150), (10, 10, 40, 40)], [0.9, 0.1], [0, 1])
+
+
+def header(stamp_ns):
+    return Header(stamp=ns_to_stamp(stamp_ns), frame_id='camera')
+
+
+def latency(stamp_ns, **changes):
+    fields = {'budget_ms': 100.0, 'total_ms': 60.0, 'network_ms': 40.0, 'bound_ms': 50.0, 'deadline_met': True,
+              'path': 's01-w0.50-p100-h1', **changes}
+    return FrameLatency(header=header(stamp_ns), **fields)
+
+
+def test_cache_gives_each_item_once_and_counts_what_went_unused():
+    cache = StampCache(2)
+    for stamp_ns in (1, 2, 3):
+        cache.put(stamp_ns, f'item {stamp_ns}')
+    assert cache.unused == 1 and cache.take(1) is None
+    assert cache.take(3) == 'item 3' and cache.take(3) is None
+    cache.put(2, 'newer')
+    assert cache.take(2) == 'newer'
+
+
+def test_headline_says_time_budget_and_miss():
+    assert headline(latency(1)) == '60 of 100 ms  s01-w0.50-p100-h1'
+    assert headline(latency(1, total_ms=130.0, deadline_met=False)) == '130 of 100 ms MISSED  s01-w0.50-p100-h1'
+
+
+class Frames:
+    """Sends the three messages of one frame after the other, each with a stamp of its own."""
+
+    def __init__(self, observer, kind, topic):
+        self.images = observer.speaker(kind, topic)
+        self.infos = observer.speaker(CameraInfo, '/cam/camera_info')
+        self.detections = observer.speaker(Detection2DArray, 'detector/detections')
+        self.latencies = observer.speaker(FrameLatency, 'detector/latency')
+        self.stamp_ns = 1_000_000_000
+
+    def send(self, image):
+        self.stamp_ns += 1_000_000
+        image.header.stamp = ns_to_stamp(self.stamp_ns)
+        self.infos.publish(CameraInfo(header=header(self.stamp_ns), k=[400.0, 0, 100.0, 0, 400.0, 100.0, 0, 0, 1.0]))
+        self.latencies.publish(latency(self.stamp_ns))  # before the detections, as may happen
+        self.images.publish(image)
+        self.detections.publish(detections_to_message(FOUND, NAMES, header(self.stamp_ns)))
+
+
+def test_draws_image_and_markers_while_watched_and_lets_the_camera_go_after(start_node, observer, wait_for):
+    start_node('path_visualizer', remaps={'image': '/cam/image_raw'})
+    wait_for(lambda: observer.status('path_visualizer')[1] == 'nobody is watching', 'the diagnostic')
+    assert observer.node.count_subscribers('/cam/image_raw') == 0
+    pictures = []
+    watching = observer.node.create_subscription(Image, 'path_visualizer/image', pictures.append, 10)
+    frames = Frames(observer, Image, '/cam/image_raw')
+    plain = bgr_to_image(np.full((380, 640, 3), 100, np.uint8), header(0))
+
+    def has_drawn():
+        frames.send(plain)
+        return pictures
+
+    wait_for(has_drawn, 'an annotated image')
+    drawn = to_bgr(pictures[0])
+    assert pictures[0].header.frame_id == 'camera' and drawn.shape[0] > 380
+    assert (drawn[125, 100] == class_colour(0)).all()
+    np.testing.assert_array_equal(drawn[5:60, 5:60], 100)  # a score of 0.1 is not drawn
+    markers = observer.hear(MarkerArray, 'path_visualizer/markers')
+
+    def has_markers():
+        frames.send(plain)
+        return any(marker.ns == 'boxes' and marker.points[0].x == 0.0 for array in markers for marker in array.markers)
+
+    wait_for(has_markers, 'markers by the camera info')
+    markers_only = [entry for entry in observer.node.subscriptions if entry.topic_name.endswith('/markers')]
+    observer.node.destroy_subscription(watching)
+    observer.node.destroy_subscription(markers_only[0])
+    wait_for(lambda: observer.node.count_subscribers('/cam/image_raw') == 0, 'the camera to be let go')
+
+
+def test_compressed_images_are_drawn_and_broken_ones_reported(start_node, observer, wait_for):
+    start_node('path_visualizer', {'image_transport': 'compressed'}, {'image': '/cam/image_raw'})
+    pictures = observer.hear(Image, 'path_visualizer/image')
+    frames = Frames(observer, CompressedImage, '/cam/image_raw/compressed')
+
+    def is_rejected():
+        frames.send(CompressedImage(format='jpeg', data=b'\xff\xd8 no jpeg'))
+        return int(observer.status('path_visualizer')[2].get('rejected', 0)) > 0
+
+    wait_for(is_rejected, 'a rejected image')
+    assert not pictures

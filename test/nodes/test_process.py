@@ -1,0 +1,81 @@
+"""How a process begins and ends; shown with the node `time_budget`, all others go the same way."""
+from __future__ import annotations
+
+import signal
+
+import pytest
+from diagnostic_msgs.msg import DiagnosticArray
+from geometry_msgs.msg import TwistStamped
+from rclpy.qos import DurabilityPolicy, QoSProfile
+from rclpy.qos import ReliabilityPolicy as Reliability
+
+from deadline_perception.msg import TimeBudget
+
+
+@pytest.mark.parametrize('number', [signal.SIGINT, signal.SIGTERM])
+def test_signal_ends_the_process_cleanly(start_node, observer, wait_for, number):
+    heard = observer.hear(TimeBudget, 'time_budget/budget')
+    node = start_node('time_budget')
+    wait_for(lambda: heard, 'a budget')
+    assert node.end(number) == 0
+    assert 'Traceback' not in node.output
+
+
+@pytest.mark.parametrize(('content', 'complaint'), [
+    ('time_budget: [broken', 'params file'), (None, 'Error opening YAML file'),
+    ('/**:\n  ros__parameters:\n    rate_hz: fast\n', "rate_hz is 'fast', expected a decimal number"),
+    ('/**:\n  ros__parameters:\n    use_sim_time: 5\n', 'use_sim_time')])
+def test_unusable_parameter_file_ends_the_process_with_one_line(start_node, tmp_path, content, complaint):
+    file = tmp_path / 'parameters.yaml'
+    if content is not None:
+        file.write_text(content)
+    node = start_node('time_budget', words=('--params-file', str(file)))
+    assert node.wait_ended() == 1
+    assert complaint in node.output and 'time_budget: ' in node.output and 'Traceback' not in node.output
+
+
+def test_parameter_that_does_not_exist_is_named_with_the_nearest(start_node, observer, wait_for):
+    heard = observer.hear(TimeBudget, 'time_budget/budget')
+    node = start_node('time_budget', {'max_bugdet_ms': 100.0})
+    wait_for(lambda: heard, 'a budget')
+    wait_for(lambda: 'parameter max_bugdet_ms does not exist and has no effect, is max_budget_ms meant?' in node.output,
+             'the warning')
+
+
+def test_own_parameter_file_is_taken(start_node, observer, wait_for, repository):
+    heard = observer.hear(TimeBudget, 'time_budget/budget')
+    node = start_node('time_budget', {'min_budget_ms': 42.0},
+                      words=('--params-file', str(repository / 'config' / 'time_budget.yaml')))
+    wait_for(lambda: heard and heard[-1].budget_ms == 42.0, 'the budget of the command line')
+    assert 'does not exist' not in node.output
+
+
+def test_quality_of_service_that_does_not_fit_is_logged_with_the_fix(start_node, observer, wait_for):
+    node = start_node('time_budget')
+    strict = QoSProfile(depth=1, reliability=Reliability.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+    observer.hear(TimeBudget, 'time_budget/budget', strict)
+    wait_for(lambda: 'will get nothing, its quality of service does not fit: DURABILITY; let the subscriber ask for '
+                     'volatile durability' in node.output, 'the log of the publisher')
+
+
+def test_nodes_of_one_namespace_report_separately(start_node, observer, wait_for, namespace):
+    arrays = observer.hear(DiagnosticArray, '/diagnostics')
+    start_node('time_budget')
+    start_node('vehicle_speed')
+    wanted = {f'{namespace[1:]}/time_budget', f'{namespace[1:]}/vehicle_speed'}
+    wait_for(lambda: wanted <= {status.name for array in arrays for status in array.status}, 'both diagnostics')
+
+
+def test_speed_and_budget_work_together(start_node, observer, wait_for):
+    start_node('vehicle_speed', {'time_constant_s': 0.0, 'timeout_s': 5.0})
+    start_node('time_budget', {'speed_timeout_s': 5.0})
+    heard = observer.hear(TimeBudget, 'time_budget/budget')
+    vehicle = observer.speaker(TwistStamped, '/vehicle/speed')
+    message = TwistStamped()
+    message.twist.linear.x = 20.0
+
+    def is_fast():
+        vehicle.publish(message)
+        return heard and heard[-1].budget_ms == 50.0
+
+    wait_for(is_fast, 'the budget at 20 m/s')

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import pytest
+from rclpy.qos import QoSDurabilityPolicy, QoSProfile, QoSReliabilityPolicy
+from std_msgs.msg import String
+
+from deadline_perception.nodes.service_quality import (
+    ANY_SOURCE,
+    LATCHED,
+    NEWEST_ONLY,
+    REPLAY,
+    RESULTS,
+    publisher_events,
+    subscription_events,
+)
+
+BEST_EFFORT = QoSProfile(depth=1, reliability=QoSReliabilityPolicy.BEST_EFFORT)
+
+
+class Logged:
+    """Stands for a node; keeps what is logged."""
+
+    def __init__(self):
+        self.errors = []
+
+    def get_logger(self):
+        return self
+
+    def error(self, line):
+        self.errors.append(line)
+
+
+def test_images_keep_only_the_newest_and_match_any_camera():
+    assert (NEWEST_ONLY.depth, NEWEST_ONLY.reliability) == (1, QoSReliabilityPolicy.BEST_EFFORT)
+    assert ANY_SOURCE.reliability == QoSReliabilityPolicy.BEST_EFFORT
+    assert (RESULTS.depth, RESULTS.reliability, REPLAY.reliability) == (
+        5, QoSReliabilityPolicy.RELIABLE, QoSReliabilityPolicy.RELIABLE)
+
+
+@pytest.mark.parametrize(('offered', 'asked', 'hint'), [
+    (BEST_EFFORT, RESULTS, 'RELIABILITY; publish it reliably, or let this node subscribe with best effort'),
+    (RESULTS, LATCHED, 'DURABILITY; publish it transient local, or let this node subscribe volatile')])
+def test_subscriber_learns_why_nothing_arrives(observer, wait_for, namespace, offered, asked, hint):
+    logged = Logged()
+    observer.node.create_subscription(String, 'word', lambda _: None, asked,
+                                      event_callbacks=subscription_events(logged, 'word'))
+    observer.node.create_publisher(String, 'word', offered)
+    wait_for(lambda: logged.errors, 'the event')
+    assert hint in logged.errors[0] and 'ros2 topic info -v word' in logged.errors[0]
+
+
+def test_publisher_learns_who_gets_nothing(observer, wait_for, namespace):
+    logged = Logged()
+    observer.node.create_publisher(String, 'word', BEST_EFFORT, event_callbacks=publisher_events(logged, 'word'))
+    observer.node.create_subscription(String, 'word', lambda _: None, RESULTS)
+    wait_for(lambda: logged.errors, 'the event')
+    assert 'RELIABILITY; let the subscriber ask for best effort' in logged.errors[0]
+
+
+def test_lost_messages_are_passed_on():
+    lost = []
+    events = subscription_events(Logged(), 'word', on_lost=lost.append)
+
+    class Event:
+        total_count_change = 3
+
+    events.message_lost(Event)
+    assert lost == [3]
