@@ -291,7 +291,7 @@ def rviz_order(values: dict[str, object]) -> ProcessOrder:
     program = shutil.which('rviz2')
     if program is None:
         raise BringupError('use_rviz is set, but rviz2 is not installed; it comes with ROS, not with the PyPI wheels')
-    layout = share_folder() / 'config' / 'deadline_perception.rviz'
+    layout = share_folder() / 'config' / 'perception.rviz'
     return ProcessOrder('rviz2', (program, '-d', str(layout), '--ros-args', '-p',
                                   f'use_sim_time:={as_text(values["use_sim_time"])}'))
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 from rclpy.clock import Clock, ClockType
-from rclpy.lifecycle import LifecycleNode, LifecyclePublisher, LifecycleState, TransitionCallbackReturn
+from rclpy.lifecycle import LifecyclePublisher, LifecycleState, TransitionCallbackReturn
 from rclpy.qos import HistoryPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.subscription import Subscription
 from sensor_msgs.msg import CompressedImage, Image
@@ -32,6 +32,7 @@ from deadline_perception.nodes.detector_status import DetectorStatus
 from deadline_perception.nodes.frame_messages import frame_latency, path_decision
 from deadline_perception.nodes.health import Health, Level, Report
 from deadline_perception.nodes.inference import Arrival, FramePipeline, FrameRecord
+from deadline_perception.nodes.managed_node import ManagedNode
 from deadline_perception.nodes.messages import ImageError, detections_to_message, stamp_to_ns, to_bgr
 from deadline_perception.nodes.network_setup import LoadedNetwork, load_network, share_folder
 from deadline_perception.nodes.parameters import Value, declare
@@ -46,7 +47,7 @@ THROTTLE_S = 10.0
 SWITCH_INTERVAL_S = 0.0005
 
 
-class DetectorNode(LifecycleNode):
+class DetectorNode(ManagedNode):
     """See the module. Parameters that concern frames take force when the node is activated, those that concern the
     network when it is configured."""
 
