@@ -197,7 +197,7 @@ class _BagReader:
     def __init__(self, file: Path) -> None:
         import threading
 
-        from rosbags.highlevel import AnyReader, AnyReaderError
+        from rosbags.highlevel import AnyReader
 
         if not file.exists():
             raise FileNotFoundError(f'{file} does not exist, expected a bag folder or an .mcap or .db3 file')
@@ -205,7 +205,7 @@ class _BagReader:
         try:
             self._reader = AnyReader([file], default_typestore=message_types())
             self._reader.open()
-        except (AnyReaderError, AssertionError, struct.error, OSError) as error:
+        except Exception as error:  # rosbags lets those of its decoders (zstd, lz4, sqlite) through
             raise BagError(f'{file} cannot be read as a ROS 2 bag, it may be cut off: {error}') from error
         self.connections = self._reader.connections
 
@@ -216,9 +216,16 @@ class _BagReader:
 
     def messages(self, connection: object, start_ns: int | None = None,
                  stop_ns: int | None = None) -> Iterator[tuple[int, bytes]]:
-        """Time of recording and raw data."""
-        for _, logged_ns, raw in self._reader.messages([connection], start_ns, stop_ns):
-            yield logged_ns, raw
+        """Time of recording and raw data.
+
+        Raises:
+            BagError: the bag is damaged.
+        """
+        try:
+            for _, logged_ns, raw in self._reader.messages([connection], start_ns, stop_ns):
+                yield logged_ns, raw
+        except Exception as error:  # as in the constructor
+            raise BagError(f'{self._file} is damaged: {error}') from error
 
     def parse(self, raw: bytes, connection: object) -> object:
         """The message in raw data."""
@@ -231,8 +238,16 @@ class _BagReader:
         return seconds * 1_000_000_000 + nanoseconds
 
     def index(self, connection: object) -> list[tuple[int, int]]:
-        """Header stamp and time of recording of every message."""
-        return [(self.stamp(raw), logged_ns) for logged_ns, raw in self.messages(connection)]
+        """Header stamp and time of recording of every message.
+
+        Raises:
+            BagError: messages that the bag lists cannot be read.
+        """
+        entries = [(self.stamp(raw), logged_ns) for logged_ns, raw in self.messages(connection)]
+        if len(entries) != connection.msgcount:  # rosbags leaves out chunks that it cannot read
+            raise BagError(f'{self._file} is damaged: it lists {connection.msgcount} messages on {connection.topic}, '
+                           f'{len(entries)} could be read')
+        return entries
 
     def load_image(self, connection: object, logged_ns: int, header_ns: int) -> np.ndarray:
         """One image, uint8 `[height, width, 3]` BGR.

@@ -2,22 +2,17 @@
 from __future__ import annotations
 
 import queue
-import struct
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from rosbags.highlevel import AnyReader, AnyReaderError
-from rosbags.rosbag2 import ReaderError
+from rosbags.highlevel import AnyReader
 
 from deadline_perception.datasets.message_definitions import message_types
 from deadline_perception.errors import DeadlinePerceptionError
 
 _READ_AHEAD = 32
-# What reading a damaged file can raise inside rosbags, beyond its own errors.
-_DAMAGE = (AnyReaderError, ReaderError, AssertionError, struct.error, OSError, KeyError, IndexError, ValueError,
-           EOFError)
 
 
 class BagSourceError(DeadlinePerceptionError):
@@ -65,7 +60,7 @@ class BagSource:
             self._reader.open()
             self.topics = tuple(BagTopic(c.topic, c.msgtype, c.msgcount, _is_latched(c))
                                 for c in self._reader.connections)
-        except _DAMAGE as error:
+        except Exception as error:  # rosbags lets those of its decoders (zstd, lz4, sqlite) through
             raise BagSourceError(f'bag {file} cannot be read, it may be cut off or no bag: {_one_line(error)}') from error
         if not any(topic.count for topic in self.topics):
             raise BagSourceError(f'bag {file} is empty, expected at least one message')
@@ -109,7 +104,7 @@ class BagSource:
                 count += 1
                 if not _offer((connection.topic, connection.msgtype, time_ns, raw), ahead, stopped):
                     return
-        except _DAMAGE as error:
+        except Exception as error:  # as in the constructor; without an entry the reader would wait for ever
             entry = BagSourceError(f'bag {self._file} is damaged: {_one_line(error)}')
         else:
             if count != promised:  # rosbags leaves out chunks that it cannot read

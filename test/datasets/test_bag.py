@@ -160,6 +160,18 @@ def test_refuses_what_is_no_bag(drive, tmp_path):
         read_bag(tmp_path / 'cut.mcap')
 
 
+@pytest.mark.parametrize(('side_px', 'count', 'message'), [
+    (300, 20, 'is damaged: .+'), (16, 3000, 'is damaged: it lists 3000 messages on /camera/image_raw, [0-9]+ could')])
+def test_a_bag_with_a_damaged_middle_is_refused(tmp_path, side_px, count, message):
+    noise = np.random.default_rng(0).integers(0, 256, (side_px, side_px, 3), np.uint8)
+    file = tmp_path / 'damaged.mcap'
+    write_bag(Sequence('noise', (), tuple(Frame(str(i), i * 10 ** 8, lambda: noise) for i in range(count))), file)
+    whole = file.read_bytes()
+    file.write_bytes(whole[:1_200_000] + bytes(400_000) + whole[1_600_000:])
+    with pytest.raises(BagError, match=message):
+        read_bag(file)
+
+
 def test_loading_is_lazy(tmp_path):
     loaded = []
 

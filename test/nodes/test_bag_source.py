@@ -14,12 +14,12 @@ LATCHED = Qos(QosHistory.KEEP_LAST, 1, QosReliability.RELIABLE, QosDurability.TR
               QosLiveliness.AUTOMATIC, ENDLESS, False)
 
 
-def write(folder, times_ns, plugin=StoragePlugin.MCAP, qos=()):
+def write(folder, times_ns, plugin=StoragePlugin.MCAP, qos=(), padding=''):
     with Writer(folder, version=8, storage_plugin=plugin) as writer:
         connection = writer.add_connection('/word', 'std_msgs/msg/String', typestore=message_types(),
                                            offered_qos_profiles=qos)
         for time_ns in times_ns:
-            writer.write(connection, time_ns, serialize_message(String(data=str(time_ns))))
+            writer.write(connection, time_ns, serialize_message(String(data=f'{time_ns}{padding}')))
     return folder
 
 
@@ -74,3 +74,11 @@ def test_cut_bag_is_refused_and_a_damaged_one_gives_what_comes_before(tmp_path):
         for message in source.messages({'/word'}):
             read.append(message)
     assert 10_000 < len(read) < 39_999
+
+
+def test_damage_that_rosbags_does_not_expect_ends_the_reading_too(tmp_path):
+    whole = (write(tmp_path / 'bag', range(1, 21), padding='\xe9' * 130_000) / 'bag.mcap').read_bytes()
+    damaged = tmp_path / 'damaged.mcap'
+    damaged.write_bytes(whole[:1_200_000] + bytes(400_000) + whole[1_600_000:])
+    with pytest.raises(BagSourceError, match='damaged.mcap is damaged: .*too large'):
+        list(BagSource(damaged).messages({'/word'}))
