@@ -108,13 +108,15 @@ def read_bdd100k_trace(file: Path) -> SpeedTrace:
     """Reads a BDD100K info file; stamps count from its `startTime`, invalid (negative) speeds are dropped.
 
     Raises:
-        NoValidSpeedError: every speed is negative.
+        NoValidSpeedError: every speed is negative, or there is none.
         ValueError: neither `locations` nor `gps` holds a speed.
     """
     content = _json(file)
     entries = content.get('locations') or content.get('gps') if isinstance(content, dict) else None
     if not isinstance(entries, list):
         raise ValueError(f'{file} has no list "locations" or "gps", expected a BDD100K info file')
+    if not entries:
+        raise NoValidSpeedError(f'{file} has empty lists of positions, expected at least one with a speed')
     try:
         start_ms = float(content.get('startTime', entries[0]['timestamp']))
         pairs = {(float(entry['timestamp']) - start_ms) / 1e3: float(entry['speed']) for entry in entries}

@@ -66,6 +66,9 @@ def test_reads_bdd100k_and_drops_invalid_fixes(bdd100k_root):
     file.write_text(json.dumps(content))
     with pytest.raises(NoValidSpeedError, match='all of its 1 speeds'):
         read_speed_trace(file)
+    file.write_text(json.dumps({'startTime': 0, 'locations': [], 'gps': []}))
+    with pytest.raises(NoValidSpeedError, match='empty lists'):
+        read_speed_trace(file)
     for broken, message in (({}, 'no list'), ([], 'no list'),
                             ({'gps': [{'speed': 1}]}, 'without a speed or timestamp')):
         file.write_text(json.dumps(broken))
