@@ -220,6 +220,7 @@ class FramePipeline:
         self._late_policy, self._late_grace_ms = late_policy, late_grace_ms
         self._max_carried_over = max_carried_over
         self._watchdog = Watchdog()
+        self._stopped = False
         self._publishing = threading.Lock()
         self._replaced = 0
         self._carried_over = 0
@@ -228,6 +229,8 @@ class FramePipeline:
 
     def stop(self) -> None:
         """Ends the watchdog. A frame that the network still holds is given up without a message."""
+        with self._publishing:
+            self._stopped = True
         self._watchdog.stop()
 
     def process(self, arrival: Arrival, replaced: int) -> None:
@@ -256,7 +259,7 @@ class FramePipeline:
         failure = None
         try:
             frame = self._inference.run(image, ticket.progress, due_ms=due_ms, slowdown=conditions.slowdown,
-                                        margin=margin, may_cut=may_cut, abandoned=lambda: ticket.concluded)
+                                        margin=margin, may_cut=may_cut, abandoned=lambda: ticket.concluded or self._stopped)
         except Exception as error:  # the thread's outermost frame: whatever a network throws, the node goes on
             failure = error
             frame = ticket.progress.look(now_ms())
@@ -282,7 +285,7 @@ class FramePipeline:
     def _conclude(self, ticket: _Ticket, outcome: Outcome, frame: TimedFrame, detections: Detections | None,
                   failure: str = '') -> None:
         with self._publishing:
-            if ticket.concluded:
+            if ticket.concluded or self._stopped:
                 return
             ticket.concluded = True
             if detections is None:

@@ -147,6 +147,18 @@ def test_the_watchdog_publishes_while_the_network_hangs_and_its_result_is_not_pu
     assert len(bench.records) == len(bench.published) == 2
 
 
+def test_a_stopped_pipeline_gives_up_the_frame_that_the_network_still_holds(bench):
+    pipeline = bench.build()
+    bench.network.gate = threading.Event()
+    worker = threading.Thread(target=pipeline.process, args=(arrive(), 0), daemon=True)
+    worker.start()
+    pipeline.stop()
+    bench.network.gate.set()
+    worker.join(WAIT_S)
+    assert not worker.is_alive()
+    assert bench.records == bench.published == []
+
+
 def test_a_frame_that_cannot_be_in_time_carries_the_previous_detections_over_but_not_for_ever(bench):
     pipeline = bench.build(OnePath(forecast_ms=1e6), max_carried_over=2)
     for _ in range(4):
