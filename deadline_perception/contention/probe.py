@@ -6,16 +6,13 @@ watch its delay), made small enough to run all the time, and without the neural 
 from __future__ import annotations
 
 import math
-import time
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Callable
 
 import numpy as np
 
-
-def _clock_ms() -> float:
-    return time.perf_counter_ns() / 1e6
+from deadline_perception.latency.stopwatch import now_ms
 
 
 class IdleTime:
@@ -72,7 +69,7 @@ class Probe:
     """
 
     def __init__(self, *, rounds: int = 8, idle_ms: float = math.nan,
-                 clock_ms: Callable[[], float] = _clock_ms) -> None:
+                 clock_ms: Callable[[], float] = now_ms) -> None:
         if rounds < 1:
             raise ValueError(f'rounds is {rounds}, expected at least 1')
         self._rounds = rounds
