@@ -34,7 +34,7 @@ class LatencyProfile:
     Attributes:
         facts: the device and its settings while measuring.
         config_name: configuration of the network.
-        network_hash: hash of the network's weights and shape.
+        network_hash: hash of the network's shape, on which times depend; weights of one shape share it.
         input_size: height and width in px that the network resizes images to.
         image_size: height and width in px of the images it was measured with.
         date: when, ISO 8601 in UTC.
@@ -99,7 +99,10 @@ class LatencyProfile:
         """What differs between the profile and what is at hand, each as `NAME is X, expected Y`; empty when it fits."""
         pairs = [('network hash', self.network_hash, network_hash),
                  ('input size', self.input_size, tuple(input_size)), ('device kind', self.facts.kind, facts.kind),
-                 ('device', self.facts.name, facts.name), ('number of threads', self.facts.threads, facts.threads),
+                 ('device', self.facts.name, facts.name),
+                 # The GPUs of several Jetson boards are all called Orin.
+                 ('number of multiprocessors', self.facts.multiprocessors, facts.multiprocessors),
+                 ('number of threads', self.facts.threads, facts.threads),
                  ('power mode', self.facts.power_mode, facts.power_mode),
                  ('memory allocator', self.facts.allocator, facts.allocator)]
         if max(self.facts.threads, facts.threads) > 1:  # a single thread waits for nobody

@@ -105,6 +105,7 @@ def test_a_profile_fits_what_it_was_measured_for():
     ('abc', FACTS, (512, 864), '(384, 640)', '(512, 864)'),
     ('abc', replace(FACTS, kind='cuda'), (384, 640), "'cpu'", "'cuda'"),
     ('abc', replace(FACTS, name='Other'), (384, 640), "'Test Board (R) 9'", "'Other'"),
+    ('abc', replace(FACTS, multiprocessors=16), (384, 640), 'multiprocessors is 0', '16 here'),
     ('abc', replace(FACTS, allocator='default'), (384, 640), "'retaining'", "'default'"),
     ('abc', replace(FACTS, wait_policy='active'), (384, 640), "'passive'", "'active'")])
 def test_a_mismatch_names_both_values_and_the_command(network_hash, facts, input_size, there, here):
