@@ -70,7 +70,8 @@ class DetectorStatus:
                   'rejected_frames': str(self.rejected_total), 'middleware_lost': str(self.middleware_lost),
                   'network_failures': str(self.failures), 'deadline_miss_ratio': f'{self.deadline_miss_ratio:.4f}'}
         if last is not None:
-            delayed_ms = 0.0 if self._delayed_since_ms is None else now_ms() - self._delayed_since_ms
+            since_ms = self._delayed_since_ms  # read once: the worker may clear it meanwhile
+            delayed_ms = 0.0 if since_ms is None else now_ms() - since_ms
             plan = last.frame.plan
             values |= {'processing_time_ms': f'{last.elapsed_ms:.2f}', 'network_ms': f'{last.frame.network_ms:.2f}',
                        'is_processing_time_ms_in_expected_range': str(last.deadline_met),
