@@ -191,6 +191,15 @@ def _camera_matrix(content: _BagReader) -> np.ndarray | None:
     return None
 
 
+def damage_errors() -> tuple[type[Exception], ...]:
+    """What reading a damaged file can raise inside rosbags: its own errors, and those of sizes and ids that lie."""
+    from rosbags.highlevel import AnyReaderError
+    from rosbags.rosbag2 import ReaderError
+
+    return (AnyReaderError, ReaderError, AssertionError, struct.error, OSError, LookupError, ValueError, EOFError,
+            OverflowError, MemoryError, RuntimeError)
+
+
 class _BagReader:
     """An open bag; each call reads from the file again, so that no image stays in memory."""
 
@@ -205,7 +214,7 @@ class _BagReader:
         try:
             self._reader = AnyReader([file], default_typestore=message_types())
             self._reader.open()
-        except Exception as error:  # rosbags lets those of its decoders (zstd, lz4, sqlite) through
+        except damage_errors() as error:
             raise BagError(f'{file} cannot be read as a ROS 2 bag, it may be cut off: {error}') from error
         self.connections = self._reader.connections
 
@@ -224,7 +233,7 @@ class _BagReader:
         try:
             for _, logged_ns, raw in self._reader.messages([connection], start_ns, stop_ns):
                 yield logged_ns, raw
-        except Exception as error:  # as in the constructor
+        except damage_errors() as error:
             raise BagError(f'{self._file} is damaged: {error}') from error
 
     def parse(self, raw: bytes, connection: object) -> object:

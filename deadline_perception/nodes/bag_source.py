@@ -9,6 +9,7 @@ from pathlib import Path
 
 from rosbags.highlevel import AnyReader
 
+from deadline_perception.datasets.bag import damage_errors
 from deadline_perception.datasets.message_definitions import message_types
 from deadline_perception.errors import DeadlinePerceptionError
 
@@ -60,7 +61,7 @@ class BagSource:
             self._reader.open()
             self.topics = tuple(BagTopic(c.topic, c.msgtype, c.msgcount, _is_latched(c))
                                 for c in self._reader.connections)
-        except Exception as error:  # rosbags lets those of its decoders (zstd, lz4, sqlite) through
+        except damage_errors() as error:
             raise BagSourceError(f'bag {file} cannot be read, it may be cut off or no bag: {_one_line(error)}') from error
         if not any(topic.count for topic in self.topics):
             raise BagSourceError(f'bag {file} is empty, expected at least one message')
@@ -98,18 +99,22 @@ class BagSource:
 
     def _read(self, names: set[str], ahead: queue.Queue, stopped: threading.Event) -> None:
         wanted = [c for c in self._reader.connections if c.topic in names]
-        entry, count, promised = None, 0, sum(c.msgcount for c in wanted)
+        count, promised = 0, sum(c.msgcount for c in wanted)
+        # In place until the end is known, so that whoever waits is told however this thread ends.
+        entry: BagSourceError | None = BagSourceError(f'bag {self._file} could not be read to its end')
         try:
             for connection, time_ns, raw in self._reader.messages(wanted) if wanted else ():
                 count += 1
                 if not _offer((connection.topic, connection.msgtype, time_ns, raw), ahead, stopped):
                     return
-        except Exception as error:  # as in the constructor; without an entry the reader would wait for ever
+        except damage_errors() as error:
             entry = BagSourceError(f'bag {self._file} is damaged: {_one_line(error)}')
         else:
+            entry = None
             if count != promised:  # rosbags leaves out chunks that it cannot read
                 entry = BagSourceError(f'bag {self._file} is damaged: it lists {promised} messages, {count} could be read')
-        _offer(entry, ahead, stopped)
+        finally:
+            _offer(entry, ahead, stopped)
 
 
 def _offer(entry: object, ahead: queue.Queue, stopped: threading.Event) -> bool:

@@ -82,3 +82,17 @@ def test_damage_that_rosbags_does_not_expect_ends_the_reading_too(tmp_path):
     damaged.write_bytes(whole[:1_200_000] + bytes(400_000) + whole[1_600_000:])
     with pytest.raises(BagSourceError, match='damaged.mcap is damaged: .*too large'):
         list(BagSource(damaged).messages({'/word'}))
+
+
+@pytest.mark.filterwarnings('ignore::pytest.PytestUnhandledThreadExceptionWarning')
+def test_whoever_waits_is_told_however_the_reading_thread_ends(tmp_path, monkeypatch):
+    class DecoderError(Exception):
+        """As those of zstd and sqlite, which have no common root."""
+
+    def messages(connections):
+        raise DecoderError('not a frame')
+
+    source = BagSource(write(tmp_path / 'bag', [1, 2]))
+    monkeypatch.setattr(source._reader, 'messages', messages)
+    with pytest.raises(BagSourceError, match='could not be read to its end'):
+        list(source.messages({'/word'}))
