@@ -92,7 +92,17 @@ def load_detector(weights: Path, device: str = 'cpu') -> MultiPathDetector:
     if metadata.get('config') not in CONFIGURATIONS or 'class_names' not in metadata:
         raise CheckpointError(f'weights file {weights} names configuration {metadata.get("config")!r}, '
                               f'expected one of {", ".join(CONFIGURATIONS)} and its class names')
-    detector = build_detector(metadata['config'], tuple(json.loads(metadata['class_names'])))
+    try:
+        class_names = json.loads(metadata['class_names'])
+    except json.JSONDecodeError:
+        class_names = None
+    if not isinstance(class_names, list) or not class_names or not all(isinstance(n, str) for n in class_names):
+        raise CheckpointError(f'weights file {weights} has class names {metadata["class_names"]!r}, '
+                              f'expected a JSON list of names')
+    broken = [name for name, tensor in tensors.items() if not torch.isfinite(tensor).all()]
+    if broken:
+        raise CheckpointError(f'weights file {weights} holds NaN or infinity in {broken[0]}, expected finite weights')
+    detector = build_detector(metadata['config'], tuple(class_names))
     if metadata.get('network_hash') != detector.network_hash:
         raise CheckpointError(f'weights file {weights} was made for network {metadata.get("network_hash")}, but '
                               f'configuration {metadata["config"]!r} is now network {detector.network_hash}')

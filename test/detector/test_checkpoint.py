@@ -67,6 +67,22 @@ def test_other_network_is_refused(saved, tmp_path):
         load_detector(other)
 
 
+@pytest.mark.parametrize('names', ['vehicle', '3', '[]', '[1]'])
+def test_class_names_that_are_none_are_refused(tmp_path, names):
+    file = tmp_path / 'names.safetensors'
+    save_file({'weight': torch.zeros(3)}, file, metadata={'config': 'compact', 'class_names': names})
+    with pytest.raises(CheckpointError, match='expected a JSON list of names'):
+        load_detector(file)
+
+
+def test_weights_that_are_no_numbers_are_refused(tmp_path):
+    file = tmp_path / 'nan.safetensors'
+    save_file({'weight': torch.full((3,), float('nan'))}, file,
+              metadata={'config': 'compact', 'class_names': json.dumps(NAMES)})
+    with pytest.raises(CheckpointError, match='NaN or infinity in weight'):
+        load_detector(file)
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason='a CUDA device is present')
 def test_absent_cuda_is_named(saved):
     with pytest.raises(CheckpointError, match="device is 'cuda'.*finds no CUDA device"):
