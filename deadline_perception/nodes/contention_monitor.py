@@ -24,7 +24,7 @@ PARAMETERS = (
     Parameter('autostart', True, 'Configure and activate without being asked.', read_only=True),
     Parameter('device', 'cpu', 'Processor that the detector runs on, such as cpu, cuda or cuda:1; GPU sensors are read '
               'in any case.', read_only=True),
-    Parameter('rate_hz', 4.0, 'How often the sensors are read and the state is published.', 'Hz', 0.1, 20.0,
+    Parameter('rate_hz', 3.0, 'How often the sensors are read and the state is published.', 'Hz', 0.1, 20.0,
               read_only=True),
     Parameter('probe_rounds', 8, 'Work in one probe; 8 rounds take 1 to 3 ms on a current core.', '', 1, 1000,
               read_only=True),

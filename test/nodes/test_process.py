@@ -40,6 +40,7 @@ def test_parameter_that_does_not_exist_is_named_with_the_nearest(start_node, obs
     wait_for(lambda: heard, 'a budget')
     wait_for(lambda: 'parameter max_bugdet_ms does not exist and has no effect, is max_budget_ms meant?' in node.output,
              'the warning')
+    assert node.process.poll() is None
 
 
 def test_own_parameter_file_is_taken(start_node, observer, wait_for, repository):
@@ -56,6 +57,7 @@ def test_quality_of_service_that_does_not_fit_is_logged_with_the_fix(start_node,
     observer.hear(TimeBudget, 'time_budget/budget', strict)
     wait_for(lambda: 'will get nothing, its quality of service does not fit: DURABILITY; let the subscriber ask for '
                      'volatile durability' in node.output, 'the log of the publisher')
+    assert node.process.poll() is None
 
 
 def test_nodes_of_one_namespace_report_separately(start_node, observer, wait_for, namespace):
@@ -64,6 +66,7 @@ def test_nodes_of_one_namespace_report_separately(start_node, observer, wait_for
     start_node('vehicle_speed')
     wanted = {f'{namespace[1:]}/time_budget', f'{namespace[1:]}/vehicle_speed'}
     wait_for(lambda: wanted <= {status.name for array in arrays for status in array.status}, 'both diagnostics')
+    assert all(len(array.status) == 1 for array in arrays)
 
 
 def test_speed_and_budget_work_together(start_node, observer, wait_for):
@@ -79,3 +82,4 @@ def test_speed_and_budget_work_together(start_node, observer, wait_for):
         return heard and heard[-1].budget_ms == 50.0
 
     wait_for(is_fast, 'the budget at 20 m/s')
+    assert heard[-1].speed_mps == 20.0 and not heard[-1].degraded
