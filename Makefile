@@ -26,7 +26,8 @@ endif
 
 STAMPS := $(VENV)/stamps
 INTERFACE_SOURCES := $(wildcard msg/*.msg third_party/vision_msgs/*.* third_party/vision_msgs/msg/*.msg) \
-    CMakeLists.txt package.xml cmake/find_interface_package.cmake cmake/executable.py.in cmake/source_tree.pth.in
+    CMakeLists.txt package.xml cmake/find_interface_package.cmake cmake/find_vision_msgs.cmake \
+    cmake/executable.py.in cmake/source_tree.pth.in
 ARGS ?=
 
 .PHONY: help setup demo test doctor clean FORCE
