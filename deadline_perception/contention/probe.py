@@ -16,14 +16,19 @@ from deadline_perception.latency.stopwatch import now_ms
 
 
 class IdleTime:
-    """What a repeated task takes when nothing disturbs it: the smallest low quantile ever seen.
+    """What a repeated task takes when nothing disturbs it: the smallest low quantile that was ever seen.
 
-    It never rises again, so a load that stays is not taken for the idle machine.
+    It never rises again, so a load that stays is not taken for the idle machine. That holds from the first quantile
+    that no single time can decide (21 times for 0.05); until then the smallest time so far stands in, and one lucky
+    time among them is left behind.
 
     Args:
         window: latest times that the quantile is taken of.
         quantile: low enough to hold on a mostly busy machine, high enough not to hang on one lucky time; in [0, 1].
         idle_ms: time known beforehand, NaN when not known.
+
+    Attributes:
+        idle_ms: the time found so far, NaN before the first one unless it was given.
 
     Raises:
         ValueError: a value lies outside its range.
@@ -36,8 +41,10 @@ class IdleTime:
             raise ValueError(f'idle_ms is {idle_ms} ms, expected a finite time above 0, or NaN when not known')
         self._window = window
         self._quantile = quantile
+        self._enough = min(window, math.ceil(1.0 / quantile) + 1 if quantile > 0.0 else 1)
         self._recent: deque[float] = deque()
         self._ordered: list[float] = []
+        self._lowest_ms = math.inf if math.isnan(idle_ms) else idle_ms
         self.idle_ms = idle_ms
 
     def observe(self, taken_ms: float) -> None:
@@ -53,7 +60,11 @@ class IdleTime:
         if len(self._recent) > self._window:
             del self._ordered[bisect_left(self._ordered, self._recent.popleft())]
         low_ms = self._ordered[int(self._quantile * (len(self._ordered) - 1))]
-        self.idle_ms = low_ms if math.isnan(self.idle_ms) else min(self.idle_ms, low_ms)
+        if len(self._ordered) >= self._enough:
+            self._lowest_ms = min(self._lowest_ms, low_ms)
+            self.idle_ms = self._lowest_ms
+        elif self._lowest_ms == math.inf:
+            self.idle_ms = low_ms
 
 
 class Probe:
