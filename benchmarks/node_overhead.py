@@ -20,8 +20,9 @@ import yaml
 
 from deadline_perception.datasets.bag import write_bag
 from deadline_perception.datasets.drive import render_drive
+from deadline_perception.decision.late_output import Outcome
 from deadline_perception.evaluation.recorded_bag import read_recording
-from deadline_perception.evaluation.recording import Outcome, Recording
+from deadline_perception.evaluation.recording import Recording
 from deadline_perception.evaluation.timeliness import Spread
 from deadline_perception.tools.demo import check_ros, find_weights, machine_facts
 from deadline_perception.tools.machine_findings import share_folder

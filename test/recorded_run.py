@@ -156,5 +156,5 @@ def write_drive(bag: Path, *, frames: int = 60, seed: int = 0, namespace: str = 
                          quality=0.2 + 0.05 * level, changed=index % 9 == 0, decision_us=float(random.uniform(8, 30)))
             run.boxes('/detector/detections', stamp_ns, [([v + float(random.normal(0, 2)) for v in box], 'vehicle', 0.8)])
             run.latency(stamp_ns, total_ms=total_ms, network_ms=network_ms, budget_ms=budget_ms, path=path,
-                        bound_ms=bound_ms, feasible=feasible, outcome=2 if carried else 0,
+                        bound_ms=bound_ms, feasible=feasible, outcome=1 if carried else 0,
                         replaced_frames=1 if index and index % 37 == 0 else 0)

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import math
-from enum import Enum
+from enum import Enum, IntEnum
 
 import numpy as np
 
@@ -13,8 +13,15 @@ class LatePolicy(str, Enum):
     """What stands in for the detections of a frame whose deadline passed."""
 
     CARRIED_OVER = 'carried_over'
-    PARTIAL = 'partial'
     LATE = 'late'
+
+
+class Outcome(IntEnum):
+    """What was published for a frame; the values of FrameLatency.outcome."""
+
+    DETECTED = 0
+    CARRIED_OVER = 1
+    LATE = 2
 
 
 def pairwise_iou(first_xyxy: np.ndarray, second_xyxy: np.ndarray) -> np.ndarray:

@@ -8,7 +8,8 @@ from enum import Enum
 
 import numpy as np
 
-from deadline_perception.evaluation.recording import PHASES, FrameRecord, Outcome, Recording
+from deadline_perception.decision.late_output import Outcome
+from deadline_perception.evaluation.recording import PHASES, FrameRecord, Recording
 
 NETWORK_PHASES = ('pre', 'conv', 'rpn', 'head', 'post')
 PHASE_WORDS = {'age': 'on its way from the camera', 'queue': 'waiting for the detector',

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from deadline_perception.decision.late_output import Outcome
 from deadline_perception.evaluation.causes import slowdown_of
-from deadline_perception.evaluation.recording import FrameRecord, Outcome, Recording
+from deadline_perception.evaluation.recording import FrameRecord, Recording
 from deadline_perception.execution_path import ExecutionPath
 
 MOST_FRAMES = 1200  # drawn singly; of longer runs the worst frame of each of so many stretches is drawn

@@ -10,10 +10,16 @@ def verdict(summary: dict) -> tuple[bool, str]:
     Args:
         summary: from `summarise`.
     """
-    in_time = summary['frames_delivered'] - summary['deadline_misses']
+    judged = frames_judged(summary)
+    in_time = judged - summary['deadline_misses']
     ratio = summary['feasible_miss_ratio']
     good = ratio is not None and ratio < ACCEPTED_FEASIBLE_MISS_RATIO and summary['frames_lost'] == 0
-    sentence = f'<b>{in_time} of {summary["frames_delivered"]} delivered frames came in time.</b> '
+    sentence = f'<b>{in_time} of {judged} delivered frames came in time.</b> '
+    if summary['frames_age_unknown']:
+        sentence += (f'{summary["frames_age_unknown"]} further ones had no valid stamp, so nobody knows how old they '
+                     f'were. ')
+    if not judged:
+        return False, sentence + 'Without a stamp no deadline can be judged.'
     if ratio is None:
         return False, sentence + 'The time allowed was too short for even the cheapest path on every frame.'
     sentence += f'Where the deadline could be met at all, {_percent(ratio)} of the frames missed it'
@@ -29,14 +35,13 @@ def numbers(summary: dict) -> list[tuple[str, str, str]]:
         summary: from `summarise`.
     """
     latency, overhead, decision = summary['latency_ms'], summary['overhead_ms'], summary['decision_us']
-    missed = summary['feasible_miss_ratio']
     return [
-        ('Missed although possible', '–' if missed is None else _percent(missed),
+        ('Missed although possible', _percent(summary['feasible_miss_ratio']),
          f'{summary["feasible_misses"]} of {summary["feasible_frames"]} frames that some path could have met. The true '
          f'rate is below {_percent(summary["feasible_miss_upper_95"])} with 95 % confidence.'),
         ('No promise possible', _percent(summary['infeasible_ratio']),
          f'Frames whose time was too short for even the cheapest path\'s bound. {_lucky(summary)} of these '
-         f'{summary["frames_delivered"] - summary["feasible_frames"]} were in time all the same. All misses together: '
+         f'{frames_judged(summary) - summary["feasible_frames"]} were in time all the same. All misses together: '
          f'{_percent(summary["deadline_miss_ratio"])}.'),
         ('Accuracy (AP50)', '–' if summary['ap50'] is None else f'{100 * summary["ap50"]:.1f}',
          'The source has no ground truth.' if summary['ap50'] is None else
@@ -50,13 +55,20 @@ def numbers(summary: dict) -> list[tuple[str, str, str]]:
          f'{_rounded(decision["p99"])} µs). All of the node outside the network: {_rounded(overhead["p50"])} ms.')]
 
 
+def frames_judged(summary: dict) -> int:
+    """Delivered frames of known age: those that met or missed their deadline."""
+    return summary['frames_delivered'] - summary['frames_age_unknown']
+
+
 def _lucky(summary: dict) -> int:
     """Infeasible frames that came in time."""
-    infeasible = summary['frames_delivered'] - summary['feasible_frames']
+    infeasible = frames_judged(summary) - summary['feasible_frames']
     return infeasible - (summary['deadline_misses'] - summary['feasible_misses'])
 
 
-def _percent(share: float) -> str:
+def _percent(share: float | None) -> str:
+    if share is None:
+        return '–'
     return f'{100 * share:.1f} %' if share == 0 or share >= 0.001 else f'{100 * share:.2g} %'
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from deadline_perception.datasets.records import GroundTruth
+from deadline_perception.decision.late_output import Outcome
 from deadline_perception.detector.detections import Detections
 from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.datasets.drive import CLASS_NAMES
@@ -22,7 +23,6 @@ from deadline_perception.evaluation.recording import (
     DecisionRecord,
     FrameRecord,
     OperatorRecord,
-    Outcome,
     Recording,
     Samples,
 )

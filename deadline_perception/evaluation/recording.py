@@ -4,21 +4,12 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from dataclasses import dataclass
-from enum import Enum
 
 from deadline_perception.datasets.records import GroundTruth
+from deadline_perception.decision.late_output import Outcome
 from deadline_perception.detector.detections import Detections
 
 PHASES = ('age', 'queue', 'convert', 'decision', 'pre', 'conv', 'rpn', 'head', 'post', 'publish')
-
-
-class Outcome(Enum):
-    """What was published for a frame; values of FrameLatency.outcome."""
-
-    DETECTED = 0
-    PARTIAL = 1
-    CARRIED_OVER = 2
-    LATE = 3
 
 
 @dataclass(frozen=True)
@@ -67,7 +58,7 @@ class FrameRecord:
         forecast_ms: expected `network_ms`.
         bound_ms: bound of `network_ms`.
         feasible: the cheapest path's bound fitted the remaining time.
-        deadline_met: `total_ms` lay within the budget.
+        deadline_met: `total_ms` lay within the budget; counted from the arrival without a valid stamp.
         replaced: frames that a newer one replaced since the frame delivered before.
         device: processor that ran the network.
         degraded: reason for a degraded state, empty when there was none.
@@ -94,9 +85,14 @@ class FrameRecord:
     detections: Detections | None
 
     @property
+    def age_unknown(self) -> bool:
+        """The stamp was zero or could not be believed, so nobody knows when the image was taken."""
+        return math.isnan(self.total_ms)
+
+    @property
     def in_time(self) -> bool:
         """Detections of this very image came out before the deadline; carried-over ones do not count."""
-        return self.deadline_met and self.outcome in (Outcome.DETECTED, Outcome.PARTIAL)
+        return self.deadline_met and self.outcome is Outcome.DETECTED
 
     @property
     def total_bound_ms(self) -> float:

@@ -5,16 +5,17 @@ import json
 from collections.abc import Sequence
 from html import escape
 
+from deadline_perception.decision.late_output import Outcome
 from deadline_perception.evaluation import charts
 from deadline_perception.evaluation.causes import worst_frames
 from deadline_perception.evaluation.gallery import Picture
-from deadline_perception.evaluation.headline import numbers, verdict
-from deadline_perception.evaluation.recording import FrameRecord, Outcome, Recording
+from deadline_perception.evaluation.headline import frames_judged, numbers, verdict
+from deadline_perception.evaluation.recording import FrameRecord, Recording
 from deadline_perception.evaluation.report_style import SCRIPT, STYLE
 from deadline_perception.evaluation.summary import path_uses
 
 _MOST_PATHS = 14
-_OUTCOME_WORDS = {Outcome.DETECTED: 'detected', Outcome.PARTIAL: 'partial result', Outcome.CARRIED_OVER: 'carried over',
+_OUTCOME_WORDS = {Outcome.DETECTED: 'detected', Outcome.CARRIED_OVER: 'carried over',
                   Outcome.LATE: 'late'}
 
 
@@ -77,8 +78,9 @@ def _table(columns: Sequence[tuple[str, bool]], rows: Sequence[Sequence[str]]) -
 
 def _accounting(summary: dict) -> str:
     sent = summary['frames_sent']
-    in_time = summary['frames_delivered'] - summary['deadline_misses']
+    in_time = frames_judged(summary) - summary['deadline_misses']
     parts = (('delivered in time', in_time, 'good'), ('delivered, not in time', summary['deadline_misses'], 'miss'),
+             ('delivered, age unknown', summary['frames_age_unknown'], 'level2'),
              ('replaced by a newer image', summary['frames_replaced'], 'level1'),
              ('lost', summary['frames_lost'], 'infeasible'))
     bar = ''.join(f'<div style="flex: {count}; background: var(--{colour})" title="{words}: {count}"></div>'

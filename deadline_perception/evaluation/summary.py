@@ -6,9 +6,10 @@ from bisect import bisect_right
 from dataclasses import asdict, dataclass
 
 from deadline_perception.datasets.records import GroundTruth
+from deadline_perception.decision.late_output import Outcome
 from deadline_perception.detector.detections import Detections
 from deadline_perception.evaluation.average_precision import AveragePrecision, average_precision
-from deadline_perception.evaluation.recording import FrameRecord, Outcome, Recording
+from deadline_perception.evaluation.recording import FrameRecord, Recording
 from deadline_perception.evaluation.timeliness import timeliness
 
 
@@ -23,7 +24,7 @@ class PathUse:
         network_max_ms: longest time of the network.
         bound_p50_ms: median of the bounds promised for it.
         quality: expected average precision that the decision counted with, in [0, 1]; None where none was recorded.
-        misses: frames without fresh detections before the deadline.
+        misses: frames without fresh detections before the deadline; those of unknown age are left out.
     """
 
     path: str
@@ -43,7 +44,7 @@ def path_uses(recording: Recording) -> tuple[PathUse, ...]:
             by_path.setdefault(frame.path, []).append(frame)
     uses = [PathUse(path, len(frames), _median([frame.network_ms for frame in frames]),
                     max(frame.network_ms for frame in frames), _median([frame.bound_ms for frame in frames]),
-                    _quality(frames), sum(not frame.in_time for frame in frames))
+                    _quality(frames), sum(not (frame.in_time or frame.age_unknown) for frame in frames))
             for path, frames in by_path.items()]
     return tuple(sorted(uses, key=lambda use: (-use.frames, use.path)))
 
@@ -89,6 +90,7 @@ def summarise(recording: Recording, facts: dict[str, str]) -> dict:
         'frames_sent': account.sent, 'frames_delivered': account.delivered, 'frames_replaced': account.replaced,
         'frames_lost': account.lost, 'frames_rejected': account.rejected,
         'frames_lost_by_middleware': account.middleware_lost,
+        'frames_age_unknown': timely.age_unknown,
         'deadline_miss_ratio': timely.miss_ratio, 'deadline_misses': timely.misses,
         'infeasible_ratio': timely.infeasible_ratio,
         'feasible_frames': timely.feasible_frames, 'feasible_misses': timely.feasible_misses,

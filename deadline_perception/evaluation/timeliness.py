@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from deadline_perception.evaluation.recording import Outcome, Recording
+from deadline_perception.decision.late_output import Outcome
+from deadline_perception.evaluation.recording import Recording
 
 
 @dataclass(frozen=True)
@@ -55,13 +56,17 @@ class FrameAccount:
 class Timeliness:
     """Figures of one run. A frame misses when no fresh detections of it came out before its deadline.
 
+    Frames of unknown age met or missed a deadline that was counted from their arrival, which says less than one counted
+    from the capture; they are left out of all misses and of what is feasible. The others are judged.
+
     Attributes:
         account: where every frame ended up.
         outcomes: number of delivered frames by outcome.
-        misses: delivered frames that missed.
-        miss_ratio: misses over delivered frames.
-        infeasible_ratio: share of delivered frames on which not even the cheapest path's bound fitted.
-        feasible_frames: delivered frames on which some path's bound fitted.
+        age_unknown: delivered frames whose stamp could not be believed.
+        misses: judged frames that missed.
+        miss_ratio: misses over judged frames; None when no frame was judged.
+        infeasible_ratio: share of judged frames on which not even the cheapest path's bound fitted; None without any.
+        feasible_frames: judged frames on which some path's bound fitted.
         feasible_misses: feasible frames that missed all the same.
         feasible_miss_ratio: None when no frame was feasible.
         feasible_miss_upper_95: with 95 % confidence the true ratio is at most this (Clopper-Pearson, one-sided).
@@ -78,9 +83,10 @@ class Timeliness:
 
     account: FrameAccount
     outcomes: dict[str, int]
+    age_unknown: int
     misses: int
-    miss_ratio: float
-    infeasible_ratio: float
+    miss_ratio: float | None
+    infeasible_ratio: float | None
     feasible_frames: int
     feasible_misses: int
     feasible_miss_ratio: float | None
@@ -133,8 +139,9 @@ def account_frames(recording: Recording) -> FrameAccount:
 def timeliness(recording: Recording) -> Timeliness:
     """Works out all figures of one run."""
     frames = recording.frames
-    misses = sum(not frame.in_time for frame in frames)
-    feasible = [frame for frame in frames if frame.feasible]
+    judged = [frame for frame in frames if not frame.age_unknown]
+    misses = sum(not frame.in_time for frame in judged)
+    feasible = [frame for frame in judged if frame.feasible]
     feasible_misses = sum(not frame.in_time for frame in feasible)
     paths = [frame.path for frame in frames if frame.path and frame.outcome is not Outcome.CARRIED_OVER]
     decisions = [frame.decision for frame in frames if frame.decision is not None]
@@ -142,8 +149,8 @@ def timeliness(recording: Recording) -> Timeliness:
         account=account_frames(recording),
         outcomes={outcome.name.lower(): count for outcome, count in
                   sorted(Counter(frame.outcome for frame in frames).items(), key=lambda item: item[0].value)},
-        misses=misses, miss_ratio=misses / len(frames),
-        infeasible_ratio=1 - len(feasible) / len(frames),
+        age_unknown=len(frames) - len(judged), misses=misses, miss_ratio=misses / len(judged) if judged else None,
+        infeasible_ratio=1 - len(feasible) / len(judged) if judged else None,
         feasible_frames=len(feasible), feasible_misses=feasible_misses,
         feasible_miss_ratio=feasible_misses / len(feasible) if feasible else None,
         feasible_miss_upper_95=clopper_pearson_upper(feasible_misses, len(feasible)),

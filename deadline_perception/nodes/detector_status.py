@@ -5,8 +5,9 @@ import threading
 from collections import Counter, deque
 from dataclasses import dataclass, field
 
+from deadline_perception.decision.late_output import Outcome
 from deadline_perception.latency.stopwatch import now_ms
-from deadline_perception.nodes.inference import FrameRecord, Outcome
+from deadline_perception.nodes.inference import FrameRecord
 
 WINDOW = 200  # frames that the miss ratio is taken over
 HANGING_MS = 5000.0

@@ -6,7 +6,7 @@ import math
 from deadline_perception.decision.timed_frame import Decision
 from deadline_perception.execution_path import Phase
 from deadline_perception.msg import FrameLatency, OperatorDecision, PathDecision
-from deadline_perception.nodes.inference import FrameRecord, Outcome
+from deadline_perception.nodes.inference import FrameRecord
 
 _KINDS = {'width': OperatorDecision.WIDTH, 'pyramid_width': OperatorDecision.WIDTH,
           'proposals': OperatorDecision.PROPOSALS, 'head': OperatorDecision.SWITCH}
@@ -75,8 +75,3 @@ def frame_latency(record: FrameRecord, *, device: str, replaced_total: int, reje
         replaced_frames=record.replaced, replaced_frames_total=replaced_total, rejected_frames_total=rejected_total,
         middleware_lost_total=lost_total, device=device, degraded=bool(record.reasons),
         reason='; '.join(record.reasons))
-
-
-def in_time(record: FrameRecord) -> bool:
-    """The frame's own detections came out before its deadline."""
-    return record.deadline_met and record.outcome in (Outcome.DETECTED, Outcome.PARTIAL)

@@ -8,27 +8,17 @@ import math
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import IntEnum
 
 import numpy as np
 
 from deadline_perception.decision.image_age import StampReading
-from deadline_perception.decision.late_output import LateOutput, LatePolicy
+from deadline_perception.decision.late_output import LateOutput, LatePolicy, Outcome
 from deadline_perception.decision.policy import MAX_FACTOR, Forecast
 from deadline_perception.decision.reserve import Reserve
 from deadline_perception.decision.timed_frame import FrameProgress, TimedFrame, TimedInference
 from deadline_perception.detector.detections import Detections
 from deadline_perception.latency.calibration import BoundCalibrator
 from deadline_perception.latency.stopwatch import now_ms
-
-
-class Outcome(IntEnum):
-    """What was published for a frame; values of FrameLatency.outcome."""
-
-    DETECTED = 0
-    PARTIAL = 1
-    CARRIED_OVER = 2
-    LATE = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,7 +190,7 @@ class FramePipeline:
         max_carried_over: after so many frames in a row without own detections, one is run to its end.
 
     Raises:
-        ValueError: a late policy that needs partial results, or a number outside its range.
+        ValueError: a number lies outside its range.
     """
 
     def __init__(self, *, inference: TimedInference, forecast: Forecast, calibrator: BoundCalibrator,
@@ -209,8 +199,6 @@ class FramePipeline:
                  publish_record: Callable[[FrameRecord], None], failed: Callable[[Exception], None],
                  late_policy: LatePolicy = LatePolicy.CARRIED_OVER, late_grace_ms: float = 1000.0,
                  max_carried_over: int = 3) -> None:
-        if late_policy is LatePolicy.PARTIAL:
-            raise ValueError("late policy is 'partial', expected 'carried_over' or 'late'")
         if not late_grace_ms >= 0 or max_carried_over < 0:
             raise ValueError(f'late_grace_ms is {late_grace_ms} and max_carried_over {max_carried_over}, expected '
                              f'numbers of at least 0')

@@ -16,6 +16,7 @@ from sensor_msgs.msg import CameraInfo, CompressedImage, Image
 from vision_msgs.msg import Detection2DArray
 from visualization_msgs.msg import MarkerArray
 
+from deadline_perception.decision.late_output import Outcome
 from deadline_perception.detector.detections import Detections
 from deadline_perception.evaluation.annotate import annotate
 from deadline_perception.datasets.drive import CLASS_NAMES
@@ -37,8 +38,7 @@ PARAMETERS = (
               1000.0),
     Parameter('focal_px', 500.0, 'Focal length for the markers while no camera_info has come.', 'px', 1.0, 100000.0),
 )
-OUTCOMES = {FrameLatency.DETECTED: 'detected', FrameLatency.PARTIAL: 'partial',
-            FrameLatency.CARRIED_OVER: 'carried_over', FrameLatency.LATE: 'late'}
+OUTCOMES = {outcome.value: outcome.name.lower() for outcome in Outcome}
 _LOOK_PERIOD_S = 0.5
 Item = TypeVar('Item')
 

@@ -21,7 +21,8 @@ def print_closing_table(summary: dict, page: Path) -> None:
     sent, delivered = summary['frames_sent'], summary['frames_delivered']
     table.add_row('images sent', str(sent), f'{delivered} delivered, {summary["frames_replaced"]} replaced by a newer '
                                             f'one, {summary["frames_lost"]} lost')
-    table.add_row('deadline misses', _percent(summary['deadline_miss_ratio']), 'of the delivered frames')
+    table.add_row('deadline misses', _percent(summary['deadline_miss_ratio']), 'of the delivered frames' + (
+        f'; {summary["frames_age_unknown"]} of unknown age left out' if summary['frames_age_unknown'] else ''))
     table.add_row('feasible ones missed', _percent(summary['feasible_miss_ratio']),
                   f'of {summary["feasible_frames"]} frames that some path fitted; below '
                   f'{_percent(summary["feasible_miss_upper_95"])} with 95 % confidence')

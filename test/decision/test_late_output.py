@@ -137,4 +137,4 @@ def test_refuses_impossible_values():
 
 
 def test_late_policies_read_as_parameters():
-    assert [LatePolicy(value) for value in ('carried_over', 'partial', 'late')] == list(LatePolicy)
+    assert [LatePolicy(value) for value in ('carried_over', 'late')] == list(LatePolicy)

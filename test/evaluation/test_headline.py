@@ -6,7 +6,7 @@ import pytest
 from deadline_perception.evaluation.headline import numbers, verdict
 
 SPREAD = {'p50': 60.4, 'p95': 80.0, 'p99': 90.0, 'max': 99.0}
-SUMMARY = {'frames_delivered': 300, 'frames_lost': 0, 'deadline_misses': 6, 'deadline_miss_ratio': 0.02,
+SUMMARY = {'frames_delivered': 300, 'frames_age_unknown': 0, 'frames_lost': 0, 'deadline_misses': 6, 'deadline_miss_ratio': 0.02,
            'feasible_frames': 290, 'feasible_misses': 3, 'feasible_miss_ratio': 3 / 290, 'feasible_miss_upper_95': 0.027,
            'infeasible_ratio': 10 / 300, 'ap50': 0.56, 'distinct_paths': 11, 'path_switches': 40,
            'replanned_frames': 12, 'latency_ms': SPREAD, 'overhead_ms': SPREAD, 'decision_us': SPREAD}
@@ -16,6 +16,8 @@ SUMMARY = {'frames_delivered': 300, 'frames_lost': 0, 'deadline_misses': 6, 'dea
     ({}, True, '294 of 300 delivered frames came in time'),
     ({'feasible_miss_ratio': 0.02}, False, '2.0 % of the frames missed it'),
     ({'frames_lost': 2}, False, '2 images were lost'),
+    ({'frames_age_unknown': 5}, True, '289 of 295 delivered frames came in time.</b> 5 further ones had no valid stamp'),
+    ({'frames_age_unknown': 300, 'deadline_misses': 0}, False, 'no deadline can be judged'),
     ({'feasible_miss_ratio': None}, False, 'too short for even the cheapest path on every frame'),
 ])
 def test_verdict_is_good_only_below_two_percent_and_without_loss(changes, good, words):

@@ -5,8 +5,8 @@ import pytest
 from recorded_run import PATH, SECOND_NS, RunWriter
 from rosbags.rosbag2 import StoragePlugin
 
+from deadline_perception.decision.late_output import Outcome
 from deadline_perception.evaluation.recorded_bag import RecordingError, read_recording
-from deadline_perception.evaluation.recording import Outcome
 
 START_NS = 1_700_000_000 * SECOND_NS
 BOX = [10.0, 20.0, 50.0, 80.0]

@@ -16,8 +16,8 @@ def test_a_signal_keeps_its_value_until_the_next_sample():
     assert [samples.at(stamp_ns) for stamp_ns in (10, 19, 20, 99)] == [1.0, 1.0, 2.0, 2.0]
 
 
-@pytest.mark.parametrize(('fields', 'in_time'), [({}, True), ({'outcome': 1}, True), ({'outcome': 2}, False),
-                                                 ({'outcome': 3}, False), ({'total_ms': 101.0}, False)])
+@pytest.mark.parametrize(('fields', 'in_time'), [({}, True), ({'outcome': 1}, False), ({'outcome': 2}, False),
+                                                 ({'total_ms': 101.0}, False)])
 def test_only_fresh_detections_before_the_deadline_are_in_time(tmp_path, fields, in_time):
     with RunWriter(tmp_path / 'run') as run:
         run.latency(SECOND_NS, **fields)

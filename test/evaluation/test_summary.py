@@ -24,7 +24,7 @@ def test_replaced_and_late_frames_are_scored_with_what_was_delivered_last_before
         for index in range(5):
             run.camera(START_NS + index)
             run.boxes('/ground_truth', START_NS + index, [(box(index), 'vehicle', 1.0)])
-        for index, fields in {1: {}, 3: {'total_ms': 150.0}, 4: {'outcome': 2}}.items():  # 0 and 2 are replaced
+        for index, fields in {1: {}, 3: {'total_ms': 150.0}, 4: {'outcome': 1}}.items():  # 0 and 2 are replaced
             run.boxes('/detector/detections', START_NS + index, [(box(index), 'vehicle', 0.9)])
             run.latency(START_NS + index, **fields)
     outputs, truths = scored_outputs(read_recording(tmp_path / 'run'))

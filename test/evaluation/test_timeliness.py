@@ -27,7 +27,7 @@ def recording(tmp_path):
         run.latency(stamp(0), total_ms=60.0)
         run.decision(stamp(0), decision_us=10.0)
         run.latency(stamp(2), total_ms=120.0, network_ms=110.0, bound_ms=80.0, replaced_frames=1)
-        run.latency(stamp(3), total_ms=99.0, outcome=2, feasible=False)
+        run.latency(stamp(3), total_ms=99.0, outcome=1, feasible=False)
         run.latency(stamp(4), total_ms=30.0, network_ms=20.0, path=CHEAP, feasible=False)
         run.latency(stamp(7), total_ms=40.0, network_ms=30.0, path=CHEAP, replaced_frames=2)
         run.latency(stamp(9), total_ms=70.0, rejected_frames_total=1)
@@ -48,6 +48,25 @@ def test_carried_over_frames_miss_and_infeasible_ones_are_told_apart(recording):
     assert figures.feasible_miss_ratio == pytest.approx(1 / 4)
     assert figures.bound_exceeded == 1
     assert figures.outcomes == {'detected': 5, 'carried_over': 1}
+
+
+def test_frames_of_unknown_age_are_neither_missed_nor_met(tmp_path):
+    with RunWriter(tmp_path / 'run') as run:
+        run.latency(stamp(0), total_ms=60.0)
+        run.latency(stamp(1), total_ms=120.0)
+        run.latency(0, total_ms=math.nan, age_ms=math.nan, queue_ms=1.0, overhead_ms=2.0, deadline_met=True)
+        run.latency(0, total_ms=math.nan, age_ms=math.nan, queue_ms=1.0, overhead_ms=2.0, feasible=False)
+    figures = timeliness(read_recording(tmp_path / 'run'))
+    assert (figures.account.delivered, figures.age_unknown, figures.misses) == (4, 2, 1)
+    assert (figures.miss_ratio, figures.infeasible_ratio) == (0.5, 0.0)
+    assert (figures.feasible_frames, figures.feasible_misses) == (2, 1)
+
+
+def test_without_a_stamp_no_ratio_is_known(tmp_path):
+    with RunWriter(tmp_path / 'run') as run:
+        run.latency(0, total_ms=math.nan, age_ms=math.nan, queue_ms=1.0, overhead_ms=2.0)
+    figures = timeliness(read_recording(tmp_path / 'run'))
+    assert (figures.age_unknown, figures.miss_ratio, figures.infeasible_ratio) == (1, None, None)
 
 
 def test_paths_and_switches_count_only_frames_whose_network_finished(recording):

@@ -6,11 +6,12 @@ from types import SimpleNamespace
 import pytest
 
 from deadline_perception.decision.image_age import StampReading
+from deadline_perception.decision.late_output import Outcome
 from deadline_perception.decision.timed_frame import FrameProgress
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.nodes import detector_status
 from deadline_perception.nodes.detector_status import DetectorStatus
-from deadline_perception.nodes.inference import Arrival, Conditions, FrameRecord, Outcome
+from deadline_perception.nodes.inference import Arrival, Conditions, FrameRecord
 
 
 def record(outcome=Outcome.DETECTED, budget_ms=100.0, reasons=(), replaced=0):

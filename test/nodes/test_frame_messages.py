@@ -6,12 +6,13 @@ import pytest
 from sensor_msgs.msg import Image
 
 from deadline_perception.decision.image_age import StampReading
+from deadline_perception.decision.late_output import Outcome
 from deadline_perception.decision.policy import Choice
 from deadline_perception.decision.timed_frame import Decision, FrameProgress
 from deadline_perception.execution_path import ExecutionPath, Phase
 from deadline_perception.msg import FrameLatency, OperatorDecision
 from deadline_perception.nodes.frame_messages import frame_latency, operator_decision, path_decision
-from deadline_perception.nodes.inference import Arrival, Conditions, FrameRecord, Outcome
+from deadline_perception.nodes.inference import Arrival, Conditions, FrameRecord
 
 PLANNED = ExecutionPath((False, True), 0.5, 100, 2, 0.5)
 RAN = ExecutionPath((False, True), 0.5, 50, 1, 0.5)
@@ -23,6 +24,11 @@ def frame(progress, outcome=Outcome.DETECTED, reasons=(), age_ms=4.0):
     conditions = Conditions(120.0, 1.25, 'probe', reasons)
     return FrameRecord(Arrival(image, 100.0, StampReading(age_ms, '')), conditions, outcome, progress.look(160.0),
                        2.0, 3.0, 5.0, 1.2, 7, '')
+
+
+def test_the_message_names_the_outcomes_as_they_are_named_elsewhere():
+    assert {outcome.name: outcome.value for outcome in Outcome} == {
+        name: getattr(FrameLatency, name) for name in ('DETECTED', 'CARRIED_OVER', 'LATE')}
 
 
 def ran(feasible=True):

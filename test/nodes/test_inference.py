@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from deadline_perception.decision.image_age import StampReading
-from deadline_perception.decision.late_output import LatePolicy
+from deadline_perception.decision.late_output import LatePolicy, Outcome
 from deadline_perception.decision.reserve import Reserve
 from deadline_perception.decision.timed_frame import TimedInference
 from deadline_perception.detector.detections import Detections
 from deadline_perception.execution_path import ExecutionPath, PathSpace
 from deadline_perception.latency.calibration import BoundCalibrator
 from deadline_perception.latency.stopwatch import now_ms
-from deadline_perception.nodes.inference import Arrival, Conditions, FramePipeline, Outcome, Watchdog
+from deadline_perception.nodes.inference import Arrival, Conditions, FramePipeline, Watchdog
 
 SPACE = PathSpace(skips_per_stage=(1,), widths=(1.0,), pyramid_widths=(1.0,), proposals=(10,), heads=1)
 PATH = ExecutionPath((False,), 1.0, 10, 0)
@@ -206,11 +206,6 @@ def test_a_changed_image_size_forgets_objects_of_the_old_one(bench):
     bench.image = np.zeros((20, 30, 3), dtype=np.uint8)
     pipeline.process(arrive(), 0)
     assert len(bench.published[2]) == 0
-
-
-def test_partial_results_are_refused(bench):
-    with pytest.raises(ValueError, match="'carried_over' or 'late'"):
-        bench.build(late_policy=LatePolicy.PARTIAL)
 
 
 def test_a_watchdog_barks_once_when_due_and_not_when_disarmed():
