@@ -101,13 +101,13 @@ class PathSpace:
 
     Attributes:
         skips_per_stage: number of skip operators in each backbone stage, which follow the stage's first block.
-        widths: legal backbone widths, descending, the first is 1.
-        pyramid_widths: legal pyramid widths, descending, the first is 1.
+        widths: legal backbone widths, descending, the first is 1; two decimals at most.
+        pyramid_widths: legal pyramid widths, descending, the first is 1; two decimals at most.
         proposals: legal numbers of proposals, ascending.
         heads: number of heads; head 0 is the cheapest.
 
     Raises:
-        ValueError: a choice is empty or out of order.
+        ValueError: a choice is empty or out of order, or a width does not survive in a path's name.
     """
 
     skips_per_stage: tuple[int, ...]
@@ -125,6 +125,8 @@ class PathSpace:
             values = getattr(self, name)
             if not values or values[0] != 1.0 or list(values) != sorted(set(values), reverse=True) or values[-1] <= 0:
                 raise ValueError(f'{name} is {values}, expected fractions in (0, 1], descending from 1.0')
+            if any(round(value, 2) != value for value in values):
+                raise ValueError(f'{name} is {values}, expected at most two decimals, as in the names of paths')
         if not self.proposals or list(self.proposals) != sorted(set(self.proposals)) or self.proposals[0] < 1:
             raise ValueError(f'proposals is {self.proposals}, expected ascending counts of at least 1')
         if self.heads < 1:

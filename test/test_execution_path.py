@@ -44,6 +44,22 @@ def test_illegal_spaces_are_refused(change, message):
         PathSpace(**{**good, **change})
 
 
+@pytest.mark.parametrize('change, message', [
+    ({'widths': (1.0, 0.504, 0.5)}, r'^widths is \(1.0, 0.504, 0.5\), expected at most two decimals'),
+    ({'pyramid_widths': (1.0, 0.125)}, r'^pyramid_widths is \(1.0, 0.125\), expected at most two decimals')])
+def test_widths_that_a_path_name_cannot_show_are_refused(change, message):
+    good = {'skips_per_stage': (1,), 'widths': (1.0,), 'pyramid_widths': (1.0,), 'proposals': (10,), 'heads': 1}
+    with pytest.raises(ValueError, match=message):
+        PathSpace(**{**good, **change})
+
+
+@given(st.lists(st.integers(1, 99), unique=True, max_size=6))
+def test_every_width_of_hundredths_survives_in_the_name(hundredths):
+    widths = (1.0, *(number / 100 for number in sorted(hundredths, reverse=True)))
+    space = PathSpace((1,), widths, widths, (10,), 1)
+    assert [ExecutionPath.parse(str(path)) for path in space] == list(space)
+
+
 def test_space_holds_each_path_once():
     everything = list(SPACE)
     assert len(everything) == len(set(everything)) == len(SPACE) == 2 ** 3 * 2 * 2 * 2 * 2
