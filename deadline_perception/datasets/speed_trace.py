@@ -181,7 +181,7 @@ def snippet_stamps_s(stems: list[str]) -> list[float]:
     return stamps
 
 
-def with_speed(sequence: Sequence, trace: SpeedTrace) -> Sequence:
+def with_speeds_of_trace(sequence: Sequence, trace: SpeedTrace) -> Sequence:
     """The sequence with speeds of a trace, the first frame at the trace's first stamp; None beyond its end."""
     start_ns, first_s = sequence.frames[0].stamp_ns, trace.stamps_s[0]
     return replace(sequence, frames=tuple(

@@ -30,7 +30,7 @@ def limited(sequence: Sequence, seconds: float) -> tuple[Sequence, str]:
                                             f'{left_out} of {len(sequence.frames)} frames were left out.')
 
 
-def with_speed(sequence: Sequence) -> tuple[Sequence, str]:
+def with_speed_in_every_frame(sequence: Sequence) -> tuple[Sequence, str]:
     """The sequence with a speed in every frame, and a sentence when speeds had to be made up.
 
     Recorded speeds are kept; a frame without one among them takes the one before it. Where none is recorded, a made-up

@@ -13,7 +13,7 @@ from pathlib import Path
 from deadline_perception.datasets.bag import write_bag
 from deadline_perception.datasets.records import Sequence
 from deadline_perception.datasets.source import open_source
-from deadline_perception.datasets.speed_trace import SpeedTrace, read_speed_trace, with_speed
+from deadline_perception.datasets.speed_trace import SpeedTrace, read_speed_trace, with_speeds_of_trace
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     if args.max_frames is not None:
         sequence = replace(sequence, frames=sequence.frames[:args.max_frames])
     if args.speed is not None:
-        sequence = with_speed(sequence, _trace(args.speed, sequence))
+        sequence = with_speeds_of_trace(sequence, _trace(args.speed, sequence))
     with Progress(TextColumn('{task.description}'), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
                   console=console) as progress:
         task = progress.add_task(f'writing {args.out}', total=len(sequence.frames))

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from deadline_perception.datasets.records import Sequence
 from deadline_perception.errors import DeadlinePerceptionError
-from deadline_perception.evaluation.scenario import limited, with_speed
+from deadline_perception.evaluation.scenario import limited, with_speed_in_every_frame
 
 DEFAULT_MODEL = 'models/compact.safetensors'
 _DRIVE_SEED = 12  # stands at a red light and reaches 19.5 m/s within 32 s
@@ -90,7 +90,7 @@ def open_sequence(args: argparse.Namespace) -> tuple[Sequence, list[str]]:
     if name == 'drive':
         name = f'drive:seed={_DRIVE_SEED},seconds={args.seconds}'
     sequence, cut = limited(open_source(name), args.seconds)
-    sequence, speed = with_speed(sequence)
+    sequence, speed = with_speed_in_every_frame(sequence)
     notes = [f'Source: {sequence.name}, {len(sequence.frames)} frames, played at {args.rate:g} times the speed of life, '
              f'{"all nodes in one process" if args.one_process else "every node in a process of its own"}.', cut, speed]
     if args.load:

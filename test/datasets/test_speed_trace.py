@@ -12,7 +12,7 @@ from deadline_perception.datasets.speed_trace import (
     SpeedTrace,
     read_speed_trace,
     snippet_stamps_s,
-    with_speed,
+    with_speeds_of_trace,
 )
 
 
@@ -88,7 +88,7 @@ def test_says_what_was_looked_for(tmp_path):
 
 def test_a_sequence_takes_the_trace_from_its_first_frame():
     sequence = render_drive(seconds=0.4, rate_hz=10, width=64, height=48)
-    moved = with_speed(sequence, SpeedTrace((5.0, 5.2), (1.0, 3.0)))
+    moved = with_speeds_of_trace(sequence, SpeedTrace((5.0, 5.2), (1.0, 3.0)))
     assert [frame.speed_mps for frame in moved.frames] == pytest.approx([1.0, 2.0, 3.0, 3.0])
 
 

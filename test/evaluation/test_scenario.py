@@ -6,7 +6,12 @@ import pytest
 from hypothesis import given, settings, strategies
 
 from deadline_perception.datasets.records import Frame, Sequence
-from deadline_perception.evaluation.scenario import TOP_SPEED_MPS, limited, synthetic_speed_mps, with_speed
+from deadline_perception.evaluation.scenario import (
+    TOP_SPEED_MPS,
+    limited,
+    synthetic_speed_mps,
+    with_speed_in_every_frame,
+)
 
 
 def sequence(*speeds: float | None) -> Sequence:
@@ -27,14 +32,14 @@ def test_cuts_what_is_too_long_and_says_how_much():
 
 def test_keeps_recorded_speeds_and_fills_gaps_with_the_one_before():
     whole = sequence(3.0, 4.0)
-    assert with_speed(whole) == (whole, '')
-    filled, note = with_speed(sequence(None, 3.0, None, 5.0))
+    assert with_speed_in_every_frame(whole) == (whole, '')
+    filled, note = with_speed_in_every_frame(sequence(None, 3.0, None, 5.0))
     assert [frame.speed_mps for frame in filled.frames] == [3.0, 3.0, 3.0, 5.0]
     assert '2 of 4 frames' in note
 
 
 def test_makes_up_a_speed_from_standstill_to_the_top_where_none_is_recorded():
-    made_up, note = with_speed(sequence(*[None] * 320))
+    made_up, note = with_speed_in_every_frame(sequence(*[None] * 320))
     speeds = [frame.speed_mps for frame in made_up.frames]
     assert min(speeds) == 0.0 and max(speeds) == pytest.approx(TOP_SPEED_MPS)
     assert 'no recorded speed' in note
