@@ -26,8 +26,8 @@ def render_drive(seconds: float = 40.0, rate_hz: float = 10.0, seed: int = 0, wi
 
     The ego vehicle approaches a red light, stands, goes on, and may reach 20 m/s; drives shorter than about 20 s
     can end before it stops. Boxes are tight around what is visible; see `painter.visible_objects` for crowd. The
-    same arguments always give the same pixels, boxes and speeds. Images are rendered when a frame is loaded, about
-    15 ms on one core; boxes and speeds are computed here.
+    same arguments always give the same pixels, boxes and speeds. Images are rendered when a frame is loaded;
+    boxes and speeds are computed here.
 
     Args:
         seconds: duration, in (0, 3600].

@@ -97,7 +97,7 @@ class FrontierPolicy:
         self._frontiers: list[SlotFrontiers | None] = [None] * len(path_space.slots)
 
     def prepare(self) -> None:
-        """Builds the frontiers of all prefixes now, so that no decision has to; tens of ms for 5,000 paths."""
+        """Builds the frontiers of all prefixes now, so that no decision has to."""
         for slot in range(len(self._space.slots)):
             self._frontiers_at(slot)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from deadline_perception.errors import DeadlinePerceptionError
 
-# glibc hands memory back to the system between frames unless told otherwise, and page faults then stretch the tail.
+# glibc may hand freed memory back to the system between frames, and the next frame then faults its pages in again.
 _ALLOCATOR = {'MALLOC_TRIM_THRESHOLD_': '2000000000', 'MALLOC_MMAP_THRESHOLD_': '2000000000',
               'MALLOC_TOP_PAD_': '67108864'}
 _POWER_MODEL = re.compile(r'<\s*POWER_MODEL\s+ID=(?P<id>\d+)\s+NAME=(?P<name>\S+)\s*>')
@@ -88,7 +88,7 @@ def process_environment(threads: int) -> dict[str, str]:
     if threads < 1:
         raise ValueError(f'threads is {threads}, expected at least 1')
     environment = {'OMP_NUM_THREADS': str(threads), 'MKL_NUM_THREADS': str(threads), **_ALLOCATOR}
-    if threads > 1:  # threads that spin for each other take three times as long beside one busy program
+    if threads > 1:  # threads that spin for each other hold the cores that other programs need, and wait longer
         environment['OMP_WAIT_POLICY'] = 'PASSIVE'
     return environment
 
@@ -97,6 +97,24 @@ def missing_environment(threads: int, environment: Mapping[str, str] = os.enviro
     """The settings of `process_environment` that `environment` lacks, each as `NAME=value`; empty when all is set."""
     return [f'{name}={value}' for name, value in process_environment(threads).items()
             if environment.get(name) != value]
+
+
+def use_threads(threads: int) -> None:
+    """Spreads every operation of PyTorch and of OpenCV in this process over so many threads. Loads both.
+
+    Args:
+        threads: at least 1.
+
+    Raises:
+        ValueError: the number of threads is below 1.
+    """
+    if threads < 1:
+        raise ValueError(f'threads is {threads}, expected at least 1')
+    import cv2
+    import torch
+
+    torch.set_num_threads(threads)
+    cv2.setNumThreads(threads)  # it would take all cores for conversion and resizing
 
 
 def read_device_facts(device: str = 'cpu', *, root: Path = Path('/'),
@@ -109,11 +127,10 @@ def read_device_facts(device: str = 'cpu', *, root: Path = Path('/'),
         environment: variables of the process.
 
     Raises:
-        DeviceNotFound: a CUDA device is asked for and PyTorch finds none.
+        DeviceNotFound: a CUDA device is asked for and PyTorch does not find it.
         ValueError: the device has another name.
     """
-    if not re.fullmatch(r'cpu|cuda(:\d+)?', device):
-        raise ValueError(f'device is {device!r}, expected cpu, cuda or cuda:INDEX')
+    check_device(device)
     kind = device.split(':')[0]
     cores = len(os.sched_getaffinity(0))
     facts = {'name': _processor_name(root), 'kind': kind, 'cores': cores, 'threads': _threads(cores, environment),
@@ -127,19 +144,41 @@ def read_device_facts(device: str = 'cpu', *, root: Path = Path('/'),
     return DeviceFacts(**facts)
 
 
-def _cuda_facts(device: str) -> dict[str, str | int | float]:
+def check_device(device: str) -> None:
+    """Makes sure that a device can be used. Loads PyTorch for a CUDA device, never for the CPU.
+
+    Args:
+        device: `cpu`, `cuda` or `cuda:INDEX`.
+
+    Raises:
+        DeviceNotFound: a CUDA device is asked for and PyTorch does not find it.
+        ValueError: the device has another name.
+    """
+    if not re.fullmatch(r'cpu|cuda(:\d+)?', device):
+        raise ValueError(f'device is {device!r}, expected cpu, cuda or cuda:INDEX')
+    if device == 'cpu':
+        return
     try:
         import torch
     except ImportError as error:
         raise DeviceNotFound(f'device is {device!r}, but PyTorch cannot be loaded: {error}; '
-                             f'use --device cpu') from error
+                             f'use the device cpu') from error
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    index = int(device.split(':')[1]) if ':' in device else 0
-    if index >= count:
+    if _cuda_index(device) >= count:
         built = f'built for CUDA {torch.version.cuda}' if torch.version.cuda else 'built without CUDA'
         raise DeviceNotFound(f'device is {device!r}, but PyTorch {torch.__version__} ({built}) finds {count} CUDA '
-                             f'devices; use --device cpu')
-    properties = torch.cuda.get_device_properties(index)
+                             f'device{"" if count == 1 else "s"}; use the device cpu, or ask `deadline-perception doctor` '
+                             f'what is missing')
+
+
+def _cuda_index(device: str) -> int:
+    return int(device.split(':')[1]) if ':' in device else 0
+
+
+def _cuda_facts(device: str) -> dict[str, str | int | float]:
+    import torch
+
+    properties = torch.cuda.get_device_properties(_cuda_index(device))
     return {'name': properties.name, 'multiprocessors': properties.multi_processor_count,
             'clock_mhz': getattr(properties, 'clock_rate', 0) / 1000.0}
 
