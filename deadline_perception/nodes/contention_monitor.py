@@ -29,7 +29,7 @@ PARAMETERS = (
     Parameter('probe_rounds', 8, 'Work in one probe; 8 rounds take 1 to 3 ms on a current core.', '', 1, 1000,
               read_only=True),
     Parameter('probe_share', 0.006, 'Largest share of one core that probes may take.', '', 0.0, 1.0),
-    Parameter('probe_idle_ms', 0.0, 'Time of one probe on the idle machine; 0: learn it as the smallest low quantile seen.',
+    Parameter('probe_idle_ms', 0.0, 'Time of one probe on the idle machine; 0: learn it: smallest low quantile seen.',
               'ms', 0.0, 10000.0, read_only=True),
 )
 _MATCHED_FRAMES = 16
