@@ -12,6 +12,7 @@ from safetensors.torch import save_file
 from deadline_perception.detector.configuration import CONFIGURATIONS
 from deadline_perception.detector.network import MultiPathDetector
 from deadline_perception.errors import DeadlinePerceptionError
+from deadline_perception.latency.device import check_device
 
 
 class CheckpointError(DeadlinePerceptionError):
@@ -26,11 +27,11 @@ def build_detector(config: str, class_names: tuple[str, ...], *, seed: int = 0,
         config: name of a configuration, such as `compact`.
         class_names: what the labels mean.
         seed: of the random weights.
-        device: `cpu` or `cuda`.
+        device: `cpu`, `cuda` or `cuda:INDEX`.
 
     Raises:
-        ValueError: no configuration has that name.
-        CheckpointError: the device is not there.
+        ValueError: no configuration, or no kind of device, has that name.
+        DeviceNotFound: the device is not there.
     """
     if config not in CONFIGURATIONS:
         raise ValueError(f'configuration is {config!r}, expected one of {", ".join(CONFIGURATIONS)}')
@@ -39,20 +40,6 @@ def build_detector(config: str, class_names: tuple[str, ...], *, seed: int = 0,
         torch.manual_seed(seed)
         detector = MultiPathDetector(CONFIGURATIONS[config], class_names)
     return detector.to(device, memory_format=torch.channels_last).eval()
-
-
-def check_device(device: str) -> None:
-    """Makes sure that a device can be used.
-
-    Raises:
-        CheckpointError: CUDA is asked for and absent, or the name is unknown.
-    """
-    kind = device.split(':')[0]
-    if kind not in ('cpu', 'cuda'):
-        raise CheckpointError(f"device is {device!r}, expected 'cpu' or 'cuda'")
-    if kind == 'cuda' and not torch.cuda.is_available():
-        raise CheckpointError(f"device is {device!r}, but torch {torch.__version__} finds no CUDA device; "
-                              f"use 'cpu', or ask `deadline-perception doctor` what is missing")
 
 
 def save_detector(detector: MultiPathDetector, file: Path, **facts: str) -> None:
@@ -76,8 +63,9 @@ def load_detector(weights: Path, device: str = 'cpu') -> MultiPathDetector:
     """The detector that a weights file describes, in evaluation mode.
 
     Raises:
-        CheckpointError: the file is missing, truncated, no safetensors file, or belongs to another network; or the
-            device is not there.
+        CheckpointError: the file is missing, truncated, no safetensors file, or belongs to another network.
+        DeviceNotFound: the device is not there.
+        ValueError: no kind of device has that name.
     """
     check_device(device)
     weights = Path(weights)

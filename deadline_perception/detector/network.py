@@ -61,8 +61,8 @@ class MultiPathDetector(nn.Module):
 
     @property
     def device(self) -> str:
-        """The processor that holds the weights, such as `cpu` or `cuda`."""
-        return self.pixel_mean.device.type
+        """The processor that holds the weights, such as `cpu` or `cuda:0`."""
+        return str(self.pixel_mean.device)
 
     @property
     def network_hash(self) -> str:

@@ -167,8 +167,7 @@ def check_device(device: str) -> None:
     if _cuda_index(device) >= count:
         built = f'built for CUDA {torch.version.cuda}' if torch.version.cuda else 'built without CUDA'
         raise DeviceNotFound(f'device is {device!r}, but PyTorch {torch.__version__} ({built}) finds {count} CUDA '
-                             f'device{"" if count == 1 else "s"}; use the device cpu, or ask `deadline-perception doctor` '
-                             f'what is missing')
+                             f'devices; use the device cpu, or ask `deadline-perception doctor` what is missing')
 
 
 def _cuda_index(device: str) -> int:

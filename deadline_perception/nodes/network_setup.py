@@ -14,7 +14,7 @@ from deadline_perception.decision.thresholds import ThresholdPolicy
 from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.execution_path import ExecutionPath, PathSpace
 from deadline_perception.latency.calibration import BoundCalibrator
-from deadline_perception.latency.device import DeviceFacts, missing_environment, read_device_facts
+from deadline_perception.latency.device import DeviceFacts, missing_environment, read_device_facts, use_threads
 from deadline_perception.latency.measurement_plan import covering_paths
 from deadline_perception.latency.path_bound import PathForecast
 from deadline_perception.latency.profile import (
@@ -117,11 +117,9 @@ def load_network(options: NetworkOptions, models_folder: Path) -> LoadedNetwork:
     Raises:
         DeadlinePerceptionError: a part is missing, damaged, or belongs to another network or device.
     """
-    import torch
-
     from deadline_perception.detector.checkpoint import load_detector
 
-    torch.set_num_threads(options.threads)
+    use_threads(options.threads)
     weights = find_weights(options.model, models_folder)
     network = load_detector(weights, options.device)
     facts = read_device_facts(options.device)

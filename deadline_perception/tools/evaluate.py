@@ -39,12 +39,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Evaluates, writes the table and prints it; returns the exit status."""
-    import torch
-
     from deadline_perception.datasets.source import open_source
     from deadline_perception.detector.checkpoint import load_detector
+    from deadline_perception.latency.device import use_threads
 
-    torch.set_num_threads(args.threads)
+    use_threads(args.threads)
     detector = load_detector(args.weights, args.device)
     paths = chosen_paths(args, detector)
     sequence = open_source(args.data)

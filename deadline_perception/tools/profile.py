@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from deadline_perception.execution_path import ExecutionPath, PathSpace
-from deadline_perception.latency.device import missing_environment, process_environment, read_device_facts
+from deadline_perception.latency.device import missing_environment, process_environment, read_device_facts, use_threads
 from deadline_perception.latency.path_bound import PathForecast
 from deadline_perception.latency.profile import LatencyProfile, default_profile_path, measure_profile
 
@@ -62,11 +62,9 @@ def run(args: argparse.Namespace) -> int:
     if not 0.0 < minutes <= 600.0:
         raise ValueError(f'--minutes is {minutes}, expected more than 0 and at most 600')
     restart_with_environment(args.threads)
-    import torch
-
     from deadline_perception.detector.checkpoint import load_detector
 
-    torch.set_num_threads(args.threads)
+    use_threads(args.threads)
     facts = read_device_facts(args.device)  # a missing CUDA device is told before weights are looked for
     detector = load_detector(_find_weights(args.weights), args.device)
     load = os.getloadavg()[0]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from deadline_perception.errors import DeadlinePerceptionError
-from deadline_perception.latency.device import DeviceFacts, process_environment, read_device_facts
+from deadline_perception.latency.device import DeviceFacts, process_environment, read_device_facts, use_threads
 from deadline_perception.latency.profile import LatencyProfile, default_profile_path
 
 
@@ -43,11 +43,9 @@ def ensure_profile(weights: Path, device: str, threads: int, shipped: Path) -> P
     Raises:
         ProfilingError: measuring failed; what went wrong has been printed.
     """
-    import torch
-
     from deadline_perception.detector.checkpoint import load_detector
 
-    torch.set_num_threads(threads)
+    use_threads(threads)
     environment = {**os.environ, **process_environment(threads)}
     facts = read_device_facts(device, environment=environment)
     network = load_detector(weights, 'cpu')

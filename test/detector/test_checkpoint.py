@@ -6,6 +6,7 @@ import torch
 from safetensors.torch import save_file
 
 from deadline_perception.detector.checkpoint import CheckpointError, build_detector, load_detector, save_detector
+from deadline_perception.latency.device import DeviceNotFound, read_device_facts
 
 NAMES = ('vehicle', 'bike')
 
@@ -83,12 +84,23 @@ def test_weights_that_are_no_numbers_are_refused(tmp_path):
         load_detector(file)
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason='a CUDA device is present')
-def test_absent_cuda_is_named(saved):
-    with pytest.raises(CheckpointError, match="device is 'cuda'.*finds no CUDA device"):
-        load_detector(saved[1], device='cuda')
-    with pytest.raises(CheckpointError, match="expected 'cpu' or 'cuda'"):
+def test_an_absent_device_is_named_with_its_index(saved):
+    absent = f'cuda:{torch.cuda.device_count()}'
+    with pytest.raises(DeviceNotFound, match=f"device is '{absent}', but PyTorch .* finds"):
+        load_detector(saved[1], device=absent)
+    with pytest.raises(ValueError, match='expected cpu, cuda or cuda:INDEX'):
         load_detector(saved[1], device='tpu')
+
+
+def test_the_network_names_the_device_that_holds_its_weights(saved):
+    assert load_detector(saved[1]).device == 'cpu'
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason='needs a CUDA device')
+def test_the_network_names_the_index_of_a_gpu(saved):
+    last = f'cuda:{torch.cuda.device_count() - 1}'
+    assert load_detector(saved[1], device=last).device == last
+    assert read_device_facts(load_detector(saved[1], device='cuda').device) == read_device_facts('cuda:0')
 
 
 def test_unknown_configuration_is_named():

@@ -11,6 +11,7 @@ from deadline_perception.latency.device import (
     missing_environment,
     process_environment,
     read_device_facts,
+    use_threads,
 )
 
 
@@ -81,7 +82,7 @@ def test_this_process_is_described_without_loading_torch():
 
 def test_an_absent_gpu_is_told_in_one_line():
     torch = pytest.importorskip('torch')
-    with pytest.raises(DeviceNotFound, match=r"device is 'cuda:\d+', but PyTorch .* use --device cpu") as caught:
+    with pytest.raises(DeviceNotFound, match=r"device is 'cuda:\d+', but PyTorch .* use the device cpu") as caught:
         read_device_facts(f'cuda:{torch.cuda.device_count()}')
     assert '\n' not in str(caught.value)
 
@@ -103,6 +104,16 @@ def test_several_threads_must_not_spin_for_each_other():
     assert 'OMP_WAIT_POLICY' not in process_environment(1)
     with pytest.raises(ValueError, match='threads is 0'):
         process_environment(0)
+
+
+def test_torch_and_opencv_use_as_many_threads_as_told():
+    program = ('import cv2, torch\nfrom deadline_perception.latency.device import use_threads\n'
+               'for threads in (2, 1):\n    use_threads(threads)\n'
+               '    print(torch.get_num_threads(), cv2.getNumThreads())')
+    run = subprocess.run([sys.executable, '-c', program], capture_output=True, text=True)
+    assert run.stdout.split() == ['2', '2', '1', '1'], run.stderr
+    with pytest.raises(ValueError, match='threads is 0'):
+        use_threads(0)
 
 
 def test_names_exactly_the_settings_that_are_missing():
