@@ -17,8 +17,8 @@ from scipy.optimize import nnls
 from deadline_perception.decision.policy import Forecast
 from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.execution_path import ExecutionPath, PathSpace
+from deadline_perception.latency.json_file import JsonFileError, read_object, write_text_atomically
 
-SCALES = ('logit', 'plain')
 _LOGIT_LIMIT = 1e-3  # average precision nearer to 0 or 1 than this is taken to be this near
 _RIDGE = 1e-3  # weight on small steps; only settles what the measurements leave open
 
@@ -34,33 +34,26 @@ def _settings(paths: Sequence[ExecutionPath]) -> np.ndarray:
 
 
 class AdditiveModel:
-    """Average precision as a sum of one effect per operator, fitted by least squares without negative steps.
+    """Average precision on a logistic scale as a sum of one effect per operator.
+
+    Fitted by least squares without negative steps.
 
     Args:
         paths: measured paths, at least 1, all with the same number of skip operators.
         values: their average precision in [0, 1].
-        scale: effects add up on `logit` of the average precision, or on its `plain` value.
-        interactions: also fit products of width and head steps.
 
     Raises:
-        ValueError: there is nothing to fit, or the scale is unknown.
+        ValueError: there is nothing to fit, or the paths are of different networks.
     """
 
-    def __init__(self, paths: Sequence[ExecutionPath], values: Sequence[float], *, scale: str = 'logit',
-                 interactions: bool = False) -> None:
+    def __init__(self, paths: Sequence[ExecutionPath], values: Sequence[float]) -> None:
         if not paths or len({len(path.skip) for path in paths}) != 1:
             raise ValueError(f'{len(paths)} measured paths, expected at least 1, all of one network')
-        if scale not in SCALES:
-            raise ValueError(f'scale is {scale!r}, expected one of {SCALES}')
-        self._scale = scale
-        self._interactions = interactions
         self._skips = len(paths[0].skip)
         self._levels = [np.unique(column) for column in _settings(paths).T]
         steps = self._steps(paths)
-        target = np.asarray(values, dtype=np.float64)
-        if scale == 'logit':
-            kept = np.clip(target, _LOGIT_LIMIT, 1 - _LOGIT_LIMIT)
-            target = np.log(kept / (1 - kept))
+        kept = np.clip(np.asarray(values, dtype=np.float64), _LOGIT_LIMIT, 1 - _LOGIT_LIMIT)
+        target = np.log(kept / (1 - kept))
         # The constant may be negative, so it has one column of either sign; the last rows keep open steps small.
         columns = np.hstack([np.ones((len(steps), 1)), -np.ones((len(steps), 1)), steps])
         ridge = np.hstack([np.zeros((steps.shape[1], 2)), math.sqrt(_RIDGE) * np.eye(steps.shape[1])])
@@ -79,17 +72,12 @@ class AdditiveModel:
                 raise ValueError(f'path {path} has {len(path.skip)} skip operators, expected {self._skips}')
         if not paths:
             return np.zeros(0)
-        value = self._constant + self._steps(paths) @ self._weights
-        return np.clip(1 / (1 + np.exp(-value)) if self._scale == 'logit' else value, 0.0, 1.0)
+        return 1 / (1 + np.exp(-self._constant - self._steps(paths) @ self._weights))
 
     def _steps(self, paths: Sequence[ExecutionPath]) -> np.ndarray:
         """How far each path has climbed each step: `[paths, steps]`, in [0, 1]."""
-        climbed = [np.clip((settings[:, None] - levels[:-1]) / np.diff(levels), 0.0, 1.0)
-                   for settings, levels in zip(_settings(paths).T, self._levels)]
-        if self._interactions:
-            width, head = climbed[self._skips], climbed[-1]
-            climbed.append((width[:, :, None] * head[:, None, :]).reshape(len(paths), -1))
-        return np.hstack(climbed)
+        return np.hstack([np.clip((settings[:, None] - levels[:-1]) / np.diff(levels), 0.0, 1.0)
+                          for settings, levels in zip(_settings(paths).T, self._levels)])
 
 
 class PathQuality:
@@ -100,15 +88,14 @@ class PathQuality:
         network_hash: of the network they were measured on, empty when none was.
         dataset: what they were measured on.
         metric: what was measured.
-        scale: see `AdditiveModel`; None predicts nothing, then only the given paths have a quality.
-        interactions: see `AdditiveModel`.
+        predicts: whether paths that were not measured get a predicted value; else only the given ones have any.
 
     Raises:
         QualityTableError: a value lies outside [0, 1], there is none, or the paths are of different networks.
     """
 
     def __init__(self, known: Mapping[ExecutionPath, float], *, network_hash: str = '', dataset: str = '',
-                 metric: str = 'AP', scale: str | None = 'logit', interactions: bool = False) -> None:
+                 metric: str = 'AP', predicts: bool = True) -> None:
         for path, value in known.items():
             if not isinstance(value, (int, float)) or not 0.0 <= value <= 1.0:
                 raise QualityTableError(f'{metric} of path {path} is {value!r}, expected a number in [0, 1]')
@@ -118,34 +105,32 @@ class PathQuality:
         self.network_hash = network_hash
         self.dataset = dataset
         self.metric = metric
-        self._scale = scale
-        self._interactions = interactions
-        self._model = None if scale is None else self._fit(list(self.known))
+        self._model = self._fit(list(self.known)) if predicts else None
 
     @classmethod
-    def load(cls, file: Path | str, *, scale: str = 'logit', interactions: bool = False) -> PathQuality:
+    def load(cls, file: Path | str) -> PathQuality:
         """Reads `{"network_hash", "dataset", "metric", "paths": {name: {"ap": 0.31, ...}}}`.
 
         Raises:
             QualityTableError: the file cannot be read or holds something else; the message names it.
         """
         try:
-            content = json.loads(Path(file).read_text(encoding='utf-8'))
+            content = read_object(Path(file), 'path qualities')
             known = {ExecutionPath.parse(name): values['ap'] for name, values in content['paths'].items()}
             return cls(known, network_hash=str(content['network_hash']), dataset=str(content.get('dataset', '')),
-                       metric=str(content.get('metric', 'AP')), scale=scale, interactions=interactions)
-        except OSError as error:
-            raise QualityTableError(f'path qualities {file} cannot be read: {error.strerror}') from error
+                       metric=str(content.get('metric', 'AP')))
+        except JsonFileError as error:
+            raise QualityTableError(str(error)) from error
         except KeyError as error:
             raise QualityTableError(f'path qualities {file} lack {error}') from error
         except (ValueError, TypeError, AttributeError, QualityTableError) as error:
             raise QualityTableError(f'path qualities {file} hold something else: {error}') from error
 
     def save(self, file: Path | str) -> None:
-        """Writes what `load` reads."""
+        """Writes what `load` reads; a reader finds the old file or the new one, never half of it."""
         content = {'network_hash': self.network_hash, 'dataset': self.dataset, 'metric': self.metric,
                    'paths': {str(path): {'ap': value} for path, value in self.known.items()}}
-        Path(file).write_text(json.dumps(content, indent=1) + '\n', encoding='utf-8')
+        write_text_atomically(Path(file), json.dumps(content, indent=1) + '\n')
 
     @classmethod
     def from_forecast(cls, path_space: PathSpace, forecast: Forecast) -> PathQuality:
@@ -157,7 +142,7 @@ class PathQuality:
         times_ms = np.log(np.maximum(np.asarray(forecast.table(paths, 0), dtype=np.float64), 1e-6))
         spread = float(times_ms.max() - times_ms.min())
         values = (times_ms - times_ms.min()) / spread if spread > 0 else np.ones(len(paths))
-        return cls(dict(zip(paths, values.tolist())), metric='log time', scale=None)
+        return cls(dict(zip(paths, values.tolist())), metric='log time', predicts=False)
 
     @property
     def measured(self) -> bool:
@@ -208,5 +193,4 @@ class PathQuality:
         return float(np.mean(errors))
 
     def _fit(self, paths: list[ExecutionPath]) -> AdditiveModel:
-        return AdditiveModel(paths, [self.known[path] for path in paths], scale=self._scale,
-                             interactions=self._interactions)
+        return AdditiveModel(paths, [self.known[path] for path in paths])
