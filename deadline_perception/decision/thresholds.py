@@ -22,7 +22,7 @@ class ThresholdPolicy:
 
     A plan walks through all operators with the time that the slots before each are expected to take. `feasible`
     says whether the cheapest path at the given widths fits; the chosen path's own bound need not, since the skip
-    threshold leaves out blocks that cannot be skipped (the `count_all_that_remains` variant counts them).
+    threshold as published leaves out the blocks that cannot be skipped.
 
     Args:
         path_space: all paths of the network.
@@ -31,8 +31,6 @@ class ThresholdPolicy:
         width: backbone width of every frame.
         pyramid_width: pyramid width of every frame.
         allowance_ms: constant part of every bound; taken off the remaining time before it meets a threshold.
-        count_all_that_remains: use for tau of a skip operator all that runs at least from it on, as the paper's
-            text has it ("the minimum execution time of the rest of the network"), in place of its formula.
 
     Raises:
         ValueError: a width is not one of the space, or the allowance is negative or not finite.
@@ -41,7 +39,7 @@ class ThresholdPolicy:
     name = 'thresholds'
 
     def __init__(self, path_space: PathSpace, forecast: Forecast, quality: Quality, *, width: float = 1.0,
-                 pyramid_width: float = 1.0, allowance_ms: float = 0.0, count_all_that_remains: bool = False) -> None:
+                 pyramid_width: float = 1.0, allowance_ms: float = 0.0) -> None:
         if width not in path_space.widths or pyramid_width not in path_space.pyramid_widths:
             raise ValueError(f'width is {width} and pyramid_width {pyramid_width}, expected one of '
                              f'{path_space.widths} and one of {path_space.pyramid_widths}')
@@ -50,7 +48,6 @@ class ThresholdPolicy:
         self._quality = quality
         self._start = replace(path_space.largest, width=width, pyramid_width=pyramid_width)
         self._allowance_ms = check_allowance(allowance_ms)
-        self._count_all = count_all_that_remains
         self._slots = {slot.name: index for index, slot in enumerate(path_space.slots)}
         # None of these depends on the time left, and a path space is finite: each is worked out once.
         self._rest_ms = cache(self._find_rest_ms)
@@ -111,9 +108,6 @@ class ThresholdPolicy:
     def _find_skip_tau_ms(self, path: ExecutionPath, skip: int) -> float:
         at = self._slots[f'skip{skip}']
         fewest = replace(path, proposals=self._space.proposals[0])
-        if self._count_all:
-            later = tuple(True if i > skip else taken and i != skip for i, taken in enumerate(path.skip))
-            return min(self._rest_ms(replace(fewest, skip=later, head=head), at) for head in range(self._space.heads))
         runs = replace(fewest, skip=tuple(taken and i != skip for i, taken in enumerate(path.skip)))
         rpn_ms = self._slot_ms(fewest, self._slots['rpn']) + self._slot_ms(fewest, self._slots['proposals'])
         return self._slot_ms(runs, at) + rpn_ms + min(self._head_times_ms(fewest))

@@ -69,7 +69,7 @@ class DynamicProposals:
             image: index into the batch.
             proposals: number of regions to keep at most.
         """
-        scores, regions, origins = [], [], []
+        scores, regions = [], []
         keep_per_level = min(self.candidates, 2 * proposals)
         for level, (level_logits, level_deltas) in enumerate(zip(logits, deltas)):
             top, indices = level_logits[image].float().topk(min(keep_per_level, level_logits.shape[1]))

@@ -46,15 +46,6 @@ def test_skip_threshold_is_its_blocks_and_the_rpn_and_the_cheapest_head_at_fewes
     assert policy.skips(path, 1, 26.99, 2.0)
 
 
-def test_skip_threshold_may_count_all_that_remains(make_policy):
-    # Beyond those 13.5 ms: the first block of stage 2 (3) and the pyramid (4); after skip1 the pyramid alone.
-    policy = make_policy(count_all_that_remains=True)
-    assert not policy.skips(SPACE.largest, 0, 20.5, 1.0)
-    assert policy.skips(SPACE.largest, 0, 20.49, 1.0)
-    assert not policy.skips(SPACE.largest, 1, 17.5, 1.0)
-    assert policy.skips(SPACE.largest, 1, 17.49, 1.0)
-
-
 def test_number_of_proposals_follows_the_formula_rounded_down_to_an_offered_one(policy):
     # tau = 5 ms for 100 proposals in the cheapest head: 2.5 ms give 50, offered are 10, 25 and 100.
     path = SPACE.largest
