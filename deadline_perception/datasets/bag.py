@@ -125,9 +125,9 @@ def _of_frame(messages: BagMessages, frame: Frame, stamp_ns: int, sequence: Sequ
 def read_bag(file: Path, topic: str | None = None) -> Sequence:
     """Reads a bag, mcap or sqlite3; images are decoded when a frame is loaded.
 
-    Stamps are those of the image headers, or the times of recording where headers have none or run backwards. Speed
-    comes from TwistStamped or Odometry messages, interpolated; ground truth from a topic that ends with
-    `ground_truth`, matched by stamp.
+    Stamps are those of the image headers, or the times of recording where headers have none or run backwards; ground
+    truth comes from a topic that ends with `ground_truth`, matched by the same. Speed comes from TwistStamped or
+    Odometry messages, interpolated, by header where both images and speeds have usable ones, else by recording.
 
     Args:
         file: bag folder, or a bare .mcap or .db3 file.
@@ -144,20 +144,20 @@ def read_bag(file: Path, topic: str | None = None) -> Sequence:
         known = sorted(f'{c.topic} ({c.msgtype})' for c in content.connections)
         raise BagError(f'{file} holds no image on {topic or "any topic"}, only {", ".join(known) or "nothing"}')
     entries = content.index(images[0])
-    stamps = [header_ns for header_ns, _ in entries]
-    if stamps[0] == 0 or any(after <= before for before, after in zip(stamps, stamps[1:])):
-        stamps = [logged_ns for _, logged_ns in entries]
-    trace = _speeds(content)
+    headers = [header_ns for header_ns, _ in entries]
+    stamped = headers[0] != 0 and all(before < after for before, after in zip(headers, headers[1:]))
+    trace, trace_stamped = _speeds(content, stamped)
     annotated = content.select(lambda c: c.topic.endswith('ground_truth') and c.msgtype.endswith('/Detection2DArray'))
-    truths = {content.stamp(raw): content.parse(raw, connection)
-              for connection in annotated for _, raw in content.messages(connection)}
+    truths = {content.stamp(raw) if stamped else logged_ns: content.parse(raw, connection)
+              for connection in annotated for logged_ns, raw in content.messages(connection)}
     class_names = _class_names(truths.values()) if truths else ()
     frames = []
-    for index, (stamp_ns, (header_ns, logged_ns)) in enumerate(zip(stamps, entries)):
-        truth = truths.get(header_ns)
+    for index, (header_ns, logged_ns) in enumerate(entries):
+        stamp_ns = header_ns if stamped else logged_ns
+        truth = truths.get(stamp_ns)
         load = partial(content.load_image, images[0], logged_ns, header_ns)
         frames.append(Frame(f'{file.stem}_{index:06d}', stamp_ns, load,
-                            trace.speed_mps(header_ns / 1e9) if trace else None,
+                            trace.speed_mps((header_ns if trace_stamped else logged_ns) / 1e9) if trace else None,
                             truth_of(truth, class_names) if truth is not None else None))
     try:
         return Sequence(file.stem, class_names, tuple(frames), _camera_matrix(content))
@@ -165,17 +165,24 @@ def read_bag(file: Path, topic: str | None = None) -> Sequence:
         raise BagError(f'{file}: {error}') from error
 
 
-def _speeds(content: _BagReader) -> SpeedTrace | None:
-    """The first speed topic; later messages with a stamp that is not later are left out."""
+def _speeds(content: _BagReader, images_stamped: bool) -> tuple[SpeedTrace | None, bool]:
+    """The first speed topic, and whether its times are header stamps; messages whose time is not later are left out.
+
+    Times of recording are taken where the images or the speeds have no usable stamps: one clock for both.
+    """
     for connection in content.select(lambda c: c.msgtype in _SPEED_TYPES and c.msgcount):
+        found = [(content.stamp(raw), logged_ns, speed_of(content.parse(raw, connection)))
+                 for logged_ns, raw in content.messages(connection)]
+        headers = [header_ns for header_ns, _, _ in found]
+        stamped = images_stamped and headers[0] != 0 and headers == sorted(headers)
         pairs: list[tuple[float, float]] = []
-        for _, raw in content.messages(connection):
-            stamp_s, speed = content.stamp(raw) / 1e9, speed_of(content.parse(raw, connection))
-            if np.isfinite(speed) and (not pairs or stamp_s > pairs[-1][0]):
-                pairs.append((stamp_s, speed))
+        for header_ns, logged_ns, speed in found:
+            time_s = (header_ns if stamped else logged_ns) / 1e9
+            if np.isfinite(speed) and (not pairs or time_s > pairs[-1][0]):
+                pairs.append((time_s, speed))
         if pairs:
-            return SpeedTrace(*zip(*pairs))
-    return None
+            return SpeedTrace(*zip(*pairs)), stamped
+    return None, False
 
 
 def _class_names(arrays: object) -> tuple[str, ...]:

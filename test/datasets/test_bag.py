@@ -81,15 +81,22 @@ def test_frames_without_objects_differ_from_frames_without_annotation(drive, tmp
     assert len(first.truth) == 0 and second.truth is None and len(third.truth) == len(drive.frames[2].truth)
 
 
-def write_images(folder, stamps_ns, plugin=StoragePlugin.SQLITE3, encoding='bgr8', speeds=()):
+def write_images(folder, stamps_ns, plugin=StoragePlugin.SQLITE3, encoding='bgr8', speeds=(),
+                 objects=()):
     """A bag as another program may have recorded it; messages are logged 0.1 s apart."""
     messages = BagMessages(message_types(), 'front')
     with Writer(folder, version=8, storage_plugin=plugin) as writer:
         image_topic = writer.add_connection('/front/image', 'sensor_msgs/msg/Image', typestore=messages.types)
         speed_topic = writer.add_connection('/twist', 'geometry_msgs/msg/TwistStamped', typestore=messages.types)
-        for stamp_ns, speed in speeds:
+        for stamp_ns, speed, *header_ns in speeds:  # a header stamp of its own comes third
             writer.write(speed_topic, stamp_ns, messages.types.serialize_cdr(
-                messages.speed(stamp_ns, speed), 'geometry_msgs/msg/TwistStamped'))
+                messages.speed(*header_ns or [stamp_ns], speed), 'geometry_msgs/msg/TwistStamped'))
+        truth_topic = writer.add_connection('/ground_truth', 'vision_msgs/msg/Detection2DArray',
+                                            typestore=messages.types)
+        for logged_ns, count in objects:
+            truth = GroundTruth(np.tile([1.0, 1, 3, 3], (count, 1)), np.zeros(count, int), np.zeros(count, bool))
+            writer.write(truth_topic, logged_ns, messages.types.serialize_cdr(
+                messages.truth(0, truth, ('vehicle',)), 'vision_msgs/msg/Detection2DArray'))
         for index, stamp_ns in enumerate(stamps_ns):
             message = messages.image(stamp_ns, np.full((4, 6, 3), 10 * index, np.uint8))
             message.encoding = encoding
@@ -115,6 +122,22 @@ def test_falls_back_to_the_times_of_recording(tmp_path, stamps):
     read = read_bag(write_images(tmp_path / 'bag', stamps))
     assert [frame.stamp_ns for frame in read.frames] == [7_000_000_000, 7_100_000_000, 7_200_000_000]
     assert [int(frame.load_bgr()[0, 0, 0]) for frame in read.frames] == [0, 10, 20]
+
+
+@pytest.mark.parametrize(('image_stamps', 'speed_stamp'), [
+    ([0, 0, 0], 0),                                              # no headers at all
+    ([0, 0, 0], 900_000_000_000),                                # only the speeds have one
+    ([2_000_000_000, 2_100_000_000, 2_200_000_000], 0),          # only the images have one
+    ([3_000_000_000, 2_000_000_000, 4_000_000_000], 3 * 10 ** 9)])  # images run backwards
+def test_speed_is_found_by_the_times_of_recording_where_headers_have_none(tmp_path, image_stamps, speed_stamp):
+    read = read_bag(write_images(tmp_path / 'bag', image_stamps, speeds=[
+        (7_000_000_000, 2.0, speed_stamp), (7_100_000_000, 4.0, speed_stamp), (7_300_000_000, 8.0, speed_stamp)]))
+    assert [frame.speed_mps for frame in read.frames] == pytest.approx([2.0, 4.0, 6.0])
+
+
+def test_truth_without_stamps_belongs_to_what_was_recorded_with_it(tmp_path):
+    read = read_bag(write_images(tmp_path / 'bag', [0, 0, 0], objects=[(7_000_000_000, 2), (7_200_000_000, 1)]))
+    assert [None if frame.truth is None else len(frame.truth) for frame in read.frames] == [2, None, 1]
 
 
 def test_an_image_that_cannot_be_decoded_says_where(tmp_path):
