@@ -12,10 +12,12 @@ class StampReading:
     Attributes:
         age_ms: stamp to arrival, >= 0; NaN when the stamp cannot be believed.
         reason: why it cannot be believed, empty otherwise.
+        stamp_ns: the stamp itself, whether believed or not; 0 for none.
     """
 
     age_ms: float
     reason: str
+    stamp_ns: int = 0
 
     @property
     def known_age_ms(self) -> float:
@@ -54,11 +56,12 @@ class ImageAge:
         if stamp_ns <= 0:
             return StampReading(math.nan, 'image stamp is zero, expected the time of capture')
         if last is not None and stamp_ns < last:
-            return StampReading(math.nan, f'image stamp went back by {(last - stamp_ns) / 1e6:.0f} ms')
+            return StampReading(math.nan, f'image stamp went back by {(last - stamp_ns) / 1e6:.0f} ms', stamp_ns)
         if age_ms < -self._future_tolerance_ms:
             return StampReading(math.nan, f'image stamp lies {-age_ms:.0f} ms in the future, expected at most '
-                                          f'{self._future_tolerance_ms:.0f} ms; do camera and node share one clock?')
+                                          f'{self._future_tolerance_ms:.0f} ms; do camera and node share one clock?',
+                                stamp_ns)
         if age_ms > self._max_age_ms:
             return StampReading(math.nan, f'image is {age_ms / 1000:.0f} s old, expected at most '
-                                          f'{self._max_age_ms / 1000:.0f} s; a recording needs use_sim_time')
-        return StampReading(max(0.0, age_ms), '')
+                                          f'{self._max_age_ms / 1000:.0f} s; a recording needs use_sim_time', stamp_ns)
+        return StampReading(max(0.0, age_ms), '', stamp_ns)

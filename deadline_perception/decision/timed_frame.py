@@ -52,6 +52,7 @@ class TimedFrame:
         elapsed_ms: planning to now.
         detections: what the network found; None when it did not finish.
         reason: why it was cut, empty otherwise.
+        slot: index of the slot that it was cut before, or that is running.
     """
 
     plan: Choice | None
@@ -64,6 +65,7 @@ class TimedFrame:
     elapsed_ms: float
     detections: Detections | None
     reason: str
+    slot: int
 
     @property
     def network_ms(self) -> float:
@@ -89,6 +91,7 @@ class FrameProgress:
         self.ended_ms: float | None = None
         self.detections: Detections | None = None
         self.reason = ''
+        self.slot = 0
         self._decisions: list[Decision] = []
         self._done: list[tuple[Phase, float]] = []
         self._running: tuple[int, Phase, float] | None = None
@@ -116,7 +119,8 @@ class FrameProgress:
             phase_ms[running[1]] += max(0.0, end_ms - running[2])
         elapsed_ms = 0.0 if self.begun_ms is None else max(0.0, end_ms - self.begun_ms)
         return TimedFrame(self.plan, self.path, self.remaining_ms, self.slowdown, self.decision_us,
-                          tuple(self._decisions), phase_ms, elapsed_ms, self.detections, self.reason)
+                          tuple(self._decisions), phase_ms, elapsed_ms, self.detections, self.reason,
+                          self.slot)
 
 
 def describe_choice(operator: str, path: ExecutionPath) -> str:
@@ -180,6 +184,7 @@ class TimedInference:
     def _run_slots(self, run, progress: FrameProgress, due_ms: float, slowdown: float, factor: float, may_cut: bool,
                    abandoned: Callable[[], bool]) -> None:
         while not run.finished:
+            progress.slot = run.slot
             slot = self._slots[run.slot]
             if abandoned():
                 progress.reason = f'given up before {slot.name}: its deadline had passed'

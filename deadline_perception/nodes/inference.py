@@ -40,6 +40,11 @@ class Arrival:
         """Monotonic time of capture; of the arrival when the age is unknown."""
         return self.arrived_ms - self.stamp.known_age_ms
 
+    @property
+    def motion_s(self) -> float:
+        """Time along which objects move: the stamp, at whatever rate a bag is played; without one, the arrival."""
+        return self.stamp.stamp_ns / 1e9 if self.stamp.stamp_ns > 0 else self.arrived_ms / 1000.0
+
 
 @dataclass(frozen=True)
 class Conditions:
@@ -112,9 +117,14 @@ class FrameRecord:
 
 
 class Watchdog:
-    """A thread that makes one call at a time that can still be taken back; its thread ends with `stop`."""
+    """A thread that makes one call at a time that can still be taken back; its thread ends with `stop`.
 
-    def __init__(self) -> None:
+    Args:
+        failed: is told what a call raises; the watch goes on.
+    """
+
+    def __init__(self, failed: Callable[[Exception], None]) -> None:
+        self._failed = failed
         self._changed = threading.Condition()
         self._due_ms = math.inf
         self._bark: Callable[[], None] | None = None
@@ -154,8 +164,12 @@ class Watchdog:
                     self._changed.wait(None if self._due_ms == math.inf else wait_ms / 1000.0)
                     continue
                 bark, self._bark, self._due_ms = self._bark, None, math.inf
-            if bark is not None:
+            if bark is None:
+                continue
+            try:
                 bark()
+            except Exception as error:  # the thread's outermost frame: the next frame needs a watchdog too
+                self._failed(error)
 
 
 class _Ticket:
@@ -184,7 +198,7 @@ class FramePipeline:
         convert: message -> uint8 `[H, W, 3]`; None when the image is rejected, which then is no frame.
         publish: publishes detections of an image.
         publish_record: publishes what is known about the frame, after its detections.
-        failed: is told an error of the network, once its frame is published.
+        failed: is told an error of the network, once its frame is published, and one of publishing in its place.
         late_policy: CARRIED_OVER or LATE.
         late_grace_ms: longest wait past the deadline for a frame that may come late.
         max_carried_over: after so many frames in a row without own detections, one is run to its end.
@@ -207,7 +221,7 @@ class FramePipeline:
         self._publish, self._publish_record = publish, publish_record
         self._late_policy, self._late_grace_ms = late_policy, late_grace_ms
         self._max_carried_over = max_carried_over
-        self._watchdog = Watchdog()
+        self._watchdog = Watchdog(failed)
         self._stopped = False
         self._publishing = threading.Lock()
         self._replaced = 0
@@ -231,19 +245,20 @@ class FramePipeline:
         """
         taken_ms = now_ms()
         self._replaced += replaced
-        image = self._convert(arrival)
-        if image is None:
-            return
         conditions = self._conditions()
         margin = min(self._calibrator.factor, MAX_FACTOR / conditions.slowdown)
         ticket = _Ticket(arrival, conditions, taken_ms, self._replaced, margin)
-        self._replaced = 0
-        self._follow_size(image.shape[:2])
         may_cut = self._late_policy is LatePolicy.CARRIED_OVER and self._carried_over < self._max_carried_over
         due_ms = arrival.captured_ms + conditions.budget_ms - self._reserve.reserve_ms
         wait_until_ms = due_ms if may_cut else max(due_ms, now_ms()) + self._late_grace_ms
         # An image that is too old to be met is left to the thread at hand, which will notice at once.
         self._watchdog.arm(max(wait_until_ms, now_ms() + 1.0), lambda: self._give_up(ticket))
+        image = self._convert(arrival)
+        if image is None:
+            self._watchdog.disarm()
+            self._drop(ticket)
+            return
+        self._follow_size(image.shape[:2])
         failure = None
         try:
             frame = self._inference.run(image, ticket.progress, due_ms=due_ms, slowdown=conditions.slowdown,
@@ -267,6 +282,11 @@ class FramePipeline:
             with self._publishing:
                 self._tracker, self._tracked_size = LateOutput(size), size
 
+    def _drop(self, ticket: _Ticket) -> None:
+        """Takes back a frame whose image was rejected, unless the watchdog has published in its place."""
+        with self._publishing:
+            ticket.concluded = True
+
     def _give_up(self, ticket: _Ticket) -> None:
         self._conclude(ticket, Outcome.CARRIED_OVER, ticket.progress.look(now_ms()), None)
 
@@ -277,7 +297,8 @@ class FramePipeline:
                 return
             ticket.concluded = True
             if detections is None:
-                detections = self._tracker.predict(ticket.arrival.captured_ms / 1000.0)
+                detections = (Detections.none() if self._tracker is None else
+                              self._tracker.predict(ticket.arrival.motion_s))
             self._carried_over = self._carried_over + 1 if outcome is Outcome.CARRIED_OVER else 0
             self._publish(ticket.arrival, detections)
             published_ms = now_ms()
@@ -288,6 +309,7 @@ class FramePipeline:
                 publish_ms=max(0.0, published_ms - begun_ms - frame.elapsed_ms), margin=ticket.margin,
                 replaced=ticket.replaced, failure=failure)
             self._publish_record(record)
+            self._replaced -= ticket.replaced
             self._reserve.observe(record.publish_ms + frame.decision_ms)
 
     def _learn(self, ticket: _Ticket, frame: TimedFrame, own: bool, failure: Exception | None) -> None:
@@ -297,8 +319,14 @@ class FramePipeline:
             return
         if own:
             with self._publishing:
-                self._tracker.update(frame.detections, ticket.arrival.captured_ms / 1000.0)
-        # A frame cut although its plan was to fit has missed its bound; any other cut says nothing about the bound.
-        if frame.path is not None and (own or (frame.plan.feasible and any(frame.phase_ms.values()))):
-            expected_ms = self._forecast.forecast_ms(frame.path) * frame.slowdown
-            self._calibrator.observe(expected_ms, frame.network_ms if own else None)
+                self._tracker.update(frame.detections, ticket.arrival.motion_s)
+        if frame.path is None:
+            return
+        expected_ms = self._forecast.forecast_ms(frame.path) * frame.slowdown
+        if own:
+            self._calibrator.observe(expected_ms, frame.network_ms)
+            return
+        # A frame is cut because its deadline is near, and that alone says nothing about the bound of its path.
+        rest_ms = self._forecast.forecast_ms(frame.path, frame.slot) * frame.slowdown
+        if frame.network_ms > 0 and frame.network_ms + rest_ms > self._calibrator.bound_ms(expected_ms):
+            self._calibrator.observe(expected_ms, None)

@@ -13,7 +13,7 @@ def test_age_is_clock_minus_stamp():
     reading = ImageAge().read(5 * SECOND, 5 * SECOND + 12_000_000)
     assert reading.age_ms == pytest.approx(12.0)
     assert reading.known_age_ms == reading.age_ms
-    assert reading.reason == ''
+    assert (reading.reason, reading.stamp_ns) == ('', 5 * SECOND)
 
 
 @pytest.mark.parametrize('stamp_ns, now_ns, reason', [
@@ -26,6 +26,7 @@ def test_a_stamp_that_cannot_be_true_gives_no_age(stamp_ns, now_ns, reason):
     assert math.isnan(reading.age_ms)
     assert reading.known_age_ms == 0.0
     assert reason in reading.reason
+    assert reading.stamp_ns == stamp_ns
 
 
 def test_a_stamp_that_went_back_is_noticed_once_and_the_next_one_counts_again():

@@ -31,6 +31,8 @@ class Network:
     def __init__(self):
         self.gate = None
         self.error = None
+        self.found = FOUND
+        self.slot_ms = 0.1
 
     def start(self, image, path):
         return Run(self, path)
@@ -53,10 +55,10 @@ class Run:
         if self.slot == 1 and self.network.gate is not None:
             assert self.network.gate.wait(WAIT_S)
         self.slot += 1
-        return 0.1
+        return self.network.slot_ms
 
     def detections(self):
-        return FOUND
+        return self.network.found
 
 
 class OnePath:
@@ -87,19 +89,31 @@ def bench():
         pipeline = FramePipeline(
             inference=TimedInference(bench.network, SPACE, policy), forecast=policy, calibrator=bench.calibrator,
             reserve=Reserve(0.0), conditions=lambda: Conditions(bench.budget_ms, 1.0, 'test'),
-            convert=lambda arrival: bench.image, publish=lambda arrival, found: bench.published.append(found),
+            convert=lambda arrival: bench.convert(arrival), publish=lambda arrival, found: bench.published.append(found),
             publish_record=bench.records.append, failed=bench.failures.append, **settings)
         bench.pipelines.append(pipeline)
         return pipeline
 
     bench.build = build
+    bench.convert = lambda arrival: bench.image
     yield bench
     for pipeline in bench.pipelines:
         pipeline.stop()
 
 
-def arrive(age_ms=1.0, reason=''):
-    return Arrival(SimpleNamespace(), now_ms(), StampReading(age_ms, reason))
+def arrive(age_ms=1.0, reason='', stamp_ns=0):
+    return Arrival(SimpleNamespace(), now_ms(), StampReading(age_ms, reason, stamp_ns))
+
+
+def wait_until(condition):
+    until = time.monotonic() + WAIT_S
+    while not condition() and time.monotonic() < until:
+        time.sleep(0.005)
+    assert condition()
+
+
+def box_at(x):
+    return Detections([[x, 1, x + 20, 21]], [0.8], [0])
 
 
 def test_a_frame_gives_one_message_of_each_kind_and_its_times_add_up(bench):
@@ -132,9 +146,7 @@ def test_the_watchdog_publishes_while_the_network_hangs_and_its_result_is_not_pu
     bench.network.gate, bench.budget_ms = threading.Event(), 50.0
     worker = threading.Thread(target=pipeline.process, args=(arrive(), 0), daemon=True)
     worker.start()
-    until = time.monotonic() + WAIT_S
-    while len(bench.records) < 2 and time.monotonic() < until:
-        time.sleep(0.005)
+    wait_until(lambda: len(bench.records) == 2)
     carried = bench.records[1]
     assert carried.outcome is Outcome.CARRIED_OVER
     assert worker.is_alive()
@@ -208,8 +220,79 @@ def test_a_changed_image_size_forgets_objects_of_the_old_one(bench):
     assert len(bench.published[2]) == 0
 
 
+def test_objects_move_by_the_stamps_and_not_by_the_time_at_which_a_bag_is_played(bench):
+    pipeline = bench.build()
+    for step in range(3):  # 2 px in 0.1 s, played as fast as it goes
+        bench.network.found = box_at(2.0 * step)
+        pipeline.process(arrive(stamp_ns=10 ** 18 + step * 10 ** 8), 0)
+    bench.network.error = RuntimeError('gone')
+    pipeline.process(arrive(stamp_ns=10 ** 18 + 3 * 10 ** 8), 0)
+    assert bench.published[3].boxes_xyxy_px[0] == pytest.approx([6.0, 1.0, 26.0, 21.0], abs=1e-3)
+
+
+def test_after_a_bag_has_looped_objects_of_its_end_are_not_carried_into_its_begin(bench):
+    pipeline = bench.build()
+    for stamp_ns in (10 ** 18, 10 ** 18 + 10 ** 8):
+        pipeline.process(arrive(stamp_ns=stamp_ns), 0)
+    bench.network.error = RuntimeError('gone')
+    pipeline.process(arrive(math.nan, 'image stamp went back by 100 ms', 10 ** 18), 0)
+    assert bench.records[2].outcome is Outcome.CARRIED_OVER
+    assert len(bench.published[2]) == 0
+    bench.network.error = None
+    for step in range(2):
+        bench.network.found = box_at(20.0 - 2.0 * step)
+        pipeline.process(arrive(stamp_ns=10 ** 18 + (step + 1) * 10 ** 8), 0)
+    bench.network.error = RuntimeError('gone')
+    pipeline.process(arrive(stamp_ns=10 ** 18 + 3 * 10 ** 8), 0)
+    assert bench.published[5].boxes_xyxy_px[0] == pytest.approx([16.0, 1.0, 36.0, 21.0], abs=1e-3)
+
+
+def test_the_watchdog_publishes_while_an_image_is_converted_and_its_result_is_not_published_again(bench):
+    pipeline, gate = bench.build(), threading.Event()
+    bench.budget_ms = 20.0
+    bench.convert = lambda arrival: bench.image if gate.wait(WAIT_S) else None
+    worker = threading.Thread(target=pipeline.process, args=(arrive(), 2), daemon=True)
+    worker.start()
+    wait_until(lambda: bench.records)
+    assert bench.records[0].outcome is Outcome.CARRIED_OVER
+    assert bench.records[0].frame.plan is None
+    assert bench.records[0].convert_ms > 0.0
+    gate.set()
+    worker.join(WAIT_S)
+    assert not worker.is_alive()
+    assert len(bench.records) == len(bench.published) == 1
+    bench.budget_ms = 10_000.0
+    pipeline.process(arrive(), 1)
+    assert bench.records[1].replaced == 1
+
+
+@pytest.mark.parametrize(('slot_ms', 'misses'), [(0.1, 0), (40.0, 1)])
+def test_a_cut_frame_misses_its_bound_only_when_what_it_took_and_the_rest_exceed_it(bench, slot_ms, misses):
+    policy = OnePath(forecast_ms=1.0)
+    policy.forecast_ms = lambda path, slot=0: 1.0 - slot / len(SPACE.slots)
+    policy.redecide = lambda path, slot, remaining_ms, factor: SimpleNamespace(
+        path=PATH, forecast_ms=1e9, bound_ms=1e9, feasible=False, quality=0.5)
+    bench.network.slot_ms = slot_ms
+    bench.build(policy).process(arrive(), 0)
+    (record,) = bench.records
+    assert 'cut before' in record.frame.reason
+    assert 0 < record.frame.slot < len(SPACE.slots)
+    assert bench.calibrator.certificate().misses == bench.calibrator.certificate().frames == misses
+
+
+def test_a_watchdog_whose_call_raises_reports_it_and_watches_on():
+    failures, barked = [], threading.Event()
+    watchdog = Watchdog(failures.append)
+    watchdog.arm(now_ms() + 1, lambda: 1 / 0)
+    wait_until(lambda: failures)
+    watchdog.arm(now_ms() + 1, barked.set)
+    assert barked.wait(WAIT_S)
+    watchdog.stop()
+    assert [type(failure) for failure in failures] == [ZeroDivisionError]
+
+
 def test_a_watchdog_barks_once_when_due_and_not_when_disarmed():
-    watchdog, barked = Watchdog(), threading.Event()
+    watchdog, barked = Watchdog(pytest.fail), threading.Event()
     count = []
     watchdog.arm(now_ms() + 60_000, lambda: count.append('never'))
     watchdog.arm(now_ms() + 1, lambda: (count.append('once'), barked.set()))
