@@ -7,16 +7,25 @@ from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
+from deadline_perception.errors import DeadlinePerceptionError
+
 _SOURCE_TREE = Path(__file__).resolve().parents[2]
 _FOLDERS = {'deadline_perception': _SOURCE_TREE / 'msg',
             'vision_msgs': _SOURCE_TREE / 'third_party' / 'vision_msgs' / 'msg'}
 
 
+class DefinitionsMissing(DeadlinePerceptionError):
+    """The message definitions of a package are nowhere to be found."""
+
+
 @lru_cache(maxsize=1)
 def message_types():
-    """A rosbags type store with ROS's own messages, `vision_msgs` and this package's, as far as they are found.
+    """A rosbags type store with ROS's own messages, `vision_msgs` and this package's.
 
     Definitions are looked for in the ROS prefixes (`AMENT_PREFIX_PATH`), this Python's prefix and the source tree.
+
+    Raises:
+        DefinitionsMissing: none is found there, as after a `pip install` that copied the Python files alone.
     """
     from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 
@@ -36,3 +45,5 @@ def _definitions(package: str) -> Iterator[Path]:
         if files:
             yield from files
             return
+    raise DefinitionsMissing(f'no message definitions of {package} in {_FOLDERS[package]} nor in a ROS prefix; use the '
+                             f'source tree (make setup, or pip install -e), or source the workspace built by colcon')

@@ -24,6 +24,18 @@ def test_hashes_are_those_of_the_installed_interfaces():
     assert message_definitions.message_types().hash_rihs01(name) == hashes[name]
 
 
+def test_an_install_without_definitions_says_how_to_get_them(tmp_path, monkeypatch):
+    monkeypatch.setattr(message_definitions, '_FOLDERS', {'vision_msgs': tmp_path / 'vision_msgs' / 'msg'})
+    monkeypatch.delenv('AMENT_PREFIX_PATH', raising=False)
+    monkeypatch.setattr(sys, 'prefix', str(tmp_path / 'none'))
+    message_definitions.message_types.cache_clear()
+    try:
+        with pytest.raises(message_definitions.DefinitionsMissing, match='of vision_msgs in .*pip install -e'):
+            message_definitions.message_types()
+    finally:
+        message_definitions.message_types.cache_clear()
+
+
 def test_prefers_an_installed_package(tmp_path, monkeypatch):
     folder = tmp_path / 'share' / 'vision_msgs' / 'msg'
     folder.mkdir(parents=True)
