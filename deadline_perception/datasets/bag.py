@@ -10,8 +10,9 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from deadline_perception.datasets.bag_messages import BagMessages, decode_image, speed_of, truth_of
+from deadline_perception.datasets.bag_messages import BagMessages, speed_of, truth_of
 from deadline_perception.datasets.drive import CLASS_NAMES
+from deadline_perception.datasets.image_message import ImageError, to_bgr
 from deadline_perception.datasets.message_definitions import message_types
 from deadline_perception.datasets.records import Frame, Sequence
 from deadline_perception.datasets.speed_trace import SpeedTrace
@@ -275,7 +276,8 @@ class _BagReader:
             for _, raw in self.messages(connection, logged_ns, logged_ns + 1):
                 if self.stamp(raw) == header_ns:
                     try:
-                        return decode_image(self.parse(raw, connection))
-                    except ValueError as error:
+                        # A view of the raw data cannot be written to, and whoever loads an image may draw on it.
+                        return np.require(to_bgr(self.parse(raw, connection)), requirements=['C', 'W'])
+                    except ImageError as error:
                         raise BagError(f'image at {header_ns} ns of {self._file}: {error}') from error
         raise BagError(f'{self._file} no longer holds the image at {header_ns} ns')

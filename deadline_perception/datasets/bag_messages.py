@@ -3,13 +3,9 @@ from __future__ import annotations
 
 import math
 
-import cv2
 import numpy as np
 
 from deadline_perception.datasets.records import GroundTruth
-
-_CHANNELS = {'bgr8': (3, None), '8UC3': (3, None), 'rgb8': (3, cv2.COLOR_RGB2BGR), 'bgra8': (4, cv2.COLOR_BGRA2BGR),
-             'rgba8': (4, cv2.COLOR_RGBA2BGR), 'mono8': (1, cv2.COLOR_GRAY2BGR), '8UC1': (1, cv2.COLOR_GRAY2BGR)}
 
 
 class BagMessages:
@@ -89,30 +85,6 @@ class BagMessages:
         orientation = self._make('geometry_msgs/msg/Quaternion', x=0.0, y=0.0, z=0.0, w=1.0)
         pose = self._make('geometry_msgs/msg/Pose', position=position, orientation=orientation)
         return self._make('geometry_msgs/msg/PoseWithCovariance', pose=pose, covariance=np.zeros(36))
-
-
-def decode_image(message: object) -> np.ndarray:
-    """Pixels of an Image or CompressedImage message, uint8 `[height, width, 3]` BGR.
-
-    Raises:
-        ValueError: the encoding is not known, the sizes contradict each other, or the data cannot be decoded.
-    """
-    data = np.asarray(message.data, dtype=np.uint8)
-    if hasattr(message, 'format'):
-        image = cv2.imdecode(data, cv2.IMREAD_COLOR) if len(data) else None
-        if image is None:
-            raise ValueError(f'{len(data)} bytes of {message.format!r} cannot be decoded, expected JPEG or PNG')
-        return image
-    if message.encoding not in _CHANNELS:
-        raise ValueError(f'encoding is {message.encoding!r}, expected one of {", ".join(_CHANNELS)}')
-    channels, conversion = _CHANNELS[message.encoding]
-    height, width, step = message.height, message.width, message.step
-    if height < 1 or width < 1 or step < width * channels or len(data) != step * height:
-        raise ValueError(f'image of {width}x{height} px with step {step} holds {len(data)} bytes, expected a step of '
-                         f'at least {width * channels} and height times step bytes')
-    pixels = data.reshape(height, step)[:, :width * channels]
-    pixels = pixels.reshape((height, width, channels) if channels > 1 else (height, width))
-    return pixels.copy() if conversion is None else cv2.cvtColor(pixels, conversion)
 
 
 def speed_of(message: object) -> float:

@@ -20,6 +20,7 @@ from rclpy.subscription import Subscription
 from sensor_msgs.msg import CompressedImage, Image
 from vision_msgs.msg import Detection2DArray, LabelInfo, VisionClass
 
+from deadline_perception.datasets.image_message import ImageError, to_bgr
 from deadline_perception.decision.frame_slot import LatestFrameSlot
 from deadline_perception.decision.late_output import LatePolicy
 from deadline_perception.decision.timed_frame import TimedInference
@@ -33,7 +34,7 @@ from deadline_perception.nodes.frame_messages import frame_latency, path_decisio
 from deadline_perception.nodes.health import Health, Level, Report
 from deadline_perception.nodes.inference import Arrival, FramePipeline, FrameRecord
 from deadline_perception.nodes.managed_node import ManagedNode
-from deadline_perception.nodes.messages import ImageError, detections_to_message, stamp_to_ns, to_bgr
+from deadline_perception.nodes.messages import detections_to_message, stamp_to_ns
 from deadline_perception.nodes.network_setup import LoadedNetwork, load_network, share_folder
 from deadline_perception.nodes.parameters import Value, declare
 from deadline_perception.nodes.process import run_node

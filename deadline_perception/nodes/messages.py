@@ -1,44 +1,22 @@
-"""Conversions between ROS messages and the package's own types: images, detections, ground truth, time stamps.
+"""Conversions between ROS messages and the package's own types: outgoing images, detections, ground truth, time stamps.
 
-Images are views of the message's own bytes where their layout allows it and one copy elsewhere, which cv_bridge never
-undercuts; so there is one implementation for machines with and without it.
+Incoming images are read by `datasets/image_message.py`, which bags need as well.
 """
 from __future__ import annotations
 
 import array
-import re
 from collections.abc import Sequence
 
-import cv2
 import numpy as np
 from builtin_interfaces.msg import Time
-from sensor_msgs.msg import CompressedImage, Image
+from sensor_msgs.msg import Image
 from std_msgs.msg import Header
 from vision_msgs.msg import Detection2D, Detection2DArray, ObjectHypothesisWithPose
 
 from deadline_perception.datasets.records import GroundTruth
 from deadline_perception.detector.detections import Detections
-from deadline_perception.errors import DeadlinePerceptionError
 
 _BILLION = 1_000_000_000
-# Encoding -> channels per pixel and OpenCV's conversion to BGR; None: it is BGR already. The names of OpenCV's Bayer
-# patterns start at the second pixel of the second row, those of ROS at the first of the first.
-_ENCODINGS = {
-    'bgr8': (3, None), '8UC3': (3, None), 'rgb8': (3, cv2.COLOR_RGB2BGR),
-    'bgra8': (4, cv2.COLOR_BGRA2BGR), 'rgba8': (4, cv2.COLOR_RGBA2BGR),
-    'mono8': (1, cv2.COLOR_GRAY2BGR), '8UC1': (1, cv2.COLOR_GRAY2BGR),
-    'yuv422': (2, cv2.COLOR_YUV2BGR_UYVY), 'uyvy': (2, cv2.COLOR_YUV2BGR_UYVY),
-    'yuv422_yuy2': (2, cv2.COLOR_YUV2BGR_YUY2), 'yuyv': (2, cv2.COLOR_YUV2BGR_YUY2),
-    'bayer_rggb8': (1, cv2.COLOR_BayerBG2BGR), 'bayer_bggr8': (1, cv2.COLOR_BayerRG2BGR),
-    'bayer_gbrg8': (1, cv2.COLOR_BayerGR2BGR), 'bayer_grbg8': (1, cv2.COLOR_BayerGB2BGR)}
-ACCEPTED_ENCODINGS = tuple(_ENCODINGS)
-_DEEP_ENCODING = re.compile(r'(16|32|64)[USF]C|mono16|(rgb|bgr)a?16|bayer_\w+16|compressedDepth')
-_JPEG_START, _JPEG_END = b'\xff\xd8', b'\xff\xd9'
-_JPEG_TAIL = 4096  # cameras pad their files; the end marker cannot occur within the pixels
-
-
-class ImageError(DeadlinePerceptionError):
-    """An image message that cannot be used; says what it holds and what was expected."""
 
 
 def stamp_to_ns(stamp: Time) -> int:
@@ -56,72 +34,6 @@ def ns_to_stamp(stamp_ns: int) -> Time:
     if not -2 ** 31 <= seconds < 2 ** 31:
         raise ValueError(f'stamp is {stamp_ns} ns, expected seconds within 32 bits, [-2147483648, 2147483647] s')
     return Time(sec=seconds, nanosec=nanoseconds)
-
-
-def image_to_bgr(message: Image) -> np.ndarray:
-    """The pixels of an image message, uint8 `[height, width, 3]` in OpenCV's channel order.
-
-    For `bgr8` and `8UC3` a view of the message's data (do not write to it), otherwise one copy. Eight-bit samples have
-    no byte order, so `is_bigendian` is of no account.
-
-    Raises:
-        ImageError: the encoding is not accepted, or size, step and data length contradict each other.
-    """
-    if message.encoding not in _ENCODINGS:
-        raise ImageError(f'image encoding is {message.encoding!r}, expected one of {", ".join(ACCEPTED_ENCODINGS)}')
-    channels, conversion = _ENCODINGS[message.encoding]
-    height, width, step = message.height, message.width, message.step
-    if height < 1 or width < 1:
-        raise ImageError(f'image is {width} x {height} px, expected at least 1 x 1')
-    if step < width * channels:
-        raise ImageError(f'image step is {step} bytes, expected at least {width * channels}: {width} px of '
-                         f'{channels} bytes each ({message.encoding})')
-    if len(message.data) != step * height:
-        raise ImageError(f'image holds {len(message.data)} bytes, expected {step * height}: {height} rows of {step}')
-    if channels == 2 and width % 2:
-        raise ImageError(f'image is {width} px wide, expected an even width for {message.encoding}')
-    rows = np.frombuffer(message.data, dtype=np.uint8).reshape(height, step)[:, :width * channels]
-    pixels = rows if channels == 1 else rows.reshape(height, width, channels)
-    if conversion is None:
-        return pixels
-    try:
-        return cv2.cvtColor(pixels, conversion)
-    except cv2.error as error:
-        raise ImageError(f'image of {width} x {height} px with encoding {message.encoding} cannot be converted: '
-                         f'{error.err}') from error
-
-
-def compressed_to_bgr(message: CompressedImage) -> np.ndarray:
-    """The decoded pixels of a compressed image message (JPEG, PNG, ...), uint8 `[height, width, 3]`, BGR.
-
-    Raises:
-        ImageError: the data is empty, cut off or not an image, or it holds samples of more than 8 bits.
-    """
-    data = np.frombuffer(message.data, dtype=np.uint8)
-    described = f'compressed image (format {message.format!r}, {len(data)} bytes)'
-    if _DEEP_ENCODING.search(message.format):
-        raise ImageError(f'{described} has samples of more than 8 bits, expected 8-bit colour or grey')
-    if not len(data):
-        raise ImageError(f'{described} is empty, expected JPEG or PNG data')
-    # OpenCV fills what a cut JPEG lacks with grey and says nothing.
-    if data[:2].tobytes() == _JPEG_START and _JPEG_END not in data[-_JPEG_TAIL:].tobytes():
-        raise ImageError(f'{described} is cut off: expected the JPEG end marker')
-    try:
-        decoded = cv2.imdecode(data, cv2.IMREAD_COLOR)
-    except cv2.error as error:
-        raise ImageError(f'{described} cannot be decoded: {error.err}') from error
-    if decoded is None:
-        raise ImageError(f'{described} cannot be decoded, expected valid JPEG or PNG data')
-    return decoded
-
-
-def to_bgr(message: Image | CompressedImage) -> np.ndarray:
-    """The pixels of either kind of image message; see `image_to_bgr` and `compressed_to_bgr`.
-
-    Raises:
-        ImageError: the message cannot be used.
-    """
-    return compressed_to_bgr(message) if isinstance(message, CompressedImage) else image_to_bgr(message)
 
 
 def bgr_to_image(image_bgr: np.ndarray, header: Header) -> Image:

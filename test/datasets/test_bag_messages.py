@@ -1,10 +1,9 @@
 from __future__ import annotations
 
-import cv2
 import numpy as np
 import pytest
 
-from deadline_perception.datasets.bag_messages import BagMessages, decode_image, speed_of, truth_of
+from deadline_perception.datasets.bag_messages import BagMessages, speed_of, truth_of
 from deadline_perception.datasets.message_definitions import message_types
 from deadline_perception.datasets.records import GroundTruth
 
@@ -54,35 +53,3 @@ def test_speed_is_horizontal_and_taken_from_either_message(messages):
     odometry = types['nav_msgs/msg/Odometry'](header=twist.header, child_frame_id='', twist=covariant,
                                               pose=messages._no_pose())
     assert speed_of(odometry) == 5.0
-
-
-@pytest.mark.parametrize(('encoding', 'pixel', 'bgr'), [
-    ('bgr8', (1, 2, 3), (1, 2, 3)), ('rgb8', (1, 2, 3), (3, 2, 1)), ('bgra8', (1, 2, 3, 9), (1, 2, 3)),
-    ('rgba8', (1, 2, 3, 9), (3, 2, 1)), ('mono8', (7,), (7, 7, 7))])
-def test_decodes_encodings_with_padded_rows(messages, encoding, pixel, bgr):
-    message = messages.image(0, np.zeros((2, 3, 3), np.uint8))
-    rows = np.zeros((2, len(pixel) * 3 + 5), np.uint8)
-    rows[:, :len(pixel) * 3] = pixel * 3
-    message.encoding, message.step, message.data = encoding, rows.shape[1], rows.ravel()
-    assert decode_image(message).tolist() == [[list(bgr)] * 3] * 2
-
-
-def test_decodes_jpeg(messages):
-    data = cv2.imencode('.jpg', np.full((8, 8, 3), 100, np.uint8))[1].ravel()
-    assert np.abs(decode_image(messages.compressed_image(0, data)).astype(int) - 100).max() <= 2
-
-
-@pytest.mark.parametrize(('field', 'value', 'expected'), [
-    ('encoding', '16UC1', "encoding is '16UC1'"), ('step', 5, 'step 5 holds 18 bytes'), ('height', 0, '3x0 px'),
-    ('data', np.zeros(17, np.uint8), 'holds 17 bytes')])
-def test_refuses_images_that_contradict_themselves(messages, field, value, expected):
-    message = messages.image(0, np.zeros((2, 3, 3), np.uint8))
-    setattr(message, field, value)
-    with pytest.raises(ValueError, match=expected):
-        decode_image(message)
-
-
-@pytest.mark.parametrize('data', [np.zeros(0, np.uint8), np.arange(50, dtype=np.uint8)])
-def test_refuses_jpeg_that_is_none(messages, data):
-    with pytest.raises(ValueError, match=f'{len(data)} bytes .* cannot be decoded'):
-        decode_image(messages.compressed_image(0, data))

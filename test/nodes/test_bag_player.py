@@ -13,8 +13,9 @@ from sensor_msgs.msg import CameraInfo, CompressedImage, Image
 from vision_msgs.msg import Detection2DArray
 
 from deadline_perception.datasets.bag import write_bag
+from deadline_perception.datasets.image_message import to_bgr
 from deadline_perception.datasets.records import Frame, GroundTruth, Sequence
-from deadline_perception.nodes.messages import stamp_to_ns, to_bgr
+from deadline_perception.nodes.messages import stamp_to_ns
 
 FRAMES = 12
 PERIOD_NS = 50_000_000

@@ -6,10 +6,11 @@ from std_msgs.msg import Header
 from vision_msgs.msg import Detection2DArray
 from visualization_msgs.msg import MarkerArray
 
+from deadline_perception.datasets.image_message import to_bgr
 from deadline_perception.detector.detections import Detections
 from deadline_perception.evaluation.annotate import class_colour
 from deadline_perception.msg import FrameLatency
-from deadline_perception.nodes.messages import bgr_to_image, detections_to_message, ns_to_stamp, to_bgr
+from deadline_perception.nodes.messages import bgr_to_image, detections_to_message, ns_to_stamp
 from deadline_perception.nodes.path_visualizer import StampCache, headline
 
 NAMES = ('vehicle', 'bike')

@@ -1,0 +1,97 @@
+"""The pixels of image messages, whoever parsed them: ROS or rosbags.
+
+Messages are told apart and read by their fields, so nothing of ROS is imported. Images are views of the message's own
+bytes where their layout allows it and one copy elsewhere, which cv_bridge never undercuts; so there is one
+implementation for machines with and without it.
+"""
+from __future__ import annotations
+
+import cv2
+import numpy as np
+
+from deadline_perception.errors import DeadlinePerceptionError
+
+# Encoding -> channels per pixel and OpenCV's conversion to BGR; None: it is BGR already. The names of OpenCV's Bayer
+# patterns start at the second pixel of the second row, those of ROS at the first of the first.
+_ENCODINGS = {
+    'bgr8': (3, None), '8UC3': (3, None), 'rgb8': (3, cv2.COLOR_RGB2BGR),
+    'bgra8': (4, cv2.COLOR_BGRA2BGR), 'rgba8': (4, cv2.COLOR_RGBA2BGR),
+    'mono8': (1, cv2.COLOR_GRAY2BGR), '8UC1': (1, cv2.COLOR_GRAY2BGR),
+    'yuv422': (2, cv2.COLOR_YUV2BGR_UYVY), 'uyvy': (2, cv2.COLOR_YUV2BGR_UYVY),
+    'yuv422_yuy2': (2, cv2.COLOR_YUV2BGR_YUY2), 'yuyv': (2, cv2.COLOR_YUV2BGR_YUY2),
+    'bayer_rggb8': (1, cv2.COLOR_BayerBG2BGR), 'bayer_bggr8': (1, cv2.COLOR_BayerRG2BGR),
+    'bayer_gbrg8': (1, cv2.COLOR_BayerGR2BGR), 'bayer_grbg8': (1, cv2.COLOR_BayerGB2BGR)}
+ACCEPTED_ENCODINGS = tuple(_ENCODINGS)
+_JPEG_START, _JPEG_END = b'\xff\xd8', b'\xff\xd9'
+_JPEG_TAIL = 4096  # cameras pad their files; the end marker cannot occur within the pixels
+
+
+class ImageError(DeadlinePerceptionError):
+    """An image message that cannot be used; says what it holds and what was expected."""
+
+
+def to_bgr(message: object) -> np.ndarray:
+    """The pixels of a sensor_msgs Image or CompressedImage; see `image_to_bgr` and `compressed_to_bgr`.
+
+    Raises:
+        ImageError: the message cannot be used.
+    """
+    return compressed_to_bgr(message) if hasattr(message, 'format') else image_to_bgr(message)
+
+
+def image_to_bgr(message: object) -> np.ndarray:
+    """The pixels of an image message, uint8 `[height, width, 3]` in OpenCV's channel order.
+
+    For `bgr8` and `8UC3` a view of the message's data (do not write to it), otherwise one copy. Eight-bit samples have
+    no byte order, so `is_bigendian` is of no account.
+
+    Raises:
+        ImageError: the encoding is not accepted, or size, step and data length contradict each other.
+    """
+    if message.encoding not in _ENCODINGS:
+        raise ImageError(f'image encoding is {message.encoding!r}, expected one of {", ".join(ACCEPTED_ENCODINGS)}')
+    channels, conversion = _ENCODINGS[message.encoding]
+    height, width, step = message.height, message.width, message.step
+    if height < 1 or width < 1:
+        raise ImageError(f'image is {width} x {height} px, expected at least 1 x 1')
+    if step < width * channels:
+        raise ImageError(f'image step is {step} bytes, expected at least {width * channels}: {width} px of '
+                         f'{channels} bytes each ({message.encoding})')
+    if len(message.data) != step * height:
+        raise ImageError(f'image holds {len(message.data)} bytes, expected {step * height}: {height} rows of {step}')
+    if channels == 2 and width % 2:
+        raise ImageError(f'image is {width} px wide, expected an even width for {message.encoding}')
+    rows = np.frombuffer(message.data, dtype=np.uint8).reshape(height, step)[:, :width * channels]
+    pixels = rows if channels == 1 else rows.reshape(height, width, channels)
+    if conversion is None:
+        return pixels
+    try:
+        return cv2.cvtColor(pixels, conversion)
+    except cv2.error as error:
+        raise ImageError(f'image of {width} x {height} px with encoding {message.encoding} cannot be converted: '
+                         f'{error.err}') from error
+
+
+def compressed_to_bgr(message: object) -> np.ndarray:
+    """The decoded pixels of a compressed image message (JPEG, PNG, ...), uint8 `[height, width, 3]`, BGR.
+
+    Raises:
+        ImageError: the data is empty, cut off or not an image, or it holds samples of more than 8 bits.
+    """
+    data = np.frombuffer(message.data, dtype=np.uint8)
+    described = f'compressed image (format {message.format!r}, {len(data)} bytes)'
+    if not len(data):
+        raise ImageError(f'{described} is empty, expected JPEG or PNG data')
+    # OpenCV fills what a cut JPEG lacks with grey and says nothing.
+    if data[:2].tobytes() == _JPEG_START and _JPEG_END not in data[-_JPEG_TAIL:].tobytes():
+        raise ImageError(f'{described} is cut off: expected the JPEG end marker')
+    try:
+        # Without ANYDEPTH, deeper samples would be cut to their upper 8 bits: depth images would pass for pictures.
+        decoded = cv2.imdecode(data, cv2.IMREAD_COLOR | cv2.IMREAD_ANYDEPTH)
+    except cv2.error as error:
+        raise ImageError(f'{described} cannot be decoded: {error.err}') from error
+    if decoded is None:
+        raise ImageError(f'{described} cannot be decoded, expected valid JPEG or PNG data')
+    if decoded.dtype != np.uint8:
+        raise ImageError(f'{described} has samples of more than 8 bits ({decoded.dtype}), expected 8-bit colour or grey')
+    return decoded
