@@ -17,15 +17,11 @@ true in every case.
 """
 from __future__ import annotations
 
-import json
 import math
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 
 from scipy.special import betaincinv
-
-from deadline_perception.latency.json_file import JsonFileError, read_object, write_text_atomically
 
 _LARGEST_EXPONENT = math.log(sys.float_info.max) - 1.0
 _PARAMETERS = ('alpha', 'eta', 'score_width', 'initial_log_margin')
@@ -167,23 +163,6 @@ class BoundCalibrator:
             raise ValueError(f'misses is {state["misses"]} of {state["frames"]} frames, expected 0 to all of them')
         calibrator.frames, calibrator.misses = state['frames'], state['misses']
         return calibrator
-
-    def save(self, file: Path) -> None:
-        """Writes the state as JSON in one step: the file is never half written."""
-        write_text_atomically(file, json.dumps(self.state(), indent=2) + '\n')
-
-    @classmethod
-    def load(cls, file: Path) -> BoundCalibrator:
-        """Reads what `save` wrote.
-
-        Raises:
-            JsonFileError: the file is missing, unreadable, or holds something else.
-        """
-        state = read_object(file, 'calibrator state')
-        try:
-            return cls.from_state(state)
-        except ValueError as error:
-            raise JsonFileError(f'calibrator state {file} cannot be used: {error}') from error
 
 
 def _check_positive(name: str, value_ms: float) -> None:

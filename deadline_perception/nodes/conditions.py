@@ -30,7 +30,8 @@ class ConditionTracker:
     Args:
         default_budget_ms: budget until the first one is heard, > 0.
         budget_timeout_ms: an older budget is stale; the smallest one that was named is then in force.
-        contention_timeout_ms: an older contention is stale; the slowdown is then taken as 1.
+        contention_timeout_ms: an older contention is stale; its slowdown stays in force all the same, because 1 would promise
+            bounds that a busy machine cannot hold, and the conditions are degraded.
         clock_ms: monotonic clock.
 
     Raises:
@@ -80,14 +81,13 @@ class ConditionTracker:
         at_ms = self._clock_ms()
         budget_ms, budget_reason = self._budget_now(at_ms)
         contention = self._contention
-        slowdown, source, contention_reason = 1.0, '', ''
-        if contention is None:
-            contention_reason = 'no contention state heard yet, slowdown taken as 1'
-        elif at_ms - contention.heard_ms > self._contention_timeout_ms:
-            contention_reason = (f'contention state is {(at_ms - contention.heard_ms) / 1000:.1f} s old, '
-                                 f'slowdown taken as 1')
-        else:
-            slowdown, source = contention.slowdown, contention.source
+        slowdown, source, contention_reason = 1.0, '', 'no contention state heard yet, slowdown taken as 1'
+        if contention is not None:
+            slowdown, source, contention_reason = contention.slowdown, contention.source, ''
+            age_ms = at_ms - contention.heard_ms
+            if age_ms > self._contention_timeout_ms:
+                contention_reason = (f'contention state is {age_ms / 1000:.1f} s old, its slowdown of {slowdown:.2f} '
+                                     f'stays in force')
         reasons = tuple(reason for reason in (budget_reason, contention_reason) if reason)
         return Conditions(budget_ms, slowdown, source, reasons)
 

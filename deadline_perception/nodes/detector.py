@@ -10,7 +10,6 @@ import sys
 import traceback
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
-from pathlib import Path
 
 import numpy as np
 from rclpy.clock import Clock, ClockType
@@ -43,6 +42,7 @@ from deadline_perception.nodes.work_thread import WorkThread
 
 STOP_TIMEOUT_S = 3.0
 FULL_COLLECTION_FRAMES = 500
+CALIBRATION_FRAMES = 200  # a node that is killed loses what the calibration learnt from at most so many
 THROTTLE_S = 10.0
 # A thread that returns from a network operation waits so long, by default 5 ms, for one that runs Python meanwhile.
 SWITCH_INTERVAL_S = 0.0005
@@ -61,6 +61,7 @@ class DetectorNode(ManagedNode):
         self._slot: LatestFrameSlot[Arrival] | None = None
         self._pipeline: FramePipeline | None = None
         self._serving: Future | None = None
+        self._keeper: WorkThread | None = None
         self._inputs: list[Subscription] = []
         self._images_in: Subscription | None = None
         self._outputs: list[LifecyclePublisher] = []
@@ -116,6 +117,7 @@ class DetectorNode(ManagedNode):
         result = super().on_activate(state)
         self._publish_labels(self._label_info())
         self._slot = LatestFrameSlot()
+        self._keeper = WorkThread('calibration') if loaded.calibration_file else None
         self._serving = self._worker.submit(lambda: self._serve(self._slot, self._pipeline))
         self._serving.add_done_callback(self._served)
         self._subscribe(values)
@@ -175,10 +177,14 @@ class DetectorNode(ManagedNode):
         if wait([self._serving], STOP_TIMEOUT_S).not_done:
             self.get_logger().error(f'the network did not let go of a frame within {STOP_TIMEOUT_S:.0f} s')
         self._pipeline.stop()
+        self._status.halt(self._slot)
         self._slot = self._pipeline = self._serving = None
         gc.enable()
         gc.unfreeze()
         self._keep_calibration()
+        if self._keeper is not None:
+            self._keeper.stop(STOP_TIMEOUT_S)
+            self._keeper = None
 
     def _release(self) -> None:
         for publisher in self._outputs:
@@ -194,12 +200,18 @@ class DetectorNode(ManagedNode):
             torch.cuda.empty_cache()
 
     def _keep_calibration(self) -> None:
-        if not self._values['calibration_file']:
+        """Leaves the state as it is now to a thread that may wait for the disk."""
+        if self._keeper is None:
             return
-        try:
-            self._loaded.calibrator.save(Path(self._values['calibration_file']).expanduser())
-        except OSError as error:
-            self.get_logger().error(f'calibration_file cannot be written: {error}')
+        place, state = self._loaded.calibration_file, self._loaded.calibrator.state()
+
+        def write() -> None:
+            try:
+                place.save(state)
+            except OSError as error:
+                self.get_logger().error(f'calibration_file cannot be written: {error}')
+
+        self._keeper.submit(write)
 
     # --- topics ---
 
@@ -286,6 +298,8 @@ class DetectorNode(ManagedNode):
             pipeline.process(*taken)
             self._status.busy_since_ms = None
             frames += 1
+            if frames % CALIBRATION_FRAMES == 0:
+                self._keep_calibration()
             if not slot.pending:
                 gc.collect(2 if frames % FULL_COLLECTION_FRAMES == 0 else 1)
 
@@ -323,7 +337,7 @@ class DetectorNode(ManagedNode):
 
     def _network_failed(self, error: Exception) -> None:
         self._status.failures += 1
-        self.get_logger().error(f'network failed: {type(error).__name__}: {error}', throttle_duration_sec=THROTTLE_S)
+        self.get_logger().error(f'a frame failed: {type(error).__name__}: {error}', throttle_duration_sec=THROTTLE_S)
 
     # --- diagnostics ---
 

@@ -33,12 +33,14 @@ PARAMETERS = (
               maximum=0.5),
     Parameter('calibration_step', 0.05, 'Step of the bound calibration after each frame, of the logarithm.',
               minimum=0.001, maximum=1.0),
-    Parameter('calibration_file', '', 'Keeps what the calibration learnt over a restart; empty: nothing is kept.'),
+    Parameter('calibration_file', '', 'Keeps what the calibration learnt over a restart with the same network, '
+              'device and threads; empty: nothing is kept.'),
     Parameter('default_budget_ms', 100.0, 'Budget until the first one is heard.', unit='ms', minimum=1.0,
               maximum=60000.0),
     Parameter('budget_timeout_ms', 1000.0, 'An older budget is stale, and the smallest is in force.', unit='ms',
               minimum=10.0, maximum=60000.0),
-    Parameter('contention_timeout_ms', 3000.0, 'An older slowdown is stale, and taken as 1.', unit='ms', minimum=10.0,
+    Parameter('contention_timeout_ms', 3000.0, 'An older slowdown is stale: it stays in force until a new one '
+              'comes, and the node is degraded.', unit='ms', minimum=10.0,
               maximum=60000.0),
     Parameter('late_policy', 'carried_over', 'When time runs out: publish the previous detections moved forward, in '
               'time, or the own ones, late.', choices=('carried_over', 'late')),

@@ -5,6 +5,7 @@ import threading
 from collections import Counter, deque
 from dataclasses import dataclass, field
 
+from deadline_perception.decision.frame_slot import LatestFrameSlot
 from deadline_perception.decision.late_output import Outcome
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.nodes.inference import FrameRecord
@@ -23,6 +24,7 @@ class DetectorStatus:
     rejected: Counter = field(default_factory=Counter)
     middleware_lost: int = 0
     frames: int = 0
+    given_up: int = 0
     failures: int = 0
     busy_since_ms: float | None = None
     last: FrameRecord | None = None
@@ -58,6 +60,13 @@ class DetectorStatus:
             elif self._delayed_since_ms is None:
                 self._delayed_since_ms = now_ms()
 
+    def halt(self, slot: LatestFrameSlot) -> None:
+        """Counts what the node held as it was deactivated, which no published frame tells of."""
+        with self._lock:
+            self.replaced = slot.replaced_total
+            left = slot.taken_total + slot.pending + slot.refused_total - self.frames - self.rejected_total
+            self.given_up = max(0, left)  # one whose conversion took so long counts as published and as rejected
+
     @property
     def deadline_miss_ratio(self) -> float:
         """Share of the recent frames without own detections in time; 0 before the first."""
@@ -68,6 +77,7 @@ class DetectorStatus:
         """Keys and values of the diagnostic."""
         last = self.last
         values = {'frames': str(self.frames), 'replaced_frames': str(self.replaced),
+                  'given_up_frames': str(self.given_up),
                   'rejected_frames': str(self.rejected_total), 'middleware_lost': str(self.middleware_lost),
                   'network_failures': str(self.failures), 'deadline_miss_ratio': f'{self.deadline_miss_ratio:.4f}'}
         if last is not None:

@@ -14,6 +14,7 @@ from deadline_perception.decision.thresholds import ThresholdPolicy
 from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.execution_path import ExecutionPath, PathSpace
 from deadline_perception.latency.calibration import BoundCalibrator
+from deadline_perception.latency.calibration_file import CalibrationFile
 from deadline_perception.latency.device import DeviceFacts, missing_environment, read_device_facts, use_threads
 from deadline_perception.latency.measurement_plan import covering_paths
 from deadline_perception.latency.path_bound import PathForecast
@@ -72,6 +73,7 @@ class LoadedNetwork:
         forecast: expected idle times.
         policy: chooses the paths.
         calibrator: margin of the bounds.
+        calibration_file: keeps what the calibrator learns; None when nothing is kept.
         warnings: what a person should know, each a sentence.
     """
 
@@ -80,6 +82,7 @@ class LoadedNetwork:
     forecast: PathForecast
     policy: Policy
     calibrator: BoundCalibrator
+    calibration_file: CalibrationFile | None
     warnings: tuple[str, ...]
 
     @property
@@ -132,8 +135,13 @@ def load_network(options: NetworkOptions, models_folder: Path) -> LoadedNetwork:
         warnings.append(f'{" ".join(missing)} must be set before this process starts, or times spread widely; '
                         f'the launch file and deadline_perception.nodes.bringup set it')
     network.warm_up(covering_paths(network.path_space, 1, random.Random(0)), image_size=profile.image_size)
-    return LoadedNetwork(network, facts, forecast, policy, _make_calibrator(options, forecast),
-                         tuple(warnings))
+    calibration_file = None
+    if options.calibration_file:
+        calibration_file = CalibrationFile(Path(options.calibration_file).expanduser(), network.network_hash,
+                                           f'{facts.name} ({facts.kind})', facts.threads)
+    calibrator, begun_anew = make_calibrator(options, forecast, calibration_file)
+    warnings.extend(begun_anew)
+    return LoadedNetwork(network, facts, forecast, policy, calibrator, calibration_file, tuple(warnings))
 
 
 def _load_profile(options: NetworkOptions, network, facts: DeviceFacts, weights: Path,
@@ -189,15 +197,19 @@ def _make_policy(options: NetworkOptions, space: PathSpace, forecast: PathForeca
     raise SetupError(f'policy is {options.policy!r}, expected one of {", ".join(POLICIES)}')
 
 
-def _make_calibrator(options: NetworkOptions, forecast: PathForecast) -> BoundCalibrator:
-    if options.calibration_file and Path(options.calibration_file).expanduser().is_file():
-        calibrator = BoundCalibrator.load(Path(options.calibration_file).expanduser())
-        if (calibrator.alpha, calibrator.eta) == (options.target_miss_probability, options.calibration_step):
-            return calibrator
+def make_calibrator(options: NetworkOptions, forecast: PathForecast,
+                    kept: CalibrationFile | None) -> tuple[BoundCalibrator, list[str]]:
+    """The calibrator that goes on where a file was written, or a new one, and why the file could not be used."""
+    begun_anew = []
+    if kept is not None and kept.file.exists():
+        try:
+            return kept.load(alpha=options.target_miss_probability, eta=options.calibration_step), []
+        except DeadlinePerceptionError as error:
+            begun_anew.append(f'{error}; the calibration begins anew')
     width = math.log(8.0)  # a frame takes from half to four times its forecast
     try:
         margin = forecast.residual_quantile(1.0 - options.target_miss_probability)
     except ValueError:
         margin = math.log(1.25)  # a profile without whole paths: a fifth more than expected, until frames tell
     return BoundCalibrator(options.target_miss_probability, options.calibration_step, width,
-                           min(max(margin, 0.0), width))
+                           min(max(margin, 0.0), width)), begun_anew

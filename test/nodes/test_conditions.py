@@ -40,16 +40,19 @@ def test_what_was_heard_is_in_force(tracker):
     assert conditions.reasons == ()
 
 
-def test_a_stale_budget_falls_back_to_its_minimum_and_a_stale_slowdown_to_one(tracker, clock):
+def test_a_stale_budget_falls_back_to_its_minimum_and_a_stale_slowdown_stays_in_force(tracker, clock):
     tracker.hear_budget(120.0, 30.0, '')
     tracker.hear_contention(1.5, 'probe')
     clock.ms += 501.0
     assert tracker.now().budget_ms == 30.0
     assert tracker.now().slowdown == 1.5
     clock.ms += 1500.0
-    assert tracker.now().slowdown == 1.0
+    assert (tracker.now().slowdown, tracker.now().contention_source) == (1.5, 'probe')
     assert 'budget is 2.0 s old' in tracker.now().reasons[0]
-    assert 'contention state is 2.0 s old' in tracker.now().reasons[1]
+    assert 'contention state is 2.0 s old, its slowdown of 1.50 stays in force' in tracker.now().reasons[1]
+    tracker.hear_contention(1.0, 'probe')
+    assert tracker.now().slowdown == 1.0
+    assert len(tracker.now().reasons) == 1
 
 
 def test_a_degraded_budget_is_passed_on_with_its_reason(tracker):

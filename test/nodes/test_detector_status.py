@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from deadline_perception.decision.image_age import StampReading
+from deadline_perception.decision.frame_slot import LatestFrameSlot
 from deadline_perception.decision.late_output import Outcome
 from deadline_perception.decision.timed_frame import FrameProgress
 from deadline_perception.latency.stopwatch import now_ms
@@ -40,6 +41,20 @@ def test_says_how_many_deadlines_were_missed_in_a_row_until_one_is_met():
     status.note(record())
     assert status.concerns() == ()
     assert status.values()['consecutive_processing_delay_ms'] == '0'
+
+
+def test_frames_that_were_held_at_the_end_are_in_the_totals():
+    status, slot = DetectorStatus(), LatestFrameSlot()
+    slot.put(1)
+    slot.take()
+    status.note(record())
+    for item in (2, 3, 4):  # 2 and 3 are replaced, 4 waits
+        slot.put(item)
+    slot.close()
+    status.halt(slot)
+    assert (status.values()['frames'], status.values()['replaced_frames'], status.values()['given_up_frames']) == (
+        '1', '2', '1')
+    assert slot.put_total == status.frames + status.replaced + status.given_up
 
 
 def test_values_carry_the_last_frame():
