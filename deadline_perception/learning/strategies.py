@@ -14,7 +14,6 @@ class TrainedPath:
 
     path: ExecutionPath
     heads: tuple[int, ...]
-    weight: float
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ class Sandwich:
         largest = space.largest
         top = space.heads - 1
         other = int(generator.integers(top)) if top else None
-        first = TrainedPath(largest, (top,) if other is None else (top, other), 1.0)
+        first = TrainedPath(largest, (top,) if other is None else (top, other))
         if progress < self.alone_share:
             return [first]
         if generator.random() < self.smallest_share:
@@ -48,4 +47,4 @@ class Sandwich:
             second = ExecutionPath(tuple(generator.random(space.skips) < share),
                                    float(generator.choice(space.widths)), space.proposals[-1],
                                    int(generator.integers(space.heads)), float(generator.choice(space.pyramid_widths)))
-        return [first, TrainedPath(second, tuple({second.head, 0}), 1.0)]
+        return [first, TrainedPath(second, tuple({second.head, 0}))]

@@ -118,7 +118,7 @@ class Trainer:
         for rank, one in enumerate(trained):
             with torch.autocast(device.type, dtype=torch.bfloat16, enabled=plan.half_precision):
                 losses = path_losses(self.network, images, truths, matches, one.path, one.heads, generator)
-            total = sum(losses.values()) * one.weight
+            total = sum(losses.values())
             if not torch.isfinite(total):
                 raise TrainingDiverged(f'loss of step {self.step} on path {one.path} is {float(total.detach())}; '
                                        f'try a lower learning rate than {plan.learning_rate}')
