@@ -19,8 +19,6 @@ def _profile(reliability: QoSReliabilityPolicy, depth: int,
                       durability=durability)
 
 
-# Images in: a newer image replaces one that nobody took yet; best effort matches every publisher.
-NEWEST_ONLY = _profile(QoSReliabilityPolicy.BEST_EFFORT, 1)
 # Results and small values out, and in from this package's own nodes.
 RESULTS = _profile(QoSReliabilityPolicy.RELIABLE, 5)
 # Small values from other people's nodes: best effort matches every publisher.
