@@ -30,8 +30,8 @@ class ConditionTracker:
     Args:
         default_budget_ms: budget until the first one is heard, > 0.
         budget_timeout_ms: an older budget is stale; the smallest one that was named is then in force.
-        contention_timeout_ms: an older contention is stale; its slowdown stays in force all the same, because 1 would promise
-            bounds that a busy machine cannot hold, and the conditions are degraded.
+        contention_timeout_ms: an older contention is stale; its slowdown stays in force all the same, because 1 would
+            promise bounds that a busy machine cannot hold, and the conditions are degraded.
         clock_ms: monotonic clock.
 
     Raises:

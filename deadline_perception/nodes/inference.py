@@ -261,8 +261,9 @@ class FramePipeline:
         self._follow_size(image.shape[:2])
         failure = None
         try:
-            frame = self._inference.run(image, ticket.progress, due_ms=due_ms, slowdown=conditions.slowdown,
-                                        margin=margin, may_cut=may_cut, abandoned=lambda: ticket.concluded or self._stopped)
+            frame = self._inference.run(
+                image, ticket.progress, due_ms=due_ms, slowdown=conditions.slowdown, margin=margin, may_cut=may_cut,
+                abandoned=lambda: ticket.concluded or self._stopped)
         except Exception as error:  # the thread's outermost frame: whatever a network throws, the node goes on
             failure = error
             frame = ticket.progress.look(now_ms())
@@ -310,7 +311,8 @@ class FramePipeline:
                 replaced=ticket.replaced, failure=failure)
             self._publish_record(record)
             self._replaced -= ticket.replaced
-            self._reserve.observe(record.publish_ms + frame.decision_ms)
+            if ticket.progress.begun_ms is not None:
+                self._reserve.observe(record.publish_ms + frame.decision_ms)
 
     def _learn(self, ticket: _Ticket, frame: TimedFrame, own: bool, failure: Exception | None) -> None:
         """Everything that the next frame can use, after this one is out."""

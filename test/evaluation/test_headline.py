@@ -16,7 +16,7 @@ SUMMARY = {'frames_delivered': 300, 'frames_age_unknown': 0, 'frames_lost': 0, '
     ({}, True, '294 of 300 delivered frames came in time'),
     ({'feasible_miss_ratio': 0.02}, False, '2.0 % of the frames missed it'),
     ({'frames_lost': 2}, False, '2 images were lost'),
-    ({'frames_age_unknown': 5}, True, '289 of 295 delivered frames came in time.</b> 5 further ones had no valid stamp'),
+    ({'frames_age_unknown': 5}, True, '295 delivered frames came in time.</b> 5 further ones had no valid stamp'),
     ({'frames_age_unknown': 300, 'deadline_misses': 0}, False, 'no deadline can be judged'),
     ({'feasible_miss_ratio': None}, False, 'too short for even the cheapest path on every frame'),
 ])

@@ -89,8 +89,9 @@ def bench():
         pipeline = FramePipeline(
             inference=TimedInference(bench.network, SPACE, policy), forecast=policy, calibrator=bench.calibrator,
             reserve=Reserve(0.0), conditions=lambda: Conditions(bench.budget_ms, 1.0, 'test'),
-            convert=lambda arrival: bench.convert(arrival), publish=lambda arrival, found: bench.published.append(found),
-            publish_record=bench.records.append, failed=bench.failures.append, **settings)
+            convert=lambda arrival: bench.convert(arrival),
+            publish=lambda arrival, found: bench.published.append(found), publish_record=bench.records.append,
+            failed=bench.failures.append, **settings)
         bench.pipelines.append(pipeline)
         return pipeline
 
