@@ -85,7 +85,7 @@ class PathQuality:
 
     Args:
         known: measured paths and their values in [0, 1], at least 1.
-        network_hash: of the network they were measured on, empty when none was.
+        weights_hash: of the weights they were measured on, empty when none were.
         dataset: what they were measured on.
         metric: what was measured.
         predicts: whether paths that were not measured get a predicted value; else only the given ones have any.
@@ -94,31 +94,33 @@ class PathQuality:
         QualityTableError: a value lies outside [0, 1], there is none, or the paths are of different networks.
     """
 
-    def __init__(self, known: Mapping[ExecutionPath, float], *, network_hash: str = '', dataset: str = '',
-                 metric: str = 'AP', predicts: bool = True) -> None:
+    def __init__(self, known: Mapping[ExecutionPath, float], *, weights_hash: str = '', dataset: str = '',
+                 metric: str = 'ap', predicts: bool = True) -> None:
         for path, value in known.items():
             if not isinstance(value, (int, float)) or not 0.0 <= value <= 1.0:
                 raise QualityTableError(f'{metric} of path {path} is {value!r}, expected a number in [0, 1]')
         if not known or len({len(path.skip) for path in known}) != 1:
             raise QualityTableError(f'{len(known)} measured paths, expected at least 1, all of one network')
         self.known = {path: float(value) for path, value in known.items()}
-        self.network_hash = network_hash
+        self.weights_hash = weights_hash
         self.dataset = dataset
         self.metric = metric
         self._model = self._fit(list(self.known)) if predicts else None
 
     @classmethod
     def load(cls, file: Path | str) -> PathQuality:
-        """Reads `{"network_hash", "dataset", "metric", "paths": {name: {"ap": 0.31, ...}}}`.
+        """Reads `{"weights_hash", "dataset", "metric", "paths": {name: {"ap": 0.31, ...}}}`; `metric` says which
+        of a path's values counts, `ap` unless given.
 
         Raises:
             QualityTableError: the file cannot be read or holds something else; the message names it.
         """
         try:
             content = read_object(Path(file), 'path qualities')
-            known = {ExecutionPath.parse(name): values['ap'] for name, values in content['paths'].items()}
-            return cls(known, network_hash=str(content['network_hash']), dataset=str(content.get('dataset', '')),
-                       metric=str(content.get('metric', 'AP')))
+            metric = str(content.get('metric', 'ap'))
+            known = {ExecutionPath.parse(name): values[metric] for name, values in content['paths'].items()}
+            return cls(known, weights_hash=str(content['weights_hash']), dataset=str(content.get('dataset', '')),
+                       metric=metric)
         except JsonFileError as error:
             raise QualityTableError(str(error)) from error
         except KeyError as error:
@@ -128,15 +130,15 @@ class PathQuality:
 
     def save(self, file: Path | str) -> None:
         """Writes what `load` reads; a reader finds the old file or the new one, never half of it."""
-        content = {'network_hash': self.network_hash, 'dataset': self.dataset, 'metric': self.metric,
-                   'paths': {str(path): {'ap': value} for path, value in self.known.items()}}
+        content = {'weights_hash': self.weights_hash, 'dataset': self.dataset, 'metric': self.metric,
+                   'paths': {str(path): {self.metric: value} for path, value in self.known.items()}}
         write_text_atomically(Path(file), json.dumps(content, indent=1) + '\n')
 
     @classmethod
     def from_forecast(cls, path_space: PathSpace, forecast: Forecast) -> PathQuality:
         """Stand-in without any measurement: grows with the logarithm of the path's time, from 0 to 1.
 
-        `measured` is False on it, and `network_hash` empty.
+        `measured` is False on it, and `weights_hash` empty.
         """
         paths = list(path_space)
         times_ms = np.log(np.maximum(np.asarray(forecast.table(paths, 0), dtype=np.float64), 1e-6))
@@ -149,15 +151,15 @@ class PathQuality:
         """False for a stand-in made from forecasts, which predicts nothing."""
         return self._model is not None
 
-    def check(self, network_hash: str) -> None:
-        """Refuses the table of another network.
+    def check(self, weights_hash: str) -> None:
+        """Refuses the table of other weights.
 
         Raises:
             QualityTableError: the hashes differ; the message names both.
         """
-        if self.measured and self.network_hash != network_hash:
-            raise QualityTableError(f'path qualities were measured on network {self.network_hash!r}, expected '
-                                    f'{network_hash!r}; measure them again for these weights')
+        if self.measured and self.weights_hash != weights_hash:
+            raise QualityTableError(f'path qualities were measured on weights {self.weights_hash!r}, expected '
+                                    f'{weights_hash!r}; measure them again: deadline-perception evaluate --paths sample')
 
     def quality(self, path: ExecutionPath) -> float:
         """Expected average precision of one path, in [0, 1].

@@ -70,6 +70,15 @@ class MultiPathDetector(nn.Module):
         text = json.dumps([asdict(self.config), len(self.class_names)], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
+    @property
+    def weights_hash(self) -> str:
+        """Identifies shape and weights, on which accuracy depends, at the precision that weights files keep."""
+        digest = hashlib.sha256(self.network_hash.encode())
+        for name, tensor in self.state_dict().items():
+            digest.update(name.encode())
+            digest.update(tensor.detach().cpu().half().contiguous().numpy().tobytes())
+        return digest.hexdigest()[:16]
+
     def preprocess(self, image_bgr: np.ndarray) -> Tensor:
         """uint8 `[H, W, 3]` of any size -> normalised `[1, 3, h, w]` of the input size, channels last.
 

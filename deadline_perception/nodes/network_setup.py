@@ -177,7 +177,7 @@ def _load_quality(options: NetworkOptions, network, forecast: PathForecast,
     if not options.quality and not file.is_file():
         return PathQuality.from_forecast(network.path_space, forecast)
     quality = PathQuality.load(file)
-    quality.check(network.network_hash)
+    quality.check(network.weights_hash)
     return quality
 
 

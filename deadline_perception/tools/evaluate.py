@@ -49,7 +49,9 @@ def run(args: argparse.Namespace) -> int:
     sequence = open_source(args.data)
     frames = annotated_frames(sequence, args.limit)
     results = _measure(detector, sequence, frames, paths)
-    table = {'network_hash': detector.network_hash, 'dataset': sequence.name, 'metric': 'AP', 'images': len(frames),
+    # Paths are ranked by their common classes together: a rare one's few objects would swing the mean of all classes.
+    ranked_by = 'ap' if any(math.isnan(pooled_ap) for _, pooled_ap in results.values()) else 'pooled_ap'
+    table = {'weights_hash': detector.weights_hash, 'dataset': sequence.name, 'metric': ranked_by, 'images': len(frames),
              'paths': {str(path): _row(*result) for path, result in results.items()}}
     args.json.parent.mkdir(parents=True, exist_ok=True)
     unfinished = args.json.with_name(args.json.name + '.part')
@@ -96,7 +98,7 @@ def _frontier(args: argparse.Namespace, detector) -> list[ExecutionPath]:
         raise EvaluationError('the frontier follows from --profile (see deadline-perception profile) and --quality '
                               '(a table of this command, such as with --paths sample), expected both')
     quality = PathQuality.load(args.quality)
-    quality.check(detector.network_hash)
+    quality.check(detector.weights_hash)
     space = detector.path_space
     policy = FrontierPolicy(space, PathForecast(LatencyProfile.load(args.profile), space), quality)
     return [path for path, _, _ in policy.frontier(space.largest, 0)]

@@ -76,31 +76,31 @@ def test_setting_that_was_not_measured_lies_between_its_neighbours():
 
 
 def test_file_round_trip(tmp_path):
-    quality = PathQuality({path: additive_ap(path) for path in sample(10)}, network_hash='abc', dataset='drive')
+    quality = PathQuality({path: additive_ap(path) for path in sample(10)}, weights_hash='abc', dataset='drive')
     quality.save(tmp_path / 'quality.json')
     loaded = PathQuality.load(tmp_path / 'quality.json')
-    assert (loaded.network_hash, loaded.dataset, loaded.metric) == ('abc', 'drive', 'AP')
+    assert (loaded.weights_hash, loaded.dataset, loaded.metric) == ('abc', 'drive', 'ap')
     assert loaded.known == quality.known
     assert loaded.table(PATHS).tolist() == quality.table(PATHS).tolist()
 
 
 def test_check_names_both_networks():
-    quality = PathQuality({SPACE.largest: 0.5}, network_hash='abc')
+    quality = PathQuality({SPACE.largest: 0.5}, weights_hash='abc')
     quality.check('abc')
     with pytest.raises(QualityTableError, match="'abc', expected 'xyz'"):
         quality.check('xyz')
 
 
 @pytest.mark.parametrize('content, message', [
-    ('{', 'cannot be read'), ('[]', 'holds list, expected a JSON object'), ('{"network_hash": "a"}', "lack 'paths'"),
-    ('{"paths": {"s0-w1.00-p10-h0": {"ap": 0.3}}}', "lack 'network_hash'"),
-    ('{"network_hash": "a", "paths": {}}', '0 measured paths'),
-    ('{"network_hash": "a", "paths": {"s0-w1.00-p10-h0": {"ap50": 0.3}}}', "lack 'ap'"),
-    ('{"network_hash": "a", "paths": {"s0-w1.00-p10-h0": {"ap": "x"}}}', "AP of path s0-w1.00-p10-h0 is 'x'"),
-    ('{"network_hash": "a", "paths": {"s0-w1.00-p10-h0": {"ap": NaN}}}', 'is nan'),
-    ('{"network_hash": "a", "paths": {"s0-w1.00-p10-h0": {"ap": 31}}}', 'is 31'),
-    ('{"network_hash": "a", "paths": {"banana": {"ap": 0.3}}}', "'banana'"),
-    ('{"network_hash": "a", "paths": {"s0-w1.00-p10-h0": {"ap": 0.3}, "s00-w1.00-p10-h0": {"ap": 0.3}}}',
+    ('{', 'cannot be read'), ('[]', 'holds list, expected a JSON object'), ('{"weights_hash": "a"}', "lack 'paths'"),
+    ('{"paths": {"s0-w1.00-p10-h0": {"ap": 0.3}}}', "lack 'weights_hash'"),
+    ('{"weights_hash": "a", "paths": {}}', '0 measured paths'),
+    ('{"weights_hash": "a", "paths": {"s0-w1.00-p10-h0": {"ap50": 0.3}}}', "lack 'ap'"),
+    ('{"weights_hash": "a", "paths": {"s0-w1.00-p10-h0": {"ap": "x"}}}', "ap of path s0-w1.00-p10-h0 is 'x'"),
+    ('{"weights_hash": "a", "paths": {"s0-w1.00-p10-h0": {"ap": NaN}}}', 'is nan'),
+    ('{"weights_hash": "a", "paths": {"s0-w1.00-p10-h0": {"ap": 31}}}', 'is 31'),
+    ('{"weights_hash": "a", "paths": {"banana": {"ap": 0.3}}}', "'banana'"),
+    ('{"weights_hash": "a", "paths": {"s0-w1.00-p10-h0": {"ap": 0.3}, "s00-w1.00-p10-h0": {"ap": 0.3}}}',
      'one network')])
 def test_unusable_file_is_refused_by_name(tmp_path, content, message):
     file = tmp_path / 'quality.json'
@@ -116,20 +116,20 @@ def test_missing_file_is_refused_by_name(tmp_path):
 
 
 def test_a_written_table_is_plain_json(tmp_path):
-    PathQuality({SPACE.largest: 0.5}, network_hash='abc').save(tmp_path / 'quality.json')
+    PathQuality({SPACE.largest: 0.5}, weights_hash='abc').save(tmp_path / 'quality.json')
     content = json.loads((tmp_path / 'quality.json').read_text())
     assert content['paths'] == {str(SPACE.largest): {'ap': 0.5}}
 
 
 def test_a_table_that_cannot_be_replaced_stays_as_it_was(tmp_path, monkeypatch):
     file = tmp_path / 'quality.json'
-    PathQuality({SPACE.largest: 0.5}, network_hash='abc').save(file)
+    PathQuality({SPACE.largest: 0.5}, weights_hash='abc').save(file)
 
     def full_disk(*_):
         raise OSError('no space left')
     monkeypatch.setattr('os.fsync', full_disk)
     with pytest.raises(OSError, match='no space left'):
-        PathQuality({SPACE.largest: 0.7}, network_hash='abc').save(file)
+        PathQuality({SPACE.largest: 0.7}, weights_hash='abc').save(file)
     assert [entry.name for entry in tmp_path.iterdir()] == ['quality.json']
     assert PathQuality.load(file).known == {SPACE.largest: 0.5}
 

@@ -23,6 +23,8 @@ def test_weights_survive_the_file(saved):
     network, file = saved
     loaded = load_detector(file)
     assert loaded.class_names == NAMES and loaded.network_hash == network.network_hash
+    assert loaded.weights_hash == network.weights_hash
+    assert build_detector('compact', NAMES, seed=4).weights_hash != network.weights_hash
     assert not loaded.training
     for name, tensor in network.state_dict().items():
         torch.testing.assert_close(loaded.state_dict()[name], tensor, atol=1e-3, rtol=1e-3)

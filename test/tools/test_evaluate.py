@@ -47,12 +47,12 @@ def test_writes_a_table_that_the_decision_can_load(weights, annotations, tmp_pat
     assert main(['evaluate', '--data', str(annotations), '--weights', str(weights), '--paths', paths, '--limit', '2',
                  '--json', str(table)]) == 0
     content = json.loads(table.read_text())
-    assert (content['metric'], content['images']) == ('AP', 2)
+    assert (content['metric'], content['images']) == ('pooled_ap', 2)
     assert set(content['paths']) == {str(space.smallest), str(space.largest)}
     for scores in content['paths'].values():
         assert 0 <= scores['ap'] <= scores['ap50'] <= 1 and scores['per_class']['vehicle']['truths'] == 2
     quality = PathQuality.load(table)
-    quality.check(load_detector(weights).network_hash)
+    quality.check(load_detector(weights).weights_hash)
     assert quality.quality(space.largest) == content['paths'][str(space.largest)]['ap']
     assert str(space.smallest) in capsys.readouterr().out
 
