@@ -43,6 +43,11 @@ class Detections:
     def __len__(self) -> int:
         return len(self.scores)
 
+    def with_score(self, min_score: float) -> Detections:
+        """Those whose score is at least `min_score`, in [0, 1]."""
+        keep = self.scores >= min_score
+        return Detections(self.boxes_xyxy_px[keep], self.scores[keep], self.labels[keep])
+
     @classmethod
     def none(cls) -> Detections:
         """No object found."""

@@ -17,6 +17,7 @@ PICTURES = 8
 _MISSED = 3  # at most so many of the pictures are frames that missed
 _WIDTH_PX = 640
 _JPEG_QUALITY = 82
+SHOWN_SCORE = 0.3  # detections below it count for accuracy, but would hide the picture
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +85,8 @@ def _same_rhythm(sent: list[int], source: list[int]) -> bool:
 
 
 def _draw(recording: Recording, frame: FrameRecord, image_bgr: np.ndarray) -> str:
-    drawn = annotate(image_bgr, frame.detections or Detections.none(), recording.class_names,
+    detections = (frame.detections or Detections.none()).with_score(SHOWN_SCORE)
+    drawn = annotate(image_bgr, detections, recording.class_names,
                      truth=recording.truth.get(frame.stamp_ns), budget_ms=frame.budget_ms,
                      bound_ms=frame.total_bound_ms, latency_ms=frame.total_ms, path=frame.path,
                      outcome=frame.outcome.name.lower(), met=frame.in_time)

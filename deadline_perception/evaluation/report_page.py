@@ -8,7 +8,7 @@ from html import escape
 from deadline_perception.decision.late_output import Outcome
 from deadline_perception.evaluation import charts
 from deadline_perception.evaluation.causes import worst_frames
-from deadline_perception.evaluation.gallery import Picture
+from deadline_perception.evaluation.gallery import SHOWN_SCORE, Picture
 from deadline_perception.evaluation.headline import frames_judged, numbers, verdict
 from deadline_perception.evaluation.recording import FrameRecord, Recording
 from deadline_perception.evaluation.report_style import SCRIPT, STYLE
@@ -202,7 +202,7 @@ def _gallery(recording: Recording, pictures: Sequence[Picture]) -> str:
         f'{picture.frame.budget_ms:.0f} ms <span class="tag {"good" if picture.frame.in_time else "bad"}">'
         f'{"in time" if picture.frame.in_time else "missed"}</span></figcaption></figure>' for picture in pictures)
     return _section('What it saw', 'Frames spread over the run, with some that missed among them. Coloured boxes are the '
-                    'published detections, dashed ones the known objects. The bar is the time taken: it must end before '
+                    f'published detections with a score of at least {SHOWN_SCORE}, dashed ones the known objects. The bar is the time taken: it must end before '
                     'the white mark, the budget; the yellow mark is the bound. Below it: what the network ran.',
                     f'<div class="gallery">{figures}</div>')
 

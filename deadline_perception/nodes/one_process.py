@@ -58,6 +58,9 @@ def _spin(node: Node) -> None:
         executor.spin()
     except ExternalShutdownException:
         pass
+    except RuntimeError:  # rclpy's own kind: a callback was publishing when the signal came
+        if rclpy.ok():
+            raise
 
 
 if __name__ == '__main__':

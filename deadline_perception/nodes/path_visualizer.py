@@ -157,8 +157,7 @@ class PathVisualizerNode(Node):
         except ValueError as error:
             self._reject(f'detections cannot be shown: {error}')
             return
-        keep = detections.scores >= self._values['min_score']
-        detections = Detections(detections.boxes_xyxy_px[keep], detections.scores[keep], detections.labels[keep])
+        detections = detections.with_score(self._values['min_score'])
         if self._markers_out.get_subscription_count():
             self._markers_out.publish(detection_markers(
                 detections, names, found.header, self._camera or self._assumed_camera(),

@@ -54,6 +54,9 @@ def run_node(name: str, create: Callable[[], Node], *, threads: int = 1,
             raise
         print(f'{name}: {error}', file=sys.stderr)
         status = 1
+    except RuntimeError:  # rclpy's own kind: a callback was publishing when the signal came
+        if rclpy.ok():
+            raise
     finally:
         _close(node)
     return status
