@@ -23,6 +23,7 @@ from deadline_perception.nodes.parameters import Parameter, declare
 from deadline_perception.nodes.process import run_node
 from deadline_perception.nodes.restamp import Restamper
 from deadline_perception.nodes.service_quality import REPLAY, publisher_events
+from deadline_perception.nodes.supervision import TRY_AGAIN_STATUS
 
 PARAMETERS = (
     Parameter('bag', '', 'Bag to play: a bag folder, or a bare .mcap or .db3 file.', read_only=True),
@@ -43,7 +44,7 @@ PARAMETERS = (
               'begins at once.', '', 0, 100, read_only=True),
     Parameter('settle_s', 1.0, 'Time without a new subscriber that must pass before the first message.', 's', 0.0, 60.0,
               read_only=True),
-    Parameter('wait_timeout_s', 120.0, 'Longest time to wait for subscribers; then the node ends with an error.', 's',
+    Parameter('wait_timeout_s', 30.0, 'Longest time to wait for subscribers; then the node ends with an error.', 's',
               0.1, 3600.0, read_only=True),
     Parameter('longest_gap_s', 10.0, 'Longer pauses in the bag are shortened to this.', 's', 0.1, 86400.0,
               read_only=True),
@@ -106,7 +107,7 @@ class BagPlayerNode(Node):
     def _run(self) -> None:
         status = 1
         try:
-            status = self._play_all() if self._wait_for_subscribers() else 1
+            status = self._play_all() if self._wait_for_subscribers() else TRY_AGAIN_STATUS
         except BagSourceError as error:
             self.get_logger().error(str(error))
         finally:

@@ -9,7 +9,7 @@ import argparse
 import shutil
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import yaml
@@ -218,7 +218,9 @@ def readiness_order(values: dict[str, object]) -> ProcessOrder:
     awaited = [RECORDER.name] if values['record'] else []
     command = (sys.executable, '-m', f'{PACKAGE}.nodes.readiness', *awaited, '--ros-args',
                *common_ros_arguments(values))
-    return ProcessOrder('readiness', command, then=(process_order(PLAYER, values, ends_run=True),))
+    # Now and then the middleware does not introduce a new process to the others; the next one meets them.
+    player = replace(process_order(PLAYER, values, ends_run=True), retries=2)
+    return ProcessOrder('readiness', command, then=(player,))
 
 
 def player_command(values: dict[str, object]) -> tuple[str, ...]:

@@ -10,12 +10,13 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 STEPS = ((signal.SIGINT, 8.0), (signal.SIGTERM, 3.0), (signal.SIGKILL, 3.0))  # how a process is ended, and waits in s
 RESPAWN_DELAY_S = 1.0
 MAX_RESPAWNS = 5  # within RESPAWN_WINDOW_S
 RESPAWN_WINDOW_S = 60.0
+TRY_AGAIN_STATUS = 75  # EX_TEMPFAIL of sysexits.h: nothing is wrong with what was asked, another try may do it
 
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -31,6 +32,7 @@ class ProcessOrder:
         environment: variables beyond this process's own.
         respawn: start it anew when it ends by itself.
         ends_run: when it ends, the run is over.
+        retries: so often it is started anew when it ends with TRY_AGAIN_STATUS.
         then: started once it has ended well; the run is over when it has not.
     """
 
@@ -39,6 +41,7 @@ class ProcessOrder:
     environment: Mapping[str, str] = field(default_factory=dict)
     respawn: bool = False
     ends_run: bool = False
+    retries: int = 0
     then: tuple[ProcessOrder, ...] = ()
 
 
@@ -149,6 +152,10 @@ class Supervisor:
         self._events.put(('exited', order, process))
 
     def _bury(self, order: ProcessOrder, code: int) -> str | None:
+        if code == TRY_AGAIN_STATUS and order.retries > 0:
+            self._say(f'{order.name} is tried again')
+            self.start(replace(order, retries=order.retries - 1))
+            return None
         if order.then and code == 0:
             for following in order.then:
                 self.start(following)

@@ -16,6 +16,7 @@ from deadline_perception.datasets.bag import write_bag
 from deadline_perception.datasets.image_message import to_bgr
 from deadline_perception.datasets.records import Frame, GroundTruth, Sequence
 from deadline_perception.nodes.messages import stamp_to_ns
+from deadline_perception.nodes.supervision import TRY_AGAIN_STATUS
 
 FRAMES = 12
 PERIOD_NS = 50_000_000
@@ -109,7 +110,7 @@ def test_long_pause_is_shortened_and_said(start_node, observer, wait_for, tmp_pa
 
 def test_nobody_listening_ends_with_an_error(start_node, bag):
     player = start_node('bag_player', {'bag': bag, 'wait_timeout_s': 0.5, 'wait_for_subscribers': 3})
-    assert player.wait_ended() == 1
+    assert player.wait_ended() == TRY_AGAIN_STATUS
     assert '/camera/image_raw has fewer than 3 subscribers' in player.output
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from deadline_perception.nodes import supervision
-from deadline_perception.nodes.supervision import ProcessOrder, Supervisor, describe_exit
+from deadline_perception.nodes.supervision import TRY_AGAIN_STATUS, ProcessOrder, Supervisor, describe_exit
 
 WAIT_S = 20.0
 
@@ -58,6 +58,21 @@ def test_a_failed_player_fails_the_run_and_says_how(supervisor, told):
     supervisor.start(shell('player', 'exit 3', ends_run=True))
     assert supervisor.run() == 1
     assert told == ['stopping: player failed: exit status 3']
+
+
+def test_a_player_that_found_nobody_is_tried_again_so_often_and_no_more(supervisor, told, tmp_path):
+    script = f'echo x >> {tmp_path}/tries; exit {TRY_AGAIN_STATUS}'
+    supervisor.start(shell('player', script, ends_run=True, retries=2))
+    assert supervisor.run() == 1
+    assert (tmp_path / 'tries').read_text() == 'x\nx\nx\n'
+    assert told == ['player is tried again', 'player is tried again', 'stopping: player failed: exit status 75']
+
+
+def test_a_player_that_finds_the_others_at_the_second_try_ends_well(supervisor, told, tmp_path):
+    supervisor.start(shell('player', f'[ -e {tmp_path}/once ] || {{ touch {tmp_path}/once; exit {TRY_AGAIN_STATUS}; }}',
+                           ends_run=True, retries=1))
+    assert supervisor.run() == 0
+    assert told == ['player is tried again', 'stopping: player is done']
 
 
 def test_a_dead_node_is_named_and_started_again(supervisor, told, tmp_path):
