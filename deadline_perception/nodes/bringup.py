@@ -133,8 +133,18 @@ def node_remaps(entry: NodeEntry, values: dict[str, object]) -> list[tuple[str, 
     return [(topic, str(values[argument])) for topic, argument in entry.remaps if values[argument] != '']
 
 
+def file_arguments(entries: Sequence[NodeEntry], values: dict[str, object]) -> list[str]:
+    """The parameter files of nodes that share a process, each once, in the order in which they override.
+
+    They go before `ros_arguments`: ROS forgets single parameters of a node when a file that names the node follows.
+    """
+    files = dict.fromkeys(file for entry in entries for file in parameter_files(entry, values)[:1])
+    files |= dict.fromkeys(file for entry in entries for file in parameter_files(entry, values)[1:])
+    return [word for file in files for word in ('--params-file', str(file))]
+
+
 def ros_arguments(entry: NodeEntry, values: dict[str, object], *, prefix: str = '') -> list[str]:
-    """What a node's process gets after `--ros-args`, without namespace and log level.
+    """The parameters and topic names that the arguments set, as a node's process gets them after `--ros-args`.
 
     Args:
         entry: the node.
@@ -142,8 +152,6 @@ def ros_arguments(entry: NodeEntry, values: dict[str, object], *, prefix: str = 
         prefix: `NAME:` restricts all to that node, for several nodes in one process.
     """
     words = []
-    for file in parameter_files(entry, values):
-        words += ['--params-file', str(file)]
     for name, value in node_parameters(entry, values).items():
         words += ['-p', f'{prefix}{name}:={as_text(value)}']
     for topic, outside in node_remaps(entry, values):
@@ -182,14 +190,14 @@ def node_environment(entry: NodeEntry, values: dict[str, object]) -> dict[str, s
 def process_order(entry: NodeEntry, values: dict[str, object], *, ends_run: bool = False) -> ProcessOrder:
     """How a node is started as a process."""
     command = (sys.executable, '-m', entry.module, '--ros-args', *common_ros_arguments(values),
-               *ros_arguments(entry, values))
+               *file_arguments([entry], values), *ros_arguments(entry, values))
     return ProcessOrder(entry.name, command, node_environment(entry, values), respawn=entry.respawn,
                         ends_run=ends_run)
 
 
 def all_in_one_order(values: dict[str, object]) -> ProcessOrder:
     """How all nodes are started as one process."""
-    words, environment = list(common_ros_arguments(values)), {}
+    words, environment = [*common_ros_arguments(values), *file_arguments(NODES, values)], {}
     for entry in NODES:
         words += ros_arguments(entry, values, prefix=f'{entry.name}:')
         environment.update(node_environment(entry, values))

@@ -60,6 +60,19 @@ def test_arguments_become_remaps_parameters_and_namespace():
     assert not any(word.startswith('profile:=') for word in command)
 
 
+def test_nodes_that_share_a_process_get_their_files_before_single_parameters(tmp_path):
+    """ROS forgets single parameters of a node when a file that names the node follows."""
+    file = tmp_path / 'mine.yaml'
+    file.write_text('detector:\n  ros__parameters:\n    threads: 1\n')
+    values = bringup.read_values({'params_file': str(file), 'image_transport': 'compressed'})
+    command = bringup.all_in_one_order(values).command
+    files = [index for index, word in enumerate(command) if word == '--params-file']
+    assert max(files) < command.index('-p')
+    assert [command[index + 1] for index in files].count(str(file)) == 1
+    assert command[max(files) + 1] == str(file)
+    assert 'detector:image_transport:=compressed' in command
+
+
 def test_the_detector_starts_with_the_environment_of_its_number_of_threads(tmp_path):
     detector = next(entry for entry in NODES if entry.name == 'detector')
     assert bringup.node_environment(detector, values())['OMP_NUM_THREADS'] == '1'
