@@ -20,6 +20,7 @@ LIBRARIES = {'cv2': 'opencv-python-headless', 'matplotlib': 'matplotlib', 'numpy
 _ROOT = Path('/')
 _LEAST_FREE_BYTES = 2e9  # a demo's bag, recording and report take some 0.5 GB
 _LEAST_SHARED_MEMORY_BYTES = 256e6  # Fast DDS moves images through it; a container has 64 MB unless told otherwise
+_DETECTOR_THREADS = 1  # config/detector.yaml
 
 
 class State(Enum):
@@ -188,9 +189,9 @@ def check_device() -> list[Finding]:
                            'steadier latencies: sudo cpupower frequency-set -g performance')
     elif Path('/etc/nvpmodel.conf').exists():
         found[1] = Finding('clocks', State.NOTE, facts.power_mode, 'full speed: sudo nvpmodel -m 0 && sudo jetson_clocks')
-    missing = missing_environment(facts.threads)
-    found.append(Finding('environment', State.FINE, f'{facts.threads} threads, settings in place') if not missing else
-                 Finding('environment', State.FINE, f'{facts.threads} threads; demo and launch files set the rest',
+    missing = missing_environment(_DETECTOR_THREADS)
+    found.append(Finding('environment', State.FINE, 'settings in place') if not missing else
+                 Finding('environment', State.FINE, 'demo and launch files set what the detector needs',
                          f'for a detector started by hand: export {" ".join(missing)}'))
     return found
 
@@ -205,15 +206,17 @@ def check_weights(folder: Path) -> Finding:
 
 
 def check_profile(folder: Path) -> Finding:
-    """A latency profile in `models/` of `folder` that was measured on this device."""
+    """A latency profile of this device, among the user's own and in `models/` of `folder`."""
     remedy = 'measure one: deadline-perception profile'
     try:
         from deadline_perception.latency.device import read_device_facts
-        from deadline_perception.latency.profile import LatencyProfile
+        from deadline_perception.latency.profile import LatencyProfile, default_profile_path
     except ImportError as error:
         return Finding('latency profile', State.NOTE, f'cannot be read: {error}', 'make setup')
-    name, others = read_device_facts('cpu').name, set()
-    for file in sorted((folder / 'models').glob('**/*.json')):
+    here = read_device_facts('cpu')
+    name, others = here.name, set()
+    own = default_profile_path('compact', here).parent
+    for file in sorted((*own.glob('*.json'), *(folder / 'models').glob('**/*.json'))):
         try:
             facts = LatencyProfile.load(file).facts
         except DeadlinePerceptionError:  # other JSON lies there too

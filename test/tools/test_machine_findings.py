@@ -117,10 +117,11 @@ def test_weights_are_required(tmp_path: Path) -> None:
     assert (finding.state, finding.found) == (State.FINE, 'compact.safetensors (1.5 MB)')
 
 
-def test_profile_of_this_device_is_found_among_other_json(tmp_path: Path) -> None:
+def test_profile_of_this_device_is_found_among_other_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from deadline_perception.latency.device import read_device_facts
-    from deadline_perception.latency.profile import LatencyProfile
+    from deadline_perception.latency.profile import LatencyProfile, default_profile_path
     from deadline_perception.latency.quantiles import Quantiles
+    monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path / 'cache'))
     models = tmp_path / 'models'
     models.mkdir()
     (models / 'quality.json').write_text('{"metric": "AP"}')
@@ -133,6 +134,11 @@ def test_profile_of_this_device_is_found_among_other_json(tmp_path: Path) -> Non
     finding = machine_findings.check_profile(tmp_path)
     assert finding.state is State.FINE
     assert finding.found.startswith('here.json')
+    (models / 'here.json').unlink()
+    own = default_profile_path('compact', profile.facts)
+    own.parent.mkdir(parents=True)
+    profile.save(own)
+    assert machine_findings.check_profile(tmp_path).found.startswith(own.name)
 
 
 @pytest.mark.parametrize('check', [machine_findings.check_disk, machine_findings.check_shared_memory])
