@@ -79,6 +79,17 @@ class MultiPathDetector(nn.Module):
             digest.update(tensor.detach().cpu().half().contiguous().numpy().tobytes())
         return digest.hexdigest()[:16]
 
+    def set_training_size(self, size: tuple[int, int]) -> None:
+        """Prepares for training batches of another size than `input_size`; frames still run at `input_size`.
+
+        Raises:
+            ValueError: height or width in px is no positive multiple of the largest stride, 32.
+        """
+        if min(size) < 32 or size[0] % 32 or size[1] % 32:
+            raise ValueError(f'training size is {size} px, expected positive multiples of 32 px')
+        self.rpn.set_input_size(size)
+        self.select_proposals.input_size = size
+
     def preprocess(self, image_bgr: np.ndarray) -> Tensor:
         """uint8 `[H, W, 3]` of any size -> normalised `[1, 3, h, w]` of the input size, channels last.
 

@@ -29,9 +29,16 @@ class RegionProposalNetwork(nn.Module):
         with torch.no_grad():
             # Objectness starts near 1 %: almost every anchor is background.
             self.outputs.bias[:self.per_position] = -4.6
-        for level, (stride, sizes) in enumerate(zip(STRIDES, config.anchor_sizes_px)):
-            self.register_buffer(f'anchors{level}', box_ops.anchors(config.input_size, stride, sizes,
-                                                                    config.anchor_ratios), persistent=False)
+        self.config = config
+        for level in range(len(STRIDES)):
+            self.register_buffer(f'anchors{level}', torch.empty(0, 4), persistent=False)
+        self.set_input_size(config.input_size)
+
+    def set_input_size(self, size: tuple[int, int]) -> None:
+        """Lays out the anchors for images of another height and width in px, multiples of the largest stride."""
+        for level, (stride, sizes) in enumerate(zip(STRIDES, self.config.anchor_sizes_px)):
+            anchors = box_ops.anchors(size, stride, sizes, self.config.anchor_ratios)
+            setattr(self, f'anchors{level}', anchors.to(self.anchors(level).device))
 
     def anchors(self, level: int) -> Tensor:
         """Anchors `[A, 4]` of a level, xyxy in px of the resized image."""

@@ -11,6 +11,7 @@ from deadline_perception.datasets.records import GroundTruth, Sequence
 _MIN_SIDE_PX = 3.0
 _MIN_VISIBLE_SHARE = 0.3
 _MOSAIC_SHARE = 0.15
+_CROP_ON_OBJECT_SHARE = 0.8
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,20 +61,32 @@ class SampleSource:
     def __len__(self) -> int:
         return len(self._images)
 
-    def draw(self, generator: np.random.Generator) -> Sample:
-        """One random, randomly changed sample."""
-        if generator.random() < _MOSAIC_SHARE:
+    def draw(self, generator: np.random.Generator, crop: tuple[int, int] | None = None) -> Sample:
+        """One random, randomly changed sample.
+
+        Args:
+            generator: decides everything.
+            crop: height and width in px of a window to draw instead, mostly around an object; objects in it are as
+                large as they are in a sample of full size, so that it costs less time and keeps what is to be learnt.
+        """
+        if crop is not None:
+            sample = self._view(generator, crop, (0.75, 1.6), whole=self.size)
+        elif generator.random() < _MOSAIC_SHARE:
             sample = self._mosaic(generator)
         else:
             sample = self._view(generator, self.size, (0.75, 1.6))
         return Sample(_photometric(sample.image_bgr, generator), sample.truth)
 
-    def _view(self, generator: np.random.Generator, size: tuple[int, int], scales: tuple[float, float]) -> Sample:
-        """A randomly scaled, shifted and mirrored view of one image; what lies outside it is grey."""
+    def _view(self, generator: np.random.Generator, size: tuple[int, int], scales: tuple[float, float],
+              whole: tuple[int, int] | None = None) -> Sample:
+        """A randomly scaled, shifted and mirrored view of one image; what lies outside it is grey.
+
+        With `whole`, the view is a window into a view of that size.
+        """
         index = generator.choice(len(self._images), p=self._probabilities)
         image, truth = self._images[index], self._truths[index]
         height, width = size
-        fit = max(height / image.shape[0], width / image.shape[1])
+        fit = max((whole or size)[0] / image.shape[0], (whole or size)[1] / image.shape[1])
         if generator.random() < 0.3 and scales[0] < 1.0 < scales[1]:
             scale = fit
         else:
@@ -81,6 +94,12 @@ class SampleSource:
         spare_x, spare_y = width - image.shape[1] * scale, height - image.shape[0] * scale
         shift_x, shift_y = generator.uniform(min(spare_x, 0), max(spare_x, 0)), generator.uniform(
             min(spare_y, 0), max(spare_y, 0))
+        objects = truth.boxes_xyxy_px[~truth.crowd]
+        if whole is not None and len(objects) and generator.random() < _CROP_ON_OBJECT_SHARE:
+            left, top, right, bottom = objects[generator.integers(len(objects))] * scale
+            shift_x = np.clip(width * generator.uniform(0.2, 0.8) - (left + right) / 2, min(spare_x, 0), max(spare_x, 0))
+            shift_y = np.clip(height * generator.uniform(0.2, 0.8) - (top + bottom) / 2, min(spare_y, 0),
+                              max(spare_y, 0))
         matrix = np.array([[scale, 0, shift_x], [0, scale, shift_y]], dtype=np.float64)
         if generator.random() < 0.5:
             matrix = np.array([[-scale, 0, width - shift_x], [0, scale, shift_y]])

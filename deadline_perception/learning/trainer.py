@@ -40,6 +40,9 @@ class TrainingPlan:
         ema: largest decay of the averaged weights, which are the ones that ship, in [0, 1).
         seed: of samples, paths and anchors.
         half_precision: bfloat16 where it does no harm.
+        crop: height and width in px of the windows that the first steps train on, multiples of 32; None trains on
+            whole images from the start. Windows around objects take less time each and hold more of what matters.
+        crop_share: share of the steps that train on windows, in [0, 1]; the batch grows to fill the same area.
     """
 
     steps: int
@@ -51,6 +54,8 @@ class TrainingPlan:
     ema: float = 0.999
     seed: int = 0
     half_precision: bool = True
+    crop: tuple[int, int] | None = None
+    crop_share: float = 0.5
 
     def __post_init__(self) -> None:
         if self.steps < 1 or self.batch < 1:
@@ -101,13 +106,18 @@ class Trainer:
             self.step += 1
             if report is not None:
                 report(self.step, losses)
+        self.network.set_training_size(self.network.input_size)
 
     def _train_step(self) -> dict[str, float]:
         plan = self.plan
         device = self.network.pixel_mean.device
         draws = np.random.default_rng([plan.seed, self.step])
         generator = torch.Generator().manual_seed(int(draws.integers(2 ** 31)))
-        images, truths = to_batch([self.source.draw(draws) for _ in range(plan.batch)], device)
+        crop = plan.crop if self.step < plan.crop_share * plan.steps else None
+        size = crop or self.source.size
+        batch = plan.batch * (self.source.size[0] * self.source.size[1]) // (size[0] * size[1])
+        self.network.set_training_size(size)
+        images, truths = to_batch([self.source.draw(draws, crop) for _ in range(batch)], device)
         images = self.network.normalise(images).contiguous(memory_format=torch.channels_last)
         matches = match_batch(self.network, truths)
         for group in self.optimiser.param_groups:

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from deadline_perception.datasets.coco import read_coco
 from deadline_perception.datasets.drive import render_drive
 from deadline_perception.datasets.records import Sequence
-from deadline_perception.detector.checkpoint import build_detector, save_detector
+from deadline_perception.detector.checkpoint import build_detector, load_detector, save_detector
 from deadline_perception.learning.samples import SampleSource
 from deadline_perception.learning.strategies import Sandwich
 from deadline_perception.learning.trainer import Trainer, TrainingPlan
@@ -30,6 +30,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--drive-share', type=float, default=0.4, help='share of the samples from rendered drives')
     parser.add_argument('--config', default='compact', help='shape of the network')
     parser.add_argument('--steps', type=int, default=5000, help='weight updates')
+    parser.add_argument('--start', type=Path, help='weights to start from; a fresh network without')
+    parser.add_argument('--crop', type=int, nargs=2, metavar=('HEIGHT', 'WIDTH'), help='train the first steps on '
+                        'windows of this size in px around objects, multiples of 32')
+    parser.add_argument('--crop-share', type=float, default=0.5, help='share of the steps that train on windows')
+    parser.add_argument('--alone-share', type=float, default=0.25, help='share that trains the largest path alone')
     parser.add_argument('--batch', type=int, default=4, help='images per step')
     parser.add_argument('--learning-rate', type=float, default=6e-4, help='peak rate')
     parser.add_argument('--seed', type=int, default=0, help='of weights, samples and paths')
@@ -50,9 +55,12 @@ def run(args: argparse.Namespace) -> int:
         sequences.append(render_drive(seconds=_DRIVE_SECONDS, rate_hz=_DRIVE_RATE_HZ, seed=_FIRST_DRIVE_SEED + index))
         shares.append(args.drive_share / args.drives)
     network = build_detector(args.config, sequences[0].class_names, seed=args.seed, device=args.device)
+    if args.start is not None:
+        network.load_state_dict(load_detector(args.start, args.device).state_dict())
     source = SampleSource(sequences, shares, network.input_size)
-    plan = TrainingPlan(steps=args.steps, batch=args.batch, learning_rate=args.learning_rate, seed=args.seed)
-    trainer = Trainer(network, source, plan, Sandwich())
+    plan = TrainingPlan(steps=args.steps, batch=args.batch, learning_rate=args.learning_rate, seed=args.seed,
+                        crop=None if args.crop is None else tuple(args.crop), crop_share=args.crop_share)
+    trainer = Trainer(network, source, plan, Sandwich(alone_share=args.alone_share))
     if args.state.is_file():
         trainer.resume(args.state)
         print(f'goes on from step {trainer.step} of {args.state}')
