@@ -1,0 +1,288 @@
+"""A network -> its layers, with operations and bytes that follow from geometry alone.
+
+A layer is one call of a kernel whose work its shape decides: convolution, group norm, linear, region features,
+non-maximum suppression, resize, element-wise. What lies between (top-k, decoding, dispatch) is no layer; the interval
+model covers it by a regression of its own (multi-path paper, section IV-D).
+
+Bytes are those that must pass even with a perfect cache; caches that are too small are the interval model's concern.
+"""
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, fields
+from enum import Enum
+from typing import ClassVar
+
+FLOAT_BYTES = 4
+
+
+class LayerKind(str, Enum):
+    """What a layer computes; layers of a kind share the parameters of the interval model."""
+
+    CONVOLUTION = 'convolution'
+    GROUP_NORM = 'group_norm'
+    LINEAR = 'linear'
+    REGION_FEATURES = 'region_features'
+    SUPPRESSION = 'suppression'
+    RESIZE = 'resize'
+    ELEMENTWISE = 'elementwise'
+
+
+@dataclass(frozen=True)
+class LayerShape:
+    """Geometry of one layer; all attributes are counts of at least 1.
+
+    Raises:
+        ValueError: an attribute is no integer of at least 1.
+    """
+
+    kind: ClassVar[LayerKind]
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if not isinstance(value, int) or value < 1:
+                raise ValueError(f'{field.name} of {self.kind.value} is {value!r}, expected an integer of at least 1')
+
+    @property
+    @abstractmethod
+    def operations(self) -> int:
+        """Arithmetic operations; a multiplication and the addition after it count as one."""
+
+    @property
+    @abstractmethod
+    def load_bytes(self) -> int:
+        """Bytes read, weights included."""
+
+    @property
+    @abstractmethod
+    def store_bytes(self) -> int:
+        """Bytes written."""
+
+
+@dataclass(frozen=True)
+class ConvolutionShape(LayerShape):
+    """Convolution of `[batch, in_channels, height, width]`, padded by half its kernel.
+
+    Attributes:
+        in_channels, out_channels: channels read and written.
+        kernel: side of the kernel.
+        stride: step in px.
+        height, width: size of the input in px.
+        batch: images, or regions in a head.
+    """
+
+    kind = LayerKind.CONVOLUTION
+    in_channels: int
+    out_channels: int
+    kernel: int
+    stride: int
+    height: int
+    width: int
+    batch: int = 1
+
+    @property
+    def out_height(self) -> int:
+        """Rows of the output."""
+        return (self.height + 2 * (self.kernel // 2) - self.kernel) // self.stride + 1
+
+    @property
+    def out_width(self) -> int:
+        """Columns of the output."""
+        return (self.width + 2 * (self.kernel // 2) - self.kernel) // self.stride + 1
+
+    @property
+    def positions(self) -> int:
+        """Positions of the output, over the whole batch."""
+        return self.batch * self.out_height * self.out_width
+
+    @property
+    def weights(self) -> int:
+        """Values in the kernels."""
+        return self.out_channels * self.in_channels * self.kernel ** 2
+
+    @property
+    def operations(self) -> int:
+        return self.positions * self.weights
+
+    @property
+    def load_bytes(self) -> int:
+        # A kernel smaller than its stride passes over the rows and columns between.
+        read = self.height * self.width if self.kernel >= self.stride else self.out_height * self.out_width
+        return FLOAT_BYTES * (self.batch * self.in_channels * read + self.weights)
+
+    @property
+    def store_bytes(self) -> int:
+        return FLOAT_BYTES * self.positions * self.out_channels
+
+
+@dataclass(frozen=True)
+class GroupNormShape(LayerShape):
+    """Group norm of `[batch, channels, height, width]`, once through for the statistics, once to normalise.
+
+    Attributes:
+        channels: channels, a multiple of the groups.
+        groups: groups that share mean and spread.
+        height, width: size in px.
+        batch: images, or regions in a head.
+
+    Raises:
+        ValueError: an attribute is below 1, or the channels are no multiple of the groups.
+    """
+
+    kind = LayerKind.GROUP_NORM
+    channels: int
+    groups: int
+    height: int
+    width: int
+    batch: int = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.channels % self.groups:
+            raise ValueError(f'channels of group_norm is {self.channels}, expected a multiple of its {self.groups} groups')
+
+    @property
+    def elements(self) -> int:
+        """Values normalised."""
+        return self.batch * self.channels * self.height * self.width
+
+    @property
+    def operations(self) -> int:
+        return 3 * self.elements  # sum, sum of squares, scale and shift
+
+    @property
+    def load_bytes(self) -> int:
+        return FLOAT_BYTES * (2 * self.elements + 2 * self.channels)
+
+    @property
+    def store_bytes(self) -> int:
+        return FLOAT_BYTES * self.elements
+
+
+@dataclass(frozen=True)
+class LinearShape(LayerShape):
+    """Fully connected layer from `[rows, inputs]` to `[rows, outputs]`."""
+
+    kind = LayerKind.LINEAR
+    rows: int
+    inputs: int
+    outputs: int
+
+    @property
+    def operations(self) -> int:
+        return self.rows * self.inputs * self.outputs
+
+    @property
+    def load_bytes(self) -> int:
+        return FLOAT_BYTES * (self.rows * self.inputs + self.inputs * self.outputs)
+
+    @property
+    def store_bytes(self) -> int:
+        return FLOAT_BYTES * self.rows * self.outputs
+
+
+@dataclass(frozen=True)
+class RegionFeaturesShape(LayerShape):
+    """Region features (RoIAlign) of `[regions, bins, bins, channels]`, bilinear, from levels laid out in rows first.
+
+    Attributes:
+        regions: regions cut out.
+        channels: channels of the levels.
+        positions: positions of all levels together.
+        bins: side of the features of a region.
+        samples: samples along a side of a bin.
+    """
+
+    kind = LayerKind.REGION_FEATURES
+    regions: int
+    channels: int
+    positions: int
+    bins: int = 7
+    samples: int = 2
+
+    @property
+    def operations(self) -> int:
+        return 4 * self.samples ** 2 * self.regions * self.bins ** 2 * self.channels  # four neighbours a sample
+
+    @property
+    def load_bytes(self) -> int:
+        return FLOAT_BYTES * (self.operations + self.positions * self.channels)
+
+    @property
+    def store_bytes(self) -> int:
+        return FLOAT_BYTES * self.channels * (self.regions * self.bins ** 2 + self.positions)
+
+
+@dataclass(frozen=True)
+class SuppressionShape(LayerShape):
+    """Non-maximum suppression of so many boxes, each compared with each in the worst case."""
+
+    kind = LayerKind.SUPPRESSION
+    boxes: int
+
+    @property
+    def operations(self) -> int:
+        return self.boxes * (self.boxes - 1) // 2
+
+    @property
+    def load_bytes(self) -> int:
+        return FLOAT_BYTES * 5 * self.boxes  # corners and score
+
+    @property
+    def store_bytes(self) -> int:
+        return 8 * self.boxes  # indices
+
+
+@dataclass(frozen=True)
+class ResizeShape(LayerShape):
+    """Resize or pooling.
+
+    Attributes:
+        in_elements: values of the input.
+        out_elements: values of the output.
+        taps: values read for one of the output: 1 nearest, 4 bilinear, 9 for pooling of 3x3.
+    """
+
+    kind = LayerKind.RESIZE
+    in_elements: int
+    out_elements: int
+    taps: int = 1
+
+    @property
+    def operations(self) -> int:
+        return self.taps * self.out_elements
+
+    @property
+    def load_bytes(self) -> int:
+        return FLOAT_BYTES * self.in_elements
+
+    @property
+    def store_bytes(self) -> int:
+        return FLOAT_BYTES * self.out_elements
+
+
+@dataclass(frozen=True)
+class ElementwiseShape(LayerShape):
+    """Addition, product, ReLU and the like.
+
+    Attributes:
+        elements: values of the output.
+        inputs: tensors of that size that are read.
+    """
+
+    kind = LayerKind.ELEMENTWISE
+    elements: int
+    inputs: int = 1
+
+    @property
+    def operations(self) -> int:
+        return self.elements * self.inputs
+
+    @property
+    def load_bytes(self) -> int:
+        return FLOAT_BYTES * self.elements * self.inputs
+
+    @property
+    def store_bytes(self) -> int:
+        return FLOAT_BYTES * self.elements
