@@ -1,8 +1,19 @@
 """Simple policies that the others are measured against."""
 from __future__ import annotations
 
-from deadline_perception.decision.policy import Choice, Forecast, Quality, check_allowance, check_position
-from deadline_perception.decision.policy import check_time_left
+import math
+
+from deadline_perception.decision.frontier import FrontierPolicy
+from deadline_perception.decision.policy import (
+    Choice,
+    Forecast,
+    Policy,
+    Quality,
+    check_allowance,
+    check_outcome,
+    check_position,
+    check_time_left,
+)
 from deadline_perception.execution_path import ExecutionPath, PathSpace
 
 
@@ -40,8 +51,106 @@ class FixedPath:
         check_position(self._space, path, slot)
         return self._keep(path, slot, remaining_ms, factor)
 
+    def observe(self, latency_ms: float, remaining_ms: float) -> None:
+        """Changes nothing: the path is fixed; see `Policy.observe`."""
+        check_outcome(latency_ms, remaining_ms)
+
     def _keep(self, path: ExecutionPath, slot: int, remaining_ms: float, factor: float) -> Choice:
         check_time_left(remaining_ms, factor)
         forecast_ms = self._forecast.forecast_ms(path, slot)
         bound_ms = forecast_ms * factor + self._allowance_ms
         return Choice(path, forecast_ms, bound_ms, bound_ms <= remaining_ms, self._quality.quality(path))
+
+
+class Reactive:
+    """Climbs one rung of a ladder of paths after a frame that was in time, and descends after one that was not.
+
+    Looks at nothing but how the last frame went, and keeps a frame's path to its end. Source: contention paper,
+    section 5.3.1; its 1-step selection descends one rung, its N-step selection to the lowest. Changed: the ladder is
+    of paths of one network (its models are networks), and the threshold is the time that the frame had, which moves.
+
+    Args:
+        path_space: all paths of the network.
+        forecast: expected idle times.
+        quality: expected average precision of the paths.
+        to_the_lowest: descend to the lowest rung (N-step) instead of by one (1-step).
+        rungs: most paths of the ladder, >= 2: the best ones at times spread evenly, on a logarithmic scale, from the
+            cheapest path to the best. The paper's set has three networks, after its pruning.
+        allowance_ms: constant part of every bound.
+
+    Raises:
+        ValueError: `rungs` or the allowance is out of range, or forecast or quality gives values that are.
+    """
+
+    def __init__(self, path_space: PathSpace, forecast: Forecast, quality: Quality, *, to_the_lowest: bool,
+                 rungs: int = 8, allowance_ms: float = 0.0) -> None:
+        if rungs < 2:
+            raise ValueError(f'rungs is {rungs}, expected at least 2')
+        self.name = 'reactive_n' if to_the_lowest else 'reactive_1'
+        best = FrontierPolicy(path_space, forecast, quality).frontier(path_space.largest, 0)
+        self.ladder = spread_evenly(best, rungs)
+        self._fixed = [FixedPath(path, path_space, forecast, quality, allowance_ms=allowance_ms)
+                       for path in self.ladder]
+        self._to_the_lowest = to_the_lowest
+        self._rung = 0
+
+    def plan(self, remaining_ms: float, factor: float) -> Choice:
+        """The path of the present rung; `feasible` says whether its own bound fits. See `Policy.plan`."""
+        return self._fixed[self._rung].plan(remaining_ms, factor)
+
+    def redecide(self, path: ExecutionPath, slot: int, remaining_ms: float, factor: float) -> Choice:
+        """`path` unchanged, whatever is left; see `Policy.redecide`."""
+        return self._fixed[self._rung].redecide(path, slot, remaining_ms, factor)
+
+    def observe(self, latency_ms: float, remaining_ms: float) -> None:
+        """Climbs or descends; see `Policy.observe`."""
+        check_outcome(latency_ms, remaining_ms)
+        if latency_ms <= remaining_ms:
+            self._rung = min(self._rung + 1, len(self._fixed) - 1)
+        else:
+            self._rung = 0 if self._to_the_lowest else max(self._rung - 1, 0)
+
+
+class GivenFactor:
+    """Decides as another policy does, but by a factor of its own in place of the one that was learnt.
+
+    With a factor of 1 it is oblivious of contention, which expects the idle machine's median times and keeps no
+    margin (multi-path paper, section VI-A); with the slowdown that each frame is going to meet, a clairvoyant.
+
+    Args:
+        policy: decides.
+        name: of this policy.
+
+    Attributes:
+        factor: from forecast to bound; may be set before each frame.
+    """
+
+    def __init__(self, policy: Policy, name: str, factor: float = 1.0) -> None:
+        self._policy = policy
+        self.name = name
+        self.factor = factor
+
+    def plan(self, remaining_ms: float, factor: float) -> Choice:
+        """What the other policy plans by the given factor; see `Policy.plan`."""
+        return self._policy.plan(remaining_ms, self.factor)
+
+    def redecide(self, path: ExecutionPath, slot: int, remaining_ms: float, factor: float) -> Choice:
+        """What the other policy decides by the given factor; see `Policy.redecide`."""
+        return self._policy.redecide(path, slot, remaining_ms, self.factor)
+
+    def observe(self, latency_ms: float, remaining_ms: float) -> None:
+        """Passes it on; see `Policy.observe`."""
+        self._policy.observe(latency_ms, remaining_ms)
+
+
+def spread_evenly(frontier: list[tuple[ExecutionPath, float, float]], rungs: int) -> list[ExecutionPath]:
+    """Paths of a frontier nearest to times spread evenly on a logarithmic scale, both ends among them, each once.
+
+    Args:
+        frontier: path, time in ms and quality, ascending; at least one.
+        rungs: most paths, >= 2.
+    """
+    logs = [math.log(max(time_ms, 1e-9)) for _, time_ms, _ in frontier]
+    wanted = [logs[0] + (logs[-1] - logs[0]) * step / (rungs - 1) for step in range(rungs)]
+    nearest = {min(range(len(logs)), key=lambda index: abs(logs[index] - log)) for log in wanted}
+    return [frontier[index][0] for index in sorted(nearest)]

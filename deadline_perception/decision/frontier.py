@@ -12,8 +12,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from deadline_perception.decision.policy import Choice, Forecast, Quality, check_allowance, check_position
-from deadline_perception.decision.policy import check_time_left
+from deadline_perception.decision.policy import (
+    Choice,
+    Forecast,
+    Quality,
+    check_allowance,
+    check_outcome,
+    check_position,
+    check_time_left,
+)
 from deadline_perception.execution_path import ExecutionPath, PathSpace
 
 
@@ -128,6 +135,10 @@ class FrontierPolicy:
         if frontiers.qualities[as_cheap] > quality:
             return best
         return Choice(path, forecast_ms, bound_ms, True, quality)
+
+    def observe(self, latency_ms: float, remaining_ms: float) -> None:
+        """Changes nothing: what frames took comes back in the factor; see `Policy.observe`."""
+        check_outcome(latency_ms, remaining_ms)
 
     def frontier(self, path: ExecutionPath, slot: int) -> list[tuple[ExecutionPath, float, float]]:
         """The frontier after the prefix of `path` at `slot`: path, remaining forecast in ms, and quality, ascending.

@@ -43,7 +43,7 @@ class Choice:
 
 
 class Policy(Protocol):
-    """Chooses execution paths. Pure: the same arguments give the same choice, and nothing blocks.
+    """Chooses execution paths. Between two calls of `observe` the same arguments give the same choice.
 
     `factor` is slowdown times calibration margin: it turns an idle forecast into a bound. A remaining time that is
     negative gives the cheapest path, infeasible; an infinite one is allowed.
@@ -69,6 +69,17 @@ class Policy(Protocol):
 
         Raises:
             ValueError: as in `plan`; or the path or the slot is not one of the path space.
+        """
+
+    def observe(self, latency_ms: float, remaining_ms: float) -> None:
+        """Takes in how the last frame went; most policies have no use for it.
+
+        Args:
+            latency_ms: from its planning to its end; infinite when it was cut.
+            remaining_ms: time left when it was planned.
+
+        Raises:
+            ValueError: the latency is NaN or negative, or the time NaN.
         """
 
 
@@ -103,6 +114,17 @@ def check_time_left(remaining_ms: float, factor: float) -> None:
     if not 0.0 < factor <= MAX_FACTOR:
         raise ValueError(f'factor is {factor}, expected a number in (0, {MAX_FACTOR:g}] that turns a forecast into '
                          f'a bound')
+
+
+def check_outcome(latency_ms: float, remaining_ms: float) -> None:
+    """Refuses what no frame can have come to.
+
+    Raises:
+        ValueError: the latency is NaN or negative, or the time that was left is NaN.
+    """
+    if not latency_ms >= 0.0 or remaining_ms != remaining_ms:
+        raise ValueError(f'frame took {latency_ms} ms of {remaining_ms} ms, expected a time of at least 0, infinite '
+                         f'when it was cut, of a time that is known')
 
 
 def check_position(path_space: PathSpace, path: ExecutionPath, slot: int) -> None:

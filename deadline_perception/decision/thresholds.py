@@ -12,8 +12,15 @@ import math
 from dataclasses import replace
 from functools import cache
 
-from deadline_perception.decision.policy import Choice, Forecast, Quality, check_allowance, check_position
-from deadline_perception.decision.policy import check_time_left
+from deadline_perception.decision.policy import (
+    Choice,
+    Forecast,
+    Quality,
+    check_allowance,
+    check_outcome,
+    check_position,
+    check_time_left,
+)
 from deadline_perception.execution_path import ExecutionPath, PathSpace
 
 
@@ -65,6 +72,10 @@ class ThresholdPolicy:
         """Decides the operator of `slot` now, and plans the later ones anew; see `Policy.redecide`."""
         check_position(self._space, path, slot)
         return self._decide(path, slot, remaining_ms, factor)
+
+    def observe(self, latency_ms: float, remaining_ms: float) -> None:
+        """Changes nothing: what frames took comes back in the factor; see `Policy.observe`."""
+        check_outcome(latency_ms, remaining_ms)
 
     def skips(self, path: ExecutionPath, skip: int, remaining_ms: float, factor: float) -> bool:
         """Whether a skip operator skips its blocks: tau = n t_RS + t_RPN + min_j t_SN_j(n_P min) exceeds the time."""

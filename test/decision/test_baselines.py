@@ -3,10 +3,13 @@ from __future__ import annotations
 import math
 
 import pytest
+from hypothesis import given, settings, strategies as st
 
-from deadline_perception.decision.baselines import FixedPath
-from deadline_perception.execution_path import ExecutionPath
+from deadline_perception.decision.baselines import FixedPath, GivenFactor, Reactive, spread_evenly
+from deadline_perception.decision.frontier import FrontierPolicy
+from deadline_perception.execution_path import ExecutionPath, PathSpace
 
+SPACE = PathSpace(skips_per_stage=(1, 1), widths=(1.0, 0.5), pyramid_widths=(1.0,), proposals=(10, 100), heads=2)
 
 @pytest.fixture
 def policy(path_space, make_forecast, make_quality):
@@ -38,3 +41,88 @@ def test_refuses_a_path_of_another_network(policy, path_space, make_forecast, ma
         policy.redecide(foreign, 0, 10.0, 1.0)
     with pytest.raises(ValueError, match='NaN ms'):
         policy.plan(math.nan, 1.0)
+
+
+@pytest.fixture(scope='module')
+def models(make_forecast, make_quality):
+    """Skippable blocks cost 10 ms, heads 2 and 6, all else 1; what costs more is better."""
+    forecast = make_forecast(SPACE, lambda name: 10.0 if name.startswith('skip') else
+                             {'head0': 2.0, 'head1': 6.0}.get(name.split('@')[0], 1.0))
+    return forecast, make_quality({path: forecast.forecast_ms(path) / 100.0 for path in SPACE})
+
+
+@pytest.mark.parametrize('to_the_lowest', [False, True])
+def test_reactive_climbs_by_one_after_a_frame_in_time_and_descends_after_a_late_one(models, to_the_lowest):
+    policy = Reactive(SPACE, *models, to_the_lowest=to_the_lowest)
+    ladder = [str(path) for path in policy.ladder]
+    assert policy.name == ('reactive_n' if to_the_lowest else 'reactive_1')
+    assert len(ladder) == 6  # two heads with no, one and two groups of blocks; only these differ in time
+    taken = []
+    for latency_ms in (10.0, 20.0, 19.9, 5.0, 20.1, 20.0, math.inf):
+        taken.append(ladder.index(str(policy.plan(20.0, 1.0).path)))
+        policy.observe(latency_ms, 20.0)
+    assert taken == ([0, 1, 2, 3, 4, 0, 1] if to_the_lowest else [0, 1, 2, 3, 4, 3, 4])
+    assert ladder.index(str(policy.plan(20.0, 1.0).path)) == (0 if to_the_lowest else 3)
+
+
+@settings(max_examples=50, deadline=None)
+@given(latencies_ms=st.lists(st.one_of(st.floats(0.0, 60.0), st.just(math.inf)), max_size=30),
+       to_the_lowest=st.booleans(), rungs=st.integers(2, 9))
+def test_reactive_stays_on_its_ladder_and_never_looks_at_the_time_left(models, latencies_ms, to_the_lowest, rungs):
+    policy = Reactive(SPACE, *models, to_the_lowest=to_the_lowest, rungs=rungs)
+    for latency_ms in latencies_ms:
+        path = policy.plan(-5.0, 3.0).path
+        assert path in policy.ladder
+        assert policy.plan(math.inf, 1.0).path == path
+        policy.observe(latency_ms, 30.0)
+
+
+def test_reactive_keeps_the_path_of_a_frame_that_runs_and_bounds_what_remains(models):
+    policy = Reactive(SPACE, *models, to_the_lowest=False, allowance_ms=1.0)
+    choice = policy.redecide(SPACE.largest, len(SPACE.slots) - 1, 2.5, 2.0)
+    assert (choice.path, choice.bound_ms, choice.feasible) == (SPACE.largest, 3.0, False)
+
+
+def test_reactive_refuses_a_ladder_of_one_rung_and_impossible_outcomes(models):
+    with pytest.raises(ValueError, match='rungs is 1, expected at least 2'):
+        Reactive(SPACE, *models, to_the_lowest=True, rungs=1)
+    with pytest.raises(ValueError, match='allowance is -1.0 ms'):
+        Reactive(SPACE, *models, to_the_lowest=True, allowance_ms=-1.0)
+    policy = Reactive(SPACE, *models, to_the_lowest=True)
+    for latency_ms, remaining_ms in ((math.nan, 1.0), (-1.0, 1.0), (1.0, math.nan)):
+        with pytest.raises(ValueError, match='frame took'):
+            policy.observe(latency_ms, remaining_ms)
+
+
+def test_rungs_lie_evenly_on_a_logarithmic_scale_with_both_ends_and_none_twice():
+    paths = [ExecutionPath((), 1.0, count, 0) for count in range(1, 6)]
+    frontier = [(path, time_ms, 0.5) for path, time_ms in zip(paths, (1.0, 2.0, 9.5, 12.0, 100.0))]
+    assert spread_evenly(frontier, 3) == [paths[0], paths[2], paths[4]]
+    assert spread_evenly(frontier, 50) == paths
+    assert spread_evenly(frontier[:1], 4) == paths[:1]
+
+
+def test_a_given_factor_takes_the_place_of_the_learnt_one(models):
+    frontier = FrontierPolicy(SPACE, *models)
+    policy = GivenFactor(frontier, 'oblivious')
+    assert policy.name == 'oblivious'
+    assert policy.plan(25.0, 9.0) == frontier.plan(25.0, 1.0)
+    policy.factor = 1.5
+    assert policy.plan(25.0, 9.0) == frontier.plan(25.0, 1.5) != frontier.plan(25.0, 1.0)
+    head = next(index for index, slot in enumerate(SPACE.slots) if slot.operator == 'head')
+    assert policy.redecide(SPACE.largest, head, 7.0, 9.0) == frontier.redecide(SPACE.largest, head, 7.0, 1.5)
+    with pytest.raises(ValueError, match='frame took nan ms'):
+        policy.observe(math.nan, 1.0)
+
+
+@settings(max_examples=60, deadline=None)
+@given(index=st.integers(0, len(SPACE) - 1), slot=st.integers(0, len(SPACE.slots) - 1),
+       factors=st.tuples(st.floats(0.1, 5.0), st.floats(0.1, 5.0)))
+def test_what_remains_after_a_prefix_never_has_a_larger_bound_than_the_whole(models, index, slot, factors):
+    path = list(SPACE)[index]
+    whole = FixedPath(path, SPACE, *models).plan(50.0, factors[0])
+    rest = FixedPath(path, SPACE, *models).redecide(path, slot, 50.0, factors[0])
+    assert rest.bound_ms <= whole.bound_ms
+    small, large = sorted(factors)
+    assert GivenFactor(FrontierPolicy(SPACE, *models), 'x', large).plan(40.0, 1.0).forecast_ms <= GivenFactor(
+        FrontierPolicy(SPACE, *models), 'x', small).plan(40.0, 1.0).forecast_ms

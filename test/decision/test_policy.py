@@ -4,7 +4,13 @@ import math
 
 import pytest
 
-from deadline_perception.decision.policy import Choice, check_allowance, check_position, check_time_left
+from deadline_perception.decision.policy import (
+    Choice,
+    check_allowance,
+    check_outcome,
+    check_position,
+    check_time_left,
+)
 from deadline_perception.execution_path import ExecutionPath
 
 PATH = ExecutionPath((False, True), 1.0, 10, 0)
@@ -30,3 +36,11 @@ def test_checks_pass_what_can_be_decided_on_and_name_what_cannot(path_space):
         check_allowance(math.nan)
     with pytest.raises(ValueError, match='factor is 1000001.0'):
         check_time_left(1.0, 1_000_001.0)
+
+
+def test_outcomes_that_no_frame_can_have_are_refused():
+    assert check_outcome(math.inf, -3.0) is None
+    assert check_outcome(0.0, math.inf) is None
+    for latency_ms, remaining_ms in ((math.nan, 1.0), (-0.1, 1.0), (1.0, math.nan)):
+        with pytest.raises(ValueError, match=f'frame took {latency_ms} ms of {remaining_ms} ms'):
+            check_outcome(latency_ms, remaining_ms)
