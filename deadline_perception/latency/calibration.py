@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from scipy.special import betaincinv
 
 _LARGEST_EXPONENT = math.log(sys.float_info.max) - 1.0
+_MOST_FRAMES = 2**53  # what a float counts exactly; a camera of 1000 Hz needs 285,000 years
 _PARAMETERS = ('alpha', 'eta', 'score_width', 'initial_log_margin')
 
 
@@ -85,9 +86,9 @@ class BoundCalibrator:
     def __init__(self, alpha: float, eta: float, score_width: float, initial_log_margin: float = 0.0) -> None:
         if not 0.0 < alpha < 1.0:
             raise ValueError(f'alpha is {alpha}, expected a miss ratio in (0, 1)')
-        if not (math.isfinite(eta) and eta > 0.0):
+        if not 0.0 < eta <= sys.float_info.max:
             raise ValueError(f'eta is {eta}, expected a finite step > 0')
-        if not (math.isfinite(score_width) and score_width > 0.0):
+        if not 0.0 < score_width <= sys.float_info.max:
             raise ValueError(f'score_width is {score_width}, expected a finite width > 0')
         if not abs(initial_log_margin) <= score_width:
             raise ValueError(f'initial_log_margin is {initial_log_margin}, expected at most score_width = '
@@ -106,8 +107,8 @@ class BoundCalibrator:
 
     @property
     def factor(self) -> float:
-        """exp(q), what a forecast is multiplied with; >= 0 and finite."""
-        return math.exp(min(self.log_margin, _LARGEST_EXPONENT))
+        """exp(q), what a forecast is multiplied with; > 0 and finite, however far q has drifted."""
+        return math.exp(min(max(self.log_margin, -_LARGEST_EXPONENT), _LARGEST_EXPONENT))
 
     def bound_ms(self, forecast_ms: float) -> float:
         """The time in ms that a frame of this forecast will not exceed, but for a share alpha of frames.
@@ -160,8 +161,9 @@ class BoundCalibrator:
             if not isinstance(value, expected) or isinstance(value, bool):
                 raise ValueError(f'{name} of the calibrator is {value!r}, expected a number')
         calibrator = cls(*(state[name] for name in _PARAMETERS))
-        if not 0 <= state['misses'] <= state['frames']:
-            raise ValueError(f'misses is {state["misses"]} of {state["frames"]} frames, expected 0 to all of them')
+        if not 0 <= state['misses'] <= state['frames'] <= _MOST_FRAMES:
+            raise ValueError(f'misses is {state["misses"]} of {state["frames"]} frames, expected 0 to all of them, '
+                             f'and at most {_MOST_FRAMES} frames')
         calibrator.frames, calibrator.misses = state['frames'], state['misses']
         return calibrator
 

@@ -41,7 +41,7 @@ def read_object(file: Path, what: str) -> dict:
     """
     try:
         content = json.loads(Path(file).read_text(encoding='utf-8'))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:  # no text, no JSON, or numbers and nesting beyond reason
         raise JsonFileError(f'{what} {file} cannot be read: {error}') from error
     if not isinstance(content, dict):
         raise JsonFileError(f'{what} {file} holds {type(content).__name__}, expected a JSON object')

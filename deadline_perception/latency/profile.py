@@ -96,7 +96,7 @@ class LatencyProfile:
                                 f'measure again: {profile_command()}') from error
 
     def mismatches(self, *, network_hash: str, facts: DeviceFacts, input_size: tuple[int, int]) -> list[str]:
-        """What differs between the profile and what is at hand, each as `NAME is X, expected Y`; empty when it fits."""
+        """What differs, each as `NAME is X in the profile and Y here`; empty when the profile fits what is at hand."""
         pairs = [('network hash', self.network_hash, network_hash),
                  ('input size', self.input_size, tuple(input_size)), ('device kind', self.facts.kind, facts.kind),
                  ('device', self.facts.name, facts.name),

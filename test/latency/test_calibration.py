@@ -111,7 +111,7 @@ def test_bound_stays_a_finite_number_however_far_the_margin_drifts():
         sinking.observe(10.0, 1e-300)
         for calibrator in (rising, sinking):
             assert 0.0 <= calibrator.bound_ms(1e300) < math.inf
-            assert 0.0 <= calibrator.factor < math.inf
+            assert 0.0 < calibrator.factor < math.inf
     assert rising.certificate().misses == 50
 
 
@@ -155,8 +155,45 @@ def test_upper_limit_refuses_impossible_counts(arguments):
 
 @pytest.mark.parametrize(('change', 'message'), [
     ({'alpha': 2.0}, 'alpha is 2.0'), ({'frames': -1}, 'misses is 0 of -1'), ({'misses': 9}, 'misses is 9 of 0'),
-    ({'eta': 'fast'}, 'eta'), ({'frames': 1.5}, 'frames'), ({'misses': True}, 'misses'), ({'eta': None}, 'eta')])
+    ({'eta': 'fast'}, 'eta'), ({'frames': 1.5}, 'frames'), ({'misses': True}, 'misses'), ({'eta': None}, 'eta'),
+    ({'frames': 10**400}, 'at most 9007199254740992'), ({'eta': 10**400}, 'eta'), ({'alpha': math.nan}, 'alpha')])
 def test_an_impossible_state_is_refused_by_name(change, message):
     state = {**BoundCalibrator(alpha=0.1, eta=0.1, score_width=1.0).state(), **change}
     with pytest.raises(ValueError, match=message):
         BoundCalibrator.from_state(state)
+
+
+GARBAGE = st.one_of(st.floats(), st.floats(1e-3, 1e3), st.sampled_from([0.0, -0.0, 5e-324, 1.7e308]))
+
+
+@settings(max_examples=150, deadline=None)
+@given(alpha=st.floats(0.001, 0.999), eta=st.floats(1e-6, 1e6),
+       frames=st.lists(st.tuples(GARBAGE, st.one_of(st.none(), GARBAGE)), max_size=60))
+def test_no_sequence_of_numbers_makes_a_bound_negative_or_no_number(alpha, eta, frames):
+    calibrator = BoundCalibrator(alpha, eta, score_width=2.0)
+    for forecast_ms, latency_ms in frames:
+        before = calibrator.state()
+        try:
+            calibrator.observe(forecast_ms, latency_ms)
+        except ValueError:
+            assert calibrator.state() == before
+        assert 0.0 <= calibrator.bound_ms(5e-324) <= calibrator.bound_ms(20.0) < math.inf
+        assert 0.0 < calibrator.bound_ms(20.0)
+        certificate = calibrator.certificate()
+        assert 0.0 <= certificate.guaranteed_miss_ratio <= 1.0 and 0.0 <= certificate.upper_95 <= 1.0
+
+
+NUMBERS = st.one_of(st.floats(), st.integers(), st.integers(min_value=10**300), st.none(), st.booleans(), st.text())
+
+
+@settings(max_examples=200, deadline=None)
+@given(changes=st.dictionaries(st.sampled_from(['alpha', 'eta', 'score_width', 'initial_log_margin', 'frames', 'misses']),
+                               NUMBERS, min_size=1))
+def test_no_state_is_taken_over_that_could_not_have_been_kept(changes):
+    state = {**BoundCalibrator(alpha=0.1, eta=0.1, score_width=1.0).state(), **changes}
+    try:
+        calibrator = BoundCalibrator.from_state(state)
+    except ValueError:
+        return
+    assert 0.0 <= calibrator.bound_ms(20.0) < math.inf
+    assert 0.0 <= calibrator.certificate().guaranteed_miss_ratio <= 1.0

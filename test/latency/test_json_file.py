@@ -24,6 +24,8 @@ def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path):
 
 
 @pytest.mark.parametrize(('content', 'message'), [(b'{"half": ', 'cannot be read'), (b'\xff\xfe', 'cannot be read'),
+                                                  (b'[' * 100_000, 'cannot be read'),
+                                                  (b'{"frames": ' + b'9' * 5000 + b'}', 'cannot be read'),
                                                   (b'[1, 2]', 'holds list')])
 def test_anything_but_an_object_is_refused_by_name(tmp_path, content, message):
     file = tmp_path / 'state.json'
