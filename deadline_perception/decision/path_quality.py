@@ -1,14 +1,19 @@
 """How good the detections of every path are: measured where it was measured, else predicted from those.
 
-The prediction adds up one effect per operator. An effect is a sum of steps that are never negative, from each
-measured setting to the next larger one, so a larger setting is never predicted to do harm; a setting that was not
-measured lies between its neighbours, and beyond the outermost ones the effect stays level.
+The prediction adds up one effect per operator and two per pair of operators. An operator's effect is a sum of steps
+that are never negative, from each measured setting to the next larger one; a setting that was not measured lies
+between its neighbours, and beyond the outermost ones the effect stays level. A pair's effects are one that takes both
+operators to be large, and one that either alone brings about; neither is negative. So a larger setting is never
+predicted to do harm. On the shipped network's sample of 60 paths the pairs took the mean error of leaving one path out
+from 1.46 to 1.29 points; without the rule that nothing does harm it was 1.5 points with pairs and 1.7 without.
 """
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -20,11 +25,48 @@ from deadline_perception.execution_path import ExecutionPath, PathSpace
 from deadline_perception.latency.json_file import JsonFileError, read_object, write_text_atomically
 
 _LOGIT_LIMIT = 1e-3  # average precision nearer to 0 or 1 than this is taken to be this near
-_RIDGE = 1e-3  # weight on small steps; only settles what the measurements leave open
+_RIDGE = 0.01  # keeps steps small that the measurements leave open
+_PAIR_RIDGE = 0.1  # what one operator explains is not explained by a pair
+_FOLDS = 60  # at most so many refits for the error of prediction; up to so many paths, each is left out alone
 
 
 class QualityTableError(DeadlinePerceptionError):
     """A table of path qualities that cannot be used, and why."""
+
+
+@dataclass(frozen=True)
+class PredictionError:
+    """How well measured paths are predicted from other measured paths.
+
+    Attributes:
+        paths: number of paths that were predicted.
+        folds: number of groups they were left out in; as many as paths when each was left out alone.
+        mean_points: mean absolute error, points of average precision (0 to 100).
+        max_points: largest absolute error, points.
+        rank_correlation: Spearman's, of predicted and measured values, in [-1, 1]; None when either does not vary.
+
+    Raises:
+        ValueError: an error is negative or NaN, or there are fewer than 2 paths.
+    """
+
+    paths: int
+    folds: int
+    mean_points: float
+    max_points: float
+    rank_correlation: float | None
+
+    def __post_init__(self) -> None:
+        if self.paths < 2 or not 2 <= self.folds <= self.paths:
+            raise ValueError(f'{self.paths} paths in {self.folds} folds, expected at least 2 of each and no empty fold')
+        if not 0.0 <= self.mean_points <= self.max_points:
+            raise ValueError(f'mean error is {self.mean_points} and largest {self.max_points} points, expected '
+                             f'0 <= mean <= largest')
+
+    def __str__(self) -> str:
+        rank = '-' if self.rank_correlation is None else f'{self.rank_correlation:.2f}'
+        way = 'each left out once' if self.folds == self.paths else f'left out in {self.folds} groups'
+        return (f'{self.mean_points:.2f} points on average, {self.max_points:.2f} at most, rank correlation {rank} '
+                f'({self.paths} measured paths, {way})')
 
 
 def _settings(paths: Sequence[ExecutionPath]) -> np.ndarray:
@@ -33,10 +75,10 @@ def _settings(paths: Sequence[ExecutionPath]) -> np.ndarray:
                       math.log(path.proposals), float(path.head)] for path in paths], dtype=np.float64)
 
 
-class AdditiveModel:
-    """Average precision on a logistic scale as a sum of one effect per operator.
+class MonotoneModel:
+    """Average precision on a logistic scale as a sum of effects of operators and of pairs of them.
 
-    Fitted by least squares without negative steps.
+    Fitted by least squares without negative effects.
 
     Args:
         paths: measured paths, at least 1, all with the same number of skip operators.
@@ -51,13 +93,15 @@ class AdditiveModel:
             raise ValueError(f'{len(paths)} measured paths, expected at least 1, all of one network')
         self._skips = len(paths[0].skip)
         self._levels = [np.unique(column) for column in _settings(paths).T]
-        steps = self._steps(paths)
+        steps, pairs = self._steps(paths), self._pairs(paths)
+        effects = np.hstack([steps, pairs])
         kept = np.clip(np.asarray(values, dtype=np.float64), _LOGIT_LIMIT, 1 - _LOGIT_LIMIT)
         target = np.log(kept / (1 - kept))
-        # The constant may be negative, so it has one column of either sign; the last rows keep open steps small.
-        columns = np.hstack([np.ones((len(steps), 1)), -np.ones((len(steps), 1)), steps])
-        ridge = np.hstack([np.zeros((steps.shape[1], 2)), math.sqrt(_RIDGE) * np.eye(steps.shape[1])])
-        found = nnls(np.vstack([columns, ridge]), np.concatenate([target, np.zeros(steps.shape[1])]))[0]
+        # The constant may be negative, so it has one column of either sign; the last rows keep open effects small.
+        columns = np.hstack([np.ones((len(effects), 1)), -np.ones((len(effects), 1)), effects])
+        ridge = np.repeat(np.sqrt([_RIDGE, _PAIR_RIDGE]), [steps.shape[1], pairs.shape[1]])
+        rows = np.hstack([np.zeros((len(ridge), 2)), np.diag(ridge)])
+        found = nnls(np.vstack([columns, rows]), np.concatenate([target, np.zeros(len(ridge))]), maxiter=10_000)[0]
         self._constant = found[0] - found[1]
         self._weights = found[2:]
 
@@ -72,12 +116,21 @@ class AdditiveModel:
                 raise ValueError(f'path {path} has {len(path.skip)} skip operators, expected {self._skips}')
         if not paths:
             return np.zeros(0)
-        return 1 / (1 + np.exp(-self._constant - self._steps(paths) @ self._weights))
+        effects = np.hstack([self._steps(paths), self._pairs(paths)])
+        return 1 / (1 + np.exp(-self._constant - effects @ self._weights))
 
     def _steps(self, paths: Sequence[ExecutionPath]) -> np.ndarray:
         """How far each path has climbed each step: `[paths, steps]`, in [0, 1]."""
         return np.hstack([np.clip((settings[:, None] - levels[:-1]) / np.diff(levels), 0.0, 1.0)
                           for settings, levels in zip(_settings(paths).T, self._levels)])
+
+    def _pairs(self, paths: Sequence[ExecutionPath]) -> np.ndarray:
+        """For each pair of operators, how far both and how far either: `[paths, 2 * pairs]`, in [0, 1]."""
+        shares = [np.clip((settings - levels[0]) / (levels[-1] - levels[0]), 0.0, 1.0)
+                  for settings, levels in zip(_settings(paths).T, self._levels) if len(levels) > 1]
+        both = [one * other for one, other in itertools.combinations(shares, 2)]
+        either = [one + other - one * other for one, other in itertools.combinations(shares, 2)]
+        return np.array(both + either).reshape(len(both) + len(either), len(paths)).T
 
 
 class PathQuality:
@@ -182,17 +235,26 @@ class PathQuality:
         predicted = iter(self._model.predict(unknown)) if unknown else iter(())
         return np.array([self.known[path] if path in self.known else next(predicted) for path in paths])
 
-    def leave_one_out_error(self) -> float:
-        """Mean absolute error of predicting each measured path from all others; NaN for fewer than 2 or a stand-in.
+    def prediction_error(self) -> PredictionError | None:
+        """How well each measured path is predicted from the others; None for fewer than 2 paths or a stand-in.
 
-        Fits the model once per measured path: seconds for some hundred.
+        Refits the model up to 60 times: a tenth of a second for a sample, minutes for thousands of paths.
         """
-        if self._model is None or len(self.known) < 2:
-            return math.nan
-        paths = list(self.known)
-        errors = [abs(self._fit(paths[:i] + paths[i + 1:]).predict([path])[0] - self.known[path])
-                  for i, path in enumerate(paths)]
-        return float(np.mean(errors))
+        from scipy.stats import rankdata  # takes half a second to load, which no node that decides need pay
 
-    def _fit(self, paths: list[ExecutionPath]) -> AdditiveModel:
-        return AdditiveModel(paths, [self.known[path] for path in paths])
+        if self._model is None or len(self.known) < 2:
+            return None
+        paths = list(self.known)
+        folds = min(len(paths), _FOLDS)
+        measured, predicted = np.array([self.known[path] for path in paths]), np.empty(len(paths))
+        for fold in range(folds):
+            left_out = paths[fold::folds]
+            others = [path for at, path in enumerate(paths) if at % folds != fold]
+            predicted[fold::folds] = self._fit(others).predict(left_out)
+        errors = 100.0 * np.abs(predicted - measured)
+        varies = min(np.ptp(measured), np.ptp(predicted)) > 0
+        return PredictionError(len(paths), folds, float(errors.mean()), float(errors.max()),
+                               float(np.corrcoef(rankdata(measured), rankdata(predicted))[0, 1]) if varies else None)
+
+    def _fit(self, paths: list[ExecutionPath]) -> MonotoneModel:
+        return MonotoneModel(paths, [self.known[path] for path in paths])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from deadline_perception.decision.path_quality import AdditiveModel, PathQuality, QualityTableError
+from deadline_perception.decision.path_quality import MonotoneModel, PathQuality, PredictionError, QualityTableError
 from deadline_perception.execution_path import ExecutionPath, PathSpace
 
 SPACE = PathSpace(skips_per_stage=(1, 1), widths=(1.0, 0.75, 0.5, 0.25), pyramid_widths=(1.0, 0.5),
@@ -35,14 +35,56 @@ def test_recovers_a_truth_that_adds_up():
     quality = PathQuality({path: logistic_ap(path) for path in sample(60)})
     error = np.abs(quality.table(PATHS) - [logistic_ap(path) for path in PATHS])
     assert error.max() < 0.005
-    assert quality.leave_one_out_error() < 0.005
+    shown = quality.prediction_error()
+    assert shown.mean_points < 0.5 and shown.rank_correlation > 0.99
+    assert (shown.paths, shown.folds) == (60, 60)
 
 
-def test_leave_one_out_error_shows_a_truth_that_does_not_add_up():
+def test_error_of_prediction_shows_a_truth_that_no_model_can_know():
     rng = np.random.default_rng(1)
-    noisy = PathQuality({path: float(np.clip(additive_ap(path) + rng.normal(0, 0.1), 0, 1)) for path in sample(60)})
-    exact = PathQuality({path: additive_ap(path) for path in sample(60)})
-    assert noisy.leave_one_out_error() > 5 * exact.leave_one_out_error() > 0
+    noisy = PathQuality({path: float(np.clip(additive_ap(path) + rng.normal(0, 0.1), 0, 1))
+                         for path in sample(60)}).prediction_error()
+    exact = PathQuality({path: additive_ap(path) for path in sample(60)}).prediction_error()
+    assert noisy.mean_points > 5 * exact.mean_points > 0 and noisy.max_points > 5 * exact.max_points
+    assert noisy.rank_correlation < exact.rank_correlation
+
+
+def test_error_of_prediction_worked_out_by_hand():
+    # Of two paths, each is predicted to be as good as the other: 20 points off, and in the wrong order.
+    quality = PathQuality({SPACE.largest: 0.5, SPACE.smallest: 0.3})
+    shown = quality.prediction_error()
+    assert (shown.mean_points, shown.max_points) == (pytest.approx(20.0), pytest.approx(20.0))
+    assert shown.rank_correlation == pytest.approx(-1.0)
+    assert 'each left out once' in str(shown)
+    assert PathQuality({SPACE.largest: 0.5}).prediction_error() is None
+
+
+def test_more_than_sixty_paths_are_left_out_in_groups():
+    shown = PathQuality({path: logistic_ap(path) for path in sample(90)}).prediction_error()
+    assert (shown.paths, shown.folds) == (90, 60)
+    assert 'in 60 groups' in str(shown)
+    level = PathQuality({path: 0.5 for path in sample(5)}).prediction_error()
+    assert level.rank_correlation is None and level.max_points < 1e-6
+
+
+@pytest.mark.parametrize(('arguments', 'message'), [
+    ((1, 1, 0.0, 0.0, None), '1 paths in 1 folds'), ((3, 4, 0.0, 0.0, None), '3 paths in 4 folds'),
+    ((3, 3, 2.0, 1.0, None), 'mean error is 2.0'), ((3, 3, math.nan, 1.0, None), 'mean error is nan')])
+def test_impossible_errors_of_prediction_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        PredictionError(*arguments)
+
+
+def test_pairs_of_operators_are_seen():
+    """A head that pays only behind a wide backbone; width and head alone could not say so."""
+    def paired_ap(path):
+        return 0.1 + 0.2 * path.width + 0.3 * (path.head / 2) * (path.width - 0.25) / 0.75
+
+    quality = PathQuality({path: paired_ap(path) for path in sample(80)})
+    gains = [quality.quality(replace(SPACE.largest, width=width)) - quality.quality(replace(SPACE.largest, width=width,
+                                                                                            head=0))
+             for width in (1.0, 0.25)]
+    assert gains[0] > 0.2 > 0.07 > gains[1]
 
 
 def test_measured_paths_keep_their_measured_value():
@@ -57,7 +99,7 @@ def test_measured_paths_keep_their_measured_value():
 def test_predictions_are_in_range_and_a_larger_setting_never_harms(seed, count):
     paths = sample(count, seed)
     values = np.random.default_rng(seed).choice([0.0, 1.0, 0.2, 0.9], len(paths))
-    model = AdditiveModel(paths, values)
+    model = MonotoneModel(paths, values)
     predicted = dict(zip(PATHS, model.predict(PATHS)))
     assert all(0.0 <= value <= 1.0 for value in predicted.values())
     for path in PATHS[::11]:
@@ -140,7 +182,7 @@ def test_stand_in_grows_with_the_logarithm_of_time(make_forecast):
     order = np.argsort(forecast.table(PATHS), kind='stable')
     values = quality.table(PATHS)[order]
     assert (np.diff(values) >= 0).all() and values[0] == 0.0 and values[-1] == 1.0
-    assert not quality.measured and math.isnan(quality.leave_one_out_error())
+    assert not quality.measured and quality.prediction_error() is None
     quality.check('any network')
     with pytest.raises(ValueError, match='forecast paths'):
         quality.quality(ExecutionPath((True,), 1.0, 10, 0))
@@ -153,8 +195,8 @@ def test_stand_in_of_equal_times_is_level(make_forecast):
 
 def test_refuses_impossible_fits():
     with pytest.raises(ValueError, match='0 measured paths'):
-        AdditiveModel([], [])
+        MonotoneModel([], [])
     with pytest.raises(ValueError, match='has 1 skip operators, expected 2'):
-        AdditiveModel([SPACE.largest], [0.5]).predict([ExecutionPath((True,), 1.0, 10, 0)])
+        MonotoneModel([SPACE.largest], [0.5]).predict([ExecutionPath((True,), 1.0, 10, 0)])
     with pytest.raises(QualityTableError, match='is 1.5, expected'):
         PathQuality({SPACE.largest: 1.5})
