@@ -1,4 +1,9 @@
-"""A sample of durations, summarised by its quantiles."""
+"""A sample of durations, summarised by its quantiles, and what its order statistics bound.
+
+The r-th smallest of n independent samples lies at or above the p quantile of their distribution, whichever that is, with
+probability `P(Binomial(n, p) < r)` (Wilks 1941, distribution-free tolerance limits). So the number of samples alone says
+which of them may serve as a bound, and how many it takes before any of them may.
+"""
 from __future__ import annotations
 
 import math
@@ -6,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
+from scipy.special import bdtr
 
 PROBABILITIES = (0.05, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
 
@@ -73,3 +79,54 @@ class Quantiles:
         if not isinstance(record, dict) or set(record) != names:
             raise ValueError(f'quantiles are {record!r}, expected the names {", ".join(sorted(names))}')
         return cls(**record)
+
+
+def bounding_rank(count: int, probability: float, confidence: float = 0.95) -> int | None:
+    """Which of `count` independent samples bounds a quantile.
+
+    Args:
+        count: samples, >= 1.
+        probability: of the quantile, in (0, 1).
+        confidence: least probability that the sample of this rank is no smaller than the quantile, in (0, 1).
+
+    Returns:
+        The lowest such rank, from 1 for the smallest sample to `count` for the largest; None when not even that will do.
+
+    Raises:
+        ValueError: a value lies outside its range.
+    """
+    _check_count(count)
+    _check_probabilities(probability, confidence)
+    below = int(np.searchsorted(bdtr(np.arange(count), count, probability), confidence))
+    return below + 1 if below < count else None
+
+
+def samples_needed(probability: float, confidence: float = 0.95) -> int:
+    """The fewest independent samples whose largest bounds a quantile with this confidence: 299 for 0.99 and 0.95.
+
+    Raises:
+        ValueError: a probability lies outside (0, 1).
+    """
+    _check_probabilities(probability, confidence)
+    return max(1, math.ceil(math.log1p(-confidence) / math.log(probability) - 1e-9))
+
+
+def bounded_share(count: int, confidence: float = 0.95) -> float:
+    """The share of further samples that the largest of `count` independent ones bounds, with this confidence.
+
+    Raises:
+        ValueError: the count is below 1 or the confidence outside (0, 1).
+    """
+    _check_count(count)
+    _check_probabilities(0.5, confidence)
+    return (1.0 - confidence) ** (1.0 / count)
+
+
+def _check_count(count: int) -> None:
+    if not count >= 1:
+        raise ValueError(f'count is {count} samples, expected at least 1')
+
+
+def _check_probabilities(probability: float, confidence: float) -> None:
+    if not (0.0 < probability < 1.0 and 0.0 < confidence < 1.0):
+        raise ValueError(f'probability is {probability} and confidence {confidence}, expected values in (0, 1)')

@@ -17,10 +17,12 @@ from deadline_perception.execution_path import ExecutionPath, PathSpace
 from deadline_perception.latency.device import missing_environment, process_environment, read_device_facts, use_threads
 from deadline_perception.latency.path_bound import PathForecast
 from deadline_perception.latency.profile import LatencyProfile, default_profile_path, measure_profile
+from deadline_perception.latency.quantiles import bounded_share, samples_needed
 
 DEFAULT_WEIGHTS = 'models/compact.safetensors'
 _RESTARTED = 'DEADLINE_PERCEPTION_RESTARTED'
 _IMAGES = 40
+_TARGET = 0.99  # of the detector's bounds unless a parameter says otherwise
 _BUSY_LOAD = 0.5  # programs that want to run; at more the device is not idle
 
 
@@ -161,6 +163,17 @@ def _print_tables(profile: LatencyProfile, space: PathSpace) -> None:
     low, high = forecast.residual_quantile(0.05), forecast.residual_quantile(0.95)
     console.print(f'Nine of ten frames took between {math.exp(low):.2f} and {math.exp(high):.2f} times '
                   f'their forecast.')
+    console.print(_sufficiency(sum(times.count for times in profile.paths.values())))
+
+
+def _sufficiency(frames: int) -> str:
+    """Whether so many whole frames are enough for the bound that the detector begins with."""
+    said = (f'The longest of {frames} whole frames, against its forecast, bounds {100.0 * bounded_share(frames):.1f} % of '
+            f'further ones with 95 % confidence, if they are alike')
+    needed = samples_needed(_TARGET)
+    if frames < needed:
+        return f'{said}: too few for {100.0 * _TARGET:.0f} %, which takes {needed}. Measure without --quick, or with more --minutes.'
+    return f'{said}: enough for {100.0 * _TARGET:.0f} %, which takes {needed}.'
 
 
 def _path_row(path: ExecutionPath, profile: LatencyProfile, forecast: PathForecast) -> list[str]:

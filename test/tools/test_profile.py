@@ -53,7 +53,7 @@ def test_measures_with_the_settings_of_the_node_and_writes_where_the_node_looks(
     assert f'wrote {file}' in run.stdout.replace('\n', '')
     profile = LatencyProfile.load(file)
     assert (profile.facts.threads, profile.facts.allocator, profile.input_size) == (1, 'retaining', (64, 64))
-    for shown in ('cheapest', 'full', 'pyramid@w0.25-f0.50', 'times their forecast'):
+    for shown in ('cheapest', 'full', 'pyramid@w0.25-f0.50', 'times their forecast', 'too few for 99 %, which takes 299'):
         assert shown in run.stdout
     assert 'measuring small on cpu' in run.stderr
 
