@@ -29,14 +29,14 @@ class SlotFrontiers:
     """The frontiers of all prefixes that a frame can have when one slot begins.
 
     Attributes:
-        group_of: int32 `[paths]`, the number of each path's prefix.
+        group_of: int32 `[paths]`, the number of each path's prefix; of a memoryview, one item is read fastest.
         begins: `[prefixes + 1]`, where each prefix's frontier begins in the lists below.
         remaining_ms: forecast of what remains; strictly ascending within a frontier.
         qualities: strictly ascending within a frontier.
         members: index of the path.
     """
 
-    group_of: np.ndarray
+    group_of: memoryview
     begins: list[int]
     remaining_ms: list[float]
     qualities: list[float]
@@ -95,6 +95,7 @@ class FrontierPolicy:
         self._keep_epsilon = keep_epsilon
         self._paths = list(path_space)
         self._index = {path: index for index, path in enumerate(self._paths)}
+        self._number_of = {id(path): index for index, path in enumerate(self._paths)}  # they live as long as this
         self._remaining_ms = self._forecasts(forecast)
         self._qualities = np.asarray(quality.table(self._paths), dtype=np.float64)
         if not ((self._qualities >= 0) & (self._qualities <= 1)).all():
@@ -106,34 +107,39 @@ class FrontierPolicy:
     def prepare(self) -> None:
         """Builds the frontiers of all prefixes now, so that no decision has to."""
         for slot in range(len(self._space.slots)):
-            self._frontiers_at(slot)
+            if self._frontiers[slot] is None:
+                self._build(slot)
 
     def plan(self, remaining_ms: float, factor: float) -> Choice:
         """The path to start a frame on; see `Policy.plan`."""
         check_time_left(remaining_ms, factor)
-        frontiers = self._frontiers_at(0)
-        return self._best(frontiers, 0, len(frontiers.members), remaining_ms, factor)
+        frontiers = self._frontiers[0] or self._build(0)
+        return self._choose(frontiers, 0, self._last_that_fits(frontiers, 0, len(frontiers.members), remaining_ms,
+                                                               factor), factor)
 
     def redecide(self, path: ExecutionPath, slot: int, remaining_ms: float, factor: float) -> Choice:
         """The path to go on with as a slot begins; see `Policy.redecide`."""
         check_time_left(remaining_ms, factor)
-        planned = self._index.get(path)
+        # The plan is mostly the very object that was given out, which is found without hashing its choices.
+        planned = self._number_of.get(id(path))
+        if planned is None:
+            planned = self._index.get(path)
         if planned is None or not 0 <= slot < len(self._frontiers):
             check_position(self._space, path, slot)
-        frontiers = self._frontiers_at(slot)
-        group = int(frontiers.group_of[planned])
+        frontiers = self._frontiers[slot] or self._build(slot)
+        group = frontiers.group_of[planned]
         begin, end = frontiers.begins[group], frontiers.begins[group + 1]
-        best = self._best(frontiers, begin, end, remaining_ms, factor)
-        if not best.feasible or best.path == path:
-            return best
-        forecast_ms, quality = float(self._remaining_ms[slot, planned]), float(self._qualities[planned])
+        best = self._last_that_fits(frontiers, begin, end, remaining_ms, factor)
+        if best < begin or frontiers.members[best] == planned:
+            return self._choose(frontiers, begin, best, factor)
+        forecast_ms, quality = self._remaining_ms.item(slot, planned), self._qualities.item(planned)
         bound_ms = forecast_ms * factor + self._allowance_ms
-        if bound_ms > remaining_ms or best.quality - quality > self._keep_epsilon:
-            return best
+        if bound_ms > remaining_ms or frontiers.qualities[best] - quality > self._keep_epsilon:
+            return self._choose(frontiers, begin, best, factor)
         # Kept only where no path is both better and no more expensive: else less time could give more quality.
         as_cheap = bisect_right(frontiers.remaining_ms, forecast_ms, begin, end) - 1
         if frontiers.qualities[as_cheap] > quality:
-            return best
+            return self._choose(frontiers, begin, best, factor)
         return Choice(path, forecast_ms, bound_ms, True, quality)
 
     def observe(self, latency_ms: float, remaining_ms: float) -> None:
@@ -147,12 +153,14 @@ class FrontierPolicy:
             ValueError: the path or the slot is not one of the path space.
         """
         check_position(self._space, path, slot)
-        found = self._frontiers_at(slot)
-        group = int(found.group_of[self._index[path]])
+        found = self._frontiers[slot] or self._build(slot)
+        group = found.group_of[self._index[path]]
         return [(self._paths[found.members[i]], found.remaining_ms[i], found.qualities[i])
                 for i in range(found.begins[group], found.begins[group + 1])]
 
-    def _best(self, frontiers: SlotFrontiers, begin: int, end: int, remaining_ms: float, factor: float) -> Choice:
+    def _last_that_fits(self, frontiers: SlotFrontiers, begin: int, end: int, remaining_ms: float,
+                        factor: float) -> int:
+        """Place of the best path of one frontier whose bound fits; the one before `begin` when none does."""
         times, allowance_ms = frontiers.remaining_ms, self._allowance_ms
         at = bisect_right(times, (remaining_ms - allowance_ms) / factor, begin, end) - 1
         # The division rounds; the bound itself has the last word.
@@ -160,19 +168,20 @@ class FrontierPolicy:
             at += 1
         while at >= begin and times[at] * factor + allowance_ms > remaining_ms:
             at -= 1
-        feasible = at >= begin
-        at = max(at, begin)
-        return Choice(self._paths[frontiers.members[at]], times[at], times[at] * factor + allowance_ms, feasible,
-                      frontiers.qualities[at])
+        return at
 
-    def _frontiers_at(self, slot: int) -> SlotFrontiers:
-        found = self._frontiers[slot]
-        if found is None:
-            group_of = self._prefix_numbers(slot)
-            members, begins = pareto_frontiers(group_of, self._remaining_ms[slot], self._qualities)
-            found = SlotFrontiers(group_of, begins.tolist(), self._remaining_ms[slot][members].tolist(),
-                                  self._qualities[members].tolist(), members.tolist())
-            self._frontiers[slot] = found
+    def _choose(self, frontiers: SlotFrontiers, begin: int, best: int, factor: float) -> Choice:
+        at = max(best, begin)
+        forecast_ms = frontiers.remaining_ms[at]
+        return Choice(self._paths[frontiers.members[at]], forecast_ms, forecast_ms * factor + self._allowance_ms,
+                      best >= begin, frontiers.qualities[at])
+
+    def _build(self, slot: int) -> SlotFrontiers:
+        group_of = self._prefix_numbers(slot)
+        members, begins = pareto_frontiers(group_of, self._remaining_ms[slot], self._qualities)
+        found = SlotFrontiers(memoryview(group_of), begins.tolist(), self._remaining_ms[slot][members].tolist(),
+                              self._qualities[members].tolist(), members.tolist())
+        self._frontiers[slot] = found
         return found
 
     def _forecasts(self, forecast: Forecast) -> np.ndarray:
