@@ -1,6 +1,8 @@
 """From regions to classes and boxes: features cut out per region, the subnets of the switch, the final decoding."""
 from __future__ import annotations
 
+from functools import cache
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -40,11 +42,8 @@ def cut_regions(levels: list[Tensor], boxes: Tensor, box_levels: Tensor, images:
         return levels[0].new_zeros((0, BINS * BINS * channels))
     device = boxes.device
     rows = torch.cat([level.permute(0, 2, 3, 1).reshape(-1, channels) for level in levels])
-    heights = torch.tensor([level.shape[2] for level in levels], device=device)
-    widths = torch.tensor([level.shape[3] for level in levels], device=device)
-    starts = torch.tensor([0] + [level.shape[0] * level.shape[2] * level.shape[3] for level in levels[:-1]],
-                          device=device).cumsum(0)
-    scale = 1.0 / torch.tensor(STRIDES, dtype=torch.float32, device=device)[box_levels]
+    heights, widths, starts, scales = _level_table(tuple(level.shape for level in levels), device)
+    scale = scales[box_levels]
     height, width = heights[box_levels], widths[box_levels]
     base = starts[box_levels]
     if images is not None:
@@ -58,7 +57,7 @@ def cut_regions(levels: list[Tensor], boxes: Tensor, box_levels: Tensor, images:
         last = (size - 1)[:, None]
         at = at.clamp(min=0.0)
         before = torch.minimum(at.floor().long(), last)
-        fraction = torch.where(before >= last, 0.0, at - before)
+        fraction = (at - before).masked_fill(before >= last, 0.0)
         return before, torch.minimum(before + 1, last), (1 - fraction) * inside, fraction * inside
 
     y0, y1, wy0, wy1 = samples(boxes[:, 1], boxes[:, 3], height)
@@ -71,6 +70,19 @@ def cut_regions(levels: list[Tensor], boxes: Tensor, box_levels: Tensor, images:
     weights = (wy * wx).view(regions * BINS * BINS, -1) / (_SAMPLES * _SAMPLES)
     bins = F.embedding_bag(indices, rows, mode='sum', per_sample_weights=weights.to(rows.dtype))
     return bins.view(regions, BINS * BINS * channels)
+
+
+@cache
+@torch.inference_mode(False)
+def _level_table(shapes: tuple[torch.Size, ...], device: torch.device) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Of pyramid levels of these shapes: heights, widths, first rows, scales, each `[levels]`.
+
+    Kept, because copying numbers to a GPU makes it wait, and is not allowed while a CUDA graph is captured.
+    """
+    rows = torch.tensor([0] + [shape[0] * shape[2] * shape[3] for shape in shapes[:-1]], device=device)
+    return (torch.tensor([shape[2] for shape in shapes], device=device),
+            torch.tensor([shape[3] for shape in shapes], device=device),
+            rows.cumsum(0), 1.0 / torch.tensor(STRIDES, dtype=torch.float32, device=device))
 
 
 class Head(nn.Module):

@@ -1,9 +1,10 @@
-"""The multi-path detector, and one frame's way through it slot by slot."""
+"""The multi-path detector: its parts, and what each slot of a frame's way computes."""
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Iterable
+from copy import copy
 from dataclasses import asdict
 
 import cv2
@@ -13,13 +14,14 @@ from torch import Tensor, nn
 
 from deadline_perception.detector.backbone import Backbone
 from deadline_perception.detector.configuration import DetectorConfig
+from deadline_perception.detector.cuda_graphs import CudaRecorder, SegmentGraphs
 from deadline_perception.detector.detections import Detections
-from deadline_perception.detector.heads import Head, cut_regions, decode_detections
+from deadline_perception.detector.frame_run import FrameRun
+from deadline_perception.detector.heads import Head, cut_regions
 from deadline_perception.detector.operators import Switch
 from deadline_perception.detector.proposals import DynamicProposals, RegionProposalNetwork
 from deadline_perception.detector.pyramid import Pyramid
 from deadline_perception.execution_path import ExecutionPath
-from deadline_perception.latency.stopwatch import now_ms, synchronise
 
 # Mean and spread of pixel values, BGR (those of ImageNet in that order, so that its weights can be a start).
 PIXEL_MEAN = (103.53, 116.28, 123.675)
@@ -32,6 +34,9 @@ class MultiPathDetector(nn.Module):
     Args:
         config: the shape.
         class_names: what the labels mean, at least one.
+
+    Attributes:
+        graphs: replays recorded segments; None computes every one.
     """
 
     def __init__(self, config: DetectorConfig, class_names: tuple[str, ...]) -> None:
@@ -41,6 +46,9 @@ class MultiPathDetector(nn.Module):
         self.config = config
         self.class_names = tuple(class_names)
         self.path_space = config.path_space
+        self.skip_stages = [stage for stage, count in enumerate(self.path_space.skips_per_stage, 1) for _ in range(count)]
+        self.graphs: SegmentGraphs | None = None
+        self.register_load_state_dict_post_hook(lambda module, keys: module._forget_recordings())
         self.backbone = Backbone(config)
         self.pyramid = Pyramid(config)
         self.rpn = RegionProposalNetwork(config)
@@ -66,8 +74,9 @@ class MultiPathDetector(nn.Module):
 
     @property
     def network_hash(self) -> str:
-        """Identifies the shape, on which execution times depend; weights of the same shape share it."""
-        text = json.dumps([asdict(self.config), len(self.class_names)], sort_keys=True)
+        """Identifies shape and precision, on which execution times depend; weights of the same shape share it."""
+        precision = [str(self.precision)] * (self.precision != torch.float32)
+        text = json.dumps([asdict(self.config), len(self.class_names), *precision], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property
@@ -78,6 +87,38 @@ class MultiPathDetector(nn.Module):
             digest.update(name.encode())
             digest.update(tensor.detach().cpu().half().contiguous().numpy().tobytes())
         return digest.hexdigest()[:16]
+
+    @property
+    def precision(self) -> torch.dtype:
+        """Type of weights and features."""
+        return self.rpn.outputs.weight.dtype
+
+    def use_half_precision(self) -> None:
+        """Computes with float16 weights and features from now on, for GPUs; boxes and scores stay float32."""
+        for parameter in self.parameters():
+            parameter.data = parameter.data.half()
+        self.train(self.training)  # drops what was laid out of the old weights
+
+    def use_graphs(self) -> None:
+        """Replays CUDA graphs from now on, each captured as its segment first runs; see `SegmentGraphs`.
+
+        Raises:
+            ValueError: the network is not on a CUDA device.
+        """
+        self.graphs = SegmentGraphs(CudaRecorder(self.device))
+
+    def train(self, mode: bool = True) -> MultiPathDetector:
+        """Sets training or evaluation mode; recorded segments are forgotten."""
+        self._forget_recordings()
+        return super().train(mode)
+
+    def _apply(self, function, recurse: bool = True) -> MultiPathDetector:
+        self._forget_recordings()
+        return super()._apply(function, recurse)
+
+    def _forget_recordings(self) -> None:
+        if self.graphs is not None:
+            self.graphs.clear()
 
     def set_training_size(self, size: tuple[int, int]) -> None:
         """Prepares for training batches of another size than `input_size`; frames still run at `input_size`.
@@ -102,7 +143,7 @@ class MultiPathDetector(nn.Module):
         if image_bgr.shape[:2] != (height, width):
             image_bgr = cv2.resize(image_bgr, (width, height), interpolation=cv2.INTER_LINEAR)
         pixels = torch.from_numpy(np.ascontiguousarray(image_bgr)).to(self.pixel_mean.device)
-        return self.normalise(pixels.permute(2, 0, 1)[None].float())
+        return self.normalise(pixels.permute(2, 0, 1)[None].float()).to(self.precision)
 
     def normalise(self, pixels: Tensor) -> Tensor:
         """Pixel values 0 to 255 `[N, 3, h, w]`, BGR -> zero mean and unit spread."""
@@ -118,6 +159,35 @@ class MultiPathDetector(nn.Module):
                 skip += 1
             stages.append(x)
         return self.pyramid(stages, path.pyramid_width)
+
+    def compute(self, slot: str, path: ExecutionPath, values: dict[str, tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
+        """What a slot between `pre` and `post` makes of what earlier slots made; changes none of it.
+
+        Args:
+            slot: name of the slot; a skip operator only where the path runs it.
+            path: the path.
+            values: by the slot that made them. `stage0`: image `[1, 3, h, w]`; `stage1` to `stage4`: features, with
+                the skip operators' work; `pyramid`: its levels; `rpn`: logits of each level, then deltas;
+                `proposals`: boxes `[R, 4]` and levels `[R]`; `head`: logits `[R, 1 + classes]` and deltas `[R, 4]`.
+        """
+        if slot.startswith('stage'):
+            stage = int(slot[5:])
+            return (self.backbone.kept(stage, values[f'stage{stage - 1}'][0], path.width),)
+        if slot.startswith('skip'):
+            skip = int(slot[4:])
+            return (self.backbone.skips[skip](values[f'stage{self.skip_stages[skip]}'][0], path),)
+        if slot == 'pyramid':
+            stages = [values[f'stage{stage}'][0] for stage in range(1, len(self.config.stage_channels) + 1)]
+            return tuple(self.pyramid(stages, path.pyramid_width))
+        levels = values['pyramid']
+        if slot == 'rpn':
+            logits, deltas = self.rpn(levels)
+            return (*logits, *deltas)
+        if slot == 'proposals':
+            logits, deltas = values['rpn'][:len(levels)], values['rpn'][len(levels):]
+            return self.select_proposals(self.rpn, logits, deltas, 0, path.proposals)
+        boxes, box_levels = values['proposals']
+        return self.heads(cut_regions(levels, boxes, box_levels), path)
 
     def start(self, image_bgr: np.ndarray, path: ExecutionPath) -> FrameRun:
         """Begins one frame; nothing is computed yet.
@@ -143,103 +213,3 @@ class MultiPathDetector(nn.Module):
         noise = np.random.default_rng(0).integers(0, 256, (*image_size, 3), dtype=np.uint8)
         for path in paths:
             self.detect(noise, path)
-
-
-class FrameRun:
-    """One frame's way through the network; between two slots its plan may change.
-
-    Attributes:
-        slot: index of the next slot to run.
-        path: the plan; choices of passed slots are facts.
-        slot_ms: times of the slots that have run, ms.
-    """
-
-    def __init__(self, network: MultiPathDetector, image_bgr: np.ndarray, path: ExecutionPath) -> None:
-        if path not in network.path_space:
-            raise ValueError(f'path {path} is not one of configuration {network.config_name!r}')
-        self.network = network
-        self.path = path
-        self.slot = 0
-        self.slot_ms: list[float] = []
-        self._image = image_bgr
-        self._stages: list[Tensor] = []
-        self._result: tuple[Tensor, Tensor, Tensor] | None = None
-
-    @property
-    def finished(self) -> bool:
-        """True once every slot has run."""
-        return self.slot == len(self.network.path_space.slots)
-
-    def redirect(self, path: ExecutionPath) -> None:
-        """Changes the plan for what has not run yet.
-
-        Raises:
-            ValueError: the path is not the network's, or contradicts what has run.
-        """
-        if path == self.path:
-            return
-        space = self.network.path_space
-        if path not in space or space.prefix(path, self.slot) != space.prefix(self.path, self.slot):
-            raise ValueError(f'path {path} contradicts {self.path} before slot {self.slot}')
-        self.path = path
-
-    @torch.inference_mode()
-    def run_slot(self) -> float:
-        """Runs the next slot, waits until the device has finished it, and returns its time in ms.
-
-        Raises:
-            ValueError: the frame has finished already.
-        """
-        if self.finished:
-            raise ValueError('the frame has passed its last slot')
-        started = now_ms()
-        name = self.network.path_space.slots[self.slot].name
-        if name.startswith('stage'):
-            self._run_stage(int(name[5:]))
-        elif name.startswith('skip'):
-            self._features = self.network.backbone.skips[int(name[4:])](self._features, self.path)
-        else:
-            getattr(self, f'_run_{name}')()
-        synchronise(self.network.device)
-        elapsed = now_ms() - started
-        self.slot_ms.append(elapsed)
-        self.slot += 1
-        return elapsed
-
-    def detections(self) -> Detections:
-        """The objects found, in px of the original image.
-
-        Raises:
-            ValueError: the frame has not finished.
-        """
-        if self._result is None or not self.finished:
-            raise ValueError(f'the frame is before slot {self.slot}, expected it to have finished')
-        return self._detections
-
-    def _run_pre(self) -> None:
-        self._features = self.network.preprocess(self._image)
-
-    def _run_stage(self, stage: int) -> None:
-        if stage > 1:
-            self._stages.append(self._features)
-        self._features = self.network.backbone.kept(stage, self._features, self.path.width)
-
-    def _run_pyramid(self) -> None:
-        self._levels = self.network.pyramid([*self._stages, self._features], self.path.pyramid_width)
-
-    def _run_rpn(self) -> None:
-        self._logits, self._deltas = self.network.rpn(self._levels)
-
-    def _run_proposals(self) -> None:
-        self._boxes, self._box_levels = self.network.select_proposals(
-            self.network.rpn, self._logits, self._deltas, 0, self.path.proposals)
-
-    def _run_head(self) -> None:
-        regions = cut_regions(self._levels, self._boxes, self._box_levels)
-        self._class_logits, self._class_deltas = self.network.heads(regions, self.path)
-
-    def _run_post(self) -> None:
-        self._result = decode_detections(self._class_logits, self._class_deltas, self._boxes, self.network.input_size)
-        boxes, scores, labels = (part.cpu().numpy() for part in self._result)
-        scale = np.divide(self._image.shape[:2], self.network.input_size)[[1, 0, 1, 0]]
-        self._detections = Detections(boxes * scale, scores, labels)

@@ -31,3 +31,17 @@ def synchronise(device: str) -> None:
         import torch
 
         torch.cuda.synchronize(device)
+
+
+def wait_for_stream(device: str) -> None:
+    """Blocks until the device has done all that this thread gave it so far; other streams may go on working.
+
+    Args:
+        device: `cpu`, `cuda` or `cuda:INDEX`.
+    """
+    if device.startswith('cuda'):
+        import torch
+
+        done = torch.cuda.Event()
+        done.record(torch.cuda.current_stream(device))
+        done.synchronize()

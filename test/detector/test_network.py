@@ -116,6 +116,20 @@ def test_hash_depends_on_shape_and_classes_alone(tiny_network, tiny_config):
     assert MultiPathDetector(replace(tiny_config, proposals=(5,)), ('a', 'b')).network_hash != tiny_network.network_hash
 
 
+def test_half_precision_gives_nearly_the_same_outputs(tiny_network):
+    images = torch.randn(1, 3, 64, 96)
+    path = tiny_network.path_space.largest
+    full, full_hash = _outputs(tiny_network, path, images), tiny_network.network_hash
+    tiny_network.use_half_precision()
+    assert tiny_network.precision == torch.float16
+    assert tiny_network.rpn.anchors(0).dtype == torch.float32
+    assert tiny_network.network_hash != full_hash, 'times of one precision say nothing of the other'
+    for one, other in zip(full, _outputs(tiny_network, path, images.half())):
+        assert other.dtype == torch.float16
+        torch.testing.assert_close(one, other.float(), atol=0.02, rtol=0.02)
+    assert tiny_network.detect(IMAGE, path).boxes_xyxy_px.dtype == np.float32
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason='no CUDA device')
 def test_same_outputs_on_a_gpu(tiny_network):
     images = torch.randn(1, 3, 64, 96)
@@ -124,3 +138,19 @@ def test_same_outputs_on_a_gpu(tiny_network):
     there = _outputs(tiny_network.cuda(), path, images.cuda())
     for one, other in zip(here, there):
         torch.testing.assert_close(one, other.cpu(), atol=2e-3, rtol=2e-3)
+
+
+@pytest.mark.parametrize('size', [(0, 64), (64, 40), (-32, 64)])
+def test_training_sizes_that_do_not_fit_the_strides_are_refused(tiny_network, size):
+    with pytest.raises(ValueError, match=r'training size is .* px, expected positive multiples of 32 px'):
+        tiny_network.set_training_size(size)
+
+
+def test_training_size_lays_out_anchors_and_limits_proposals(tiny_network):
+    images = torch.randn(1, 3, 96, 160, generator=torch.Generator().manual_seed(0))
+    tiny_network.set_training_size((96, 160))
+    with torch.no_grad():
+        logits, deltas = tiny_network.rpn(tiny_network.features(images, tiny_network.path_space.largest))
+        boxes, _ = tiny_network.select_proposals(tiny_network.rpn, logits, deltas, 0, 60)
+    assert [len(tiny_network.rpn.anchors(level)) for level in range(4)] == [level.shape[1] for level in logits]
+    assert boxes[:, 2].max() > 96 and boxes[:, 2].max() <= 160 and boxes[:, 3].max() <= 96

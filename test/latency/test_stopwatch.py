@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from deadline_perception.latency.stopwatch import ms_from_ns, now_ms, now_ns, synchronise
+from deadline_perception.latency.stopwatch import ms_from_ns, now_ms, now_ns, synchronise, wait_for_stream
 
 
 def test_clock_never_goes_back_and_both_units_agree():
@@ -20,3 +20,4 @@ def test_converts_ns_to_ms(duration_ms, duration_ns):
 
 def test_cpu_needs_no_synchronisation():
     assert synchronise('cpu') is None
+    assert wait_for_stream('cpu') is None

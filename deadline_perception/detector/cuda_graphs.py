@@ -1,0 +1,171 @@
+"""Segments recorded once and replayed: on a GPU, one launch in place of hundreds.
+
+A segment (see `PathSpace.segment`) always does the same work on the same shapes, so a CUDA graph of it can be replayed
+for every frame, provided that it finds its inputs where they lay when it was captured. Hence every value that passes
+from slot to slot has a buffer of its own, outside the graphs' memory; a segment reads the buffers of earlier slots and
+its last step copies its outputs to theirs. Each buffer belongs to one kind of value at one width or number of regions,
+so which buffers a segment reads follows from its name, whatever path the frame took there.
+
+What depends on the data stays as it is: reading the image, selecting proposals (their number varies; they are padded
+to the number that the path allows) and the final decoding.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+Compute: TypeAlias = Callable[[], tuple[Tensor, ...]]
+Replay: TypeAlias = Callable[[], None]
+
+_WARM_UPS = 2  # libraries choose their kernels and allocate their workspaces in the first calls, which may not be captured
+_TOLERANCE = 0.01  # of the largest value: far above what another order of sums changes
+
+
+class SegmentGraphs:
+    """The recorded segments of one network, for one frame at a time.
+
+    Each segment is recorded as it first runs, and must then give what it gave before; one that cannot be recorded, or
+    gives something else, is computed in every frame. Valid as long as the weights stay where they are.
+
+    Args:
+        record: makes a replay of a function without side effects: it computes anew from the same tensors and writes
+            the outputs into the given buffers. Does not write while recording. Raises RuntimeError when it cannot.
+
+    Attributes:
+        failures: why segments are not replayed, by their names.
+    """
+
+    def __init__(self, record: Callable[[Compute, tuple[Tensor, ...]], Replay]) -> None:
+        self.failures: dict[str, str] = {}
+        self._record = record
+        self._buffers: dict[tuple, tuple[Tensor, ...]] = {}
+        self._recorded: dict[str, tuple[Replay, tuple[Tensor, ...]]] = {}
+        self._frame = 0
+
+    def __len__(self) -> int:
+        """Number of segments that are replayed."""
+        return len(self._recorded)
+
+    def clear(self) -> None:
+        """Forgets all, because the weights are about to move; the frame that is running cannot go on."""
+        self.failures.clear()
+        self._buffers.clear()
+        self._recorded.clear()
+        self._frame += 1
+
+    def begin_frame(self) -> int:
+        """Gives the buffers to a new frame; returns its number."""
+        self._frame += 1
+        return self._frame
+
+    def check_frame(self, number: int) -> None:
+        """Makes sure that the buffers still hold the values of a frame.
+
+        Raises:
+            ValueError: another frame has begun since, or the weights have moved.
+        """
+        if number != self._frame:
+            raise ValueError('another frame has begun since or the weights have moved, expected one frame at a time')
+
+    def hold(self, name: str, values: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """Copies values to where recorded segments look for them; returns their buffers.
+
+        Args:
+            name: kind of value, such as `stage1`; with the shapes it decides the buffers.
+            values: at least one tensor.
+        """
+        buffers = self._buffers_of(name, values)
+        _write(buffers, values)
+        return buffers
+
+    def run(self, segment: str, name: str, compute: Compute) -> tuple[Tensor, ...]:
+        """Replays a segment, or computes it; returns the buffers that hold its outputs.
+
+        Args:
+            segment: its name.
+            name: kind of value that it computes, as in `hold`.
+            compute: the segment itself, reading buffers alone.
+        """
+        if segment in self._recorded:
+            replay, buffers = self._recorded[segment]
+            replay()
+            return buffers
+        values = compute()
+        if segment in self.failures:
+            return self.hold(name, values)
+        buffers = self._buffers_of(name, values)
+        try:
+            replay = self._record(compute, buffers)
+            replay()
+            if not _agree(buffers, values):
+                raise RuntimeError('its replay gives other values')
+        except RuntimeError as error:  # what PyTorch raises for whatever cannot be captured
+            self.failures[segment] = (str(error).splitlines() or [type(error).__name__])[0]
+            return self.hold(name, values)
+        self._recorded[segment] = replay, buffers
+        return buffers
+
+    def _buffers_of(self, name: str, values: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        key = (name, *(value.shape for value in values))
+        if key not in self._buffers:
+            self._buffers[key] = tuple(torch.zeros_like(value) for value in values)
+        return self._buffers[key]
+
+
+class CudaRecorder:
+    """Captures CUDA graphs; those of one recorder share the memory of what they compute in between.
+
+    That is safe in any order of replays because nothing that outlives a replay lies in this memory: outputs go to
+    buffers, and inputs, weights and constants are allocated before the capture.
+
+    Args:
+        device: `cuda` or `cuda:INDEX`.
+
+    Raises:
+        ValueError: it is no CUDA device.
+    """
+
+    def __init__(self, device: str) -> None:
+        if not device.startswith('cuda'):
+            raise ValueError(f'device is {device!r}, expected cuda or cuda:INDEX')
+        self._device = torch.device(device)
+        self._stream = torch.cuda.Stream(self._device)
+        self._pool = torch.cuda.graph_pool_handle()
+
+    def __call__(self, compute: Compute, buffers: tuple[Tensor, ...]) -> Replay:
+        """See `SegmentGraphs`. Blocks until the device is idle."""
+        with torch.cuda.device(self._device):
+            current = torch.cuda.current_stream()
+            graph = torch.cuda.CUDAGraph()
+            try:
+                self._stream.wait_stream(current)
+                with torch.cuda.stream(self._stream):
+                    for _ in range(_WARM_UPS):
+                        compute()
+                with torch.cuda.graph(graph, pool=self._pool, stream=self._stream):
+                    _write(buffers, compute())
+            except RuntimeError:
+                # A capture that failed may leave its stream current, and its pool as if still in use.
+                torch.cuda.set_stream(current)
+                self._pool = torch.cuda.graph_pool_handle()
+                raise
+        return graph.replay
+
+
+def padded(regions: tuple[Tensor, ...], rows: int) -> tuple[Tensor, ...]:
+    """Tensors of at most `rows` rows with zeros below, so that they have exactly so many."""
+    return tuple(F.pad(part, (0, 0) * (part.dim() - 1) + (0, rows - len(part))) for part in regions)
+
+
+def _write(buffers: tuple[Tensor, ...], values: tuple[Tensor, ...]) -> None:
+    for buffer, value in zip(buffers, values):
+        buffer.copy_(value)
+
+
+def _agree(values: tuple[Tensor, ...], expected: tuple[Tensor, ...]) -> bool:
+    return all(bool((value.float() - right.float()).abs().max() <= _TOLERANCE * right.float().abs().max())
+               for value, right in zip(values, expected))
