@@ -1,5 +1,7 @@
-"""The loss of one path on one batch: objectness, anchor boxes, classes, final boxes."""
+"""The loss of one path on one batch: objectness, anchor boxes, classes, final boxes; against the truth or a teacher."""
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -9,73 +11,151 @@ from deadline_perception.detector import boxes as box_ops
 from deadline_perception.detector import heads as head_ops
 from deadline_perception.detector import proposals as proposal_ops
 from deadline_perception.detector.network import MultiPathDetector
-from deadline_perception.execution_path import ExecutionPath
+from deadline_perception.learning.strategies import TrainedPath
 from deadline_perception.learning.targets import Truth, match_anchors, sample, sample_regions
 
-_ANCHORS_PER_IMAGE = 256
-_REGIONS_PER_IMAGE = 128
+ANCHORS_PER_IMAGE = 256
+REGIONS_PER_IMAGE = 128
 _REGION_POSITIVE_SHARE = 0.25
-_TRAINING_PROPOSALS = 200
 _BOX_BETA = 1.0 / 9.0
 
 
-def match_batch(network: MultiPathDetector, truths: list[Truth]) -> list[tuple[Tensor, Tensor]]:
-    """Anchor matches of each image; they do not depend on the path and serve all paths of a step."""
+@dataclass(frozen=True, eq=False)
+class AnchorSample:
+    """The anchors that a step trains on; no path changes them.
+
+    Attributes:
+        indices: `[M]` into the anchors of all images, image after image.
+        labels: `[M]` float32, 1 object, 0 background.
+        deltas: `[P, 4]` wanted of the anchors whose label is 1.
+    """
+
+    indices: Tensor
+    labels: Tensor
+    deltas: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class RegionSample:
+    """The regions that the heads of a step are trained on, drawn from one path's proposals and the known objects.
+
+    Attributes:
+        boxes: `[R, 4]` xyxy in px.
+        images: `[R]` index into the batch.
+        labels: `[R]`, 0 background, else 1 + class.
+        deltas: `[R, 4]` wanted of regions on objects, 0 of others.
+        ranks: `[R]` place among the proposals of the image, 0 the best; negative for known objects.
+    """
+
+    boxes: Tensor
+    images: Tensor
+    labels: Tensor
+    deltas: Tensor
+    ranks: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Lesson:
+    """What the first path of a step leaves to the others.
+
+    Attributes:
+        regions: what its heads were trained on.
+        objectness: `[M]` probability that it gave to the sampled anchors.
+        classes: `[R, 1 + classes]` probabilities that its first head gave to the regions.
+    """
+
+    regions: RegionSample
+    objectness: Tensor
+    classes: Tensor
+
+
+def sample_anchors(network: MultiPathDetector, truths: list[Truth], generators: list[torch.Generator]) -> AnchorSample:
+    """Matches anchors with the objects and draws those to train on.
+
+    Args:
+        network: laid out for the size of the images.
+        truths: objects of each image.
+        generators: one per image, on the CPU.
+    """
     anchors = torch.cat([network.rpn.anchors(level) for level in range(len(proposal_ops.STRIDES))])
-    return [match_anchors(anchors, truth) for truth in truths]
+    indices, labels, deltas = [], [], []
+    for i, (truth, generator) in enumerate(zip(truths, generators)):
+        state, matched = match_anchors(anchors, truth)
+        positive, negative = sample(state, ANCHORS_PER_IMAGE, 0.5, generator)
+        indices.append(torch.cat((positive, negative)) + i * len(anchors))
+        labels.append(torch.cat((torch.ones_like(positive), torch.zeros_like(negative))).float())
+        if len(positive):
+            deltas.append(box_ops.encode(truth.boxes[matched[positive]], anchors[positive],
+                                         proposal_ops.DELTA_WEIGHTS))
+    return AnchorSample(torch.cat(indices), torch.cat(labels), torch.cat([anchors.new_zeros((0, 4)), *deltas]))
 
 
-def path_losses(network: MultiPathDetector, images: Tensor, truths: list[Truth],
-                matches: list[tuple[Tensor, Tensor]], path: ExecutionPath, heads: tuple[int, ...],
-                generator: torch.Generator) -> dict[str, Tensor]:
-    """Losses of one path, each a scalar.
+def path_losses(network: MultiPathDetector, images: Tensor, truths: list[Truth], anchors: AnchorSample,
+                trained: TrainedPath, generators: list[torch.Generator], *, batch: int,
+                lesson: Lesson | None = None) -> tuple[dict[str, Tensor], Lesson]:
+    """Losses of one path, each a scalar, and what it can teach other paths on the same batch.
+
+    Every anchor and region weighs the same whatever their number, so that the losses of parts of a batch add up to
+    those of the whole.
 
     Args:
         network: in training mode.
         images: `[N, 3, h, w]`, normalised.
         truths: N images' objects.
-        matches: from `match_batch`.
-        path: what runs; its `proposals` and `head` do not matter here.
-        heads: the heads to train on this path's regions, each with a loss of its own.
-        generator: draws the samples; on the CPU.
+        anchors: from `sample_anchors`.
+        trained: the path, and the heads to train on its regions.
+        generators: one per image, on the CPU; draw the regions.
+        batch: number of images that the losses are averaged over, N or more where other processes hold the others.
+        lesson: of the step's first path. Its regions are used again, those among the best `proposals` of this path,
+            and what it said is mixed into the targets; boxes are learnt from the truth alone.
     """
-    levels = network.features(images, path)
+    levels = network.features(images, trained.path)
     logits, deltas = network.rpn(levels)
-    all_logits = torch.cat(logits, 1).float()
-    all_deltas = torch.cat(deltas, 1).float()
-    anchors = torch.cat([network.rpn.anchors(level) for level in range(len(levels))])
-    objectness, anchor_boxes, count = [], [], 0
-    for i, (truth, (labels, matched)) in enumerate(zip(truths, matches)):
-        positive, negative = sample(labels, _ANCHORS_PER_IMAGE, 0.5, generator)
-        chosen = torch.cat((positive, negative))
-        wanted = torch.zeros(len(chosen), device=images.device)
-        wanted[:len(positive)] = 1.0
-        objectness.append(F.binary_cross_entropy_with_logits(all_logits[i, chosen], wanted, reduction='sum'))
-        if len(positive):
-            target = box_ops.encode(truth.boxes[matched[positive]], anchors[positive], proposal_ops.DELTA_WEIGHTS)
-            anchor_boxes.append(F.smooth_l1_loss(all_deltas[i, positive], target, beta=_BOX_BETA, reduction='sum'))
-        count += len(chosen)
-    losses = {'objectness': torch.stack(objectness).sum() / count,
-              'anchor_boxes': sum(anchor_boxes, all_deltas.sum() * 0.0) / count}
+    said = torch.cat(logits, 1).flatten()[anchors.indices].float()
+    said_deltas = torch.cat(deltas, 1).flatten(0, 1)[anchors.indices[anchors.labels == 1.0]].float()
+    wanted = anchors.labels if lesson is None else anchors.labels.lerp(lesson.objectness, trained.soft_share)
+    weight = 1.0 / (ANCHORS_PER_IMAGE * batch)
+    losses = {'objectness': F.binary_cross_entropy_with_logits(said, wanted, reduction='sum') * weight,
+              'anchor_boxes': F.smooth_l1_loss(said_deltas, anchors.deltas, beta=_BOX_BETA, reduction='sum') * weight}
 
-    regions, region_labels, targets, origins = [], [], [], []
-    positives = []
-    for i, truth in enumerate(truths):
-        proposed, _ = network.select_proposals(network.rpn, logits, deltas, i, _TRAINING_PROPOSALS)
-        boxes, labels, target = sample_regions(proposed, truth, _REGIONS_PER_IMAGE, _REGION_POSITIVE_SHARE, generator)
-        positives.append(torch.arange(len(boxes), device=boxes.device) < len(target))
-        regions.append(boxes)
-        region_labels.append(labels)
-        targets.append(target)
-        origins.append(torch.full((len(boxes),), i, device=boxes.device))
-    boxes, labels, target = torch.cat(regions), torch.cat(region_labels), torch.cat(targets)
-    positive = torch.cat(positives)
+    regions = lesson.regions if lesson else _draw_regions(network, logits, deltas, truths, trained, generators)
+    kept = regions.ranks < trained.path.proposals
+    boxes, labels = regions.boxes[kept], regions.labels[kept]
     features = head_ops.cut_regions([level.float() for level in levels], boxes,
-                                    proposal_ops.pyramid_levels(boxes, len(levels)), torch.cat(origins))
-    wanted = box_ops.encode(target, boxes[positive], head_ops.DELTA_WEIGHTS)
-    for head in heads:
+                                    proposal_ops.pyramid_levels(boxes, len(levels)), regions.images[kept])
+    truth_classes = F.one_hot(labels, len(network.class_names) + 1).float()
+    taught = lesson.classes[kept] if lesson else None
+    weight = 1.0 / (REGIONS_PER_IMAGE * batch)
+    for name, class_logits, box_deltas in _head_outputs(network, features, trained):
+        wanted = truth_classes if taught is None else truth_classes.lerp(taught, trained.soft_share)
+        losses[f'classes_{name}'] = F.cross_entropy(class_logits, wanted, reduction='sum') * weight
+        losses[f'boxes_{name}'] = F.smooth_l1_loss(box_deltas[labels > 0], regions.deltas[kept][labels > 0], beta=1.0,
+                                                   reduction='sum') * weight
+        if taught is None:
+            taught = class_logits.detach().softmax(1)
+    return losses, lesson or Lesson(regions, said.detach().sigmoid(), taught)
+
+
+def _head_outputs(network: MultiPathDetector, features: Tensor, trained: TrainedPath) -> list[tuple[str, Tensor, Tensor]]:
+    """Name, class logits and box deltas of every head that is trained, or those of their mean."""
+    outputs = []
+    for head in trained.heads:
         class_logits, box_deltas = network.heads.subnets[head](features)
-        losses[f'classes_h{head}'] = F.cross_entropy(class_logits.float(), labels)
-        losses[f'boxes_h{head}'] = F.smooth_l1_loss(box_deltas.float()[positive], wanted, beta=1.0,
-                                                    reduction='sum') / max(len(boxes), 1)
-    return losses
+        outputs.append((f'h{head}', class_logits.float(), box_deltas.float()))
+    if not trained.aggregated:
+        return outputs
+    return [('mean', torch.stack([classes for _, classes, _ in outputs]).mean(0),
+             torch.stack([boxes for _, _, boxes in outputs]).mean(0))]
+
+
+def _draw_regions(network: MultiPathDetector, logits: list[Tensor], deltas: list[Tensor], truths: list[Truth],
+                  trained: TrainedPath, generators: list[torch.Generator]) -> RegionSample:
+    parts = []
+    for i, (truth, generator) in enumerate(zip(truths, generators)):
+        proposed, _ = network.select_proposals(network.rpn, logits, deltas, i, trained.path.proposals)
+        boxes, labels, targets, ranks = sample_regions(proposed, truth, REGIONS_PER_IMAGE, _REGION_POSITIVE_SHARE,
+                                                       generator)
+        wanted = torch.zeros_like(boxes)
+        wanted[:len(targets)] = box_ops.encode(targets, boxes[:len(targets)], head_ops.DELTA_WEIGHTS)
+        parts.append((boxes, torch.full_like(labels, i), labels, wanted, ranks))
+    return RegionSample(*(torch.cat(column) for column in zip(*parts)))

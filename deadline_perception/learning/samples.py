@@ -11,6 +11,7 @@ from deadline_perception.datasets.records import GroundTruth, Sequence
 _MIN_SIDE_PX = 3.0
 _MIN_VISIBLE_SHARE = 0.3
 _MOSAIC_SHARE = 0.15
+_SCALES = (0.75, 1.6)
 _CROP_ON_OBJECT_SHARE = 0.8
 
 
@@ -31,7 +32,7 @@ class SampleSource:
     Args:
         sequences: annotated sequences with the same class names.
         shares: share of the draws that each sequence gets; they are normalised.
-        size: height and width in px of the samples.
+        size: height and width in px of the samples where `draw` is not told another.
 
     Raises:
         ValueError: a sequence has no annotation, or other class names than the first.
@@ -61,20 +62,23 @@ class SampleSource:
     def __len__(self) -> int:
         return len(self._images)
 
-    def draw(self, generator: np.random.Generator, crop: tuple[int, int] | None = None) -> Sample:
+    def draw(self, generator: np.random.Generator, size: tuple[int, int] | None = None,
+             crop: tuple[int, int] | None = None) -> Sample:
         """One random, randomly changed sample.
 
         Args:
             generator: decides everything.
+            size: height and width in px that an image is brought to, None for the source's.
             crop: height and width in px of a window to draw instead, mostly around an object; objects in it are as
                 large as they are in a sample of full size, so that it costs less time and keeps what is to be learnt.
         """
+        size = size or self.size
         if crop is not None:
-            sample = self._view(generator, crop, (0.75, 1.6), whole=self.size)
+            sample = self._view(generator, crop, _SCALES, whole=size)
         elif generator.random() < _MOSAIC_SHARE:
-            sample = self._mosaic(generator)
+            sample = self._mosaic(generator, size)
         else:
-            sample = self._view(generator, self.size, (0.75, 1.6))
+            sample = self._view(generator, size, _SCALES)
         return Sample(_photometric(sample.image_bgr, generator), sample.truth)
 
     def _view(self, generator: np.random.Generator, size: tuple[int, int], scales: tuple[float, float],
@@ -107,9 +111,9 @@ class SampleSource:
                               borderValue=(114, 114, 114))
         return Sample(view, _move(truth, matrix, size))
 
-    def _mosaic(self, generator: np.random.Generator) -> Sample:
+    def _mosaic(self, generator: np.random.Generator, size: tuple[int, int]) -> Sample:
         """Four smaller views in one image around a random centre."""
-        height, width = self.size
+        height, width = size
         cy, cx = int(height * generator.uniform(0.35, 0.65)), int(width * generator.uniform(0.35, 0.65))
         image = np.empty((height, width, 3), np.uint8)
         parts = []

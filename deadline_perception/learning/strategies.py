@@ -1,7 +1,8 @@
-"""Which paths a training step runs."""
+"""Which paths a training step runs: the four strategies of the multi-path paper, and one that trains several paths."""
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 
@@ -10,41 +11,93 @@ from deadline_perception.execution_path import ExecutionPath, PathSpace
 
 @dataclass(frozen=True)
 class TrainedPath:
-    """A path of one training step and the heads that are trained on its regions, each with its own loss."""
+    """A path of one training step and the heads that are trained on its regions.
+
+    Attributes:
+        path: what runs; its `head` does not matter here.
+        heads: the heads to train, each with a loss of its own.
+        soft_share: share of what a teacher says in what this path is told, in [0, 1]; the rest is the truth. The
+            teacher is the first head of the step's first path.
+        aggregated: the mean of the heads' outputs has one loss instead.
+    """
 
     path: ExecutionPath
     heads: tuple[int, ...]
+    soft_share: float = 0.0
+    aggregated: bool = False
+
+
+class Strategy(Protocol):
+    """Chooses the paths of every training step."""
+
+    def paths(self, space: PathSpace, progress: float, generator: np.random.Generator) -> list[TrainedPath]:
+        """Paths of the step at `progress`, the share of all steps that are done, in [0, 1); at least one."""
 
 
 @dataclass(frozen=True)
 class Sandwich:
-    """The largest path alone first, then the largest, and a random or the smallest one in every step.
+    """The largest path alone first; then in every step the largest, a random one, and the smallest, taught by it.
 
-    Universally slimmable networks (Yu and Huang 2019, section 3.2) train the largest, the smallest and random widths
-    in every step; here the operators of a path take the place of widths.
+    Universally slimmable networks (Yu and Huang 2019, sections 3.2 and 3.3) train the largest, the smallest and
+    random widths in every step, and let the largest teach the others; here the operators of a path take the place of
+    widths, and the teacher's word is mixed with the truth. A drawn path is trained on the regions among its own
+    number of proposals; the smallest, on all that the largest proposed.
 
     Attributes:
-        alone_share: share of the steps that train the largest path alone, in [0, 1).
-        smallest_share: share of the other steps whose second path is the smallest, in [0, 1].
+        alone_share: share of the steps that train the largest path alone, in [0, 1].
+        soft_share: share of the teacher in what the other paths and heads are told, in [0, 1].
     """
 
     alone_share: float = 0.25
-    smallest_share: float = 0.25
+    soft_share: float = 0.5
+
+    def __post_init__(self) -> None:
+        for name in ('alone_share', 'soft_share'):
+            if not 0.0 <= getattr(self, name) <= 1.0:
+                raise ValueError(f'{name} is {getattr(self, name)}, expected a share in [0, 1]')
 
     def paths(self, space: PathSpace, progress: float, generator: np.random.Generator) -> list[TrainedPath]:
-        """Paths of the step at `progress`, the share of all steps that are done, in [0, 1)."""
-        largest = space.largest
+        """See `Strategy`; the largest path comes first, with its own head first."""
         top = space.heads - 1
-        other = int(generator.integers(top)) if top else None
-        first = TrainedPath(largest, (top,) if other is None else (top, other))
+        heads = (top, int(generator.integers(top))) if top else (top,)
         if progress < self.alone_share:
-            return [first]
-        if generator.random() < self.smallest_share:
-            second = space.smallest
-        else:
-            # Fewer skipped blocks at wide widths, more at narrow ones: the paths that a frontier is made of.
-            share = generator.random()
-            second = ExecutionPath(tuple(generator.random(space.skips) < share),
-                                   float(generator.choice(space.widths)), space.proposals[-1],
-                                   int(generator.integers(space.heads)), float(generator.choice(space.pyramid_widths)))
-        return [first, TrainedPath(second, tuple({second.head, 0}))]
+            return [TrainedPath(space.largest, heads)]
+        # Fewer skipped blocks at one draw, more at another: the paths that a frontier is made of.
+        drawn = _draw(space, generator, skip_share=generator.random())
+        return [TrainedPath(space.largest, heads, self.soft_share),
+                TrainedPath(drawn, tuple(sorted({drawn.head, 0})), self.soft_share),
+                # Few regions would teach it little, and more cost it little.
+                TrainedPath(replace(space.smallest, proposals=space.proposals[-1]), (0,), self.soft_share)]
+
+
+@dataclass(frozen=True)
+class OnePath:
+    """One path in every step (multi-path paper, section V-C).
+
+    The paper knows no widths and draws no number of proposals; here they are drawn where skips are, since they too
+    leave out part of the work.
+
+    Attributes:
+        random_skipping: draw what is skipped, the widths and the proposals; without, nothing is left out.
+        random_switching: draw the one head that runs; without, all heads run and their outputs are averaged.
+    """
+
+    random_skipping: bool
+    random_switching: bool
+
+    def paths(self, space: PathSpace, progress: float, generator: np.random.Generator) -> list[TrainedPath]:
+        """See `Strategy`."""
+        path = _draw(space, generator, skip_share=0.5) if self.random_skipping else space.largest
+        if self.random_switching:
+            return [TrainedPath(path, (int(generator.integers(space.heads)),))]
+        return [TrainedPath(path, tuple(range(space.heads)), aggregated=True)]
+
+
+STRATEGIES: dict[str, Strategy] = {'ns-ns': OnePath(False, False), 'rs-ns': OnePath(True, False),
+                                   'ns-rs': OnePath(False, True), 'rs-rs': OnePath(True, True), 'sandwich': Sandwich()}
+
+
+def _draw(space: PathSpace, generator: np.random.Generator, skip_share: float) -> ExecutionPath:
+    return ExecutionPath(tuple(generator.random(space.skips) < skip_share), float(generator.choice(space.widths)),
+                         int(generator.choice(space.proposals)), int(generator.integers(space.heads)),
+                         float(generator.choice(space.pyramid_widths)))

@@ -76,11 +76,12 @@ def sample(labels: Tensor, count: int, positive_share: float, generator: torch.G
 
 
 def sample_regions(regions: Tensor, truth: Truth, count: int, positive_share: float,
-                   generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
+                   generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Regions for training a head; the known objects are among the candidates.
 
     Returns:
-        regions `[R, 4]`; class labels `[R]`, 0 background; target boxes `[P, 4]` of the first P regions, the objects.
+        regions `[R, 4]`; class labels `[R]`, 0 background; target boxes `[P, 4]` of the first P regions, the objects;
+        places `[R]` of the regions among those given, negative for known objects.
     """
     candidates = torch.cat((truth.boxes, regions))
     state = torch.zeros(len(candidates), dtype=torch.int8, device=candidates.device)
@@ -97,4 +98,5 @@ def sample_regions(regions: Tensor, truth: Truth, count: int, positive_share: fl
         targets = truth.boxes[matched[positive]]
     else:
         targets = candidates.new_zeros((0, 4))
-    return candidates[torch.cat((positive, negative))], labels, targets
+    chosen = torch.cat((positive, negative))
+    return candidates[chosen], labels, targets, chosen - len(truth.boxes)

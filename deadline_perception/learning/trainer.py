@@ -16,9 +16,9 @@ from torch import Tensor
 
 from deadline_perception.detector.network import MultiPathDetector
 from deadline_perception.errors import DeadlinePerceptionError
-from deadline_perception.learning.losses import match_batch, path_losses
+from deadline_perception.learning.losses import path_losses, sample_anchors
 from deadline_perception.learning.samples import Sample, SampleSource
-from deadline_perception.learning.strategies import Sandwich
+from deadline_perception.learning.strategies import Strategy
 from deadline_perception.learning.targets import Truth
 
 
@@ -43,6 +43,11 @@ class TrainingPlan:
         crop: height and width in px of the windows that the first steps train on, multiples of 32; None trains on
             whole images from the start. Windows around objects take less time each and hold more of what matters.
         crop_share: share of the steps that train on windows, in [0, 1]; the batch grows to fill the same area.
+        sizes: heights and widths in px, multiples of 32, of which every step on whole images draws one; none stands
+            for the input size. A network that will be read at several sizes, or at unknown distances, gains by it.
+
+    Raises:
+        ValueError: a number lies outside its range.
     """
 
     steps: int
@@ -56,12 +61,18 @@ class TrainingPlan:
     half_precision: bool = True
     crop: tuple[int, int] | None = None
     crop_share: float = 0.5
+    sizes: tuple[tuple[int, int], ...] = ()
 
     def __post_init__(self) -> None:
         if self.steps < 1 or self.batch < 1:
             raise ValueError(f'steps is {self.steps} and batch {self.batch}, expected at least 1 each')
         if not 0.0 <= self.ema < 1.0:
             raise ValueError(f'ema is {self.ema}, expected a decay in [0, 1)')
+        if not 0.0 <= self.crop_share <= 1.0:
+            raise ValueError(f'crop_share is {self.crop_share}, expected a share in [0, 1]')
+        for size in self.sizes if self.crop is None else (*self.sizes, self.crop):
+            if min(size) < 32 or size[0] % 32 or size[1] % 32:
+                raise ValueError(f'training size is {size} px, expected positive multiples of 32 px')
 
     def rate(self, step: int) -> float:
         """Learning rate of a step."""
@@ -82,7 +93,7 @@ class Trainer:
     """
 
     def __init__(self, network: MultiPathDetector, source: SampleSource, plan: TrainingPlan,
-                 strategy: Sandwich) -> None:
+                 strategy: Strategy) -> None:
         self.network = network.train()
         self.source = source
         self.plan = plan
@@ -101,48 +112,70 @@ class Trainer:
             TrainingDiverged: a loss is NaN or infinite; the weights are those of the step before.
         """
         until = self.plan.steps if until is None else min(until, self.plan.steps)
-        while self.step < until:
-            losses = self._train_step()
-            self.step += 1
-            if report is not None:
-                report(self.step, losses)
-        self.network.set_training_size(self.network.input_size)
+        try:
+            while self.step < until:
+                losses = self._train_step()
+                self.step += 1
+                if report is not None:
+                    report(self.step, losses)
+        finally:
+            self.network.set_training_size(self.network.input_size)
 
     def _train_step(self) -> dict[str, float]:
         plan = self.plan
-        device = self.network.pixel_mean.device
         draws = np.random.default_rng([plan.seed, self.step])
-        generator = torch.Generator().manual_seed(int(draws.integers(2 ** 31)))
-        crop = plan.crop if self.step < plan.crop_share * plan.steps else None
-        size = crop or self.source.size
-        batch = plan.batch * (self.source.size[0] * self.source.size[1]) // (size[0] * size[1])
-        self.network.set_training_size(size)
-        images, truths = to_batch([self.source.draw(draws, crop) for _ in range(batch)], device)
+        size, crop = self._sizes(draws)
+        self.network.set_training_size(crop or size)
+        batch = max(1, plan.batch * math.prod(self.source.size) // math.prod(crop or size))
+        # Every image has a generator of its own, so that it does not matter which process draws it.
+        own = [np.random.default_rng([plan.seed, self.step, 1 + index]) for index in range(batch)]
+        images, truths = to_batch([self.source.draw(generator, size, crop) for generator in own],
+                                  self.network.pixel_mean.device)
         images = self.network.normalise(images).contiguous(memory_format=torch.channels_last)
-        matches = match_batch(self.network, truths)
+        generators = [torch.Generator().manual_seed(int(generator.integers(2 ** 31))) for generator in own]
+        anchors = sample_anchors(self.network, truths, generators)
         for group in self.optimiser.param_groups:
             group['lr'] = plan.rate(self.step)
         self.optimiser.zero_grad(set_to_none=True)
-        shown: dict[str, float] = {}
+        shown: dict[str, Tensor] = {}
+        lesson = None
         trained = self.strategy.paths(self.network.path_space, self.step / plan.steps, draws)
         for rank, one in enumerate(trained):
-            with torch.autocast(device.type, dtype=torch.bfloat16, enabled=plan.half_precision):
-                losses = path_losses(self.network, images, truths, matches, one.path, one.heads, generator)
+            with torch.autocast(images.device.type, dtype=torch.bfloat16, enabled=plan.half_precision):
+                losses, lesson = path_losses(self.network, images, truths, anchors, one, generators, batch=batch,
+                                             lesson=lesson)
             total = sum(losses.values())
-            if not torch.isfinite(total):
-                raise TrainingDiverged(f'loss of step {self.step} on path {one.path} is {float(total.detach())}; '
-                                       f'try a lower learning rate than {plan.learning_rate}')
             total.backward()
-            shown['largest' if rank == 0 else 'other'] = float(total.detach())
             if rank == 0:
-                shown |= {name: float(loss.detach()) for name, loss in losses.items()}
-        torch.nn.utils.clip_grad_norm_(self.network.parameters(), plan.clip_norm)
+                shown |= losses
+            shown[f'path{rank}'] = total
+        values = dict(zip(shown, torch.stack([value.detach() for value in shown.values()]).tolist()))
+        for rank, one in enumerate(trained):
+            if not math.isfinite(values[f'path{rank}']):
+                raise TrainingDiverged(f'loss of step {self.step} on path {one.path} is {values[f"path{rank}"]}; '
+                                       f'try a lower learning rate than {plan.learning_rate}')
+        norm = torch.nn.utils.clip_grad_norm_(self.network.parameters(), plan.clip_norm)
+        if not torch.isfinite(norm):
+            raise TrainingDiverged(f'gradient of step {self.step} is {float(norm)}; '
+                                   f'try a lower learning rate than {plan.learning_rate}')
         self.optimiser.step()
         decay = min(plan.ema, (1 + self.step) / (10 + self.step))
         with torch.no_grad():
             for name, tensor in self.network.state_dict().items():
                 self.average[name].lerp_(tensor, 1 - decay)
-        return shown
+        return values
+
+    def _sizes(self, draws: np.random.Generator) -> tuple[tuple[int, int], tuple[int, int] | None]:
+        """Height and width in px that the images of this step are brought to, and of the windows cut from them."""
+        plan = self.plan
+        if plan.crop is not None and self.step < plan.crop_share * plan.steps:
+            return self.source.size, plan.crop
+        return (plan.sizes[draws.integers(len(plan.sizes))] if plan.sizes else self.source.size), None
+
+    @property
+    def _recipe(self) -> str:
+        """All that decides the weights of a run, beside the network and the samples."""
+        return json.dumps({'plan': asdict(self.plan), 'strategy': repr(self.strategy)}, sort_keys=True)
 
     def save(self, file: Path) -> None:
         """Writes everything needed to go on, whole or not at all."""
@@ -153,24 +186,22 @@ class Trainer:
         partial = file.with_name(file.name + '.partial')
         file.parent.mkdir(parents=True, exist_ok=True)
         save_file({k: v.detach().contiguous() for k, v in tensors.items()}, partial,
-                  metadata={'step': str(self.step), 'plan': json.dumps(asdict(self.plan), sort_keys=True),
-                            'network_hash': self.network.network_hash})
+                  metadata={'step': str(self.step), 'recipe': self._recipe, 'network_hash': self.network.network_hash})
         os.replace(partial, file)
 
     def resume(self, file: Path) -> None:
         """Goes on where `save` left off.
 
         Raises:
-            ValueError: the file belongs to another network or plan.
+            ValueError: the file belongs to another network, plan or strategy.
         """
         with safe_open(file, framework='pt') as stored:
             metadata = stored.metadata()
             if metadata['network_hash'] != self.network.network_hash:
                 raise ValueError(f'{file} was saved for network {metadata["network_hash"]}, '
                                  f'expected {self.network.network_hash}')
-            plan = json.dumps(asdict(self.plan), sort_keys=True)
-            if metadata['plan'] != plan:
-                raise ValueError(f'{file} was saved for plan {metadata["plan"]}, expected {plan}')
+            if metadata['recipe'] != self._recipe:
+                raise ValueError(f'{file} was saved for {metadata["recipe"]}, expected {self._recipe}')
             tensors = {name: stored.get_tensor(name) for name in stored.keys()}
         self.step = int(metadata['step'])
         self.network.load_state_dict(_below(tensors, 'weights.'))

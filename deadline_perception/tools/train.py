@@ -14,7 +14,7 @@ from deadline_perception.datasets.drive import render_drive
 from deadline_perception.datasets.records import Sequence
 from deadline_perception.detector.checkpoint import build_detector, load_detector, save_detector
 from deadline_perception.learning.samples import SampleSource
-from deadline_perception.learning.strategies import Sandwich
+from deadline_perception.learning.strategies import STRATEGIES, Sandwich
 from deadline_perception.learning.trainer import Trainer, TrainingPlan
 
 _SAVE_EVERY_S = 180.0
@@ -34,7 +34,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--crop', type=int, nargs=2, metavar=('HEIGHT', 'WIDTH'), help='train the first steps on '
                         'windows of this size in px around objects, multiples of 32')
     parser.add_argument('--crop-share', type=float, default=0.5, help='share of the steps that train on windows')
-    parser.add_argument('--alone-share', type=float, default=0.25, help='share that trains the largest path alone')
+    parser.add_argument('--size', type=int, nargs=2, action='append', default=[], metavar=('HEIGHT', 'WIDTH'), help='a '
+                        'size in px, multiples of 32, of which every step draws one; the input size without')
+    parser.add_argument('--strategy', choices=STRATEGIES, default='sandwich', help='paths that a step trains: one, '
+                        'with or without random skipping and random switching, or several')
+    parser.add_argument('--alone-share', type=float, default=Sandwich.alone_share, help='sandwich: share of the steps '
+                        'that train the largest path alone')
+    parser.add_argument('--soft-share', type=float, default=Sandwich.soft_share, help='sandwich: share of the largest '
+                        "path's word in what the others are told; the rest is the truth")
     parser.add_argument('--batch', type=int, default=4, help='images per step')
     parser.add_argument('--learning-rate', type=float, default=6e-4, help='peak rate')
     parser.add_argument('--seed', type=int, default=0, help='of weights, samples and paths')
@@ -59,8 +66,12 @@ def run(args: argparse.Namespace) -> int:
         network.load_state_dict(load_detector(args.start, args.device).state_dict())
     source = SampleSource(sequences, shares, network.input_size)
     plan = TrainingPlan(steps=args.steps, batch=args.batch, learning_rate=args.learning_rate, seed=args.seed,
-                        crop=None if args.crop is None else tuple(args.crop), crop_share=args.crop_share)
-    trainer = Trainer(network, source, plan, Sandwich(alone_share=args.alone_share))
+                        crop=None if args.crop is None else tuple(args.crop), crop_share=args.crop_share,
+                        sizes=tuple(tuple(size) for size in args.size))
+    strategy = STRATEGIES[args.strategy]
+    if args.strategy == 'sandwich':
+        strategy = Sandwich(alone_share=args.alone_share, soft_share=args.soft_share)
+    trainer = Trainer(network, source, plan, strategy)
     if args.state.is_file():
         trainer.resume(args.state)
         print(f'goes on from step {trainer.step} of {args.state}')
@@ -75,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
             def report(step: int, losses: dict[str, float]) -> None:
                 nonlocal saved_at
                 lines.write(json.dumps({'step': step, **{k: round(v, 4) for k, v in losses.items()}}) + '\n')
-                progress.update(bar, completed=step, description=f'loss {losses["largest"]:.3f}')
+                progress.update(bar, completed=step, description=f'loss {losses["path0"]:.3f}')
                 if time.monotonic() - saved_at > _SAVE_EVERY_S:
                     lines.flush()
                     trainer.save(args.state)

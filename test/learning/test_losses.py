@@ -1,33 +1,53 @@
+import pytest
 import torch
 
-from deadline_perception.learning.losses import match_batch, path_losses
+from deadline_perception.execution_path import ExecutionPath
+from deadline_perception.learning.losses import path_losses, sample_anchors
+from deadline_perception.learning.strategies import TrainedPath
 from deadline_perception.learning.targets import Truth
 
+OBJECT = [[10.0, 10, 40, 40]]
 
-def _losses(network, truths, path, heads=(0,)):
-    images = torch.randn(len(truths), 3, 64, 96, generator=torch.Generator().manual_seed(0))
-    return path_losses(network, images, truths, match_batch(network, truths), path, heads,
-                       torch.Generator().manual_seed(0))
+
+def _generators(count, first=0):
+    return [torch.Generator().manual_seed(first + index) for index in range(count)]
+
+
+def _images(count):
+    return torch.randn(count, 3, 64, 96, generator=torch.Generator().manual_seed(0))
 
 
 def _truth(boxes, labels):
     return Truth(torch.tensor(boxes).reshape(-1, 4).float(), torch.tensor(labels, dtype=torch.long), torch.zeros(0, 4))
 
 
+def _step(network, truths, *trained, images=None, batch=None, first=0):
+    """Losses of several paths on one batch, each with what the first can teach."""
+    generators = _generators(len(truths), first)
+    anchors = sample_anchors(network, truths, generators)
+    images = _images(len(truths)) if images is None else images
+    losses, lesson = [], None
+    for one in trained:
+        own, lesson = path_losses(network, images, truths, anchors, one, generators,
+                                  batch=batch or len(truths), lesson=lesson)
+        losses.append(own)
+    return losses, lesson
+
+
 def test_images_with_and_without_objects_give_finite_losses(tiny_network):
     network = tiny_network.train()
-    truths = [_truth([[10, 10, 40, 40]], [0]), _truth([], [])]
-    losses = _losses(network, truths, network.path_space.largest, heads=(0, 1))
+    largest = network.path_space.largest
+    (losses,), _ = _step(network, [_truth(OBJECT, [0]), _truth([], [])], TrainedPath(largest, (0, 1)))
     assert set(losses) == {'objectness', 'anchor_boxes', 'classes_h0', 'boxes_h0', 'classes_h1', 'boxes_h1'}
     assert all(torch.isfinite(loss) for loss in losses.values())
     assert losses['boxes_h0'] > 0
-    empty = _losses(network, [_truth([], [])], network.path_space.largest)
+    (empty,), _ = _step(network, [_truth([], [])], TrainedPath(largest, (0,)))
     assert empty['anchor_boxes'] == 0 and empty['boxes_h0'] == 0 and torch.isfinite(empty['classes_h0'])
 
 
 def test_gradients_reach_only_what_the_path_runs(tiny_network):
     network = tiny_network.train()
-    losses = _losses(network, [_truth([[10, 10, 40, 40]], [0])], network.path_space.smallest)
+    (losses,), _ = _step(network, [_truth(OBJECT, [0])], TrainedPath(network.path_space.smallest, (0,)))
     sum(losses.values()).backward()
     assert all(p.grad is None for p in network.backbone.skips.parameters())
     assert all(p.grad is None for p in network.heads.subnets[1].parameters())
@@ -35,3 +55,78 @@ def test_gradients_reach_only_what_the_path_runs(tiny_network):
     first = network.backbone.first_blocks[0].convolutions[0].weight.grad
     narrow = round(16 * network.path_space.widths[-1])
     assert first[:narrow, :narrow].abs().sum() > 0 and first[narrow:].abs().sum() == 0
+
+
+def test_losses_of_parts_add_up_to_those_of_the_batch(tiny_network):
+    network = tiny_network.train()
+    truths, images = [_truth(OBJECT, [0]), _truth([[50.0, 5, 70, 60]], [1]), _truth([], [])], _images(3)
+    trained = (TrainedPath(network.path_space.largest, (1, 0), 0.5), TrainedPath(network.path_space.smallest, (0,), 0.5))
+    whole, _ = _step(network, truths, *trained, images=images)
+    one, _ = _step(network, truths[:1], *trained, images=images[:1], batch=3)
+    others, _ = _step(network, truths[1:], *trained, images=images[1:], batch=3, first=1)
+    for path in range(2):
+        for name, loss in whole[path].items():
+            torch.testing.assert_close(one[path][name] + others[path][name], loss)
+
+
+def test_teacher_that_is_taught_learns_nothing_new(tiny_network):
+    """Told only what it says itself, a path has no gradient in objectness and classes; boxes still follow the truth."""
+    network = tiny_network.train()
+    largest = network.path_space.largest
+    (_, losses), lesson = _step(network, [_truth(OBJECT, [0])], TrainedPath(largest, (1,)),
+                                TrainedPath(largest, (1,), soft_share=1.0))
+    assert not any(part.requires_grad for part in (lesson.objectness, lesson.classes))
+    (losses['objectness'] + losses['classes_h1']).backward(retain_graph=True)
+    assert max(float(p.grad.abs().max()) for p in network.parameters() if p.grad is not None) < 1e-6
+    losses['boxes_h1'].backward()
+    assert float(network.heads.subnets[1].deltas.weight.grad.abs().max()) > 1e-4
+
+
+def test_soft_targets_lie_between_truth_and_teacher(tiny_network):
+    """Both losses are linear in their targets."""
+    network = tiny_network.train()
+    space = network.path_space
+    told = {}
+    for share in (0.0, 0.5, 1.0):
+        (_, told[share]), _ = _step(network, [_truth(OBJECT, [0])], TrainedPath(space.largest, (1,)),
+                                    TrainedPath(space.smallest, (0,), soft_share=share))
+    for name in ('objectness', 'classes_h0'):
+        assert told[0.0][name] != told[1.0][name]
+        torch.testing.assert_close(told[0.5][name], (told[0.0][name] + told[1.0][name]) / 2)
+    for name in ('anchor_boxes', 'boxes_h0'):
+        assert told[0.0][name] == told[1.0][name]
+
+
+def test_taught_path_keeps_its_number_of_proposals(tiny_network):
+    """Of the first path's regions it is trained on known objects and on those among its own best proposals."""
+    network = tiny_network.train()
+    space = network.path_space
+    seen = []
+    network.heads.subnets[0].register_forward_hook(lambda module, inputs, output: seen.append(len(inputs[0])))
+    paths = [ExecutionPath(space.largest.skip, 1.0, proposals, 0) for proposals in (60, 20, 5)]
+    _, lesson = _step(network, [_truth(OBJECT, [0])], *(TrainedPath(path, (0,), 0.5) for path in paths))
+    assert seen == [int((lesson.regions.ranks < proposals).sum()) for proposals in (60, 20, 5)]
+    assert seen[0] > seen[1] > seen[2] > 0
+    assert (lesson.regions.ranks[lesson.regions.labels > 0] == -1).any()
+
+
+def test_aggregated_heads_have_one_loss_and_share_its_gradient(tiny_network):
+    network = tiny_network.train()
+    (losses,), _ = _step(network, [_truth(OBJECT, [0])],
+                         TrainedPath(network.path_space.largest, (0, 1), aggregated=True))
+    assert set(losses) == {'objectness', 'anchor_boxes', 'classes_mean', 'boxes_mean'}
+    losses['classes_mean'].backward()
+    torch.testing.assert_close(*(head.classes.bias.grad for head in network.heads.subnets))
+    assert network.heads.subnets[0].classes.bias.grad.abs().sum() > 0
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason='needs a CUDA device')
+def test_losses_on_a_gpu_are_those_on_the_cpu(tiny_network):
+    truth, trained = _truth(OBJECT, [0]), TrainedPath(tiny_network.path_space.largest, (1, 0), 0.5)
+    (on_cpu,), _ = _step(tiny_network.train(), [truth], trained)
+    network = tiny_network.to('cuda')
+    moved = Truth(truth.boxes.cuda(), truth.labels.cuda(), truth.crowd.cuda())
+    (on_gpu,), _ = _step(network, [moved], trained, images=_images(1).cuda())
+    for name in ('objectness', 'anchor_boxes'):  # the regions depend on the order of nearly equal scores
+        torch.testing.assert_close(on_gpu[name].cpu(), on_cpu[name], rtol=1e-2, atol=1e-3)
+    assert all(torch.isfinite(loss) for loss in on_gpu.values())

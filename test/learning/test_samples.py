@@ -32,6 +32,33 @@ def test_boxes_follow_their_pixels(shapes):
                 assert view.image_bgr[y0 + 2:y1 - 2, x0 + 2:x1 - 2, 1].mean() > 150
 
 
+def test_windows_are_cut_around_objects_as_large_as_in_whole_images(shapes):
+    source = SampleSource([shapes], [1.0], (128, 192))
+    widths, empty = [], 0
+    for seed in range(120):
+        sample = source.draw(np.random.default_rng(seed), crop=(96, 96))
+        assert sample.image_bgr.shape == (96, 96, 3)
+        boxes = sample.truth.boxes_xyxy_px
+        if len(boxes):
+            assert boxes.min() >= 0 and boxes.max() <= 96.01
+        # Squares of 24 px in images of 96 px, which are brought to 192 px and scaled by 0.75 to 1.6.
+        inside = ((boxes > 0.5) & (boxes < 95.5)).all(1) & (sample.truth.labels == 0)
+        widths += (boxes[inside, 2] - boxes[inside, 0]).tolist()
+        empty += len(boxes) == 0
+    assert len(widths) > 20 and 48 * 0.74 < min(widths) < 45 and 55 < max(widths) < 48 * 1.61
+    assert empty < 20
+
+
+def test_images_are_brought_to_the_size_asked_for(shapes):
+    source = SampleSource([shapes], [1.0], (64, 96))
+    for seed in range(20):
+        sample = source.draw(np.random.default_rng(seed), size=(96, 128))
+        assert sample.image_bgr.shape == (96, 128, 3)
+        boxes = sample.truth.boxes_xyxy_px
+        if len(boxes):
+            assert boxes.min() >= 0 and (boxes <= np.float32([128.01, 96.01] * 2)).all()
+
+
 def test_draws_are_decided_by_the_generator(shapes):
     source = SampleSource([shapes], [1.0], (64, 96))
     one, other = (source.draw(np.random.default_rng(5)) for _ in range(2))

@@ -1,28 +1,58 @@
+from dataclasses import replace
+
 import numpy as np
+import pytest
 
 from deadline_perception.execution_path import PathSpace
-from deadline_perception.learning.strategies import Sandwich
+from deadline_perception.learning.strategies import STRATEGIES, OnePath, Sandwich
 
 SPACE = PathSpace((1, 2), (1.0, 0.5), (1.0, 0.5), (10, 50), 3)
+PLAIN = PathSpace((0,), (1.0,), (1.0,), (10,), 1)
 
 
 def test_largest_path_trains_alone_first():
-    for one in Sandwich(alone_share=0.3).paths(SPACE, 0.29, np.random.default_rng(0)),:
-        assert [trained.path for trained in one] == [SPACE.largest]
-        assert one[0].heads[0] == 2 and len(one[0].heads) == 2
+    (one,) = Sandwich(alone_share=0.3).paths(SPACE, 0.29, np.random.default_rng(0))
+    assert one.path == SPACE.largest and one.heads[0] == 2 and len(one.heads) == 2
+    assert one.soft_share == 0.0
 
 
-def test_then_every_step_has_the_largest_and_another_of_the_space():
+@pytest.mark.parametrize('alone_share, progress', [(0.3, 0.3), (0.0, 0.0)])
+def test_then_every_step_has_the_largest_a_drawn_and_the_smallest(alone_share, progress):
     generator = np.random.default_rng(0)
-    seconds = set()
+    drawn = []
     for _ in range(300):
-        trained = Sandwich(alone_share=0.3).paths(SPACE, 0.5, generator)
-        assert trained[0].path == SPACE.largest and len(trained) == 2
-        assert trained[1].path in SPACE and trained[1].path.head in trained[1].heads
-        seconds.add(trained[1].path)
-    assert SPACE.smallest in seconds and len(seconds) > 40
+        first, other, last = Sandwich(alone_share, soft_share=0.4).paths(SPACE, progress, generator)
+        assert first.path == SPACE.largest and first.heads[0] == 2
+        assert replace(last.path, proposals=10) == SPACE.smallest and last.path.proposals == 50
+        assert last.heads == (0,) and other.path in SPACE and set(other.heads) == {other.path.head, 0}
+        assert first.soft_share == other.soft_share == last.soft_share == 0.4
+        drawn.append(other.path)
+    assert len(set(drawn)) > 100  # of 192
+    assert {path.proposals for path in drawn} == {10, 50}
 
 
-def test_one_head_is_trained_once():
-    space = PathSpace((1,), (1.0,), (1.0,), (10,), 1)
-    assert Sandwich().paths(space, 0.0, np.random.default_rng(0))[0].heads == (0,)
+@pytest.mark.parametrize('name', ['alone_share', 'soft_share'])
+@pytest.mark.parametrize('share', [-0.1, 1.1, float('nan')])
+def test_shares_outside_their_range_are_refused(name, share):
+    with pytest.raises(ValueError, match=f'{name} is'):
+        Sandwich(**{name: share})
+
+
+@pytest.mark.parametrize('name', STRATEGIES)
+def test_network_without_choices_is_trained_as_it_is(name):
+    for trained in STRATEGIES[name].paths(PLAIN, 0.5, np.random.default_rng(0)):
+        assert trained.path == PLAIN.largest and trained.heads == (0,)
+
+
+@pytest.mark.parametrize('name, skips, switches', [('ns-ns', False, False), ('rs-ns', True, False),
+                                                   ('ns-rs', False, True), ('rs-rs', True, True)])
+def test_strategies_of_the_paper_draw_one_path_per_step(name, skips, switches):
+    assert STRATEGIES[name] == OnePath(random_skipping=skips, random_switching=switches)
+    generator, paths, heads = np.random.default_rng(0), set(), set()
+    for _ in range(100):
+        (trained,) = STRATEGIES[name].paths(SPACE, 0.0, generator)
+        assert trained.aggregated is not switches and trained.path in SPACE
+        paths.add(trained.path)
+        heads.add(trained.heads)
+    assert (len(paths) > 30) if skips else paths == {SPACE.largest}
+    assert heads == ({(0,), (1,), (2,)} if switches else {(0, 1, 2)})

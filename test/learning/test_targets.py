@@ -35,8 +35,8 @@ def test_sample_keeps_the_share_and_only_what_is_there():
 def test_known_objects_are_among_the_regions():
     generator = torch.Generator().manual_seed(0)
     truth = _truth([[0, 0, 10, 10]], [1])
-    regions, labels, targets = sample_regions(torch.tensor([[60.0, 60, 70, 70]]), truth, 8, 0.25, generator)
-    assert labels.tolist() == [2, 0]
+    regions, labels, targets, ranks = sample_regions(torch.tensor([[60.0, 60, 70, 70]]), truth, 8, 0.25, generator)
+    assert labels.tolist() == [2, 0] and ranks.tolist() == [-1, 0]
     assert regions[0].tolist() == targets[0].tolist() == [0, 0, 10, 10]
-    regions, labels, targets = sample_regions(torch.zeros(0, 4), _truth(), 8, 0.25, generator)
-    assert len(regions) == len(labels) == len(targets) == 0
+    nothing = sample_regions(torch.zeros(0, 4), _truth(), 8, 0.25, generator)
+    assert [len(part) for part in nothing] == [0, 0, 0, 0]
