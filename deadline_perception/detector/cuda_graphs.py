@@ -21,7 +21,7 @@ from torch.nn import functional as F
 Compute: TypeAlias = Callable[[], tuple[Tensor, ...]]
 Replay: TypeAlias = Callable[[], None]
 
-_WARM_UPS = 2  # libraries choose their kernels and allocate their workspaces in the first calls, which may not be captured
+_WARM_UPS = 2  # first calls choose kernels and allocate workspaces, which may not be captured
 _TOLERANCE = 0.01  # of the largest value: far above what another order of sums changes
 
 
@@ -49,6 +49,15 @@ class SegmentGraphs:
     def __len__(self) -> int:
         """Number of segments that are replayed."""
         return len(self._recorded)
+
+    @property
+    def notice(self) -> str:
+        """What a person should know of segments that are not replayed; empty when all are."""
+        if not self.failures:
+            return ''
+        segment, reason = next(iter(self.failures.items()))
+        return (f'{len(self.failures)} of {len(self.failures) + len(self)} segments run without a CUDA graph, '
+                f'{segment} because: {reason}')
 
     def clear(self) -> None:
         """Forgets all, because the weights are about to move; the frame that is running cannot go on."""

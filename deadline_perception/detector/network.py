@@ -46,7 +46,9 @@ class MultiPathDetector(nn.Module):
         self.config = config
         self.class_names = tuple(class_names)
         self.path_space = config.path_space
-        self.skip_stages = [stage for stage, count in enumerate(self.path_space.skips_per_stage, 1) for _ in range(count)]
+        # The stage that each skip operator belongs to.
+        self.skip_stages = [stage for stage, count in enumerate(config.path_space.skips_per_stage, 1)
+                            for _ in range(count)]
         self.graphs: SegmentGraphs | None = None
         self.register_load_state_dict_post_hook(lambda module, keys: module._forget_recordings())
         self.backbone = Backbone(config)

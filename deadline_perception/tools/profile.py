@@ -69,6 +69,8 @@ def run(args: argparse.Namespace) -> int:
     use_threads(args.threads)
     facts = read_device_facts(args.device)  # a missing CUDA device is told before weights are looked for
     detector = load_detector(_find_weights(args.weights), args.device)
+    if facts.kind == 'cuda':
+        detector.use_graphs()  # as the node does
     load = os.getloadavg()[0]
     if load > _BUSY_LOAD:
         print(f'Other programs are running (load {load:.1f}): the profile will make the device look slower than it is.',
@@ -77,6 +79,8 @@ def run(args: argparse.Namespace) -> int:
     profile = _measure(detector, images, _QUICK if args.quick else _THOROUGH, minutes * 60.0)
     file = args.out or default_profile_path(detector.config_name, facts)
     profile.save(file)
+    if detector.graphs is not None and detector.graphs.notice:
+        print(detector.graphs.notice, file=sys.stderr)
     _print_tables(profile, detector.path_space)
     print(f'wrote {file}')
     return 0

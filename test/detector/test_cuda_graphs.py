@@ -1,4 +1,4 @@
-"""Recording is replayed here by computing again from the recorded tensors: what a CUDA graph does, at fixed addresses."""
+"""Replays compute again from the tensors that were recorded, as a CUDA graph does from their addresses."""
 import random
 
 import numpy as np
@@ -72,7 +72,7 @@ def test_replayed_frames_equal_computed_ones_over_redirections(certain_network):
         _assert_same(run.detections(), expected[number].detections())
         found += len(run.detections())
     assert found > 60
-    assert not certain_network.graphs.failures
+    assert certain_network.graphs.notice == ''
 
 
 def test_each_segment_is_recorded_once(tiny_network):
@@ -125,6 +125,7 @@ def test_what_cannot_be_recorded_is_computed(certain_network):
         _assert_same(_run(certain_network, image, number).detections(), expected[number].detections())
     graphs = certain_network.graphs
     assert len(graphs) and set(graphs.failures.values()) == {'operation not permitted when stream is capturing'}
+    assert graphs.notice.startswith(f'{len(graphs.failures)} of {len(graphs) + len(graphs.failures)} segments run')
 
 
 def test_a_replay_that_gives_other_values_is_not_used(certain_network):
