@@ -9,7 +9,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
-from deadline_perception.detector.configuration import CONFIGURATIONS
+from deadline_perception.detector.configuration import CONFIGURATIONS, DetectorConfig, find_configuration
 from deadline_perception.detector.network import MultiPathDetector
 from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.latency.device import check_device
@@ -19,38 +19,39 @@ class CheckpointError(DeadlinePerceptionError):
     """Weights that are missing, damaged, or made for another network."""
 
 
-def build_detector(config: str, class_names: tuple[str, ...], *, seed: int = 0,
+def build_detector(config: str | DetectorConfig, class_names: tuple[str, ...], *, seed: int = 0,
                    device: str = 'cpu') -> MultiPathDetector:
     """A detector with random weights, in evaluation mode.
 
     Args:
-        config: name of a configuration, such as `compact`.
+        config: the shape; or the name of a built-in one, such as `compact`, or of a JSON file that holds one.
         class_names: what the labels mean.
         seed: of the random weights.
         device: `cpu`, `cuda` or `cuda:INDEX`.
 
     Raises:
         ValueError: no configuration, or no kind of device, has that name.
+        JsonFileError: the file holds no configuration.
         DeviceNotFound: the device is not there.
     """
-    if config not in CONFIGURATIONS:
-        raise ValueError(f'configuration is {config!r}, expected one of {", ".join(CONFIGURATIONS)}')
+    if isinstance(config, str):
+        config = find_configuration(config)
     check_device(device)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        detector = MultiPathDetector(CONFIGURATIONS[config], class_names)
+        detector = MultiPathDetector(config, class_names)
     return detector.to(device, memory_format=torch.channels_last).eval()
 
 
 def save_detector(detector: MultiPathDetector, file: Path, **facts: str) -> None:
-    """Writes the weights in half precision, whole or not at all.
+    """Writes the weights in half precision and the network's configuration with them, whole or not at all.
 
     Args:
         detector: the network.
         file: safetensors file to write.
         facts: further text to keep with the weights, such as the recipe.
     """
-    metadata = {'config': detector.config_name, 'class_names': json.dumps(detector.class_names),
+    metadata = {'config': detector.config.to_json(), 'class_names': json.dumps(detector.class_names),
                 'network_hash': detector.network_hash, **facts}
     tensors = {name: tensor.detach().cpu().contiguous().half() for name, tensor in detector.state_dict().items()}
     partial = file.with_name(file.name + '.partial')
@@ -77,9 +78,10 @@ def load_detector(weights: Path, device: str = 'cpu') -> MultiPathDetector:
             tensors = {name: stored.get_tensor(name).float() for name in stored.keys()}
     except (SafetensorError, OSError) as error:
         raise CheckpointError(f'weights file {weights} cannot be read as safetensors: {error}') from error
-    if metadata.get('config') not in CONFIGURATIONS or 'class_names' not in metadata:
-        raise CheckpointError(f'weights file {weights} names configuration {metadata.get("config")!r}, '
-                              f'expected one of {", ".join(CONFIGURATIONS)} and its class names')
+    if 'config' not in metadata or 'class_names' not in metadata:
+        raise CheckpointError(f'weights file {weights} holds {sorted(metadata) or "nothing"} beside the weights, '
+                              f'expected config and class_names')
+    config = _configuration(metadata['config'], weights)
     try:
         class_names = json.loads(metadata['class_names'])
     except json.JSONDecodeError:
@@ -90,13 +92,24 @@ def load_detector(weights: Path, device: str = 'cpu') -> MultiPathDetector:
     broken = [name for name, tensor in tensors.items() if not torch.isfinite(tensor).all()]
     if broken:
         raise CheckpointError(f'weights file {weights} holds NaN or infinity in {broken[0]}, expected finite weights')
-    detector = build_detector(metadata['config'], tuple(class_names))
+    detector = build_detector(config, tuple(class_names))
     if metadata.get('network_hash') != detector.network_hash:
         raise CheckpointError(f'weights file {weights} was made for network {metadata.get("network_hash")}, but '
-                              f'configuration {metadata["config"]!r} is now network {detector.network_hash}')
+                              f'configuration {config.name!r} is now network {detector.network_hash}')
     try:
         detector.load_state_dict(tensors)
     except RuntimeError as error:
-        raise CheckpointError(f'weights file {weights} does not fit configuration {metadata["config"]!r}: '
+        raise CheckpointError(f'weights file {weights} does not fit configuration {config.name!r}: '
                               f'{str(error).splitlines()[-1].strip()}') from error
     return detector.to(device, memory_format=torch.channels_last).eval()
+
+
+def _configuration(text: str, weights: Path) -> DetectorConfig:
+    """What the metadata say of the shape: the whole configuration, or the name of a built-in one."""
+    if text in CONFIGURATIONS:
+        return CONFIGURATIONS[text]
+    try:
+        return DetectorConfig.from_record(json.loads(text))
+    except (ValueError, RecursionError) as error:
+        raise CheckpointError(f'weights file {weights} has configuration {text[:40]!r}, expected one of '
+                              f'{", ".join(CONFIGURATIONS)} or a whole one: {error}') from error

@@ -1,9 +1,17 @@
-"""The shapes that a multi-path detector can take: `compact`, `orin` and `paper`."""
+"""The shapes that a multi-path detector can take: `compact`, `orin`, `paper`, and others read from a file."""
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+import math
+import re
+from dataclasses import asdict, dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import Any, get_args, get_origin, get_type_hints
 
 from deadline_perception.execution_path import PathSpace
+from deadline_perception.latency.json_file import JsonFileError, read_object, write_text_atomically
+
+_NAME = re.compile(r'[A-Za-z0-9][A-Za-z0-9._-]*')  # it becomes part of file names
 
 
 @dataclass(frozen=True)
@@ -12,11 +20,20 @@ class HeadConfig:
 
     Attributes:
         convolutions: number of 3x3 convolutions before the fully connected layers.
-        fully_connected: width of each fully connected layer.
+        fully_connected: width of each fully connected layer, at least one.
+
+    Raises:
+        ValueError: there is no fully connected layer, or a count lies outside its range.
     """
 
     convolutions: int
     fully_connected: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if self.convolutions < 0:
+            raise ValueError(f'convolutions of a head is {self.convolutions}, expected at least 0')
+        if not self.fully_connected or min(self.fully_connected) < 1:
+            raise ValueError(f'fully_connected of a head is {self.fully_connected}, expected widths of at least 1')
 
 
 @dataclass(frozen=True)
@@ -24,7 +41,7 @@ class DetectorConfig:
     """Everything that decides the shape of a network, and with it its execution time.
 
     Attributes:
-        name: name under which `CONFIGURATIONS` holds it.
+        name: what it is called, also in the names of files; letters, digits, dots, dashes and underscores.
         input_size: height and width in px that images are resized to, multiples of the last stage's stride 32.
         bottleneck: three-convolution blocks of ResNet-50 and deeper instead of two-convolution ones.
         stem_pool: one 7x7 convolution and max-pooling, as in ResNet, instead of two 3x3 convolutions.
@@ -40,6 +57,9 @@ class DetectorConfig:
         anchor_ratios: height divided by width.
         nms_candidates: at most so many anchors per level reach the proposals' suppression.
         heads: subnets of the switch, the cheapest first.
+
+    Raises:
+        ValueError: a value lies outside its range, or the channels do not divide into norm groups at every width.
     """
 
     name: str
@@ -62,6 +82,8 @@ class DetectorConfig:
     heads: tuple[HeadConfig, ...]
 
     def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise ValueError(f'name of the configuration is {self.name!r}, expected letters, digits and . _ -')
         height, width = self.input_size
         if height % 32 or width % 32 or min(height, width) < 64:
             raise ValueError(f'input_size is {self.input_size} px, expected multiples of 32 of at least 64 px')
@@ -70,11 +92,35 @@ class DetectorConfig:
             raise ValueError('expected four stages, with channels, kept blocks, skip groups and anchor sizes each')
         if min(self.kept_blocks) < 1:
             raise ValueError(f'kept_blocks is {self.kept_blocks}, expected at least 1 in each stage')
-        for channels in (self.stem_channels, self.pyramid_channels, *self.stage_channels):
-            for width_fraction in (*self.widths, *self.pyramid_widths):
-                if not self.norm_groups and channels * width_fraction % self.norm_group_channels:
-                    raise ValueError(f'{channels} channels at width {width_fraction} are no multiple of '
-                                     f'{self.norm_group_channels}, the channels of a norm group')
+        if any(size < 1 for groups in self.skip_groups for size in groups):
+            raise ValueError(f'skip_groups is {self.skip_groups}, expected at least 1 block in each group')
+        if self.nms_candidates < 1:
+            raise ValueError(f'nms_candidates is {self.nms_candidates}, expected at least 1')
+        self._check_anchors()
+        self._check_channels()
+        self.path_space  # raises where a choice is out of order
+
+    def _check_anchors(self) -> None:
+        sizes = [size for level in self.anchor_sizes_px for size in level]
+        if not sizes or len({len(level) for level in self.anchor_sizes_px}) != 1 or min(sizes) <= 0:
+            raise ValueError(f'anchor_sizes_px is {self.anchor_sizes_px}, expected as many sizes above 0 px per level')
+        if not self.anchor_ratios or min(self.anchor_ratios) <= 0:
+            raise ValueError(f'anchor_ratios is {self.anchor_ratios}, expected at least one, above 0')
+
+    def _check_channels(self) -> None:
+        layers = (self.stem_channels, self.pyramid_channels, *self.stage_channels)
+        if min(layers) < 1 or (self.bottleneck and any(channels % 4 for channels in self.stage_channels)):
+            raise ValueError(f'channels are {layers}, expected at least 1, and multiples of 4 in bottleneck stages')
+        if self.norm_groups < 0 or (self.norm_groups == 0 and self.norm_group_channels < 1):
+            raise ValueError(f'norm_groups is {self.norm_groups} and norm_group_channels is {self.norm_group_channels}, '
+                             f'expected one of them to be at least 1')
+        for channels in (*layers, *(c // 4 for c in self.stage_channels if self.bottleneck)):
+            if self.norm_groups and channels % self.norm_groups:
+                raise ValueError(f'{channels} channels are no multiple of {self.norm_groups}, the number of norm groups')
+            for width in (*self.widths, *self.pyramid_widths):
+                if channels * width % self.norm_group_size(channels):
+                    raise ValueError(f'{channels} channels at width {width} are no multiple of '
+                                     f'{self.norm_group_size(channels)}, the channels of a norm group')
 
     @property
     def path_space(self) -> PathSpace:
@@ -85,6 +131,20 @@ class DetectorConfig:
     def norm_group_size(self, channels: int) -> int:
         """Channels per norm group of a layer with so many channels at full width."""
         return channels // self.norm_groups if self.norm_groups else self.norm_group_channels
+
+    def to_json(self) -> str:
+        """One JSON object with a line per attribute; `from_record` reads it."""
+        lines = [f'  {json.dumps(name)}: {json.dumps(value)}' for name, value in asdict(self).items()]
+        return '{\n' + ',\n'.join(lines) + '\n}\n'
+
+    @classmethod
+    def from_record(cls, record: dict[str, Any]) -> DetectorConfig:
+        """The configuration that plain dicts, lists and numbers describe.
+
+        Raises:
+            ValueError: an attribute is missing, unknown, of another kind or outside its range.
+        """
+        return _typed(record, cls, 'configuration')
 
 
 COMPACT = DetectorConfig(
@@ -118,3 +178,46 @@ PAPER = DetectorConfig(
     heads=(HeadConfig(0, (1024, 1024)), HeadConfig(2, (1024,)), HeadConfig(4, (1024,))))
 
 CONFIGURATIONS = {config.name: config for config in (COMPACT, ORIN, PAPER)}
+
+
+def find_configuration(name: str) -> DetectorConfig:
+    """The built-in configuration of a name, or the one that a JSON file holds.
+
+    Raises:
+        ValueError: it is no built-in name, and no file lies there.
+        JsonFileError: the file is no configuration.
+    """
+    if name in CONFIGURATIONS:
+        return CONFIGURATIONS[name]
+    if not Path(name).is_file():
+        raise ValueError(f'configuration is {name!r}, expected one of {", ".join(CONFIGURATIONS)} or a JSON file')
+    record = read_object(Path(name), 'configuration')
+    try:
+        return DetectorConfig.from_record(record)
+    except ValueError as error:
+        raise JsonFileError(f'configuration {name} cannot be used: {error}') from error
+
+
+def save_configuration(config: DetectorConfig, file: Path) -> None:
+    """Writes a configuration as JSON, whole or not at all; `find_configuration` reads it."""
+    write_text_atomically(file, config.to_json())
+
+
+def _typed(value: Any, kind: Any, name: str) -> Any:
+    """A value from JSON as the kind that an annotation names: lists become tuples, dicts become records."""
+    if is_dataclass(kind):
+        known = {field.name for field in fields(kind)}
+        if not isinstance(value, dict) or set(value) != known:
+            found = sorted(value) if isinstance(value, dict) else value
+            raise ValueError(f'{name} holds {found}, expected exactly {sorted(known)}')
+        hints = get_type_hints(kind)
+        return kind(**{key: _typed(value[key], hints[key], key) for key in value})
+    if get_origin(kind) is tuple:
+        parts = get_args(kind)
+        if not isinstance(value, list) or (parts[-1] is not Ellipsis and len(value) != len(parts)):
+            raise ValueError(f'{name} is {value!r}, expected a list' + ('' if Ellipsis in parts else f' of {len(parts)}'))
+        return tuple(_typed(item, parts[0], name) for item in value)
+    fits = type(value) in (int, float) if kind is float else type(value) is kind
+    if not fits or (isinstance(value, float) and not math.isfinite(value)):
+        raise ValueError(f'{name} is {value!r}, expected {kind.__name__}')
+    return value

@@ -6,6 +6,7 @@ import torch
 from safetensors.torch import save_file
 
 from deadline_perception.detector.checkpoint import CheckpointError, build_detector, load_detector, save_detector
+from deadline_perception.detector.configuration import save_configuration
 from deadline_perception.latency.device import DeviceNotFound, read_device_facts
 
 NAMES = ('vehicle', 'bike')
@@ -55,8 +56,33 @@ def test_truncated_file_is_refused(saved, tmp_path, keep):
 def test_foreign_file_is_refused(tmp_path):
     foreign = tmp_path / 'foreign.safetensors'
     save_file({'weight': torch.zeros(3)}, foreign)
-    with pytest.raises(CheckpointError, match='names configuration None'):
+    with pytest.raises(CheckpointError, match='holds nothing beside the weights, expected config and class_names'):
         load_detector(foreign)
+
+
+@pytest.mark.parametrize('text', ['huge', '[]', '{"name": "huge"}', '[' * 100_000])
+def test_a_configuration_that_is_none_is_refused(tmp_path, text):
+    file = tmp_path / 'other.safetensors'
+    save_file({'weight': torch.zeros(3)}, file, metadata={'config': text, 'class_names': json.dumps(NAMES)})
+    with pytest.raises(CheckpointError, match='expected one of compact, orin, paper or a whole one: '):
+        load_detector(file)
+
+
+def test_weights_of_a_constructed_network_load_without_its_file(tmp_path, tiny_config):
+    network = build_detector(tiny_config, NAMES, seed=1)
+    save_detector(network, tmp_path / 'tiny.safetensors')
+    loaded = load_detector(tmp_path / 'tiny.safetensors')
+    assert loaded.config == tiny_config and loaded.weights_hash == network.weights_hash
+    save_configuration(tiny_config, tmp_path / 'tiny.json')
+    assert build_detector(str(tmp_path / 'tiny.json'), NAMES, seed=1).weights_hash == network.weights_hash
+
+
+def test_a_built_in_configuration_may_be_told_by_its_name(saved, tmp_path):
+    file = tmp_path / 'named.safetensors'
+    tensors = {name: tensor.half().contiguous() for name, tensor in saved[0].state_dict().items()}
+    save_file(tensors, file, metadata={'config': 'compact', 'class_names': json.dumps(NAMES),
+                                       'network_hash': saved[0].network_hash})
+    assert load_detector(file).weights_hash == saved[0].weights_hash
 
 
 def test_other_network_is_refused(saved, tmp_path):

@@ -1,10 +1,13 @@
-from dataclasses import replace
+import json
+from dataclasses import asdict, replace
 
 import pytest
 import torch
 
-from deadline_perception.detector.configuration import COMPACT, CONFIGURATIONS, PAPER
+from deadline_perception.detector.configuration import (COMPACT, CONFIGURATIONS, ORIN, PAPER, DetectorConfig, HeadConfig,
+                                                        find_configuration, save_configuration)
 from deadline_perception.detector.network import MultiPathDetector
+from deadline_perception.latency.json_file import JsonFileError
 
 
 def test_compact_has_every_operator():
@@ -26,11 +29,67 @@ def test_configurations_make_networks(name):
     assert CONFIGURATIONS[name].name == name
 
 
-@pytest.mark.parametrize('change, message', [
-    ({'input_size': (380, 640)}, r'input_size is \(380, 640\) px, expected multiples of 32'),
-    ({'stem_channels': 20}, '20 channels at width 1.0 are no multiple of 8'),
-    ({'stage_channels': (64, 128)}, 'expected four stages'),
-    ({'kept_blocks': (1, 0, 1, 1)}, 'kept_blocks is')])
-def test_impossible_shapes_are_refused(change, message):
+@pytest.mark.parametrize('base, change, message', [
+    (COMPACT, {'name': 'a/b'}, "name of the configuration is 'a/b', expected letters"),
+    (COMPACT, {'input_size': (380, 640)}, r'input_size is \(380, 640\) px, expected multiples of 32'),
+    (COMPACT, {'stage_channels': (64, 128)}, 'expected four stages'),
+    (COMPACT, {'kept_blocks': (1, 0, 1, 1)}, 'kept_blocks is'),
+    (COMPACT, {'skip_groups': ((), (), (0,), ())}, 'expected at least 1 block in each group'),
+    (COMPACT, {'nms_candidates': 0}, 'nms_candidates is 0, expected at least 1'),
+    (COMPACT, {'anchor_sizes_px': ((8,), (8,), (8,), (8, 9))}, 'expected as many sizes above 0 px per level'),
+    (COMPACT, {'anchor_ratios': (0.0,)}, 'anchor_ratios is'),
+    (COMPACT, {'stem_channels': 20}, '20 channels at width 1.0 are no multiple of 8'),
+    (COMPACT, {'stem_channels': 0}, 'expected at least 1'),
+    (ORIN, {'stage_channels': (258, 512, 1024, 2048)}, 'multiples of 4 in bottleneck stages'),
+    (ORIN, {'norm_group_channels': 0}, 'expected one of them to be at least 1'),
+    (PAPER, {'pyramid_channels': 48}, '48 channels are no multiple of 32, the number of norm groups'),
+    (PAPER, {'stage_channels': (256, 512, 1024, 64)}, '16 channels are no multiple of 32'),
+    (COMPACT, {'heads': ()}, 'heads is 0'),
+    (COMPACT, {'proposals': (5, 5)}, 'expected ascending counts'),
+])
+def test_impossible_shapes_are_refused(base, change, message):
     with pytest.raises(ValueError, match=message):
-        replace(COMPACT, **change)
+        replace(base, **change)
+
+
+def test_impossible_heads_are_refused():
+    with pytest.raises(ValueError, match='convolutions of a head is -1'):
+        HeadConfig(-1, (8,))
+    with pytest.raises(ValueError, match='expected widths of at least 1'):
+        HeadConfig(0, ())
+
+
+@pytest.mark.parametrize('config', CONFIGURATIONS.values(), ids=lambda config: config.name)
+def test_a_configuration_survives_its_file(config, tmp_path):
+    mine = replace(config, name='mine')
+    file = tmp_path / 'new' / 'mine.json'
+    save_configuration(mine, file)
+    assert find_configuration(str(file)) == mine
+    assert json.dumps(asdict(find_configuration(str(file)))) == json.dumps(asdict(mine)), 'as the network hash sees it'
+    assert find_configuration(config.name) is config
+
+
+def test_a_configuration_that_is_none_is_named(tmp_path):
+    with pytest.raises(ValueError, match="configuration is 'huge', expected one of compact, orin, paper or a JSON file"):
+        find_configuration('huge')
+    file = tmp_path / 'broken.json'
+    file.write_text('{')
+    with pytest.raises(JsonFileError, match='configuration .*broken.json cannot be read'):
+        find_configuration(str(file))
+    file.write_text(json.dumps(asdict(COMPACT) | {'norm_groups': 7}))
+    with pytest.raises(JsonFileError, match='broken.json cannot be used: .* no multiple of 7'):
+        find_configuration(str(file))
+
+
+@pytest.mark.parametrize('change, message', [
+    ({'colour': 3}, r'configuration holds \[.*colour.*\], expected exactly \['),
+    ({'widths': 'wide'}, "widths is 'wide', expected a list"),
+    ({'widths': [1.0, float('nan')]}, 'widths is nan, expected float'),
+    ({'input_size': [64, 64, 64]}, r'input_size is \[64, 64, 64\], expected a list of 2'),
+    ({'bottleneck': 1}, 'bottleneck is 1, expected bool'),
+    ({'stem_channels': True}, 'stem_channels is True, expected int'),
+    ({'stem_channels': 32.0}, 'stem_channels is 32.0, expected int'),
+    ({'heads': [[0, 8]]}, r'heads holds \[0, 8\], expected exactly')])
+def test_records_of_another_kind_are_refused(change, message):
+    with pytest.raises(ValueError, match=message):
+        DetectorConfig.from_record(json.loads(COMPACT.to_json()) | change)
