@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.policy import (
@@ -39,7 +40,7 @@ class FixedPath:
         self._path = path
         self._space = path_space
         self._forecast = forecast
-        self._quality = quality
+        self._quality = cache(quality.quality)  # one that is predicted takes long
         self._allowance_ms = check_allowance(allowance_ms)
 
     def plan(self, remaining_ms: float, factor: float) -> Choice:
@@ -59,7 +60,7 @@ class FixedPath:
         check_time_left(remaining_ms, factor)
         forecast_ms = self._forecast.forecast_ms(path, slot)
         bound_ms = forecast_ms * factor + self._allowance_ms
-        return Choice(path, forecast_ms, bound_ms, bound_ms <= remaining_ms, self._quality.quality(path))
+        return Choice(path, forecast_ms, bound_ms, bound_ms <= remaining_ms, self._quality(path))
 
 
 class Reactive:

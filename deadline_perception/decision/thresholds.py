@@ -52,11 +52,11 @@ class ThresholdPolicy:
                              f'{path_space.widths} and one of {path_space.pyramid_widths}')
         self._space = path_space
         self._forecast = forecast
-        self._quality = quality
         self._start = replace(path_space.largest, width=width, pyramid_width=pyramid_width)
         self._allowance_ms = check_allowance(allowance_ms)
         self._slots = {slot.name: index for index, slot in enumerate(path_space.slots)}
         # None of these depends on the time left, and a path space is finite: each is worked out once.
+        self._quality = cache(quality.quality)
         self._rest_ms = cache(self._find_rest_ms)
         self._slot_ms = cache(self._find_slot_ms)
         self._head_times_ms = cache(self._find_head_times_ms)
@@ -114,7 +114,7 @@ class ThresholdPolicy:
         forecast_ms = self._rest_ms(chosen, slot)
         cheapest_ms = min(forecast_ms, self._rest_ms(self._cheapest(path, slot), slot))
         return Choice(chosen, forecast_ms, forecast_ms * factor + self._allowance_ms,
-                      cheapest_ms * factor + self._allowance_ms <= remaining_ms, self._quality.quality(chosen))
+                      cheapest_ms * factor + self._allowance_ms <= remaining_ms, self._quality(chosen))
 
     def _find_skip_tau_ms(self, path: ExecutionPath, skip: int) -> float:
         at = self._slots[f'skip{skip}']

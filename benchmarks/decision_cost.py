@@ -1,0 +1,169 @@
+"""Time of one decision, and of all decisions in a frame, for path spaces of 100, 3,000 and 100,000 paths.
+
+    python benchmarks/decision_cost.py [--quick]
+
+Spaces, times and qualities are made up; forecast, quality model and policy are the project's own. Every frame is planned
+and then decided anew at each of its operators, with a time left that wanders. `hot`: one decision right after the other;
+`cold`: before each one the caches are swept by as much memory as a network touches, as in a running node. Goal for the
+frontier: a median under 20 us each, and all of a frame's under 0.2 % of the cheapest path's time. Writes
+results/decision_cost.json.
+"""
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import os
+import random
+import statistics
+import time
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from deadline_perception.decision.frontier import FrontierPolicy
+from deadline_perception.decision.path_quality import PathQuality
+from deadline_perception.decision.policy import Policy
+from deadline_perception.decision.thresholds import ThresholdPolicy
+from deadline_perception.execution_path import PathSpace
+from deadline_perception.latency.device import read_device_facts
+from deadline_perception.latency.measurement_plan import all_segments, distinct_paths
+from deadline_perception.latency.path_bound import PathForecast
+from deadline_perception.latency.profile import LatencyProfile
+from deadline_perception.latency.quantiles import Quantiles
+
+RESULTS = Path(__file__).parent / 'results'
+PROFILE = RESULTS / 'latency_profile_compact_amd-epyc_1_thread.json'
+SPACES = (
+    PathSpace((1, 1), (1.0, 0.8, 0.6, 0.4, 0.2), (1.0,), (10, 25, 50, 100, 300), 1),
+    PathSpace((1, 1, 1), (1.0, 0.8, 0.6, 0.4, 0.2), (1.0, 0.75, 0.5), (10, 25, 50, 100, 300), 5),
+    PathSpace((1, 1, 2, 1), (1.0, 0.8, 0.6, 0.4, 0.2), (1.0, 0.8, 0.6, 0.4, 0.2), tuple(range(12, 301, 12)), 5),
+)
+GOAL_US = 20.0
+GOAL_SHARE = 0.002
+MEASURED_PATHS = 60  # with a known quality; the others' is predicted
+SWEPT_BYTES = 16 * 2 ** 20
+
+
+def made_up_times(space: PathSpace, rng: random.Random) -> PathForecast:
+    """A forecast in which every segment takes between 0.2 and 10 ms, more for wider ones."""
+    segments = {}
+    for name in all_segments(space):
+        width = min((float(part[1:]) for part in name.partition('@')[2].split('-') if part[:1] in ('w', 'f')), default=0.3)
+        segments[name] = Quantiles.from_samples([rng.uniform(0.2, 1.0) + 9.0 * width * rng.random()] * 5)
+    return PathForecast(LatencyProfile(
+        facts=read_device_facts(), config_name='made up', network_hash='', input_size=(384, 640), image_size=(384, 640),
+        date='', load_before=0.0, segments=segments, paths={}), space)
+
+
+def made_up_quality(space: PathSpace, forecast: PathForecast, rng: random.Random) -> PathQuality:
+    """Qualities that rise with the logarithm of the time, give or take."""
+    measured = distinct_paths(space, MEASURED_PATHS, rng)
+    times_ms = np.log(forecast.table(measured))
+    level = (times_ms - times_ms.min()) / (times_ms.max() - times_ms.min())
+    return PathQuality({path: 0.1 + 0.3 * float(share) + rng.uniform(0, 0.03) for path, share in zip(measured, level)})
+
+
+def resident_mib() -> float:
+    """Memory of this process."""
+    gc.collect()
+    return int(Path('/proc/self/statm').read_text().split()[1]) * os.sysconf('SC_PAGE_SIZE') / 2 ** 20
+
+
+def time_decisions(policy: Policy, space: PathSpace, longest_ms: float, frames: int, rng: random.Random,
+                   sweep: np.ndarray | None) -> tuple[list[float], list[float], list[float]]:
+    """Plans frames and decides them anew at every operator.
+
+    Returns:
+        Times in us of the plans, of the re-decisions, and of both together in each frame.
+    """
+    slots = [index for index, slot in enumerate(space.slots) if slot.operator]
+    plans, again, totals = [], [], []
+    clock = time.perf_counter_ns
+    for _ in range(frames):
+        remaining_ms, factor = longest_ms * rng.uniform(0.1, 1.5), rng.uniform(1.0, 2.0)
+        if sweep is not None:
+            sweep += 1
+        begun = clock()
+        choice = policy.plan(remaining_ms, factor)
+        plans.append((clock() - begun) / 1000.0)
+        total = plans[-1]
+        for slot in slots:
+            left_ms = remaining_ms * (1.0 - slot / len(space.slots)) * rng.uniform(0.8, 1.1)
+            if sweep is not None:
+                sweep += 1
+            begun = clock()
+            choice = policy.redecide(choice.path, slot, left_ms, factor)
+            again.append((clock() - begun) / 1000.0)
+            total += again[-1]
+        totals.append(total)
+    return plans, again, totals
+
+
+def spread(times: list[float]) -> dict[str, float]:
+    """Median and 99th percentile."""
+    return {'p50': round(statistics.median(times), 3), 'p99': round(float(np.quantile(times, 0.99)), 3)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--frames', type=int, default=1500, help='frames per policy and space, hot; a third cold')
+    parser.add_argument('--quick', action='store_true', help='60 frames')
+    parser.add_argument('--profile', type=Path, default=PROFILE, help="whose cheapest path's time decisions are held to")
+    args = parser.parse_args()
+    frames = 60 if args.quick else args.frames
+    measured = LatencyProfile.load(args.profile)
+    cheapest_ms = min(times.p50 for times in measured.paths.values())
+    table = Table(title=f'decisions, us; the cheapest path takes {cheapest_ms:.1f} ms on {measured.facts.name}')
+    for title in ('paths', 'policy', 'prepared in s', 'MiB', 'caches', 'plan p50 (p99)', 're-decision', 'all of a frame',
+                  'of cheapest'):
+        table.add_column(title, justify='left' if title in ('policy', 'caches') else 'right')
+    rows, sweep = [], np.zeros(SWEPT_BYTES, np.uint8)
+    for space in SPACES:
+        rng = random.Random(len(space))
+        forecast = made_up_times(space, rng)
+        longest_ms = forecast.forecast_ms(space.largest)
+        quality = made_up_quality(space, forecast, rng)
+        for name in ('frontier', 'thresholds'):
+            before_mib, begun_s = resident_mib(), time.perf_counter()
+            policy = prepared(name, space, forecast, quality)
+            prepared_s, kept_mib = time.perf_counter() - begun_s, resident_mib() - before_mib
+            time_decisions(policy, space, longest_ms, frames // 3, rng, None)  # the thresholds work each path out once
+            for caches in ('hot', 'cold'):
+                plans, again, totals = time_decisions(policy, space, longest_ms, frames if caches == 'hot' else
+                                                      max(frames // 3, 1), rng, sweep if caches == 'cold' else None)
+                share = statistics.median(totals) / 1000.0 / cheapest_ms
+                rows.append({'paths': len(space), 'policy': name, 'caches': caches, 'prepared_s': round(prepared_s, 2),
+                             'kept_mib': round(kept_mib, 1), 'plan_us': spread(plans), 'redecision_us': spread(again),
+                             'frame_us': spread(totals), 'share_of_cheapest_path': round(share, 6),
+                             'met_each': statistics.median(plans + again) < GOAL_US, 'met_frame': share < GOAL_SHARE})
+                table.add_row(f'{len(space):,}', name, f'{prepared_s:.1f}', f'{kept_mib:.0f}', caches,
+                              *(f'{found["p50"]:.1f} ({found["p99"]:.1f})' for found in map(spread, (plans, again, totals))),
+                              f'{share:.2%}')
+    Console(width=120).print(table)
+    for goal, reached in ((f'a median under {GOAL_US:g} us each', 'met_each'),
+                          (f"all of a frame's under {GOAL_SHARE:.1%} of the cheapest path", 'met_frame')):
+        print(f'goal of the frontier, {goal}: ' + '; '.join(
+            f'{caches} ' + ', '.join(f'{row["paths"]:,} paths {"met" if row[reached] else "missed"}' for row in rows
+                                     if row['policy'] == 'frontier' and row['caches'] == caches)
+            for caches in ('hot', 'cold')))
+    file = RESULTS / 'decision_cost.json'
+    file.write_text(json.dumps({'date': date.today().isoformat(), 'device': str(read_device_facts()),
+                                'cheapest_path_ms': cheapest_ms, 'frames': frames, 'rows': rows}, indent=1) + '\n')
+    print(f'wrote {file.relative_to(RESULTS.parents[1])}')
+
+
+def prepared(name: str, space: PathSpace, forecast: PathForecast, quality: PathQuality) -> Policy:
+    """A policy that is ready to decide."""
+    if name == 'thresholds':
+        return ThresholdPolicy(space, forecast, quality)
+    policy = FrontierPolicy(space, forecast, quality)
+    policy.prepare()
+    return policy
+
+
+if __name__ == '__main__':
+    main()
