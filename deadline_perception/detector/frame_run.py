@@ -1,6 +1,7 @@
 """One frame's way through the network, slot by slot; between two slots its plan may change."""
 from __future__ import annotations
 
+from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -66,6 +67,18 @@ class FrameRun:
         if path not in space or space.prefix(path, self.slot) != space.prefix(self.path, self.slot):
             raise ValueError(f'path {path} contradicts {self.path} before slot {self.slot}')
         self.path = path
+
+    def fork(self) -> FrameRun:
+        """A second run of the frame from here on: both keep what has been computed, and neither disturbs the other.
+
+        Raises:
+            ValueError: segments are replayed, whose buffers serve one run at a time.
+        """
+        if self._graphs is not None:
+            raise ValueError('segments are replayed from fixed buffers, expected a network that computes them')
+        other = copy(self)
+        other.slot_ms, other._values = list(self.slot_ms), dict(self._values)
+        return other
 
     @torch.inference_mode()
     def run_slot(self) -> float:

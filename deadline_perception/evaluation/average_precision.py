@@ -60,8 +60,8 @@ class AveragePrecision:
         return asdict(self)
 
 
-def average_precision(detections: Sequence[Detections], truths: Sequence[GroundTruth], class_names: Sequence[str], *,
-                      classes: Sequence[str] | None = None) -> AveragePrecision:
+def average_precision(detections: Sequence[Detections], truths: Sequence[GroundTruth],
+                      class_names: Sequence[str]) -> AveragePrecision:
     """Scores one `Detections` per image against the `GroundTruth` of the same image.
 
     A detection on a crowd region counts neither as hit nor as false alarm.
@@ -70,36 +70,43 @@ def average_precision(detections: Sequence[Detections], truths: Sequence[GroundT
         detections: one per image.
         truths: one per image, in the same order.
         class_names: names that the labels of both index.
-        classes: names of the only classes to score, such as `('vehicle', 'traffic_light')`; None scores all.
 
     Raises:
-        ValueError: the lengths differ, or a class is unknown.
+        ValueError: the lengths differ.
     """
-    if len(detections) != len(truths):
-        raise ValueError(f'{len(detections)} detections for {len(truths)} images, expected one per image')
-    scored = tuple(class_names) if classes is None else tuple(classes)
-    unknown = [name for name in scored if name not in class_names]
-    if unknown:
-        raise ValueError(f'class {unknown[0]!r} is unknown, expected some of {", ".join(class_names)}')
-    category_ids = [class_names.index(name) + 1 for name in scored]
-    precision = _precision(detections, truths, class_names, category_ids)
-    counts = {name: sum(int(((truth.labels == class_names.index(name)) & ~truth.crowd).sum()) for truth in truths)
-              for name in scored}
-    per_class = {name: ClassPrecision(counts[name], _mean(precision[:, :, k, _ALL]),
-                                      _mean(precision[_IOU_50, :, k, _ALL])) for k, name in enumerate(scored)}
+    precision = _precision(detections, truths, class_names)
+    counts = [sum(int(((truth.labels == k) & ~truth.crowd).sum()) for truth in truths) for k in range(len(class_names))]
+    per_class = {name: ClassPrecision(counts[k], _mean(precision[:, :, k, _ALL]),
+                                      _mean(precision[_IOU_50, :, k, _ALL])) for k, name in enumerate(class_names)}
     return AveragePrecision(
         images=len(truths), ap=_mean(precision[..., _ALL]), ap50=_mean(precision[_IOU_50, ..., _ALL]),
         ap75=_mean(precision[_IOU_75, ..., _ALL]), ap_small=_mean(precision[..., _SMALL]),
         ap_medium=_mean(precision[..., _MEDIUM]), ap_large=_mean(precision[..., _LARGE]), per_class=per_class)
 
 
-def _precision(detections: Sequence[Detections], truths: Sequence[GroundTruth], class_names: Sequence[str],
-               category_ids: list[int]) -> np.ndarray:
+def _precision(detections: Sequence[Detections], truths: Sequence[GroundTruth],
+               class_names: Sequence[str]) -> np.ndarray:
     """COCOeval's precision `[IoU threshold, recall, class, size]`, -1 where no object is known."""
+    evaluation = matched(detections, truths, class_names)
+    if evaluation is None:
+        return np.full((10, 101, len(class_names), 4), -1.0)
+    with contextlib.redirect_stdout(io.StringIO()):
+        evaluation.accumulate()
+    return evaluation.eval['precision'][..., 0]
+
+
+def matched(detections: Sequence[Detections], truths: Sequence[GroundTruth], class_names: Sequence[str]):
+    """A `COCOeval` that has matched detections with objects, image by image; None without images or classes.
+
+    Raises:
+        ValueError: the lengths differ.
+    """
     from pycocotools.cocoeval import COCOeval
 
-    if not truths or not category_ids:
-        return np.full((10, 101, len(category_ids), 4), -1.0)
+    if len(detections) != len(truths):
+        raise ValueError(f'{len(detections)} detections for {len(truths)} images, expected one per image')
+    if not truths or not class_names:
+        return None
     annotations = [{'iscrowd': int(crowd)} | _box(image_id, label, box)
                    for image_id, truth in enumerate(truths, 1)
                    for label, crowd, box in zip(truth.labels, truth.crowd, truth.boxes_xyxy_px)]
@@ -109,11 +116,9 @@ def _precision(detections: Sequence[Detections], truths: Sequence[GroundTruth], 
     with contextlib.redirect_stdout(io.StringIO()):
         evaluation = COCOeval(_coco(annotations, len(truths), class_names), _coco(results, len(truths), class_names),
                               'bbox')
-        evaluation.params.catIds = category_ids
         evaluation.params.maxDets = [MAX_DETECTIONS]
         evaluation.evaluate()
-        evaluation.accumulate()
-    return evaluation.eval['precision'][..., 0]
+    return evaluation
 
 
 def _box(image_id: int, label: int, box_xyxy_px: np.ndarray) -> dict:

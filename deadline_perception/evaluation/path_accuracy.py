@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +11,7 @@ from deadline_perception.datasets.records import Frame, GroundTruth
 from deadline_perception.datasets.records import Sequence as DrivingSequence
 from deadline_perception.detector.detections import Detections
 from deadline_perception.evaluation.average_precision import AveragePrecision, average_precision
+from deadline_perception.evaluation.workers import Workers
 from deadline_perception.execution_path import ExecutionPath, PathSpace
 
 POOLED_CLASSES = ('vehicle', 'traffic_light')  # frequent enough to rank paths by; the others have few instances
@@ -46,37 +47,95 @@ def relabelled(truth: GroundTruth, names: Sequence[str], network_names: Sequence
     return replace(truth, labels=numbers[truth.labels]) if len(truth) else truth
 
 
-def measure_paths(detector, sequence: DrivingSequence, frames: Sequence[Frame], paths: Sequence[ExecutionPath],
-                  progress: Callable[[int], None] | None = None) -> dict[ExecutionPath, tuple[AveragePrecision, float]]:
-    """Runs every path on every frame; blocks meanwhile.
+def detect_on_paths(detector, image_bgr: np.ndarray,
+                    paths: Sequence[ExecutionPath]) -> Iterator[tuple[ExecutionPath, Detections]]:
+    """Detections of one image on many paths; what paths have in common from the image on is computed once.
+
+    The same operations run on the same values as in `detector.detect`, so the detections are equal to the last bit.
 
     Args:
-        detector: has `class_names` and `detect(image_bgr, path) -> Detections`.
-        sequence: names the classes of the truth.
-        frames: annotated frames of the sequence.
-        paths: paths of the detector.
-        progress: called after each path on each frame with the number of those done.
+        detector: has `path_space` and `start(image_bgr, path)`, which gives runs that fork.
+        image_bgr: uint8 `[H, W, 3]`.
+        paths: distinct paths of the detector.
 
     Returns:
-        By path, its precision over all classes, and its AP over `POOLED_CLASSES` (NaN when none of them occurs).
+        Every path with its detections, in an order of its own.
+    """
+    slots = detector.path_space.slots
+
+    def onto(run, path: ExecutionPath):
+        run.redirect(path)
+        return run
+
+    def finished(run, members: list[ExecutionPath]) -> Iterator[tuple[ExecutionPath, Detections]]:
+        while not run.finished:
+            branches: dict[tuple, list[ExecutionPath]] = {}
+            for path in members:
+                branches.setdefault(detector.path_space.prefix(path, run.slot + 1), []).append(path)
+            members, *others = branches.values()
+            for branch in others:
+                yield from finished(onto(run.fork(), branch[0]), branch)
+            onto(run, members[0]).run_slot()
+        yield members[0], run.detections()
+
+    if paths:
+        yield from finished(detector.start(image_bgr, paths[0]), list(paths))
+
+
+def measure_paths(detector, sequence: DrivingSequence, frames: Sequence[Frame], paths: Sequence[ExecutionPath],
+                  progress: Callable[[int], None] | None = None,
+                  workers: Workers = Workers()) -> dict[ExecutionPath, tuple[AveragePrecision, float]] | None:
+    """Runs every path on every frame; blocks meanwhile.
+
+    Of several processes each detects on its share of the frames, then scores its share of the paths.
+
+    Args:
+        detector: see `detect_on_paths`; has `class_names` too.
+        sequence: names the classes of the truth.
+        frames: annotated frames of the sequence.
+        paths: distinct paths of the detector.
+        progress: called after each path on each frame with the number of those that this process has done.
+        workers: the processes that call this with the same arguments.
+
+    Returns:
+        By path, its precision over all classes, and its AP over `POOLED_CLASSES` (NaN when none of them occurs);
+        None in every process but the first.
     """
     truths = [relabelled(frame.truth, sequence.class_names, detector.class_names) for frame in frames]
     found: dict[ExecutionPath, list[Detections]] = {path: [] for path in paths}
     done = 0
-    for frame in frames:
-        image_bgr = frame.load_bgr()
-        for path in paths:
-            found[path].append(detector.detect(image_bgr, path))
+    for frame in workers.share(frames):
+        for path, detections in detect_on_paths(detector, frame.load_bgr(), paths):
+            found[path].append(detections)
             done += 1
             if progress:
                 progress(done)
-    pooled = [name for name in POOLED_CLASSES if name in detector.class_names]
-    results = {}
-    for path, detections in found.items():
-        ap = average_precision(detections, truths, detector.class_names, classes=pooled).ap if pooled else None
-        results[path] = (average_precision(detections, truths, detector.class_names),
-                         float('nan') if ap is None else ap)
-    return results
+    truths = [truth for rank in range(workers.count) for truth in workers.share(truths, rank)]
+    scored = {}
+    for rank in range(workers.count):
+        parts = workers.gather({path: found.pop(path) for path in workers.share(paths, rank)}, rank)
+        if parts is not None:
+            for path in workers.share(paths):
+                detections = [one for part in parts for one in part[path]]
+                scored[path] = _scores(detections, truths, detector.class_names)
+    results = workers.gather(scored)
+    if results is None:
+        return None
+    merged = {path: result for part in results for path, result in part.items()}
+    return {path: merged[path] for path in paths}
+
+
+def _scores(detections: list[Detections], truths: list[GroundTruth],
+            class_names: Sequence[str]) -> tuple[AveragePrecision, float]:
+    result = average_precision(detections, truths, class_names)
+    return result, pooled_ap(result)
+
+
+def pooled_ap(result: AveragePrecision) -> float:
+    """AP over `POOLED_CLASSES`, in [0, 1]; NaN when none of them occurs. Each class weighs the same, as in COCO's mean."""
+    values = [result.per_class[name].ap for name in POOLED_CLASSES if name in result.per_class]
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else float('nan')
 
 
 def sample_paths(space: PathSpace, count: int, seed: int = 0) -> list[ExecutionPath]:

@@ -1,6 +1,8 @@
 """Measure the average precision of execution paths on annotated images, and write the table the decision uses.
 
-Put the table beside the weights, named like them with .quality.json at the end, and the detector node finds it.
+Put the table beside the weights, named like them with .quality.json at the end, and the detector node finds it. Paths that
+were not measured are predicted from those that were; how well is printed and written. Several processes share the images
+out: torchrun --nproc-per-node 2 -m deadline_perception.tools.command_line evaluate ...
 """
 from __future__ import annotations
 
@@ -8,12 +10,16 @@ import argparse
 import json
 import math
 import os
+from dataclasses import asdict
 from pathlib import Path
 
+from deadline_perception.decision.path_quality import PathQuality, PredictionError
 from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.evaluation.average_precision import AveragePrecision
 from deadline_perception.evaluation.path_accuracy import annotated_frames, measure_paths, sample_paths
-from deadline_perception.execution_path import ExecutionPath
+from deadline_perception.evaluation.workers import Workers, joined_workers
+from deadline_perception.latency.json_file import write_text_atomically
+from deadline_perception.execution_path import ExecutionPath, PathSpace
 
 _SAMPLE = 60
 _SHOWN = 25
@@ -27,8 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
     parser.add_argument('--data', required=True, help='annotations: a COCO file, a data set folder, or a bag')
     parser.add_argument('--weights', type=Path, default=Path('models/compact.safetensors'), help='network to evaluate')
-    parser.add_argument('--paths', default='full', help=f'full, cheapest, sample ({_SAMPLE} telling paths), all, '
-                                                        'frontier (needs --profile and --quality), or names with commas')
+    parser.add_argument('--paths', default='full', help=f'with commas: full, cheapest, sample ({_SAMPLE} telling '
+                        'paths), all, frontier (needs --profile and --quality), or names of paths')
     parser.add_argument('--json', type=Path, default=Path('out/evaluation/quality.json'), help='table to write')
     parser.add_argument('--limit', type=int, help='use only so many images, spread evenly')
     parser.add_argument('--profile', type=Path, help='latency profile, for the frontier')
@@ -39,58 +45,68 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Evaluates, writes the table and prints it; returns the exit status."""
+    with joined_workers() as workers:
+        return _evaluate(args, workers)
+
+
+def _evaluate(args: argparse.Namespace, workers: Workers) -> int:
     from deadline_perception.datasets.source import open_source
     from deadline_perception.detector.checkpoint import load_detector
     from deadline_perception.latency.device import use_threads
 
     use_threads(args.threads)
-    detector = load_detector(args.weights, args.device)
+    on_own_gpu = args.device == 'cuda' and workers.count > 1
+    detector = load_detector(args.weights, f'cuda:{os.environ["LOCAL_RANK"]}' if on_own_gpu else args.device)
     paths = chosen_paths(args, detector)
     sequence = open_source(args.data)
     frames = annotated_frames(sequence, args.limit)
-    results = _measure(detector, sequence, frames, paths)
+    results = _measure(detector, sequence, frames, paths, workers)
+    if results is None:
+        return 0
     # Paths are ranked by their common classes together: a rare one's few objects would swing the mean of all classes.
-    ranked_by = 'ap' if any(math.isnan(pooled_ap) for _, pooled_ap in results.values()) else 'pooled_ap'
+    ranked_by = 'ap' if any(math.isnan(pooled) for _, pooled in results.values()) else 'pooled_ap'
     table = {'weights_hash': detector.weights_hash, 'dataset': sequence.name, 'metric': ranked_by, 'images': len(frames),
              'paths': {str(path): _row(*result) for path, result in results.items()}}
-    args.json.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = args.json.with_name(args.json.name + '.part')
-    unfinished.write_text(json.dumps(table, indent=1, allow_nan=False) + '\n', encoding='utf-8')
-    os.replace(unfinished, args.json)
-    _print(results, len(frames), sequence.name)
+    error = PathQuality({path: table['paths'][str(path)][ranked_by] for path in results}).prediction_error()
+    table['prediction_error'] = None if error is None else asdict(error)
+    write_text_atomically(args.json, json.dumps(table, indent=1, allow_nan=False) + '\n')
+    _print(results, len(frames), sequence.name, error)
+    unnamed = [name for name in detector.class_names if name not in sequence.class_names]
+    if unnamed:
+        print(f'not scored, because {sequence.name} does not name them: {", ".join(unnamed)}')
     print(f'wrote {args.json}')
     return 0
 
 
 def chosen_paths(args: argparse.Namespace, detector) -> list[ExecutionPath]:
-    """The paths that `--paths` means.
+    """The paths that `--paths` means, each once.
 
     Raises:
         EvaluationError: the frontier is asked for without what decides it, or a path is not the network's.
     """
     space = detector.path_space
-    if args.paths == 'all':
-        return list(space)
-    if args.paths in ('full', 'cheapest', 'sample'):
-        return {'full': lambda: [space.largest], 'cheapest': lambda: [space.smallest],
-                'sample': lambda: sample_paths(space, _SAMPLE)}[args.paths]()
-    if args.paths == 'frontier':
-        return _frontier(args, detector)
+    sets = {'full': lambda: [space.largest], 'cheapest': lambda: [space.smallest], 'all': lambda: list(space),
+            'sample': lambda: sample_paths(space, _SAMPLE), 'frontier': lambda: _frontier(args, detector)}
+    chosen: dict[ExecutionPath, None] = {}
+    for word in args.paths.split(','):
+        chosen.update(dict.fromkeys(sets[word]() if word in sets else [_named(word, space)]))
+    return list(chosen)
+
+
+def _named(name: str, space: PathSpace) -> ExecutionPath:
     try:
-        paths = [ExecutionPath.parse(name) for name in args.paths.split(',')]
+        path = ExecutionPath.parse(name)
     except ValueError as error:
         raise EvaluationError(f'--paths: {error}; or full, cheapest, sample, all, frontier') from error
-    for path in paths:
-        if path not in space:
-            raise EvaluationError(f'path {path} is none of the network\'s {len(space)} paths, of which '
-                                  f'{space.largest} is the largest and {space.smallest} the smallest')
-    return list(dict.fromkeys(paths))
+    if path not in space:
+        raise EvaluationError(f'path {path} is none of the network\'s {len(space)} paths, of which '
+                              f'{space.largest} is the largest and {space.smallest} the smallest')
+    return path
 
 
 def _frontier(args: argparse.Namespace, detector) -> list[ExecutionPath]:
     """Paths that are best for the time they take, by the profile's times and the qualities known or predicted."""
     from deadline_perception.decision.frontier import FrontierPolicy
-    from deadline_perception.decision.path_quality import PathQuality
     from deadline_perception.latency.path_bound import PathForecast
     from deadline_perception.latency.profile import LatencyProfile
 
@@ -104,25 +120,25 @@ def _frontier(args: argparse.Namespace, detector) -> list[ExecutionPath]:
     return [path for path, _, _ in policy.frontier(space.largest, 0)]
 
 
-def _measure(detector, sequence, frames: list, paths: list[ExecutionPath]) -> dict:
+def _measure(detector, sequence, frames: list, paths: list[ExecutionPath], workers: Workers) -> dict | None:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn('{task.description}'), BarColumn(), MofNCompleteColumn(), TextColumn('left:'),
                TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bars:
-        bar = bars.add_task(f'{len(paths)} paths on {len(frames)} images', total=len(paths) * len(frames))
-        return measure_paths(detector, sequence, frames, paths, lambda done: bars.update(bar, completed=done))
+    with Progress(*columns, console=Console(stderr=True), disable=not workers.leads) as bars:
+        bar = bars.add_task(f'{len(paths)} paths on {len(frames)} images', total=len(paths) * len(workers.share(frames)))
+        return measure_paths(detector, sequence, frames, paths, lambda done: bars.update(bar, completed=done), workers)
 
 
-def _row(result: AveragePrecision, pooled_ap: float) -> dict:
+def _row(result: AveragePrecision, pooled: float) -> dict:
     """One path's entry; an AP of 0 stands where nothing could be scored, so that the table can be loaded."""
-    row = result.as_json() | {'pooled_ap': None if math.isnan(pooled_ap) else pooled_ap}
+    row = result.as_json() | {'pooled_ap': None if math.isnan(pooled) else pooled}
     del row['images']
     return row | {name: row[name] or 0.0 for name in ('ap', 'ap50')}
 
 
-def _print(results: dict, images: int, name: str) -> None:
+def _print(results: dict, images: int, name: str, error: PredictionError | None) -> None:
     from rich.console import Console
     from rich.table import Table
 
@@ -131,10 +147,12 @@ def _print(results: dict, images: int, name: str) -> None:
     for title in ('path', 'AP', 'AP50', 'AP75', 'S', 'M', 'L', 'V+L'):
         table.add_column(title, justify='left' if title == 'path' else 'right', no_wrap=True)
     ranked = sorted(results.items(), key=lambda item: -(item[1][0].ap or 0.0))
-    for path, (result, pooled_ap) in ranked[:_SHOWN]:
-        values = (result.ap, result.ap50, result.ap75, result.ap_small, result.ap_medium, result.ap_large, pooled_ap)
+    for path, (result, pooled) in ranked[:_SHOWN]:
+        values = (result.ap, result.ap50, result.ap75, result.ap_small, result.ap_medium, result.ap_large, pooled)
         table.add_row(str(path), *('-' if value is None or math.isnan(value) else f'{100 * value:.1f}'
                                    for value in values))
     Console().print(table)
     if len(results) > _SHOWN:
         print(f'{len(results) - _SHOWN} paths of lower AP are in the file only')
+    if error is not None:
+        print(f'error of predicting a path from the others: {error}')

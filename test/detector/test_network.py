@@ -3,7 +3,10 @@ import pytest
 import torch
 from dataclasses import replace
 
+from deadline_perception.detector.cuda_graphs import SegmentGraphs
+from deadline_perception.detector.configuration import COMPACT, CONFIGURATIONS
 from deadline_perception.detector.network import MultiPathDetector
+from deadline_perception.detector.operators import SlicedGroupNorm
 from deadline_perception.execution_path import ExecutionPath
 
 IMAGE = np.random.default_rng(0).integers(0, 256, (50, 80, 3), dtype=np.uint8)
@@ -86,6 +89,32 @@ def test_redirected_frame_equals_one_planned_that_way(tiny_network):
     np.testing.assert_allclose(run.detections().boxes_xyxy_px, planned.boxes_xyxy_px, atol=1e-4)
 
 
+def test_forked_runs_do_not_disturb_each_other(tiny_network):
+    image = np.random.default_rng(0).integers(0, 256, (64, 96, 3), dtype=np.uint8)
+    full = tiny_network.path_space.largest
+    other = replace(full, skip=(*full.skip[:-1], True), proposals=tiny_network.path_space.proposals[0])
+    run = tiny_network.start(image, full)
+    for _ in range(5):
+        run.run_slot()
+    branch = run.fork()
+    branch.redirect(other)
+    while not branch.finished:
+        branch.run_slot()
+    assert (run.path, run.slot, len(run.slot_ms)) == (full, 5, 5)
+    while not run.finished:
+        run.run_slot()
+    for found, path in ((run, full), (branch, other)):
+        expected = tiny_network.detect(image, path)
+        assert np.array_equal(found.detections().boxes_xyxy_px, expected.boxes_xyxy_px)
+        assert np.array_equal(found.detections().scores, expected.scores)
+
+
+def test_runs_from_shared_buffers_do_not_fork(tiny_network):
+    tiny_network.graphs = SegmentGraphs(lambda compute, buffers: compute)
+    with pytest.raises(ValueError, match='expected a network that computes them'):
+        tiny_network.start(np.zeros((64, 96, 3), np.uint8), tiny_network.path_space.largest).fork()
+
+
 def test_contradicting_redirection_is_refused(tiny_network):
     space = tiny_network.path_space
     run = tiny_network.start(IMAGE, space.largest)
@@ -107,6 +136,20 @@ def test_other_images_are_refused(tiny_network, image):
 def test_foreign_path_is_refused(tiny_network):
     with pytest.raises(ValueError, match='is not one of'):
         tiny_network.start(IMAGE, ExecutionPath((False,), 1.0, 5, 0))
+
+
+@pytest.mark.parametrize('config', [*CONFIGURATIONS.values(), replace(COMPACT, skip_groups=((), (1, 2), (), ()))],
+                         ids=lambda config: config.name)
+def test_operators_describe_the_path_space(config):
+    with torch.device('meta'):
+        network = MultiPathDetector(config, ('vehicle',))
+    assert network.path_space == config.path_space
+    assert all(skip.choices == (False, True) for skip in network.backbone.skips)
+    choices = {norm.choices for norm in network.backbone.modules() if isinstance(norm, SlicedGroupNorm)}
+    assert choices == {config.widths}, 'every layer of the backbone has the widths that a path may name'
+    heads = [network.pyramid, network.heads]
+    assert {norm.choices for part in heads for norm in part.modules()
+            if isinstance(norm, SlicedGroupNorm)} == {config.pyramid_widths}
 
 
 def test_hash_depends_on_shape_and_classes_alone(tiny_network, tiny_config):

@@ -58,15 +58,6 @@ def test_a_detection_on_a_crowd_region_is_neither_hit_nor_false_alarm():
     assert result.per_class['vehicle'].truths == 1
 
 
-def test_only_the_named_classes_are_scored():
-    detections = [found((BOX, 0, 0.9))]
-    truths = [truth((BOX, 0), ([100, 100, 150, 150], 1))]
-    assert average_precision(detections, truths, NAMES).ap == pytest.approx(0.5)
-    pooled = average_precision(detections, truths, NAMES, classes=('vehicle', 'traffic_light'))
-    assert pooled.ap == pytest.approx(1.0)
-    assert list(pooled.per_class) == ['vehicle', 'traffic_light']
-
-
 def test_nothing_found_scores_zero_and_nothing_known_scores_none():
     assert average_precision([Detections.none()], [truth((BOX, 0))], NAMES).ap == 0.0
     assert average_precision([found((BOX, 0, 0.9))], [truth()], NAMES).ap is None
@@ -80,11 +71,9 @@ def test_prints_nothing_and_its_json_form_can_be_written(capsys):
                                                                                'ap50': pytest.approx(1.0)}
 
 
-def test_refuses_other_lengths_and_unknown_classes():
+def test_refuses_other_lengths():
     with pytest.raises(ValueError, match='1 detections for 2 images'):
         average_precision([Detections.none()], [truth(), truth()], NAMES)
-    with pytest.raises(ValueError, match="class 'tram' is unknown"):
-        average_precision([Detections.none()], [truth()], NAMES, classes=('tram',))
 
 
 @settings(max_examples=20, deadline=None)

@@ -2,28 +2,65 @@
 from __future__ import annotations
 
 import math
+import random
+from copy import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from deadline_perception.datasets.records import Frame, GroundTruth, Sequence
+from deadline_perception.detector.configuration import COMPACT, HeadConfig
 from deadline_perception.detector.detections import Detections
-from deadline_perception.evaluation.path_accuracy import annotated_frames, measure_paths, relabelled, sample_paths
+from deadline_perception.detector.network import MultiPathDetector
+from deadline_perception.evaluation.path_accuracy import annotated_frames, detect_on_paths, measure_paths
+from deadline_perception.evaluation.path_accuracy import relabelled, sample_paths
+from deadline_perception.evaluation.workers import Workers
 from deadline_perception.execution_path import PathSpace
 
 SPACE = PathSpace((1, 1), (1.0, 0.5), (1.0, 0.5), (10, 100), 3)
 BOX = [10, 10, 60, 60]
 
 
+class Run:
+    """A run of the made-up detector, which notes in `passed` every slot that any run passes."""
+
+    def __init__(self, image_bgr, path, passed):
+        self.path, self.slot, self.passed, self._image = path, 0, passed, image_bgr
+
+    @property
+    def finished(self):
+        return self.slot == len(SPACE.slots)
+
+    def redirect(self, path):
+        assert SPACE.prefix(path, self.slot) == SPACE.prefix(self.path, self.slot)
+        self.path = path
+
+    def fork(self):
+        return copy(self)
+
+    def run_slot(self):
+        self.passed.append(SPACE.slots[self.slot].name)
+        self.slot += 1
+
+    def detections(self):
+        if self.path == SPACE.smallest:
+            return Detections.none()
+        return Detections([[value + self._image[0, 0, 0] for value in BOX]], [0.9], [1])
+
+
 class Detector:
     """Finds the object of an image whose grey level says where it is; the smallest path finds nothing."""
 
     class_names = ('bike', 'vehicle')
+    path_space = SPACE
 
-    def detect(self, image_bgr, path):
-        if path == SPACE.smallest:
-            return Detections.none()
-        return Detections([[value + image_bgr[0, 0, 0] for value in BOX]], [0.9], [1])
+    def __init__(self):
+        self.passed = []
+
+    def start(self, image_bgr, path):
+        return Run(image_bgr, path, self.passed)
 
 
 def annotated(count: int, names=('vehicle', 'bike')) -> Sequence:
@@ -42,6 +79,44 @@ def test_measures_every_path_and_reports_progress():
     assert results[SPACE.smallest][0].ap == 0.0
     assert results[SPACE.largest][0].images == 3
     assert done == [1, 2, 3, 4, 5, 6]
+
+
+def test_paths_share_what_they_have_in_common():
+    detector = Detector()
+    largest = SPACE.largest
+    paths = [largest, replace(largest, head=0), replace(largest, proposals=10), replace(largest, head=1)]
+    found = dict(detect_on_paths(detector, np.zeros((4, 4, 3), np.uint8), paths))
+    assert set(found) == set(paths)
+    counts = {name: detector.passed.count(name) for name in ('pre', 'stage1', 'pyramid', 'rpn', 'proposals', 'head')}
+    assert counts == {'pre': 1, 'stage1': 1, 'pyramid': 1, 'rpn': 1, 'proposals': 2, 'head': 4}
+    assert list(detect_on_paths(detector, np.zeros((4, 4, 3), np.uint8), [])) == []
+
+
+def test_shared_work_changes_no_bit_of_the_detections():
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    network = MultiPathDetector(replace(
+        COMPACT, name='tiny', input_size=(64, 96), stem_channels=16, stage_channels=(16, 32, 32, 64), norm_group_channels=4,
+        pyramid_channels=16, proposals=(5, 20, 60), nms_candidates=60,
+        heads=(HeadConfig(0, (16, 16)), HeadConfig(1, (32,)), HeadConfig(2, (32,)))), ('vehicle', 'bike')).eval()
+    image = np.random.default_rng(0).integers(0, 256, (50, 70, 3), dtype=np.uint8)
+    paths = random.Random(0).sample(list(network.path_space), 60)
+    found = dict(detect_on_paths(network, image, paths))
+    assert set(found) == set(paths) and sum(map(len, found.values())) > 500
+    for path in paths:
+        alone = network.detect(image, path)
+        for name in ('boxes_xyxy_px', 'scores', 'labels'):
+            assert np.array_equal(getattr(found[path], name), getattr(alone, name))
+
+
+def test_workers_share_every_item_once():
+    items = list(range(10))
+    shares = [Workers(rank, 3).share(items) for rank in range(3)]
+    assert sorted(sum(shares, [])) == items and max(map(len, shares)) - min(map(len, shares)) <= 1
+    assert Workers(0, 3).share(items, 2) == shares[2]
+    assert Workers().gather('alone') == ['alone'] and Workers().leads and not Workers(1, 3).leads
+    with pytest.raises(ValueError, match='rank is 3 of 3 processes'):
+        Workers(3, 3)
 
 
 def test_labels_follow_the_network_s_names():

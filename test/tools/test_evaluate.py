@@ -3,6 +3,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import subprocess
+import sys
 
 import cv2
 import numpy as np
@@ -10,6 +12,7 @@ import pytest
 
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.detector.checkpoint import build_detector, load_detector, save_detector
+from deadline_perception.execution_path import ExecutionPath
 from deadline_perception.tools import evaluate
 from deadline_perception.tools.command_line import main
 
@@ -54,7 +57,48 @@ def test_writes_a_table_that_the_decision_can_load(weights, annotations, tmp_pat
     quality = PathQuality.load(table)
     quality.check(load_detector(weights).weights_hash)
     assert quality.quality(space.largest) == content['paths'][str(space.largest)]['ap']
-    assert str(space.smallest) in capsys.readouterr().out
+    assert content['prediction_error']['paths'] == content['prediction_error']['folds'] == 2
+    printed = capsys.readouterr().out
+    assert str(space.smallest) in printed and 'error of predicting a path from the others' in printed
+
+
+def test_two_processes_write_the_table_of_one(weights, annotations, tmp_path):
+    detector = load_detector(weights)
+    small = detector.path_space.smallest
+    words = ['evaluate', '--data', str(annotations), '--weights', str(weights), '--paths', f'cheapest,{small},'
+             f'{str(small).replace("p10", "p25")},{str(small).replace("h0", "h1")}']
+    one, two = tmp_path / 'one.json', tmp_path / 'two.json'
+    assert main([*words, '--json', str(one)]) == 0
+    done = subprocess.run([sys.executable, '-m', 'torch.distributed.run', '--standalone', '--nproc-per-node', '2', '-m',
+                           'deadline_perception.tools.command_line', *words, '--json', str(two)],
+                          capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(one.read_text()) == json.loads(two.read_text())
+    assert done.stdout.count('wrote') == 1 and len(json.loads(one.read_text())['paths']) == 3
+
+
+def test_classes_that_differ_are_told(weights, annotations, tmp_path, capsys):
+    content = json.loads(annotations.read_text())
+    content['categories'] = [{'id': 1, 'name': 'vehicle'}, {'id': 2, 'name': 'tram'}]
+    annotations.write_text(json.dumps(content))
+    words = ['evaluate', '--data', str(annotations), '--weights', str(weights), '--paths', 'cheapest', '--json',
+             str(tmp_path / 'q.json')]
+    assert main(words) == 0
+    assert 'does not name them: bike, motorbike, traffic_light, traffic_sign' in capsys.readouterr().out
+    content['annotations'][1]['category_id'] = 2
+    annotations.write_text(json.dumps(content))
+    assert main(words) == 1
+    assert "class 'tram' is not known to the network" in capsys.readouterr().err
+
+
+def test_an_evaluation_that_breaks_off_leaves_the_old_table(weights, annotations, tmp_path, capsys):
+    table = tmp_path / 'quality.json'
+    table.write_text('as it was')
+    (annotations.parent / 'images/3.jpg').write_bytes(b'no image')
+    assert main(['evaluate', '--data', str(annotations), '--weights', str(weights), '--paths', 'cheapest', '--json',
+                 str(table)]) == 1
+    assert '3.jpg cannot be decoded' in capsys.readouterr().err
+    assert table.read_text() == 'as it was' and sorted(file.name for file in tmp_path.glob('*quality*')) == ['quality.json']
 
 
 @pytest.mark.parametrize(('paths', 'expected'), [('full', ['largest']), ('cheapest', ['smallest'])])
@@ -67,6 +111,9 @@ def test_named_choices(weights, paths, expected):
 def test_all_and_sample_are_paths_of_the_network(weights):
     detector = load_detector(weights)
     assert evaluate.chosen_paths(argparse.Namespace(paths='all'), detector) == list(detector.path_space)
+    mixed = evaluate.chosen_paths(argparse.Namespace(paths='full,cheapest,full,s10000-w0.50-p10-h0'), detector)
+    space = detector.path_space
+    assert mixed == [space.largest, space.smallest, ExecutionPath.parse('s10000-w0.50-p10-h0')]
     sample = evaluate.chosen_paths(argparse.Namespace(paths='sample'), detector)
     assert len(set(sample)) == 60 and set(sample) <= set(detector.path_space)
 
@@ -75,6 +122,7 @@ def test_all_and_sample_are_paths_of_the_network(weights):
     (['--paths', 'fast'], "execution path is 'fast'"),
     (['--paths', 's1-w0.50-p10-h0'], 'is none of the network'),
     (['--paths', 'frontier'], 'expected both'),
+    (['--paths', 'full,,cheapest'], "execution path is ''"),
     (['--data', 'nowhere.json'], 'nowhere.json'),
     (['--limit', '0'], 'limit is 0'),
 ])
