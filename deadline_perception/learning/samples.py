@@ -58,6 +58,9 @@ class SampleSource:
             weights.append(share * repeat / repeat.sum())
         joined = np.concatenate(weights)
         self._probabilities = joined / joined.sum()
+        counts = np.bincount(np.concatenate([truth.labels[~truth.crowd] for truth in self._truths]),
+                             minlength=len(self.class_names))
+        self._rarity = 1.0 / np.sqrt(np.maximum(counts, 1))  # how often a class's objects draw a window to themselves
 
     def __len__(self) -> int:
         return len(self._images)
@@ -98,9 +101,10 @@ class SampleSource:
         spare_x, spare_y = width - image.shape[1] * scale, height - image.shape[0] * scale
         shift_x, shift_y = generator.uniform(min(spare_x, 0), max(spare_x, 0)), generator.uniform(
             min(spare_y, 0), max(spare_y, 0))
-        objects = truth.boxes_xyxy_px[~truth.crowd]
+        objects, labels = truth.boxes_xyxy_px[~truth.crowd], truth.labels[~truth.crowd]
         if whole is not None and len(objects) and generator.random() < _CROP_ON_OBJECT_SHARE:
-            left, top, right, bottom = objects[generator.integers(len(objects))] * scale
+            chances = self._rarity[labels] / self._rarity[labels].sum()
+            left, top, right, bottom = objects[generator.choice(len(objects), p=chances)] * scale
             shift_x = np.clip(width * generator.uniform(0.2, 0.8) - (left + right) / 2, min(spare_x, 0), max(spare_x, 0))
             shift_y = np.clip(height * generator.uniform(0.2, 0.8) - (top + bottom) / 2, min(spare_y, 0),
                               max(spare_y, 0))
