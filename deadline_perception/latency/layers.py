@@ -17,7 +17,7 @@ FLOAT_BYTES = 4
 
 
 class LayerKind(str, Enum):
-    """What a layer computes; layers of a kind share the parameters of the interval model."""
+    """What a layer computes."""
 
     CONVOLUTION = 'convolution'
     GROUP_NORM = 'group_norm'
@@ -43,6 +43,11 @@ class LayerShape:
             value = getattr(self, field.name)
             if not isinstance(value, int) or value < 1:
                 raise ValueError(f'{field.name} of {self.kind.value} is {value!r}, expected an integer of at least 1')
+
+    @property
+    def family(self) -> str:
+        """Layers of a family run the same kernels, so that one set of parameters describes them."""
+        return self.kind.value
 
     @property
     @abstractmethod
@@ -80,6 +85,11 @@ class ConvolutionShape(LayerShape):
     height: int
     width: int
     batch: int = 1
+
+    @property
+    def family(self) -> str:
+        # Libraries take other kernels for 1x1 than for wider ones, and others when rows are left out.
+        return f'{self.kind.value} {self.kernel}x{self.kernel}/{self.stride}'
 
     @property
     def out_height(self) -> int:
