@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from deadline_perception.datasets.drive import CLASS_NAMES
-from deadline_perception.datasets.image_file import load_image
+from deadline_perception.datasets.image_file import image_size, load_image
 from deadline_perception.datasets.records import Frame, Sequence
 from deadline_perception.datasets.truth_repair import TruthCollector
 
@@ -16,14 +16,15 @@ def read_coco(annotations: Path, rate_hz: float = 10.0) -> Sequence:
     """Images in the order of the file, with stamps made up at a fixed rate.
 
     Labels follow `drive.CLASS_NAMES` when the file names no other class, else the order of category ids. Boxes that
-    reach over the image are clipped and boxes without area dropped, with one warning that counts them.
+    reach over the image are clipped, boxes outside it or without area dropped, with one warning that counts them.
 
     Args:
         annotations: the JSON file; images are looked for relative to its folder.
         rate_hz: of the made-up stamps, > 0.
 
     Raises:
-        ValueError: the file is no COCO file, an image is missing, an id occurs twice or refers to nothing.
+        ValueError: the file is no COCO file, an image is missing or of another size than the file says, an id, a
+            category's name or an image's file occurs twice, an id refers to nothing, or a box is no box.
         FileNotFoundError: there is no such file.
     """
     annotations = Path(annotations)
@@ -44,9 +45,10 @@ def read_coco(annotations: Path, rate_hz: float = 10.0) -> Sequence:
 
 def _sequence(content: dict, file: Path, rate_hz: float) -> Sequence:
     images, marked, categories = content['images'], content['annotations'], content['categories']
-    _refuse_duplicates(file, 'image', images)
-    _refuse_duplicates(file, 'annotation', marked)
-    _refuse_duplicates(file, 'category', categories)
+    for what, rows in (('image', images), ('annotation', marked), ('category', categories)):
+        _refuse_duplicates(file, what, rows, 'id')
+    _refuse_duplicates(file, 'image', images, 'file_name')
+    _refuse_duplicates(file, 'category', categories, 'name')
     names = {category['id']: category['name'] for category in sorted(categories, key=lambda c: c['id'])}
     class_names = CLASS_NAMES if set(names.values()) <= set(CLASS_NAMES) else tuple(names.values())
     by_image = defaultdict(list)
@@ -62,11 +64,16 @@ def _sequence(content: dict, file: Path, rate_hz: float) -> Sequence:
     if missing:
         raise ValueError(f'{file}: {len(missing)} of {len(images)} images are missing, the first is '
                          f'{file.parent / missing[0]}')
+    for image in images:
+        size = image_size(file.parent / image['file_name'])
+        if size != (image['width'], image['height']):
+            raise ValueError(f'{file}: image {image["file_name"]} is {size[0]} x {size[1]} px, expected '
+                             f'{image["width"]} x {image["height"]} px, as its boxes are meant for')
     collector = TruthCollector(str(file))
     frames = []
     for index, image in enumerate(images):
         own = by_image[image['id']]
-        boxes = [(x, y, x + width, y + height) for x, y, width, height in (a['bbox'] for a in own)]
+        boxes = [_corners(annotation, file) for annotation in own]
         truth = collector.collect(boxes, [class_names.index(names[a['category_id']]) for a in own],
                                   [bool(a.get('iscrowd', 0)) for a in own], image['width'], image['height'])
         frames.append(Frame(image['file_name'], round(index * 1e9 / rate_hz),
@@ -75,7 +82,17 @@ def _sequence(content: dict, file: Path, rate_hz: float) -> Sequence:
     return Sequence(f'{file.parent.name}-{file.stem}', class_names, tuple(frames))
 
 
-def _refuse_duplicates(file: Path, what: str, rows: list[dict]) -> None:
-    number, count = Counter(row['id'] for row in rows).most_common(1)[0] if rows else (None, 1)
+def _corners(annotation: dict, file: Path) -> tuple[float, float, float, float]:
+    """Left, top, right, bottom in px of a box that COCO writes as left, top, width, height."""
+    box = annotation['bbox']
+    if not isinstance(box, list) or len(box) != 4 or not all(isinstance(value, (int, float)) for value in box):
+        raise ValueError(f'{file}: annotation {annotation["id"]} has the box {box!r}, expected four numbers: left, top, '
+                         f'width and height in px')
+    x, y, width, height = box
+    return x, y, x + width, y + height
+
+
+def _refuse_duplicates(file: Path, what: str, rows: list[dict], key: str) -> None:
+    value, count = Counter(row[key] for row in rows).most_common(1)[0] if rows else (None, 1)
     if count > 1:
-        raise ValueError(f'{file}: {what} id {number} occurs {count} times, expected once')
+        raise ValueError(f'{file}: {what} {key} {value} occurs {count} times, expected once')

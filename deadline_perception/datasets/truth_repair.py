@@ -10,7 +10,11 @@ from deadline_perception.datasets.records import GroundTruth
 
 
 class TruthCollector:
-    """Gathers the boxes of one data set image by image; `report` says once what had to be repaired."""
+    """Gathers the boxes of one data set image by image; `report` says once what had to be repaired.
+
+    Args:
+        source: what the warning and errors call the data set.
+    """
 
     def __init__(self, source: str) -> None:
         self._source = source
@@ -18,11 +22,13 @@ class TruthCollector:
 
     def collect(self, boxes_xyxy_px: list, labels: list[int], crowd: list[bool], width: int,
                 height: int) -> GroundTruth:
-        """The boxes of one image, those that reach over its edge clipped, those without area left out.
+        """The boxes of one image, those that reach over its edge clipped, those outside it or without area left out.
 
         Raises:
-            ValueError: a box is NaN or infinite.
+            ValueError: a box is NaN or infinite, or the image has no size in px.
         """
+        if not (width > 0 and height > 0):
+            raise ValueError(f'{self._source}: an image is {width} x {height} px, expected at least 1 x 1 px')
         boxes = np.asarray(boxes_xyxy_px, dtype=np.float64).reshape(-1, 4)
         if not np.isfinite(boxes).all():
             bad = boxes[~np.isfinite(boxes).all(1)][0].tolist()
@@ -31,8 +37,10 @@ class TruthCollector:
         # rounding of a tenth of a pixel is no repair worth a warning
         outside = (np.abs(clipped - boxes) > 0.1).any(1)
         kept = (clipped[:, 2] > clipped[:, 0]) & (clipped[:, 3] > clipped[:, 1])
+        solid = (boxes[:, 2] > boxes[:, 0]) & (boxes[:, 3] > boxes[:, 1])
         self._repairs['clipped to the image'] += int((outside & kept).sum())
-        self._repairs['without area dropped'] += int((~kept).sum())
+        self._repairs['outside the image dropped'] += int((solid & ~kept).sum())
+        self._repairs['without area dropped'] += int((~solid).sum())
         return GroundTruth(clipped[kept], np.asarray(labels, np.int64)[kept], np.asarray(crowd, bool)[kept])
 
     def report(self) -> None:

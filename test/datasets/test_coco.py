@@ -44,7 +44,8 @@ def test_clips_and_drops_boxes_with_one_warning(coco_folder):
         content['annotations'][1]['bbox'] = [10, 10, 0, 6]
         content['annotations'][2]['bbox'] = [70, 10, 5, 5]
     file = change(coco_folder, edit)
-    with pytest.warns(UserWarning, match='1 boxes clipped to the image, 2 boxes without area dropped') as caught:
+    with pytest.warns(UserWarning, match='1 boxes clipped to the image, 1 boxes outside the image dropped, '
+                                         '1 boxes without area dropped') as caught:
         sequence = read_coco(file)
     assert len(caught) == 1
     assert sequence.frames[0].truth.boxes_xyxy_px.tolist() == [[0, 30, 15, 40]]
@@ -59,7 +60,17 @@ def test_clips_and_drops_boxes_with_one_warning(coco_folder):
     (lambda c: c['annotations'][1].update(id=1), 'annotation id 1 occurs 2 times'),
     (lambda c: c['annotations'][1].update(image_id=77), 'belong to image 77'),
     (lambda c: c['annotations'][1].update(bbox=[0, float('nan'), 1, 1]), 'NaN or infinity'),
-    (lambda c: c['annotations'][1].update(bbox=None), 'not in the COCO format'),
+    (lambda c: c['annotations'][1].update(bbox=None), 'annotation 2 has the box None, expected four numbers'),
+    (lambda c: c['annotations'][1].update(bbox=[1, 2, 3]), r'annotation 2 has the box \[1, 2, 3\]'),
+    (lambda c: c['annotations'][1].update(bbox=[1, 2, 3, '4']), 'expected four numbers'),
+    (lambda c: c['categories'][1].update(id=1), 'category id 1 occurs 2 times'),
+    (lambda c: c['categories'][1].update(name='vehicle'), 'category name vehicle occurs 2 times'),
+    (lambda c: c['images'][1].update(file_name='images/Town01_000002.png'),
+     'image file_name images/Town01_000002.png occurs 2 times'),
+    (lambda c: c['images'][0].update(width=640), 'Town01_000002.png is 64 x 40 px, expected 640 x 40 px'),
+    (lambda c: c['annotations'][0].update(category_id=None), 'annotation 1 has category None'),
+    (lambda c: c.update(annotations=None), 'not in the COCO format'),
+    (lambda c: c.update(images=[]), 'belong to image'),
     (lambda c: c.pop('categories'), "lacks the key 'categories'"),
 ])
 def test_refuses_broken_files_with_the_value(coco_folder, edit, message):

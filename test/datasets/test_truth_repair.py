@@ -31,6 +31,15 @@ def test_is_silent_about_rounding():
 def test_refuses_boxes_that_are_no_numbers():
     with pytest.raises(ValueError, match=r'box \[0.0, nan, 1.0, 1.0\]'):
         TruthCollector('set').collect([(0, float('nan'), 1, 1)], [0], [False], 10, 10)
+    with pytest.raises(ValueError, match='set: an image is 0 x 10 px'):
+        TruthCollector('set').collect([], [], [], 0, 10)
+
+
+def test_boxes_outside_the_image_are_told_from_those_without_area():
+    collector = TruthCollector('set')
+    assert len(collector.collect([(20, 2, 30, 5), (3, 3, 3, 9), (5, 5, 2, 8)], [0] * 3, [False] * 3, 10, 10)) == 0
+    with pytest.warns(UserWarning, match='1 boxes outside the image dropped, 2 boxes without area dropped'):
+        collector.report()
 
 
 @settings(max_examples=60, deadline=None)
