@@ -74,7 +74,12 @@ class Stem(nn.Module):
 
 
 class Backbone(nn.Module):
-    """Stem and four stages; each stage has blocks that always run, then groups that can be skipped."""
+    """Stem and four stages; each stage has blocks that always run, then groups that can be skipped.
+
+    Attributes:
+        skips: the groups of all stages, in order.
+        skips_per_stage: how many of them follow each stage's first block.
+    """
 
     def __init__(self, config: DetectorConfig) -> None:
         super().__init__()
@@ -83,6 +88,7 @@ class Backbone(nn.Module):
         self.first_blocks = nn.ModuleList()
         self.kept_blocks = nn.ModuleList()
         skips: list[Skip] = []
+        counts: list[int] = []
         inputs = self.stem.outputs
         for stage, (outputs, groups) in enumerate(zip(config.stage_channels, config.skip_groups)):
             self.first_blocks.append(ResidualBlock(config, inputs, outputs, stride=1 if stage == 0 else 2))
@@ -91,8 +97,10 @@ class Backbone(nn.Module):
             for size in groups:
                 blocks = [ResidualBlock(config, outputs, outputs, gain=_SKIPPABLE_GAIN) for _ in range(size)]
                 skips.append(Skip(len(skips), blocks))
+            counts.append(len(skips) - sum(counts))
             inputs = outputs
         self.skips = nn.ModuleList(skips)
+        self.skips_per_stage = tuple(counts)
 
     def kept(self, stage: int, x: Tensor, width: float) -> Tensor:
         """The part of stage 1 to 4 that always runs; stage 1 includes the stem and takes the image."""

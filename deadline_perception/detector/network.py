@@ -21,7 +21,7 @@ from deadline_perception.detector.heads import Head, cut_regions
 from deadline_perception.detector.operators import Switch
 from deadline_perception.detector.proposals import DynamicProposals, RegionProposalNetwork
 from deadline_perception.detector.pyramid import Pyramid
-from deadline_perception.execution_path import ExecutionPath
+from deadline_perception.execution_path import ExecutionPath, PathSpace
 
 # Mean and spread of pixel values, BGR (those of ImageNet in that order, so that its weights can be a start).
 PIXEL_MEAN = (103.53, 116.28, 123.675)
@@ -45,10 +45,6 @@ class MultiPathDetector(nn.Module):
             raise ValueError('class_names is empty, expected at least one class')
         self.config = config
         self.class_names = tuple(class_names)
-        self.path_space = config.path_space
-        # The stage that each skip operator belongs to.
-        self.skip_stages = [stage for stage, count in enumerate(config.path_space.skips_per_stage, 1)
-                            for _ in range(count)]
         self.graphs: SegmentGraphs | None = None
         self.register_load_state_dict_post_hook(lambda module, keys: module._forget_recordings())
         self.backbone = Backbone(config)
@@ -56,6 +52,10 @@ class MultiPathDetector(nn.Module):
         self.rpn = RegionProposalNetwork(config)
         self.select_proposals = DynamicProposals(config)
         self.heads = Switch([Head(config, shape, len(class_names)) for shape in config.heads])
+        self.path_space = PathSpace(self.backbone.skips_per_stage, self.backbone.stem.norm1.choices,
+                                    self.pyramid.norms[0].choices, self.select_proposals.choices, len(self.heads.choices))
+        # The stage that each skip operator belongs to.
+        self.skip_stages = [stage for stage, count in enumerate(self.backbone.skips_per_stage, 1) for _ in range(count)]
         self.register_buffer('pixel_mean', torch.tensor(PIXEL_MEAN).view(1, 3, 1, 1), persistent=False)
         self.register_buffer('pixel_scale', 1 / torch.tensor(PIXEL_SPREAD).view(1, 3, 1, 1), persistent=False)
 

@@ -1,6 +1,7 @@
 """The operators of a multi-path network: layers whose width is a prefix of their channels, Skip, Switch.
 
-DynamicProposals, the fourth, lives in `proposals.py` beside the region proposal network it belongs to.
+DynamicProposals, the fourth, lives in `proposals.py` beside the region proposal network it belongs to. Each operator
+names its `choices`; a network puts its path space together from those of the operators that it holds.
 Source: multi-path paper, section V-A; width as a prefix of channels: nested-network thesis, SubFlow.
 """
 from __future__ import annotations
@@ -38,6 +39,13 @@ class _Sliced(nn.Module):
         if key not in self._slices:
             self._slices[key] = tuple(self._lay_out(part.detach()) for part in self._cut(outputs, inputs))
         return self._slices[key]
+
+    @property
+    def copied_bytes(self) -> int:
+        """Memory of the copies that are kept beside the weights."""
+        own = {parameter.untyped_storage().data_ptr() for parameter in self.parameters()}
+        return sum(part.nbytes for parts in self._slices.values() for part in parts
+                   if part.untyped_storage().data_ptr() not in own)
 
     @abstractmethod
     def _cut(self, outputs: int, inputs: int) -> tuple[Tensor, ...]:
@@ -109,11 +117,15 @@ class SlicedGroupNorm(_Sliced):
         group_channels: channels of one group.
         widths: the fractions of the channels that will be used.
         gain: initial scale.
+
+    Attributes:
+        choices: the widths.
     """
 
     def __init__(self, channels: int, group_channels: int, widths: tuple[float, ...], *, gain: float = 1.0) -> None:
         super().__init__()
         self.group_channels = group_channels
+        self.choices = tuple(widths)
         self.rows = {round(channels * width): row for row, width in enumerate(widths)}
         self.weight = nn.Parameter(torch.full((len(widths), channels), gain))
         self.bias = nn.Parameter(torch.zeros(len(widths), channels))
@@ -129,13 +141,24 @@ class SlicedGroupNorm(_Sliced):
         return F.group_norm(x, channels // self.group_channels, weight, bias)
 
 
+def weight_bytes(module: nn.Module) -> int:
+    """Memory of a module's weights, with the copies of slices that the paths run so far have left."""
+    copies = sum(layer.copied_bytes for layer in module.modules() if isinstance(layer, _Sliced))
+    return copies + sum(parameter.nbytes for parameter in module.parameters())
+
+
 class Skip(nn.Module):
     """A group of residual blocks that a path runs or leaves out; the shape stays the same either way.
 
     Args:
         index: which skip operator of the path it is.
         blocks: residual blocks that keep their input's shape.
+
+    Attributes:
+        choices: what a path may say: True skips.
     """
+
+    choices = (False, True)
 
     def __init__(self, index: int, blocks: list[nn.Module]) -> None:
         super().__init__()
@@ -155,11 +178,15 @@ class Switch(nn.Module):
     """Several subnets with weights of their own, of which a path runs exactly one.
 
     Nothing is shared between them, fully connected layers included (multi-path paper, section V-A).
+
+    Attributes:
+        choices: indices of the subnets.
     """
 
     def __init__(self, subnets: list[nn.Module]) -> None:
         super().__init__()
         self.subnets = nn.ModuleList(subnets)
+        self.choices = tuple(range(len(subnets)))
 
     def forward(self, x: Tensor, path: ExecutionPath) -> tuple[Tensor, ...]:
         """Runs the path's subnet; the others are never computed."""

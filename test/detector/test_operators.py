@@ -2,7 +2,8 @@ import pytest
 import torch
 from torch import nn
 
-from deadline_perception.detector.operators import Skip, SlicedConv2d, SlicedGroupNorm, SlicedLinear, Switch
+from deadline_perception.detector.operators import (Skip, SlicedConv2d, SlicedGroupNorm, SlicedLinear, Switch,
+                                                    weight_bytes)
 from deadline_perception.execution_path import ExecutionPath
 
 
@@ -47,6 +48,16 @@ def test_kept_slices_follow_new_weights():
         after = layer(x, 2)
         torch.testing.assert_close(after, nn.functional.conv2d(x, other.weight[:2, :2]))
     assert not torch.equal(before, after)
+
+
+def test_copies_of_slices_count_as_memory():
+    layer = SlicedConv2d(8, 8, 3).to(memory_format=torch.channels_last).eval()
+    with torch.no_grad():
+        layer(torch.randn(1, 8, 4, 4), 8)
+        assert weight_bytes(layer) == 4 * 8 * 8 * 9, 'the whole weight is no copy'
+        layer(torch.randn(1, 4, 4, 4), 2)
+    assert weight_bytes(layer) == 4 * 9 * (8 * 8 + 4 * 2)
+    assert weight_bytes(nn.Sequential(layer, nn.Linear(3, 2))) == 4 * 9 * (8 * 8 + 4 * 2) + 4 * (6 + 2)
 
 
 class _Counting(nn.Module):
