@@ -49,7 +49,7 @@ BACKGROUND_BIAS = 4.0  # of random heads, so that few of their regions are certa
 IMAGE_SIZE = (1280, 720)
 IMAGES = 8
 QUICK_S = 8.0
-WARM_UP_SHARE = 0.25  # of the time; on a CPU, where first calls are not much slower, the slow networks skip the rest
+WARM_UP_SHARE = 0.15  # of the time; on a CPU, where first calls are not much slower, the slow networks skip the rest
 RANGE_GOAL = 8.0  # of compact: full path over the cheapest
 
 
@@ -74,7 +74,7 @@ def cases(device: str, configurations: list[str], quick: bool) -> list[Case]:
     """All networks to measure on a device."""
     cores = len(os.sched_getaffinity(0))
     if device == 'cpu':
-        found = [Case('compact', '', 1, 30.0), Case('compact', '', 2, 30.0), Case('orin', '', min(2, cores), 30.0)]
+        found = [Case('compact', '', 1, 25.0), Case('compact', '', 2, 25.0), Case('orin', '', min(2, cores), 25.0)]
         found += [Case('paper', scale, min(2, cores), 50.0) for scale in CPU_SCALES]
     else:
         found = [Case('compact', '', 1, 30.0), Case('orin', '', 1, 30.0)]
