@@ -54,14 +54,18 @@ class Workers:
 
 @contextmanager
 def joined_workers() -> Iterator[Workers]:
-    """Joins the processes that torchrun started, over gloo, and leaves them at the end; alone without torchrun."""
+    """Joins the processes that torchrun started and leaves them at the end; alone without torchrun.
+
+    They talk over gloo, about what lies on a GPU over NCCL where there is one.
+    """
     count = int(os.environ.get('WORLD_SIZE', '1'))
     if count == 1:
         yield Workers()
         return
     import torch.distributed
 
-    torch.distributed.init_process_group('gloo')
+    nccl = torch.cuda.is_available() and torch.distributed.is_nccl_available()
+    torch.distributed.init_process_group('cpu:gloo,cuda:nccl' if nccl else 'gloo')
     try:
         yield Workers(torch.distributed.get_rank(), count)
     finally:

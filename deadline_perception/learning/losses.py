@@ -136,7 +136,8 @@ def path_losses(network: MultiPathDetector, images: Tensor, truths: list[Truth],
     return losses, lesson or Lesson(regions, said.detach().sigmoid(), taught)
 
 
-def _head_outputs(network: MultiPathDetector, features: Tensor, trained: TrainedPath) -> list[tuple[str, Tensor, Tensor]]:
+def _head_outputs(network: MultiPathDetector, features: Tensor,
+                  trained: TrainedPath) -> list[tuple[str, Tensor, Tensor]]:
     """Name, class logits and box deltas of every head that is trained, or those of their mean."""
     outputs = []
     for head in trained.heads:

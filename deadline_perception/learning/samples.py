@@ -105,7 +105,8 @@ class SampleSource:
         if whole is not None and len(objects) and generator.random() < _CROP_ON_OBJECT_SHARE:
             chances = self._rarity[labels] / self._rarity[labels].sum()
             left, top, right, bottom = objects[generator.choice(len(objects), p=chances)] * scale
-            shift_x = np.clip(width * generator.uniform(0.2, 0.8) - (left + right) / 2, min(spare_x, 0), max(spare_x, 0))
+            shift_x = np.clip(width * generator.uniform(0.2, 0.8) - (left + right) / 2, min(spare_x, 0),
+                              max(spare_x, 0))
             shift_y = np.clip(height * generator.uniform(0.2, 0.8) - (top + bottom) / 2, min(spare_y, 0),
                               max(spare_y, 0))
         matrix = np.array([[scale, 0, shift_x], [0, scale, shift_y]], dtype=np.float64)
@@ -146,7 +147,8 @@ def _move(truth: GroundTruth, matrix: np.ndarray, size: tuple[int, int]) -> Grou
     if len(truth) == 0:
         return truth
     corners = truth.boxes_xyxy_px * np.float32([matrix[0, 0], matrix[1, 1]] * 2) + np.float32(matrix[:, 2].tolist() * 2)
-    corners = np.concatenate((np.minimum(corners[:, :2], corners[:, 2:]), np.maximum(corners[:, :2], corners[:, 2:])), 1)
+    low, high = np.minimum(corners[:, :2], corners[:, 2:]), np.maximum(corners[:, :2], corners[:, 2:])
+    corners = np.concatenate((low, high), 1)
     cut = corners.clip(0, np.float32([width, height, width, height]))
     area = (corners[:, 2:] - corners[:, :2]).prod(1)
     visible = (cut[:, 2:] - cut[:, :2]).prod(1) / np.maximum(area, 1e-6)

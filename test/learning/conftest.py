@@ -33,9 +33,13 @@ def _frame(index):
     return Frame(f'{index}', index, lambda: image, None, truth)
 
 
+def make_shapes():
+    return Sequence('shapes', NAMES, tuple(_frame(i) for i in range(6)))
+
+
 @pytest.fixture(scope='session')
 def shapes():
-    return Sequence('shapes', NAMES, tuple(_frame(i) for i in range(6)))
+    return make_shapes()
 
 
 @pytest.fixture()

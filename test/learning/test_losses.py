@@ -60,7 +60,8 @@ def test_gradients_reach_only_what_the_path_runs(tiny_network):
 def test_losses_of_parts_add_up_to_those_of_the_batch(tiny_network):
     network = tiny_network.train()
     truths, images = [_truth(OBJECT, [0]), _truth([[50.0, 5, 70, 60]], [1]), _truth([], [])], _images(3)
-    trained = (TrainedPath(network.path_space.largest, (1, 0), 0.5), TrainedPath(network.path_space.smallest, (0,), 0.5))
+    space = network.path_space
+    trained = (TrainedPath(space.largest, (1, 0), 0.5), TrainedPath(space.smallest, (0,), 0.5))
     whole, _ = _step(network, truths, *trained, images=images)
     one, _ = _step(network, truths[:1], *trained, images=images[:1], batch=3)
     others, _ = _step(network, truths[1:], *trained, images=images[1:], batch=3, first=1)

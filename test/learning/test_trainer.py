@@ -1,13 +1,21 @@
 import copy
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from torchvision.ops import box_iou
 
+from deadline_perception.detector.network import MultiPathDetector
+from deadline_perception.evaluation.workers import Workers
 from deadline_perception.learning.samples import SampleSource
 from deadline_perception.learning.strategies import STRATEGIES, Sandwich
-from deadline_perception.learning.trainer import Trainer, TrainingDiverged, TrainingPlan, to_batch
+from deadline_perception.learning.trainer import Trainer, TrainingDiverged, to_batch
+from deadline_perception.learning.training_plan import TrainingPlan
 
 
 def _trainer(network, shapes, strategy=Sandwich(alone_share=0.3), **changes):
@@ -37,16 +45,91 @@ def test_state_of_another_plan_is_refused(tiny_network, shapes, tmp_path):
         _trainer(tiny_network, shapes, steps=7).resume(tmp_path / 'state.safetensors')
 
 
-def test_diverged_loss_stops_the_run(tiny_network, shapes):
+def test_damaged_state_is_refused(tiny_network, shapes, tmp_path):
+    file = tmp_path / 'state.safetensors'
     trainer = _trainer(tiny_network, shapes)
-    tiny_network.rpn.outputs.bias.data.fill_(float('nan'))
-    with pytest.raises(TrainingDiverged, match='loss of step 0 .* is nan'):
+    trainer.save(file)
+    file.write_bytes(file.read_bytes()[:-100])
+    with pytest.raises(ValueError, match='cannot be read as a training state'):
+        trainer.resume(file)
+
+
+def test_state_of_another_network_is_refused(tiny_network, shapes, tmp_path):
+    _trainer(tiny_network, shapes).save(tmp_path / 'state.safetensors')
+    other = MultiPathDetector(replace(tiny_network.config, stem_channels=32), tiny_network.class_names)
+    with pytest.raises(ValueError, match='was saved for network'):
+        _trainer(other, shapes).resume(tmp_path / 'state.safetensors')
+
+
+def test_kill_while_the_state_is_written_leaves_the_state_before(tiny_network, shapes, tmp_path):
+    file = tmp_path / 'state.safetensors'
+    trainer = _trainer(tiny_network, shapes)
+    trainer.run(until=1)
+    trainer.save(file)
+    before = file.read_bytes()
+    # The process says when half of the new state is on disk, and is then killed by the kernel.
+    script = (f'import sys, time, torch\nfrom pathlib import Path\nsys.path.insert(0, {str(Path(__file__).parent)!r})\n'
+              'import conftest\nfrom deadline_perception.learning import samples, strategies, trainer, training_plan\n'
+              'whole = trainer.save_file\n'
+              'def half(tensors, file, metadata):\n'
+              '    whole(tensors, file, metadata)\n'
+              '    file.write_bytes(file.read_bytes()[:file.stat().st_size // 2])\n'
+              '    print("half", flush=True)\n    time.sleep(100)\n'
+              'trainer.save_file = half\n'
+              'network = conftest.MultiPathDetector(conftest.TINY, conftest.NAMES)\n'
+              'source = samples.SampleSource([conftest.make_shapes()], [1.0], (64, 96))\n'
+              'plan = training_plan.TrainingPlan(steps=6, batch=2, warm_up=2, half_precision=False)\n'
+              'one = trainer.Trainer(network, source, plan, strategies.Sandwich(alone_share=0.3))\n'
+              f'one.resume(Path({str(file)!r}))\none.run(until=2)\none.save(Path({str(file)!r}))\n')
+    with subprocess.Popen([sys.executable, '-c', script], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == 'half\n'
+        process.kill()
+    assert process.returncode == -signal.SIGKILL
+    assert file.with_name('state.safetensors.partial').stat().st_size > 0
+    assert file.read_bytes() == before
+    resumed = _trainer(tiny_network, shapes)
+    resumed.resume(file)
+    assert resumed.step == 1
+    resumed.save(file)
+    assert not file.with_name('state.safetensors.partial').exists()
+
+
+@pytest.mark.parametrize('broken', ['loss', 'gradient'])
+def test_diverged_run_stops_with_the_weights_of_the_step_before(tiny_network, shapes, broken):
+    """Whether the loss is NaN, or its gradient alone is infinite."""
+    trainer = _trainer(tiny_network, shapes)
+    trainer.run(until=2)
+    bias = tiny_network.rpn.outputs.bias
+    if broken == 'loss':
+        tiny_network.rpn.outputs.register_forward_hook(lambda module, inputs, output: output * float('nan'))
+    else:
+        bias.register_hook(lambda gradient: gradient + float('inf'))
+    before = copy.deepcopy((dict(tiny_network.state_dict()), trainer.average, trainer.optimiser.state_dict()['state']))
+    with pytest.raises(TrainingDiverged, match=f'{broken} of step 2 .*is (nan|inf); try a lower learning rate'):
         trainer.run()
+    assert trainer.step == 2
+    after = (dict(tiny_network.state_dict()), trainer.average, trainer.optimiser.state_dict()['state'])
+    torch.testing.assert_close(after, before, atol=0, rtol=0)
+
+
+def test_seed_decides_the_weights(tiny_network, shapes):
+    weights = []
+    for seed in (3, 3, 4):
+        trainer = _trainer(copy.deepcopy(tiny_network), shapes, seed=seed)
+        trainer.run(until=3)
+        weights.append(trainer.network.rpn.outputs.weight.detach())
+    assert torch.equal(weights[0], weights[1]) and not torch.equal(weights[0], weights[2])
+
+
+def test_more_processes_than_images_are_refused(tiny_network, shapes):
+    trainer = _trainer(tiny_network, shapes)
+    with pytest.raises(ValueError, match='3 processes share batches of 2 images'):
+        Trainer(tiny_network, trainer.source, trainer.plan, trainer.strategy, Workers(1, 3))
 
 
 def test_few_images_are_learnt(tiny_network, shapes):
     """Objectness is learnt, and the trained network finds the shapes."""
-    trainer = _trainer(tiny_network, shapes, steps=120, batch=4, learning_rate=4e-3, warm_up=10, ema=0.9)
+    trainer = _trainer(tiny_network, shapes, steps=100, batch=3, learning_rate=4e-3, warm_up=10, ema=0.9)
     losses = []
     trainer.run(report=lambda step, values: losses.append(values['objectness']))
     assert np.mean(losses[-20:]) < 0.4 * np.mean(losses[:10])
@@ -84,20 +167,3 @@ def test_every_strategy_lowers_the_loss(tiny_network, shapes, name):
     losses = []
     trainer.run(report=lambda step, values: losses.append(values['path0']))
     assert np.mean(losses[-6:]) < 0.75 * np.mean(losses[:3])
-
-
-@pytest.mark.parametrize('change, message', [({'steps': 0}, 'steps is 0'), ({'batch': 0}, 'batch 0'),
-                                             ({'ema': 1.0}, 'ema is 1.0'),
-                                             ({'crop_share': 1.5}, 'crop_share is 1.5'),
-                                             ({'crop': (32, 40)}, r'size is \(32, 40\) px'),
-                                             ({'sizes': ((0, 32),)}, r'size is \(0, 32\) px')])
-def test_impossible_plans_are_refused(change, message):
-    with pytest.raises(ValueError, match=message):
-        TrainingPlan(**{'steps': 1, **change})
-
-
-def test_rate_warms_up_and_decays():
-    plan = TrainingPlan(steps=100, warm_up=10, learning_rate=1.0)
-    rates = [plan.rate(step) for step in range(100)]
-    assert rates[0] == pytest.approx(0.1) and max(rates) == pytest.approx(1.0) and rates[-1] < 0.02
-    assert rates[10:] == sorted(rates[10:], reverse=True)

@@ -1,0 +1,61 @@
+"""How long and how fast a network learns."""
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class TrainingPlan:
+    """How long and how fast to learn.
+
+    Attributes:
+        steps: weight updates, >= 1.
+        batch: images per step, >= 1.
+        learning_rate: peak of AdamW's rate; linear warm-up, then a cosine down to 1 % of it.
+        warm_up: steps of warm-up.
+        weight_decay: AdamW's, on convolution and matrix weights.
+        clip_norm: largest norm of a gradient.
+        ema: largest decay of the averaged weights, which are the ones that ship, in [0, 1).
+        seed: of samples, paths and anchors.
+        half_precision: bfloat16 where it does no harm.
+        crop: height and width in px of the windows that the first steps train on, multiples of 32; None trains on
+            whole images from the start. Windows around objects take less time each and hold more of what matters.
+        crop_share: share of the steps that train on windows, in [0, 1]; the batch grows to fill the same area.
+        sizes: heights and widths in px, multiples of 32, of which every step on whole images draws one; none stands
+            for the input size. A network that will be read at several sizes, or at unknown distances, gains by it.
+
+    Raises:
+        ValueError: a number lies outside its range.
+    """
+
+    steps: int
+    batch: int = 4
+    learning_rate: float = 6e-4
+    warm_up: int = 150
+    weight_decay: float = 0.05
+    clip_norm: float = 5.0
+    ema: float = 0.999
+    seed: int = 0
+    half_precision: bool = True
+    crop: tuple[int, int] | None = None
+    crop_share: float = 0.5
+    sizes: tuple[tuple[int, int], ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.steps < 1 or self.batch < 1:
+            raise ValueError(f'steps is {self.steps} and batch {self.batch}, expected at least 1 each')
+        if not 0.0 <= self.ema < 1.0:
+            raise ValueError(f'ema is {self.ema}, expected a decay in [0, 1)')
+        if not 0.0 <= self.crop_share <= 1.0:
+            raise ValueError(f'crop_share is {self.crop_share}, expected a share in [0, 1]')
+        for size in self.sizes if self.crop is None else (*self.sizes, self.crop):
+            if min(size) < 32 or size[0] % 32 or size[1] % 32:
+                raise ValueError(f'training size is {size} px, expected positive multiples of 32 px')
+
+    def rate(self, step: int) -> float:
+        """Learning rate of a step."""
+        if step < self.warm_up:
+            return self.learning_rate * (step + 1) / self.warm_up
+        done = (step - self.warm_up) / max(1, self.steps - self.warm_up)
+        return self.learning_rate * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * done)))
