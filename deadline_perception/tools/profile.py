@@ -176,7 +176,8 @@ def _sufficiency(frames: int) -> str:
             f'further ones with 95 % confidence, if they are alike')
     needed = samples_needed(_TARGET)
     if frames < needed:
-        return f'{said}: too few for {100.0 * _TARGET:.0f} %, which takes {needed}. Measure without --quick, or with more --minutes.'
+        return (f'{said}: too few for {100.0 * _TARGET:.0f} %, which takes {needed}. Measure without --quick, or with '
+                f'more --minutes.')
     return f'{said}: enough for {100.0 * _TARGET:.0f} %, which takes {needed}.'
 
 

@@ -1,0 +1,333 @@
+"""Forecasts and bounds of 50 random paths against the times they took, whole and from mid-way, alone and beside other
+programs, for one and two threads.
+
+    python benchmarks/path_bounds.py [--quick] [--weights models/compact.safetensors]
+
+Every setting of threads runs in a process of its own, because libraries read it as they load. There the profile is
+measured in turn with frames of the 50 paths, which it knows nothing of; then come frames beside a busy program, then beside
+as many bursting ones as there are cores. Bounds are formed as the detector node forms them (forecast times slowdown times
+margin, slowdown renewed three times a second) from what was recorded, frame after frame. Coverage is that of these frames
+and, over 20,000 frames, that of blocks of them drawn with replacement.
+
+In the table, `rest` is what was left from mid-way, bounded by the margin of whole frames as the node does, and `rest, own`
+by a margin of its own; `whole, fixed` has a margin from the first half of the frames alone (order statistic, 95 %
+confidence), without slowdown and without learning. Takes 7 minutes on an idle machine; writes results/path_bounds.json.
+"""
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import random
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from deadline_perception.contention.probe import Probe
+from deadline_perception.contention.slowdown import SlowdownEstimator
+from deadline_perception.datasets.drive import render_drive
+from deadline_perception.decision.policy import MAX_FACTOR
+from deadline_perception.execution_path import ExecutionPath
+from deadline_perception.latency.calibration import BoundCalibrator, clopper_pearson_upper
+from deadline_perception.latency.device import process_environment, read_device_facts, use_threads
+from deadline_perception.latency.measurement_plan import covering_paths, distinct_paths
+from deadline_perception.latency.path_bound import PathForecast
+from deadline_perception.latency.profile import measure_profile
+from deadline_perception.latency.quantiles import bounding_rank
+from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.nodes.network_setup import NetworkOptions, make_calibrator
+from deadline_perception.tools.node_run import busy_programs
+
+RESULTS = Path(__file__).parent / 'results' / 'path_bounds.json'
+SETTINGS = {'1 thread': (1, None), '2 threads, passive': (2, 'PASSIVE'), '2 threads, active': (2, 'ACTIVE')}
+CONDITIONS = ('alone', 'busy', 'bursts')
+PATHS, PATHS_SEED, SIMULATION_SEED = 50, 7, 11
+SIMULATED_FRAMES, BLOCK = 20_000, 25
+MONITOR_MS, PROBE_SHARE = 1000.0 / 3.0, 0.006  # as the node contention_monitor by default
+# Works and rests in turn, for 0.2 to 1.5 s each; ends by itself when its parent is gone.
+BURSTS = ('import os, random, sys, time\nrng = random.Random(int(sys.argv[2]))\nwhile os.getppid() == int(sys.argv[1]):\n'
+          '    until = time.monotonic() + rng.uniform(0.2, 1.5)\n    while time.monotonic() < until:\n'
+          '        sum(value * value for value in range(20_000))\n    time.sleep(rng.uniform(0.2, 1.5))\n')
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One frame: its path, how long it took, and how long what was left of it took from a random slot on, in ms."""
+
+    path: ExecutionPath
+    latency_ms: float
+    slot: int
+    rest_ms: float
+
+
+@dataclass(frozen=True)
+class Look:
+    """The monitor's look at the machine: a probe's time and its time on the idle machine, NaN without a probe."""
+
+    probe_ms: float
+    idle_ms: float
+
+
+class Recorder:
+    """Runs frames of the paths in turn, in random order, and the monitor's probes between them."""
+
+    def __init__(self, detector, images: Sequence[np.ndarray]) -> None:
+        self._detector, self._images = detector, images
+        self._rng = random.Random(PATHS_SEED)
+        space = detector.path_space
+        self.paths = distinct_paths(space, PATHS + 2, self._rng)[2:]  # the first two are the smallest and the largest
+        self._probe = Probe()
+        self._next_look_ms = self._next_probe_ms = 0.0
+        self._round: list[ExecutionPath] = []
+        self.events: list[Frame | Look] = []
+
+    def take(self) -> list[Frame | Look]:
+        """What was recorded since the last call."""
+        taken, self.events = self.events, []
+        return taken
+
+    def step(self) -> None:
+        """Runs one frame, and before it the monitor when it is due."""
+        if now_ms() >= self._next_look_ms:
+            self._look()
+        if not self._round:
+            self._round = self._rng.sample(self.paths, len(self.paths))
+        path = self._round.pop()
+        begun_ms = now_ms()
+        run = self._detector.start(self._rng.choice(self._images), path)
+        begins_ms = []
+        while not run.finished:
+            begins_ms.append(now_ms())
+            run.run_slot()
+        run.detections()
+        ended_ms = now_ms()
+        slot = self._rng.randrange(1, len(begins_ms))
+        self.events.append(Frame(path, ended_ms - begun_ms, slot, ended_ms - begins_ms[slot]))
+
+    def _look(self) -> None:
+        begun_ms = now_ms()
+        self._next_look_ms = begun_ms + MONITOR_MS
+        probe_ms = math.nan
+        if begun_ms >= self._next_probe_ms:
+            probe_ms = self._probe.run()
+            self._next_probe_ms = begun_ms + probe_ms / PROBE_SHARE
+        self.events.append(Look(probe_ms, self._probe.idle_ms))
+
+
+class Bounds:
+    """The node's way to its bounds: slowdown from probes and frames, margin from frames; and the same from mid-way."""
+
+    def __init__(self, forecast: PathForecast) -> None:
+        self._forecast = forecast
+        self._estimator = SlowdownEstimator()
+        self._slowdown = 1.0
+        self.calibrator = _calibrator(forecast)
+        self._rest_calibrator = _calibrator(forecast)  # the node has none: what a margin of the rest's own would do
+
+    def follow(self, events: Sequence[Frame | Look]) -> np.ndarray:
+        """Goes through events; for each frame `[slowdown, forecast, bound, rest's forecast, its bound by the frame's
+        margin, its bound by its own]`, the last five over the time it took."""
+        rows = []
+        for event in events:
+            if isinstance(event, Look):
+                if not math.isnan(event.probe_ms):
+                    self._estimator.observe_probe(event.probe_ms, event.idle_ms)
+                self._slowdown = self._estimator.slowdown
+                continue
+            slowdown = self._slowdown
+            margin = min(self.calibrator.factor, MAX_FACTOR / slowdown)
+            idle_ms = self._forecast.forecast_ms(event.path)
+            expected_ms = idle_ms * slowdown
+            rest_ms = self._forecast.forecast_ms(event.path, event.slot) * slowdown
+            rest_bounds = np.array([1.0, margin, self._rest_calibrator.factor]) * rest_ms / event.rest_ms
+            rows.append((slowdown, expected_ms / event.latency_ms, expected_ms * margin / event.latency_ms, *rest_bounds))
+            self._estimator.observe_frame(idle_ms, event.latency_ms)
+            self.calibrator.observe(expected_ms, event.latency_ms)
+            self._rest_calibrator.observe(rest_ms, event.rest_ms)
+        return np.array(rows)
+
+
+def _calibrator(forecast: PathForecast) -> BoundCalibrator:
+    return make_calibrator(NetworkOptions(model=''), forecast, None)[0]
+
+
+@contextmanager
+def _bursts() -> Iterator[None]:
+    programs = [subprocess.Popen([sys.executable, '-c', BURSTS, str(os.getpid()), str(seed)])
+                for seed in range(len(os.sched_getaffinity(0)))]
+    try:
+        yield
+    finally:
+        for program in programs:
+            program.kill()
+            program.wait()
+
+
+def measure(weights: Path, threads: int, quick: bool) -> dict:
+    """All of one setting, in this process, which must have been started with it."""
+    from deadline_perception.detector.checkpoint import load_detector
+
+    use_threads(threads)
+    detector = load_detector(weights, 'cpu')
+    images = [frame.load_bgr() for frame in render_drive(seconds=4.0).frames]
+    detector.warm_up(covering_paths(detector.path_space, 1, random.Random(0)), image_size=images[0].shape[:2])
+    recorder, events = Recorder(detector, images), {}
+    profile = measure_profile(detector, images, repeats=5 if quick else 15, path_repeats=2 if quick else 6,
+                              time_limit_s=10.0 if quick else 75.0,
+                              progress=lambda done, planned, elapsed_s: recorder.step() if done % 2 else None)
+    events['alone'] = recorder.take()
+    for name, load in (('busy', busy_programs(1)), ('bursts', _bursts())):
+        with load:
+            until_ms = now_ms() + (5000.0 if quick else 25_000.0)
+            while now_ms() < until_ms:
+                recorder.step()
+        events[name] = recorder.take()
+    unseen = {name: times for name, times in profile.paths.items() if ExecutionPath.parse(name) not in recorder.paths}
+    forecast = PathForecast(replace(profile, paths=unseen), detector.path_space)
+    return {'facts': asdict(read_device_facts()), 'forecast_error': forecast_error(forecast, events['alone']), 'alpha': _calibrator(forecast).alpha,
+            'conditions': evaluate(forecast, events), 'times': {name: times_of(events[name]) for name in CONDITIONS}}
+
+
+def forecast_error(forecast: PathForecast, events: Sequence[Frame | Look]) -> dict[str, float]:
+    """How far idle forecasts lie from the medians of the paths, alone and without a slowdown: over the paths."""
+    errors = [abs(forecast.forecast_ms(path) / np.median(times_ms) - 1.0) for path, times_ms in _by_path(events).items()]
+    return {'median': float(np.median(errors)), 'p90': float(np.quantile(errors, 0.9)), 'max': float(max(errors))}
+
+
+def _by_path(events: Sequence[Frame | Look]) -> dict[ExecutionPath, list[float]]:
+    times_ms: dict[ExecutionPath, list[float]] = {}
+    for event in events:
+        if isinstance(event, Frame):
+            times_ms.setdefault(event.path, []).append(event.latency_ms)
+    return times_ms
+
+
+def evaluate(forecast: PathForecast, events: dict[str, list]) -> dict[str, dict]:
+    """For each condition: the recorded frames one after the other, the long run, and a bound that never learns."""
+    bounds, found = Bounds(forecast), {}
+    scores = {name: np.log([event.latency_ms / forecast.forecast_ms(event.path) for event in events[name]
+                            if isinstance(event, Frame)]) for name in CONDITIONS}
+    first, scores['alone'] = np.array_split(scores['alone'], 2)
+    rank = bounding_rank(len(first), 1.0 - bounds.calibrator.alpha) or len(first)
+    offline = np.sort(first)[rank - 1]
+    rng = random.Random(SIMULATION_SEED)
+    for name in CONDITIONS:
+        found[name] = {'recorded': summary(bounds.follow(events[name])),
+                       'simulated': summary(Bounds(forecast).follow(resample(events[name], rng))),
+                       'offline_margin_coverage': float(np.mean(scores[name] <= offline))}
+    return found
+
+
+def resample(events: Sequence[Frame | Look], rng: random.Random) -> list[Frame | Look]:
+    """A sequence of `SIMULATED_FRAMES` frames: blocks of consecutive events, drawn with replacement."""
+    drawn, frames = [], 0
+    while frames < SIMULATED_FRAMES:
+        start = rng.randrange(max(1, len(events) - BLOCK + 1))
+        block = events[start:start + BLOCK]
+        drawn += block
+        frames += sum(isinstance(event, Frame) for event in block)
+    return drawn
+
+
+def summary(rows: np.ndarray) -> dict:
+    """Error, coverage and tightness of what `Bounds.follow` gave."""
+    slowdown, forecast, bound, rest_forecast, rest_bound, rest_own = rows.T
+    parts = {'whole': (forecast, bound), 'rest': (rest_forecast, rest_bound), 'rest_own_margin': (rest_forecast, rest_own)}
+    return {'frames': len(rows), 'median_slowdown': float(np.median(slowdown)), **{
+        name: {'median_error': float(np.median(np.abs(expected - 1.0))), 'coverage': float(np.mean(limit >= 1.0)),
+               'miss_ratio_upper_95': clopper_pearson_upper(int(np.sum(limit < 1.0)), len(rows)),
+               'median_tightness': float(np.median(limit))} for name, (expected, limit) in parts.items()}}
+
+
+def times_of(events: Sequence[Frame | Look]) -> dict[str, float]:
+    """Latencies of the paths, each path weighing the same in the mean of medians, and of all frames."""
+    by_path = _by_path(events)
+    every_ms = [latency_ms for times_ms in by_path.values() for latency_ms in times_ms]
+    p95, p99 = np.quantile(every_ms, (0.95, 0.99))
+    return {'frames': len(every_ms), 'mean_of_path_medians_ms': float(np.mean([np.median(ms) for ms in by_path.values()])),
+            'p95_ms': float(p95), 'p99_ms': float(p99)}
+
+
+def show(found: dict[str, dict]) -> None:
+    """Prints the tables, with the goals of the figures."""
+    console = Console(width=140)
+    table = Table(title=f'bounds of {PATHS} paths; goals: error < 5 %, coverage 99 +- 0.2 % over {SIMULATED_FRAMES} simulated '
+                        'frames, bound/latency < 1.2')
+    for title in ('setting', 'condition', 'of', 'frames', 'slowdown', 'error %', 'cover %', 'bound/lat.', 'sim. cover %',
+                  'bound/lat.'):
+        table.add_column(title, justify='left' if title in ('setting', 'condition', 'of') else 'right')
+    for setting, result in found.items():
+        for condition, rows in result['conditions'].items():
+            for part, words in (('whole', 'whole'), ('rest', 'rest'), ('rest_own_margin', 'rest, own')):
+                recorded, simulated = rows['recorded'], rows['simulated']
+                table.add_row(setting, condition, words, str(recorded['frames']), f'{recorded["median_slowdown"]:.2f}',
+                              f'{100 * recorded[part]["median_error"]:.1f}', f'{100 * recorded[part]["coverage"]:.1f}',
+                              f'{recorded[part]["median_tightness"]:.3f}', f'{100 * simulated[part]["coverage"]:.2f}',
+                              f'{simulated[part]["median_tightness"]:.3f}')
+            table.add_row(setting, condition, 'whole, fixed', '', '', '',
+                          f'{100 * rows["offline_margin_coverage"]:.1f}', '', '', '')
+        table.add_section()
+    console.print(table)
+    for setting, result in found.items():
+        console.print(f'{setting}: idle forecasts lie {100 * result["forecast_error"]["median"]:.1f} % from the paths\' medians '
+                      f'alone (median over the paths; 90 % quantile {100 * result["forecast_error"]["p90"]:.1f} %)')
+    table = Table(title='latency in ms: mean over paths of their median, 95 % and 99 % quantiles of all frames')
+    for title in ('setting', *(f'{name} {what}' for name in CONDITIONS for what in ('mean', 'p95', 'p99'))):
+        table.add_column(title, justify='left' if title == 'setting' else 'right')
+    for setting, result in found.items():
+        table.add_row(setting, *(f'{result["times"][name][key]:.1f}' for name in CONDITIONS
+                                 for key in ('mean_of_path_medians_ms', 'p95_ms', 'p99_ms')))
+    console.print(table)
+
+
+def run_setting(name: str, args: argparse.Namespace, folder: Path) -> dict:
+    """Measures one setting in a new process."""
+    threads, wait_policy = SETTINGS[name]
+    environment = {**os.environ, **process_environment(threads)}
+    environment.pop('OMP_WAIT_POLICY', None)
+    if wait_policy:
+        environment['OMP_WAIT_POLICY'] = wait_policy
+    out = folder / 'found.json'
+    print(f'measuring {name}', file=sys.stderr, flush=True)
+    command = [sys.executable, __file__, '--weights', str(args.weights), '--measure', name, '--out', str(out)]
+    subprocess.run(command + ['--quick'] * args.quick, env=environment, check=True)
+    return json.loads(out.read_text(encoding='utf-8'))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=' '.join(__doc__.split('\n\n')[0].split()))
+    parser.add_argument('--weights', type=Path, default=Path('models/compact.safetensors'))
+    parser.add_argument('--settings', nargs='+', choices=SETTINGS, default=list(SETTINGS), metavar='SETTING',
+                        help=f'of {", ".join(map(repr, SETTINGS))}; results are written when all are measured')
+    parser.add_argument('--quick', action='store_true', help='fewer frames; nothing is written')
+    parser.add_argument('--measure', choices=SETTINGS, help=argparse.SUPPRESS)
+    parser.add_argument('--out', type=Path, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.measure:
+        found = measure(args.weights, SETTINGS[args.measure][0], args.quick)
+        args.out.write_text(json.dumps(found), encoding='utf-8')
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        found = {name: run_setting(name, args, Path(folder)) for name in args.settings}
+    show(found)
+    if not args.quick and set(found) == set(SETTINGS):
+        RESULTS.parent.mkdir(exist_ok=True)
+        RESULTS.write_text(json.dumps({
+            'date': date.today().isoformat(), 'load_average': round(os.getloadavg()[0], 2), 'paths': PATHS,
+            'seeds': {'paths': PATHS_SEED, 'profile': 0, 'simulation': SIMULATION_SEED},
+            'simulated_frames': SIMULATED_FRAMES, 'block': BLOCK, 'settings': found}, indent=1) + '\n', encoding='utf-8')
+        print(f'wrote {RESULTS}')
+
+
+if __name__ == '__main__':
+    main()
