@@ -32,6 +32,7 @@ class ConditionTracker:
         budget_timeout_ms: an older budget is stale; the smallest one that was named is then in force.
         contention_timeout_ms: an older contention is stale; its slowdown stays in force all the same, because 1 would
             promise bounds that a busy machine cannot hold, and the conditions are degraded.
+        standing: why every frame is degraded, whatever is heard.
         clock_ms: monotonic clock.
 
     Raises:
@@ -39,13 +40,14 @@ class ConditionTracker:
     """
 
     def __init__(self, *, default_budget_ms: float, budget_timeout_ms: float, contention_timeout_ms: float,
-                 clock_ms: Callable[[], float] = now_ms) -> None:
+                 standing: tuple[str, ...] = (), clock_ms: Callable[[], float] = now_ms) -> None:
         if not min(default_budget_ms, budget_timeout_ms, contention_timeout_ms) > 0:
             raise ValueError(f'default_budget_ms is {default_budget_ms}, budget_timeout_ms {budget_timeout_ms} and '
                              f'contention_timeout_ms {contention_timeout_ms}, expected positive times')
         self._default_budget_ms = default_budget_ms
         self._budget_timeout_ms = budget_timeout_ms
         self._contention_timeout_ms = contention_timeout_ms
+        self._standing = standing
         self._clock_ms = clock_ms
         self._budget: _Budget | None = None
         self._contention: _Contention | None = None
@@ -88,7 +90,7 @@ class ConditionTracker:
             if age_ms > self._contention_timeout_ms:
                 contention_reason = (f'contention state is {age_ms / 1000:.1f} s old, its slowdown of {slowdown:.2f} '
                                      f'stays in force')
-        reasons = tuple(reason for reason in (budget_reason, contention_reason) if reason)
+        reasons = tuple(reason for reason in (budget_reason, contention_reason, *self._standing) if reason)
         return Conditions(budget_ms, slowdown, source, reasons)
 
     def _budget_now(self, at_ms: float) -> tuple[float, str]:

@@ -88,7 +88,7 @@ class DetectorNode(ManagedNode):
             self._loaded = self._worker.submit(lambda: load_network(options, share_folder() / 'models')).result()
         except (DeadlinePerceptionError, ValueError, OSError, RuntimeError) as error:
             return self._refuse(error)
-        for warning in self._loaded.warnings:
+        for warning in (*self._loaded.notices, *self._loaded.degraded):
             self.get_logger().warning(warning)
         self._publish_detections = self._output(Detection2DArray, '~/detections')
         self._publish_path = self._output(PathDecision, '~/path')
@@ -106,7 +106,7 @@ class DetectorNode(ManagedNode):
         self._status = DetectorStatus()
         self._image_size = None
         self._ages = detector_parameters.make_image_age(values)
-        self._conditions = detector_parameters.make_conditions(values)
+        self._conditions = detector_parameters.make_conditions(values, loaded.degraded)
         self._pipeline = FramePipeline(
             inference=TimedInference(loaded.network, loaded.path_space, loaded.policy), forecast=loaded.forecast,
             calibrator=loaded.calibrator, reserve=detector_parameters.make_reserve(values),
@@ -347,12 +347,13 @@ class DetectorNode(ManagedNode):
         problem = self._refusal or status.hanging()
         if problem:
             return Report(Level.ERROR, problem, values)
+        degraded = () if self._loaded is None else self._loaded.degraded
         if self._state != 'active':
-            return Report(Level.OK, self._state, values)
+            return Report(Level.WARN if degraded else Level.OK, '; '.join((self._state, *degraded)), values)
         certificate = self._loaded.calibrator.certificate()
         values |= {'bound_margin': self._loaded.calibrator.factor, 'bound_misses': certificate.misses,
                    'bound_frames': certificate.frames, 'guaranteed_miss_ratio': certificate.guaranteed_miss_ratio}
-        concerns = status.concerns()
+        concerns = tuple(dict.fromkeys((*status.concerns(), *degraded)))  # the last frame says why it was degraded, too
         if concerns:
             return Report(Level.WARN, '; '.join(concerns), values)
         return Report(Level.OK, 'detecting' if status.frames else 'active, no image yet', values)

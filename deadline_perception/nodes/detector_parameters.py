@@ -25,7 +25,8 @@ PARAMETERS = (
     Parameter('device', 'cpu', 'Processor of the network: cpu, cuda or cuda:INDEX.'),
     Parameter('threads', 1, 'Threads per network operation. Two are faster alone, and much slower beside a busy '
               'program.', minimum=1, maximum=256),
-    Parameter('policy', 'frontier', 'How paths are chosen.', choices=POLICIES),
+    Parameter('policy', 'frontier', 'How paths are chosen: the best whose bound fits (frontier), or a policy that it is '
+              'measured against, see deadline_perception/decision.', choices=POLICIES),
     Parameter('fixed_path', '', 'Path of every frame under the policy fixed; empty: the largest.'),
     Parameter('allowance_ms', 0.0, 'Constant part of every bound, for the time slices of other programs.', unit='ms',
               minimum=0.0, maximum=1000.0),
@@ -91,8 +92,8 @@ def make_image_age(values: Mapping[str, Value]) -> ImageAge:
     return ImageAge(max_age_ms=values['max_age_ms'], future_tolerance_ms=values['future_tolerance_ms'])
 
 
-def make_conditions(values: Mapping[str, Value]) -> ConditionTracker:
-    """Remembers budget and contention."""
+def make_conditions(values: Mapping[str, Value], standing: tuple[str, ...] = ()) -> ConditionTracker:
+    """Remembers budget and contention; `standing` is what degrades every frame."""
     return ConditionTracker(default_budget_ms=values['default_budget_ms'],
                             budget_timeout_ms=values['budget_timeout_ms'],
-                            contention_timeout_ms=values['contention_timeout_ms'])
+                            contention_timeout_ms=values['contention_timeout_ms'], standing=standing)

@@ -2,14 +2,16 @@
 from __future__ import annotations
 
 import math
+import os
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from deadline_perception.decision.baselines import FixedPath
+from deadline_perception.decision.baselines import FixedPath, GivenFactor, Reactive
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
-from deadline_perception.decision.policy import Policy
+from deadline_perception.decision.policy import Forecast, Policy, Quality
 from deadline_perception.decision.thresholds import ThresholdPolicy
 from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.execution_path import ExecutionPath, PathSpace
@@ -25,7 +27,7 @@ from deadline_perception.latency.profile import (
     profile_command,
 )
 
-POLICIES = ('frontier', 'thresholds', 'fixed')
+POLICIES = ('frontier', 'thresholds', 'fixed', 'reactive_1', 'reactive_n', 'oblivious')
 
 
 class SetupError(DeadlinePerceptionError):
@@ -74,7 +76,9 @@ class LoadedNetwork:
         policy: chooses the paths.
         calibrator: margin of the bounds.
         calibration_file: keeps what the calibrator learns; None when nothing is kept.
-        warnings: what a person should know, each a sentence.
+        notices: what happened while loading that a person should know, each a sentence.
+        degraded: why times may differ from what was measured, each with what to run; it stays so until the node is
+            configured anew. The calibration follows such times, but its first hundreds of frames do not know them.
     """
 
     network: object
@@ -83,7 +87,8 @@ class LoadedNetwork:
     policy: Policy
     calibrator: BoundCalibrator
     calibration_file: CalibrationFile | None
-    warnings: tuple[str, ...]
+    notices: tuple[str, ...]
+    degraded: tuple[str, ...]
 
     @property
     def path_space(self) -> PathSpace:
@@ -126,26 +131,57 @@ def load_network(options: NetworkOptions, models_folder: Path) -> LoadedNetwork:
     weights = find_weights(options.model, models_folder)
     network = load_detector(weights, options.device)
     facts = read_device_facts(options.device)
-    profile, warnings = _load_profile(options, network, facts, weights, models_folder)
+    if facts.kind == 'cuda':
+        network.use_graphs()
+    profile, differences = load_profile(options, network, facts, weights, models_folder)
     forecast = PathForecast(profile, network.path_space)
     quality = _load_quality(options, network, forecast, weights)
-    policy = _make_policy(options, network.path_space, forecast, quality)
-    missing = missing_environment(options.threads) if options.device == 'cpu' else []
-    if missing:
-        warnings.append(f'{" ".join(missing)} must be set before this process starts, or times spread widely; '
-                        f'the launch file and deadline_perception.nodes.bringup set it')
+    policy = make_policy(options, network.path_space, forecast, quality)
     network.warm_up(covering_paths(network.path_space, 1, random.Random(0)), image_size=profile.image_size)
     calibration_file = None
     if options.calibration_file:
         calibration_file = CalibrationFile(Path(options.calibration_file).expanduser(), network.network_hash,
                                            f'{facts.name} ({facts.kind})', facts.threads)
-    calibrator, begun_anew = make_calibrator(options, forecast, calibration_file)
-    warnings.extend(begun_anew)
-    return LoadedNetwork(network, facts, forecast, policy, calibrator, calibration_file, tuple(warnings))
+    calibrator, notices = make_calibrator(options, forecast, calibration_file)
+    if network.graphs is not None and network.graphs.notice:
+        notices.append(network.graphs.notice)
+    degraded = differences + environment_faults(options.device, options.threads)
+    return LoadedNetwork(network, facts, forecast, policy, calibrator, calibration_file, tuple(notices),
+                         tuple(degraded))
 
 
-def _load_profile(options: NetworkOptions, network, facts: DeviceFacts, weights: Path,
-                  models_folder: Path) -> tuple[LatencyProfile, list[str]]:
+def environment_faults(device: str, threads: int, environment: Mapping[str, str] = os.environ) -> list[str]:
+    """Why times of the CPU spread widely: settings that this process did not start with. Empty when none is missing,
+    and for a GPU.
+
+    Args:
+        device: that the network runs on.
+        threads: threads per network operation.
+        environment: of this process, as it started.
+    """
+    missing = missing_environment(threads, environment) if device == 'cpu' else []
+    if not missing:
+        return []
+    return [f'this process lacks settings without which times spread widely: start it behind '
+            f'`env {" ".join(missing)}`, or by perception.launch.py or deadline_perception.nodes.bringup, which set them']
+
+
+def load_profile(options: NetworkOptions, network, facts: DeviceFacts, weights: Path,
+                 models_folder: Path) -> tuple[LatencyProfile, list[str]]:
+    """The latency profile, and how its device and settings differ from those at hand, with what to run.
+
+    Args:
+        options: name the profile, or leave it to be found.
+        network: with `config_name`, `network_hash` and `input_size`.
+        facts: the device at hand.
+        weights: file of the network, for the command that is named.
+        models_folder: holds the profiles that came with the package.
+
+    Raises:
+        SetupError: none is named and none is found.
+        JsonFileError: it cannot be read.
+        ProfileMismatch: it was measured with another network, input size or kind of processor.
+    """
     command = profile_command(str(weights), options.device, options.threads)
     if options.profile:
         file = Path(options.profile).expanduser()
@@ -181,13 +217,24 @@ def _load_quality(options: NetworkOptions, network, forecast: PathForecast,
     return quality
 
 
-def _make_policy(options: NetworkOptions, space: PathSpace, forecast: PathForecast, quality: PathQuality) -> Policy:
+def make_policy(options: NetworkOptions, space: PathSpace, forecast: Forecast, quality: Quality) -> Policy:
+    """The policy that the options name, ready to decide.
+
+    Raises:
+        SetupError: there is no such policy or path.
+        ValueError: a number is out of range, or forecast or quality gives values that are.
+    """
     if options.policy == 'frontier':
         policy = FrontierPolicy(space, forecast, quality, allowance_ms=options.allowance_ms)
         policy.prepare()
         return policy
     if options.policy == 'thresholds':
         return ThresholdPolicy(space, forecast, quality, allowance_ms=options.allowance_ms)
+    if options.policy == 'oblivious':
+        return GivenFactor(ThresholdPolicy(space, forecast, quality), options.policy)
+    if options.policy in ('reactive_1', 'reactive_n'):
+        return Reactive(space, forecast, quality, to_the_lowest=options.policy == 'reactive_n',
+                        allowance_ms=options.allowance_ms)
     if options.policy == 'fixed':
         try:
             path = ExecutionPath.parse(options.fixed_path) if options.fixed_path else space.largest

@@ -55,6 +55,15 @@ def test_a_stale_budget_falls_back_to_its_minimum_and_a_stale_slowdown_stays_in_
     assert len(tracker.now().reasons) == 1
 
 
+def test_what_stands_degrades_every_frame_whatever_is_heard(clock):
+    tracker = ConditionTracker(default_budget_ms=80.0, budget_timeout_ms=500.0, contention_timeout_ms=2000.0,
+                               standing=('profile is of another device',), clock_ms=clock)
+    assert tracker.now().reasons[2:] == ('profile is of another device',)
+    tracker.hear_budget(120.0, 30.0, '')
+    tracker.hear_contention(1.5, 'probe')
+    assert tracker.now().reasons == ('profile is of another device',)
+
+
 def test_a_degraded_budget_is_passed_on_with_its_reason(tracker):
     tracker.hear_budget(30.0, 30.0, 'speed is stale')
     assert 'budget: speed is stale' in tracker.now().reasons

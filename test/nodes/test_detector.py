@@ -4,12 +4,14 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import os
 import signal
 import subprocess
 import sys
 import threading
 import time
 from collections import Counter
+from dataclasses import replace
 
 import cv2
 import numpy as np
@@ -26,6 +28,7 @@ from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import CompressedImage, Image
 from vision_msgs.msg import Detection2DArray, LabelInfo
 
+from deadline_perception.latency.device import process_environment
 from deadline_perception.msg import ContentionState, FrameLatency, PathDecision, TimeBudget
 from deadline_perception.nodes.middleware import make_room_for_images
 from deadline_perception.nodes.messages import bgr_to_image, ns_to_stamp, stamp_to_ns
@@ -43,6 +46,8 @@ def files(tmp_path_factory):
     (folder / 'truncated.safetensors').write_bytes(whole[:len(whole) // 2])
     (folder / 'pickled.safetensors').write_bytes(b'\x80\x04K\x01.' * 10)
     made_up_profile(detector, network_hash='0123456789abcdef').save(folder / 'foreign.json')
+    other_mode = replace(made_up_profile(detector).facts, power_mode='MAXN')
+    made_up_profile(detector, facts=other_mode).save(folder / 'other_mode.json')
     return folder
 
 
@@ -143,13 +148,15 @@ def wait(condition, what):
         time.sleep(0.01)
 
 
-def start_detector(files, **parameters):
+def start_detector(files, environment=process_environment(1), **parameters):
     given = {'model': files / 'good.safetensors', 'profile': files / 'good.json', 'default_budget_ms': BUDGET_MS,
              'budget_timeout_ms': 60_000.0, 'contention_timeout_ms': 60_000.0, 'queue_depth': 50,
              'diagnostics_period_s': 0.1, **parameters}
     words = [word for name, value in given.items()
              for word in ('-p', f'{name}:={str(value).lower() if isinstance(value, bool) else value}')]
-    return subprocess.Popen([sys.executable, '-m', 'deadline_perception.nodes.detector', '--ros-args', *words])
+    others = {name: value for name, value in os.environ.items() if name not in process_environment(1)}
+    return subprocess.Popen([sys.executable, '-m', 'deadline_perception.nodes.detector', '--ros-args', *words],
+                            env={**others, **environment})
 
 
 def end(process):
@@ -363,9 +370,9 @@ def test_a_killed_detector_that_starts_again_detects_again(files, station, detec
 
 @pytest.fixture
 def waiting(files, station):
-    """A detector that waits for its transitions and for compressed images."""
+    """A detector that waits for its transitions and for compressed images, started without the settings it needs."""
     wait(lambda: station.images.get_subscription_count() == 0, 'the detectors before to be gone')
-    process = start_detector(files, autostart=False, image_transport='compressed', model=files / 'missing.safetensors')
+    process = start_detector(files, {}, autostart=False, image_transport='compressed', model=files / 'missing.safetensors')
     yield process
     assert end(process) == 0
 
@@ -397,13 +404,18 @@ def test_transitions_fail_with_a_reason_until_all_that_is_needed_is_there(files,
     assert 'threads' in station.set(threads=0)
     assert 'floor' in station.set(reserve_floor_ms=20.0)
     kept = files / 'kept' / 'margin.json'
-    assert not station.set(device='cpu', calibration_file=str(kept))
+    assert not station.set(device='cpu', calibration_file=str(kept), profile=str(files / 'other_mode.json'))
 
     assert station.change(Transition.TRANSITION_CONFIGURE)
     assert station.state() == 'inactive'
+    faults = ("power mode is 'MAXN' in the profile", 'deadline-perception profile --weights', 'MALLOC_TOP_PAD_=')
+    wait(lambda: station.status()[0] == 1 and all(fault in station.status()[1] for fault in faults), 'a warning')
     assert station.change(Transition.TRANSITION_ACTIVATE)
     wait(station.compressed.get_subscription_count, 'the subscription')
     check_compressed(station)
+    assert station.latencies[-1].degraded and all(fault in station.latencies[-1].reason for fault in faults)
+    wait(lambda: station.status()[2].get('frames') == '2', 'the diagnostic')
+    assert station.status()[0] == 1 and all(station.status()[1].count(fault) == 1 for fault in faults)
 
     assert station.change(Transition.TRANSITION_DEACTIVATE)
     wait(lambda: station.compressed.get_subscription_count() == 0, 'the subscription to go')
