@@ -326,7 +326,10 @@ class FramePipeline:
             return
         expected_ms = self._forecast.forecast_ms(frame.path) * frame.slowdown
         if own:
-            self._calibrator.observe(expected_ms, frame.network_ms)
+            try:
+                self._calibrator.observe(expected_ms, frame.network_ms)
+            except ValueError as error:  # a clock that jumped: the frame is out, and teaches nothing
+                self._failed(error)
             return
         # A frame is cut because its deadline is near, and that alone says nothing about the bound of its path.
         rest_ms = self._forecast.forecast_ms(frame.path, frame.slot) * frame.slowdown

@@ -77,6 +77,9 @@ class OnePath:
     def redecide(self, path, slot, remaining_ms, factor):
         return self.plan(remaining_ms, factor)
 
+    def observe(self, latency_ms, remaining_ms):
+        pass
+
 
 @pytest.fixture
 def bench():
@@ -302,3 +305,13 @@ def test_a_watchdog_barks_once_when_due_and_not_when_disarmed():
     watchdog.disarm()
     watchdog.stop()
     assert count == ['once']
+
+
+@pytest.mark.parametrize('slot_ms', [math.nan, -5.0, math.inf])
+def test_a_clock_that_jumps_is_told_and_teaches_the_bounds_nothing(bench, slot_ms):
+    pipeline = bench.build()
+    for bench.network.slot_ms in (slot_ms, 0.1):
+        pipeline.process(arrive(), 0)
+    assert len(bench.published) == 2
+    assert bench.calibrator.frames == 1 and 0.0 < bench.calibrator.factor < 1.1
+    assert 'expected a positive, finite number' in str(bench.failures[0]) and len(bench.failures) == 1
