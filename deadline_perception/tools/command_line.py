@@ -11,8 +11,10 @@ COMMANDS = {
     'demo': 'play a drive through the running nodes and write a report',
     'doctor': 'say what this machine has and what is missing',
     'profile': 'measure how long every part of a network takes on this device',
+    'sweep': 'measure how the time of single layers changes with their size, and predict it from few measurements',
     'bag': 'turn a driving sequence into an mcap bag',
     'report': 'turn a recorded bag into tables and plots',
+    'construct': 'grow a network that fits a deadline and a memory limit on this device',
     'train': 'train a multi-path detector',
     'evaluate': 'average precision of execution paths on annotated images',
 }

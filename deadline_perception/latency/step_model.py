@@ -1,0 +1,218 @@
+"""Latency of a layer over one of its dimensions: steps between two levels (Jetson paper, section 3.3.2, eq. 3.1 to 3.3).
+
+A processor works in blocks, so the latency rises in steps of depth d; and blocks fill larger units well or badly, so it
+alternates between an upper and a lower level with a period r. Both d and r belong to the device and are found once, from
+one sweep; the lines that bound the levels belong to the other dimensions of the layer and take four measurements.
+
+Changed from the paper: d and r are found by search, not by eye. The upper level may last all of a period but its last
+value, as where only full blocks are fast, instead of half of it. Both levels round up: the paper rounds the upper one
+down, which is the same line moved by one step where r divides d, as on its device, and wrong without a second level.
+"""
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+LEAST_VALUES = 4
+_DEPTHS = (*range(1, 33), *range(40, 129, 8), *range(160, 257, 32))
+_PERIODS = (1, 2, 4, 8, 16, 32, 64, 128)
+_STEPS_SEEN = 4  # steps and periods that a sweep must show before they are believed
+_LEAST_GAIN = 0.9  # steps leave at most this share of the straight line's error, or it is kept
+_REWEIGHTINGS = 12
+_SMALL_ERROR = 1e-3  # relative; below, errors weigh alike
+
+
+@dataclass(frozen=True)
+class Line:
+    """Latency in ms as a straight line over the rounded value."""
+
+    slope_ms: float
+    intercept_ms: float
+
+
+@dataclass(frozen=True)
+class StepModel:
+    """Latency over one dimension of a layer.
+
+    Attributes:
+        depth: step depth d >= 1; 1 is no steps.
+        period: fluctuation period r >= 1; 1 is a single level.
+        upper_values: values of each period, from its first, that lie on the upper level; the period for a single level.
+        upper: line of the upper level.
+        lower: line of the lower level; equal to `upper` for a single level.
+        error: mean absolute error over the measurements that it was fitted to, relative to them.
+
+    Raises:
+        ValueError: depth, period or upper values lie outside their ranges.
+    """
+
+    depth: int
+    period: int
+    upper_values: int
+    upper: Line
+    lower: Line
+    error: float
+
+    def __post_init__(self) -> None:
+        if self.depth < 1 or self.period < 1:
+            raise ValueError(f'step depth is {self.depth} and period {self.period}, expected both at least 1')
+        if not 1 <= self.upper_values <= self.period:
+            raise ValueError(f'upper values are {self.upper_values}, expected 1 to the period of {self.period}')
+
+    @property
+    def has_steps(self) -> bool:
+        """Whether anything but a straight line was found."""
+        return self.depth > 1 or self.period > 1
+
+    def __str__(self) -> str:
+        if not self.has_steps:
+            return 'a straight line: no steps found'
+        levels = f'upper level for {self.upper_values} of every {self.period}' if self.period > 1 else 'one level'
+        return f'steps of {self.depth}, {levels}'
+
+    def predict(self, value: float) -> float:
+        """Latency in ms at a value of the dimension; never below 0."""
+        line = self.upper if self._on_upper(value) else self.lower
+        return max(0.0, line.slope_ms * math.ceil(value / self.depth) * self.depth + line.intercept_ms)
+
+    def choose_values(self, values: Sequence[int]) -> tuple[int, ...]:
+        """Which of the values to measure for another layer: the first and the last on each level.
+
+        For a single level, or where the values show only one, the first two and the last two.
+
+        Raises:
+            ValueError: fewer than four values.
+        """
+        ordered = sorted(set(values))
+        if len(ordered) < LEAST_VALUES:
+            raise ValueError(f'{len(ordered)} values to choose from, expected at least {LEAST_VALUES}')
+        upper = [value for value in ordered if self._on_upper(value)]
+        lower = [value for value in ordered if not self._on_upper(value)]
+        if len(upper) < 2 or len(lower) < 2:
+            return (*ordered[:2], *ordered[-2:])
+        return tuple(sorted((upper[0], upper[-1], lower[0], lower[-1])))
+
+    def with_bounds(self, values: Sequence[float], latencies_ms: Sequence[float]) -> StepModel:
+        """The same steps for another layer, whose lines go through measurements of it.
+
+        Args:
+            values: at least two different steps, best those of `choose_values`; a level of which fewer than two steps
+                were measured takes the line of the other.
+            latencies_ms: what was measured there, each above 0 ms.
+
+        Raises:
+            ValueError: lengths differ, a number is out of range, or all values lie on one step.
+        """
+        sizes, latencies = _check(values, latencies_ms)
+        rounded = np.ceil(sizes / self.depth) * self.depth
+        upper = np.array([self._on_upper(size) for size in sizes])
+        lines = [_fit_line(rounded[part], latencies[part]) if len(np.unique(rounded[part])) > 1 else None
+                 for part in (upper, ~upper)]
+        if lines == [None, None]:
+            lines[0] = _fit_line(rounded, latencies) if len(np.unique(rounded)) > 1 else None
+        if lines == [None, None]:
+            raise ValueError(f'values {list(values)} lie on one step of {self.depth}, expected at least two steps')
+        model = replace(self, upper=lines[0] or lines[1], lower=lines[1] or lines[0])
+        return replace(model, error=_error(model, sizes, latencies))
+
+    def _on_upper(self, value: float) -> bool:
+        return (math.ceil(value) - 1) % self.period < self.upper_values
+
+
+def fit_step_model(values: Sequence[float], latencies_ms: Sequence[float]) -> StepModel:
+    """Finds step depth, fluctuation period and both levels from one sweep.
+
+    Every candidate is fitted with least absolute relative errors, which some wild measurements do not move. Of all, that
+    with the least Bayesian information criterion is taken, so that more freedom must pay for itself; and a straight line
+    unless steps lower its error by a tenth.
+
+    Args:
+        values: sizes of the dimension, at least 1 each, at least four different ones. Steps are found only as far as the
+            sweep resolves and repeats them: four times at least.
+        latencies_ms: what was measured at them, each above 0 ms.
+
+    Raises:
+        ValueError: lengths differ, too few values, or a number is out of range.
+    """
+    sizes, latencies = _check(values, latencies_ms)
+    distinct = np.unique(sizes)
+    if len(distinct) < LEAST_VALUES:
+        raise ValueError(f'sweep has {len(distinct)} different values, expected at least {LEAST_VALUES}')
+    line = StepModel(1, 1, 1, Line(0.0, 0.0), Line(0.0, 0.0), 0.0).with_bounds(sizes, latencies)
+    best, least = line, math.inf
+    for depth, period, upper_values in _candidates(distinct):
+        model = _try(line, depth, period, upper_values, sizes, latencies)
+        if model is None or model.error > _LEAST_GAIN * line.error and model.has_steps:
+            continue
+        freedom = (4 if period > 1 else 2) + (depth > 1) + (period > 1)
+        score = 2.0 * len(sizes) * math.log(max(model.error, _SMALL_ERROR)) + freedom * math.log(len(sizes))
+        if score < least - 1e-9:
+            best, least = model, score
+    return best
+
+
+def check_latencies(latencies_ms: Sequence[float], count: int) -> np.ndarray:
+    """So many latencies as an array.
+
+    Raises:
+        ValueError: another number of them, or one that is not finite or not above 0 ms.
+    """
+    latencies = np.asarray(latencies_ms, dtype=float)
+    if latencies.shape != (count,):
+        raise ValueError(f'{latencies.size} latencies for {count} layers, expected one for each')
+    wrong = latencies[~(np.isfinite(latencies) & (latencies > 0.0))]
+    if len(wrong):
+        raise ValueError(f'latency is {wrong[0]} ms, expected a finite number above 0')
+    return latencies
+
+
+def _check(values: Sequence[float], latencies_ms: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
+    sizes = np.asarray(values, dtype=float)
+    wrong = sizes[~(np.isfinite(sizes) & (sizes >= 1.0))]
+    if len(wrong):
+        raise ValueError(f'value of the dimension is {wrong[0]}, expected a finite number of at least 1')
+    return sizes, check_latencies(latencies_ms, len(sizes))
+
+
+def _candidates(distinct: np.ndarray) -> Iterator[tuple[int, int, int]]:
+    """Depths, periods and upper values that the sweep shows often enough; the simple ones first."""
+    longest = (distinct[-1] - distinct[0] + 1) / _STEPS_SEEN
+    shortest = float(np.diff(distinct).min())  # what is shorter cannot be told from noise
+    for period, depth in itertools.product(_PERIODS, _DEPTHS):
+        resolved = all(size == 1 or shortest < size <= longest for size in (depth, period))
+        if resolved:
+            yield from ((depth, period, upper) for upper in sorted({max(1, period // 2), max(1, period - 1)}))
+
+
+def _try(line: StepModel, depth: int, period: int, upper_values: int, sizes: np.ndarray,
+         latencies: np.ndarray) -> StepModel | None:
+    """The candidate fitted to the sweep; None when one of its levels was seen on fewer than two steps."""
+    shape = replace(line, depth=depth, period=period, upper_values=upper_values)
+    rounded = np.ceil(sizes / depth) * depth
+    upper = (np.ceil(sizes) - 1) % period < upper_values
+    parts = (upper,) if period == 1 else (upper, ~upper)
+    if any(len(np.unique(rounded[part])) < 2 for part in parts):
+        return None
+    return shape.with_bounds(sizes, latencies)
+
+
+def _fit_line(sizes: np.ndarray, latencies: np.ndarray) -> Line:
+    """The line of least mean absolute relative error, by reweighted least squares."""
+    relative = np.stack([sizes / latencies, 1.0 / latencies], axis=1)
+    weights = np.ones(len(sizes))
+    for _ in range(_REWEIGHTINGS):
+        solution = np.linalg.lstsq(relative * weights[:, None], weights, rcond=None)[0]
+        weights = 1.0 / np.sqrt(np.maximum(np.abs(relative @ solution - 1.0), _SMALL_ERROR))
+    return Line(float(solution[0]), float(solution[1]))
+
+
+def _error(model: StepModel, sizes: np.ndarray, latencies: np.ndarray) -> float:
+    rounded = np.ceil(sizes / model.depth) * model.depth
+    upper = (np.ceil(sizes) - 1) % model.period < model.upper_values
+    predicted = np.where(upper, model.upper.slope_ms * rounded + model.upper.intercept_ms,
+                         model.lower.slope_ms * rounded + model.lower.intercept_ms)
+    return float(np.mean(np.abs(np.maximum(predicted, 0.0) / latencies - 1.0)))

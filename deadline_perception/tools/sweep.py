@@ -1,0 +1,117 @@
+"""Measure how the time of a convolution changes with its channels, filters and input, and predict it from four points.
+
+Runs the sweeps of the Jetson paper (Table 3.1; hours on a CPU, `--quick` a minute or two), finds the steps in which this
+device works, and writes what it measured (sweep.json) and a picture of measured against predicted times (sweep.png). A run
+that was stopped goes on where it was when it is started again with the same folder.
+"""
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+from pathlib import Path
+
+from deadline_perception.latency.device import read_device_facts, use_threads
+from deadline_perception.latency.layer_sweep import LayerTimer, Repetition, measure_layers, quick_sweeps, table_sweeps
+from deadline_perception.latency.measured_layers import MeasuredLayers
+from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.tools.profile import restart_with_environment
+
+_SAVE_MS = 20_000.0
+_DRAW_MS = 500.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the command's arguments."""
+    parser.add_argument('--device', default='cpu', help='cpu or cuda')
+    parser.add_argument('--threads', type=int, default=1, help='CPU threads')
+    parser.add_argument('--quick', action='store_true', help='a fourth of the ranges, on small images')
+    parser.add_argument('--accuracy', type=float, default=0.01,
+                        help='a layer is done when the 95 %% confidence interval of its median reaches this share of it '
+                             'to either side')
+    parser.add_argument('--minutes', type=float, help='longest time to measure; without it, until every layer is done')
+    parser.add_argument('--out', type=Path, default=Path('sweep'), help='folder to write to, and to go on from')
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measures, writes and predicts; returns the exit status."""
+    if args.minutes is not None and not 0.0 < args.minutes <= 10_000.0:
+        raise ValueError(f'--minutes is {args.minutes}, expected more than 0 and at most 10000')
+    if not 0.0 < args.accuracy < 1.0:
+        raise ValueError(f'--accuracy is {args.accuracy}, expected a share between 0 and 1')
+    if args.out.exists() and not args.out.is_dir():
+        raise ValueError(f'--out is {args.out}, which is a file; expected a folder')
+    restart_with_environment(args.threads)
+    use_threads(args.threads)
+    timer = LayerTimer(args.device)
+    facts = read_device_facts(args.device)
+    sweeps = quick_sweeps() if args.quick else table_sweeps()
+    file = args.out / 'sweep.json'
+    measured = MeasuredLayers.resume(file, facts, (shape for sweep in sweeps for shape in sweep.shapes))
+    known = sum(map(bool, measured.samples_ms.values()))
+    if known:
+        print(f'going on from {file}: {known} of {len(measured.samples_ms)} layers were measured before')
+    done = measure_to_file(measured, timer, Repetition(accuracy=args.accuracy), file,
+                           float('inf') if args.minutes is None else args.minutes * 60_000.0)
+    print(f'wrote {file}: {done} of {len(measured.samples_ms)} layers finished')
+    return _predict(sweeps, measured, args.out / 'sweep.png')
+
+
+def measure_to_file(measured: MeasuredLayers, timer: LayerTimer, repetition: Repetition, file: Path, limit_ms: float) -> int:
+    """Measures with a progress bar until all is done or the time is over; saves now and then, and however it ends.
+
+    Returns:
+        How many layers were run often enough.
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    total = len(measured.samples_ms)
+    done = sum(repetition.enough(samples) for samples in measured.samples_ms.values())
+    columns = (TextColumn('{task.description}'), BarColumn(), MofNCompleteColumn(),
+               TextColumn('layers, {task.fields[visits]} visits,'), TimeElapsedColumn())
+    started = saved = drawn = now_ms()
+    with Progress(*columns, console=Console(stderr=True), auto_refresh=False) as bars:
+        bar = bars.add_task('measuring', total=total, completed=done, visits=0)
+        try:
+            for visits, done in enumerate(measure_layers(measured.samples_ms, timer, repetition, random.Random(0)), 1):
+                now = now_ms()
+                if now - drawn > _DRAW_MS:
+                    drawn = now
+                    bars.update(bar, completed=done, visits=visits, refresh=True)
+                if now - saved > _SAVE_MS:
+                    measured.save(file)
+                    saved = now_ms()
+                if now - started > limit_ms:
+                    break
+        finally:
+            measured.save(file)
+    return done
+
+
+def _predict(sweeps: tuple, measured: MeasuredLayers, picture: Path) -> int:
+    from rich.console import Console
+    from rich.table import Table
+
+    from deadline_perception.evaluation.sweep_result import LEAST_MEASURED, draw_sweeps, evaluate_sweep
+
+    results = []
+    for sweep in sweeps:
+        reached = sum(bool(measured.samples_ms[shape]) for shape in sweep.shapes)
+        if reached < LEAST_MEASURED:
+            print(f'sweep of {sweep.name}: {reached} values measured, too few to predict the others; give it more time',
+                  file=sys.stderr)
+        else:
+            results.append(evaluate_sweep(sweep, measured))
+    if not results:
+        return 1
+    table = Table(title=f'mean absolute percentage error on {measured.facts}')
+    for title in ('sweep', 'values', 'found', 'fitted to all', 'from four'):
+        table.add_column(title, justify='left' if title in ('sweep', 'found') else 'right')
+    for result in results:
+        table.add_row(result.sweep.name, str(len(result.values)), str(result.model), f'{result.model.error:.1%}',
+                      f'{result.few_error:.1%}')
+    Console().print(table)
+    draw_sweeps(results, picture, str(measured.facts))
+    print(f'wrote {picture}')
+    return 0
