@@ -5,6 +5,7 @@ tested with a network that only counts time.
 """
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -149,7 +150,7 @@ class TimedInference:
         self._clock_ms = clock_ms
 
     def run(self, image_bgr: np.ndarray, progress: FrameProgress, *, due_ms: float, slowdown: float, margin: float,
-            may_cut: bool, abandoned: Callable[[], bool]) -> TimedFrame:
+            best_case: float, may_cut: bool, abandoned: Callable[[], bool]) -> TimedFrame:
         """Takes one frame through the network.
 
         Args:
@@ -158,8 +159,10 @@ class TimedInference:
             due_ms: time of the monotonic clock at which the network must be done.
             slowdown: factor >= 1 of contention on every forecast.
             margin: factor that turns the expected time into a bound.
-            may_cut: give up at an operator boundary once the expected time of what remains no longer fits. (Not the
-                bound: a frame whose bound does not fit mostly makes it on the cheapest path all the same.)
+            best_case: factor that turns the expected time into one that few frames undercut.
+            may_cut: give up at an operator boundary once not even the best case of what remains fits. (Not once its
+                bound does not: a frame whose bound no longer fits mostly makes it all the same, and one whose
+                expected time no longer fits does so half the time.)
             abandoned: True once nobody waits for the frame any more; it is then cut at the next boundary.
 
         Returns:
@@ -173,15 +176,18 @@ class TimedInference:
         planned_ms = self._clock_ms()
         progress.decision_us = (planned_ms - progress.begun_ms) * 1000.0
         progress.plan, progress.path = plan, plan.path
-        if may_cut and plan.forecast_ms * slowdown > due_ms - planned_ms:
-            progress.reason = self._too_late('the frame', plan, slowdown, due_ms - planned_ms)
+        least = slowdown * best_case
+        if may_cut and plan.forecast_ms * least > due_ms - planned_ms:
+            progress.reason = self._too_late('the frame', plan, least, due_ms - planned_ms)
         else:
             run = self._network.start(image_bgr, plan.path)
-            self._run_slots(run, progress, due_ms, slowdown, factor, may_cut, abandoned)
+            self._run_slots(run, progress, due_ms, least, factor, may_cut, abandoned)
         progress.ended_ms = self._clock_ms()
-        return progress.look(progress.ended_ms)
+        frame = progress.look(progress.ended_ms)
+        self._policy.observe(math.inf if frame.detections is None else frame.elapsed_ms, frame.remaining_ms)
+        return frame
 
-    def _run_slots(self, run, progress: FrameProgress, due_ms: float, slowdown: float, factor: float, may_cut: bool,
+    def _run_slots(self, run, progress: FrameProgress, due_ms: float, least: float, factor: float, may_cut: bool,
                    abandoned: Callable[[], bool]) -> None:
         while not run.finished:
             progress.slot = run.slot
@@ -191,8 +197,8 @@ class TimedInference:
                 return
             if slot.operator is not None:
                 choice, remaining_ms = self._redecide(run, slot, progress, due_ms, factor)
-                if may_cut and choice.forecast_ms * slowdown > remaining_ms:
-                    progress.reason = self._too_late(slot.name, choice, slowdown, remaining_ms)
+                if may_cut and choice.forecast_ms * least > remaining_ms:
+                    progress.reason = self._too_late(slot.name, choice, least, remaining_ms)
                     return
             progress.enter(slot.phase, self._clock_ms())
             progress.leave(slot.phase, run.run_slot())
@@ -218,6 +224,6 @@ class TimedInference:
         return choice, remaining_ms
 
     @staticmethod
-    def _too_late(what: str, choice: Choice, slowdown: float, remaining_ms: float) -> str:
-        return (f'cut before {what}: {choice.forecast_ms * slowdown:.1f} ms expected for the rest, '
+    def _too_late(what: str, choice: Choice, least: float, remaining_ms: float) -> str:
+        return (f'cut before {what}: the rest takes {choice.forecast_ms * least:.1f} ms at best, '
                 f'{remaining_ms:.1f} ms left')

@@ -20,6 +20,9 @@ from deadline_perception.detector.detections import Detections
 from deadline_perception.latency.calibration import BoundCalibrator
 from deadline_perception.latency.stopwatch import now_ms
 
+BEST_CASE_SHARE = 0.1  # frames that are faster than the best case, which decides what is worth going on with
+_BEST_CASE_STEP = 0.05
+
 
 @dataclass(frozen=True, eq=False)
 class Arrival:
@@ -217,6 +220,7 @@ class FramePipeline:
             raise ValueError(f'late_grace_ms is {late_grace_ms} and max_carried_over {max_carried_over}, expected '
                              f'numbers of at least 0')
         self._inference, self._forecast, self._calibrator, self._reserve = inference, forecast, calibrator, reserve
+        self._best_case = BoundCalibrator(1.0 - BEST_CASE_SHARE, _BEST_CASE_STEP, calibrator.score_width)
         self._conditions, self._convert, self._failed = conditions, convert, failed
         self._publish, self._publish_record = publish, publish_record
         self._late_policy, self._late_grace_ms = late_policy, late_grace_ms
@@ -262,8 +266,8 @@ class FramePipeline:
         failure = None
         try:
             frame = self._inference.run(
-                image, ticket.progress, due_ms=due_ms, slowdown=conditions.slowdown, margin=margin, may_cut=may_cut,
-                abandoned=lambda: ticket.concluded or self._stopped)
+                image, ticket.progress, due_ms=due_ms, slowdown=conditions.slowdown, margin=margin,
+                best_case=self._best_case.factor, may_cut=may_cut, abandoned=lambda: ticket.concluded or self._stopped)
         except Exception as error:  # the thread's outermost frame: whatever a network throws, the node goes on
             failure = error
             frame = ticket.progress.look(now_ms())
@@ -328,6 +332,7 @@ class FramePipeline:
         if own:
             try:
                 self._calibrator.observe(expected_ms, frame.network_ms)
+                self._best_case.observe(expected_ms, frame.network_ms)
             except ValueError as error:  # a clock that jumped: the frame is out, and teaches nothing
                 self._failed(error)
             return

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
+from deadline_perception.decision.baselines import FixedPath
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.decision.timed_frame import FrameProgress, TimedInference, describe_choice
@@ -74,11 +77,12 @@ class CountingRun:
         return Detections([[0, 0, 2, 2]], [0.9], [1])
 
 
-def run(network, budget_ms, *, may_cut=True, abandoned=lambda: False, slowdown=1.0, margin=1.0):
+def run(network, budget_ms, *, may_cut=True, abandoned=lambda: False, slowdown=1.0, margin=1.0, best_case=1.0,
+        policy=POLICY):
     progress = FrameProgress()
-    frame = TimedInference(network, SPACE, POLICY, clock_ms=network.clock_ms).run(
-        IMAGE, progress, due_ms=network.now_ms + budget_ms, slowdown=slowdown, margin=margin, may_cut=may_cut,
-        abandoned=abandoned)
+    frame = TimedInference(network, SPACE, policy, clock_ms=network.clock_ms).run(
+        IMAGE, progress, due_ms=network.now_ms + budget_ms, slowdown=slowdown, margin=margin,
+        best_case=best_case, may_cut=may_cut, abandoned=abandoned)
     return frame, progress
 
 
@@ -140,6 +144,33 @@ def test_stops_at_the_next_boundary_once_nobody_waits():
     assert len(network.ran) == 3
     assert frame.detections is None
     assert 'deadline had passed' in frame.reason
+
+
+def test_goes_on_as_long_as_the_best_case_of_the_rest_fits():
+    tight_ms = 0.8 * FORECAST.forecast_ms(SPACE.smallest)
+    assert run(CountingNetwork(), tight_ms)[0].detections is None
+    network = CountingNetwork(lambda slot: 0.79)
+    frame, _ = run(network, tight_ms, best_case=0.75)
+    assert frame.detections is not None
+    assert not frame.plan.feasible
+    assert network.now_ms <= 1000.0 + tight_ms
+    frame, _ = run(CountingNetwork(), tight_ms, best_case=0.85)
+    assert frame.detections is None
+    assert 'at best' in frame.reason
+
+
+def test_the_policy_is_told_what_the_frame_took_and_had_and_that_it_was_cut():
+    class Told(FixedPath):
+        outcomes = []
+
+        def observe(self, latency_ms, remaining_ms):
+            self.outcomes.append((latency_ms, remaining_ms))
+
+    policy = Told(SPACE.smallest, SPACE, FORECAST, PathQuality.from_forecast(SPACE, FORECAST))
+    for budget_ms, may_cut in ((1000.0, True), (5.0, False), (5.0, True)):
+        run(CountingNetwork(), budget_ms, may_cut=may_cut, policy=policy)
+    cheapest_ms = pytest.approx(FORECAST.forecast_ms(SPACE.smallest))
+    assert policy.outcomes == [(cheapest_ms, 1000.0), (cheapest_ms, 5.0), (math.inf, 5.0)]
 
 
 def test_another_thread_sees_what_is_running():
