@@ -84,11 +84,7 @@ def construct(family: DetectorConfig, *, deadline_ms: float, memory_bytes: float
         ValueError: a limit is not positive and finite, or `skips` is negative.
         DoesNotFit: the smallest network exceeds a limit.
     """
-    for name, value, unit in (('deadline', deadline_ms, 'ms'), ('memory', memory_bytes, 'bytes')):
-        if not 0.0 < value < math.inf:
-            raise ValueError(f'{name} is {value} {unit}, expected a finite number above 0 {unit}')
-    if skips < 0:
-        raise ValueError(f'skips is {skips}, expected at least 0')
+    check_limits(deadline_ms, memory_bytes, skips)
     prices = _Prices(family, predict_ms, weight_bytes)
 
     def fits(shape: _Shape) -> bool:
@@ -110,6 +106,19 @@ def construct(family: DetectorConfig, *, deadline_ms: float, memory_bytes: float
                      name=f'{family.name}-{deadline_ms:g}ms-{memory_bytes / 1e6:g}mb',
                      kept_blocks=tuple(depth - sum(sizes) for depth, sizes in zip(shape.depths, groups)))
     return Construction(config, longest_ms, prices.weight_bytes(shape), activation_bytes(config))
+
+
+def check_limits(deadline_ms: float, memory_bytes: float, skips: int) -> None:
+    """Refuses what no network can be grown under.
+
+    Raises:
+        ValueError: deadline or memory is not positive and finite, or the number of skip operators is negative.
+    """
+    for name, value, unit in (('deadline', deadline_ms, 'ms'), ('memory', memory_bytes, 'bytes')):
+        if not 0.0 < value < math.inf:
+            raise ValueError(f'{name} is {value} {unit}, expected a finite number above 0 {unit}')
+    if skips < 0:
+        raise ValueError(f'skips is {skips}, expected at least 0')
 
 
 def place_skips(further: tuple[int, ...], block_ms: tuple[float, ...], skips: int,

@@ -1,0 +1,129 @@
+"""Grow a network whose longest path keeps a deadline on this device, and which fits a memory limit.
+
+Times each building block of a family of networks on this device, adds blocks and heads while both limits hold, and
+writes the result as a configuration, for train --config FILE. Takes about a minute; other programs should rest.
+"""
+from __future__ import annotations
+
+import argparse
+import itertools
+from collections import defaultdict
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+
+from deadline_perception.detector.configuration import DetectorConfig, find_configuration, save_configuration
+from deadline_perception.detector.construction import (SKIP_OPERATORS, Construction, building_blocks, check_limits,
+                                                       construct)
+from deadline_perception.execution_path import ExecutionPath
+from deadline_perception.latency.device import read_device_facts, use_threads
+from deadline_perception.latency.profile import time_frame
+from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.tools.profile import restart_with_environment
+
+_CLASSES = tuple(f'class{number}' for number in range(8))  # as many as Cityscapes has; each costs a row of one layer
+_ROUNDS, _LEAST_ROUNDS = 9, 3
+_MEASURE_MS = 30_000.0
+_CHECKS = 9
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the command's arguments."""
+    parser.add_argument('--deadline-ms', type=float, required=True, help='largest deadline that the network will get')
+    parser.add_argument('--memory-mb', type=float, required=True, help='memory for its weights and features, 1e6 bytes')
+    parser.add_argument('--family', default='compact', help='configuration, or JSON file of one, whose blocks and heads '
+                                                            'it is made of')
+    parser.add_argument('--skips', type=int, default=SKIP_OPERATORS, help='skip operators at most')
+    parser.add_argument('--device', default='cpu', help='cpu or cuda')
+    parser.add_argument('--threads', type=int, default=1, help='CPU threads')
+    parser.add_argument('--out', type=Path, default=Path('out/construct/configuration.json'), help='file to write')
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measures, constructs, writes and checks; returns the exit status."""
+    check_limits(args.deadline_ms, args.memory_mb * 1e6, args.skips)  # before a minute is spent on measuring
+    family = find_configuration(args.family)
+    restart_with_environment(args.threads)
+    from deadline_perception.detector.checkpoint import build_detector
+
+    use_threads(args.threads)
+    facts = read_device_facts(args.device)
+    blocks = build_detector(building_blocks(family), _CLASSES, device=args.device)
+    part_bytes = measure_bytes(blocks)
+    segment_ms = measure_times(blocks)
+    built = construct(family, deadline_ms=args.deadline_ms, memory_bytes=args.memory_mb * 1e6, skips=args.skips,
+                      predict_ms=segment_ms.__getitem__, weight_bytes=part_bytes)
+    save_configuration(built.config, args.out)
+    network = build_detector(built.config, _CLASSES, device=args.device)
+    network.warm_up([network.path_space.smallest, network.path_space.largest], family.input_size)
+    smallest_ms, largest_ms = (_whole_frame_ms(network, path)
+                               for path in (network.path_space.smallest, network.path_space.largest))
+    _print(built, f'{facts}', largest_ms, smallest_ms)
+    print(f'wrote {args.out}')
+    return 0
+
+
+def measure_times(detector) -> dict[str, float]:
+    """Median time in ms of every segment at full width, taken in the midst of whole frames; blocks until done."""
+    space = detector.path_space
+    image = _image(detector.config)
+    paths = [replace(space.largest, proposals=proposals, head=head)
+             for proposals, head in itertools.product(space.proposals, range(space.heads))]
+    detector.warm_up([paths[-1]], detector.input_size)
+    samples: dict[str, list[float]] = defaultdict(list)
+    start_ms = now_ms()
+    for done in range(_ROUNDS):
+        if done >= _LEAST_ROUNDS and now_ms() - start_ms > _MEASURE_MS:
+            break
+        for path in paths:
+            for slot, duration_ms in enumerate(time_frame(detector, image, path)[1]):
+                samples[space.segment(slot, path)].append(duration_ms)
+    return {name: median(durations) for name, durations in samples.items()}
+
+
+def measure_bytes(detector) -> dict[str, int]:
+    """Bytes of the weights by part, with the copies that all widths together keep; runs each width once."""
+    from deadline_perception.detector.operators import weight_bytes
+
+    space = detector.path_space
+    detector.warm_up((ExecutionPath((False,) * space.skips, width, space.proposals[0], head, pyramid_width)
+                      for width in space.widths for pyramid_width in space.pyramid_widths
+                      for head in range(space.heads)), detector.input_size)
+    backbone = detector.backbone
+    parts = {f'stage{stage}': weight_bytes(block) for stage, block in enumerate(backbone.first_blocks, 1)}
+    parts['stage1'] += weight_bytes(backbone.stem)
+    parts |= {f'skip{index}': weight_bytes(skip) for index, skip in enumerate(backbone.skips)}
+    parts |= {f'head{index}': weight_bytes(head) for index, head in enumerate(detector.heads.subnets)}
+    return parts | {'pyramid': weight_bytes(detector.pyramid), 'rpn': weight_bytes(detector.rpn)}
+
+
+def _image(config: DetectorConfig) -> np.ndarray:
+    return np.random.default_rng(0).integers(0, 256, (*config.input_size, 3), dtype=np.uint8)
+
+
+def _whole_frame_ms(detector, path: ExecutionPath) -> float:
+    image = _image(detector.config)
+    return median(time_frame(detector, image, path)[0] for _ in range(_CHECKS))
+
+
+def _print(built: Construction, device: str, largest_ms: float, smallest_ms: float) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    config, space = built.config, built.config.path_space
+    table = Table(title=f'{config.name} for {device}', show_header=False)
+    for stage, (kept, groups) in enumerate(zip(config.kept_blocks, config.skip_groups), 1):
+        skipped = f', skips of {", ".join(map(str, groups))}' if groups else ''
+        table.add_row(f'stage {stage}', f'{kept + sum(groups)} blocks: {kept} always run{skipped}')
+    for index, head in enumerate(config.heads):
+        table.add_row(f'head {index}', f'{head.convolutions} convolutions, fully connected '
+                                       f'{", ".join(map(str, head.fully_connected))}')
+    table.add_row('proposals', ', '.join(map(str, config.proposals)))
+    table.add_row('paths', str(len(space)))
+    table.add_row('longest path', f'{built.longest_ms:.1f} ms predicted, {largest_ms:.1f} ms measured')
+    table.add_row('shortest path', f'{smallest_ms:.1f} ms measured')
+    table.add_row('memory', f'{built.weight_bytes / 1e6:.1f} MB weights and their narrow copies, '
+                            f'{built.activation_bytes / 1e6:.1f} MB features')
+    Console().print(table)

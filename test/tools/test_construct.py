@@ -1,0 +1,58 @@
+"""The command as a user calls it, on a family that is small enough to be measured within a second."""
+from dataclasses import replace
+
+import pytest
+
+from deadline_perception.detector.checkpoint import build_detector
+from deadline_perception.detector.configuration import COMPACT, HeadConfig, find_configuration, save_configuration
+from deadline_perception.detector.construction import activation_bytes, building_blocks
+from deadline_perception.detector.operators import weight_bytes
+from deadline_perception.tools import construct
+from deadline_perception.tools.command_line import main
+
+FAMILY = replace(COMPACT, name='small', input_size=(64, 64), stem_channels=16, stage_channels=(16, 32, 32, 64),
+                 pyramid_channels=16, norm_group_channels=8, widths=(1.0, 0.5), proposals=(5, 10),
+                 heads=(HeadConfig(0, (8,)), HeadConfig(1, (16,))))
+
+
+@pytest.fixture
+def family(tmp_path, monkeypatch):
+    monkeypatch.setenv('DEADLINE_PERCEPTION_RESTARTED', '1')  # stay in this process
+    monkeypatch.setattr(construct, '_ROUNDS', 2)
+    save_configuration(FAMILY, tmp_path / 'small.json')
+    return ['construct', '--family', str(tmp_path / 'small.json'), '--out', str(tmp_path / 'out' / 'built.json')]
+
+
+def test_writes_a_configuration_that_trains(family, tmp_path, capsys):
+    assert main([*family, '--deadline-ms', '10000', '--memory-mb', '500', '--skips', '3']) == 0
+    shown = capsys.readouterr().out
+    assert 'ms predicted' in shown and 'ms measured' in shown and 'built.json' in shown
+    built = find_configuration(str(tmp_path / 'out' / 'built.json'))
+    assert built.name == 'small-10000ms-500mb' and built.path_space.skips == 3
+    assert [kept + sum(groups) for kept, groups in zip(built.kept_blocks, built.skip_groups)] == [3, 4, 6, 3]
+    assert built.heads == FAMILY.heads
+    assert build_detector(str(tmp_path / 'out' / 'built.json'), ('vehicle',)).config == built
+
+
+def test_parts_add_up_to_the_whole_network():
+    detector = build_detector(building_blocks(FAMILY), ('vehicle',))
+    parts = construct.measure_bytes(detector)
+    assert sum(parts.values()) == weight_bytes(detector)
+    assert sum(parts.values()) > sum(parameter.nbytes for parameter in detector.parameters()), 'narrow copies count'
+    assert set(construct.measure_times(detector)) >= set(detector.path_space.segments(detector.path_space.largest))
+
+
+def test_what_cannot_fit_is_told_in_one_line(family, capsys, tmp_path):
+    features_mb = activation_bytes(replace(FAMILY, proposals=(5,))) / 1e6
+    assert main([*family, '--deadline-ms', '10000', '--memory-mb', f'{features_mb}']) == 1
+    error = capsys.readouterr().err
+    assert "no network of family 'small' fits" in error and 'the smallest takes' in error and error.count('\n') == 1
+    assert not (tmp_path / 'out').exists()
+
+
+@pytest.mark.parametrize('limits, message', [(('0', '100'), 'deadline is 0.0 ms, expected'),
+                                             (('100', '-3'), 'memory is -3000000.0 bytes, expected')])
+def test_limits_that_are_none_are_refused_before_measuring(family, capsys, limits, message, monkeypatch):
+    monkeypatch.setattr(construct, 'measure_bytes', lambda detector: pytest.fail('measured'))
+    assert main([*family, '--deadline-ms', limits[0], '--memory-mb', limits[1]]) == 1
+    assert message in capsys.readouterr().err
