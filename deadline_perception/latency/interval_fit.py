@@ -2,9 +2,10 @@
 
 The multi-path paper (section IV-C) finds the parameters by linear regression over profiled layers. Here the regression
 is a linear program whose constraints are the worst observations, so that the result is a bound on the measured layers.
-For layers that were not measured, each measured one is left out in turn and bounded by the others: the largest factor
-by which one exceeds such a bound becomes the margin. A new layer like these then exceeds its bound with a probability
-of about 1 / (layers + 1).
+For layers that were not measured, each measured one is left out in turn and bounded by the others; where it exceeds
+that bound, the fit without it, stretched until it covers it, joins in, and the bound is the largest of all these. (One
+fit to all layers, stretched by the worst of those factors, would count an odd layer twice: in the fit and in the
+factor.) A new layer like the measured ones then exceeds its bound with a probability of about 1 / (layers + 1).
 """
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ import numpy as np
 from scipy.optimize import linprog, nnls
 
 from deadline_perception.errors import DeadlinePerceptionError
-from deadline_perception.latency.interval_model import IntervalModel, LayerCounts, Processor
+from deadline_perception.latency.interval_model import CoveringModel, IntervalModel, LayerCounts, Processor
 
 FEWEST_LAYERS = 3
 _BRANCH_ROUNDS = 8
@@ -48,7 +49,7 @@ class MeasuredLayer:
                              f'expected 0 < mean <= worst')
 
 
-def fit_interval_model(layers: Sequence[MeasuredLayer], processor: Processor) -> IntervalModel:
+def fit_interval_model(layers: Sequence[MeasuredLayer], processor: Processor) -> CoveringModel:
     """The model that bounds every measured layer's worst time with the least total relative over-estimate.
 
     Args:
@@ -60,13 +61,13 @@ def fit_interval_model(layers: Sequence[MeasuredLayer], processor: Processor) ->
         FitNotFound: the solver found none.
     """
     _check_enough(layers)
-    margin = 1.0
+    fits = [_covering_model(layers, processor)]
     for left_out in range(len(layers)):
-        others = [layer for i, layer in enumerate(layers) if i != left_out]
-        bound_ms = _covering_model(others, processor).wcet_ms(layers[left_out].counts)
-        if bound_ms > 0:
-            margin = max(margin, layers[left_out].worst_ms / bound_ms)
-    return replace(_covering_model(layers, processor), margin=margin)
+        others = _covering_model([layer for i, layer in enumerate(layers) if i != left_out], processor)
+        bound_ms = others.wcet_ms(layers[left_out].counts)
+        if 0 < bound_ms < layers[left_out].worst_ms:
+            fits.append(replace(others, margin=layers[left_out].worst_ms / bound_ms))
+    return CoveringModel(tuple(fits))
 
 
 def fit_oblivious_model(layers: Sequence[MeasuredLayer], processor: Processor) -> IntervalModel:

@@ -200,7 +200,7 @@ class IntervalModel:
         execution: alpha, beta, gamma, delta of assumption 1, cycles.
         memory: alpha, beta, gamma of assumption 2, requests.
         near: alpha, beta, gamma of assumption 3, requests.
-        margin: factor by which layers that took no part in a fit exceeded it, at least 1.
+        margin: factor by which a layer that took no part in the fit exceeded it, at least 1.
 
     Raises:
         ValueError: a coefficient is negative, or the margin is below 1.
@@ -242,3 +242,30 @@ class IntervalModel:
         counts = layer if isinstance(layer, LayerCounts) else LayerCounts.of(layer, self.processor)
         cycles = (self.execution_cycles(counts) + self.memory_cycles(counts)) / self.processor.processors
         return self.margin * self.processor.ms(cycles)
+
+
+@dataclass(frozen=True)
+class CoveringModel:
+    """Bound by several fits of one family: the largest of theirs.
+
+    Attributes:
+        fits: the first was fitted to all measured layers, every other to all but one, with the margin of that one.
+
+    Raises:
+        ValueError: there are no fits.
+    """
+
+    fits: tuple[IntervalModel, ...]
+
+    def __post_init__(self) -> None:
+        if not self.fits:
+            raise ValueError('covering model has no fits, expected at least one')
+
+    @property
+    def margin(self) -> float:
+        """The largest factor by which a layer exceeded the bound that the others gave it, 1 if none did."""
+        return max(fit.margin for fit in self.fits)
+
+    def wcet_ms(self, layer: LayerShape | LayerCounts) -> float:
+        """The bound, ms; `layer` as in `IntervalModel.wcet_ms`."""
+        return max(fit.wcet_ms(layer) for fit in self.fits)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from deadline_perception.latency.interval_fit import covering_weights
-from deadline_perception.latency.interval_model import IntervalModel
+from deadline_perception.latency.interval_model import CoveringModel
 from deadline_perception.latency.layers import LayerShape, SuppressionShape
 
 
@@ -29,7 +29,7 @@ class PathWcet:
         ValueError: a time is negative, or the margin is below 1.
     """
 
-    models: Mapping[str, IntervalModel]
+    models: Mapping[str, CoveringModel]
     step_ms: tuple[float, float, float] = (0.0, 0.0, 0.0)
     margin: float = 1.0
 
@@ -59,7 +59,7 @@ class PathWcet:
         return math.fsum(self.models[layer.family].wcet_ms(layer) for layer in layers)
 
 
-def fit_path_wcet(models: Mapping[str, IntervalModel],
+def fit_path_wcet(models: Mapping[str, CoveringModel],
                   paths: Sequence[tuple[Sequence[LayerShape], float]]) -> PathWcet:
     """Finds the steps between layers such that no measured path exceeds its bound, with the least over-estimate.
 
@@ -82,7 +82,7 @@ def fit_path_wcet(models: Mapping[str, IntervalModel],
     return PathWcet(models, _cover(models, paths).step_ms, margin)
 
 
-def _cover(models: Mapping[str, IntervalModel], paths: Sequence[tuple[Sequence[LayerShape], float]]) -> PathWcet:
+def _cover(models: Mapping[str, CoveringModel], paths: Sequence[tuple[Sequence[LayerShape], float]]) -> PathWcet:
     bare = PathWcet(models)
     worst_ms = np.array([worst for _, worst in paths])
     missing_ms = worst_ms - np.array([bare.layers_ms(layers) for layers, _ in paths])

@@ -54,18 +54,28 @@ def test_finds_both_sides_of_the_larger_memory_delay() -> None:
     assert {memory > near for memory, near in delays} == {True, False}
     layers = measured(truth, [1.0] * len(SHAPES))
     model = fit_interval_model(layers, PROCESSOR)
-    excess = [model.wcet_ms(layer.counts) / model.margin / layer.worst_ms for layer in layers]
+    excess = [model.fits[0].wcet_ms(layer.counts) / layer.worst_ms for layer in layers]
     assert min(excess) >= 1 - 1e-9
     assert np.mean(excess) < 1.05
 
 
-def test_margin_is_what_a_layer_left_out_exceeds_the_others_by() -> None:
-    """Three layers of equal counts, one twice as slow: left out, it takes twice the bound of the others."""
+def test_an_odd_layer_counts_once() -> None:
+    """Layers of equal counts, one twice as slow: the others bound it at half, stretched they give its own time."""
     counts = LayerCounts.of(SHAPES[0], PROCESSOR)
     layers = [MeasuredLayer(counts, 1.0, 1.0), MeasuredLayer(counts, 1.0, 1.0), MeasuredLayer(counts, 2.0, 2.0)]
     model = fit_interval_model(layers, PROCESSOR)
     assert model.margin == pytest.approx(2.0)
-    assert model.wcet_ms(counts) == pytest.approx(4.0)
+    assert model.wcet_ms(counts) == pytest.approx(2.0)
+
+
+def test_layers_between_the_measured_ones_are_covered_when_times_vary() -> None:
+    truth = IntervalModel(PROCESSOR, (0.9, 0.2, 0.1, 3e5), (0.05, 0.02, 5.0))
+    noise = np.random.default_rng(0).uniform(1.0, 1.2, len(SHAPES))
+    layers = measured(truth, noise.tolist())
+    bounds = [fit_interval_model(layers[:i] + layers[i + 1:], PROCESSOR).wcet_ms(layer.counts) / layer.worst_ms
+              for i, layer in enumerate(layers)]
+    assert np.mean(np.array(bounds) >= 1.0) >= 0.75
+    assert np.mean(bounds) < 1.4
 
 
 def test_oblivious_baseline_fits_means_and_no_contention() -> None:

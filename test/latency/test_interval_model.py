@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from deadline_perception.latency.device import DeviceFacts
 from deadline_perception.latency.interval_model import (
+    CoveringModel,
     Interval,
     IntervalModel,
     LayerCounts,
@@ -112,3 +113,14 @@ def test_refuses_counts_and_coefficients_that_cannot_be(value: float) -> None:
         IntervalModel(PROCESSOR, (1.0, 0.0, 0.0, 0.0), memory=(0.0, value, 0.0))
     with pytest.raises(ValueError, match=f'margin of interval model is {value}, expected a factor of at least 1'):
         IntervalModel(PROCESSOR, (1.0, 0.0, 0.0, 0.0), margin=value)
+
+
+def test_covering_model_takes_the_largest_bound() -> None:
+    by_operations = IntervalModel(PROCESSOR, (4.0, 0.0, 0.0, 0.0), margin=1.5)
+    constant = IntervalModel(PROCESSOR, (0.0, 0.0, 0.0, 1000.0))
+    model = CoveringModel((by_operations, constant))
+    assert model.margin == 1.5
+    assert model.wcet_ms(COUNTS) == constant.wcet_ms(COUNTS)
+    assert model.wcet_ms(replace(COUNTS, computations=1000)) == PROCESSOR.ms(1.5 * 4000 / 4)
+    with pytest.raises(ValueError, match='covering model has no fits'):
+        CoveringModel(())

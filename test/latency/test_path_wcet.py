@@ -3,14 +3,14 @@ from __future__ import annotations
 
 import pytest
 
-from deadline_perception.latency.interval_model import IntervalModel, Processor
+from deadline_perception.latency.interval_model import CoveringModel, IntervalModel, Processor
 from deadline_perception.latency.layers import ElementwiseShape, LayerShape, LinearShape, SuppressionShape
 from deadline_perception.latency.path_wcet import PathWcet, fit_path_wcet
 
 # One lane and one processor at 1 MHz: an operation of the models below takes 1 us.
 PROCESSOR = Processor(processors=1, lanes=1, clock_mhz=1.0, line_bytes=64, bandwidth_gb_s=1.0, mshrs=1,
                       miss_latency_cycles=1.0, near_latency_cycles=1.0)
-PER_OPERATION = IntervalModel(PROCESSOR, (1.0, 0.0, 0.0, 0.0))
+PER_OPERATION = CoveringModel((IntervalModel(PROCESSOR, (1.0, 0.0, 0.0, 0.0)),))
 MODELS = {family: PER_OPERATION for family in ('elementwise', 'suppression')}
 
 
