@@ -9,10 +9,18 @@ import numpy as np
 from deadline_perception.detector.detections import Detections
 
 
+MIN_REGION_IOU = 0.5  # overlap from which a region is taken to hold the object
+
+
 class LatePolicy(str, Enum):
-    """What stands in for the detections of a frame whose deadline passed."""
+    """What stands in for the detections of a frame whose deadline passed.
+
+    CARRIED_OVER: the previous objects, moved on. PARTIAL: the same, and where the frame came as far as to propose
+    regions, each object drawn to the region that fits it best. LATE: its own, late.
+    """
 
     CARRIED_OVER = 'carried_over'
+    PARTIAL = 'partial'
     LATE = 'late'
 
 
@@ -37,6 +45,15 @@ def pairwise_iou(first_xyxy: np.ndarray, second_xyxy: np.ndarray) -> np.ndarray:
     areas = [np.clip(boxes[..., 2:] - boxes[..., :2], 0, None).prod(axis=-1) for boxes in (first, second)]
     union = areas[0] + areas[1] - overlap
     return np.divide(overlap, union, out=np.zeros_like(overlap), where=union > 0)
+
+
+def drawn_to(boxes_xyxy: np.ndarray, regions_xyxy: np.ndarray | None) -> np.ndarray:
+    """Boxes `[N, 4]`, each halfway to the region that it overlaps most, by at least `MIN_REGION_IOU`; else unchanged."""
+    if regions_xyxy is None or not len(regions_xyxy):
+        return boxes_xyxy
+    overlap = pairwise_iou(boxes_xyxy, regions_xyxy)
+    nearest = np.asarray(regions_xyxy, np.float64)[overlap.argmax(axis=1)]
+    return np.where(overlap.max(axis=1, keepdims=True) >= MIN_REGION_IOU, (boxes_xyxy + nearest) / 2.0, boxes_xyxy)
 
 
 def match_greedily(first: Detections, second: Detections, min_iou: float) -> list[tuple[int, int]]:
@@ -123,8 +140,13 @@ class LateOutput:
         self._objects, self._stamp_s = detections, stamp_s
         self._velocities, self._has_velocity = velocities, has_velocity
 
-    def predict(self, stamp_s: float) -> Detections:
+    def predict(self, stamp_s: float, regions_xyxy_px: np.ndarray | None = None) -> Detections:
         """The objects as they should be at a stamp: moved on, clipped to the image, with decayed scores.
+
+        Args:
+            stamp_s: of the image that they stand in for.
+            regions_xyxy_px: `[N, 4]`, where that image may hold an object: an object that overlaps one by at least
+                `MIN_REGION_IOU` lies halfway to the one that it overlaps most. None or none: all as predicted.
 
         Returns:
             Most certain first; none before the first update, and when the last one is too old.
@@ -135,7 +157,7 @@ class LateOutput:
         passed_s = self._passed_s(stamp_s)
         if passed_s is None or not len(self._objects):
             return Detections.none()
-        boxes = np.clip(self._moved(passed_s), 0.0, self._limits_px)
+        boxes = np.clip(drawn_to(self._moved(passed_s), regions_xyxy_px), 0.0, self._limits_px)
         seen = (boxes[:, 2] > boxes[:, 0]) & (boxes[:, 3] > boxes[:, 1])
         scores = self._objects.scores * 0.5 ** (passed_s / self._score_half_life_s)
         return Detections(boxes[seen], scores[seen], self._objects.labels[seen])

@@ -54,6 +54,8 @@ class TimedFrame:
         detections: what the network found; None when it did not finish.
         reason: why it was cut, empty otherwise.
         slot: index of the slot that it was cut before, or that is running.
+        proposals: regions that may hold an object, float32 `[N, 4]` in px of the image; None when the network did not
+            come so far, or they are not kept.
     """
 
     plan: Choice | None
@@ -67,6 +69,7 @@ class TimedFrame:
     detections: Detections | None
     reason: str
     slot: int
+    proposals: np.ndarray | None = None
 
     @property
     def network_ms(self) -> float:
@@ -93,6 +96,7 @@ class FrameProgress:
         self.detections: Detections | None = None
         self.reason = ''
         self.slot = 0
+        self.proposals: np.ndarray | None = None
         self._decisions: list[Decision] = []
         self._done: list[tuple[Phase, float]] = []
         self._running: tuple[int, Phase, float] | None = None
@@ -121,7 +125,7 @@ class FrameProgress:
         elapsed_ms = 0.0 if self.begun_ms is None else max(0.0, end_ms - self.begun_ms)
         return TimedFrame(self.plan, self.path, self.remaining_ms, self.slowdown, self.decision_us,
                           tuple(self._decisions), phase_ms, elapsed_ms, self.detections, self.reason,
-                          self.slot)
+                          self.slot, self.proposals)
 
 
 def describe_choice(operator: str, path: ExecutionPath) -> str:
@@ -139,14 +143,16 @@ class TimedInference:
         network: `start(image_bgr, path)` gives a run, as `MultiPathDetector` does.
         path_space: the network's.
         policy: chooses the paths.
+        keeps_proposals: take the regions that the network proposes out of it, for a frame that comes no further.
         clock_ms: monotonic clock.
     """
 
-    def __init__(self, network, path_space: PathSpace, policy: Policy, *,
+    def __init__(self, network, path_space: PathSpace, policy: Policy, *, keeps_proposals: bool = False,
                  clock_ms: Callable[[], float] = now_ms) -> None:
         self._network = network
         self._slots = path_space.slots
         self._policy = policy
+        self._keeps_proposals = keeps_proposals
         self._clock_ms = clock_ms
 
     def run(self, image_bgr: np.ndarray, progress: FrameProgress, *, due_ms: float, slowdown: float, margin: float,
@@ -202,6 +208,8 @@ class TimedInference:
                     return
             progress.enter(slot.phase, self._clock_ms())
             progress.leave(slot.phase, run.run_slot())
+            if self._keeps_proposals and slot.operator == 'proposals':
+                progress.proposals = run.proposals()
         begun_ms = self._clock_ms()
         progress.enter(Phase.POST, begun_ms)
         detections = run.detections()

@@ -115,6 +115,17 @@ class FrameRun:
             raise ValueError(f'the frame is before slot {self.slot}, expected it to have finished')
         return self._detections
 
+    def proposals(self) -> np.ndarray:
+        """Regions that may hold an object, in px of the original image: float32 `[N, 4]`; none before there are any."""
+        if 'proposals' not in self._values:
+            return np.zeros((0, 4), np.float32)
+        boxes = self._values['proposals'][0][:self._regions].float().cpu().numpy()
+        return (boxes * self._scale()).astype(np.float32)
+
+    def _scale(self) -> np.ndarray:
+        """From px of the network's input to px of the image: `[4]`, for the corners of boxes."""
+        return np.divide(self._image.shape[:2], self.network.input_size)[[1, 0, 1, 0]]
+
     def _run_pre(self) -> None:
         image = (self.network.preprocess(self._image),)
         self._values['stage0'] = image if self._graphs is None else self._graphs.hold('stage0', image)
@@ -140,5 +151,4 @@ class FrameRun:
         logits, deltas, boxes = (part[:self._regions] for part in (*self._values['head'], self._values['proposals'][0]))
         result = decode_detections(logits, deltas, boxes, self.network.input_size)
         found, scores, labels = (part.cpu().numpy() for part in result)
-        scale = np.divide(self._image.shape[:2], self.network.input_size)[[1, 0, 1, 0]]
-        self._detections = Detections(found * scale, scores, labels)
+        self._detections = Detections(found * self._scale(), scores, labels)

@@ -107,12 +107,14 @@ class DetectorNode(ManagedNode):
         self._image_size = None
         self._ages = detector_parameters.make_image_age(values)
         self._conditions = detector_parameters.make_conditions(values, loaded.degraded)
+        late_policy = LatePolicy(values['late_policy'])
         self._pipeline = FramePipeline(
-            inference=TimedInference(loaded.network, loaded.path_space, loaded.policy), forecast=loaded.forecast,
+            inference=TimedInference(loaded.network, loaded.path_space, loaded.policy,
+                                     keeps_proposals=late_policy is LatePolicy.PARTIAL), forecast=loaded.forecast,
             calibrator=loaded.calibrator, reserve=detector_parameters.make_reserve(values),
             conditions=self._conditions.now, convert=self._convert, publish=self._publish,
             publish_record=self._publish_record, failed=self._network_failed,
-            late_policy=LatePolicy(values['late_policy']), late_grace_ms=values['late_grace_ms'],
+            late_policy=late_policy, late_grace_ms=values['late_grace_ms'],
             max_carried_over=values['max_carried_over'])
         result = super().on_activate(state)
         self._publish_labels(self._label_info())

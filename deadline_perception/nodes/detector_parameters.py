@@ -43,8 +43,9 @@ PARAMETERS = (
     Parameter('contention_timeout_ms', 3000.0, 'An older slowdown is stale: it stays in force until a new one '
               'comes, and the node is degraded.', unit='ms', minimum=10.0,
               maximum=60000.0),
-    Parameter('late_policy', 'carried_over', 'When time runs out: publish the previous detections moved forward, in '
-              'time, or the own ones, late.', choices=('carried_over', 'late')),
+    Parameter('late_policy', 'carried_over', 'When time runs out: publish, in time, the previous detections moved '
+              'forward; the same drawn to the regions that this image proposed, if it came so far (partial); or the own '
+              'ones, late.', choices=('carried_over', 'partial', 'late')),
     Parameter('late_grace_ms', 1000.0, 'Longest wait past the deadline for detections that may come late.', unit='ms',
               minimum=0.0, maximum=60000.0),
     Parameter('max_carried_over', 3, 'After so many frames in a row without own detections one is run to its end.',

@@ -202,7 +202,7 @@ class FramePipeline:
         publish: publishes detections of an image.
         publish_record: publishes what is known about the frame, after its detections.
         failed: is told an error of the network, once its frame is published, and one of publishing in its place.
-        late_policy: CARRIED_OVER or LATE.
+        late_policy: what stands in for detections that are not in time; PARTIAL needs an inference that keeps proposals.
         late_grace_ms: longest wait past the deadline for a frame that may come late.
         max_carried_over: after so many frames in a row without own detections, one is run to its end.
 
@@ -252,7 +252,7 @@ class FramePipeline:
         conditions = self._conditions()
         margin = min(self._calibrator.factor, MAX_FACTOR / conditions.slowdown)
         ticket = _Ticket(arrival, conditions, taken_ms, self._replaced, margin)
-        may_cut = self._late_policy is LatePolicy.CARRIED_OVER and self._carried_over < self._max_carried_over
+        may_cut = self._late_policy is not LatePolicy.LATE and self._carried_over < self._max_carried_over
         due_ms = arrival.captured_ms + conditions.budget_ms - self._reserve.reserve_ms
         wait_until_ms = due_ms if may_cut else max(due_ms, now_ms()) + self._late_grace_ms
         # An image that is too old to be met is left to the thread at hand, which will notice at once.
@@ -303,7 +303,7 @@ class FramePipeline:
             ticket.concluded = True
             if detections is None:
                 detections = (Detections.none() if self._tracker is None else
-                              self._tracker.predict(ticket.arrival.motion_s))
+                              self._tracker.predict(ticket.arrival.motion_s, frame.proposals))
             self._carried_over = self._carried_over + 1 if outcome is Outcome.CARRIED_OVER else 0
             self._publish(ticket.arrival, detections)
             published_ms = now_ms()

@@ -73,6 +73,9 @@ class CountingRun:
         self.slot += 1
         return took_ms
 
+    def proposals(self):
+        return np.full((self.path.proposals, 4), float(self.slot))
+
     def detections(self):
         return Detections([[0, 0, 2, 2]], [0.9], [1])
 
@@ -171,6 +174,20 @@ def test_the_policy_is_told_what_the_frame_took_and_had_and_that_it_was_cut():
         run(CountingNetwork(), budget_ms, may_cut=may_cut, policy=policy)
     cheapest_ms = pytest.approx(FORECAST.forecast_ms(SPACE.smallest))
     assert policy.outcomes == [(cheapest_ms, 1000.0), (cheapest_ms, 5.0), (math.inf, 5.0)]
+
+
+def test_a_frame_cut_after_its_proposals_keeps_them_where_they_are_asked_for():
+    proposals = next(index for index, slot in enumerate(SPACE.slots) if slot.operator == 'proposals')
+    for keeps in (False, True):
+        network, progress = CountingNetwork(lambda slot: 30.0 if slot == proposals else 1.0), FrameProgress()
+        inference = TimedInference(network, SPACE, POLICY, keeps_proposals=keeps, clock_ms=network.clock_ms)
+        frame = inference.run(IMAGE, progress, due_ms=1060.0, slowdown=1.0, margin=1.0, best_case=1.0, may_cut=True,
+                              abandoned=lambda: False)
+        assert frame.detections is None
+        assert 'before head' in frame.reason
+        assert (frame.proposals is not None) == keeps
+    assert frame.proposals.tolist() == np.full((frame.path.proposals, 4), proposals + 1.0).tolist()
+    assert run(CountingNetwork(), 5.0)[0].proposals is None
 
 
 def test_another_thread_sees_what_is_running():

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from deadline_perception.detector.cuda_graphs import SegmentGraphs
 from deadline_perception.detector.configuration import COMPACT, CONFIGURATIONS
+from deadline_perception.detector.heads import cut_regions
 from deadline_perception.detector.network import MultiPathDetector
 from deadline_perception.detector.operators import SlicedGroupNorm
 from deadline_perception.execution_path import ExecutionPath
@@ -115,6 +116,18 @@ def test_runs_from_shared_buffers_do_not_fork(tiny_network):
         tiny_network.start(np.zeros((64, 96, 3), np.uint8), tiny_network.path_space.largest).fork()
 
 
+def test_proposals_lie_in_the_image_once_there_are_any(tiny_network):
+    image = np.random.default_rng(0).integers(0, 256, (50, 90, 3), dtype=np.uint8)
+    run = tiny_network.start(image, tiny_network.path_space.smallest)
+    slots = [slot.name for slot in tiny_network.path_space.slots]
+    while run.slot <= slots.index('proposals'):
+        assert run.proposals().shape == (0, 4)
+        run.run_slot()
+    boxes = run.proposals()
+    assert boxes.dtype == np.float32 and 0 < len(boxes) <= run.path.proposals
+    assert (boxes >= 0).all() and (boxes <= np.array([90, 50, 90, 50]) + 1e-3).all()
+
+
 def test_contradicting_redirection_is_refused(tiny_network):
     space = tiny_network.path_space
     run = tiny_network.start(IMAGE, space.largest)
@@ -136,6 +149,69 @@ def test_other_images_are_refused(tiny_network, image):
 def test_foreign_path_is_refused(tiny_network):
     with pytest.raises(ValueError, match='is not one of'):
         tiny_network.start(IMAGE, ExecutionPath((False,), 1.0, 5, 0))
+
+
+def test_gradients_reach_one_head_and_nothing_skipped(tiny_network):
+    path = ExecutionPath((False, True, False, False, True), 1.0, 20, 1)
+    levels = tiny_network.features(torch.randn(1, 3, 64, 96), path)
+    boxes = torch.tensor([[4.0, 4.0, 60.0, 50.0], [10.0, 2.0, 30.0, 40.0]])
+    logits, deltas = tiny_network.heads(cut_regions(levels, boxes, torch.tensor([0, 1])), path)
+    (logits.square().sum() + deltas.sum()).backward()
+    reached = [any(p.grad is not None for p in subnet.parameters()) for subnet in tiny_network.heads.subnets]
+    assert reached == [False, True, False]
+    reached = [any(p.grad is not None for p in skip.parameters()) for skip in tiny_network.backbone.skips]
+    assert reached == [True, False, True, True, False]
+    assert all(p.grad is not None for p in tiny_network.backbone.stem.parameters())
+
+
+def _permuted(weights, group, width):
+    """The weights with other orders of channels that keep each norm group together: within every block, and of the
+    features that pass through stage 2, with whatever reads or writes them."""
+    def order(channels):
+        groups = torch.randperm(channels // group)
+        return torch.cat([start * group + torch.randperm(group) for start in groups])
+
+    weights = {name: tensor.clone() for name, tensor in weights.items()}
+
+    def permute(name, dimension, channels):
+        weights[name] = weights[name].index_select(dimension, channels)
+
+    blocks = {name.split('.convolutions')[0] for name in weights if name.startswith('backbone') and '.convolutions' in name}
+    for block in sorted(blocks):
+        inner = order(len(weights[f'{block}.convolutions.0.weight']))
+        for name, dimension in (('convolutions.0.weight', 0), ('norms.0.weight', 1), ('norms.0.bias', 1),
+                                ('convolutions.1.weight', 1)):
+            permute(f'{block}.{name}', dimension, inner)
+    stream = order(width)
+    writers = ['backbone.first_blocks.1', 'backbone.skips.1.blocks.0', 'backbone.skips.1.blocks.1']
+    for block in writers:
+        permute(f'{block}.convolutions.1.weight', 0, stream)
+        permute(f'{block}.norms.1.weight', 1, stream)
+        permute(f'{block}.norms.1.bias', 1, stream)
+    for name in ('shortcut.weight', 'shortcut_norm.weight', 'shortcut_norm.bias'):
+        permute(f'backbone.first_blocks.1.{name}', int('norm' in name), stream)
+    for reader in ('backbone.skips.1.blocks.0.convolutions.0', 'backbone.skips.1.blocks.1.convolutions.0',
+                   'backbone.first_blocks.2.convolutions.0', 'backbone.first_blocks.2.shortcut', 'pyramid.laterals.1'):
+        permute(f'{reader}.weight', 1, stream)
+    return weights
+
+
+def test_channels_may_change_places_with_their_norm_groups(tiny_network, tiny_config):
+    """Order is what importance may decide later: it changes narrow paths alone."""
+    for norm in tiny_network.modules():
+        if isinstance(norm, SlicedGroupNorm):
+            torch.nn.init.uniform_(norm.weight, 0.5, 1.5)
+            torch.nn.init.normal_(norm.bias)
+    images = torch.randn(1, 3, 64, 96)
+    full = tiny_network.path_space.largest
+    narrow = replace(full, width=0.5)
+    before = {path: _outputs(tiny_network, path, images) for path in (full, narrow)}
+    weights = _permuted(tiny_network.state_dict(), tiny_config.norm_group_channels, tiny_config.stage_channels[1])
+    assert any(not torch.equal(weights[name], tensor) for name, tensor in tiny_network.state_dict().items())
+    tiny_network.load_state_dict(weights)
+    for one, other in zip(before[full], _outputs(tiny_network, full, images)):
+        torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-4)
+    assert (before[narrow][0] - _outputs(tiny_network, narrow, images)[0]).abs().max() > 1e-2
 
 
 @pytest.mark.parametrize('config', [*CONFIGURATIONS.values(), replace(COMPACT, skip_groups=((), (1, 2), (), ()))],
@@ -181,6 +257,11 @@ def test_same_outputs_on_a_gpu(tiny_network):
     there = _outputs(tiny_network.cuda(), path, images.cuda())
     for one, other in zip(here, there):
         torch.testing.assert_close(one, other.cpu(), atol=2e-3, rtol=2e-3)
+    regions = torch.randn(6, 49 * 16)
+    with torch.no_grad():
+        there = tiny_network.heads(regions.cuda(), path)
+        for one, other in zip(tiny_network.cpu().heads(regions, path), there):
+            torch.testing.assert_close(one, other.cpu(), atol=2e-3, rtol=2e-3)
 
 
 @pytest.mark.parametrize('size', [(0, 64), (64, 40), (-32, 64)])

@@ -30,6 +30,8 @@ class Network:
 
     def __init__(self):
         self.gate = None
+        self.head_gate = None
+        self.proposals = [[0, 0, 1, 1]]
         self.error = None
         self.found = FOUND
         self.slot_ms = 0.1
@@ -54,8 +56,13 @@ class Run:
             raise self.network.error
         if self.slot == 1 and self.network.gate is not None:
             assert self.network.gate.wait(WAIT_S)
+        if SPACE.slots[self.slot].operator == 'head' and self.network.head_gate is not None:
+            assert self.network.head_gate.wait(WAIT_S)
         self.slot += 1
         return self.network.slot_ms
+
+    def proposals(self):
+        return np.array(self.network.proposals, np.float32)
 
     def detections(self):
         return self.network.found
@@ -87,10 +94,10 @@ def bench():
     bench = SimpleNamespace(budget_ms=10_000.0, network=Network(), published=[], records=[], failures=[],
                             image=IMAGE, calibrator=BoundCalibrator(0.01, 0.05, math.log(8)), pipelines=[])
 
-    def build(policy=None, **settings):
+    def build(policy=None, keeps_proposals=False, **settings):
         policy = policy or OnePath()
         pipeline = FramePipeline(
-            inference=TimedInference(bench.network, SPACE, policy), forecast=policy, calibrator=bench.calibrator,
+            inference=TimedInference(bench.network, SPACE, policy, keeps_proposals=keeps_proposals), forecast=policy, calibrator=bench.calibrator,
             reserve=Reserve(0.0), conditions=lambda: Conditions(bench.budget_ms, 1.0, 'test'),
             convert=lambda arrival: bench.convert(arrival),
             publish=lambda arrival, found: bench.published.append(found), publish_record=bench.records.append,
@@ -193,6 +200,20 @@ def test_the_late_policy_publishes_a_late_result_as_late(bench):
     assert record.outcome is Outcome.LATE
     assert not record.deadline_met
     assert bench.published == [FOUND]
+
+
+def test_the_partial_policy_draws_what_is_carried_over_to_the_regions_of_the_image(bench):
+    pipeline = bench.build(keeps_proposals=True, late_policy=LatePolicy.PARTIAL)
+    bench.network.found = box_at(10.0)
+    pipeline.process(arrive(), 0)
+    bench.network.proposals, bench.network.head_gate, bench.budget_ms = [[14, 1, 34, 21]], threading.Event(), 50.0
+    worker = threading.Thread(target=pipeline.process, args=(arrive(), 0), daemon=True)
+    worker.start()
+    wait_until(lambda: len(bench.records) == 2)
+    bench.network.head_gate.set()
+    worker.join(WAIT_S)
+    assert [record.outcome for record in bench.records] == [Outcome.DETECTED, Outcome.CARRIED_OVER]
+    assert bench.published[1].boxes_xyxy_px[0, 0] == pytest.approx(12.0, abs=0.5)
 
 
 def test_an_error_of_the_network_is_published_as_degraded_and_the_next_frame_runs(bench):
