@@ -71,7 +71,7 @@ class ConvolutionModel:
         return float(np.dot(_units(shape, self.blocks, self.cache_bytes), node.prices_ms))
 
     @property
-    def kernels(self) -> int:
+    def price_lists(self) -> int:
         """How many price lists were found."""
         def count(node: PriceList | Split) -> int:
             return 1 if isinstance(node, PriceList) else count(node.low) + count(node.high)

@@ -1,0 +1,76 @@
+"""The command `deadline-perception sweep`."""
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import asdict
+
+import pytest
+
+from deadline_perception.latency.device import process_environment, read_device_facts
+from deadline_perception.latency.layer_sweep import Repetition, Sweep
+from deadline_perception.latency.layers import ConvolutionShape
+from deadline_perception.latency.measured_layers import MeasuredLayers
+from deadline_perception.tools.sweep import measure_to_file
+
+# Sweeps of a few tiny layers stand in for those of the paper.
+PROGRAM = '''
+import sys
+from deadline_perception.latency import layer_sweep
+layer_sweep.quick_sweeps = lambda: layer_sweep._sweeps(4, range(1, 11), range(1, 11), range(4, 14))
+from deadline_perception.tools.command_line import main
+sys.exit(main(sys.argv[1:]))
+'''
+
+
+def run_command(*arguments: str) -> subprocess.CompletedProcess:
+    settings = {name: value for name, value in os.environ.items() if name not in process_environment(2)}
+    return subprocess.run([sys.executable, '-c', PROGRAM, 'sweep', *arguments], capture_output=True, text=True,
+                          env={**settings, 'COLUMNS': '150'}, timeout=120)
+
+
+def test_measures_predicts_and_goes_on(tmp_path):
+    arguments = ('--quick', '--minutes', '0.02', '--out', str(tmp_path / 'new'))
+    run = run_command(*arguments)
+    assert run.returncode == 0, run.stderr
+    assert 'mean absolute percentage error' in run.stdout and 'input width, 5x5' in run.stdout
+    assert (tmp_path / 'new' / 'sweep.png').stat().st_size > 1000
+    before = MeasuredLayers.load(tmp_path / 'new' / 'sweep.json')
+    assert before.facts.threads == 1 and before.facts.allocator == 'retaining'
+    again = run_command(*arguments)
+    assert again.returncode == 0 and 'going on from' in again.stdout, again.stderr
+    after = MeasuredLayers.load(tmp_path / 'new' / 'sweep.json')
+    assert all(after.samples_ms[shape][:len(samples)] == samples for shape, samples in before.samples_ms.items())
+    assert sum(map(len, after.samples_ms.values())) > sum(map(len, before.samples_ms.values()))
+    refused = run_command('--out', str(tmp_path / 'new'))
+    assert refused.returncode == 1 and len(refused.stderr.strip().splitlines()) == 1
+    assert 'holds other layers than asked for' in refused.stderr
+
+
+@pytest.mark.parametrize(('arguments', 'message'), [
+    (('--minutes', '0'), '--minutes is 0.0, expected more than 0'), (('--minutes', 'nan'), '--minutes is nan'),
+    (('--accuracy', '1'), '--accuracy is 1.0'), (('--threads', '0'), 'threads is 0'),
+    (('--device', 'tpu'), "device is 'tpu'"), (('--out', __file__), 'which is a file')])
+def test_wrong_arguments_are_told_in_one_line(arguments, message, tmp_path):
+    run = run_command(*(('--out', str(tmp_path)) if '--out' not in arguments else ()), *arguments)
+    assert run.returncode == 1
+    assert message in run.stderr and len(run.stderr.strip().splitlines()) == 1
+
+
+def test_an_interruption_keeps_what_was_measured(tmp_path):
+    class InterruptedTimer:
+        calls = 0
+
+        def time_layer(self, shape, runs):
+            self.calls += 1
+            if self.calls == 4:
+                raise KeyboardInterrupt
+            return [1.0] * runs
+
+    sweep = Sweep('width', 'width', ConvolutionShape(2, 2, 1, 1, 4, 4), (4, 5))
+    measured = MeasuredLayers(read_device_facts(), {shape: [] for shape in sweep.shapes})
+    with pytest.raises(KeyboardInterrupt):
+        measure_to_file(measured, InterruptedTimer(), Repetition(), tmp_path / 'sweep.json', limit_ms=1e6)
+    kept = MeasuredLayers.load(tmp_path / 'sweep.json')
+    assert sum(map(len, kept.samples_ms.values())) == 3 and asdict(kept.facts) == asdict(measured.facts)
