@@ -132,7 +132,7 @@ def _scores(detections: list[Detections], truths: list[GroundTruth],
 
 
 def pooled_ap(result: AveragePrecision) -> float:
-    """AP over `POOLED_CLASSES`, in [0, 1]; NaN when none of them occurs. Each class weighs the same, as in COCO's mean."""
+    """Mean AP of `POOLED_CLASSES`, each weighing the same, in [0, 1]; NaN when none of them occurs."""
     values = [result.per_class[name].ap for name in POOLED_CLASSES if name in result.per_class]
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else float('nan')

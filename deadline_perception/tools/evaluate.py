@@ -1,8 +1,8 @@
 """Measure the average precision of execution paths on annotated images, and write the table the decision uses.
 
-Put the table beside the weights, named like them with .quality.json at the end, and the detector node finds it. Paths that
-were not measured are predicted from those that were; how well is printed and written. Several processes share the images
-out: torchrun --nproc-per-node 2 -m deadline_perception.tools.command_line evaluate ...
+Put the table beside the weights, named like them with .quality.json at the end, and the detector node finds it. Paths
+that were not measured are predicted from those that were; how well is printed and written. Several processes share the
+images out: torchrun --nproc-per-node 2 -m deadline_perception.tools.command_line evaluate ...
 """
 from __future__ import annotations
 
