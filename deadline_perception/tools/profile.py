@@ -167,10 +167,10 @@ def _print_tables(profile: LatencyProfile, space: PathSpace) -> None:
     low, high = forecast.residual_quantile(0.05), forecast.residual_quantile(0.95)
     console.print(f'Nine of ten frames took between {math.exp(low):.2f} and {math.exp(high):.2f} times '
                   f'their forecast.')
-    console.print(_sufficiency(sum(times.count for times in profile.paths.values())))
+    console.print(sufficiency(sum(times.count for times in profile.paths.values())))
 
 
-def _sufficiency(frames: int) -> str:
+def sufficiency(frames: int) -> str:
     """Whether so many whole frames are enough for the bound that the detector begins with."""
     said = (f'The longest of {frames} whole frames, against its forecast, bounds {100.0 * bounded_share(frames):.1f} % of '
             f'further ones with 95 % confidence, if they are alike')
