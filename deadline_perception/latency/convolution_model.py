@@ -152,6 +152,7 @@ def _grow(units: np.ndarray, latencies: np.ndarray, attributes: dict[str, np.nda
     if split is None:
         return _prices(units, latencies)[0]
     name, threshold = split
+    threshold = _refine(units, latencies, attributes, name, threshold, min(depth, 2) - 1)
     low = attributes[name] <= threshold
     branches = [_grow(units[part], latencies[part], _select(attributes, part), depth - 1) for part in (low, ~low)]
     return Split(name, threshold, *branches)
@@ -176,6 +177,24 @@ def _best_arrangement(units: np.ndarray, latencies: np.ndarray, attributes: dict
             if cost < best[0]:
                 best = cost, (name, threshold)
     return best
+
+
+def _refine(units: np.ndarray, latencies: np.ndarray, attributes: dict[str, np.ndarray], name: str, threshold: float,
+            splits: int) -> float:
+    """The best threshold among the measured values around one that was chosen from a few."""
+    values = attributes[name]
+    coarse = _thresholds(values)
+    place = coarse.index(threshold)
+    least = coarse[place - 1] if place else -math.inf
+    most = coarse[place + 1] if place + 1 < len(coarse) else math.inf
+    best = math.inf, threshold
+    for option in np.unique(values[(values >= least) & (values <= most)]):
+        low = values <= option
+        if min(low.sum(), len(values) - low.sum()) >= _LEAST_LEAF:
+            cost = sum(_best_arrangement(units[part], latencies[part], _select(attributes, part), splits)[0]
+                       for part in (low, ~low))
+            best = min(best, (cost, float(option)))
+    return best[1]
 
 
 def _cost(error: float, units: np.ndarray) -> float:

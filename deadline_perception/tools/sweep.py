@@ -42,7 +42,6 @@ def run(args: argparse.Namespace) -> int:
     if args.out.exists() and not args.out.is_dir():
         raise ValueError(f'--out is {args.out}, which is a file; expected a folder')
     restart_with_environment(args.threads)
-    use_threads(args.threads)
     timer = LayerTimer(args.device)
     facts = read_device_facts(args.device)
     sweeps = quick_sweeps() if args.quick else table_sweeps()
@@ -51,6 +50,7 @@ def run(args: argparse.Namespace) -> int:
     known = sum(map(bool, measured.samples_ms.values()))
     if known:
         print(f'going on from {file}: {known} of {len(measured.samples_ms)} layers were measured before')
+    use_threads(args.threads)
     done = measure_to_file(measured, timer, Repetition(accuracy=args.accuracy), file,
                            float('inf') if args.minutes is None else args.minutes * 60_000.0)
     print(f'wrote {file}: {done} of {len(measured.samples_ms)} layers finished')

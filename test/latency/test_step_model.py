@@ -83,7 +83,7 @@ def test_a_level_that_was_not_measured_takes_the_line_of_the_other():
     assert found.upper == found.lower
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(slope=st.floats(1e-4, 1.0), intercept=st.floats(0.01, 10.0), scale=st.floats(0.001, 1000.0))
 def test_time_unit_does_not_matter(slope, intercept, scale):
     values = list(range(16, 80, 4))
@@ -93,8 +93,8 @@ def test_time_unit_does_not_matter(slope, intercept, scale):
     assert scaled.predict(50) == pytest.approx(scale * found.predict(50), rel=1e-6)
 
 
-@settings(max_examples=30, deadline=None)
-@given(st.lists(st.tuples(st.integers(1, 600), st.floats(0.01, 100.0)), min_size=4, max_size=40,
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 600), st.floats(0.01, 100.0)), min_size=4, max_size=25,
                 unique_by=lambda pair: pair[0]))
 def test_always_finite_and_never_worse_than_a_line(pairs):
     values, latencies = zip(*pairs)

@@ -4,12 +4,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 
 from deadline_perception.latency.device import process_environment, read_device_facts
-from deadline_perception.latency.layer_sweep import Repetition, Sweep
+from deadline_perception.latency.layer_sweep import Repetition, Sweep, _sweeps
 from deadline_perception.latency.layers import ConvolutionShape
 from deadline_perception.latency.measured_layers import MeasuredLayers
 from deadline_perception.tools.sweep import measure_to_file
@@ -30,22 +30,28 @@ def run_command(*arguments: str) -> subprocess.CompletedProcess:
                           env={**settings, 'COLUMNS': '150'}, timeout=120)
 
 
-def test_measures_predicts_and_goes_on(tmp_path):
-    arguments = ('--quick', '--minutes', '0.02', '--out', str(tmp_path / 'new'))
-    run = run_command(*arguments)
+def test_goes_on_measures_and_predicts(tmp_path):
+    facts = replace(read_device_facts(environment=process_environment(1)), threads=1)
+    shapes = [shape for sweep in _sweeps(4, range(1, 11), range(1, 11), range(4, 14)) for shape in sweep.shapes]
+    before = MeasuredLayers(facts, {shape: [0.25] if shape.kernel == 5 else [] for shape in shapes})
+    before.save(tmp_path / 'sweep.json')
+    run = run_command('--quick', '--minutes', '0.02', '--out', str(tmp_path))
     assert run.returncode == 0, run.stderr
+    assert 'going on from' in run.stdout and '10 of 50 layers were measured before' in run.stdout
     assert 'mean absolute percentage error' in run.stdout and 'input width, 5x5' in run.stdout
-    assert (tmp_path / 'new' / 'sweep.png').stat().st_size > 1000
-    before = MeasuredLayers.load(tmp_path / 'new' / 'sweep.json')
-    assert before.facts.threads == 1 and before.facts.allocator == 'retaining'
-    again = run_command(*arguments)
-    assert again.returncode == 0 and 'going on from' in again.stdout, again.stderr
-    after = MeasuredLayers.load(tmp_path / 'new' / 'sweep.json')
+    assert (tmp_path / 'sweep.png').stat().st_size > 1000
+    after = MeasuredLayers.load(tmp_path / 'sweep.json')
+    assert after.facts == facts
     assert all(after.samples_ms[shape][:len(samples)] == samples for shape, samples in before.samples_ms.items())
-    assert sum(map(len, after.samples_ms.values())) > sum(map(len, before.samples_ms.values()))
-    refused = run_command('--out', str(tmp_path / 'new'))
-    assert refused.returncode == 1 and len(refused.stderr.strip().splitlines()) == 1
-    assert 'holds other layers than asked for' in refused.stderr
+    assert all(len(samples) > 1 for samples in after.samples_ms.values())
+
+
+def test_other_sweeps_in_the_folder_are_told_in_one_line(tmp_path):
+    facts = replace(read_device_facts(environment=process_environment(1)), threads=1)
+    MeasuredLayers(facts, {ConvolutionShape(2, 2, 1, 1, 4, 4): [1.0]}).save(tmp_path / 'sweep.json')
+    run = run_command('--quick', '--out', str(tmp_path))
+    assert run.returncode == 1 and len(run.stderr.strip().splitlines()) == 1
+    assert 'holds other layers than asked for' in run.stderr
 
 
 @pytest.mark.parametrize(('arguments', 'message'), [
