@@ -5,10 +5,11 @@
 Layers are those of table VI of the multi-path paper. The interval model is fitted to other layers of the same families,
 in the same rounds; the table's layers take no part. A round visits every layer in random order; rounds go through the
 utilisations of a second process that runs convolutions and group norms on the same device for that part of the time. A
-bound is made for each utilisation. A visit runs a layer three times and times the last two: where one of the two takes
-1.5 times as long as the other, something took the processor away; such runs are counted and judged apart (on a CPU
-only), against the bound plus the longest interruption of a fitted layer. The contention-oblivious estimate is assumption 1
-alone, fitted to mean times without a tenant; its margin is the factor that covers the fitted layers at every utilisation.
+bound is made for each utilisation; rounds in which further programs ran are left out and counted. A visit runs a layer
+five times and times the last four: a run that takes 1.5 times as long as another of them had the processor taken away;
+such runs are counted and judged apart (on a CPU only), against the bound plus the longest interruption of a fitted layer.
+The contention-oblivious estimate is assumption 1 alone, fitted to mean times without a tenant; its margin is the factor
+that covers the fitted layers at every utilisation.
 
 Then whole paths of `compact` with random weights: layers of some random paths are measured by themselves, steps between
 layers come from the longest times of these paths, and other random paths are judged, interruptions included.
@@ -21,7 +22,8 @@ import json
 import os
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import date
 from pathlib import Path
@@ -30,6 +32,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from deadline_perception.contention.sensors import read_cpu_times
+from deadline_perception.execution_path import ExecutionPath
 from deadline_perception.latency.device import read_device_facts, use_threads
 from deadline_perception.latency.interval_fit import MeasuredLayer, fit_interval_model, fit_oblivious_model
 from deadline_perception.latency.interval_model import CoveringModel, IntervalModel, LayerCounts, Processor
@@ -47,7 +51,8 @@ from deadline_perception.latency.stopwatch import now_ms, synchronise
 from deadline_perception.tools.profile import restart_with_environment
 
 RESULTS = Path(__file__).parent / 'results'
-UTILISATIONS = (0.0, 0.25, 0.5, 1.0)
+UTILISATIONS = (0.0, 0.5, 1.0)
+FOREIGN_CORES = 0.05  # part of a core that programs other than the two tenants may take in a round
 GOALS = {'convolution': 0.15, 'group_norm': 0.25}  # mean over-estimate of the longest time
 # Table VI of the multi-path paper (2020); "group size 32" read as 32 groups, as its detection library has it.
 TABLE_VI = (*(ConvolutionShape(*row) for row in (
@@ -80,21 +85,55 @@ class Times:
     execution: list[float] = field(default_factory=list)
     interruption: float = 0.0
 
-    def add(self, visit: LayerVisit, on_gpu: bool) -> None:
-        self.every += visit.times_ms
-        self.execution += visit.times_ms if on_gpu else visit.execution_ms
-        if visit.interrupted and not on_gpu:
-            self.interruption = max(self.interruption, max(visit.times_ms) - min(visit.times_ms))
-
     def measured(self, shape: LayerShape, processor: Processor) -> MeasuredLayer:
         worst = max(self.execution)
         return MeasuredLayer(LayerCounts.of(shape, processor), min(float(np.mean(self.execution)), worst), worst)
 
 
-def visit_all(calls: dict[LayerShape, Callable], times: dict[LayerShape, Times], device: str, rng: random.Random) -> None:
+@dataclass
+class Round:
+    """One visit of every layer, a frame of every path, and the cores that other programs kept busy meanwhile."""
+
+    visits: dict[LayerShape, LayerVisit] = field(default_factory=dict)
+    frames_ms: dict[ExecutionPath, float] = field(default_factory=dict)
+    foreign_cores: float = 0.0
+
+
+@contextmanager
+def watched(tenant: SecondTenant | None = None) -> Iterator[Round]:
+    """A round to fill in; at its end the CPU time of programs that are neither this one nor the tenant is noted."""
+    def clocks() -> tuple[float, float]:
+        own_s = time.process_time() + (tenant.busy_s if tenant else 0.0)
+        return time.monotonic(), read_cpu_times().busy / os.sysconf('SC_CLK_TCK') - own_s
+
+    found = Round()
+    before = clocks()
+    yield found
+    after = clocks()
+    found.foreign_cores = max(0.0, (after[1] - before[1]) / (after[0] - before[0]))
+
+
+def undisturbed(rounds: list[Round]) -> list[Round]:
+    """Rounds without other programs, since these would be a third tenant; at least the quieter half."""
+    quiet = [found for found in rounds if found.foreign_cores <= FOREIGN_CORES]
+    quieter_half = sorted(rounds, key=lambda found: found.foreign_cores)[:-(-len(rounds) // 2)]
+    return max(quiet, quieter_half, key=len)
+
+
+def times_of(rounds: list[Round], on_gpu: bool) -> dict[LayerShape, Times]:
+    """Times of every layer; on a GPU the other tenant's kernels come between, so that nothing counts as interrupted."""
+    times: dict[LayerShape, Times] = {}
+    for shape, visit in (item for found in rounds for item in found.visits.items()):
+        seen = times.setdefault(shape, Times())
+        seen.every += visit.times_ms
+        seen.execution += visit.times_ms if on_gpu else visit.execution_ms
+        seen.interruption = max(seen.interruption, 0.0 if on_gpu else visit.interruption_ms)
+    return times
+
+
+def visit_all(calls: dict[LayerShape, Callable], device: str, rng: random.Random) -> dict[LayerShape, LayerVisit]:
     """Visits every layer once, in random order."""
-    for shape in rng.sample(list(calls), len(calls)):
-        times[shape].add(visit_layer(calls[shape], device), device != 'cpu')
+    return {shape: visit_layer(calls[shape], device) for shape in rng.sample(list(calls), len(calls))}
 
 
 def fit_families(shapes: Sequence[LayerShape], times: dict[LayerShape, Times], processor: Processor,
@@ -106,19 +145,21 @@ def fit_families(shapes: Sequence[LayerShape], times: dict[LayerShape, Times], p
     return {family: fit(layers, processor) for family, layers in families.items()}
 
 
-def measure_layers(device: str, threads: int, seconds: float) -> dict[float, dict[LayerShape, Times]]:
-    """Times of all layers at every utilisation of the second tenant."""
+def measure_layers(device: str, threads: int, seconds: float) -> dict[float, list[Round]]:
+    """Rounds over all layers at every utilisation of the second tenant."""
     rng = random.Random(SEED)
     calls = {shape: layer_call(shape, device) for shape in (*TABLE_VI, *FITTED)}
-    times = {utilisation: {shape: Times() for shape in calls} for utilisation in UTILISATIONS}
+    rounds: dict[float, list[Round]] = {utilisation: [] for utilisation in UTILISATIONS}
     with SecondTenant(device, threads) as tenant:
-        visit_all(calls, {shape: Times() for shape in calls}, device, rng)  # first calls choose kernels
+        visit_all(calls, device, rng)  # first calls choose kernels
         end = time.monotonic() + seconds
-        while time.monotonic() < end or not times[UTILISATIONS[-1]][TABLE_VI[0]].every:
+        while time.monotonic() < end or not rounds[UTILISATIONS[-1]]:
             for utilisation in UTILISATIONS:
                 tenant.use(utilisation)
-                visit_all(calls, times[utilisation], device, rng)
-    return times
+                with watched(tenant) as found:
+                    found.visits = visit_all(calls, device, rng)
+                rounds[utilisation].append(found)
+    return rounds
 
 
 def judge_layers(times: dict[float, dict[LayerShape, Times]], processor: Processor) -> list[dict]:
@@ -168,23 +209,27 @@ def measure_paths(device: str, processor: Processor, seconds: float) -> dict:
     chosen = [shape for shapes in families.values() for shape in spread(shapes)]
     calls = {shape: region_call(detector, shape) if isinstance(shape, RegionFeaturesShape) else layer_call(shape, device)
              for shape in chosen}
-    times = {shape: Times() for shape in chosen}
-    frames: dict = {path: [] for path in layers}
+    rounds: list[Round] = []
     image = np.random.default_rng(SEED).integers(0, 256, (380, 640, 3), dtype=np.uint8)
     detector.warm_up(layers)
-    visit_all(calls, {shape: Times() for shape in chosen}, device, rng)
+    visit_all(calls, device, rng)
     end = time.monotonic() + seconds
-    while time.monotonic() < end or not times[chosen[0]].every:
-        visit_all(calls, times, device, rng)
-        for path in rng.sample(list(layers), len(layers)):
-            started = now_ms()
-            detector.detect(image, path)
-            synchronise(device)
-            frames[path].append(now_ms() - started)
+    while time.monotonic() < end or not rounds:
+        with watched() as found:
+            found.visits = visit_all(calls, device, rng)
+            for path in rng.sample(list(layers), len(layers)):
+                started = now_ms()
+                detector.detect(image, path)
+                synchronise(device)
+                found.frames_ms[path] = now_ms() - started
+        rounds.append(found)
+    kept = undisturbed(rounds)
+    times = times_of(kept, device != 'cpu')
+    frames = {path: [found.frames_ms[path] for found in kept] for path in layers}
     models = fit_families(chosen, times, processor, fit_interval_model)
     bound = fit_path_wcet(models, [(layers[path], max(frames[path])) for path in fitted])
-    return {'layers_measured': len(chosen), 'fitted_paths': [str(path) for path in fitted],
-            'step_ms': bound.step_ms, 'margin': bound.margin,
+    return {'rounds': len(rounds), 'rounds_kept': len(kept), 'layers_measured': len(chosen),
+            'fitted_paths': [str(path) for path in fitted], 'step_ms': bound.step_ms, 'margin': bound.margin,
             'rows': [{'path': str(path), 'runs': len(frames[path]), 'min_ms': min(frames[path]),
                       'mean_ms': float(np.mean(frames[path])), 'max_ms': max(frames[path]),
                       'layers_ms': bound.layers_ms(layers[path]), 'wcet_ms': bound.wcet_ms(layers[path]),
@@ -274,13 +319,20 @@ def main() -> None:
     facts = read_device_facts(args.device)
     load = os.getloadavg()[0]
     processor = Processor.of(facts, measure_bandwidth_gb_s(args.device))
-    rows = judge_layers(measure_layers(args.device, args.threads, args.seconds * (1 - PATH_SECONDS)), processor)
+    rounds = measure_layers(args.device, args.threads, args.seconds * (1 - PATH_SECONDS))
+    kept = {utilisation: undisturbed(found) for utilisation, found in rounds.items()}
+    rows = judge_layers({utilisation: times_of(found, facts.kind == 'cuda') for utilisation, found in kept.items()},
+                        processor)
     paths = measure_paths(args.device, processor, args.seconds * PATH_SECONDS)
     summary = show(rows, paths)
     RESULTS.mkdir(exist_ok=True)
     file = RESULTS / ('layer_wcet.json' if facts.kind == 'cpu' else f'layer_wcet_{facts.kind}.json')
     file.write_text(json.dumps({'date': date.today().isoformat(), 'device': asdict(facts), 'load_before': round(load, 2),
-                                'processor': asdict(processor), 'seconds': args.seconds, 'summary': summary,
+                                'processor': asdict(processor), 'seconds': args.seconds,
+                                'rounds': {str(utilisation): {
+                                    'measured': len(found), 'kept': len(kept[utilisation]),
+                                    'foreign_cores_at_most': max(r.foreign_cores for r in kept[utilisation])}
+                                    for utilisation, found in rounds.items()}, 'summary': summary,
                                 'layers': rows, 'fitted_layers': len(FITTED), 'paths': paths}, indent=1) + '\n',
                     encoding='utf-8')
     print(f'wrote {file.relative_to(RESULTS.parents[1])}')

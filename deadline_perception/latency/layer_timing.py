@@ -4,6 +4,7 @@ Loads PyTorch when called, not before.
 """
 from __future__ import annotations
 
+import itertools
 import multiprocessing
 import time
 from collections.abc import Callable, Sequence
@@ -22,6 +23,7 @@ from deadline_perception.latency.layers import (
 )
 from deadline_perception.latency.stopwatch import now_ms, synchronise
 
+VISIT_RUNS = 4
 REPEATABLE = 1.5  # measured: benchmarks/layer_wcet.py; contention outlasts a layer and stretches it by less
 _TENANT_PERIOD_S = 0.05
 _TENANT_STARTS_S = 120.0
@@ -37,34 +39,36 @@ class TenantNotStarted(DeadlinePerceptionError):
 
 @dataclass(frozen=True)
 class LayerVisit:
-    """Two runs of a layer, one right after the other; neither is the first of its visit.
+    """Runs of a layer, one right after the other; none is the first of its visit.
 
     Attributes:
-        times_ms: their times.
+        times_ms: their times, at least two.
 
     Raises:
-        ValueError: a time is not positive.
+        ValueError: there are fewer than two times, or one is not positive.
     """
 
-    times_ms: tuple[float, float]
+    times_ms: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        if not all(0 < value < float('inf') for value in self.times_ms):
-            raise ValueError(f'times of a visit are {self.times_ms} ms, expected two above 0 ms')
-
-    @property
-    def interrupted(self) -> bool:
-        """True when one run took much longer than its twin: something took the processor away once.
-
-        Contention lasts longer than a layer and slows both. What does not repeat is no execution time of the layer: the
-        system, or the machine beneath a virtual one, ran something else.
-        """
-        return max(self.times_ms) > REPEATABLE * min(self.times_ms)
+        if len(self.times_ms) < 2 or not all(0 < value < float('inf') for value in self.times_ms):
+            raise ValueError(f'times of a visit are {self.times_ms} ms, expected at least two, all above 0 ms')
 
     @property
     def execution_ms(self) -> tuple[float, ...]:
-        """The runs that were not interrupted."""
-        return (min(self.times_ms),) if self.interrupted else self.times_ms
+        """The runs that were not interrupted.
+
+        A run that takes much longer than another of its visit had the processor taken away: by the system, or by the
+        machine beneath a virtual one. That is no execution time of the layer. Contention lasts longer than a visit and
+        slows all of its runs.
+        """
+        return tuple(value for value in self.times_ms if value <= REPEATABLE * min(self.times_ms))
+
+    @property
+    def interruption_ms(self) -> float:
+        """By how much the longest interrupted run exceeds the shortest run; 0 where none was interrupted."""
+        interrupted = len(self.execution_ms) < len(self.times_ms)
+        return max(self.times_ms) - min(self.times_ms) if interrupted else 0.0
 
 
 def layer_call(shape: LayerShape, device: str) -> Callable[[], object]:
@@ -113,25 +117,24 @@ def layer_call(shape: LayerShape, device: str) -> Callable[[], object]:
 
 
 def visit_layer(call: Callable[[], object], device: str) -> LayerVisit:
-    """Runs a layer three times and times the last two; on a GPU by its own events, free of launch gaps."""
+    """Runs a layer five times and times the last four; on a GPU by its own events, free of launch gaps."""
     import torch
 
     with torch.inference_mode():
+        call()
         if device.startswith('cuda'):
-            marks = [torch.cuda.Event(enable_timing=True) for _ in range(3)]
-            call()
-            for mark in marks[:2]:
-                mark.record()
+            marks = [torch.cuda.Event(enable_timing=True) for _ in range(VISIT_RUNS + 1)]
+            marks[0].record()
+            for mark in marks[1:]:
                 call()
-            marks[2].record()
+                mark.record()
             synchronise(device)
-            return LayerVisit((marks[0].elapsed_time(marks[1]), marks[1].elapsed_time(marks[2])))
-        call()
-        started = now_ms()
-        call()
-        between = now_ms()
-        call()
-        return LayerVisit((between - started, now_ms() - between))
+            return LayerVisit(tuple(before.elapsed_time(after) for before, after in itertools.pairwise(marks)))
+        clock_ms = [now_ms()]
+        for _ in range(VISIT_RUNS):
+            call()
+            clock_ms.append(now_ms())
+        return LayerVisit(tuple(after - before for before, after in itertools.pairwise(clock_ms)))
 
 
 def measure_bandwidth_gb_s(device: str) -> float:
@@ -165,15 +168,15 @@ class SecondTenant:
         context = multiprocessing.get_context('spawn')  # a forked process cannot use CUDA
         self._device = device
         self._utilisation = context.Value('d', 0.0)
-        self._runs = context.Value('q', 0)
+        self._busy_s = context.Value('d', 0.0)
         self._ready = context.Event()
         self._process = context.Process(target=_run_tenant, daemon=True,
-                                        args=(device, threads, self._utilisation, self._runs, self._ready))
+                                        args=(device, threads, self._utilisation, self._busy_s, self._ready))
 
     @property
-    def runs(self) -> int:
-        """Layers that it has run."""
-        return self._runs.value
+    def busy_s(self) -> float:
+        """CPU time that it had used after its last layer, s; 0 before its first."""
+        return self._busy_s.value
 
     def __enter__(self) -> SecondTenant:
         self._process.start()
@@ -201,7 +204,7 @@ class SecondTenant:
         time.sleep(2 * _TENANT_PERIOD_S)
 
 
-def _run_tenant(device: str, threads: int, utilisation, runs, ready) -> None:
+def _run_tenant(device: str, threads: int, utilisation, busy_s, ready) -> None:
     import torch
 
     use_threads(threads)
@@ -211,12 +214,12 @@ def _run_tenant(device: str, threads: int, utilisation, runs, ready) -> None:
             call()
         synchronise(device)
         ready.set()
-        parent = multiprocessing.parent_process()
+        parent, turns = multiprocessing.parent_process(), itertools.cycle(calls)
         while parent.is_alive():
             started = time.monotonic()
             work_s = utilisation.value * _TENANT_PERIOD_S
             while time.monotonic() - started < work_s:
-                calls[runs.value % len(calls)]()
+                next(turns)()
                 synchronise(device)
-                runs.value += 1
+                busy_s.value = time.process_time()
             time.sleep(max(0.0, _TENANT_PERIOD_S - (time.monotonic() - started)))
