@@ -167,7 +167,8 @@ def print_tables(result: dict) -> None:
         low, high = row['loss_pooled_interval']
         table.add_row(row['policy'], f'{row["relative_deadline"]:.2f}', f'{row["deadline_ms"]:.1f}',
                       f'{row["ap"]:.1f}', f'{row["ap50"]:.1f}', f'{row["pooled"]:.1f}',
-                      f'{row["loss_pooled"]:.1f} ({low:.1f} to {high:.1f})', f'{row["missed"]:.1%}', f'{row["median_ms"]:.1f}', f'{row["p99_ms"]:.1f}', str(row['paths']),
+                      f'{row["loss_pooled"]:.1f} ({low:.1f} to {high:.1f})', f'{row["missed"]:.1%}',
+                      f'{row["median_ms"]:.1f}', f'{row["p99_ms"]:.1f}', str(row['paths']),
                       end_section=row['relative_deadline'] == RELATIVE[-1])
     console.print(table)
     goal = result['goal']
