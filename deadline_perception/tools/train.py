@@ -18,6 +18,7 @@ from deadline_perception.datasets.drive import render_drive
 from deadline_perception.datasets.records import Sequence
 from deadline_perception.detector.checkpoint import build_detector, load_detector, save_detector
 from deadline_perception.detector.network import MultiPathDetector
+from deadline_perception.detector.resnet_start import start_from_resnet
 from deadline_perception.evaluation.workers import Workers, joined_workers
 from deadline_perception.learning.loss_log import open_log
 from deadline_perception.learning.samples import SampleSource
@@ -38,6 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--drive-share', type=float, default=0.4, help='share of the samples from rendered drives')
     parser.add_argument('--config', default='compact', help='shape of the network: a name, or a JSON file')
     parser.add_argument('--steps', type=int, default=5000, help='weight updates')
+    parser.add_argument('--backbone', type=Path, help='ImageNet weights of a torchvision ResNet, a state_dict file, to '
+                        'start the backbone from (orin: resnet50, paper: resnet101)')
     parser.add_argument('--start', type=Path, help='weights to start from; a fresh network without')
     parser.add_argument('--crop', type=int, nargs=2, metavar=('HEIGHT', 'WIDTH'), help='train the first steps on '
                         'windows of this size in px around objects, multiples of 32')
@@ -103,6 +106,10 @@ def _source_and_network(args: argparse.Namespace, device: str) -> tuple[SampleSo
         sequences.append(render_drive(seconds=_DRIVE_SECONDS, rate_hz=_DRIVE_RATE_HZ, seed=_FIRST_DRIVE_SEED + index))
         shares.append(args.drive_share / args.drives)
     network = build_detector(args.config, sequences[0].class_names, seed=args.seed, device=device)
+    if args.backbone is not None:
+        if args.start is not None:
+            raise ValueError(f'--backbone is {args.backbone} and --start is {args.start}, expected one of them')
+        print(f'{args.backbone}: {start_from_resnet(network.backbone, args.backbone)}')
     if args.start is not None:
         start = load_detector(args.start, device)
         if (start.network_hash, start.class_names) != (network.network_hash, network.class_names):

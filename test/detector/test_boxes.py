@@ -1,6 +1,8 @@
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torchvision.models.detection._utils import BoxCoder
 
 from deadline_perception.detector import boxes as box_ops
 
@@ -26,6 +28,19 @@ def test_decoding_inverts_encoding(one, other):
     decoded = box_ops.decode(box_ops.encode(boxes, refs, weights), refs, weights)
     if (boxes[:, 2:] - boxes[:, :2]).div(refs[:, 2:] - refs[:, :2]).max() < 60:
         torch.testing.assert_close(decoded, boxes, atol=1e-3, rtol=1e-4)
+
+
+@pytest.mark.parametrize('weights', [(10.0, 10.0, 5.0, 5.0), (1.0, 1.0, 1.0, 1.0)])
+def test_boxes_are_written_as_torchvision_writes_them(weights):
+    torch.manual_seed(0)
+    low = torch.rand(2, 50, 2) * 300
+    references, boxes = torch.cat((low, low + 2 + torch.rand(2, 50, 2) * 200), 2)
+    theirs = BoxCoder(weights)
+    torch.testing.assert_close(box_ops.encode(boxes, references, weights),
+                               theirs.encode_single(boxes, references), atol=1e-4, rtol=1e-4)
+    deltas = torch.randn(50, 4) * 4  # some beyond the largest scale
+    torch.testing.assert_close(box_ops.decode(deltas, references, weights), theirs.decode_single(deltas, references),
+                               atol=1e-2, rtol=1e-4)
 
 
 def test_decoding_survives_wild_outputs():

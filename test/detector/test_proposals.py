@@ -1,3 +1,4 @@
+import pytest
 import torch
 from torchvision.ops import nms
 
@@ -5,8 +6,8 @@ from deadline_perception.detector import boxes as box_ops
 from deadline_perception.detector.proposals import DELTA_WEIGHTS, pyramid_levels
 
 
-def _outputs(network):
-    torch.manual_seed(1)
+def _outputs(network, seed=1):
+    torch.manual_seed(seed)
     logits = [torch.randn(1, len(network.rpn.anchors(level))) for level in range(4)]
     deltas = [torch.randn(1, len(network.rpn.anchors(level)), 4) * 0.2 for level in range(4)]
     return logits, deltas
@@ -18,6 +19,19 @@ def test_proposals_grow_monotonically_in_number(tiny_network):
     assert counts == sorted(counts)
     assert all(count <= n for count, n in zip(counts, (1, 5, 20, 60)))
     assert counts[-1] > counts[0]
+
+
+@pytest.mark.parametrize('seed', range(5))
+def test_fewer_proposals_are_the_best_of_more(tiny_network, seed):
+    """Exactly so where the limits per level let the same anchors compete, as with half of the largest number."""
+    logits, deltas = _outputs(tiny_network, seed)
+    select = tiny_network.select_proposals
+    boxes, levels = select(tiny_network.rpn, logits, deltas, 0, 60)
+    for fewer in (30, 45):
+        few_boxes, few_levels = select(tiny_network.rpn, logits, deltas, 0, fewer)
+        assert torch.equal(few_boxes, boxes[:fewer]) and torch.equal(few_levels, levels[:fewer])
+    for fewer in (1, 5, 20):
+        assert torch.equal(select(tiny_network.rpn, logits, deltas, 0, fewer)[0][0], boxes[0])
 
 
 def test_proposals_equal_a_plain_selection(tiny_network):

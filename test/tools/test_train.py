@@ -135,3 +135,12 @@ def test_diverged_run_keeps_the_state_before_and_writes_no_weights(annotations, 
 def test_missing_annotations_are_named(tmp_path, capsys):
     assert main(['train', '--data', str(tmp_path / 'none.json'), '--steps', '1']) == 1
     assert 'none.json' in capsys.readouterr().err
+
+
+def test_a_backbone_may_start_from_a_resnet_but_not_beside_other_weights(annotations, tmp_path, capsys):
+    words = ['train', '--data', str(annotations), '--steps', '1', '--batch', '1', '--threads', '1', '--config', 'compact']
+    torch.save({'conv1.weight': torch.zeros(64, 3, 7, 7)}, tmp_path / 'resnet.pth')
+    assert main([*words, '--backbone', str(tmp_path / 'resnet.pth')]) == 1
+    assert 'expected the 7x7 of a ResNet' in capsys.readouterr().err
+    assert main([*words, '--backbone', str(tmp_path / 'resnet.pth'), '--start', str(tmp_path / 'x')]) == 1
+    assert 'expected one of them' in capsys.readouterr().err

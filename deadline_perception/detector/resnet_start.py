@@ -1,0 +1,127 @@
+"""ImageNet weights of torchvision's ResNets as a start of a backbone whose blocks are theirs."""
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from deadline_perception.detector.backbone import Backbone
+from deadline_perception.detector.checkpoint import CheckpointError
+from deadline_perception.detector.operators import SlicedConv2d, SlicedGroupNorm
+
+_BATCH_NORM_EPS = 1e-5  # torchvision's default
+
+
+@dataclass(frozen=True)
+class ResnetStart:
+    """What of a file went into a backbone.
+
+    Attributes:
+        taken: convolutions, with their norms, by the file's names.
+        absent: convolutions of the backbone that the file lacks and that stay random, by the names it would have.
+        unused: weights of the file that the backbone has no layer for.
+    """
+
+    taken: tuple[str, ...]
+    absent: tuple[str, ...]
+    unused: tuple[str, ...]
+
+    def __str__(self) -> str:
+        text = f'{len(self.taken)} convolutions taken, their batch norms turned into group norms'
+        for what, names in (('absent, random', self.absent), ('unused', self.unused)):
+            if names:
+                text += f'; {len(names)} {what}: {", ".join(names[:3])}{", ..." if len(names) > 3 else ""}'
+        return text
+
+
+def start_from_resnet(backbone: Backbone, file: Path) -> ResnetStart:
+    """Fills a backbone with the weights of a ResNet, as far as both have the same layers; all or nothing.
+
+    The network has group norms where a ResNet has batch norms. Convolutions are divided by the spread that the batch
+    norm has kept for each channel, and the group norm's scale and shift are set so that it gives what the batch norm
+    gave on images with just those statistics; on others it differs, which training evens out. The stem's input
+    channels change places, from RGB to BGR.
+
+    Args:
+        backbone: with bottleneck or basic blocks and a ResNet's stem (`stem_pool`).
+        file: state_dict of torchvision's `resnet18` to `resnet152`, as `torch.save` writes it.
+
+    Raises:
+        CheckpointError: the file is missing, unreadable, no state_dict of a ResNet, or holds NaN or infinity.
+        ValueError: the backbone has another stem, or a layer another shape than in the file.
+    """
+    if not backbone.stem.pool:
+        raise ValueError('the backbone has a stem of two 3x3 convolutions, expected the 7x7 of a ResNet (stem_pool)')
+    stored = _read(Path(file))
+    layers = list(_layers(backbone))
+    taken = [layer for layer in layers if f'{layer[0]}.weight' in stored]
+    for convolution, batch_norm, layer, _ in taken:
+        shape = tuple(stored[f'{convolution}.weight'].shape)
+        if shape != tuple(layer.weight.shape):
+            raise ValueError(f'{convolution}.weight of {file} has shape {shape}, expected {tuple(layer.weight.shape)}')
+        for part in ('weight', 'bias', 'running_mean', 'running_var'):
+            if tuple(stored.get(f'{batch_norm}.{part}', torch.empty(0)).shape) != shape[:1]:
+                raise ValueError(f'{batch_norm}.{part} of {file} is absent or of another shape, expected {shape[:1]}')
+    for convolution, batch_norm, layer, norm in taken:
+        _fill(layer, norm, stored[f'{convolution}.weight'],
+              *(stored[f'{batch_norm}.{part}'] for part in ('weight', 'bias', 'running_mean', 'running_var')))
+    backbone.train(backbone.training)  # drops slices of the old weights
+    names = {name for convolution, batch_norm, *_ in taken for name in (convolution, batch_norm)}
+    return ResnetStart(taken=tuple(layer[0] for layer in taken),
+                       absent=tuple(layer[0] for layer in layers if f'{layer[0]}.weight' not in stored),
+                       unused=tuple(name for name in stored if name.rpartition('.')[0] not in names))
+
+
+def _read(file: Path) -> dict[str, Tensor]:
+    if not file.is_file():
+        raise CheckpointError(f'weights file {file} does not exist')
+    try:
+        stored = torch.load(file, map_location='cpu', weights_only=True)
+    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError) as error:
+        raise CheckpointError(f'weights file {file} cannot be read as a state_dict: '
+                              f'{str(error).splitlines()[0]}') from error
+    if not isinstance(stored, dict) or not all(isinstance(value, Tensor) for value in stored.values()) \
+            or 'conv1.weight' not in stored:
+        raise CheckpointError(f'weights file {file} holds no conv1.weight among tensors, '
+                              f'expected a state_dict of a torchvision ResNet')
+    broken = [name for name, tensor in stored.items() if not torch.isfinite(tensor).all()]
+    if broken:
+        raise CheckpointError(f'weights file {file} holds NaN or infinity in {broken[0]}, expected finite weights')
+    return stored
+
+
+def _layers(backbone: Backbone) -> Iterator[tuple[str, str, SlicedConv2d, SlicedGroupNorm]]:
+    """Torchvision's names of a convolution and of its batch norm, and what stands in their places."""
+    yield 'conv1', 'bn1', backbone.stem.convolution1, backbone.stem.norm1
+    skips = iter(backbone.skips)
+    for stage, count in enumerate(backbone.skips_per_stage):
+        blocks = [backbone.first_blocks[stage], *backbone.kept_blocks[stage]]
+        for _ in range(count):
+            blocks += next(skips).blocks
+        for index, block in enumerate(blocks):
+            name = f'layer{stage + 1}.{index}'
+            for number, (convolution, norm) in enumerate(zip(block.convolutions, block.norms), 1):
+                yield f'{name}.conv{number}', f'{name}.bn{number}', convolution, norm
+            if block.shortcut is not None:
+                yield f'{name}.downsample.0', f'{name}.downsample.1', block.shortcut, block.shortcut_norm
+
+
+@torch.no_grad()
+def _fill(layer: SlicedConv2d, norm: SlicedGroupNorm, weight: Tensor, scale: Tensor, shift: Tensor, mean: Tensor,
+          variance: Tensor) -> None:
+    spread = (variance + _BATCH_NORM_EPS).sqrt()
+    if weight.shape[1] == 3:
+        weight = weight.flip(1)
+    layer.weight.copy_(weight / spread.view(-1, 1, 1, 1))
+    mean, variance = mean / spread, variance / spread ** 2  # of what the layer gives now
+    groups = (-1, norm.group_channels)
+    group_mean = mean.view(groups).mean(1)
+    group_variance = (variance + mean ** 2).view(groups).mean(1) - group_mean ** 2
+    group_mean = group_mean.repeat_interleave(norm.group_channels)
+    group_spread = (group_variance + _BATCH_NORM_EPS).sqrt().repeat_interleave(norm.group_channels)
+    norm.weight.copy_((scale * group_spread).expand_as(norm.weight))
+    norm.bias.copy_((shift + scale * (group_mean - mean)).expand_as(norm.bias))
