@@ -150,7 +150,7 @@ def plot(result: dict, file: Path) -> None:
     axes.grid(color='#e1e5ea', linewidth=0.8)
     axes.set_axisbelow(True)
     axes.spines[['top', 'right']].set_visible(False)
-    axes.legend(fontsize=9, frameon=False, loc='center right')
+    axes.legend(fontsize=9, frameon=False, loc='best')
     figure.savefig(file, dpi=120)
 
 
