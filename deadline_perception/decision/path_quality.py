@@ -238,7 +238,7 @@ class PathQuality:
     def prediction_error(self) -> PredictionError | None:
         """How well each measured path is predicted from the others; None for fewer than 2 paths or a stand-in.
 
-        Refits the model up to 60 times: a tenth of a second for a sample, ten for thousands of paths.
+        Refits the model up to 60 times: a tenth of a second for a sample, about ten seconds for thousands of paths.
         """
         from scipy.stats import rankdata  # takes half a second to load, which no node that decides need pay
 
