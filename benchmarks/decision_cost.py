@@ -128,6 +128,7 @@ def main() -> None:
         longest_ms = forecast.forecast_ms(space.largest)
         quality = made_up_quality(space, forecast, rng)
         for name in ('frontier', 'thresholds'):
+            policy = None  # the one before, so that its memory is not taken off
             before_mib, begun_s = resident_mib(), time.perf_counter()
             policy = prepared(name, space, forecast, quality)
             prepared_s, kept_mib = time.perf_counter() - begun_s, resident_mib() - before_mib
