@@ -130,8 +130,9 @@ class MultiPathDetector(nn.Module):
         """
         if min(size) < 32 or size[0] % 32 or size[1] % 32:
             raise ValueError(f'training size is {size} px, expected positive multiples of 32 px')
-        self.rpn.set_input_size(size)
-        self.select_proposals.input_size = size
+        if size != self.select_proposals.input_size:
+            self.rpn.set_input_size(size)
+            self.select_proposals.input_size = size
 
     def preprocess(self, image_bgr: np.ndarray) -> Tensor:
         """uint8 `[H, W, 3]` of any size -> normalised `[1, 3, h, w]` of the input size, channels last.

@@ -112,8 +112,10 @@ class SampleSource:
         matrix = np.array([[scale, 0, shift_x], [0, scale, shift_y]], dtype=np.float64)
         if generator.random() < 0.5:
             matrix = np.array([[-scale, 0, width - shift_x], [0, scale, shift_y]])
-        view = cv2.warpAffine(image, matrix, (width, height), flags=cv2.INTER_AREA if scale < 1 else cv2.INTER_LINEAR,
-                              borderValue=(114, 114, 114))
+        # Boxes are measured from pixels' edges, images from their centres.
+        centred = matrix.copy()
+        centred[:, 2] += 0.5 * (matrix[:, 0] + matrix[:, 1]) - 0.5
+        view = cv2.warpAffine(image, centred, (width, height), flags=cv2.INTER_LINEAR, borderValue=(114, 114, 114))
         return Sample(view, _move(truth, matrix, size))
 
     def _mosaic(self, generator: np.random.Generator, size: tuple[int, int]) -> Sample:
@@ -165,7 +167,8 @@ def _photometric(image: np.ndarray, generator: np.random.Generator) -> np.ndarra
         hsv[..., 0] = (hsv[..., 0] + generator.integers(-8, 9)) % 180
         hsv[..., 1] = np.clip(hsv[..., 1] * generator.uniform(0.6, 1.5), 0, 255)
         image = cv2.cvtColor(hsv.astype(np.uint8), cv2.COLOR_HSV2BGR)
-        image = cv2.convertScaleAbs(image, alpha=generator.uniform(0.7, 1.35), beta=generator.uniform(-25, 35))
+        tones = np.arange(256) * generator.uniform(0.7, 1.35) + generator.uniform(-25, 35)
+        image = cv2.LUT(image, np.clip(tones, 0, 255).astype(np.uint8))
     kind = generator.random()
     if kind < 0.1:
         image = cv2.GaussianBlur(image, (0, 0), generator.uniform(0.4, 1.2))

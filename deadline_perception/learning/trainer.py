@@ -17,6 +17,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from deadline_perception.detector.network import MultiPathDetector
+from deadline_perception.detector.operators import SlicedGroupNorm
 from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.evaluation.workers import Workers
 from deadline_perception.learning.gradient_sum import add_up_gradients
@@ -70,8 +71,10 @@ class Trainer:
         self.workers = workers
         self.step = 0
         self.average = {name: tensor.detach().clone() for name, tensor in network.state_dict().items()}
-        matrices = [p for p in network.parameters() if p.dim() >= 3]
-        others = [p for p in network.parameters() if p.dim() < 3]
+        norms = {id(p) for module in network.modules() if isinstance(module, SlicedGroupNorm)
+                 for p in module.parameters()}
+        matrices = [p for p in network.parameters() if p.dim() >= 2 and id(p) not in norms]
+        others = [p for p in network.parameters() if p.dim() < 2 or id(p) in norms]
         self.optimiser = torch.optim.AdamW([{'params': matrices, 'weight_decay': plan.weight_decay},
                                             {'params': others, 'weight_decay': 0.0}], lr=plan.learning_rate)
 

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from deadline_perception.datasets.records import Frame, Sequence
-from deadline_perception.learning.samples import SampleSource
+from deadline_perception.datasets.records import Frame, GroundTruth, Sequence
+from deadline_perception.learning.samples import SampleSource, _photometric
 
 
 def test_samples_have_the_size_and_boxes_that_fit(shapes):
@@ -30,6 +30,37 @@ def test_boxes_follow_their_pixels(shapes):
             x0, y0, x1, y1 = box.round().astype(int)
             if label == 0 and not crowd and x1 - x0 > 8 and y1 - y0 > 8:
                 assert view.image_bgr[y0 + 2:y1 - 2, x0 + 2:x1 - 2, 1].mean() > 150
+
+
+def test_boxes_lie_on_their_pixels_to_a_fraction_of_one():
+    """The centre of a bright square's light is that of its box, mirrored or not, at every scale."""
+    image = np.zeros((96, 128, 3), np.uint8)
+    image[30:50, 60:90] = 255
+    truth = GroundTruth(np.float32([[60, 30, 90, 50]]), np.array([0]), np.array([False]))
+    frame = Frame('square', 0, lambda: image, truth=truth)
+    source = SampleSource([Sequence('square', ('square',), (frame,))], [1.0], (96, 128))
+    centres = (np.mgrid[:96, :128] + 0.5)[::-1]
+    seen = 0
+    for seed in range(40):
+        view = source._view(np.random.default_rng(seed), (96, 128), (0.75, 1.6))
+        box = view.truth.boxes_xyxy_px[0]
+        if box.min() < 2 or box[2] > 126 or box[3] > 94:
+            continue  # cut by the edge
+        left, top, right, bottom = (box + [-2, -2, 3, 3]).astype(int)  # grey lies beside a scaled-down image
+        light = np.zeros((96, 128))
+        light[top:bottom, left:right] = view.image_bgr[top:bottom, left:right, 0]
+        found = (centres * light).sum((1, 2)) / light.sum()
+        assert np.abs(found - (box[:2] + box[2:]) / 2).max() < 0.1
+        seen += 1
+    assert seen > 10
+
+
+def test_brighter_stays_brighter():
+    ramp = np.repeat(np.arange(256, dtype=np.uint8)[None, :, None], 3, 2).repeat(8, 0)
+    for seed in range(60):
+        changed = _photometric(ramp, np.random.default_rng(seed))[4].astype(int).sum(1)
+        smooth = np.convolve(changed, np.ones(32) / 32, 'valid')
+        assert (np.diff(smooth) > -3).all()
 
 
 def test_windows_are_cut_around_objects_as_large_as_in_whole_images(shapes):
