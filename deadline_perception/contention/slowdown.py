@@ -11,33 +11,41 @@ MAX_SLOWDOWN = 100.0
 
 
 class RatioFilter:
-    """A ratio that follows quickly upwards and slowly downwards, and does not follow a single outlier.
+    """A ratio that follows a load up at once and down slowly, and takes the noise of an idle machine for none.
 
-    Median of the last few logarithms, then exponential smoothing with one gain per direction.
+    The median of the last few logarithms is followed slowly both ways, so that noise averages out; but what follows never
+    lies more than the spread of an idle machine below it. Within that spread of 0 it reads 0, from twice the spread on as
+    it is. Single observations below 1 count in full: only the reading is limited, or noise would be read as a load.
 
     Args:
         window: observations in the median; one outlier in 3 is left out.
-        rise: share of a step upwards taken at once, in (0, 1].
-        fall: share of a step downwards taken at once, in (0, 1].
+        gain: share of the way to the median that is taken per observation, in (0, 1].
+        spread: of the logarithms on an idle machine, at least 0; 0.08 is above twice the deviation of medians of 3 when
+            times scatter by 5 %.
 
     Raises:
         ValueError: a value lies outside its range.
     """
 
-    def __init__(self, *, window: int = 3, rise: float = 0.7, fall: float = 0.1) -> None:
-        if window < 1 or not (0.0 < rise <= 1.0 and 0.0 < fall <= 1.0):
-            raise ValueError(f'window is {window}, rise {rise} and fall {fall}, expected at least 1 and gains in '
-                             f'(0, 1]')
+    def __init__(self, *, window: int = 3, gain: float = 0.1, spread: float = 0.08) -> None:
+        if window < 1 or not (0.0 < gain <= 1.0 and 0.0 <= spread < math.inf):
+            raise ValueError(f'window is {window}, gain {gain} and spread {spread}, expected at least 1, a share in '
+                             f'(0, 1] and a finite spread of at least 0')
         self._recent: deque[float] = deque(maxlen=window)
-        self._rise = rise
-        self._fall = fall
-        self.log_ratio = 0.0
+        self._gain = gain
+        self._spread = spread
+        self._followed = 0.0
+
+    @property
+    def log_ratio(self) -> float:
+        """The reading, in [0, log(MAX_SLOWDOWN)]; 0 before the first observation."""
+        return max(0.0, min(self._followed, 2.0 * (self._followed - self._spread)))
 
     def observe(self, ratio: float) -> None:
-        """Takes in a ratio above 0; one outside [1, MAX_SLOWDOWN] counts as the nearer limit."""
-        self._recent.append(math.log(min(max(ratio, 1.0), MAX_SLOWDOWN)))
-        step = statistics.median(self._recent) - self.log_ratio
-        self.log_ratio += (self._rise if step > 0 else self._fall) * step
+        """Takes in a ratio above 0; one outside [1 / MAX_SLOWDOWN, MAX_SLOWDOWN] counts as the nearer limit."""
+        self._recent.append(math.log(min(max(ratio, 1.0 / MAX_SLOWDOWN), MAX_SLOWDOWN)))
+        median = statistics.median(self._recent)
+        self._followed = max(self._followed + self._gain * (median - self._followed), median - self._spread)
 
 
 class SlowdownEstimator:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import math
+import random
+import statistics
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -32,6 +34,45 @@ def test_follows_a_load_up_within_few_frames_and_down_slowly():
     assert estimator.slowdown == pytest.approx(1.0, abs=0.01)
 
 
+@settings(max_examples=100, deadline=None)
+@given(ratios=st.lists(st.floats(0.9, 1.08), max_size=40))
+def test_what_stays_within_the_spread_of_an_idle_machine_is_no_slowdown(ratios):
+    estimator = SlowdownEstimator()
+    for ratio in ratios:
+        estimator.observe_frame(50.0, 50.0 * ratio)
+    assert estimator.slowdown == 1.0
+
+
+def test_noise_of_five_percent_on_an_idle_machine_is_read_as_next_to_nothing():
+    rng, estimator, read = random.Random(5), SlowdownEstimator(), []
+    for _ in range(5000):
+        estimator.observe_probe(2.0 * rng.lognormvariate(0.0, 0.05))  # learns its idle time: a low quantile
+        estimator.observe_frame(50.0, 50.0 * rng.lognormvariate(0.0, 0.05))
+        read.append(estimator.slowdown)
+    assert statistics.mean(read) < 1.02
+    assert max(read) < 1.1
+
+
+@settings(max_examples=100, deadline=None)
+@given(idle=st.lists(st.floats(0.9, 1.1), max_size=30), loaded=st.lists(st.floats(0.9, 1.1), min_size=3, max_size=3))
+def test_a_load_that_doubles_the_time_is_followed_within_three_frames(idle, loaded):
+    estimator = SlowdownEstimator()
+    for noise in idle:
+        estimator.observe_frame(50.0, 50.0 * noise)
+    for noise in loaded:
+        estimator.observe_frame(50.0, 100.0 * noise)
+    middle = 2.0 * sorted(loaded)[1]
+    assert middle * math.exp(-0.08) <= estimator.slowdown * (1 + 1e-9)
+    assert estimator.slowdown <= 2.0 * max(loaded) * (1 + 1e-9)
+
+
+def test_readings_of_the_filter_worked_out_by_hand():
+    ratio = RatioFilter(window=1, gain=0.5, spread=0.2)
+    for observed, reading in ((1.0, 0.8), (0.0, 0.4), (-0.2, 0.0), (0.5, 0.2)):  # what follows: 0.8, 0.4, 0.1, 0.3
+        ratio.observe(math.exp(observed))
+        assert ratio.log_ratio == pytest.approx(reading)
+
+
 def test_single_outlier_is_not_followed():
     estimator = SlowdownEstimator()
     for latency_ms in (50.0, 50.0, 5000.0, 50.0, 50.0, 50.0):
@@ -41,7 +82,7 @@ def test_single_outlier_is_not_followed():
 
 def test_probe_alone_gives_an_estimate_and_learns_its_idle_time():
     estimator = SlowdownEstimator()
-    for probe_ms in [2.0] * 10 + [6.0] * 10:
+    for probe_ms in [2.0] * 10 + [6.0] * 30:
         estimator.observe_probe(probe_ms)
     assert estimator.slowdown == pytest.approx(3.0, rel=0.01)
     assert estimator.sources == ('probe',)
@@ -92,7 +133,9 @@ def test_slower_frames_never_give_a_smaller_slowdown(ratios, larger):
 def test_refuses_impossible_settings():
     with pytest.raises(ValueError, match='window is 0'):
         RatioFilter(window=0)
-    with pytest.raises(ValueError, match='rise 0.0'):
-        RatioFilter(rise=0.0)
+    with pytest.raises(ValueError, match='gain 0.0'):
+        RatioFilter(gain=0.0)
+    with pytest.raises(ValueError, match='spread -0.1'):
+        RatioFilter(spread=-0.1)
     with pytest.raises(ValueError, match='frame_memory is 1.0'):
         SlowdownEstimator(frame_memory=1.0)
