@@ -38,7 +38,7 @@ class Decision:
     decision_us: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TimedFrame:
     """How far a frame came, and where its time went.
 
@@ -139,6 +139,9 @@ def describe_choice(operator: str, path: ExecutionPath) -> str:
 class TimedInference:
     """Runs frames one after the other; holds nothing between two frames but the network and the policy.
 
+    Attributes:
+        keeps_proposals: as given.
+
     Args:
         network: `start(image_bgr, path)` gives a run, as `MultiPathDetector` does.
         path_space: the network's.
@@ -152,7 +155,7 @@ class TimedInference:
         self._network = network
         self._slots = path_space.slots
         self._policy = policy
-        self._keeps_proposals = keeps_proposals
+        self.keeps_proposals = keeps_proposals
         self._clock_ms = clock_ms
 
     def run(self, image_bgr: np.ndarray, progress: FrameProgress, *, due_ms: float, slowdown: float, margin: float,
@@ -208,7 +211,7 @@ class TimedInference:
                     return
             progress.enter(slot.phase, self._clock_ms())
             progress.leave(slot.phase, run.run_slot())
-            if self._keeps_proposals and slot.operator == 'proposals':
+            if self.keeps_proposals and slot.operator == 'proposals':
                 progress.proposals = run.proposals()
         begun_ms = self._clock_ms()
         progress.enter(Phase.POST, begun_ms)

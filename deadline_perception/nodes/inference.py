@@ -207,7 +207,7 @@ class FramePipeline:
         max_carried_over: after so many frames in a row without own detections, one is run to its end.
 
     Raises:
-        ValueError: a number lies outside its range.
+        ValueError: a number lies outside its range, or PARTIAL meets an inference that keeps no proposals.
     """
 
     def __init__(self, *, inference: TimedInference, forecast: Forecast, calibrator: BoundCalibrator,
@@ -219,6 +219,8 @@ class FramePipeline:
         if not late_grace_ms >= 0 or max_carried_over < 0:
             raise ValueError(f'late_grace_ms is {late_grace_ms} and max_carried_over {max_carried_over}, expected '
                              f'numbers of at least 0')
+        if late_policy is LatePolicy.PARTIAL and not inference.keeps_proposals:
+            raise ValueError('late_policy is partial and the inference keeps no proposals, expected one that keeps them')
         self._inference, self._forecast, self._calibrator, self._reserve = inference, forecast, calibrator, reserve
         self._best_case = BoundCalibrator(1.0 - BEST_CASE_SHARE, _BEST_CASE_STEP, calibrator.score_width)
         self._conditions, self._convert, self._failed = conditions, convert, failed
@@ -336,7 +338,9 @@ class FramePipeline:
             except ValueError as error:  # a clock that jumped: the frame is out, and teaches nothing
                 self._failed(error)
             return
-        # A frame is cut because its deadline is near, and that alone says nothing about the bound of its path.
-        rest_ms = self._forecast.forecast_ms(frame.path, frame.slot) * frame.slowdown
-        if frame.network_ms > 0 and frame.network_ms + rest_ms > self._calibrator.bound_ms(expected_ms):
-            self._calibrator.observe(expected_ms, None)
+        # A frame is cut because its deadline is near, and that alone says nothing about the times of its path. What it had
+        # taken, with the forecast of its rest, does: were slow frames not counted, both would be learned from fast ones.
+        would_take_ms = frame.network_ms + self._forecast.forecast_ms(frame.path, frame.slot) * frame.slowdown
+        for calibrator in (self._calibrator, self._best_case):
+            if frame.network_ms > 0 and would_take_ms > calibrator.bound_ms(expected_ms):
+                calibrator.observe(expected_ms, None)

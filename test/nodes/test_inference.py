@@ -216,6 +216,11 @@ def test_the_partial_policy_draws_what_is_carried_over_to_the_regions_of_the_ima
     assert bench.published[1].boxes_xyxy_px[0, 0] == pytest.approx(12.0, abs=0.5)
 
 
+def test_the_partial_policy_needs_an_inference_that_keeps_proposals(bench):
+    with pytest.raises(ValueError, match='keeps no proposals'):
+        bench.build(late_policy=LatePolicy.PARTIAL)
+
+
 def test_an_error_of_the_network_is_published_as_degraded_and_the_next_frame_runs(bench):
     pipeline = bench.build()
     bench.network.error = RuntimeError('out of memory')
@@ -303,6 +308,19 @@ def test_a_cut_frame_misses_its_bound_only_when_what_it_took_and_the_rest_exceed
     assert 'cut before' in record.frame.reason
     assert 0 < record.frame.slot < len(SPACE.slots)
     assert bench.calibrator.certificate().misses == bench.calibrator.certificate().frames == misses
+
+
+def test_cut_frames_that_were_slow_keep_the_best_case_from_sinking(bench):
+    policy = OnePath(forecast_ms=1.0)
+    policy.forecast_ms = lambda path, slot=0: 1.0 - slot / len(SPACE.slots)
+    policy.redecide = lambda path, slot, remaining_ms, factor: SimpleNamespace(
+        path=PATH, forecast_ms=1e9, bound_ms=1e9, feasible=False, quality=0.5)
+    bench.network.slot_ms = 40.0
+    pipeline = bench.build(policy)
+    before = pipeline._best_case.factor
+    pipeline.process(arrive(), 0)
+    assert bench.records[0].frame.detections is None
+    assert pipeline._best_case.factor > before
 
 
 def test_a_watchdog_whose_call_raises_reports_it_and_watches_on():
