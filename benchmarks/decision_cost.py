@@ -6,7 +6,8 @@ Spaces, times and qualities are made up; forecast, quality model and policy are 
 and then decided anew at each of its operators, with a time left that wanders. `hot`: one decision right after the other;
 `cold`: before each one the caches are swept by as much memory as a network touches, as in a running node. Goal for the
 frontier: a median under 20 us each, and all of a frame's under 0.2 % of the cheapest path's time. Writes
-results/decision_cost.json.
+results/decision_cost.json. `loop`: a whole frame through `TimedInference` with a network that does nothing, so the
+decisions with all that is noted about them.
 """
 from __future__ import annotations
 
@@ -28,12 +29,15 @@ from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.decision.policy import Policy
 from deadline_perception.decision.thresholds import ThresholdPolicy
-from deadline_perception.execution_path import PathSpace
+from deadline_perception.decision.timed_frame import FrameProgress, TimedInference
+from deadline_perception.detector.detections import Detections
+from deadline_perception.execution_path import ExecutionPath, PathSpace
 from deadline_perception.latency.device import read_device_facts
 from deadline_perception.latency.measurement_plan import all_segments, distinct_paths
 from deadline_perception.latency.path_bound import PathForecast
 from deadline_perception.latency.profile import LatencyProfile
 from deadline_perception.latency.quantiles import Quantiles
+from deadline_perception.latency.stopwatch import now_ms
 
 RESULTS = Path(__file__).parent / 'results'
 PROFILE = RESULTS / 'latency_profile_compact_amd-epyc_1_thread.json'
@@ -103,6 +107,51 @@ def time_decisions(policy: Policy, space: PathSpace, longest_ms: float, frames: 
     return plans, again, totals
 
 
+class NoNetwork:
+    """A network that takes no time and finds nothing."""
+
+    def __init__(self, space: PathSpace) -> None:
+        self._slots = len(space.slots)
+
+    def start(self, image: np.ndarray, path: ExecutionPath) -> NoNetwork:
+        """Begins a frame, which this same object then runs."""
+        self.path, self.slot = path, 0
+        return self
+
+    @property
+    def finished(self) -> bool:
+        """All slots have run."""
+        return self.slot == self._slots
+
+    def redirect(self, path: ExecutionPath) -> None:
+        """Goes on on another path."""
+        self.path = path
+
+    def run_slot(self) -> float:
+        """Runs the next slot and returns its time in ms."""
+        self.slot += 1
+        return 0.0
+
+    def detections(self) -> Detections:
+        """Nothing."""
+        return Detections.none()
+
+
+def time_loop(policy: Policy, space: PathSpace, longest_ms: float, frames: int, rng: random.Random,
+              sweep: np.ndarray | None) -> list[float]:
+    """Times in us of frames through the inference loop with a network that does nothing."""
+    inference, image, times = TimedInference(NoNetwork(space), space, policy), np.zeros((4, 4, 3), np.uint8), []
+    for _ in range(frames):
+        remaining_ms, margin = longest_ms * rng.uniform(0.1, 1.5), rng.uniform(1.0, 2.0)
+        if sweep is not None:
+            sweep += 1
+        begun = time.perf_counter_ns()
+        inference.run(image, FrameProgress(), due_ms=now_ms() + remaining_ms, slowdown=1.0, margin=margin, best_case=1.0,
+                      may_cut=False, abandoned=lambda: False)
+        times.append((time.perf_counter_ns() - begun) / 1000.0)
+    return times
+
+
 def spread(times: list[float]) -> dict[str, float]:
     """Median and 99th percentile."""
     return {'p50': round(statistics.median(times), 3), 'p99': round(float(np.quantile(times, 0.99)), 3)}
@@ -119,7 +168,7 @@ def main() -> None:
     cheapest_ms = min(times.p50 for times in measured.paths.values())
     table = Table(title=f'decisions, us; the cheapest path takes {cheapest_ms:.1f} ms on {measured.facts.name}')
     for title in ('paths', 'policy', 'prepared in s', 'MiB', 'caches', 'plan p50 (p99)', 're-decision', 'all of a frame',
-                  'of cheapest'):
+                  'of cheapest', 'loop', 'of cheapest'):
         table.add_column(title, justify='left' if title in ('policy', 'caches') else 'right')
     rows, sweep = [], np.zeros(SWEPT_BYTES, np.uint8)
     for space in SPACES:
@@ -134,17 +183,20 @@ def main() -> None:
             prepared_s, kept_mib = time.perf_counter() - begun_s, resident_mib() - before_mib
             time_decisions(policy, space, longest_ms, frames // 3, rng, None)  # the thresholds work each path out once
             for caches in ('hot', 'cold'):
-                plans, again, totals = time_decisions(policy, space, longest_ms, frames if caches == 'hot' else
-                                                      max(frames // 3, 1), rng, sweep if caches == 'cold' else None)
+                swept, count = (None, frames) if caches == 'hot' else (sweep, max(frames // 3, 1))
+                plans, again, totals = time_decisions(policy, space, longest_ms, count, rng, swept)
+                loop = time_loop(policy, space, longest_ms, count, rng, swept)
+                loop_share = statistics.median(loop) / 1000.0 / cheapest_ms
                 share = statistics.median(totals) / 1000.0 / cheapest_ms
                 rows.append({'paths': len(space), 'policy': name, 'caches': caches, 'prepared_s': round(prepared_s, 2),
                              'kept_mib': round(kept_mib, 1), 'plan_us': spread(plans), 'redecision_us': spread(again),
                              'frame_us': spread(totals), 'share_of_cheapest_path': round(share, 6),
+                             'loop_us': spread(loop), 'loop_share_of_cheapest_path': round(loop_share, 6),
                              'met_each': statistics.median(plans + again) < GOAL_US, 'met_frame': share < GOAL_SHARE})
                 table.add_row(f'{len(space):,}', name, f'{prepared_s:.1f}', f'{kept_mib:.0f}', caches,
                               *(f'{found["p50"]:.1f} ({found["p99"]:.1f})' for found in map(spread, (plans, again, totals))),
-                              f'{share:.2%}')
-    Console(width=120).print(table)
+                              f'{share:.2%}', '{p50:.1f} ({p99:.1f})'.format(**spread(loop)), f'{loop_share:.2%}')
+    Console(width=150).print(table)
     for goal, reached in ((f'a median under {GOAL_US:g} us each', 'met_each'),
                           (f"all of a frame's under {GOAL_SHARE:.1%} of the cheapest path", 'met_frame')):
         print(f'goal of the frontier, {goal}: ' + '; '.join(

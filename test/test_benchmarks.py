@@ -1,0 +1,123 @@
+"""What the benchmarks make of their measurements decides what is published; here with runs made up by hand."""
+from __future__ import annotations
+
+import importlib.util
+import random
+import sys
+from types import ModuleType, SimpleNamespace
+
+import numpy as np
+import pytest
+
+from deadline_perception.decision.policy import Choice
+from deadline_perception.detector.detections import Detections
+from deadline_perception.execution_path import ExecutionPath, PathSpace
+
+FIRST, SECOND = ExecutionPath((False,), 1.0, 10, 0), ExecutionPath((True,), 1.0, 10, 0)
+SPACE = PathSpace(skips_per_stage=(1,), widths=(1.0,), pyramid_widths=(1.0,), proposals=(10,), heads=1)
+
+
+@pytest.fixture(scope='module')
+def load(repository):
+    """Loads a benchmark by its name."""
+    def load_benchmark(name: str) -> ModuleType:
+        spec = importlib.util.spec_from_file_location(f'benchmark_{name}', repository / 'benchmarks' / f'{name}.py')
+        sys.modules[spec.name] = module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+    return load_benchmark
+
+
+@pytest.fixture(scope='module')
+def path_bounds(load):
+    return load('path_bounds')
+
+
+def test_times_weigh_every_path_the_same_in_the_mean_and_every_frame_in_the_tail(path_bounds):
+    events = [path_bounds.Look(1.0, 1.0), *(path_bounds.Frame(FIRST, ms, 1, 1.0) for ms in (10.0, 20.0, 30.0)),
+              path_bounds.Frame(SECOND, 100.0, 1, 1.0)]
+    times = path_bounds.times_of(events)
+    assert times['frames'] == 4
+    assert times['mean_of_path_medians_ms'] == pytest.approx(60.0)
+    assert times['p95_ms'] == pytest.approx(30.0 + 0.85 * 70.0)
+
+
+def test_forecast_error_is_taken_over_paths(path_bounds):
+    events = [path_bounds.Frame(path, ms, 1, 1.0) for path, ms in ((FIRST, 100.0), (FIRST, 100.0), (SECOND, 50.0))]
+    forecast = SimpleNamespace(forecast_ms=lambda path: {FIRST: 110.0, SECOND: 40.0}[path])
+    error = path_bounds.forecast_error(forecast, events)
+    assert (error['median'], error['max']) == (pytest.approx(0.15), pytest.approx(0.2))
+
+
+def test_summary_of_four_frames(path_bounds):
+    rows = np.array([[1.0, 0.9, 1.1, 1.0, 1.2, 1.3], [1.0, 1.0, 1.2, 0.8, 0.9, 1.1], [2.0, 1.1, 0.9, 1.0, 1.2, 0.9],
+                     [2.0, 1.0, 1.3, 1.0, 1.1, 1.1]])
+    found = path_bounds.summary(rows)
+    assert (found['frames'], found['median_slowdown']) == (4, 1.5)
+    assert found['whole']['coverage'] == found['rest']['coverage'] == found['rest_own_margin']['coverage'] == 0.75
+    assert found['whole']['median_error'] == pytest.approx(0.05)
+    assert found['whole']['median_tightness'] == pytest.approx(1.15)
+    assert found['whole']['miss_ratio_upper_95'] == pytest.approx(0.7514, abs=1e-3)
+
+
+@pytest.mark.parametrize(('length', 'share'), [(1, 0.0), (2, 0.0), (3, 1 / 3), (6, 4 / 6), (200, 4 / 6)])
+def test_worst_stretch(path_bounds, length, share):
+    assert path_bounds.worst_stretch(np.array([1, 1, 0, 0, 1, 1], bool), length) == pytest.approx(share)
+
+
+def test_resampling_draws_consecutive_events_of_every_condition(path_bounds):
+    conditions = [[path_bounds.Frame(path, float(index), 1, 1.0) for index in range(60)] for path in (FIRST, SECOND)]
+    drawn = path_bounds.resample(conditions, random.Random(0), frames=5000)
+    assert len(drawn) >= 5000
+    assert {frame.path for frame in drawn} == {FIRST, SECOND}
+    steps = [after.latency_ms - before.latency_ms for before, after in zip(drawn, drawn[1:])]
+    assert steps.count(1.0) > 0.9 * len(steps)
+
+
+def test_goals_of_path_bounds_are_met_or_not_by_their_figures(path_bounds):
+    part = {'coverage': 0.9895, 'median_error': 0.06, 'median_tightness': 1.1}
+    parts = {name: part for name in ('whole', 'rest', 'rest_own_margin')}
+    found = {'1 thread': {'alpha': 0.01, 'conditions': {
+        'alone': {'recorded': parts, 'simulated': parts},
+        'mixed': {'simulated': {**parts, 'rest': {**part, 'coverage': 0.9}}}}}}
+    met = {(goal['condition'], goal['of'], goal['goal']): goal['met'] for goal in path_bounds.check_goals(found)}
+    assert met['alone', 'whole', 'coverage off its target'] and met['alone', 'rest', 'median bound/latency']
+    assert not met['alone', 'whole', 'median error'] and not met['mixed', 'rest', 'coverage off its target']
+    assert len(met) == 8
+
+
+def test_loop_around_a_network_that_does_nothing_decides_at_every_operator(load):
+    decision_cost = load('decision_cost')
+    asked = []
+
+    class Policy:
+        """Chooses the first path always, and notes when it is asked."""
+
+        def plan(self, remaining_ms, factor):
+            asked.append('plan')
+            return Choice(path=FIRST, feasible=True, forecast_ms=1.0, bound_ms=factor, quality=0.5)
+
+        def redecide(self, path, slot, remaining_ms, factor):
+            asked.append(SPACE.slots[slot].operator)
+            return Choice(path=FIRST, feasible=True, forecast_ms=1.0, bound_ms=factor, quality=0.5)
+
+        def observe(self, latency_ms, remaining_ms):
+            asked.append('observe')
+
+    times_us = decision_cost.time_loop(Policy(), SPACE, 100.0, 2, random.Random(0), None)
+    operators = [slot.operator for slot in SPACE.slots if slot.operator]
+    assert asked == ['plan', *operators, 'observe'] * 2
+    assert len(times_us) == 2 and min(times_us) > 0.0
+    assert decision_cost.spread([1.0, 2.0, 3.0])['p50'] == 2.0
+
+
+def test_output_delivered_last_stands_in_for_frames_that_missed(load):
+    deadlines = load('deadlines')
+    boxes = [Detections([[0, 0, index + 1, 1]], [0.5], [0]) for index in range(3)]
+    runs = [SimpleNamespace(in_time=in_time, detections=found) for in_time, found in (
+        (False, None), (True, boxes[0]), (False, boxes[1]), (False, None), (True, boxes[2]))]
+    in_time = deadlines.delivered(runs, late_too=False)
+    assert len(in_time[0]) == 0
+    assert in_time[1:] == [boxes[0], boxes[0], boxes[0], boxes[2]]
+    assert deadlines.delivered(runs, late_too=True)[1:] == [boxes[0], boxes[1], boxes[1], boxes[2]]
