@@ -2,14 +2,17 @@
 
     python benchmarks/step_model.py [--device cpu] [--threads 1] [--minutes 5] [--quick]
 
-1. Sweeps of channels and filters: the steps are found in the sweep, the bounds from four of its values; error on the others.
-2. Held-out sparse sweeps (Jetson paper, section 3.4.3): nine other numbers of filters, steps from the first sweep, bounds
-   from four values each.
-3. Random convolutions that no model saw: the combined model, fitted to some others and given the steps of both sweeps,
-   beside latency linear in operations and a random forest. Those learn from as many measurements as the combined model
-   used in all, the sweeps included, but all of them random convolutions, which suits them better.
+Beside every model stand latency linear in operations and a random forest, which predicts the time of an operation.
 
-All layers are measured in turns, on one image size. Prints a table and writes results/step_model.json.
+1. Sweeps of channels, filters, input width and square inputs (over their pixels): the steps are found in the whole sweep,
+   the bounds from four of its values; error on the others. Linear and forest learn from four values spread evenly.
+2. Held-out sparse sweeps (Jetson paper, section 3.4.3): nine other numbers of filters, steps from the first sweep, bounds
+   from four values each. Linear learns from four, spread evenly; the forest from those and the first sweep, too.
+3. Random convolutions that no model saw: the combined model, fitted to some others and given the steps of channels, filters
+   and width. Linear and forest learn from as many measurements as the combined model used in all, these sweeps included,
+   but all of them random convolutions, which suits them better.
+
+All layers are measured in turns. Prints a table and writes results/step_model.json (step_model_DEVICE.json on a GPU).
 """
 from __future__ import annotations
 
@@ -19,6 +22,7 @@ import math
 import random
 import statistics
 import tempfile
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import date
 from pathlib import Path
@@ -48,8 +52,8 @@ class Plan:
     """What is measured.
 
     Attributes:
-        side: height and width of the swept layers' input in px.
-        channels, filters: values of the two sweeps.
+        side: height and width of the swept layers' input in px, where they are not swept.
+        channels, filters, sides: values of the sweeps; sides in px, of the input's width and of square inputs.
         sparse_filters: filters of the held-out sweeps.
         learned, tested: random convolutions for the combined model, and for the test.
         longest_side: of random convolutions' inputs in px.
@@ -59,6 +63,7 @@ class Plan:
     side: int
     channels: range
     filters: range
+    sides: range
     sparse_filters: range
     learned: int
     tested: int
@@ -66,9 +71,11 @@ class Plan:
     most_operations: float
 
 
-CPU = Plan(28, range(10, 267), range(1, 131), range(100, 244, 16), 300, 200, 80, 3e8)
-QUICK = replace(CPU, channels=range(10, 75), filters=range(1, 67), sparse_filters=range(100, 244, 72), learned=120, tested=60)
-GPU = replace(CPU, side=256, channels=range(10, 531), filters=range(1, 531), longest_side=256, most_operations=2e10)
+CPU = Plan(28, range(10, 267), range(1, 131), range(10, 75), range(100, 244, 16), 300, 200, 80, 3e8)
+QUICK = replace(CPU, channels=range(10, 75), filters=range(1, 67), sides=range(10, 43), sparse_filters=range(100, 244, 72),
+                learned=120, tested=60)
+GPU = replace(CPU, side=256, channels=range(10, 531), filters=range(1, 531), sides=range(10, 512, 2), longest_side=256,
+              most_operations=2e10)
 
 
 def random_convolutions(count: int, plan: Plan, rng: random.Random) -> list[ConvolutionShape]:
@@ -101,51 +108,80 @@ def features(shapes: list[ConvolutionShape]) -> np.ndarray:
                       s.store_bytes] for s in shapes], float)
 
 
+def predict_simply(asked: list[ConvolutionShape], linear_from: list[ConvolutionShape], forest_from: list[ConvolutionShape],
+                   measured: MeasuredLayers) -> dict[str, np.ndarray]:
+    """What the two baselines say of the layers asked for, ms, having learned from others."""
+    def operations(shapes: list[ConvolutionShape]) -> np.ndarray:
+        return np.array([shape.operations for shape in shapes], float)
+
+    slope, intercept = fit_linear(operations(linear_from), latencies_of(linear_from, measured))
+    costs = latencies_of(forest_from, measured) / operations(forest_from)
+    forest = RandomForestRegressor(TREES, random_state=SEED).fit(features(forest_from), np.log(costs))
+    return {'linear in operations': slope * operations(asked) + intercept,
+            'random forest': operations(asked) * np.exp(forest.predict(features(asked)))}
+
+
+def latencies_of(shapes: list[ConvolutionShape], measured: MeasuredLayers) -> np.ndarray:
+    """Median latencies in ms."""
+    return np.array([measured.median_ms(shape) for shape in shapes])
+
+
+def errors_of_sweep(sweep: Sweep, measured: MeasuredLayers, known: Sequence[ConvolutionShape] = ()) -> dict[str, float]:
+    """Mean absolute error per baseline, as shares, learned from four values spread evenly; the forest from `known`, too."""
+    reached = [shape for shape in sweep.shapes if measured.samples_ms[shape]]
+    four = [reached[round(place)] for place in np.linspace(0, len(reached) - 1, 4)]
+    others = [shape for shape in reached if shape not in four]
+    truth = latencies_of(others, measured)
+    return {name: float(np.mean(np.abs(predicted / truth - 1.0)))
+            for name, predicted in predict_simply(others, four, [*four, *known], measured).items()}
+
+
 def errors_of_random(learned: list[ConvolutionShape], pool: list[ConvolutionShape], tested: list[ConvolutionShape],
                      sweeps: list[SweepResult], measured: MeasuredLayers) -> tuple[dict[str, dict], ConvolutionModel]:
     """Mean and median absolute error per model, as shares, and the combined model."""
-    def latencies(shapes: list[ConvolutionShape]) -> np.ndarray:
-        return np.array([measured.median_ms(shape) for shape in shapes])
-
-    truth = latencies(tested)
-    combined = fit_convolution_model(learned, latencies(learned),
+    truth = latencies_of(tested, measured)
+    combined = fit_convolution_model(learned, latencies_of(learned, measured),
                                      {result.sweep.dimension: result.model for result in sweeps})
-    slope, intercept = fit_linear(np.array([shape.operations for shape in pool], float), latencies(pool))
-    forest = RandomForestRegressor(TREES, random_state=SEED).fit(features(pool), np.log(latencies(pool)))
     predictions = {'combined steps': np.array([combined.predict(shape) for shape in tested]),
-                   'linear in operations': np.array([slope * shape.operations + intercept for shape in tested]),
-                   'random forest': np.exp(forest.predict(features(tested)))}
+                   **predict_simply(tested, pool, pool, measured)}
     relative = {name: np.abs(predicted / truth - 1.0) for name, predicted in predictions.items()}
     return {name: {'mean': float(errors.mean()), 'median': float(np.median(errors)),
                    'p90': float(np.quantile(errors, 0.9))} for name, errors in relative.items()}, combined
 
 
 def sweeps_of(plan: Plan) -> tuple[list[Sweep], list[Sweep]]:
-    """The sweeps in which steps are found, and those that are held out."""
+    """The sweeps in which steps are found, that of squares last, and those that are held out."""
     layer = ConvolutionShape(in_channels=128, out_channels=128, kernel=3, stride=1, height=plan.side, width=plan.side)
     found_in = [Sweep('input channels', 'in_channels', layer, tuple(plan.channels)),
-                Sweep('filters', 'out_channels', layer, tuple(plan.filters))]
+                Sweep('filters', 'out_channels', layer, tuple(plan.filters)),
+                Sweep('input width', 'width', replace(layer, in_channels=64), tuple(plan.sides)),
+                Sweep('pixels of a square input', 'pixels', replace(layer, in_channels=64),
+                      tuple(side ** 2 for side in plan.sides))]
     held_out = [Sweep(f'sparse, {filters} filters', 'in_channels', replace(layer, out_channels=filters),
                       tuple(range(120, 220, 3))) for filters in plan.sparse_filters]
     return found_in, held_out
 
 
-def sweep_record(result: SweepResult) -> dict:
+def sweep_record(result: SweepResult, baselines: dict[str, float]) -> dict:
     """What the result file says of a sweep; errors are shares."""
     return {'name': result.sweep.name, 'values': len(result.values), 'depth': result.few.depth, 'period': result.few.period,
             'upper_values': result.few.upper_values, 'fitted_error': result.model.error, 'four_values': result.few_values,
-            'four_error': result.few_error}
+            'four_error': result.few_error, 'baselines': baselines}
 
 
 def goals(report: dict) -> list[dict]:
     """What was to be reached on this kind of device, and what was."""
     combined = report['random']['combined steps']['mean']
+    channels, sparse = report['sweeps'][0], report['sparse']
     if report['device']['kind'] == 'cuda':
-        wanted = (('channel sweep from four', 0.013, report['sweeps'][0]['four_error']),
-                  ('sparse sweeps from four', 0.013, report['sparse_error']), ('random convolutions', 0.05, combined))
+        wanted = (('channel sweep from four', 0.013, channels['four_error']),
+                  ('sparse sweeps from four', 0.013, sparse['four_error']), ('random convolutions', 0.05, combined))
     else:
-        wanted = (('random convolutions, relative to linear in operations', 1.0 / 3.0,
-                   combined / report['random']['linear in operations']['mean']),)
+        linear = 'linear in operations'
+        wanted = tuple((f'{name}, relative to {linear}', 1.0 / 3.0, error / other) for name, error, other in (
+            ('channel sweep from four', channels['four_error'], channels['baselines'][linear]),
+            ('sparse sweeps from four', sparse['four_error'], sparse['baselines'][linear]),
+            ('random convolutions', combined, report['random'][linear]['mean'])))
     return [{'goal': name, 'at_most': most, 'reached': reached, 'met': reached <= most} for name, most, reached in wanted]
 
 
@@ -154,11 +190,16 @@ def print_report(report: dict, results: list[SweepResult], device: str) -> None:
     table = Table(title=f'error of predicted layer times on {device}')
     for title in ('what', 'from', 'mean', 'median', 'p90'):
         table.add_column(title, justify='left' if title in ('what', 'from') else 'right')
-    for result in results:
+    for result, record in zip(results, report['sweeps']):
         table.add_row(f'{result.sweep.name} ({result.model})', '4 values', f'{result.few_error:.1%}', '', '')
         table.add_row('', f'all {len(result.values)} values', f'{result.model.error:.1%}', '', '')
+        for model, error in record['baselines'].items():
+            table.add_row(f'  {model}', '4 values', f'{error:.1%}', '', '')
     table.add_row(f'{len(report["sweeps"]) - len(results)} held-out sparse sweeps', '4 values each',
-                  f'{report["sparse_error"]:.1%}', '', '')
+                  f'{report["sparse"]["four_error"]:.1%}', '', '')
+    for model, error in report['sparse']['baselines'].items():
+        source = '4 values each' + (f', {results[0].sweep.name}' if model == 'random forest' else '')
+        table.add_row(f'  {model}', source, f'{error:.1%}', '', '')
     counts = report['measurements']
     for model, errors in report['random'].items():
         source = (f'{counts["combined_random"]} random, {counts["combined_sweeps"]} of sweeps'
@@ -188,7 +229,7 @@ def main() -> None:
     timer, facts = LayerTimer(args.device), read_device_facts(args.device)
     plan = QUICK if args.quick else CPU if facts.kind == 'cpu' else GPU
     swept, held_out = sweeps_of(plan)
-    as_many = plan.learned + sum(len(sweep.values) for sweep in swept)
+    as_many = plan.learned + sum(len(sweep.values) for sweep in swept[:-1])
     drawn = random_convolutions(as_many + plan.tested, plan, random.Random(SEED))
     pool, tested = drawn[:as_many], drawn[as_many:]
     layers = [shape for sweep in (*swept, *held_out) for shape in sweep.shapes] + drawn
@@ -199,13 +240,19 @@ def main() -> None:
         measure_to_file(measured, timer, Repetition(accuracy=0.005, most=200), file, minutes * 60_000.0)
     results = [evaluate_sweep(sweep, measured) for sweep in swept]
     sparse = [evaluate_sweep(sweep, measured, results[0].model) for sweep in held_out]
-    errors, combined = errors_of_random(pool[:plan.learned], pool, tested, results, measured)
+    first = [shape for shape in swept[0].shapes if measured.samples_ms[shape]]
+    records = [*(sweep_record(result, errors_of_sweep(result.sweep, measured)) for result in results),
+               *(sweep_record(result, errors_of_sweep(result.sweep, measured, first)) for result in sparse)]
+    held_out_records = records[len(results):]
+    errors, combined = errors_of_random(pool[:plan.learned], pool, tested, results[:-1], measured)
     report = {
         'date': date.today().isoformat(), 'device': asdict(facts), 'quick': args.quick, 'layers': len(measured.samples_ms),
         'visits_per_layer': statistics.median(len(samples) for samples in measured.samples_ms.values()),
         'uncertainty_of_medians': statistics.median(map(median_uncertainty, measured.samples_ms.values())),
-        'sweeps': [sweep_record(result) for result in (*results, *sparse)],
-        'sparse_error': statistics.fmean(result.few_error for result in sparse), 'random': errors,
+        'sweeps': records, 'sparse': {
+            'four_error': statistics.fmean(record['four_error'] for record in held_out_records),
+            'baselines': {model: statistics.fmean(record['baselines'][model] for record in held_out_records)
+                          for model in held_out_records[0]['baselines']}}, 'random': errors,
         'measurements': {'combined_random': plan.learned, 'combined_sweeps': as_many - plan.learned, 'baselines': as_many,
                          'tested': plan.tested},
         'price_lists': combined.price_lists}

@@ -18,11 +18,11 @@ from deadline_perception.latency.device import check_device
 from deadline_perception.latency.layers import ConvolutionShape
 from deadline_perception.latency.stopwatch import ms_from_ns, now_ns
 
-DIMENSIONS = ('in_channels', 'out_channels', 'width')
+DIMENSIONS = ('in_channels', 'out_channels', 'width', 'pixels')
 _VISIT_MS = 4.0  # of measured runs in a visit: one long run, or the median of several short ones
 _MOST_RUNS = 7
 _OUTER_CHANNELS = 4  # of the layers around the measured one: few, so that they cost little
-_HEAD_START_CYCLES = 4_000_000  # about 2 ms, in which the CPU hands all runs of a visit to the GPU
+HEAD_START_CYCLES = 4_000_000  # about 2 ms, in which the CPU hands all runs of a visit to the GPU
 _Z_95 = 1.96
 
 
@@ -32,12 +32,13 @@ class Sweep:
 
     Attributes:
         name: what a reader calls it.
-        dimension: which attribute of the shape is swept, one of `DIMENSIONS`.
+        dimension: which attribute of the shape is swept, one of `DIMENSIONS`; `pixels` sweeps height and width of a square
+            input together, by their product, in which the latency is linear.
         layer: the shape that the values are put into.
-        values: ascending, at least 1.
+        values: ascending, at least 1; of `pixels`, square numbers.
 
     Raises:
-        ValueError: another dimension, or values that are missing, below 1 or not ascending.
+        ValueError: another dimension, or values that are missing, below 1, not ascending, or no squares for `pixels`.
     """
 
     name: str
@@ -50,29 +51,35 @@ class Sweep:
             raise ValueError(f'dimension of sweep is {self.dimension!r}, expected one of {", ".join(DIMENSIONS)}')
         if not self.values or self.values[0] < 1 or any(b <= a for a, b in zip(self.values, self.values[1:])):
             raise ValueError(f'values of sweep are {self.values}, expected ascending integers of at least 1')
+        if self.dimension == 'pixels' and any(math.isqrt(value) ** 2 != value for value in self.values):
+            raise ValueError(f'values of sweep are {self.values}, expected squares of sides in px')
 
     @property
     def shapes(self) -> tuple[ConvolutionShape, ...]:
         """The layer with each of the values."""
+        if self.dimension == 'pixels':
+            return tuple(replace(self.layer, height=math.isqrt(value), width=math.isqrt(value)) for value in self.values)
         return tuple(replace(self.layer, **{self.dimension: value}) for value in self.values)
 
 
 def table_sweeps() -> tuple[Sweep, ...]:
-    """The sweeps of the Jetson paper, Table 3.1. Changed: the input grows in width alone, its height stays at 256 px."""
-    return _sweeps(side=256, channels=range(10, 531), filters=range(1, 531), widths=range(10, 512))
+    """The sweeps of the Jetson paper, Table 3.1. Added: one of an input that grows in width alone, for its steps."""
+    return _sweeps(side=256, channels=range(10, 531), filters=range(1, 531), sides=range(10, 512))
 
 
 def quick_sweeps() -> tuple[Sweep, ...]:
     """The same dimensions over a fourth of their range, on images small enough for a CPU."""
-    return _sweeps(side=28, channels=range(10, 139), filters=range(1, 131), widths=range(10, 75))
+    return _sweeps(side=28, channels=range(10, 139), filters=range(1, 131), sides=range(10, 75))
 
 
-def _sweeps(side: int, channels: Iterable[int], filters: Iterable[int], widths: Iterable[int]) -> tuple[Sweep, ...]:
+def _sweeps(side: int, channels: Iterable[int], filters: Iterable[int], sides: Sequence[int]) -> tuple[Sweep, ...]:
     square = ConvolutionShape(in_channels=128, out_channels=128, kernel=3, stride=1, height=side, width=side)
-    inputs = (Sweep(f'input width, {kernel}x{kernel}', 'width', replace(square, in_channels=64, kernel=kernel),
-                    tuple(widths)) for kernel in (1, 3, 5))
+    fewer = replace(square, in_channels=64)
+    inputs = (Sweep(f'pixels of a square input, {kernel}x{kernel}', 'pixels', replace(fewer, kernel=kernel),
+                    tuple(side ** 2 for side in sides)) for kernel in (1, 3, 5))
     return (Sweep('input channels', 'in_channels', square, tuple(channels)),
-            Sweep('filters', 'out_channels', square, tuple(filters)), *inputs)
+            Sweep('filters', 'out_channels', square, tuple(filters)),
+            Sweep('input width', 'width', fewer, tuple(sides)), *inputs)
 
 
 @dataclass(frozen=True)
@@ -155,7 +162,7 @@ class LayerTimer:
         with torch.inference_mode(), device_in_use:
             for run in range(-warm_up, runs):
                 if run == 0 and self._device != 'cpu':
-                    torch.cuda._sleep(_HEAD_START_CYCLES)  # else a short layer is timed by how fast it is launched
+                    torch.cuda._sleep(HEAD_START_CYCLES)  # else a short layer is timed by how fast it is launched
                 features = conv2d(image, before)
                 started = self._mark()
                 features = conv2d(features, weight, None, shape.stride, shape.kernel // 2)

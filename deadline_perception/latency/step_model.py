@@ -75,7 +75,12 @@ class StepModel:
         return f'steps of {self.depth}, {levels}'
 
     def predict(self, value: float) -> float:
-        """Latency in ms at a value of the dimension; never below 0."""
+        """Latency in ms at a value of the dimension; never below 0.
+
+        Raises:
+            ValueError: the value is not finite or below 1.
+        """
+        _check_values([value])
         line = self.upper if self._on_upper(value) else self.lower
         return max(0.0, line.slope_ms * math.ceil(value / self.depth) * self.depth + line.intercept_ms)
 
@@ -171,17 +176,22 @@ def check_latencies(latencies_ms: Sequence[float], count: int) -> np.ndarray:
 
 
 def _check(values: Sequence[float], latencies_ms: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
+    sizes = _check_values(values)
+    return sizes, check_latencies(latencies_ms, len(sizes))
+
+
+def _check_values(values: Sequence[float]) -> np.ndarray:
     sizes = np.asarray(values, dtype=float)
     wrong = sizes[~(np.isfinite(sizes) & (sizes >= 1.0))]
     if len(wrong):
         raise ValueError(f'value of the dimension is {wrong[0]}, expected a finite number of at least 1')
-    return sizes, check_latencies(latencies_ms, len(sizes))
+    return sizes
 
 
 def _candidates(distinct: np.ndarray) -> Iterator[tuple[int, int, int]]:
     """Depths, periods and upper values that the sweep shows often enough; the simple ones first."""
     longest = (distinct[-1] - distinct[0] + 1) / _STEPS_SEEN
-    shortest = float(np.diff(distinct).min())  # what is shorter cannot be told from noise
+    shortest = float(np.median(np.diff(distinct)))  # what is shorter cannot be told from noise
     for period, depth in itertools.product(_PERIODS, _DEPTHS):
         resolved = all(size == 1 or shortest < size <= longest for size in (depth, period))
         if resolved:

@@ -33,18 +33,22 @@ def test_a_sweep_changes_one_dimension():
 
 
 def test_sweeps_of_the_table():
-    channels, filters, *inputs = table_sweeps()
-    assert (channels.values[0], channels.values[-1], channels.layer.out_channels, channels.layer.width) == (10, 530, 128, 256)
+    channels, filters, width, *squares = table_sweeps()
+    assert (channels.values[0], channels.values[-1], channels.layer.out_channels, channels.layer.width) == (
+        10, 530, 128, 256)
     assert (filters.values[0], filters.values[-1], filters.layer.in_channels) == (1, 530, 128)
-    assert [(sweep.layer.kernel, sweep.values[0], sweep.values[-1]) for sweep in inputs] == [
-        (1, 10, 511), (3, 10, 511), (5, 10, 511)]
-    assert all(sweep.layer.in_channels == 64 and sweep.layer.out_channels == 128 for sweep in inputs)
+    assert (width.values[0], width.values[-1], width.layer.kernel, width.layer.height) == (10, 511, 3, 256)
+    assert [(sweep.layer.kernel, sweep.values[0], sweep.values[-1]) for sweep in squares] == [
+        (1, 10 ** 2, 511 ** 2), (3, 10 ** 2, 511 ** 2), (5, 10 ** 2, 511 ** 2)]
+    assert all((shape.height, shape.width) == (side, side) for sweep in squares
+               for side, shape in zip(range(10, 512), sweep.shapes))
+    assert all(sweep.layer.in_channels == 64 and sweep.layer.out_channels == 128 for sweep in (width, *squares))
     assert [sweep.name for sweep in quick_sweeps()] == [sweep.name for sweep in table_sweeps()]
 
 
 @pytest.mark.parametrize(('dimension', 'values', 'message'), [
     ('depth', (1, 2), "dimension of sweep is 'depth'"), ('width', (), 'values of sweep'), ('width', (0, 1), 'ascending'),
-    ('width', (2, 2), 'ascending')])
+    ('width', (2, 2), 'ascending'), ('pixels', (4, 8), 'expected squares of sides in px')])
 def test_impossible_sweeps_are_refused(dimension, values, message):
     with pytest.raises(ValueError, match=message):
         Sweep('x', dimension, LAYER, values)

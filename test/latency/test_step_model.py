@@ -116,6 +116,12 @@ def test_unusable_sweeps_are_refused(values, latencies, message):
         fit_step_model(values, latencies)
 
 
+@pytest.mark.parametrize('value', [math.nan, math.inf, 0, -3])
+def test_impossible_values_are_not_predicted(value):
+    with pytest.raises(ValueError, match=f'value of the dimension is {float(value)}, expected a finite number'):
+        ORIN.predict(value)
+
+
 def test_unusable_bounds_are_refused():
     with pytest.raises(ValueError, match='lie on one step of 32'):
         ORIN.with_bounds([33, 34, 37, 40], [1.0, 1.0, 1.0, 1.0])

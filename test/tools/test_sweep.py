@@ -37,8 +37,8 @@ def test_goes_on_measures_and_predicts(tmp_path):
     before.save(tmp_path / 'sweep.json')
     run = run_command('--quick', '--minutes', '0.02', '--out', str(tmp_path))
     assert run.returncode == 0, run.stderr
-    assert 'going on from' in run.stdout and '10 of 50 layers were measured before' in run.stdout
-    assert 'mean absolute percentage error' in run.stdout and 'input width, 5x5' in run.stdout
+    assert 'going on from' in run.stdout and '10 of 59 layers were measured before' in run.stdout  # a width is a square
+    assert 'mean absolute percentage error' in run.stdout and 'square input, 5x5' in run.stdout
     assert (tmp_path / 'sweep.png').stat().st_size > 1000
     after = MeasuredLayers.load(tmp_path / 'sweep.json')
     assert after.facts == facts
