@@ -11,7 +11,7 @@ import pytest
 PACKAGE = 'deadline_perception'
 # Every folder or top-level module may import what stands on an earlier line, and itself.
 LAYERS = (
-    ('errors', 'execution_path'),
+    ('errors', 'execution_path', 'workers'),
     ('detector', 'latency', 'contention'),
     ('decision', 'nested', 'subnetwork'),
     ('datasets',),
@@ -24,7 +24,7 @@ ALLOWED_ACROSS = {('execution_path', 'errors'), ('detector', 'latency'), ('conte
 ROS = {'ament_index_python', 'builtin_interfaces', 'cv_bridge', 'launch', 'launch_ros', 'rcl_interfaces', 'rclpy',
        'rosidl_runtime_py', 'tf2_ros'}
 TORCH_FREE = ('contention', 'datasets', 'decision', 'detector/detections.py', 'errors.py', 'evaluation',
-              'execution_path.py', 'latency', 'nested')
+              'execution_path.py', 'latency', 'nested', 'workers.py')
 TORCH = {'torch', 'torchvision'}
 
 

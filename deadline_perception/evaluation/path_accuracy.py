@@ -11,8 +11,8 @@ from deadline_perception.datasets.records import Frame, GroundTruth
 from deadline_perception.datasets.records import Sequence as DrivingSequence
 from deadline_perception.detector.detections import Detections
 from deadline_perception.evaluation.average_precision import AveragePrecision, average_precision
-from deadline_perception.evaluation.workers import Workers
 from deadline_perception.execution_path import ExecutionPath, PathSpace
+from deadline_perception.workers import Workers
 
 POOLED_CLASSES = ('vehicle', 'traffic_light')  # frequent enough to rank paths by; the others have few instances
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
 from dataclasses import asdict
 from pathlib import Path
 
@@ -17,9 +16,9 @@ from deadline_perception.decision.path_quality import PathQuality, PredictionErr
 from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.evaluation.average_precision import AveragePrecision
 from deadline_perception.evaluation.path_accuracy import annotated_frames, measure_paths, sample_paths
-from deadline_perception.evaluation.workers import Workers, joined_workers
 from deadline_perception.latency.json_file import write_text_atomically
 from deadline_perception.execution_path import ExecutionPath, PathSpace
+from deadline_perception.workers import Workers, joined_workers, own_gpu
 
 _SAMPLE = 60
 _SHOWN = 25
@@ -56,7 +55,7 @@ def _evaluate(args: argparse.Namespace, workers: Workers) -> int:
 
     use_threads(args.threads)
     on_own_gpu = args.device == 'cuda' and workers.count > 1
-    detector = load_detector(args.weights, f'cuda:{os.environ["LOCAL_RANK"]}' if on_own_gpu else args.device)
+    detector = load_detector(args.weights, own_gpu() if on_own_gpu else args.device)
     paths = chosen_paths(args, detector)
     sequence = open_source(args.data)
     frames = annotated_frames(sequence, args.limit)

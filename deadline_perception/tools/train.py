@@ -6,7 +6,6 @@ deadline_perception.tools.command_line train --device cuda ... The rate stays wh
 from __future__ import annotations
 
 import argparse
-import os
 import time
 from pathlib import Path
 
@@ -19,12 +18,12 @@ from deadline_perception.datasets.records import Sequence
 from deadline_perception.detector.checkpoint import build_detector, load_detector, save_detector
 from deadline_perception.detector.network import MultiPathDetector
 from deadline_perception.detector.resnet_start import start_from_resnet
-from deadline_perception.evaluation.workers import Workers, joined_workers
 from deadline_perception.learning.loss_log import open_log
 from deadline_perception.learning.samples import SampleSource
 from deadline_perception.learning.strategies import STRATEGIES, Sandwich
 from deadline_perception.learning.trainer import Trainer
 from deadline_perception.learning.training_plan import TrainingPlan
+from deadline_perception.workers import Workers, joined_workers, own_gpu
 
 _SAVE_EVERY_S = 180.0
 _DRIVE_SECONDS = 12.0
@@ -72,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
 def _train(args: argparse.Namespace, workers: Workers) -> int:
     device = args.device
     if device == 'cuda' and workers.count > 1:
-        device = f'cuda:{os.environ["LOCAL_RANK"]}'
+        device = own_gpu()
         torch.cuda.set_device(device)
     source, network = _source_and_network(args, device)
     plan = TrainingPlan(steps=args.steps, batch=args.batch, learning_rate=args.learning_rate, seed=args.seed,

@@ -16,7 +16,6 @@ from deadline_perception.detector.detections import Detections
 from deadline_perception.detector.network import MultiPathDetector
 from deadline_perception.evaluation.path_accuracy import annotated_frames, detect_on_paths, measure_paths
 from deadline_perception.evaluation.path_accuracy import relabelled, sample_paths
-from deadline_perception.evaluation.workers import Workers
 from deadline_perception.execution_path import PathSpace
 
 SPACE = PathSpace((1, 1), (1.0, 0.5), (1.0, 0.5), (10, 100), 3)
@@ -107,16 +106,6 @@ def test_shared_work_changes_no_bit_of_the_detections():
         alone = network.detect(image, path)
         for name in ('boxes_xyxy_px', 'scores', 'labels'):
             assert np.array_equal(getattr(found[path], name), getattr(alone, name))
-
-
-def test_workers_share_every_item_once():
-    items = list(range(10))
-    shares = [Workers(rank, 3).share(items) for rank in range(3)]
-    assert sorted(sum(shares, [])) == items and max(map(len, shares)) - min(map(len, shares)) <= 1
-    assert Workers(0, 3).share(items, 2) == shares[2]
-    assert Workers().gather('alone') == ['alone'] and Workers().leads and not Workers(1, 3).leads
-    with pytest.raises(ValueError, match='rank is 3 of 3 processes'):
-        Workers(3, 3)
 
 
 def test_labels_follow_the_network_s_names():

@@ -11,11 +11,11 @@ import torch
 from torchvision.ops import box_iou
 
 from deadline_perception.detector.network import MultiPathDetector
-from deadline_perception.evaluation.workers import Workers
 from deadline_perception.learning.samples import SampleSource
 from deadline_perception.learning.strategies import STRATEGIES, Sandwich
 from deadline_perception.learning.trainer import Trainer, TrainingDiverged, to_batch
 from deadline_perception.learning.training_plan import TrainingPlan
+from deadline_perception.workers import Workers
 
 
 def _trainer(network, shapes, strategy=Sandwich(alone_share=0.3), **changes):

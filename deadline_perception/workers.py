@@ -1,4 +1,4 @@
-"""The processes that share one evaluation out: one, or those that torchrun started."""
+"""The processes that share one task out: one, or those that torchrun started."""
 from __future__ import annotations
 
 import os
@@ -56,7 +56,7 @@ class Workers:
 def joined_workers() -> Iterator[Workers]:
     """Joins the processes that torchrun started and leaves them at the end; alone without torchrun.
 
-    They talk over gloo, about what lies on a GPU over NCCL where there is one.
+    They talk over gloo, about what lies on a GPU over NCCL where each has a GPU of its own.
     """
     count = int(os.environ.get('WORLD_SIZE', '1'))
     if count == 1:
@@ -64,9 +64,17 @@ def joined_workers() -> Iterator[Workers]:
         return
     import torch.distributed
 
-    nccl = torch.cuda.is_available() and torch.distributed.is_nccl_available()
+    gpu_for_each = torch.cuda.device_count() >= int(os.environ.get('LOCAL_WORLD_SIZE', str(count)))
+    nccl = gpu_for_each and torch.distributed.is_nccl_available()
     torch.distributed.init_process_group('cpu:gloo,cuda:nccl' if nccl else 'gloo')
     try:
         yield Workers(torch.distributed.get_rank(), count)
     finally:
         torch.distributed.destroy_process_group()
+
+
+def own_gpu() -> str:
+    """The GPU of this process, by its number among those that torchrun started here; they share where GPUs are fewer."""
+    import torch
+
+    return f'cuda:{int(os.environ["LOCAL_RANK"]) % max(1, torch.cuda.device_count())}'
