@@ -50,10 +50,17 @@ def save_detector(detector: MultiPathDetector, file: Path, **facts: str) -> None
         detector: the network.
         file: safetensors file to write.
         facts: further text to keep with the weights, such as the recipe.
+
+    Raises:
+        CheckpointError: a weight is NaN, or too large for half precision; the file before, if any, stays.
     """
     metadata = {'config': detector.config.to_json(), 'class_names': json.dumps(detector.class_names),
                 'network_hash': detector.network_hash, **facts}
     tensors = {name: tensor.detach().cpu().contiguous().half() for name, tensor in detector.state_dict().items()}
+    for name, tensor in tensors.items():
+        if not torch.isfinite(tensor).all():
+            raise CheckpointError(f'{name} is not finite in half precision, expected weights within '
+                                  f'{torch.finfo(torch.half).max:.0f}; {file} is not written')
     partial = file.with_name(file.name + '.partial')
     file.parent.mkdir(parents=True, exist_ok=True)
     save_file(tensors, partial, metadata=metadata)
@@ -102,6 +109,19 @@ def load_detector(weights: Path, device: str = 'cpu') -> MultiPathDetector:
         raise CheckpointError(f'weights file {weights} does not fit configuration {config.name!r}: '
                               f'{str(error).splitlines()[-1].strip()}') from error
     return detector.to(device, memory_format=torch.channels_last).eval()
+
+
+def read_recipe(weights: Path) -> str | None:
+    """How the weights of a file say that they came about, None where they do not.
+
+    Raises:
+        CheckpointError: the file cannot be read.
+    """
+    try:
+        with safe_open(weights, framework='pt') as stored:
+            return (stored.metadata() or {}).get('recipe')
+    except (SafetensorError, OSError) as error:
+        raise CheckpointError(f'weights file {weights} cannot be read as safetensors: {error}') from error
 
 
 def _configuration(text: str, weights: Path) -> DetectorConfig:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import cv2
 import numpy as np
 
+from deadline_perception.datasets.painter import CROWD_AREA_PX
 from deadline_perception.datasets.records import GroundTruth, Sequence
 
-_MIN_SIDE_PX = 3.0
 _MIN_VISIBLE_SHARE = 0.3
 _MOSAIC_SHARE = 0.15
 _SCALES = (0.75, 1.6)
@@ -144,7 +144,7 @@ def _repeat_factors(truths: list[GroundTruth], classes: int) -> np.ndarray:
 
 
 def _move(truth: GroundTruth, matrix: np.ndarray, size: tuple[int, int]) -> GroundTruth:
-    """Boxes under an axis-aligned affine map, cut to the view; objects that are mostly cut off become crowd."""
+    """Boxes under an axis-aligned affine map, cut to the view; objects that are mostly cut off, or small, become crowd."""
     height, width = size
     if len(truth) == 0:
         return truth
@@ -155,7 +155,7 @@ def _move(truth: GroundTruth, matrix: np.ndarray, size: tuple[int, int]) -> Grou
     area = (corners[:, 2:] - corners[:, :2]).prod(1)
     visible = (cut[:, 2:] - cut[:, :2]).prod(1) / np.maximum(area, 1e-6)
     solid = ((cut[:, 2:] - cut[:, :2]) >= 1.0).all(1)
-    small = (cut[:, 2:] - cut[:, :2]).max(1) < _MIN_SIDE_PX * 2
+    small = (cut[:, 2:] - cut[:, :2]).prod(1) < CROWD_AREA_PX
     crowd = truth.crowd | (visible < _MIN_VISIBLE_SHARE) | small
     return GroundTruth(cut[solid], truth.labels[solid], crowd[solid])
 

@@ -93,8 +93,39 @@ class OnePath:
         return [TrainedPath(path, tuple(range(space.heads)), aggregated=True)]
 
 
+@dataclass(frozen=True)
+class Alone:
+    """One path in every step and nothing else, as a network of that shape without operators would be trained.
+
+    Attributes:
+        path: what runs, its head with it.
+    """
+
+    path: ExecutionPath
+
+    def paths(self, space: PathSpace, progress: float, generator: np.random.Generator) -> list[TrainedPath]:
+        """See `Strategy`."""
+        return [TrainedPath(self.path, (self.path.head,))]
+
+
 STRATEGIES: dict[str, Strategy] = {'ns-ns': OnePath(False, False), 'rs-ns': OnePath(True, False),
                                    'ns-rs': OnePath(False, True), 'rs-rs': OnePath(True, True), 'sandwich': Sandwich()}
+
+
+def find_strategy(name: str, space: PathSpace) -> Strategy:
+    """One of `STRATEGIES`, or that of a path alone, such as `alone:s00000-w1.00-p300-h2`.
+
+    Raises:
+        ValueError: no strategy has that name, or the path is not one of the space.
+    """
+    if name in STRATEGIES:
+        return STRATEGIES[name]
+    if not name.startswith('alone:'):
+        raise ValueError(f'strategy is {name!r}, expected one of {", ".join(STRATEGIES)} or alone:PATH')
+    path = ExecutionPath.parse(name.removeprefix('alone:'))
+    if path not in space:
+        raise ValueError(f'path {path} of strategy {name!r} is none of the network, whose largest is {space.largest}')
+    return Alone(path)
 
 
 def _draw(space: PathSpace, generator: np.random.Generator, skip_share: float) -> ExecutionPath:

@@ -12,10 +12,10 @@ class TrainingPlan:
     Attributes:
         steps: weight updates, >= 1.
         batch: images per step, >= 1.
-        learning_rate: peak of AdamW's rate; linear warm-up, then a cosine down to 1 % of it.
-        warm_up: steps of warm-up.
-        weight_decay: AdamW's, on convolution and matrix weights.
-        clip_norm: largest norm of a gradient.
+        learning_rate: peak of AdamW's rate, > 0; linear warm-up, then a cosine down to 1 % of it.
+        warm_up: steps of warm-up, >= 0.
+        weight_decay: AdamW's, on convolution and matrix weights, >= 0.
+        clip_norm: largest norm of a gradient, > 0.
         ema: largest decay of the averaged weights, which are the ones that ship, in [0, 1).
         seed: of samples, paths and anchors.
         half_precision: bfloat16 where it does no harm.
@@ -45,6 +45,13 @@ class TrainingPlan:
     def __post_init__(self) -> None:
         if self.steps < 1 or self.batch < 1:
             raise ValueError(f'steps is {self.steps} and batch {self.batch}, expected at least 1 each')
+        for name in ('learning_rate', 'clip_norm'):
+            if not 0.0 < getattr(self, name) < math.inf:
+                raise ValueError(f'{name} is {getattr(self, name)}, expected a finite number above 0')
+        if not 0.0 <= self.weight_decay < math.inf:
+            raise ValueError(f'weight_decay is {self.weight_decay}, expected a finite number of at least 0')
+        if self.warm_up < 0:
+            raise ValueError(f'warm_up is {self.warm_up} steps, expected at least 0')
         if not 0.0 <= self.ema < 1.0:
             raise ValueError(f'ema is {self.ema}, expected a decay in [0, 1)')
         if not 0.0 <= self.crop_share <= 1.0:

@@ -5,7 +5,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from deadline_perception.detector.checkpoint import CheckpointError, build_detector, load_detector, save_detector
+from deadline_perception.detector.checkpoint import (CheckpointError, build_detector, load_detector, read_recipe,
+                                                     save_detector)
 from deadline_perception.detector.configuration import save_configuration
 from deadline_perception.latency.device import DeviceNotFound, read_device_facts
 
@@ -51,6 +52,22 @@ def test_truncated_file_is_refused(saved, tmp_path, keep):
     broken.write_bytes(saved[1].read_bytes()[:keep])
     with pytest.raises(CheckpointError, match='cannot be read as safetensors'):
         load_detector(broken)
+
+
+def test_recipe_is_kept_with_the_weights(saved, tmp_path):
+    assert read_recipe(saved[1]) == 'none'
+    save_file({'weight': torch.zeros(3)}, tmp_path / 'foreign.safetensors')
+    assert read_recipe(tmp_path / 'foreign.safetensors') is None
+    with pytest.raises(CheckpointError, match='nowhere.safetensors cannot be read'):
+        read_recipe(tmp_path / 'nowhere.safetensors')
+
+
+def test_weights_beyond_half_precision_are_not_written(saved, tmp_path):
+    network = build_detector('compact', NAMES)
+    network.rpn.outputs.weight.data[0] = 7e4
+    with pytest.raises(CheckpointError, match='rpn.outputs.weight is not finite in half .* within 65504'):
+        save_detector(network, tmp_path / 'large.safetensors')
+    assert not list(tmp_path.iterdir())
 
 
 def test_foreign_file_is_refused(tmp_path):

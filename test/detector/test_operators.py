@@ -39,6 +39,19 @@ def test_narrow_norm_keeps_groups_and_has_its_own_scale():
     torch.testing.assert_close(norm(torch.cat((x, x), 1)), nn.functional.group_norm(torch.cat((x, x), 1), 4))
 
 
+@pytest.mark.parametrize('device', ['cpu', pytest.param('cuda', marks=pytest.mark.skipif(
+    not torch.cuda.is_available(), reason='needs a CUDA device'))])
+def test_norm_hands_half_precision_on(device):
+    norm = SlicedGroupNorm(16, 4, (1.0,)).to(device)
+    x = torch.randn(2, 16, 5, 5, device=device).bfloat16()
+    with torch.autocast(device, torch.bfloat16):
+        half = norm(x)
+    assert half.dtype == torch.bfloat16
+    torch.testing.assert_close(half.float(), norm(x.float()), rtol=0.01, atol=0.01)
+    half.float().square().sum().backward()
+    assert norm.weight.grad.dtype == torch.float32
+
+
 def test_kept_slices_follow_new_weights():
     layer, other = SlicedConv2d(4, 4, 1).eval(), SlicedConv2d(4, 4, 1)
     x = torch.randn(1, 2, 3, 3)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from deadline_perception.execution_path import PathSpace
-from deadline_perception.learning.strategies import STRATEGIES, OnePath, Sandwich
+from deadline_perception.learning.strategies import STRATEGIES, Alone, OnePath, Sandwich, TrainedPath, find_strategy
 
 SPACE = PathSpace((1, 2), (1.0, 0.5), (1.0, 0.5), (10, 50), 3)
 PLAIN = PathSpace((0,), (1.0,), (1.0,), (10,), 1)
@@ -56,3 +56,18 @@ def test_strategies_of_the_paper_draw_one_path_per_step(name, skips, switches):
         heads.add(trained.heads)
     assert (len(paths) > 30) if skips else paths == {SPACE.largest}
     assert heads == ({(0,), (1,), (2,)} if switches else {(0, 1, 2)})
+
+
+def test_a_path_is_trained_alone():
+    strategy = find_strategy('alone:s010-w0.50-p50-h1', SPACE)
+    assert isinstance(strategy, Alone) and strategy.path in SPACE
+    assert strategy.paths(SPACE, 0.9, np.random.default_rng(0)) == [TrainedPath(strategy.path, (1,))]
+    assert all(find_strategy(name, SPACE) is STRATEGIES[name] for name in STRATEGIES)
+
+
+@pytest.mark.parametrize('name, message', [('fast', "strategy is 'fast', expected one of ns-ns, .* or alone:PATH"),
+                                           ('alone:full', "execution path is 'full'"),
+                                           ('alone:s010-w0.50-p51-h1', 'path s010-w0.50-p51-h1 .* none of the network')])
+def test_unknown_strategies_are_refused(name, message):
+    with pytest.raises(ValueError, match=message):
+        find_strategy(name, SPACE)
