@@ -82,6 +82,27 @@ def detect_on_paths(detector, image_bgr: np.ndarray,
         yield from finished(detector.start(image_bgr, paths[0]), list(paths))
 
 
+def detect_on_frames(detector, frames: Sequence[Frame], paths: Sequence[ExecutionPath],
+                     progress: Callable[[int], None] | None = None) -> dict[ExecutionPath, list[Detections]]:
+    """Detections of every path, frame by frame.
+
+    Args:
+        detector: see `detect_on_paths`.
+        frames: what to detect on.
+        paths: distinct paths of the detector.
+        progress: called after each path on each frame with the number of those that are done.
+    """
+    found: dict[ExecutionPath, list[Detections]] = {path: [] for path in paths}
+    done = 0
+    for frame in frames:
+        for path, detections in detect_on_paths(detector, frame.load_bgr(), paths):
+            found[path].append(detections)
+            done += 1
+            if progress:
+                progress(done)
+    return found
+
+
 def measure_paths(detector, sequence: DrivingSequence, frames: Sequence[Frame], paths: Sequence[ExecutionPath],
                   progress: Callable[[int], None] | None = None,
                   workers: Workers = Workers()) -> dict[ExecutionPath, tuple[AveragePrecision, float]] | None:
@@ -102,14 +123,7 @@ def measure_paths(detector, sequence: DrivingSequence, frames: Sequence[Frame], 
         None in every process but the first.
     """
     truths = [relabelled(frame.truth, sequence.class_names, detector.class_names) for frame in frames]
-    found: dict[ExecutionPath, list[Detections]] = {path: [] for path in paths}
-    done = 0
-    for frame in workers.share(frames):
-        for path, detections in detect_on_paths(detector, frame.load_bgr(), paths):
-            found[path].append(detections)
-            done += 1
-            if progress:
-                progress(done)
+    found = detect_on_frames(detector, workers.share(frames), paths, progress)
     truths = [truth for rank in range(workers.count) for truth in workers.share(truths, rank)]
     scored = {}
     for rank in range(workers.count):
@@ -117,18 +131,13 @@ def measure_paths(detector, sequence: DrivingSequence, frames: Sequence[Frame], 
         if parts is not None:
             for path in workers.share(paths):
                 detections = [one for part in parts for one in part[path]]
-                scored[path] = _scores(detections, truths, detector.class_names)
+                result = average_precision(detections, truths, detector.class_names)
+                scored[path] = result, pooled_ap(result)
     results = workers.gather(scored)
     if results is None:
         return None
     merged = {path: result for part in results for path, result in part.items()}
     return {path: merged[path] for path in paths}
-
-
-def _scores(detections: list[Detections], truths: list[GroundTruth],
-            class_names: Sequence[str]) -> tuple[AveragePrecision, float]:
-    result = average_precision(detections, truths, class_names)
-    return result, pooled_ap(result)
 
 
 def pooled_ap(result: AveragePrecision) -> float:

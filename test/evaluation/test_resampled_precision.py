@@ -56,8 +56,24 @@ def test_draws_take_as_many_images_as_there_are_and_are_repeatable():
     draws = bootstrap_draws(20, 50, seed=3)
     assert draws.shape == (50, 20) and (draws.sum(1) == 20).all() and draws.min() == 0
     assert np.array_equal(draws, bootstrap_draws(20, 50, seed=3))
-    with pytest.raises(ValueError, match='0 draws of 5 images'):
+    with pytest.raises(ValueError, match='0 draws of 5 images in runs of 8'):
         bootstrap_draws(5, 0)
+    with pytest.raises(ValueError, match='in runs of 0'):
+        bootstrap_draws(5, 1, run=0)
+
+
+def test_neighbours_are_drawn_together():
+    for counts in bootstrap_draws(40, 200, run=10):
+        ends = np.flatnonzero(counts != np.roll(counts, 1))
+        assert counts.sum() == 40 and len(ends) <= 8, 'four runs have eight ends'
+    assert (bootstrap_draws(40, 400, run=10).mean(0) > 0.7).all(), 'the first images are drawn as often as others'
+    assert bootstrap_draws(3, 50).max() > 1, 'few images are drawn one by one'
+
+
+def test_runs_of_equal_neighbours_vary_more_than_single_images():
+    values = np.repeat(np.random.default_rng(0).random(20), 8)
+    spread = [float(np.std(bootstrap_draws(160, 500, run=run) @ values / 160)) for run in (1, 8)]
+    assert spread[1] > 2 * spread[0]
 
 
 def test_refuses_other_shapes_and_unknown_classes():
