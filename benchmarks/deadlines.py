@@ -1,15 +1,28 @@
 """A drive at varying speed under several policies: misses, latency and average precision, alone and beside a tenant.
 
-    python benchmarks/deadlines.py [--quick] [--data SOURCE] [--profile FILE]
+    python benchmarks/deadlines.py [--quick] [--data SOURCE] [--profile FILE] [--minutes 7] [--long-minutes 2.4]
 
-The multi-path paper's figures 8 and 9. For every frame each policy runs the network for itself, in an order drawn anew, with
-budget, bounds, calibration and slowdown composed by the detector node's own pipeline, which needs no ROS. The clairvoyant
-runs last, with the slowdown that the others met in the same round; its detections count even when that was too little
-and it was late. The thresholds, which decide no width, get the largest at which their cheapest path fits the smallest
-budget. The tenant is as many programs as there are cores, whose
-duty cycle changes every 0.5 to 3 s. A missed frame scores the last output delivered in time. Frames on which not even the
-cheapest path's bound fits are infeasible; the frontier says which. The policies of the papers run every frame to its end,
-as theirs do; those with bounds may give it up, as the node does. Writes results/deadlines.json and results/deadlines.png.
+The multi-path paper's figures 8 and 9, in two parts under each load. Interleaved: for every frame each policy runs the
+network for itself, in an order drawn anew, with budget, bounds, calibration and slowdown composed by the detector node's
+own pipeline, which needs no ROS. Long: the frontier alone, a frame captured every period of the drive, over and over; a
+frame that waits is replaced by a newer one, as in the node. Only the long part has enough frames to show a miss ratio
+of 1 %.
+
+The median clairvoyant runs last, with the median slowdown that the others met in the same round: not that of its own
+run. It keeps no time back, changes plan for any gain, and its detections count even when it was late. The best executed
+is, of each round, the output in time whose path has the highest quality. The thresholds decide no width: they run at
+full width as published, and, as the oblivious ones do, at the widths of the longest path among those whose cheapest
+path's bound fits the smallest budget. The policies of the papers run every frame to its end, as theirs do; those with
+bounds may give it up, as the node does. A missed frame scores the last output delivered in time.
+
+Misses are counted on the frames that the frontier's own bound called feasible, and on those that could be met: the
+cheapest path's idle forecast, stretched as the round was, fits the budget (long part: as the frame itself was, or its
+neighbours, if it was given up).
+The slowdown is learnt as in the monitor node, and beside that from redirected frames, by the path that ran, and from
+those that were cut, by the least that they would have taken; the node learns from frames that ran as planned alone.
+The tenant is as many programs as there are cores, whose duty cycle changes every 0.5 to 3 s of the drive: in the
+interleaved part, where a frame takes as long as all policies together, so many times more slowly.
+Writes results/deadlines.json and results/deadlines.png.
 """
 from __future__ import annotations
 
@@ -20,36 +33,50 @@ import random
 import statistics
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from contextlib import contextmanager
 from datetime import date
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import yaml
-from rich.console import Console
-from rich.table import Table
+from deadline_scores import (
+    CAUSAL,
+    ORACLE,
+    WITH_BOUNDS,
+    Run,
+    best_executed,
+    check_goals,
+    could_be_met,
+    delivered,
+    draw,
+    figures,
+    own_stretches,
+    precision,
+    resampled,
+    round_stretches,
+    show,
+    timing_figures,
+)
 
 from deadline_perception.contention.probe import Probe
 from deadline_perception.contention.slowdown import SlowdownEstimator
-from deadline_perception.datasets.records import Frame, GroundTruth
+from deadline_perception.datasets.records import Frame
 from deadline_perception.datasets.source import open_source
 from deadline_perception.decision.baselines import GivenFactor
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.image_age import StampReading
 from deadline_perception.decision.late_output import LatePolicy, Outcome
 from deadline_perception.decision.path_quality import PathQuality
-from deadline_perception.decision.policy import Policy
+from deadline_perception.decision.policy import Policy, Quality
 from deadline_perception.decision.reserve import Reserve
 from deadline_perception.decision.speed_budget import TableBudget
-from deadline_perception.decision.thresholds import ThresholdPolicy
+from deadline_perception.decision.thresholds import widths_that_fit
 from deadline_perception.decision.timed_frame import TimedInference
 from deadline_perception.detector.detections import Detections
-from deadline_perception.evaluation.average_precision import average_precision
 from deadline_perception.evaluation.scenario import with_speed_in_every_frame
-from deadline_perception.execution_path import PathSpace
-from deadline_perception.latency.calibration import clopper_pearson_upper
 from deadline_perception.latency.device import read_device_facts, use_threads
 from deadline_perception.latency.measurement_plan import covering_paths
 from deadline_perception.latency.path_bound import PathForecast
@@ -61,19 +88,13 @@ from deadline_perception.tools.profile import restart_with_environment
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / 'benchmarks' / 'results'
-WITH_BOUNDS = ('frontier', 'thresholds')
-CAUSAL = (*WITH_BOUNDS, 'oblivious', 'reactive_1', 'reactive_n', 'fixed full', 'fixed cheapest')
-ORACLE = 'oracle'
-GOAL_MISSES, GOAL_SHARE_OF_ORACLE = 0.01, 0.98
-BUDGET_RANGES = 3
-TRACED = ('oblivious', 'frontier')  # whose budget and latency in ms are kept for every frame
 # Each tenant works for a share of every 20 ms; ends by itself when its parent is gone.
 TENANT = '''
 import os, random, sys, time
 import numpy as np
 rng, memory = random.Random(int(sys.argv[2])), np.ones(1 << 20, np.float32)
 while os.getppid() == int(sys.argv[1]):
-    share, until = rng.choice((0.0, 0.3, 0.6, 1.0)), time.monotonic() + rng.uniform(0.5, 3.0)
+    share, until = rng.choice((0.0, 0.3, 0.6, 1.0)), time.monotonic() + float(sys.argv[3]) * rng.uniform(0.5, 3.0)
     while time.monotonic() < until:
         rest = time.monotonic() + 0.02 * share
         while time.monotonic() < rest:
@@ -82,25 +103,11 @@ while os.getppid() == int(sys.argv[1]):
 '''
 
 
-@dataclass(frozen=True, eq=False)
-class Run:
-    """What one policy made of one frame: its own detections and how many times longer than its path's idle forecast the
-    network took, both None when it was given up."""
-
-    record: FrameRecord
-    detections: Detections | None
-    stretch: float | None
-
-    @property
-    def in_time(self) -> bool:
-        """Its own detections met the deadline."""
-        return self.record.outcome is Outcome.DETECTED and self.record.deadline_met
-
-
 class Contender:
     """One policy with all that the node gives it: pipeline, calibrator, reserve, and the monitor's slowdown."""
 
-    def __init__(self, network, policy: Policy, forecast: PathForecast, late_policy: LatePolicy) -> None:
+    def __init__(self, network, policy: Policy, forecast: PathForecast, late_policy: LatePolicy,
+                 keeps_time: bool = True) -> None:
         node = yaml.safe_load((ROOT / 'config' / 'detector.yaml').read_text())['/**/detector']['ros__parameters']
         self._forecast = forecast
         self._estimator = SlowdownEstimator()
@@ -111,7 +118,8 @@ class Contender:
         self.pipeline = FramePipeline(
             inference=TimedInference(network, network.path_space, policy), forecast=forecast,
             calibrator=make_calibrator(NetworkOptions(model=''), forecast, None)[0],
-            reserve=Reserve(node['reserve_floor_ms'], node['reserve_ceiling_ms'], quantile=node['reserve_quantile']),
+            reserve=Reserve(node['reserve_floor_ms'], node['reserve_ceiling_ms'], quantile=node['reserve_quantile'])
+            if keeps_time else Reserve(0.0, 0.0),
             conditions=lambda: self._conditions, convert=lambda arrival: arrival.message,
             publish=lambda arrival, found: self._published.append(found), publish_record=self._records.append,
             failed=self._failures.append, late_policy=late_policy, late_grace_ms=node['late_grace_ms'],
@@ -121,19 +129,26 @@ class Contender:
         """Takes in the monitor's probe."""
         self._estimator.observe_probe(probe_ms, idle_ms)
 
-    def run(self, image: np.ndarray, stamp_ns: int, budget_ms: float, slowdown: float | None = None) -> Run:
-        """Takes one frame, just captured, to its publication; the slowdown is the monitor's unless it is given."""
+    def run(self, image: np.ndarray, captured_ms: float, stamp_ns: int, budget_ms: float,
+            slowdown: float | None = None) -> Run:
+        """Takes one frame to its publication; the slowdown is the monitor's unless it is given."""
         self._conditions = Conditions(budget_ms, slowdown or self._estimator.slowdown, '')
-        self.pipeline.process(Arrival(image, now_ms(), StampReading(0.0, '', stamp_ns)), 0)
+        self.pipeline.process(Arrival(image, captured_ms, StampReading(0.0, '', stamp_ns)), 0)
         if self._failures:
             raise self._failures[0]
         record, found = self._records.pop(), self._published.pop()
         frame = record.frame
-        if record.outcome is not Outcome.CARRIED_OVER and frame.path == frame.plan.path:  # as the monitor matches them
-            self._estimator.observe_frame(frame.plan.forecast_ms, frame.network_ms)
-        if record.outcome is Outcome.CARRIED_OVER:
+        if frame.path is None:
             return Run(record, None, None)
-        return Run(record, found, frame.network_ms / self._forecast.forecast_ms(frame.path))
+        idle_ms = self._forecast.forecast_ms(frame.path)
+        if record.outcome is Outcome.CARRIED_OVER:
+            begun = 0 if frame.reason else 1  # without a reason the slot was running, and took its part of the time
+            least_ms = frame.network_ms + self._forecast.forecast_ms(frame.path, frame.slot + begun)
+            if least_ms > idle_ms * self._estimator.slowdown:  # else it says nothing
+                self._estimator.observe_frame(idle_ms, least_ms)
+            return Run(record, None, None)
+        self._estimator.observe_frame(idle_ms, frame.network_ms)
+        return Run(record, found, frame.network_ms / idle_ms)
 
 
 class Monitor:
@@ -155,106 +170,79 @@ class Monitor:
         return probe_ms, self._probe.idle_ms
 
 
-def make_contenders(network, forecast: PathForecast, quality: PathQuality,
+def make_contenders(network, forecast: PathForecast, quality: Quality,
                     smallest_ms: float) -> tuple[dict[str, Contender], GivenFactor]:
     """All policies, and the clairvoyant's, to be told each frame's slowdown."""
     space = network.path_space
-    width, pyramid_width = thresholds_widths(space, forecast, smallest_ms)
-    print(f'thresholds at width {width:g} and pyramid width {pyramid_width:g}')
-    thresholds = [ThresholdPolicy(space, forecast, quality, width=width, pyramid_width=pyramid_width) for _ in range(2)]
-    made = {'thresholds': thresholds[0], 'oblivious': GivenFactor(thresholds[1], 'oblivious')}
+    margin = make_calibrator(NetworkOptions(model=''), forecast, None)[0].factor
+    width, pyramid_width = widths_that_fit(space, forecast, smallest_ms / margin)
+    print(f'thresholds at width {width:g} and pyramid width {pyramid_width:g}, and at full width')
+    widths = {'width': width, 'pyramid_width': pyramid_width}
+    special = {'thresholds': widths, 'oblivious': widths, 'fixed cheapest': {'fixed_path': str(space.smallest)}}
     contenders = {}
     for name in CAUSAL:
-        fixed = str(space.smallest) if name == 'fixed cheapest' else ''
-        policy = made.get(name) or make_policy(NetworkOptions(model='', policy=name.split()[0], fixed_path=fixed), space,
-                                               forecast, quality)
-        contenders[name] = Contender(network, policy, forecast,
+        options = NetworkOptions(model='', policy=name.split()[0], **special.get(name, {}))
+        contenders[name] = Contender(network, make_policy(options, space, forecast, quality), forecast,
                                      LatePolicy.CARRIED_OVER if name in WITH_BOUNDS else LatePolicy.LATE)
-    frontier = FrontierPolicy(space, forecast, quality)
+    frontier = FrontierPolicy(space, forecast, quality, keep_epsilon=0.0)
     frontier.prepare()
     clairvoyant = GivenFactor(frontier, ORACLE)
-    contenders[ORACLE] = Contender(network, clairvoyant, forecast, LatePolicy.LATE)
+    contenders[ORACLE] = Contender(network, clairvoyant, forecast, LatePolicy.LATE, keeps_time=False)
     return contenders, clairvoyant
 
 
-def thresholds_widths(space: PathSpace, forecast: PathForecast, budget_ms: float) -> tuple[float, float]:
-    """Widths of backbone and pyramid: those of the longest path among all at which the cheapest path fits a budget; the
-    smallest when none does."""
-    both = [(width, pyramid_width) for width in space.widths for pyramid_width in space.pyramid_widths]
-    fitting = [(width, pyramid_width) for width, pyramid_width in both
-               if forecast.forecast_ms(replace(space.smallest, width=width, pyramid_width=pyramid_width)) <= budget_ms]
-    return max(fitting, key=lambda pair: forecast.forecast_ms(replace(space.largest, width=pair[0], pyramid_width=pair[1])),
-               default=both[-1])
-
-
 def drive(contenders: dict[str, Contender], clairvoyant: GivenFactor, monitor: Monitor, frames: list[Frame],
-          budget: TableBudget, rng: random.Random, words: str) -> dict[str, list[Run]]:
-    """Every policy on every frame; a list of runs each."""
+          budget: TableBudget, rng: random.Random, limit_s: float, words: str) -> tuple[dict[str, list[Run]], float]:
+    """Every policy on every frame until the time is up; a list of runs each, and the median length of a round in ms."""
     runs: dict[str, list[Run]] = {name: [] for name in contenders}
+    rounds_ms, end_ms = [], now_ms() + 1000.0 * limit_s
     for number, frame in enumerate(frames):
+        if number and now_ms() > end_ms:
+            break
         if number % 50 == 0:  # a progress bar would draw from a thread, beside the frames
             print(f'{words}: frame {number} of {len(frames)}', file=sys.stderr)
+        begun_ms = now_ms()
         image, budget_ms = frame.load_bgr(), budget.budget_ms(frame.speed_mps).budget_ms
         probe = monitor.look()
         for name in rng.sample(CAUSAL, len(CAUSAL)):
             if probe is not None:
                 contenders[name].hear_probe(*probe)
-            runs[name].append(contenders[name].run(image, frame.stamp_ns, budget_ms))
+            runs[name].append(contenders[name].run(image, now_ms(), frame.stamp_ns, budget_ms))
         met = [runs[name][-1].stretch for name in CAUSAL]
-        clairvoyant.factor = statistics.median(stretch for stretch in met if stretch is not None)
-        runs[ORACLE].append(contenders[ORACLE].run(image, frame.stamp_ns, budget_ms, max(clairvoyant.factor, 1.0)))
-    return runs
+        clairvoyant.factor = statistics.median([stretch for stretch in met if stretch is not None] or [1.0])
+        runs[ORACLE].append(contenders[ORACLE].run(image, now_ms(), frame.stamp_ns, budget_ms,
+                                                   max(clairvoyant.factor, 1.0)))
+        rounds_ms.append(now_ms() - begun_ms)
+    return runs, statistics.median(rounds_ms)
 
 
-def delivered(runs: list[Run], late_too: bool) -> list[Detections]:
-    """The last output in time, or late too, at every frame; nothing before the first."""
-    outputs, last = [], Detections.none()
-    for run in runs:
-        last = run.detections if run.in_time or late_too and run.detections is not None else last
-        outputs.append(last)
-    return outputs
-
-
-def precision(outputs: list[Detections], truths: list[GroundTruth | None], chosen: np.ndarray,
-              class_names: tuple[str, ...]) -> dict[str, float | None]:
-    """Average precision on the annotated ones of the chosen frames."""
-    kept = [index for index in chosen.tolist() if truths[index] is not None]
-    found = average_precision([outputs[index] for index in kept], [truths[index] for index in kept], class_names)
-    return {'ap': found.ap, 'ap50': found.ap50}
-
-
-def figures(name: str, runs: list[Run], feasible: np.ndarray, truths: list[GroundTruth | None],
-            class_names: tuple[str, ...]) -> dict:
-    """All that is said about one policy under one load."""
-    outputs, everything = delivered(runs, late_too=name == ORACLE), np.arange(len(runs))
-    missed = np.array([not run.in_time for run in runs])
-    records = [run.record for run in runs]
-    paths = [record.frame.path for record in records]
-    tightness = [run.record.frame.plan.bound_ms / run.record.frame.plan.forecast_ms / run.stretch for run in runs
-                 if run.stretch is not None]
-    budgets_ms = np.array([record.conditions.budget_ms for record in records])
-    ranges = np.array_split(np.argsort(budgets_ms, kind='stable'), BUDGET_RANGES)
-    decisions_us = [value for record in records for value in
-                    (record.frame.decision_us, *(decision.decision_us for decision in record.frame.decisions))]
-    misses, frames = int(missed[feasible].sum()), int(feasible.sum())
-    return {**precision(outputs, truths, everything, class_names),
-            'feasible_frames': frames, 'feasible_misses': misses, 'miss_ratio': misses / frames if frames else None,
-            'miss_ratio_upper_95': clopper_pearson_upper(misses, frames), 'miss_ratio_all': float(missed.mean()),
-            'given_up': len(records) - len(tightness),
-            'p99_latency_ms': float(np.quantile([record.total_ms for record in records], 0.99)),
-            'median_bound_over_latency': statistics.median(tightness) if tightness else None,
-            'path_switches': sum(before != after for before, after in zip(paths, paths[1:])),
-            'distinct_paths': len(set(paths)), 'median_decision_us': statistics.median(decisions_us),
-            'by_budget': [{'to_ms': float(budgets_ms[chosen].max()), **precision(outputs, truths, chosen, class_names)}
-                          for chosen in ranges],
-            **({'trace': [[round(record.conditions.budget_ms, 1), round(record.total_ms, 2)] for record in records]}
-               if name in TRACED else {})}
+def drive_on(contender: Contender, monitor: Monitor, frames: list[Frame], budget: TableBudget, period_ms: float,
+             limit_s: float, words: str) -> tuple[list[Run], int]:
+    """One policy alone on the drive, over and over, at its own pace; the runs, and how many frames were replaced."""
+    images = [frame.load_bgr() for frame in frames]
+    print(f'{words}: {limit_s:.0f} s', file=sys.stderr)
+    runs, next_number, replaced = [], 0, 0
+    begun_ms, begun_ns = now_ms(), frames[-1].stamp_ns
+    while now_ms() - begun_ms < 1000.0 * limit_s:
+        probe = monitor.look()
+        if probe is not None:
+            contender.hear_probe(*probe)
+        number = max(next_number, int((now_ms() - begun_ms) / period_ms))  # the newest there is, or the next to come
+        replaced += number - next_number
+        captured_ms = begun_ms + number * period_ms
+        time.sleep(max(0.0, captured_ms - now_ms()) / 1000.0)
+        index = number % len(frames)
+        runs.append(contender.run(images[index], captured_ms, begun_ns + int((number + 1) * period_ms * 1e6),
+                                  budget.budget_ms(frames[index].speed_mps).budget_ms))
+        next_number = number + 1
+    return runs, replaced
 
 
 @contextmanager
-def tenants(count: int) -> Iterator[None]:
-    """Meanwhile so many programs work in bursts."""
-    programs = [subprocess.Popen([sys.executable, '-c', TENANT, str(os.getpid()), str(seed)]) for seed in range(count)]
+def tenants(count: int, pace: float) -> Iterator[None]:
+    """Meanwhile so many programs work in bursts, so many times longer than those of the drive."""
+    programs = [subprocess.Popen([sys.executable, '-c', TENANT, str(os.getpid()), str(seed), str(pace)])
+                for seed in range(count)]
     try:
         yield
     finally:
@@ -263,83 +251,56 @@ def tenants(count: int) -> Iterator[None]:
             program.wait()
 
 
-def check_goals(found: dict[str, dict]) -> dict[str, bool]:
-    """The goals of one load, each in words, and whether they are met."""
-    own, oracle_ap = found['frontier'], found[ORACLE]['ap']
-    rivals = [name for name in CAUSAL[1:] if (found[name]['miss_ratio'] or 0.0) <= GOAL_MISSES]
-    return {f'misses {own["miss_ratio"] or 0.0:.2%}, at most {GOAL_MISSES:.0%}': (own['miss_ratio'] or 0.0) <= GOAL_MISSES,
-            f'AP {own["ap"] / oracle_ap:.1%} of the clairvoyant\'s, at least {GOAL_SHARE_OF_ORACLE:.0%}':
-                own['ap'] >= GOAL_SHARE_OF_ORACLE * oracle_ap,
-            f'AP above all that miss as little ({", ".join(rivals) or "none"})':
-                all(own['ap'] > found[name]['ap'] for name in rivals)}
+def evenly(frames: list[Frame], count: int) -> list[Frame]:
+    """So many frames, spread over all."""
+    return [frames[index] for index in np.linspace(0, len(frames) - 1, min(count, len(frames))).round().astype(int)]
 
 
-def show(load: str, result: dict) -> None:
-    """Prints the table and the goals of one load."""
-    table = Table(title=f'{load}: {result["frames"]} frames, {result["infeasible_ratio"]:.1%} infeasible, median slowdown '
-                        f'{result["median_slowdown"]:.2f}')
-    for title in ('policy', 'AP', 'AP50', 'missed, of feasible', '95 % upper', 'of all', 'p99 ms', 'bound / latency',
-                  'switches', 'decision us'):
-        table.add_column(title, justify='left' if title == 'policy' else 'right')
-    for name, row in result['policies'].items():
-        table.add_row(name, f'{row["ap"]:.1%}', f'{row["ap50"]:.1%}', f'{row["feasible_misses"]} of {row["feasible_frames"]}',
-                      f'{row["miss_ratio_upper_95"]:.2%}', f'{row["miss_ratio_all"]:.1%}', f'{row["p99_latency_ms"]:.1f}',
-                      f'{row["median_bound_over_latency"] or float("nan"):.2f}', str(row['path_switches']),
-                      f'{row["median_decision_us"]:.1f}')
-    Console(width=max(120, Console().width)).print(table)
-    for goal, met in result['goals'].items():
-        print(f'  goal {"met" if met else "MISSED"}: {goal}')
-
-
-def draw(loads: dict[str, dict], file: Path) -> None:
-    """Misses and AP of every policy, latencies against deadlines over time, and AP by budget."""
-    import matplotlib
-    matplotlib.use('Agg')
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(4, len(loads), figsize=(7.0 * len(loads), 14.0), squeeze=False)
-    for column, (load, result) in zip(axes.T, loads.items()):
-        policies = result['policies']
-        colours = ['tab:blue' if name == 'frontier' else 'tab:green' if name == ORACLE else 'tab:gray' for name in policies]
-        column[0].bar(list(policies), [100 * (row['miss_ratio'] or 0.0) for row in policies.values()], color=colours)
-        column[0].axhline(100 * GOAL_MISSES, color='tab:red', linewidth=1)
-        column[0].set(title=load, ylabel='missed feasible frames, %')
-        column[1].bar(list(policies), [100 * row['ap'] for row in policies.values()], color=colours)
-        column[1].set(ylabel='AP, %')
-        for axis in column[:2]:
-            axis.tick_params('x', rotation=40)
-        for name, colour in zip(TRACED, ('tab:orange', 'tab:blue')):
-            column[2].plot([point[1] for point in policies[name]['trace']], color=colour, linewidth=0.9, label=name)
-        column[2].plot([point[0] for point in policies['frontier']['trace']], color='black', linewidth=1.2, label='deadline')
-        column[2].set(xlabel='frame', ylabel='ms')
-        for name in ('frontier', 'oblivious', 'fixed full', ORACLE):
-            column[3].plot([f'to {part["to_ms"]:.0f} ms' for part in policies[name]['by_budget']],
-                           [100 * (part['ap'] or 0.0) for part in policies[name]['by_budget']], marker='o', label=name)
-        column[3].set(xlabel='budget', ylabel='AP, %')
-        column[2].legend()
-        column[3].legend()
-    figure.tight_layout()
-    figure.savefig(file, dpi=80)
+def summary(runs: dict[str, list[Run]], long_runs: list[Run], frames: list[Frame], class_names: tuple[str, ...],
+            quality: Quality, cheapest_ms: float, is_loaded: bool) -> dict:
+    """All that is said about one load."""
+    truths = [frame.truth for frame in frames]
+    feasible = np.array([run.is_feasible for run in runs['frontier']])
+    possible = could_be_met(runs['frontier'], round_stretches(runs), cheapest_ms)
+    long = timing_figures(long_runs, np.array([run.is_feasible for run in long_runs]),
+                          could_be_met(long_runs, own_stretches(long_runs), cheapest_ms))
+    found, draws = {}, {}
+    for name, part in runs.items():
+        outputs = delivered(part, late_too=name == ORACLE)
+        draws[name] = resampled(outputs, truths, class_names)
+        found[name] = {**figures(name, part, outputs, truths, class_names, draws[name]),
+                       **timing_figures(part, feasible, possible)}
+    best = best_executed(runs, cache(quality.quality))
+    best_ap = precision(best, truths, np.arange(len(best)), class_names)['ap']
+    goals = check_goals(found, draws, best_ap, resampled(best, truths, class_names), long, is_loaded)
+    return {'frames': len(frames), 'infeasible_ratio': float(1.0 - feasible.mean()),
+            'could_be_met_ratio': float(possible.mean()), 'best_executed_ap': best_ap,
+            'median_slowdown': statistics.median(run.record.conditions.slowdown for run in runs[ORACLE]),
+            'goals': goals, 'policies': found, 'long_part': {**long, 'frames': len(long_runs)}}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--data', default='drive:seconds=30,rate_hz=7', help='source of frames, as of the demo')
-    parser.add_argument('--frames', type=int, default=300, help='most frames of it, under each load')
-    parser.add_argument('--warm-up', type=int, default=20, help='first frames run before, under each load, uncounted')
+    parser.add_argument('--frames', type=int, default=150, help='most frames of it that are interleaved, under each load')
+    parser.add_argument('--minutes', type=float, default=7.0, help='most time of the interleaved parts together')
+    parser.add_argument('--long-minutes', type=float, default=2.4, help='time of the long part, under each load')
+    parser.add_argument('--warm-up', type=int, default=10, help='first frames run before, under each load, uncounted')
     parser.add_argument('--weights', type=Path, default=ROOT / 'models' / 'compact.safetensors')
     parser.add_argument('--profile', type=Path, help='latency profile; measured first, in about 40 s, when not given')
     parser.add_argument('--threads', type=int, default=1)
     parser.add_argument('--tenants', type=int, default=len(os.sched_getaffinity(0)), help='programs beside the network')
-    parser.add_argument('--quick', action='store_true', help='every 18th frame, and a coarse profile')
+    parser.add_argument('--quick', action='store_true', help='8 frames, a long part of 6 s, a coarse profile')
     args = parser.parse_args()
     restart_with_environment(args.threads)
+    sequence, note = with_speed_in_every_frame(open_source(args.data))
+    frames = list(sequence.frames)
+    if len(frames) < 2 or all(frame.truth is None for frame in frames):
+        parser.error(f'--data is {args.data}, expected at least 2 frames, some of them annotated')
     from deadline_perception.detector.checkpoint import load_detector
 
     use_threads(args.threads)
     network = load_detector(args.weights, 'cpu')
-    sequence, note = with_speed_in_every_frame(open_source(args.data))
-    frames = list(sequence.frames[:args.frames:18 if args.quick else 1])
     images = [frame.load_bgr() for frame in frames[::max(1, len(frames) // 12)]]
     images = [image for image in images if image.shape == images[0].shape]
     network.warm_up(covering_paths(network.path_space, 1, random.Random(0)), images[0].shape[:2])
@@ -356,19 +317,28 @@ def main() -> None:
                          speeds['max_budget_ms'])
     smallest_ms = min(budget.budget_ms(frame.speed_mps).budget_ms for frame in frames)
     contenders, clairvoyant = make_contenders(network, forecast, quality, smallest_ms)
-    monitor, rng, truths = Monitor(), random.Random(0), [frame.truth for frame in frames]
-    loads = {}
-    for load, beside in (('alone', nullcontext()), (f'beside {args.tenants} tenants', tenants(args.tenants))):
-        with beside:
-            first = frames[:4 if args.quick else args.warm_up]
-            drive(contenders, clairvoyant, monitor, first, budget, rng, f'{load}, warm-up')
-            runs = drive(contenders, clairvoyant, monitor, frames, budget, rng, load)
-        feasible = np.array([run.record.frame.plan is not None and run.record.frame.plan.feasible
-                             for run in runs['frontier']])
-        found = {name: figures(name, part, feasible, truths, sequence.class_names) for name, part in runs.items()}
-        loads[load] = {'frames': len(frames), 'infeasible_ratio': float(1.0 - feasible.mean()),
-                       'median_slowdown': statistics.median(run.record.conditions.slowdown for run in runs[ORACLE]),
-                       'goals': check_goals(found), 'policies': found}
+    cheapest_ms = float(forecast.table(list(network.path_space)).min())
+    period_ms = statistics.median(np.diff([frame.stamp_ns for frame in frames]).tolist()) / 1e6
+    count, warm_up = (8, 2) if args.quick else (args.frames, args.warm_up)
+    long_s = 6.0 if args.quick else 60.0 * args.long_minutes
+    monitor, rng, loads, pace, left_s = Monitor(), random.Random(0), {}, 1.0, 60.0 * args.minutes
+    for load, programs, share in (('alone', 0, 0.5), (f'beside {args.tenants} tenants', args.tenants, 1.0)):
+        begun_ms, limit_s = now_ms(), share * left_s
+        with tenants(programs, pace):
+            _, round_ms = drive(contenders, clairvoyant, monitor, frames[:warm_up], budget, rng, limit_s,
+                                f'{load}, warm-up')
+        pace, rest_s = round_ms / period_ms, limit_s - (now_ms() - begun_ms) / 1000.0
+        picked = evenly(frames, min(count, max(2, int(1000.0 * rest_s / round_ms))))
+        with tenants(programs, pace):
+            runs, round_ms = drive(contenders, clairvoyant, monitor, picked, budget, rng, rest_s, load)
+        left_s -= (now_ms() - begun_ms) / 1000.0
+        with tenants(programs, 1.0):
+            long_runs, replaced = drive_on(contenders['frontier'], monitor, frames, budget, period_ms, long_s,
+                                           f'{load}, frontier alone')
+        loads[load] = summary(runs, long_runs, picked[:len(runs[ORACLE])], sequence.class_names, quality, cheapest_ms,
+                              is_loaded=programs > 0)
+        loads[load].update(round_ms=round_ms, tenant_pace=pace if programs else None)
+        loads[load]['long_part'].update(period_ms=period_ms, replaced=replaced)
         show(load, loads[load])
     for contender in contenders.values():
         contender.pipeline.stop()

@@ -24,6 +24,29 @@ from deadline_perception.decision.policy import (
 from deadline_perception.execution_path import ExecutionPath, PathSpace
 
 
+def widths_that_fit(path_space: PathSpace, forecast: Forecast, budget_ms: float) -> tuple[float, float]:
+    """Widths of backbone and pyramid for a policy that decides none, known before the frames are.
+
+    Args:
+        path_space: all paths of the network.
+        forecast: expected idle times.
+        budget_ms: smallest time that a frame may take, less any margin.
+
+    Returns:
+        Among the pairs whose cheapest path fits the budget, those of the longest path; those of the shortest when
+        none does.
+    """
+    pairs = [(width, pyramid_width) for width in path_space.widths for pyramid_width in path_space.pyramid_widths]
+
+    def forecast_ms(path: ExecutionPath, pair: tuple[float, float]) -> float:
+        return forecast.forecast_ms(replace(path, width=pair[0], pyramid_width=pair[1]))
+
+    fitting = [pair for pair in pairs if forecast_ms(path_space.smallest, pair) <= budget_ms]
+    if not fitting:
+        return min(pairs, key=lambda pair: forecast_ms(path_space.smallest, pair))
+    return max(fitting, key=lambda pair: forecast_ms(path_space.largest, pair))
+
+
 class ThresholdPolicy:
     """Decides each operator by its own threshold; never looks at quality, and sees no further than the formulas.
 

@@ -25,9 +25,17 @@ PARAMETERS = (
     Parameter('device', 'cpu', 'Processor of the network: cpu, cuda or cuda:INDEX.'),
     Parameter('threads', 1, 'Threads per network operation. Two are faster alone, and much slower beside a busy '
               'program.', minimum=1, maximum=256),
-    Parameter('policy', 'frontier', 'How paths are chosen: the best whose bound fits (frontier), or a policy that it is '
-              'measured against, see deadline_perception/decision.', choices=POLICIES),
+    Parameter('policy', 'frontier', 'How the path of a frame is chosen. frontier: the one of highest quality whose bound '
+              'fits the time left, decided again at every operator. The others are what it is measured against. '
+              'thresholds: each operator compares the time left with a threshold of its own. oblivious: the same by the '
+              "idle device's median times, without slowdown and margin. fixed: always fixed_path. reactive_1, "
+              'reactive_n: a larger path after each frame in time; after a late one the next smaller (1) or the '
+              'cheapest (n).', choices=POLICIES),
     Parameter('fixed_path', '', 'Path of every frame under the policy fixed; empty: the largest.'),
+    Parameter('width', 1.0, 'Backbone width of every frame under the policies thresholds and oblivious, which decide '
+              'none; one that the model offers.', minimum=0.01, maximum=1.0),
+    Parameter('pyramid_width', 1.0, 'Width of the pyramid under the same policies; one that the model offers.',
+              minimum=0.01, maximum=1.0),
     Parameter('allowance_ms', 0.0, 'Constant part of every bound, for the time slices of other programs.', unit='ms',
               minimum=0.0, maximum=1000.0),
     Parameter('target_miss_probability', 0.01, 'Share of frames that may exceed their bound.', minimum=0.0001,

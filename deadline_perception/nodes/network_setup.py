@@ -46,6 +46,7 @@ class NetworkOptions:
         threads: threads per network operation.
         policy: one of `POLICIES`.
         fixed_path: name of the path for the policy `fixed`; empty: the largest.
+        width, pyramid_width: of every frame under the policies `thresholds` and `oblivious`.
         allowance_ms: constant part of every bound.
         target_miss_probability: of the bounds.
         calibration_step: step of the calibrator.
@@ -59,6 +60,8 @@ class NetworkOptions:
     threads: int = 1
     policy: str = 'frontier'
     fixed_path: str = ''
+    width: float = 1.0
+    pyramid_width: float = 1.0
     allowance_ms: float = 0.0
     target_miss_probability: float = 0.01
     calibration_step: float = 0.05
@@ -228,10 +231,14 @@ def make_policy(options: NetworkOptions, space: PathSpace, forecast: Forecast, q
         policy = FrontierPolicy(space, forecast, quality, allowance_ms=options.allowance_ms)
         policy.prepare()
         return policy
-    if options.policy == 'thresholds':
-        return ThresholdPolicy(space, forecast, quality, allowance_ms=options.allowance_ms)
-    if options.policy == 'oblivious':
-        return GivenFactor(ThresholdPolicy(space, forecast, quality), options.policy)
+    if options.policy in ('thresholds', 'oblivious'):
+        is_oblivious = options.policy == 'oblivious'
+        try:
+            policy = ThresholdPolicy(space, forecast, quality, width=options.width, pyramid_width=options.pyramid_width,
+                                     allowance_ms=0.0 if is_oblivious else options.allowance_ms)
+        except ValueError as error:
+            raise SetupError(f'policy {options.policy} cannot be used: {error}') from error
+        return GivenFactor(policy, options.policy) if is_oblivious else policy
     if options.policy in ('reactive_1', 'reactive_n'):
         return Reactive(space, forecast, quality, to_the_lowest=options.policy == 'reactive_n',
                         allowance_ms=options.allowance_ms)

@@ -5,7 +5,7 @@ import math
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from deadline_perception.decision.thresholds import ThresholdPolicy
+from deadline_perception.decision.thresholds import ThresholdPolicy, widths_that_fit
 from deadline_perception.execution_path import ExecutionPath, PathSpace
 
 SPACE = PathSpace(skips_per_stage=(1, 1), widths=(1.0, 0.5), pyramid_widths=(1.0,), proposals=(10, 25, 100), heads=2)
@@ -35,6 +35,13 @@ def policy(make_policy):
 
 def slot_of(operator: str) -> int:
     return next(index for index, slot in enumerate(SPACE.slots) if slot.operator == operator)
+
+
+@pytest.mark.parametrize(('budget_ms', 'widths'), [(14.5, (1.0, 1.0)), (14.4, (0.5, 1.0)), (1.0, (0.5, 1.0))])
+def test_widths_that_fit_are_the_widest_whose_cheapest_path_is_in_time_or_the_narrowest(make_forecast, budget_ms, widths):
+    # at full width the cheapest path takes 1 + 3 + 3 + 4 + 2 + 1 + 0.5 ms
+    forecast = make_forecast(SPACE, lambda name: segment_ms(name) * (0.5 if '@w0.50' in name else 1.0))
+    assert widths_that_fit(SPACE, forecast, budget_ms) == widths
 
 
 def test_skip_threshold_is_its_blocks_and_the_rpn_and_the_cheapest_head_at_fewest_proposals(policy):

@@ -158,6 +158,11 @@ def test_every_policy_that_can_be_named_is_made_and_decides():
         assert policy.redecide(choice.path, 0, 1000.0, 2.0).path == choice.path
     fixed = make_policy(NetworkOptions('compact', policy='fixed', fixed_path=str(space.smallest)), space, forecast, quality)
     assert fixed.plan(1.0, 1.0).path == space.smallest
+    for name in ('thresholds', 'oblivious'):
+        narrow = make_policy(NetworkOptions('compact', policy=name, width=0.5), space, forecast, quality)
+        assert narrow.plan(1000.0, 1.0).path.width == 0.5
+        with pytest.raises(SetupError, match=f'policy {name} cannot be used: width is 0.3'):
+            make_policy(NetworkOptions('compact', policy=name, width=0.3), space, forecast, quality)
     with pytest.raises(SetupError, match="policy is 'oracle', expected one of frontier, thresholds, fixed"):
         make_policy(NetworkOptions('compact', policy='oracle'), space, forecast, quality)
     with pytest.raises(SetupError, match='fixed_path cannot be used: path .* is not one of the network'):
