@@ -10,13 +10,14 @@ free of noise, where time on a shared machine is not; but cheap paths take more 
 
 Runs begin with the shipped weights: from random ones, as in the paper, minutes on a CPU teach little, hours on a GPU do.
 The shipped weights know all paths already, so that what a strategy does not train is forgotten rather than never learnt.
-Runs are kept in `--out` and go on there after a kill. Writes results/training_strategies.json.
+Ours is judged against the paper's strategies that switch heads at random, on the longest path and on the mean of the
+paths measured: it is better where it gains more than the larger spread of the seeds.
+Runs are kept in `--out` and go on there after a kill. Prints tables, writes results/training_strategies_START_DEVICE.json.
 """
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
 import time
 from dataclasses import asdict, replace
@@ -37,18 +38,21 @@ from deadline_perception.detector.network import MultiPathDetector
 from deadline_perception.evaluation.path_accuracy import annotated_frames, measure_paths
 from deadline_perception.execution_path import ExecutionPath, PathSpace
 from deadline_perception.latency.device import read_device_facts
+from deadline_perception.latency.json_file import write_text_atomically
 from deadline_perception.learning.losses import REGIONS_PER_IMAGE
 from deadline_perception.learning.samples import SampleSource
 from deadline_perception.learning.strategies import STRATEGIES, Strategy
 from deadline_perception.learning.trainer import Trainer
 from deadline_perception.learning.training_plan import TrainingPlan
 
-RESULTS = Path(__file__).parent / 'results' / 'training_strategies.json'
+RESULTS = Path(__file__).parent / 'results'
 ROOT = Path(__file__).parents[1]
 BACKWARD = 3  # a backward pass takes two products of the forward pass's size, one for inputs and one for weights
 DRAWN_STEPS = 400  # over which the operations of a strategy's steps are averaged
 TIMED_STEPS = 4
 SAVE_EVERY_S = 120.0
+OURS = 'sandwich'
+RIVALS = ('ns-rs', 'rs-rs')  # the best two of the paper's table IV, on its longest path
 
 
 def measured_paths(space: PathSpace) -> dict[str, ExecutionPath]:
@@ -118,11 +122,13 @@ def steps_within(args: argparse.Namespace, source: SampleSource) -> int:
 
 def train(args: argparse.Namespace, source: SampleSource, strategy: str, seed: int, steps: int,
           state: Path) -> tuple[MultiPathDetector, float]:
-    """Trains by one strategy, going on where a killed run was saved; the network, and seconds since then."""
+    """Trains by one strategy, going on where a killed run was saved; the network, and seconds of all that it kept."""
     trainer = Trainer(fresh_network(args, source.class_names, seed), source, plan_of(args, steps, seed),
                       STRATEGIES[strategy])
+    clock, before_s = state.with_suffix('.seconds'), 0.0
     if state.is_file():
         trainer.resume(state)
+        before_s = float(clock.read_text())
     began = saved_at = time.monotonic()
 
     def report(step: int, losses: dict[str, float]) -> None:
@@ -130,10 +136,12 @@ def train(args: argparse.Namespace, source: SampleSource, strategy: str, seed: i
         if time.monotonic() - saved_at > SAVE_EVERY_S:
             trainer.save(state)
             saved_at = time.monotonic()
+            write_text_atomically(clock, str(before_s + saved_at - began))
 
     trainer.run(report=report)
+    seconds = before_s + time.monotonic() - began
     trainer.network.load_state_dict(trainer.average)
-    return trainer.network.eval(), time.monotonic() - began
+    return trainer.network.eval(), seconds
 
 
 def settle(args: argparse.Namespace, source: SampleSource) -> int:
@@ -152,16 +160,36 @@ def settle(args: argparse.Namespace, source: SampleSource) -> int:
             raise ValueError(f'{args.out} holds runs of {stored["settings"]}, expected {settings}; give another --out')
         return stored['steps']
     steps = args.steps or steps_within(args, source)
-    args.out.mkdir(parents=True, exist_ok=True)
-    write(kept, {'settings': settings, 'steps': steps})
+    write_json(kept, {'settings': settings, 'steps': steps})
     return steps
 
 
-def write(file: Path, content: dict) -> None:
+def write_json(file: Path, content: dict) -> None:
     """JSON, whole or not at all."""
-    partial = file.with_name(file.name + '.partial')
-    partial.write_text(json.dumps(content, indent=1) + '\n')
-    os.replace(partial, file)
+    write_text_atomically(file, json.dumps(content, indent=1) + '\n')
+
+
+def verdicts(runs: list[dict]) -> list[dict]:
+    """Ours against each rival, in points of V+L, on the longest path and on the mean of the measured ones.
+
+    Empty where ours or every rival is missing. `better` is None with one seed: there is no spread to judge by.
+    """
+    rows = []
+    for what, value in (('longest path', lambda paths: paths['full']['pooled_ap']),
+                        ('mean of paths', lambda paths: statistics.fmean(path['pooled_ap'] for path in paths.values()))):
+        values = {name: [100 * value(run['paths']) for run in runs if run['strategy'] == name]
+                  for name in dict.fromkeys(run['strategy'] for run in runs)}
+        means = {name: statistics.fmean(own) for name, own in values.items()}
+        for rival in RIVALS:
+            if OURS not in values or rival not in values:
+                continue
+            spread = max(max(values[name]) - min(values[name]) for name in (OURS, rival))
+            gain = means[OURS] - means[rival]
+            several = min(len(values[OURS]), len(values[rival])) > 1
+            rows.append({'on': what, 'rival': rival, 'gain_points': gain, 'spread_of_seeds': spread if several else None,
+                         'rank_of_ours': 1 + sum(mean > means[OURS] for mean in means.values()),
+                         'strategies': len(means), 'better': gain > spread if several else None})
+    return rows
 
 
 def show(runs: list[dict], paths: dict[str, ExecutionPath], what: str, title: str) -> Table:
@@ -225,22 +253,32 @@ def main() -> None:
                 state = kept.with_suffix('.safetensors')
                 trained, seconds = train(args, source, strategy, seed, steps, state)
                 measured = measure_paths(trained, validation, frames, list(paths.values()))
-                write(kept, {'strategy': strategy, 'seed': seed, 'steps': steps, 'seconds': round(seconds, 1),
-                             'paths': {name: {'ap': measured[path][0].ap or 0.0, 'ap50': measured[path][0].ap50 or 0.0,
-                                              'pooled_ap': measured[path][1]} for name, path in paths.items()}})
-                state.unlink(missing_ok=True)
+                write_json(kept, {'strategy': strategy, 'seed': seed, 'steps': steps, 'seconds': round(seconds, 1),
+                                  'paths': {name: {'ap': measured[path][0].ap or 0.0, 'ap50': measured[path][0].ap50 or 0.0,
+                                                   'pooled_ap': measured[path][1]} for name, path in paths.items()}})
+                for file in (state, state.with_suffix('.seconds')):
+                    file.unlink(missing_ok=True)
             runs.append(json.loads(kept.read_text()))
     console.print(show(runs, paths, 'pooled_ap', 'AP of vehicles and traffic lights, 0 to 100'))
     console.print(show(runs, paths, 'ap', 'AP of all classes, 0 to 100'))
+    found = verdicts(runs)
+    for row in found:
+        better = {True: 'better', False: 'not better beyond the spread', None: 'not shown by one seed'}[row['better']]
+        spread = '-' if row['spread_of_seeds'] is None else f'{row["spread_of_seeds"]:.1f}'
+        console.print(f'{OURS} less {row["rival"]}, {row["on"]}: {row["gain_points"]:+.1f} points V+L, spread of the '
+                      f'seeds {spread}: {better}; {OURS} is number {row["rank_of_ours"]} of {row["strategies"]}')
     if args.quick:
         return
-    write(RESULTS, {'date': date.today().isoformat(), 'device': asdict(read_device_facts(args.device)),
-                    'start': 'random weights' if args.from_scratch else args.start.name, 'batch': args.batch,
-                    'learning_rate': args.learning_rate, 'steps_of_the_full_path': full_steps,
-                    'operations_per_image_and_step': {name: round(cost.mean(STRATEGIES[name]))
-                                                      for name in args.strategies},
-                    'images': len(frames), 'paths': {name: str(path) for name, path in paths.items()}, 'runs': runs})
-    console.print(f'wrote {RESULTS.relative_to(ROOT)}')
+    facts = read_device_facts(args.device)
+    file = RESULTS / f'training_strategies_{"scratch" if args.from_scratch else args.start.stem}_{facts.slug}.json'
+    write_json(file, {'date': date.today().isoformat(), 'device': asdict(facts),
+                      'start': 'random weights' if args.from_scratch else args.start.name, 'batch': args.batch,
+                      'learning_rate': args.learning_rate, 'steps_of_the_full_path': full_steps,
+                      'operations_per_image_and_step': {name: round(cost.mean(STRATEGIES[name]))
+                                                        for name in args.strategies},
+                      'images': len(frames), 'paths': {name: str(path) for name, path in paths.items()},
+                      'verdicts': found, 'runs': runs})
+    console.print(f'wrote {file.relative_to(ROOT)}')
 
 
 if __name__ == '__main__':
