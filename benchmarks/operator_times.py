@@ -3,12 +3,14 @@
     python benchmarks/operator_times.py [--device cpu] [--configurations compact orin paper] [--quick]
 
 Frames of all settings are mixed at random, in rounds, so that what else the machine does falls on all alike. On a GPU,
-frames in full and half precision, computed and replayed as CUDA graphs, are mixed as well. Each network runs in a process
+frames in single and half precision, computed and replayed as CUDA graphs, are mixed as well; single precision there is
+what PyTorch does unasked, and named TF32 where its convolutions are rounded to that. Each network runs in a process
 of its own with the settings that the detector node uses. `compact` has its trained weights, the others random ones, which
 find as many proposals as a path allows but name next to nothing, so that their final suppression is lighter than a trained
 network's. `paper` runs at the image scales of the multi-path paper, table V, read as lengths of the shorter side (its
 table VI, with maps of 136x240, confirms 540 px): BDD100K 540 to 720, Cityscapes 700 to 950, in multiples of 32. The CPU
-runs the shorter one of each. Prints tables and writes results/operator_times.json, on a GPU with the device in the name.
+runs the shorter one of each. Prints tables and writes results/operator_times.json, on a GPU with the device in the name;
+with --quick below out/benchmarks.
 """
 from __future__ import annotations
 
@@ -36,10 +38,12 @@ from deadline_perception.detector.configuration import CONFIGURATIONS
 from deadline_perception.detector.network import MultiPathDetector
 from deadline_perception.execution_path import ExecutionPath, PathSpace
 from deadline_perception.latency.device import process_environment, read_device_facts, use_threads
+from deadline_perception.latency.json_file import write_text_atomically
 from deadline_perception.latency.profile import time_frame
 from deadline_perception.latency.stopwatch import now_ms
 
 RESULTS = Path(__file__).parent / 'results'
+QUICK_RESULTS = RESULTS.parents[1] / 'out' / 'benchmarks'  # never in place of published ones
 WEIGHTS = Path(__file__).parents[1] / 'models' / 'compact.safetensors'
 SCALES = {'BDD100K 540': (544, 960), 'Cityscapes 700': (704, 1408), 'BDD100K 720': (736, 1280),
           'Cityscapes 950': (960, 1920)}  # height and width in px
@@ -180,7 +184,9 @@ def measure(case: Case, device: str) -> dict:
                 if precision == 'float16':
                     network.use_half_precision()
                 paths = settings(network.path_space)
-            variants.append(Variant(f'{precision} {"graphs" if replayed else "computed"}', network, replayed))
+            rounded = precision == 'float32' and device != 'cpu' and torch.backends.cudnn.allow_tf32
+            variants.append(Variant(f'{precision}{" (TF32 convolutions)" * rounded} '
+                                    f'{"graphs" if replayed else "computed"}', network, replayed))
             _warm_up(variants[-1], paths, images, case.seconds * WARM_UP_SHARE if device == 'cpu' else float('inf'))
             variants[-1].memory_mb = peak_mb(device) - before_mb
     selected = _count_proposals(variants[0], images[0], paths['full'])
@@ -277,7 +283,7 @@ def main() -> None:
     facts = read_device_facts(args.device)
     console = Console(width=max(120, Console().width))
     name = 'operator_times.json' if facts.kind == 'cpu' else f'operator_times_{facts.slug}.json'
-    file = RESULTS / name
+    file = (QUICK_RESULTS if args.quick else RESULTS) / name
     measured = []
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / 'case.json'
@@ -286,11 +292,9 @@ def main() -> None:
                            env={**os.environ, **process_environment(case.threads)})
             measured.append(json.loads(out.read_text(encoding='utf-8')))
             show(measured[-1], console)
-            RESULTS.mkdir(exist_ok=True)
-            file.write_text(json.dumps({'date': date.today().isoformat(), 'device': facts.name,
-                                        'torch': facts.torch_version, 'quick': args.quick,
-                                        'range_goal_of_compact': RANGE_GOAL,
-                                        'cases': measured}, indent=1) + '\n', encoding='utf-8')
+            write_text_atomically(file, json.dumps({
+                'date': date.today().isoformat(), 'device': facts.name, 'torch': facts.torch_version,
+                'quick': args.quick, 'range_goal_of_compact': RANGE_GOAL, 'cases': measured}, indent=1) + '\n')
     console.print(f'wrote {file.relative_to(RESULTS.parents[1])}')
 
 
