@@ -167,7 +167,12 @@ ORIN = DetectorConfig(
     heads=(HeadConfig(0, (512, 512)), HeadConfig(2, (512,)), HeadConfig(4, (1024,))))
 
 # Multi-path paper, section VI: ResNet-101-FPN with group norm, five skips, one switch, BDD100K's scale of 540 px
-# (544, a multiple of 32). Skips lie in the stages with the most blocks; widths are not part of the paper.
+# (544, a multiple of 32); widths are not part of the paper, which does not name the positions of its skips either. Here
+# they lie as `place_skips` puts them where the first stage runs whole; given that stage's two blocks too, which cost as
+# much as two of the 22, it would spend a skip on them and cut the third stage into two parts in place of three.
+# The paper's other scales (table V) are shapes of one's own, for `--config paper-700px.json` and the like:
+# save_configuration(replace(PAPER, name='paper-700px', input_size=(704, 1408)), Path('paper-700px.json')), Cityscapes;
+# (960, 1920) for Cityscapes at 950 px, (736, 1280) for BDD100K at 720 px.
 PAPER = DetectorConfig(
     name='paper', input_size=(544, 960), bottleneck=True, stem_pool=True, stem_channels=64,
     stage_channels=(256, 512, 1024, 2048), kept_blocks=(3, 1, 1, 1), skip_groups=((), (3,), (7, 7, 8), (2,)),

@@ -94,6 +94,11 @@ def test_skips_divide_the_time_evenly():
     assert place_skips((2, 1, 1, 1), (1.0,) * 4, 0, 0.0) == ((), (), (), ())
 
 
+def test_skips_of_the_paper_s_network_lie_as_placed_behind_a_first_stage_that_runs_whole():
+    assert place_skips((0, 3, 22, 2), (1.0,) * 4, 5, 0.0) == PAPER.skip_groups
+    assert place_skips((2, 3, 22, 2), (1.0,) * 4, 5, 0.0) == ((2,), (3,), (11, 11), (2,))
+
+
 @given(deadline_ms=st.floats(20.2, 120.0), memory_mb=st.floats(FEATURES + 7.1, FEATURES + 40.0), skips=st.integers(0, 8))
 @settings(max_examples=60, deadline=None)
 def test_result_keeps_both_limits_and_no_block_more_would(deadline_ms, memory_mb, skips):
