@@ -13,12 +13,19 @@ stall. With N_block blocks on N_proc processors a layer takes
 
 The sum of execution over warps is linear in computations, loads and stores (assumption 1); so are the requests to the
 memory, R_M, in global loads and stores (assumption 2), and those to the shared memory, R_S, in shared ones
-(assumption 3). `interval_fit` finds the coefficients.
+(assumption 3). `interval_fit` finds the coefficients of assumption 1.
+
+**Requests follow from counts.** Every line that a layer loads or stores is at most one request, so that assumptions 2 and
+3 have alpha = beta = a share of at most 1, and gamma = 0: D_mem is the share times a delay that counts and device alone
+decide. The share is fitted, since what the caches and their prefetching save is not published; where it reaches 1 the
+bound is the paper's worst case. A larger L_M then raises the bound of a fitted model.
 
 **The same form for a CPU.** A processor is a core, a warp an instruction of its vector unit, whose lanes are the
 threads of the warp; a block is the share of a layer that a thread takes. R_M counts cache lines that pass between
 memory and core, the MSHRs are the core's line-fill buffers, L_M the latency of a miss in every cache. The shared memory
-of a block is the core's own cache: R_S counts the vectors that instructions take from it, L_S is its latency.
+of a block is the core's own cache: R_S counts the vectors that instructions take from it, L_S is its latency. From
+geometry these are as many as the computations, and the lines as many as the loads and stores up to a factor: times alone
+then tell the two terms of a pair apart only by the larger of the two delays.
 
 Needs neither torch nor ROS.
 """
@@ -31,11 +38,17 @@ from dataclasses import dataclass, fields
 from deadline_perception.latency.device import DeviceFacts
 from deadline_perception.latency.layers import FLOAT_BYTES, LayerShape
 
-# Worst case of a miss that finds neither cached line nor cached address translation, ns; the fit scales the requests.
+# Worst cases, by kind of device. Too high a value lowers the fitted share of requests, too low a value ends at a share of 1.
+# Assumed: a row of the memory to open and a page walk that misses, about twice the latency of a loaded server's memory;
+# on a GPU the upper end of what microbenchmarks report.
 _MISS_LATENCY_NS = {'cpu': 200.0, 'cuda': 700.0}
-_NEAR_LATENCY_CYCLES = {'cpu': 14.0, 'cuda': 30.0}  # second-level cache; shared memory
+# Second-level cache: load to use by the optimisation guides of Zen 4 and of Skylake servers. Shared memory: 19 to 30 by
+# microbenchmarks of Volta to Hopper.
+_NEAR_LATENCY_CYCLES = {'cpu': 14.0, 'cuda': 30.0}
+# Line-fill buffers of a Skylake core by its optimisation manual; later cores have more. Of GPUs unpublished: assumed.
 _MSHRS = {'cpu': 12, 'cuda': 64}
-_LANES = {'cpu': 16, 'cuda': 32}
+_GPU_LANES = 32
+_FEWEST_CPU_LANES = 4  # 128 bits: SSE2, NEON
 _GPU_LINE_BYTES = 128
 _CPU_LINE_BYTES = 64
 _UNREAD_CLOCK_MHZ = 1000.0  # the fit is in cycles of this length then
@@ -75,17 +88,18 @@ class Processor:
                 raise ValueError(f'{field.name} of processor is {value}, expected a value above 0')
 
     @classmethod
-    def of(cls, facts: DeviceFacts, bandwidth_gb_s: float) -> Processor:
+    def of(cls, facts: DeviceFacts, bandwidth_gb_s: float, cpu_lanes: int = _FEWEST_CPU_LANES) -> Processor:
         """The processor of a device.
 
         Args:
             facts: the device as read from the machine.
             bandwidth_gb_s: bandwidth of its memory, see `layer_timing.measure_bandwidth_gb_s`.
+            cpu_lanes: lanes of a core's vector unit, see `layer_timing.read_cpu_lanes`; no matter for a GPU.
         """
         on_gpu = facts.kind == 'cuda'
         clock_mhz = facts.clock_mhz or _UNREAD_CLOCK_MHZ
-        return cls(processors=facts.multiprocessors if on_gpu else facts.threads, lanes=_LANES[facts.kind],
-                   clock_mhz=clock_mhz,
+        return cls(processors=facts.multiprocessors if on_gpu else facts.threads,
+                   lanes=_GPU_LANES if on_gpu else cpu_lanes, clock_mhz=clock_mhz,
                    line_bytes=_GPU_LINE_BYTES if on_gpu else facts.cache_line_bytes or _CPU_LINE_BYTES,
                    bandwidth_gb_s=bandwidth_gb_s, mshrs=_MSHRS[facts.kind],
                    miss_latency_cycles=_MISS_LATENCY_NS[facts.kind] * clock_mhz / 1000.0,
@@ -198,24 +212,27 @@ class IntervalModel:
     Attributes:
         processor: runs the layers.
         execution: alpha, beta, gamma, delta of assumption 1, cycles.
-        memory: alpha, beta, gamma of assumption 2, requests.
-        near: alpha, beta, gamma of assumption 3, requests.
+        missing: requests to the memory for each line loaded or stored, 0 to 1: alpha and beta of assumption 2.
+        conflicting: requests to one bank of the shared memory for each shared load or store, 0 to 1: those of
+            assumption 3.
         margin: factor by which a layer that took no part in the fit exceeded it, at least 1.
 
     Raises:
-        ValueError: a coefficient is negative, or the margin is below 1.
+        ValueError: a coefficient is negative, a share outside 0 to 1, or the margin below 1.
     """
 
     processor: Processor
     execution: tuple[float, float, float, float]
-    memory: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    near: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    missing: float = 0.0
+    conflicting: float = 0.0
     margin: float = 1.0
 
     def __post_init__(self) -> None:
-        for name in ('execution', 'memory', 'near'):
-            if not all(0 <= value < math.inf for value in getattr(self, name)):
-                raise ValueError(f'{name} of interval model is {getattr(self, name)}, expected coefficients of at least 0')
+        if not all(0 <= value < math.inf for value in self.execution):
+            raise ValueError(f'execution of interval model is {self.execution}, expected coefficients of at least 0')
+        for name in ('missing', 'conflicting'):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f'{name} of interval model is {getattr(self, name)}, expected a share, 0 to 1')
         if not 1 <= self.margin < math.inf:
             raise ValueError(f'margin of interval model is {self.margin}, expected a factor of at least 1')
 
@@ -226,10 +243,8 @@ class IntervalModel:
 
     def memory_cycles(self, counts: LayerCounts) -> float:
         """N_block times the sum of D_mem, by assumptions 2 and 3."""
-        alpha, beta, gamma = self.memory
-        memory_requests = alpha * counts.memory_loads + beta * counts.memory_stores + gamma
-        alpha, beta, gamma = self.near
-        near_requests = alpha * counts.near_loads + beta * counts.near_stores + gamma
+        memory_requests = self.missing * (counts.memory_loads + counts.memory_stores)
+        near_requests = self.conflicting * (counts.near_loads + counts.near_stores)
         # R_S - 1 is per interval, and how many there are is unknown: leaving out the 1 only raises the bound.
         return self.processor.memory_delay(memory_requests, near_requests + 1.0)
 
@@ -249,7 +264,7 @@ class CoveringModel:
     """Bound by several fits of one family: the largest of theirs.
 
     Attributes:
-        fits: the first was fitted to all measured layers, every other to all but one, with the margin of that one.
+        fits: the first was fitted to all measured layers, every other to all but one, stretched until it covers that one.
 
     Raises:
         ValueError: there are no fits.

@@ -57,19 +57,31 @@ def test_total_cycles_of_two_intervals() -> None:
 def test_model_is_the_sum_over_intervals_that_are_alike(warps: int, blocks: int, execution: float, stall: float,
                                                         requests: float, count: int) -> None:
     intervals = [Interval(execution, stall, warps, memory_requests=requests)] * count
-    counts = replace(COUNTS, computations=blocks * count * warps, memory_loads=blocks * count * requests)
-    model = IntervalModel(PROCESSOR, execution=(execution, 0, 0, 0), memory=(1, 0, 0))
+    counts = replace(COUNTS, computations=blocks * count * warps, memory_loads=blocks * count * requests,
+                     memory_stores=0)
+    model = IntervalModel(PROCESSOR, execution=(execution, 0, 0, 0), missing=1.0)
     cycles = total_cycles(intervals, blocks, PROCESSOR)
     assert model.wcet_ms(counts) == pytest.approx(PROCESSOR.ms(cycles), rel=1e-9)
 
 
 def test_bound_of_a_layer() -> None:
-    model = IntervalModel(PROCESSOR, execution=(2.0, 1.0, 3.0, 50.0), memory=(1.0, 2.0, 1.0), near=(0.5, 1.0, 5.0),
-                          margin=1.5)
+    model = IntervalModel(PROCESSOR, execution=(2.0, 1.0, 3.0, 50.0), missing=0.5, conflicting=0.75, margin=1.5)
     assert model.execution_cycles(COUNTS) == 200 + 20 + 30 + 50
-    assert model.memory_cycles(COUNTS) == max((6 + 8 + 1) * 52, (15 + 10 + 5) * 10)
-    # 1080 cycles over 4 processors at 2 GHz.
-    assert model.wcet_ms(COUNTS) == pytest.approx(1.5 * (300 + 780) / 4 / 2e6)
+    assert model.memory_cycles(COUNTS) == max(0.5 * (6 + 4) * 52, 0.75 * (30 + 10) * 10) == 300
+    # 600 cycles over 4 processors at 2 GHz.
+    assert model.wcet_ms(COUNTS) == pytest.approx(1.5 * (300 + 300) / 4 / 2e6)
+    assert replace(model, missing=1.0).memory_cycles(COUNTS) == 520
+
+
+@given(st.floats(1.01, 100.0))
+def test_a_worse_device_raises_the_bound_with_the_same_coefficients(factor: float) -> None:
+    memory = IntervalModel(PROCESSOR, (2.0, 1.0, 3.0, 50.0), missing=0.5)
+    bank = IntervalModel(PROCESSOR, (2.0, 1.0, 3.0, 50.0), conflicting=0.5)
+    for model, worse in ((memory, replace(PROCESSOR, miss_latency_cycles=400.0 * factor)),
+                         (memory, replace(PROCESSOR, bandwidth_gb_s=32.0 / factor)),
+                         (bank, replace(PROCESSOR, near_latency_cycles=10.0 * factor))):
+        assert replace(model, processor=worse).wcet_ms(COUNTS) > model.wcet_ms(COUNTS)
+    assert replace(memory, processor=replace(PROCESSOR, mshrs=16)).wcet_ms(COUNTS) < memory.wcet_ms(COUNTS)
 
 
 def test_counts_from_geometry() -> None:
@@ -86,15 +98,16 @@ def test_counts_from_geometry() -> None:
 
 @given(st.integers(1, 64), st.integers(1, 64))
 def test_a_larger_layer_is_never_bounded_lower(channels: int, more: int) -> None:
-    model = IntervalModel(PROCESSOR, (1.0, 0.5, 0.2, 3.0), (0.1, 0.2, 1.0), (0.3, 0.0, 0.0))
+    model = IntervalModel(PROCESSOR, (1.0, 0.5, 0.2, 3.0), missing=0.1, conflicting=0.3)
     small, large = (ConvolutionShape(8, out, 3, 1, 16, 16) for out in (channels, channels + more))
     assert model.wcet_ms(small) < model.wcet_ms(large)
 
 
 def test_processor_of_a_cpu_and_of_a_gpu() -> None:
-    cpu = Processor.of(DeviceFacts('CPU', 'cpu', 4, 2, clock_mhz=3000.0, cache_line_bytes=64), 20.0)
-    assert (cpu.processors, cpu.line_bytes, cpu.miss_latency_cycles) == (2, 64, 600.0)
-    assert Processor.of(DeviceFacts('CPU', 'cpu', 4, 2), 20.0).clock_mhz == 1000.0
+    cpu = Processor.of(DeviceFacts('CPU', 'cpu', 4, 2, clock_mhz=3000.0, cache_line_bytes=64), 20.0, cpu_lanes=8)
+    assert (cpu.processors, cpu.lanes, cpu.line_bytes, cpu.miss_latency_cycles) == (2, 8, 64, 600.0)
+    unread = Processor.of(DeviceFacts('CPU', 'cpu', 4, 2), 20.0)
+    assert (unread.clock_mhz, unread.lanes) == (1000.0, 4)
     gpu = Processor.of(DeviceFacts('GPU', 'cuda', 4, 2, multiprocessors=30, clock_mhz=1500.0), 500.0)
     assert (gpu.processors, gpu.lanes, gpu.line_bytes) == (30, 32, 128)
 
@@ -109,10 +122,18 @@ def test_refuses_a_processor_that_cannot_be(value: float) -> None:
 def test_refuses_counts_and_coefficients_that_cannot_be(value: float) -> None:
     with pytest.raises(ValueError, match=f'loads of layer is {value}, expected a count of at least 0'):
         replace(COUNTS, loads=value)
-    with pytest.raises(ValueError, match='memory of interval model is .*, expected coefficients of at least 0'):
-        IntervalModel(PROCESSOR, (1.0, 0.0, 0.0, 0.0), memory=(0.0, value, 0.0))
+    with pytest.raises(ValueError, match='execution of interval model is .*, expected coefficients of at least 0'):
+        IntervalModel(PROCESSOR, (1.0, 0.0, value, 0.0))
     with pytest.raises(ValueError, match=f'margin of interval model is {value}, expected a factor of at least 1'):
         IntervalModel(PROCESSOR, (1.0, 0.0, 0.0, 0.0), margin=value)
+
+
+@pytest.mark.parametrize('value', [-0.1, 1.1, math.nan])
+def test_refuses_shares_that_cannot_be(value: float) -> None:
+    with pytest.raises(ValueError, match=f'missing of interval model is {value}, expected a share, 0 to 1'):
+        IntervalModel(PROCESSOR, (1.0, 0.0, 0.0, 0.0), missing=value)
+    with pytest.raises(ValueError, match=f'conflicting of interval model is {value}, expected a share, 0 to 1'):
+        IntervalModel(PROCESSOR, (1.0, 0.0, 0.0, 0.0), conflicting=value)
 
 
 def test_covering_model_takes_the_largest_bound() -> None:
