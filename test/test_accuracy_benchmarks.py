@@ -5,6 +5,7 @@ import importlib.util
 import sys
 from types import ModuleType
 
+import numpy as np
 import pytest
 
 from deadline_perception.execution_path import ExecutionPath
@@ -64,3 +65,18 @@ def test_one_seed_shows_no_strategy_to_be_better(load):
     found = training_strategies.verdicts([run('rs-rs', 0, 0.1, 0.1), run('sandwich', 0, 0.4, 0.4)])
     assert [(row['rival'], row['better'], row['spread_of_seeds']) for row in found] == [('rs-rs', None, None)] * 2
     assert training_strategies.verdicts([run('rs-rs', 0, 0.1, 0.1)]) == []
+
+
+def test_goal_is_judged_at_half_of_the_median_time_unless_nothing_fits_that(load):
+    accuracy_by_deadline = load('accuracy_by_deadline')
+    assert accuracy_by_deadline.judged_deadline_ms(100.0, 20.0) == 50.0
+    assert accuracy_by_deadline.judged_deadline_ms(100.0, 60.0) == 60.0
+
+
+def test_loss_is_told_against_any_path_with_its_upper_end(load):
+    scored = load('accuracy_by_deadline').Scored
+    full, best = (scored(ap, ap + 20.0, ap + 5.0, np.full(101, ap + 5.0)) for ap in (30.0, 32.0))
+    ours = scored(29.0, 50.0, 34.0, np.linspace(33.0, 35.0, 101))
+    assert ours.loss_against(full)['ap'] == 1.0 and ours.loss_against(best)['ap'] == 3.0
+    assert ours.loss_against(full)['pooled'] == 1.0
+    assert ours.loss_against(full)['pooled_interval'] == [pytest.approx(0.05), pytest.approx(1.95)]
