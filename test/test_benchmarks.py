@@ -113,11 +113,11 @@ def test_loop_around_a_network_that_does_nothing_decides_at_every_operator(load)
 
 
 def test_output_delivered_last_stands_in_for_frames_that_missed(load):
-    deadlines = load('deadlines')
+    scores = load('deadline_scores')
     boxes = [Detections([[0, 0, index + 1, 1]], [0.5], [0]) for index in range(3)]
     runs = [SimpleNamespace(in_time=in_time, detections=found) for in_time, found in (
         (False, None), (True, boxes[0]), (False, boxes[1]), (False, None), (True, boxes[2]))]
-    in_time = deadlines.delivered(runs, late_too=False)
+    in_time = scores.delivered(runs, late_too=False)
     assert len(in_time[0]) == 0
     assert in_time[1:] == [boxes[0], boxes[0], boxes[0], boxes[2]]
-    assert deadlines.delivered(runs, late_too=True)[1:] == [boxes[0], boxes[1], boxes[1], boxes[2]]
+    assert scores.delivered(runs, late_too=True)[1:] == [boxes[0], boxes[1], boxes[1], boxes[2]]
