@@ -1,10 +1,11 @@
 """Region proposals: the network that scores anchors, and DynamicProposals, which keeps as many as time allows."""
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torchvision.ops import nms
+from torchvision.ops import batched_nms, nms
 
 from deadline_perception.detector import boxes as box_ops
 from deadline_perception.detector.configuration import DetectorConfig
@@ -95,6 +96,33 @@ class DynamicProposals:
         kept = kept[scores[kept] > -torch.inf]
         boxes = boxes[kept]
         return boxes, pyramid_levels(boxes, len(STRIDES))
+
+    @torch.no_grad()
+    def of_batch(self, rpn: RegionProposalNetwork, logits: list[Tensor], deltas: list[Tensor],
+                 proposals: int) -> list[np.ndarray]:
+        """The boxes `[P, 4]` of every image of a batch, best first, on the CPU; a GPU is waited for once, not per image.
+
+        Args:
+            rpn: holds the anchors.
+            logits, deltas: output of `rpn`.
+            proposals: number of regions to keep at most of an image.
+        """
+        scores, regions = [], []
+        keep_per_level = min(self.candidates, 2 * proposals)
+        for level, (level_logits, level_deltas) in enumerate(zip(logits, deltas)):
+            top, indices = level_logits.float().topk(min(keep_per_level, level_logits.shape[1]))
+            chosen = level_deltas.gather(1, indices[..., None].expand(-1, -1, 4)).float()
+            regions.append(box_ops.decode(chosen.flatten(0, 1), rpn.anchors(level)[indices.flatten()],
+                                          DELTA_WEIGHTS).view_as(chosen))
+            scores.append(top)
+        boxes = box_ops.clip(torch.cat(regions, 1).flatten(0, 1), self.input_size)
+        images = torch.arange(len(logits[0]), device=boxes.device).repeat_interleave(len(boxes) // len(logits[0]))
+        large = ((boxes[:, 2] - boxes[:, 0]) >= _MIN_SIDE_PX) & ((boxes[:, 3] - boxes[:, 1]) >= _MIN_SIDE_PX)
+        scores = torch.cat(scores, 1).flatten().masked_fill(~large, -torch.inf)
+        kept = batched_nms(boxes, scores, images, _NMS_IOU)
+        found = torch.cat((boxes, scores[:, None], images[:, None]), 1)[kept].cpu().numpy()
+        found = found[found[:, 4] > -np.inf]
+        return [found[found[:, 5] == image, :4][:proposals] for image in range(len(logits[0]))]
 
 
 def pyramid_levels(boxes: Tensor, levels: int) -> Tensor:

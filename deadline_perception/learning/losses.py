@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -11,28 +12,14 @@ from deadline_perception.detector import boxes as box_ops
 from deadline_perception.detector import heads as head_ops
 from deadline_perception.detector import proposals as proposal_ops
 from deadline_perception.detector.network import MultiPathDetector
+from deadline_perception.learning.anchor_sample import ANCHORS_PER_IMAGE, AnchorSample
 from deadline_perception.learning.strategies import TrainedPath
-from deadline_perception.learning.targets import Truth, match_anchors, sample, sample_regions
+from deadline_perception.learning.targets import Truth, sample_regions
+from deadline_perception.learning.transfer import to_device
 
-ANCHORS_PER_IMAGE = 256
 REGIONS_PER_IMAGE = 128
 _REGION_POSITIVE_SHARE = 0.25
 _BOX_BETA = 1.0 / 9.0
-
-
-@dataclass(frozen=True, eq=False)
-class AnchorSample:
-    """The anchors that a step trains on; no path changes them.
-
-    Attributes:
-        indices: `[M]` into the anchors of all images, image after image.
-        labels: `[M]` float32, 1 object, 0 background.
-        deltas: `[P, 4]` wanted of the anchors whose label is 1.
-    """
-
-    indices: Tensor
-    labels: Tensor
-    deltas: Tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,14 +31,16 @@ class RegionSample:
         images: `[R]` index into the batch.
         labels: `[R]`, 0 background, else 1 + class.
         deltas: `[R, 4]` wanted of regions on objects, 0 of others.
-        ranks: `[R]` place among the proposals of the image, 0 the best; negative for known objects.
+        ranks: `[R]` place among the proposals of the image, 0 the best; negative for known objects. On the CPU.
+        on_object: `[R]` True where the label is not background. On the CPU, so that no GPU is waited for.
     """
 
     boxes: Tensor
     images: Tensor
     labels: Tensor
     deltas: Tensor
-    ranks: Tensor
+    ranks: np.ndarray
+    on_object: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,29 +58,8 @@ class Lesson:
     classes: Tensor
 
 
-def sample_anchors(network: MultiPathDetector, truths: list[Truth], generators: list[torch.Generator]) -> AnchorSample:
-    """Matches anchors with the objects and draws those to train on.
-
-    Args:
-        network: laid out for the size of the images.
-        truths: objects of each image.
-        generators: one per image, on the CPU.
-    """
-    anchors = torch.cat([network.rpn.anchors(level) for level in range(len(proposal_ops.STRIDES))])
-    indices, labels, deltas = [], [], []
-    for i, (truth, generator) in enumerate(zip(truths, generators)):
-        state, matched = match_anchors(anchors, truth)
-        positive, negative = sample(state, ANCHORS_PER_IMAGE, 0.5, generator)
-        indices.append(torch.cat((positive, negative)) + i * len(anchors))
-        labels.append(torch.cat((torch.ones_like(positive), torch.zeros_like(negative))).float())
-        if len(positive):
-            deltas.append(box_ops.encode(truth.boxes[matched[positive]], anchors[positive],
-                                         proposal_ops.DELTA_WEIGHTS))
-    return AnchorSample(torch.cat(indices), torch.cat(labels), torch.cat([anchors.new_zeros((0, 4)), *deltas]))
-
-
 def path_losses(network: MultiPathDetector, images: Tensor, truths: list[Truth], anchors: AnchorSample,
-                trained: TrainedPath, generators: list[torch.Generator], *, batch: int,
+                trained: TrainedPath, generators: list[np.random.Generator], *, batch: int,
                 lesson: Lesson | None = None) -> tuple[dict[str, Tensor], Lesson]:
     """Losses of one path, each a scalar, and what it can teach other paths on the same batch.
 
@@ -102,9 +70,9 @@ def path_losses(network: MultiPathDetector, images: Tensor, truths: list[Truth],
         network: in training mode.
         images: `[N, 3, h, w]`, normalised.
         truths: N images' objects.
-        anchors: from `sample_anchors`.
+        anchors: of these images.
         trained: the path, and the heads to train on its regions.
-        generators: one per image, on the CPU; draw the regions.
+        generators: one per image; draw the regions.
         batch: number of images that the losses are averaged over, N or more where other processes hold the others.
         lesson: of the step's first path. Its regions are used again, those among the best `proposals` of this path,
             and what it said is mixed into the targets; boxes are learnt from the truth alone.
@@ -112,14 +80,16 @@ def path_losses(network: MultiPathDetector, images: Tensor, truths: list[Truth],
     levels = network.features(images, trained.path)
     logits, deltas = network.rpn(levels)
     said = torch.cat(logits, 1).flatten()[anchors.indices].float()
-    said_deltas = torch.cat(deltas, 1).flatten(0, 1)[anchors.indices[anchors.labels == 1.0]].float()
+    said_deltas = torch.cat(deltas, 1).flatten(0, 1)[anchors.indices[anchors.positives]].float()
     wanted = anchors.labels if lesson is None else anchors.labels.lerp(lesson.objectness, trained.soft_share)
     weight = 1.0 / (ANCHORS_PER_IMAGE * batch)
     losses = {'objectness': F.binary_cross_entropy_with_logits(said, wanted, reduction='sum') * weight,
               'anchor_boxes': F.smooth_l1_loss(said_deltas, anchors.deltas, beta=_BOX_BETA, reduction='sum') * weight}
 
     regions = lesson.regions if lesson else _draw_regions(network, logits, deltas, truths, trained, generators)
-    kept = regions.ranks < trained.path.proposals
+    chosen = np.flatnonzero(regions.ranks < trained.path.proposals)
+    on_objects = np.flatnonzero(regions.on_object[chosen])
+    kept, positive = to_device(np.concatenate((chosen, on_objects)), images.device).split((len(chosen), len(on_objects)))
     boxes, labels = regions.boxes[kept], regions.labels[kept]
     features = head_ops.cut_regions([level.float() for level in levels], boxes,
                                     proposal_ops.pyramid_levels(boxes, len(levels)), regions.images[kept])
@@ -129,7 +99,7 @@ def path_losses(network: MultiPathDetector, images: Tensor, truths: list[Truth],
     for name, class_logits, box_deltas in _head_outputs(network, features, trained):
         wanted = truth_classes if taught is None else truth_classes.lerp(taught, trained.soft_share)
         losses[f'classes_{name}'] = F.cross_entropy(class_logits, wanted, reduction='sum') * weight
-        losses[f'boxes_{name}'] = F.smooth_l1_loss(box_deltas[labels > 0], regions.deltas[kept][labels > 0], beta=1.0,
+        losses[f'boxes_{name}'] = F.smooth_l1_loss(box_deltas[positive], regions.deltas[kept[positive]], beta=1.0,
                                                    reduction='sum') * weight
         if taught is None:
             taught = class_logits.detach().softmax(1)
@@ -150,13 +120,17 @@ def _head_outputs(network: MultiPathDetector, features: Tensor,
 
 
 def _draw_regions(network: MultiPathDetector, logits: list[Tensor], deltas: list[Tensor], truths: list[Truth],
-                  trained: TrainedPath, generators: list[torch.Generator]) -> RegionSample:
+                  trained: TrainedPath, generators: list[np.random.Generator]) -> RegionSample:
     parts = []
-    for i, (truth, generator) in enumerate(zip(truths, generators)):
-        proposed, _ = network.select_proposals(network.rpn, logits, deltas, i, trained.path.proposals)
-        boxes, labels, targets, ranks = sample_regions(proposed, truth, REGIONS_PER_IMAGE, _REGION_POSITIVE_SHARE,
+    proposed = network.select_proposals.of_batch(network.rpn, logits, deltas, trained.path.proposals)
+    for image, (regions, truth, generator) in enumerate(zip(proposed, truths, generators)):
+        boxes, labels, targets, ranks = sample_regions(regions, truth, REGIONS_PER_IMAGE, _REGION_POSITIVE_SHARE,
                                                        generator)
-        wanted = torch.zeros_like(boxes)
-        wanted[:len(targets)] = box_ops.encode(targets, boxes[:len(targets)], head_ops.DELTA_WEIGHTS)
-        parts.append((boxes, torch.full_like(labels, i), labels, wanted, ranks))
-    return RegionSample(*(torch.cat(column) for column in zip(*parts)))
+        wanted = np.zeros_like(boxes)
+        wanted[:len(targets)] = box_ops.encode(torch.from_numpy(targets), torch.from_numpy(boxes[:len(targets)]),
+                                               head_ops.DELTA_WEIGHTS).numpy()
+        parts.append((boxes, wanted, np.full_like(labels, image), labels, ranks))
+    boxes, wanted, images, labels, ranks = (np.concatenate(column) for column in zip(*parts))
+    device = logits[0].device
+    numbers, indices = to_device(np.stack((boxes, wanted)), device), to_device(np.stack((images, labels)), device)
+    return RegionSample(numbers[0], indices[0], indices[1], numbers[1], ranks, labels > 0)

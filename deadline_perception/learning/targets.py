@@ -1,11 +1,11 @@
-"""What the network should have said: anchors and regions matched with the known objects."""
+"""What the network should have said: anchors and regions matched with the known objects, on the CPU."""
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
-from torch import Tensor
-from torchvision.ops import box_iou
+import numpy as np
+
+from deadline_perception.datasets.records import GroundTruth
 
 # Ren et al. 2015, section 3.1.2 and Girshick 2015, section 2.3, with more lenient positives for small objects.
 _ANCHOR_POSITIVE_IOU = 0.6
@@ -16,44 +16,39 @@ _CROWD_SHARE = 0.5
 
 @dataclass(frozen=True, eq=False)
 class Truth:
-    """Objects of one training image on its device.
+    """Objects of one training image.
 
     Attributes:
-        boxes: `[G, 4]` xyxy in px of the network's input.
-        labels: `[G]` from 0.
-        crowd: `[C, 4]` regions that are neither right nor wrong.
+        boxes: float32 `[G, 4]` xyxy in px of the network's input.
+        labels: int64 `[G]` from 0.
+        crowd: float32 `[C, 4]` regions that are neither right nor wrong.
     """
 
-    boxes: Tensor
-    labels: Tensor
-    crowd: Tensor
+    boxes: np.ndarray
+    labels: np.ndarray
+    crowd: np.ndarray
+
+    @classmethod
+    def of(cls, truth: GroundTruth) -> Truth:
+        """Objects and crowd regions apart."""
+        boxes, crowd = truth.boxes_xyxy_px, truth.crowd
+        return cls(boxes[~crowd], truth.labels[~crowd], boxes[crowd])
 
 
-def _share_inside(boxes: Tensor, regions: Tensor) -> Tensor:
-    """Largest share of each box's area `[N]` that lies inside one of the regions."""
-    if len(regions) == 0:
-        return boxes.new_zeros(len(boxes))
-    low = torch.maximum(boxes[:, None, :2], regions[None, :, :2])
-    high = torch.minimum(boxes[:, None, 2:], regions[None, :, 2:])
-    overlap = (high - low).clamp(min=0).prod(2)
-    area = (boxes[:, 2:] - boxes[:, :2]).prod(1).clamp(min=1e-6)
-    return (overlap / area[:, None]).amax(1)
-
-
-def match_anchors(anchors: Tensor, truth: Truth) -> tuple[Tensor, Tensor]:
+def match_anchors(anchors: np.ndarray, truth: Truth) -> tuple[np.ndarray, np.ndarray]:
     """For each anchor `[A]`: 1 object, 0 background, -1 neither; and the index of its object.
 
     An object that no anchor overlaps well keeps its best ones. An image without objects is all background.
     """
-    labels = torch.zeros(len(anchors), dtype=torch.int8, device=anchors.device)
-    matched = torch.zeros(len(anchors), dtype=torch.long, device=anchors.device)
+    labels = np.zeros(len(anchors), np.int8)
+    matched = np.zeros(len(anchors), np.int64)
     if len(truth.boxes):
-        overlap = box_iou(truth.boxes, anchors)
-        best, matched = overlap.max(0)
+        overlap = _intersection_over_union(truth.boxes, anchors)
+        matched, best = overlap.argmax(0), overlap.max(0)
         labels[best >= _ANCHOR_NEGATIVE_IOU] = -1
         labels[best >= _ANCHOR_POSITIVE_IOU] = 1
-        best_of_object = overlap.amax(1, keepdim=True)
-        objects, chosen = ((overlap >= best_of_object - 1e-4) & (best_of_object > 0.1)).nonzero(as_tuple=True)
+        best_of_object = overlap.max(1, keepdims=True)
+        objects, chosen = np.nonzero((overlap >= best_of_object - 1e-4) & (best_of_object > 0.1))
         labels[chosen] = 1
         matched[chosen] = objects
     if len(truth.crowd):
@@ -61,42 +56,56 @@ def match_anchors(anchors: Tensor, truth: Truth) -> tuple[Tensor, Tensor]:
     return labels, matched
 
 
-def sample(labels: Tensor, count: int, positive_share: float, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+def sample(labels: np.ndarray, count: int, positive_share: float,
+           generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Random indices of at most `count` entries: positives (label 1) up to their share, the rest negatives (0)."""
-    positive = (labels == 1).nonzero()[:, 0]
-    negative = (labels == 0).nonzero()[:, 0]
+    positive, negative = np.flatnonzero(labels == 1), np.flatnonzero(labels == 0)
     positives = min(len(positive), int(count * positive_share))
     negatives = min(len(negative), count - positives)
-
-    def draw(indices: Tensor, number: int) -> Tensor:
-        order = torch.randperm(len(indices), generator=generator)[:number]
-        return indices[order.to(indices.device)]
-
-    return draw(positive, positives), draw(negative, negatives)
+    return (generator.choice(positive, positives, replace=False, shuffle=False),
+            generator.choice(negative, negatives, replace=False, shuffle=False))
 
 
-def sample_regions(regions: Tensor, truth: Truth, count: int, positive_share: float,
-                   generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def sample_regions(regions: np.ndarray, truth: Truth, count: int, positive_share: float,
+                   generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Regions for training a head; the known objects are among the candidates.
 
     Returns:
         regions `[R, 4]`; class labels `[R]`, 0 background; target boxes `[P, 4]` of the first P regions, the objects;
         places `[R]` of the regions among those given, negative for known objects.
     """
-    candidates = torch.cat((truth.boxes, regions))
-    state = torch.zeros(len(candidates), dtype=torch.int8, device=candidates.device)
-    matched = torch.zeros(len(candidates), dtype=torch.long, device=candidates.device)
+    candidates = np.concatenate((truth.boxes, regions))
+    state = np.zeros(len(candidates), np.int8)
+    matched = np.zeros(len(candidates), np.int64)
     if len(truth.boxes):
-        best, matched = box_iou(truth.boxes, candidates).max(0)
-        state[best >= _REGION_POSITIVE_IOU] = 1
+        overlap = _intersection_over_union(truth.boxes, candidates)
+        matched = overlap.argmax(0)
+        state[overlap.max(0) >= _REGION_POSITIVE_IOU] = 1
     if len(truth.crowd):
         state[(state == 0) & (_share_inside(candidates, truth.crowd) > _CROWD_SHARE)] = -1
     positive, negative = sample(state, count, positive_share, generator)
-    labels = torch.zeros(len(positive) + len(negative), dtype=torch.long, device=candidates.device)
-    if len(positive):
-        labels[:len(positive)] = truth.labels[matched[positive]] + 1
-        targets = truth.boxes[matched[positive]]
-    else:
-        targets = candidates.new_zeros((0, 4))
-    chosen = torch.cat((positive, negative))
-    return candidates[chosen], labels, targets, chosen - len(truth.boxes)
+    labels = np.zeros(len(positive) + len(negative), np.int64)
+    labels[:len(positive)] = truth.labels[matched[positive]] + 1
+    chosen = np.concatenate((positive, negative))
+    return candidates[chosen], labels, truth.boxes[matched[positive]], chosen - len(truth.boxes)
+
+
+def _intersections(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Areas `[N, M]` that boxes `[N, 4]` and `[M, 4]` share."""
+    width, height = (np.minimum(one[:, None, axis + 2], other[:, axis + 2])
+                     - np.maximum(one[:, None, axis], other[:, axis]) for axis in (0, 1))
+    return width.clip(min=0) * height.clip(min=0)
+
+
+def _areas(boxes: np.ndarray) -> np.ndarray:
+    return (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
+
+
+def _intersection_over_union(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    shared = _intersections(one, other)
+    return shared / (_areas(one)[:, None] + _areas(other) - shared)
+
+
+def _share_inside(boxes: np.ndarray, regions: np.ndarray) -> np.ndarray:
+    """Largest share of each box's area `[N]` that lies inside one of the regions, of which there are some."""
+    return (_intersections(boxes, regions) / _areas(boxes).clip(min=1e-6)[:, None]).max(1)

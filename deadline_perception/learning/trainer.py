@@ -19,12 +19,14 @@ from torch import Tensor
 from deadline_perception.detector.network import MultiPathDetector
 from deadline_perception.detector.operators import SlicedGroupNorm
 from deadline_perception.errors import DeadlinePerceptionError
+from deadline_perception.learning.anchor_sample import ImageAnchors, choose_anchors, join_anchors, lay_out_anchors
 from deadline_perception.learning.gradient_sum import add_up_gradients
-from deadline_perception.learning.losses import path_losses, sample_anchors
+from deadline_perception.learning.losses import path_losses
 from deadline_perception.learning.samples import Sample, SampleSource
 from deadline_perception.learning.strategies import Strategy, TrainedPath
 from deadline_perception.learning.targets import Truth
 from deadline_perception.learning.training_plan import TrainingPlan
+from deadline_perception.learning.transfer import to_device
 from deadline_perception.workers import Workers
 
 _DRAWING_THREADS = 8
@@ -35,12 +37,22 @@ class TrainingDiverged(DeadlinePerceptionError):
 
 
 @dataclass(frozen=True, eq=False)
+class _DrawnImage:
+    """One image to train on, its anchors, and the generator that goes on to draw its regions."""
+
+    sample: Sample
+    truth: Truth
+    anchors: ImageAnchors
+    generator: np.random.Generator
+
+
+@dataclass(frozen=True, eq=False)
 class _Batch:
     """What one step trains on: size in px, images of all processes, those of this one as they are drawn, paths."""
 
     size: tuple[int, int]
     images: int
-    samples: list[Future[tuple[Sample, torch.Generator]]]
+    drawn: list[Future[_DrawnImage]]
     trained: list[TrainedPath]
 
 
@@ -54,13 +66,14 @@ class Trainer:
         strategy: which paths a step runs.
         workers: the processes that share every batch out. All hold the same weights and do the same steps; a run in
             several gives the weights of a run in one, up to the order of sums.
+        start: what the weights started from where the plan's seed does not say it; a state of another is refused.
 
     Raises:
         ValueError: there are more processes than images in a batch.
     """
 
     def __init__(self, network: MultiPathDetector, source: SampleSource, plan: TrainingPlan, strategy: Strategy,
-                 workers: Workers = Workers()) -> None:
+                 workers: Workers = Workers(), start: str = '') -> None:
         if workers.count > plan.batch:
             raise ValueError(f'{workers.count} processes share batches of {plan.batch} images, expected at least '
                              f'{workers.count} images')
@@ -69,24 +82,35 @@ class Trainer:
         self.plan = plan
         self.strategy = strategy
         self.workers = workers
+        self.start = start
         self.step = 0
-        self.average = {name: tensor.detach().clone() for name, tensor in network.state_dict().items()}
+        weights = network.state_dict()
+        self.average = {name: tensor.clone() for name, tensor in weights.items()}
+        self._averaged = list(self.average.values()), list(weights.values())
         norms = {id(p) for module in network.modules() if isinstance(module, SlicedGroupNorm)
                  for p in module.parameters()}
         matrices = [p for p in network.parameters() if p.dim() >= 2 and id(p) not in norms]
         others = [p for p in network.parameters() if p.dim() < 2 or id(p) in norms]
         self.optimiser = torch.optim.AdamW([{'params': matrices, 'weight_decay': plan.weight_decay},
-                                            {'params': others, 'weight_decay': 0.0}], lr=plan.learning_rate)
+                                            {'params': others, 'weight_decay': 0.0}], lr=plan.learning_rate,
+                                           fused=network.pixel_mean.is_cuda)
 
-    def run(self, until: int | None = None, report: Callable[[int, dict[str, float]], None] | None = None) -> None:
-        """Trains up to step `until` (default: the plan's end), telling `report` each step's losses.
+    def run(self, until: int | None = None, report: Callable[[int, dict[str, float]], None] | None = None, *,
+            stop: Callable[[], bool] = lambda: False, ahead: int | None = None) -> None:
+        """Trains up to step `until` (default: the plan's end).
+
+        Args:
+            until: number of steps that are done then.
+            report: told the losses of every step.
+            stop: asked in every step; the first True, of whichever process, ends the run in all after that step.
+            ahead: steps whose images are drawn while the step before computes; None for one on a GPU, which leaves the
+                CPU time for it, and none on a CPU. Memory grows with it, the weights stay the same.
 
         Raises:
             TrainingDiverged: a loss or gradient is NaN or infinite; weights and average are those of the step before.
         """
         until = self.plan.steps if until is None else min(until, self.plan.steps)
-        # While a GPU computes, the CPU has time to draw the images of the next step.
-        ahead = 1 if self.network.pixel_mean.is_cuda else 0
+        ahead = int(self.network.pixel_mean.is_cuda) if ahead is None else ahead
         batches: deque[_Batch] = deque()
         drawn = self.step
         try:
@@ -95,10 +119,12 @@ class Trainer:
                     while drawn <= self.step + ahead and drawn < until:
                         batches.append(self._draw(drawn, pool))
                         drawn += 1
-                    losses = self._train_step(batches.popleft())
+                    losses, stopped = self._train_step(batches.popleft(), stop())
                     self.step += 1
                     if report is not None:
                         report(self.step, losses)
+                    if stopped:
+                        break
         finally:
             self.network.set_training_size(self.network.input_size)
 
@@ -114,50 +140,55 @@ class Trainer:
         size = crop or whole
         images = max(self.workers.count, plan.batch * math.prod(self.source.size) // math.prod(size))
         # Every image has a generator of its own, so that it does not matter which process draws it.
-        samples = [pool.submit(self._sample, np.random.default_rng([plan.seed, step, 1 + index]), whole, crop)
-                   for index in self.workers.share(range(images))]
-        return _Batch(size, images, samples, self.strategy.paths(self.network.path_space, step / plan.steps, draws))
+        anchors = lay_out_anchors(self.network.config, size)
+        drawn = [pool.submit(self._draw_image, np.random.default_rng([plan.seed, step, 1 + index]), whole, crop, anchors)
+                 for index in self.workers.share(range(images))]
+        return _Batch(size, images, drawn, self.strategy.paths(self.network.path_space, step / plan.steps, draws))
 
-    def _sample(self, generator: np.random.Generator, size: tuple[int, int],
-                crop: tuple[int, int] | None) -> tuple[Sample, torch.Generator]:
+    def _draw_image(self, generator: np.random.Generator, size: tuple[int, int], crop: tuple[int, int] | None,
+                    anchors: np.ndarray) -> _DrawnImage:
         sample = self.source.draw(generator, size, crop)
-        return sample, torch.Generator().manual_seed(int(generator.integers(2 ** 31)))
+        truth = Truth.of(sample.truth)
+        return _DrawnImage(sample, truth, choose_anchors(anchors, truth, generator), generator)
 
-    def _train_step(self, drawn: _Batch) -> dict[str, float]:
-        plan = self.plan
-        self.network.set_training_size(drawn.size)
-        samples, generators = zip(*(sample.result() for sample in drawn.samples))
-        images, truths = to_batch(samples, self.network.pixel_mean.device)
-        images = self.network.normalise(images).contiguous(memory_format=torch.channels_last)
-        anchors = sample_anchors(self.network, truths, generators)
+    def _train_step(self, batch: _Batch, stop: bool) -> tuple[dict[str, float], bool]:
+        """Losses of the step, and whether some process wants to stop."""
+        plan, device = self.plan, self.network.pixel_mean.device
+        self.network.set_training_size(batch.size)
+        drawn = [future.result() for future in batch.drawn]
+        truths, generators = [one.truth for one in drawn], [one.generator for one in drawn]
+        images = self.network.normalise(to_batch([one.sample for one in drawn], device))
+        images = images.contiguous(memory_format=torch.channels_last)
+        anchors = join_anchors([one.anchors for one in drawn],
+                               len(lay_out_anchors(self.network.config, batch.size)), device)
         for group in self.optimiser.param_groups:
             group['lr'] = plan.rate(self.step)
         self.optimiser.zero_grad(set_to_none=True)
         shown: dict[str, Tensor] = {}
         lesson = None
-        for rank, one in enumerate(drawn.trained):
-            with torch.autocast(images.device.type, dtype=torch.bfloat16, enabled=plan.half_precision):
+        for rank, one in enumerate(batch.trained):
+            with torch.autocast(device.type, dtype=torch.bfloat16, enabled=plan.half_precision):
                 losses, lesson = path_losses(self.network, images, truths, anchors, one, generators,
-                                             batch=drawn.images, lesson=lesson)
+                                             batch=batch.images, lesson=lesson)
             total = sum(losses.values())
             total.backward()
             if rank == 0:
                 shown |= losses
             shown[f'path{rank}'] = total
-        summed = torch.stack([value.detach() for value in shown.values()])
+        summed = torch.stack([*(value.detach() for value in shown.values()), images.new_full((), stop)])
         if self.workers.count > 1:
             summed = add_up_gradients(self.network.parameters(), summed)
-        values = dict(zip(shown, summed.tolist()))
-        norm = float(torch.nn.utils.clip_grad_norm_(self.network.parameters(), plan.clip_norm))
-        for rank, one in enumerate(drawn.trained):
+        norm = torch.nn.utils.clip_grad_norm_(self.network.parameters(), plan.clip_norm)
+        *summed, stopped, norm = torch.cat((summed, norm[None])).tolist()
+        values = dict(zip(shown, summed))
+        for rank, one in enumerate(batch.trained):
             self._refuse_diverged(f'loss of step {self.step} on path {one.path}', values[f'path{rank}'])
         self._refuse_diverged(f'gradient of step {self.step}', norm)
         self.optimiser.step()
         decay = min(plan.ema, (1 + self.step) / (10 + self.step))
         with torch.no_grad():
-            for name, tensor in self.network.state_dict().items():
-                self.average[name].lerp_(tensor, 1 - decay)
-        return values
+            torch._foreach_lerp_(*self._averaged, 1 - decay)
+        return values, stopped > 0.0
 
     def _refuse_diverged(self, what: str, value: float) -> None:
         if not math.isfinite(value):
@@ -207,7 +238,8 @@ class Trainer:
             raise ValueError(f'{file} was saved for {metadata.get("recipe")}, expected {self._recipe}')
         self.step = int(metadata['step'])
         self.network.load_state_dict(_below(tensors, 'weights.'))
-        self.average = {k: v.to(self.network.pixel_mean.device) for k, v in _below(tensors, 'average.').items()}
+        for name, tensor in _below(tensors, 'average.').items():
+            self.average[name].copy_(tensor)
         state: dict[int, dict[str, Tensor]] = {}
         for name, tensor in _below(tensors, 'optimiser.').items():
             index, key = name.split('.', 1)
@@ -216,16 +248,9 @@ class Trainer:
                                         'param_groups': self.optimiser.state_dict()['param_groups']})
 
 
-def to_batch(samples: Sequence[Sample], device: torch.device) -> tuple[Tensor, list[Truth]]:
-    """Samples -> pixel values `[N, 3, h, w]` float32 and the objects of each image."""
-    images = torch.from_numpy(np.stack([sample.image_bgr for sample in samples])).to(device)
-    truths = []
-    for sample in samples:
-        boxes = torch.from_numpy(sample.truth.boxes_xyxy_px).to(device)
-        crowd = torch.from_numpy(sample.truth.crowd).to(device)
-        labels = torch.from_numpy(sample.truth.labels).to(device)
-        truths.append(Truth(boxes[~crowd], labels[~crowd], boxes[crowd]))
-    return images.permute(0, 3, 1, 2).float(), truths
+def to_batch(samples: Sequence[Sample], device: torch.device) -> Tensor:
+    """Samples -> pixel values `[N, 3, h, w]` float32, channels last."""
+    return to_device(np.stack([sample.image_bgr for sample in samples]), device).permute(0, 3, 1, 2).float()
 
 
 def _below(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

@@ -52,3 +52,15 @@ def test_levels_suit_the_size_of_a_box():
     sides = torch.tensor([4.0, 55.0, 57.0, 113.0, 225.0, 900.0])
     boxes = torch.stack((sides * 0, sides * 0, sides, sides), 1)
     assert pyramid_levels(boxes, 4).tolist() == [0, 0, 1, 2, 3, 3]
+
+
+def test_a_batch_keeps_what_its_images_keep(tiny_network):
+    """Beside an image of tiny boxes alone, which keeps none."""
+    (logits, deltas), (others, other_deltas) = _outputs(tiny_network, 1), _outputs(tiny_network, 2)
+    tiny = [torch.full_like(level, -9.0) for level in deltas]
+    select = tiny_network.select_proposals
+    batch = select.of_batch(tiny_network.rpn, [torch.cat(level) for level in zip(logits, others, logits)],
+                            [torch.cat(level) for level in zip(deltas, other_deltas, tiny)], 20)
+    for kept, own in zip(batch, ((logits, deltas), (others, other_deltas))):
+        torch.testing.assert_close(torch.from_numpy(kept), select(tiny_network.rpn, *own, 0, 20)[0])
+    assert batch[2].shape == (0, 4)

@@ -1,8 +1,10 @@
+import numpy as np
 import pytest
 import torch
 
 from deadline_perception.execution_path import ExecutionPath
-from deadline_perception.learning.losses import path_losses, sample_anchors
+from deadline_perception.learning.anchor_sample import choose_anchors, join_anchors, lay_out_anchors
+from deadline_perception.learning.losses import path_losses
 from deadline_perception.learning.strategies import TrainedPath
 from deadline_perception.learning.targets import Truth
 
@@ -10,7 +12,7 @@ OBJECT = [[10.0, 10, 40, 40]]
 
 
 def _generators(count, first=0):
-    return [torch.Generator().manual_seed(first + index) for index in range(count)]
+    return [np.random.default_rng(first + index) for index in range(count)]
 
 
 def _images(count):
@@ -18,14 +20,16 @@ def _images(count):
 
 
 def _truth(boxes, labels):
-    return Truth(torch.tensor(boxes).reshape(-1, 4).float(), torch.tensor(labels, dtype=torch.long), torch.zeros(0, 4))
+    return Truth(np.float32(boxes).reshape(-1, 4), np.int64(labels), np.zeros((0, 4), np.float32))
 
 
 def _step(network, truths, *trained, images=None, batch=None, first=0):
     """Losses of several paths on one batch, each with what the first can teach."""
     generators = _generators(len(truths), first)
-    anchors = sample_anchors(network, truths, generators)
     images = _images(len(truths)) if images is None else images
+    all_anchors = lay_out_anchors(network.config, (64, 96))
+    anchors = join_anchors([choose_anchors(all_anchors, truth, generator) for truth, generator
+                            in zip(truths, generators)], len(all_anchors), images.device)
     losses, lesson = [], None
     for one in trained:
         own, lesson = path_losses(network, images, truths, anchors, one, generators,
@@ -108,7 +112,7 @@ def test_taught_path_keeps_its_number_of_proposals(tiny_network):
     _, lesson = _step(network, [_truth(OBJECT, [0])], *(TrainedPath(path, (0,), 0.5) for path in paths))
     assert seen == [int((lesson.regions.ranks < proposals).sum()) for proposals in (60, 20, 5)]
     assert seen[0] > seen[1] > seen[2] > 0
-    assert (lesson.regions.ranks[lesson.regions.labels > 0] == -1).any()
+    assert (lesson.regions.ranks[lesson.regions.on_object] == -1).any()
 
 
 def test_aggregated_heads_have_one_loss_and_share_its_gradient(tiny_network):
@@ -126,8 +130,7 @@ def test_losses_on_a_gpu_are_those_on_the_cpu(tiny_network):
     truth, trained = _truth(OBJECT, [0]), TrainedPath(tiny_network.path_space.largest, (1, 0), 0.5)
     (on_cpu,), _ = _step(tiny_network.train(), [truth], trained)
     network = tiny_network.to('cuda')
-    moved = Truth(truth.boxes.cuda(), truth.labels.cuda(), truth.crowd.cuda())
-    (on_gpu,), _ = _step(network, [moved], trained, images=_images(1).cuda())
+    (on_gpu,), _ = _step(network, [truth], trained, images=_images(1).cuda())
     for name in ('objectness', 'anchor_boxes'):  # the regions depend on the order of nearly equal scores
         torch.testing.assert_close(on_gpu[name].cpu(), on_cpu[name], rtol=1e-2, atol=1e-3)
     assert all(torch.isfinite(loss) for loss in on_gpu.values())

@@ -1,13 +1,12 @@
-import torch
+import numpy as np
 
 from deadline_perception.learning.targets import Truth, match_anchors, sample, sample_regions
 
-ANCHORS = torch.tensor([[0.0, 0, 10, 10], [1.0, 0, 11, 10], [5.0, 0, 15, 10], [50.0, 50, 60, 60], [80.0, 80, 90, 90]])
+ANCHORS = np.float32([[0, 0, 10, 10], [1, 0, 11, 10], [5, 0, 15, 10], [50, 50, 60, 60], [80, 80, 90, 90]])
 
 
 def _truth(boxes=(), labels=(), crowd=()):
-    return Truth(torch.tensor(boxes).reshape(-1, 4).float(), torch.tensor(labels, dtype=torch.long),
-                 torch.tensor(crowd).reshape(-1, 4).float())
+    return Truth(np.float32(boxes).reshape(-1, 4), np.int64(labels), np.float32(crowd).reshape(-1, 4))
 
 
 def test_anchors_are_matched_by_overlap():
@@ -23,20 +22,20 @@ def test_image_without_objects_is_all_background():
 
 
 def test_sample_keeps_the_share_and_only_what_is_there():
-    generator = torch.Generator().manual_seed(0)
-    labels = torch.tensor([1] * 20 + [0] * 50 + [-1] * 30)
+    generator = np.random.default_rng(0)
+    labels = np.array([1] * 20 + [0] * 50 + [-1] * 30)
     positive, negative = sample(labels, 16, 0.25, generator)
     assert len(positive) == 4 and len(negative) == 12
     assert set(positive.tolist()) <= set(range(20)) and set(negative.tolist()) <= set(range(20, 70))
-    positive, negative = sample(torch.tensor([1, -1]), 16, 0.5, generator)
+    positive, negative = sample(np.array([1, -1]), 16, 0.5, generator)
     assert positive.tolist() == [0] and negative.tolist() == []
 
 
 def test_known_objects_are_among_the_regions():
-    generator = torch.Generator().manual_seed(0)
+    generator = np.random.default_rng(0)
     truth = _truth([[0, 0, 10, 10]], [1])
-    regions, labels, targets, ranks = sample_regions(torch.tensor([[60.0, 60, 70, 70]]), truth, 8, 0.25, generator)
+    regions, labels, targets, ranks = sample_regions(np.float32([[60, 60, 70, 70]]), truth, 8, 0.25, generator)
     assert labels.tolist() == [2, 0] and ranks.tolist() == [-1, 0]
     assert regions[0].tolist() == targets[0].tolist() == [0, 0, 10, 10]
-    nothing = sample_regions(torch.zeros(0, 4), _truth(), 8, 0.25, generator)
+    nothing = sample_regions(np.zeros((0, 4), np.float32), _truth(), 8, 0.25, generator)
     assert [len(part) for part in nothing] == [0, 0, 0, 0]

@@ -38,6 +38,40 @@ def test_resumed_run_gives_the_weights_of_an_unbroken_one(tiny_network, shapes, 
         torch.testing.assert_close(resumed.average[name], tensor, atol=0, rtol=0)
 
 
+def test_images_drawn_ahead_give_the_same_weights(tiny_network, shapes):
+    weights = []
+    for ahead in (0, 1):
+        trainer = _trainer(copy.deepcopy(tiny_network), shapes, crop=(32, 64))
+        trainer.run(ahead=ahead)
+        weights.append(trainer.average)
+    torch.testing.assert_close(*weights, atol=0, rtol=0)
+
+
+def test_run_that_is_asked_to_stop_ends_after_the_step(tiny_network, shapes):
+    trainer = _trainer(tiny_network, shapes)
+    seen = []
+    trainer.run(report=lambda step, losses: seen.append(step), stop=lambda: len(seen) == 2)
+    assert seen == [1, 2, 3] and trainer.step == 3
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason='needs a CUDA device')
+def test_half_precision_on_a_gpu_is_saved_and_resumed(tiny_network, shapes, tmp_path):
+    """Sums on a GPU have no fixed order, so that the resumed run is close to the unbroken one, not the same."""
+    network = tiny_network.to('cuda', memory_format=torch.channels_last)
+    whole, broken = (_trainer(copy.deepcopy(network), shapes, half_precision=True) for _ in range(2))
+    whole.run()
+    broken.run(until=3)
+    broken.save(tmp_path / 'state.safetensors')
+    resumed = _trainer(network, shapes, half_precision=True)
+    resumed.resume(tmp_path / 'state.safetensors')
+    for mine, theirs in ((resumed.average, broken.average), (network.state_dict(), broken.network.state_dict())):
+        torch.testing.assert_close(mine, theirs, atol=0, rtol=0)
+    assert all(group['fused'] for group in resumed.optimiser.param_groups)
+    resumed.run()
+    assert resumed.step == whole.step == 6
+    torch.testing.assert_close(resumed.average, whole.average, atol=5e-3, rtol=0)
+
+
 def test_state_of_another_plan_is_refused(tiny_network, shapes, tmp_path):
     trainer = _trainer(tiny_network, shapes)
     trainer.save(tmp_path / 'state.safetensors')
