@@ -342,12 +342,13 @@ def main() -> None:
         show(load, loads[load])
     for contender in contenders.values():
         contender.pipeline.stop()
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / 'deadlines.json').write_text(json.dumps(
+    folder = ROOT / 'out' / 'benchmarks' if args.quick else RESULTS  # published results stay
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / 'deadlines.json').write_text(json.dumps(
         {'date': date.today().isoformat(), 'device': str(facts), 'data': sequence.name, 'note': note,
          'quality_metric': quality.metric, 'loads': loads}) + '\n')
-    draw(loads, RESULTS / 'deadlines.png')
-    print('wrote benchmarks/results/deadlines.json and benchmarks/results/deadlines.png')
+    draw(loads, folder / 'deadlines.png')
+    print(f'wrote {folder.relative_to(ROOT) / "deadlines.json"} and deadlines.png')
 
 
 if __name__ == '__main__':

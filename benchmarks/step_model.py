@@ -258,7 +258,9 @@ def main() -> None:
         'price_lists': combined.price_lists}
     report['goals'] = goals(report)
     print_report(report, results, str(facts))
-    file = RESULTS / f'{"step_model" if facts.kind == "cpu" else f"step_model_{facts.slug}"}.json'
+    folder = RESULTS.parents[1] / 'out' / 'benchmarks' if args.quick else RESULTS  # published results stay
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / f'{"step_model" if facts.kind == "cpu" else f"step_model_{facts.slug}"}.json'
     file.write_text(json.dumps(report, indent=1) + '\n', encoding='utf-8')
     print(f'wrote {file.relative_to(RESULTS.parents[1])}')
 
