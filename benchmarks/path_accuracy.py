@@ -7,7 +7,7 @@ Scores a sample of paths that shows every setting of every operator, then, twice
 qualities predicted so far put on the frontier or next to it, so that the frontier is measured. Then all of them are
 timed in turn, as whole frames. V+L is the average precision over vehicles and traffic lights, which have instances
 enough to rank paths. An operator's effect is the largest path less the same path with this operator alone at its
-smallest setting; its interval (95 %) comes from drawing the images anew, 500 times. With several weights (other seeds
+smallest setting; its interval (95 %) comes from drawing runs of neighbouring images anew. With several weights (seeds
 of one recipe) the effects and their spread over the seeds are shown too. --alone compares a path with weights that were
 trained on that path alone. The frontier shown is chosen among all images' own figures, so that it leans to the good
 side. Useful points are counted where that cannot be: the frontier is chosen on one half of the images (runs of

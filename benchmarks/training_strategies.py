@@ -12,7 +12,7 @@ Runs begin with the shipped weights: from random ones, as in the paper, minutes 
 The shipped weights know all paths already, so that what a strategy does not train is forgotten rather than never learnt.
 Ours is judged against the paper's strategies that switch heads at random, on the longest path and on the mean of the
 paths measured: it is better where it gains more than the larger spread of the seeds.
-Runs are kept in `--out` and go on there after a kill. Prints tables, writes results/training_strategies_START_DEVICE.json.
+Runs are kept in `--out` and go on there after a kill. Writes results/training_strategies_START_DEVICE.json.
 """
 from __future__ import annotations
 
@@ -134,9 +134,9 @@ def train(args: argparse.Namespace, source: SampleSource, strategy: str, seed: i
     def report(step: int, losses: dict[str, float]) -> None:
         nonlocal saved_at
         if time.monotonic() - saved_at > SAVE_EVERY_S:
+            write_text_atomically(clock, str(before_s + time.monotonic() - began))  # no state without its clock
             trainer.save(state)
             saved_at = time.monotonic()
-            write_text_atomically(clock, str(before_s + saved_at - began))
 
     trainer.run(report=report)
     seconds = before_s + time.monotonic() - began
@@ -254,7 +254,8 @@ def main() -> None:
                 trained, seconds = train(args, source, strategy, seed, steps, state)
                 measured = measure_paths(trained, validation, frames, list(paths.values()))
                 write_json(kept, {'strategy': strategy, 'seed': seed, 'steps': steps, 'seconds': round(seconds, 1),
-                                  'paths': {name: {'ap': measured[path][0].ap or 0.0, 'ap50': measured[path][0].ap50 or 0.0,
+                                  'paths': {name: {'ap': measured[path][0].ap or 0.0,
+                                                   'ap50': measured[path][0].ap50 or 0.0,
                                                    'pooled_ap': measured[path][1]} for name, path in paths.items()}})
                 for file in (state, state.with_suffix('.seconds')):
                     file.unlink(missing_ok=True)
