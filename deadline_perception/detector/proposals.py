@@ -100,7 +100,7 @@ class DynamicProposals:
     @torch.no_grad()
     def of_batch(self, rpn: RegionProposalNetwork, logits: list[Tensor], deltas: list[Tensor],
                  proposals: int) -> list[np.ndarray]:
-        """The boxes `[P, 4]` of every image of a batch, best first, on the CPU; a GPU is waited for once, not per image.
+        """The boxes `[P, 4]` of every image of a batch, best first, on the CPU; waits for a GPU once.
 
         Args:
             rpn: holds the anchors.

@@ -1,6 +1,7 @@
 """The loss of one path on one batch: objectness, anchor boxes, classes, final boxes; against the truth or a teacher."""
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -58,8 +59,8 @@ class Lesson:
     classes: Tensor
 
 
-def path_losses(network: MultiPathDetector, images: Tensor, truths: list[Truth], anchors: AnchorSample,
-                trained: TrainedPath, generators: list[np.random.Generator], *, batch: int,
+def path_losses(network: MultiPathDetector, images: Tensor, truths: Sequence[Truth], anchors: AnchorSample,
+                trained: TrainedPath, generators: Sequence[np.random.Generator], *, batch: int,
                 lesson: Lesson | None = None) -> tuple[dict[str, Tensor], Lesson]:
     """Losses of one path, each a scalar, and what it can teach other paths on the same batch.
 
@@ -89,7 +90,8 @@ def path_losses(network: MultiPathDetector, images: Tensor, truths: list[Truth],
     regions = lesson.regions if lesson else _draw_regions(network, logits, deltas, truths, trained, generators)
     chosen = np.flatnonzero(regions.ranks < trained.path.proposals)
     on_objects = np.flatnonzero(regions.on_object[chosen])
-    kept, positive = to_device(np.concatenate((chosen, on_objects)), images.device).split((len(chosen), len(on_objects)))
+    moved = to_device(np.concatenate((chosen, on_objects)), images.device)
+    kept, positive = moved[:len(chosen)], moved[len(chosen):]
     boxes, labels = regions.boxes[kept], regions.labels[kept]
     features = head_ops.cut_regions([level.float() for level in levels], boxes,
                                     proposal_ops.pyramid_levels(boxes, len(levels)), regions.images[kept])
@@ -119,8 +121,8 @@ def _head_outputs(network: MultiPathDetector, features: Tensor,
              torch.stack([boxes for _, _, boxes in outputs]).mean(0))]
 
 
-def _draw_regions(network: MultiPathDetector, logits: list[Tensor], deltas: list[Tensor], truths: list[Truth],
-                  trained: TrainedPath, generators: list[np.random.Generator]) -> RegionSample:
+def _draw_regions(network: MultiPathDetector, logits: list[Tensor], deltas: list[Tensor], truths: Sequence[Truth],
+                  trained: TrainedPath, generators: Sequence[np.random.Generator]) -> RegionSample:
     parts = []
     proposed = network.select_proposals.of_batch(network.rpn, logits, deltas, trained.path.proposals)
     for image, (regions, truth, generator) in enumerate(zip(proposed, truths, generators)):

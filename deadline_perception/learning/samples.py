@@ -1,14 +1,17 @@
 """Training images: drawn class-balanced from sequences, and changed at random without losing their boxes."""
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import dataclass
 
 import cv2
 import numpy as np
 
 from deadline_perception.datasets.painter import CROWD_AREA_PX
-from deadline_perception.datasets.records import GroundTruth, Sequence
+from deadline_perception.datasets.records import Frame, GroundTruth, Sequence
 
+_HELD_BYTES = 4e9
 _MIN_VISIBLE_SHARE = 0.3
 _MOSAIC_SHARE = 0.15
 _SCALES = (0.75, 1.6)
@@ -24,25 +27,32 @@ class Sample:
 
 
 class SampleSource:
-    """Draws samples of one size from annotated sequences that are held in memory.
+    """Draws samples of one size from annotated sequences.
 
-    Images with rare classes are drawn more often: with the square root of the inverse share of the images that hold
-    the class (repeat factor sampling, Gupta et al. 2019, section 3).
+    Images are read when they are first drawn, and held while memory is left for them; others are read every time.
+    Those with rare classes are drawn more often: with the square root of the inverse share of the images that hold the
+    class (repeat factor sampling, Gupta et al. 2019, section 3).
 
     Args:
         sequences: annotated sequences with the same class names.
         shares: share of the draws that each sequence gets; they are normalised.
         size: height and width in px of the samples where `draw` is not told another.
+        held_bytes: memory for images that are held.
+
+    Attributes:
+        digest: identifies what is drawn: names and objects of the images, to a tenth of a pixel, and the shares.
 
     Raises:
         ValueError: a sequence has no annotation, or other class names than the first.
     """
 
-    def __init__(self, sequences: list[Sequence], shares: list[float], size: tuple[int, int]) -> None:
+    def __init__(self, sequences: list[Sequence], shares: list[float], size: tuple[int, int],
+                 held_bytes: float = _HELD_BYTES) -> None:
         self.size = size
         self.class_names = sequences[0].class_names
-        self._images: list[np.ndarray] = []
-        self._truths: list[GroundTruth] = []
+        self._frames: list[Frame] = []
+        self._held: dict[int, np.ndarray] = {}
+        self._free_bytes = held_bytes
         weights = []
         for sequence, share in zip(sequences, shares):
             if sequence.class_names != self.class_names:
@@ -51,19 +61,19 @@ class SampleSource:
             frames = [frame for frame in sequence.frames if frame.truth is not None]
             if not frames:
                 raise ValueError(f'sequence {sequence.name!r} has no annotated frame, expected some')
-            self._images += [frame.load_bgr() for frame in frames]
-            truths = [frame.truth for frame in frames]
-            self._truths += truths
-            repeat = _repeat_factors(truths, len(self.class_names))
+            self._frames += frames
+            repeat = _repeat_factors([frame.truth for frame in frames], len(self.class_names))
             weights.append(share * repeat / repeat.sum())
         joined = np.concatenate(weights)
         self._probabilities = joined / joined.sum()
-        counts = np.bincount(np.concatenate([truth.labels[~truth.crowd] for truth in self._truths]),
+        truths = [frame.truth for frame in self._frames]
+        counts = np.bincount(np.concatenate([truth.labels[~truth.crowd] for truth in truths]),
                              minlength=len(self.class_names))
         self._rarity = 1.0 / np.sqrt(np.maximum(counts, 1))  # how often a class's objects draw a window to themselves
+        self.digest = _digest(self._frames, [*self.class_names, *shares])
 
     def __len__(self) -> int:
-        return len(self._images)
+        return len(self._frames)
 
     def draw(self, generator: np.random.Generator, size: tuple[int, int] | None = None,
              crop: tuple[int, int] | None = None) -> Sample:
@@ -84,14 +94,24 @@ class SampleSource:
             sample = self._view(generator, size, _SCALES)
         return Sample(_photometric(sample.image_bgr, generator), sample.truth)
 
+    def _image(self, index: int) -> np.ndarray:
+        """uint8 `[h, w, 3]`; several threads may ask at once, and at worst read an image twice."""
+        image = self._held.get(index)
+        if image is None:
+            image = self._frames[index].load_bgr()
+            if image.nbytes <= self._free_bytes:
+                self._free_bytes -= image.nbytes
+                self._held[index] = image
+        return image
+
     def _view(self, generator: np.random.Generator, size: tuple[int, int], scales: tuple[float, float],
               whole: tuple[int, int] | None = None) -> Sample:
         """A randomly scaled, shifted and mirrored view of one image; what lies outside it is grey.
 
         With `whole`, the view is a window into a view of that size.
         """
-        index = generator.choice(len(self._images), p=self._probabilities)
-        image, truth = self._images[index], self._truths[index]
+        index = int(generator.choice(len(self._frames), p=self._probabilities))
+        image, truth = self._image(index), self._frames[index].truth
         height, width = size
         fit = max((whole or size)[0] / image.shape[0], (whole or size)[1] / image.shape[1])
         if generator.random() < 0.3 and scales[0] < 1.0 < scales[1]:
@@ -134,6 +154,17 @@ class SampleSource:
                                          np.concatenate([part.crowd for part in parts])))
 
 
+def _digest(frames: list[Frame], facts: list[str | float]) -> str:
+    digest = hashlib.sha256(json.dumps(facts).encode())
+    for frame in frames:
+        truth = frame.truth
+        # Rounded, because a drive's boxes can differ in their last bits between machines.
+        boxes = np.rint(truth.boxes_xyxy_px * 10).astype(np.int32)
+        for part in (frame.name.encode(), boxes.tobytes(), truth.labels.tobytes(), truth.crowd.tobytes()):
+            digest.update(part)
+    return digest.hexdigest()[:16]
+
+
 def _repeat_factors(truths: list[GroundTruth], classes: int) -> np.ndarray:
     """How often each image is drawn relative to others, >= 1."""
     present = np.array([[bool(((truth.labels == c) & ~truth.crowd).any()) for c in range(classes)]
@@ -144,7 +175,7 @@ def _repeat_factors(truths: list[GroundTruth], classes: int) -> np.ndarray:
 
 
 def _move(truth: GroundTruth, matrix: np.ndarray, size: tuple[int, int]) -> GroundTruth:
-    """Boxes under an axis-aligned affine map, cut to the view; objects that are mostly cut off, or small, become crowd."""
+    """Boxes under an axis-aligned affine map, cut to the view; objects mostly cut off, or small, become crowd."""
     height, width = size
     if len(truth) == 0:
         return truth

@@ -5,9 +5,10 @@ import json
 import math
 import os
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +27,7 @@ from deadline_perception.learning.samples import Sample, SampleSource
 from deadline_perception.learning.strategies import Strategy, TrainedPath
 from deadline_perception.learning.targets import Truth
 from deadline_perception.learning.training_plan import TrainingPlan
-from deadline_perception.learning.transfer import to_device
+from deadline_perception.learning.transfer import to_batch
 from deadline_perception.workers import Workers
 
 _DRAWING_THREADS = 8
@@ -37,22 +38,12 @@ class TrainingDiverged(DeadlinePerceptionError):
 
 
 @dataclass(frozen=True, eq=False)
-class _DrawnImage:
-    """One image to train on, its anchors, and the generator that goes on to draw its regions."""
-
-    sample: Sample
-    truth: Truth
-    anchors: ImageAnchors
-    generator: np.random.Generator
-
-
-@dataclass(frozen=True, eq=False)
 class _Batch:
     """What one step trains on: size in px, images of all processes, those of this one as they are drawn, paths."""
 
     size: tuple[int, int]
     images: int
-    drawn: list[Future[_DrawnImage]]
+    drawn: list[Future[tuple[Sample, Truth, ImageAnchors, np.random.Generator]]]
     trained: list[TrainedPath]
 
 
@@ -103,8 +94,8 @@ class Trainer:
             until: number of steps that are done then.
             report: told the losses of every step.
             stop: asked in every step; the first True, of whichever process, ends the run in all after that step.
-            ahead: steps whose images are drawn while the step before computes; None for one on a GPU, which leaves the
-                CPU time for it, and none on a CPU. Memory grows with it, the weights stay the same.
+            ahead: steps whose images are drawn beside the step before; None for 1 on a GPU and 0 on a CPU, which is
+                busy. The weights are the same.
 
         Raises:
             TrainingDiverged: a loss or gradient is NaN or infinite; weights and average are those of the step before.
@@ -140,27 +131,25 @@ class Trainer:
         size = crop or whole
         images = max(self.workers.count, plan.batch * math.prod(self.source.size) // math.prod(size))
         # Every image has a generator of its own, so that it does not matter which process draws it.
-        anchors = lay_out_anchors(self.network.config, size)
-        drawn = [pool.submit(self._draw_image, np.random.default_rng([plan.seed, step, 1 + index]), whole, crop, anchors)
+        draw = partial(self._draw_image, size=whole, crop=crop, anchors=lay_out_anchors(self.network.config, size))
+        drawn = [pool.submit(draw, np.random.default_rng([plan.seed, step, 1 + index]))
                  for index in self.workers.share(range(images))]
         return _Batch(size, images, drawn, self.strategy.paths(self.network.path_space, step / plan.steps, draws))
 
     def _draw_image(self, generator: np.random.Generator, size: tuple[int, int], crop: tuple[int, int] | None,
-                    anchors: np.ndarray) -> _DrawnImage:
+                    anchors: np.ndarray) -> tuple[Sample, Truth, ImageAnchors, np.random.Generator]:
+        """An image, its objects and anchors to train on, and the generator that goes on to draw its regions."""
         sample = self.source.draw(generator, size, crop)
         truth = Truth.of(sample.truth)
-        return _DrawnImage(sample, truth, choose_anchors(anchors, truth, generator), generator)
+        return sample, truth, choose_anchors(anchors, truth, generator), generator
 
     def _train_step(self, batch: _Batch, stop: bool) -> tuple[dict[str, float], bool]:
         """Losses of the step, and whether some process wants to stop."""
         plan, device = self.plan, self.network.pixel_mean.device
         self.network.set_training_size(batch.size)
-        drawn = [future.result() for future in batch.drawn]
-        truths, generators = [one.truth for one in drawn], [one.generator for one in drawn]
-        images = self.network.normalise(to_batch([one.sample for one in drawn], device))
-        images = images.contiguous(memory_format=torch.channels_last)
-        anchors = join_anchors([one.anchors for one in drawn],
-                               len(lay_out_anchors(self.network.config, batch.size)), device)
+        samples, truths, chosen, generators = zip(*(future.result() for future in batch.drawn))
+        images = self.network.normalise(to_batch(samples, device)).contiguous(memory_format=torch.channels_last)
+        anchors = join_anchors(chosen, len(lay_out_anchors(self.network.config, batch.size)), device)
         for group in self.optimiser.param_groups:
             group['lr'] = plan.rate(self.step)
         self.optimiser.zero_grad(set_to_none=True)
@@ -196,8 +185,9 @@ class Trainer:
 
     @property
     def _recipe(self) -> str:
-        """All that decides the weights of a run, beside the network and the samples."""
-        return json.dumps({'plan': asdict(self.plan), 'strategy': repr(self.strategy)}, sort_keys=True)
+        """All that decides the weights of a run, beside the network's shape."""
+        return json.dumps({'plan': asdict(self.plan), 'strategy': repr(self.strategy), 'data': self.source.digest,
+                           'start': self.start}, sort_keys=True)
 
     def save(self, file: Path) -> None:
         """Writes everything needed to go on, whole or not at all.
@@ -223,7 +213,7 @@ class Trainer:
         """Goes on where `save` left off.
 
         Raises:
-            ValueError: the file is no training state, or one of another network, plan or strategy.
+            ValueError: the file is no training state, or one of another network, plan, strategy, data or start.
         """
         try:
             with safe_open(file, framework='pt') as stored:
@@ -241,16 +231,15 @@ class Trainer:
         for name, tensor in _below(tensors, 'average.').items():
             self.average[name].copy_(tensor)
         state: dict[int, dict[str, Tensor]] = {}
+        parameters = [parameter for group in self.optimiser.param_groups for parameter in group['params']]
         for name, tensor in _below(tensors, 'optimiser.').items():
             index, key = name.split('.', 1)
+            weight = parameters[int(index)]
+            # Laid out in memory as its weight, which fused kernels ask for.
+            tensor = torch.empty_like(weight).copy_(tensor) if tensor.shape == weight.shape else tensor
             state.setdefault(int(index), {})[key] = tensor
         self.optimiser.load_state_dict({'state': state,
                                         'param_groups': self.optimiser.state_dict()['param_groups']})
-
-
-def to_batch(samples: Sequence[Sample], device: torch.device) -> Tensor:
-    """Samples -> pixel values `[N, 3, h, w]` float32, channels last."""
-    return to_device(np.stack([sample.image_bgr for sample in samples]), device).permute(0, 3, 1, 2).float()
 
 
 def _below(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

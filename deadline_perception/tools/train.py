@@ -1,31 +1,35 @@
-"""Train a multi-path detector on annotated images and rendered drives; a killed run goes on where it was.
+"""Train a multi-path detector on annotated images and rendered drives; a run that ended early goes on where it was.
 
+After --minutes, at SIGTERM or at Ctrl-C it saves its state and the averaged weights so far. The same command goes on.
 Several GPUs, or processes on CPUs, share every batch out under torchrun: torchrun --nproc-per-node 4 --module
 deadline_perception.tools.command_line train --device cuda ... The rate stays what --learning-rate says.
 """
 from __future__ import annotations
 
 import argparse
+import hashlib
+import json
 import time
 from pathlib import Path
 
 import torch
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from deadline_perception.datasets.coco import read_coco
-from deadline_perception.datasets.drive import render_drive
 from deadline_perception.datasets.records import Sequence
-from deadline_perception.detector.checkpoint import build_detector, load_detector, save_detector
+from deadline_perception.datasets.source import open_source
+from deadline_perception.detector.checkpoint import build_detector, load_detector, read_recipe, save_detector
 from deadline_perception.detector.network import MultiPathDetector
 from deadline_perception.detector.resnet_start import start_from_resnet
 from deadline_perception.learning.loss_log import open_log
+from deadline_perception.learning.rendered_drives import render_drives
 from deadline_perception.learning.samples import SampleSource
-from deadline_perception.learning.strategies import STRATEGIES, Sandwich
+from deadline_perception.learning.strategies import STRATEGIES, Sandwich, find_strategy
 from deadline_perception.learning.trainer import Trainer
 from deadline_perception.learning.training_plan import TrainingPlan
+from deadline_perception.tools.stop_request import StopRequest
 from deadline_perception.workers import Workers, joined_workers, own_gpu
 
-_SAVE_EVERY_S = 180.0
+_SAVE_EVERY_S = 60.0
 _DRIVE_SECONDS = 12.0
 _DRIVE_RATE_HZ = 2.0
 _FIRST_DRIVE_SEED = 1000  # drives to be judged on, such as the demo's, have seeds below
@@ -33,7 +37,8 @@ _FIRST_DRIVE_SEED = 1000  # drives to be judged on, such as the demo's, have see
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
-    parser.add_argument('--data', type=Path, nargs='+', required=True, metavar='JSON', help='COCO annotation files')
+    parser.add_argument('--data', nargs='+', required=True, metavar='SOURCE', help='annotated images: COCO files, or '
+                        'data sets (their train split), bags and drives, as for the demo')
     parser.add_argument('--drives', type=int, default=0, help='rendered drives to add, each with its own seed')
     parser.add_argument('--drive-share', type=float, default=0.4, help='share of the samples from rendered drives')
     parser.add_argument('--config', default='compact', help='shape of the network: a name, or a JSON file')
@@ -46,8 +51,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--crop-share', type=float, default=0.5, help='share of the steps that train on windows')
     parser.add_argument('--size', type=int, nargs=2, action='append', default=[], metavar=('HEIGHT', 'WIDTH'), help='a '
                         'size in px, multiples of 32, of which every step draws one; the input size without')
-    parser.add_argument('--strategy', choices=STRATEGIES, default='sandwich', help='paths that a step trains: one, '
-                        'with or without random skipping and random switching, or several')
+    parser.add_argument('--strategy', default='sandwich', help='paths that a step trains, one of '
+                        f'{", ".join(STRATEGIES)}: one path, with or without random skipping and random switching, or '
+                        'several; or alone:PATH, such as alone:s00000-w1.00-p300-h2')
     parser.add_argument('--alone-share', type=float, default=Sandwich.alone_share, help='sandwich: share of the steps '
                         'that train the largest path alone')
     parser.add_argument('--soft-share', type=float, default=Sandwich.soft_share, help='sandwich: share of the largest '
@@ -56,70 +62,118 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--learning-rate', type=float, default=6e-4, help='peak rate')
     parser.add_argument('--seed', type=int, default=0, help='of weights, samples and paths')
     parser.add_argument('--device', default='cpu', help='cpu or cuda')
-    parser.add_argument('--threads', type=int, default=torch.get_num_threads(), help='CPU threads')
+    parser.add_argument('--threads', type=int, default=torch.get_num_threads(), help='CPU threads, and processes '
+                        'that render drives')
+    parser.add_argument('--minutes', type=float, help='end after so long, to be gone on with; at the last step without')
     parser.add_argument('--state', type=Path, default=Path('out/train/state.safetensors'), help='where the run is kept')
     parser.add_argument('--out', type=Path, default=Path('out/train/weights.safetensors'), help='weights to write')
 
 
 def run(args: argparse.Namespace) -> int:
-    """Trains, saving every few minutes; returns the exit status."""
+    """Trains, saving every minute; returns the exit status."""
+    if args.threads < 1:
+        raise ValueError(f'--threads is {args.threads}, expected at least 1')
+    stop = StopRequest(args.minutes)
     torch.set_num_threads(args.threads)
     with joined_workers() as workers:
-        return _train(args, workers)
+        return _train(args, workers, stop)
 
 
-def _train(args: argparse.Namespace, workers: Workers) -> int:
+def _train(args: argparse.Namespace, workers: Workers, stop: StopRequest) -> int:
     device = args.device
     if device == 'cuda' and workers.count > 1:
         device = own_gpu()
         torch.cuda.set_device(device)
-    source, network = _source_and_network(args, device)
+    sequences, shares = _sequences(args)
+    network, start = _network(args, sequences[0].class_names, device, workers.leads)
     plan = TrainingPlan(steps=args.steps, batch=args.batch, learning_rate=args.learning_rate, seed=args.seed,
                         crop=None if args.crop is None else tuple(args.crop), crop_share=args.crop_share,
                         sizes=tuple(tuple(size) for size in args.size))
-    strategy = STRATEGIES[args.strategy]
+    strategy = find_strategy(args.strategy, network.path_space)
     if args.strategy == 'sandwich':
         strategy = Sandwich(alone_share=args.alone_share, soft_share=args.soft_share)
-    trainer = Trainer(network, source, plan, strategy, workers)
+    source = SampleSource(sequences, shares, network.input_size)
+    trainer = Trainer(network, source, plan, strategy, workers, start)
     if args.state.is_file():
         trainer.resume(args.state)
     if not workers.leads:
-        trainer.run()
-        return 0
+        with stop.listening():
+            trainer.run(stop=stop)
+        return stop.exit_status if trainer.step < plan.steps else 0
     print(f'{len(source)} images, {sum(p.numel() for p in network.parameters()) / 1e6:.1f} M weights, '
           f'{len(network.path_space)} paths' + (f', goes on from step {trainer.step} of {args.state}' if trainer.step
                                                 else ''))
-    _run_and_save(trainer, args.state)
+    with stop.listening():
+        _run_and_save(trainer, args.state, stop)
     network.load_state_dict(trainer.average)
-    save_detector(network, args.out, steps=str(plan.steps), seed=str(plan.seed), strategy=args.strategy)
+    save_detector(network, args.out, recipe=_recipe(args, trainer))
     print(f'wrote {args.out}, {args.out.stat().st_size / 1e6:.1f} MB')
-    return 0
+    if trainer.step == plan.steps:
+        return 0
+    print(f'stopped at step {trainer.step} of {plan.steps}; the same command goes on from {args.state}')
+    return stop.exit_status
 
 
-def _source_and_network(args: argparse.Namespace, device: str) -> tuple[SampleSource, MultiPathDetector]:
+def _sequences(args: argparse.Namespace) -> tuple[list[Sequence], list[float]]:
+    """What is trained on, and the share of the samples that each gets."""
     if not 0.0 < args.drive_share < 1.0:
         raise ValueError(f'--drive-share is {args.drive_share}, expected a share in (0, 1)')
-    sequences: list[Sequence] = [read_coco(file) for file in args.data]
+    sequences = []
+    for text in args.data:
+        sequences.append(open_source(text, split='train'))
+        if not sequences[-1].class_names:
+            raise ValueError(f'source {text!r} has no annotations, expected some to train on')
     shares = [(1.0 - args.drive_share) / len(sequences)] * len(sequences)
-    for index in range(args.drives):
-        sequences.append(render_drive(seconds=_DRIVE_SECONDS, rate_hz=_DRIVE_RATE_HZ, seed=_FIRST_DRIVE_SEED + index))
-        shares.append(args.drive_share / args.drives)
-    network = build_detector(args.config, sequences[0].class_names, seed=args.seed, device=device)
+    seeds = range(_FIRST_DRIVE_SEED, _FIRST_DRIVE_SEED + args.drives)
+    sequences += render_drives(seeds, _DRIVE_SECONDS, _DRIVE_RATE_HZ, args.threads)
+    return sequences, shares + [args.drive_share / max(1, args.drives)] * len(seeds)
+
+
+def _network(args: argparse.Namespace, class_names: tuple[str, ...], device: str,
+             leads: bool) -> tuple[MultiPathDetector, str]:
+    """The network as training begins, and what identifies the file that it started from."""
+    network = build_detector(args.config, class_names, seed=args.seed, device=device)
     if args.backbone is not None:
         if args.start is not None:
             raise ValueError(f'--backbone is {args.backbone} and --start is {args.start}, expected one of them')
-        print(f'{args.backbone}: {start_from_resnet(network.backbone, args.backbone)}')
-    if args.start is not None:
-        start = load_detector(args.start, device)
-        if (start.network_hash, start.class_names) != (network.network_hash, network.class_names):
-            raise ValueError(f'{args.start} is a {start.config_name!r} with classes {", ".join(start.class_names)}; '
-                             f'expected a {network.config_name!r} with {", ".join(network.class_names)}')
-        network.load_state_dict(start.state_dict())
-    return SampleSource(sequences, shares, network.input_size), network
+        taken = start_from_resnet(network.backbone, args.backbone)
+        if leads:
+            print(f'{args.backbone}: {taken}')
+        return network, hashlib.sha256(args.backbone.read_bytes()).hexdigest()[:16]
+    if args.start is None:
+        return network, ''
+    if args.start.resolve() == args.out.resolve():
+        raise ValueError(f'--start and --out are both {args.out}, expected two files')
+    start = load_detector(args.start, device)
+    if (start.network_hash, start.class_names) != (network.network_hash, network.class_names):
+        raise ValueError(f'{args.start} is a {start.config_name!r} with classes {", ".join(start.class_names)}; '
+                         f'expected a {network.config_name!r} with {", ".join(network.class_names)}')
+    network.load_state_dict(start.state_dict())
+    return network, start.weights_hash
 
 
-def _run_and_save(trainer: Trainer, state: Path) -> None:
-    """Trains to the end; every few minutes saves the state, draws the curves and says how far it is."""
+def _recipe(args: argparse.Namespace, trainer: Trainer) -> str:
+    """All arguments of the run, digest of the data, last step, and the recipe of the weights that it started from."""
+    arguments = {name: _without_folders(value) for name, value in vars(args).items() if name not in ('command', 'run')}
+    recipe = {'arguments': arguments, 'data': trainer.source.digest, 'step': trainer.step}
+    earlier = None if args.start is None else read_recipe(args.start)
+    if earlier is not None:
+        try:
+            recipe['start'] = json.loads(earlier)
+        except json.JSONDecodeError:
+            recipe['start'] = earlier
+    return json.dumps(recipe)
+
+
+def _without_folders(value: object) -> object:
+    """Names of files and data sets alone: the folders are those of one machine."""
+    if isinstance(value, (list, tuple)):
+        return [_without_folders(one) for one in value]
+    return Path(value).name or str(value) if isinstance(value, (str, Path)) else value
+
+
+def _run_and_save(trainer: Trainer, state: Path, stop: StopRequest) -> None:
+    """Trains to the end, or until it should stop; saves the state and draws the curves every minute and at last."""
     columns = (TextColumn('{task.description}'), BarColumn(), MofNCompleteColumn(), TextColumn('left:'),
                TimeRemainingColumn())
     steps, began, began_at = trainer.plan.steps, trainer.step, time.monotonic()
@@ -127,16 +181,20 @@ def _run_and_save(trainer: Trainer, state: Path) -> None:
     with Progress(*columns) as progress, open_log(state.with_suffix('.jsonl'), trainer.step) as log:
         bar = progress.add_task('training', total=steps, completed=trainer.step)
 
-        def report(step: int, losses: dict[str, float]) -> None:
+        def save() -> None:
             nonlocal saved_at
+            log.publish()
+            trainer.save(state)
+            saved_at = time.monotonic()
+
+        def report(step: int, losses: dict[str, float]) -> None:
             log.add(step, losses)
             progress.update(bar, completed=step, description=f'loss {losses["path0"]:.3f}')
             now = time.monotonic()
-            if now - saved_at > _SAVE_EVERY_S or step == steps:
-                log.publish()
-                trainer.save(state)
-                saved_at = now
+            if now - saved_at > _SAVE_EVERY_S:
+                save()
                 left_min = (now - began_at) / (step - began) * (steps - step) / 60
                 progress.console.print(f'step {step} of {steps}, loss {losses["path0"]:.3f}, {left_min:.0f} min left')
 
-        trainer.run(report=report)
+        trainer.run(report=report, stop=stop)
+        save()

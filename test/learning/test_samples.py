@@ -1,8 +1,10 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from deadline_perception.datasets.records import Frame, GroundTruth, Sequence
-from deadline_perception.learning.samples import SampleSource, _photometric
+from deadline_perception.learning.samples import SampleSource, _move, _photometric
 
 
 def test_samples_have_the_size_and_boxes_that_fit(shapes):
@@ -53,6 +55,48 @@ def test_boxes_lie_on_their_pixels_to_a_fraction_of_one():
         assert np.abs(found - (box[:2] + box[2:]) / 2).max() < 0.1
         seen += 1
     assert seen > 10
+
+
+def test_objects_that_become_small_are_crowd():
+    """Under 64 px2 they are neither right nor wrong, whatever they were before."""
+    truth = GroundTruth(np.float32([[10, 10, 30, 20], [10, 40, 50, 48]]), np.array([0, 1]), np.array([False, False]))
+    for scale, crowd in ((1.0, [False, False]), (0.55, [True, False]), (0.4, [True, True])):
+        matrix = np.array([[scale, 0, 0], [0, scale, 0]])
+        assert _move(truth, matrix, (96, 128)).crowd.tolist() == crowd
+
+
+def test_images_beyond_the_memory_are_read_whenever_they_are_drawn(shapes):
+    reads = []
+
+    def counted(frame):
+        return replace(frame, load_bgr=lambda: reads.append(frame.name) or frame.load_bgr())
+
+    watched = replace(shapes, frames=tuple(counted(frame) for frame in shapes.frames))
+    drawn = {}
+    for images in (0, 2, 6):
+        reads.clear()
+        source = SampleSource([watched], [1.0], (64, 96), held_bytes=images * 64 * 96 * 3)
+        generator = np.random.default_rng(0)
+        drawn[images] = [source.draw(generator).image_bgr for _ in range(40)]
+        assert sum(reads.count(name) == 1 for name in set(reads)) >= images
+        assert (len(reads) > 20) if images < 6 else sorted(reads) == sorted(set(reads))
+    for images in (2, 6):
+        assert all(np.array_equal(*pair) for pair in zip(drawn[0], drawn[images]))
+
+
+def test_digest_tells_other_data(shapes):
+    def digest(sequence=shapes, share=1.0):
+        return SampleSource([sequence], [share], (64, 96)).digest
+
+    first, *others = shapes.frames
+    truth = first.truth
+    moved = replace(truth, boxes_xyxy_px=truth.boxes_xyxy_px + 1)
+    crowd = replace(truth, crowd=~truth.crowd)
+    changed = [replace(shapes, frames=(replace(first, truth=moved), *others)),
+               replace(shapes, frames=(replace(first, truth=crowd), *others)),
+               replace(shapes, frames=(replace(first, name='other'), *others)), replace(shapes, frames=tuple(others))]
+    assert len({digest(), digest(share=0.5), *(digest(sequence) for sequence in changed)}) == 6
+    assert digest(replace(shapes, name='same')) == digest()
 
 
 def test_brighter_stays_brighter():

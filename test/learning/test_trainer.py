@@ -13,8 +13,9 @@ from torchvision.ops import box_iou
 from deadline_perception.detector.network import MultiPathDetector
 from deadline_perception.learning.samples import SampleSource
 from deadline_perception.learning.strategies import STRATEGIES, Sandwich
-from deadline_perception.learning.trainer import Trainer, TrainingDiverged, to_batch
+from deadline_perception.learning.trainer import Trainer, TrainingDiverged
 from deadline_perception.learning.training_plan import TrainingPlan
+from deadline_perception.learning.transfer import to_batch
 from deadline_perception.workers import Workers
 
 
@@ -77,6 +78,16 @@ def test_state_of_another_plan_is_refused(tiny_network, shapes, tmp_path):
     trainer.save(tmp_path / 'state.safetensors')
     with pytest.raises(ValueError, match='was saved for .*"steps": 6.*expected .*"steps": 7'):
         _trainer(tiny_network, shapes, steps=7).resume(tmp_path / 'state.safetensors')
+
+
+def test_state_of_other_data_or_another_start_is_refused(tiny_network, shapes, tmp_path):
+    _trainer(tiny_network, shapes).save(tmp_path / 'state.safetensors')
+    with pytest.raises(ValueError, match='was saved for .*"data": '):
+        _trainer(tiny_network, replace(shapes, frames=shapes.frames[1:])).resume(tmp_path / 'state.safetensors')
+    trainer = _trainer(tiny_network, shapes)
+    other = Trainer(tiny_network, trainer.source, trainer.plan, trainer.strategy, start='abc')
+    with pytest.raises(ValueError, match='was saved for .*"start": "".*expected .*"start": "abc"'):
+        other.resume(tmp_path / 'state.safetensors')
 
 
 def test_damaged_state_is_refused(tiny_network, shapes, tmp_path):

@@ -1,6 +1,7 @@
 """The command as a user runs it, on three images: killed and resumed, in two processes, with data that do not fit."""
 import json
 import os
+import signal
 import subprocess
 import sys
 from dataclasses import replace
@@ -12,7 +13,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from deadline_perception.detector.checkpoint import build_detector, load_detector, save_detector
+from deadline_perception.detector.checkpoint import build_detector, load_detector, read_recipe, save_detector
 from deadline_perception.detector.configuration import COMPACT, HeadConfig, save_configuration
 from deadline_perception.tools import train
 from deadline_perception.tools.command_line import main
@@ -63,6 +64,77 @@ def test_killed_run_goes_on_and_writes_weights(annotations, tiny, tmp_path):
     assert not list(tmp_path.glob('*.partial'))
     steps = [json.loads(line)['step'] for line in (tmp_path / 'state.jsonl').read_text().splitlines()]
     assert steps == [1, 2, 3] and cv2.imread(str(tmp_path / 'state.png')) is not None
+
+
+@pytest.mark.parametrize('reason', ['minutes', 'signal'])
+def test_run_that_is_told_to_stop_saves_and_goes_on(annotations, tiny, tmp_path, capsys, monkeypatch, reason):
+    words = ['train', '--config', tiny, '--data', str(annotations), '--steps', '3', '--batch', '1', '--threads', '1',
+             '--strategy', 'alone:s11111-w0.50-p20-h0', '--state', str(tmp_path / 'state.safetensors'), '--out',
+             str(tmp_path / 'weights.safetensors')]
+    if reason == 'minutes':
+        assert main([*words, '--minutes', '1e-9']) == 0
+    else:
+        numbers, train_step = iter([signal.SIGTERM]), train.Trainer._train_step
+
+        def told_in_its_first(self, *rest):
+            for number in numbers:
+                signal.raise_signal(number)
+            return train_step(self, *rest)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(train.Trainer, '_train_step', told_in_its_first)
+            assert main(words) == 128 + signal.SIGTERM
+    said = capsys.readouterr().out
+    done = 1 if reason == 'minutes' else 2  # the signal came after the question of its own step
+    assert f'stopped at step {done} of 3; the same command goes on from' in said and 'wrote' in said
+    assert load_detector(tmp_path / 'weights.safetensors').config_name == 'tiny'
+    assert main(words) == 0
+    said = capsys.readouterr().out
+    assert f'goes on from step {done}' in said and 'stopped' not in said
+    steps = [json.loads(line)['step'] for line in (tmp_path / 'state.jsonl').read_text().splitlines()]
+    assert steps == [1, 2, 3]
+
+
+def test_weights_keep_the_recipes_of_all_runs(annotations, tiny, tmp_path):
+    first, second = tmp_path / 'first.safetensors', tmp_path / 'second.safetensors'
+    words = ['train', '--config', tiny, '--data', str(annotations), '--steps', '1', '--batch', '1', '--threads', '1']
+    assert main([*words, '--seed', '3', '--state', str(tmp_path / 'a.safetensors'), '--out', str(first)]) == 0
+    assert main([*words, '--start', str(first), '--state', str(tmp_path / 'b.safetensors'), '--out', str(second)]) == 0
+    text = read_recipe(second)
+    assert '/' not in text
+    recipe = json.loads(text)
+    assert recipe['step'] == 1 and recipe['arguments']['data'] == ['train.json']
+    assert recipe['arguments']['start'] == 'first.safetensors' and recipe['arguments']['learning_rate'] == 6e-4
+    assert recipe['start'] == json.loads(read_recipe(first)) and recipe['start']['arguments']['seed'] == 3
+    assert recipe['start']['data'] == recipe['data']
+
+
+def test_any_annotated_source_is_trained_on(tiny, tmp_path, capsys, monkeypatch):
+    """A drive by its name, and two that two processes render."""
+    monkeypatch.setattr(train, '_DRIVE_SECONDS', 1.0)
+    words = ['train', '--config', tiny, '--steps', '1', '--batch', '1', '--threads', '2', '--state',
+             str(tmp_path / 'state.safetensors'), '--out', str(tmp_path / 'weights.safetensors')]
+    assert main([*words, '--data', 'drive:seconds=1,rate_hz=3', '--drives', '2']) == 0
+    assert '7 images' in capsys.readouterr().out
+
+
+def test_unannotated_source_is_refused(tmp_path, capsys):
+    video = cv2.VideoWriter(str(tmp_path / 'bare.avi'), cv2.VideoWriter_fourcc(*'MJPG'), 10, (64, 48))
+    for _ in range(3):
+        video.write(np.zeros((48, 64, 3), np.uint8))
+    video.release()
+    assert main(['train', '--data', str(tmp_path / 'bare.avi')]) == 1
+    assert "bare.avi' has no annotations, expected some to train on" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize('words, message', [(['--threads', '0'], '--threads is 0, expected at least 1'),
+                                            (['--minutes', '0'], 'minutes is 0.0, expected a finite number above 0'),
+                                            (['--strategy', 'fast'], "strategy is 'fast', expected one of ns-ns"),
+                                            (['--start', 'x', '--out', 'x'], 'are both x, expected two files')])
+def test_impossible_arguments_are_one_line(annotations, tiny, capsys, words, message):
+    assert main(['train', '--config', tiny, '--data', str(annotations), *words]) == 1
+    error = capsys.readouterr().err
+    assert message in error and error.count('\n') == 1
 
 
 def test_two_processes_train_the_weights_of_one(annotations, tiny, tmp_path, monkeypatch):
