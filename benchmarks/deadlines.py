@@ -31,11 +31,9 @@ import json
 import os
 import random
 import statistics
-import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from datetime import date
 from functools import cache
 from pathlib import Path
@@ -84,6 +82,7 @@ from deadline_perception.latency.profile import LatencyProfile, measure_profile
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.nodes.inference import Arrival, Conditions, FramePipeline, FrameRecord
 from deadline_perception.nodes.network_setup import NetworkOptions, make_calibrator, make_policy
+from deadline_perception.tools.node_run import beside_programs
 from deadline_perception.tools.profile import restart_with_environment
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -238,17 +237,9 @@ def drive_on(contender: Contender, monitor: Monitor, frames: list[Frame], budget
     return runs, replaced
 
 
-@contextmanager
-def tenants(count: int, pace: float) -> Iterator[None]:
+def tenants(count: int, pace: float) -> AbstractContextManager[None]:
     """Meanwhile so many programs work in bursts, so many times longer than those of the drive."""
-    programs = [subprocess.Popen([sys.executable, '-c', TENANT, str(os.getpid()), str(seed), str(pace)])
-                for seed in range(count)]
-    try:
-        yield
-    finally:
-        for program in programs:
-            program.kill()
-            program.wait()
+    return beside_programs(TENANT, [(str(seed), str(pace)) for seed in range(count)])
 
 
 def evenly(frames: list[Frame], count: int) -> list[Frame]:

@@ -29,8 +29,8 @@ import random
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from datetime import date
 from pathlib import Path
@@ -52,7 +52,7 @@ from deadline_perception.latency.profile import measure_profile
 from deadline_perception.latency.quantiles import bounding_rank
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.nodes.network_setup import NetworkOptions, make_calibrator
-from deadline_perception.tools.node_run import busy_programs
+from deadline_perception.tools.node_run import beside_programs, busy_programs
 
 RESULTS = Path(__file__).parent / 'results' / 'path_bounds.json'
 SETTINGS = {'1 thread': (1, None), '2 threads, passive': (2, 'PASSIVE'), '2 threads, active': (2, 'ACTIVE')}
@@ -171,16 +171,8 @@ def _calibrator(forecast: PathForecast) -> BoundCalibrator:
     return make_calibrator(NetworkOptions(model=''), forecast, None)[0]
 
 
-@contextmanager
-def _bursts() -> Iterator[None]:
-    programs = [subprocess.Popen([sys.executable, '-c', BURSTS, str(os.getpid()), str(seed)])
-                for seed in range(len(os.sched_getaffinity(0)))]
-    try:
-        yield
-    finally:
-        for program in programs:
-            program.kill()
-            program.wait()
+def _bursts() -> AbstractContextManager[None]:
+    return beside_programs(BURSTS, [(str(seed),) for seed in range(len(os.sched_getaffinity(0)))])
 
 
 def measure(weights: Path, threads: int, quick: bool) -> dict:

@@ -6,8 +6,11 @@ import importlib.util
 import os
 import random
 import socket
+import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import IO
 
 import pytest
@@ -55,3 +58,15 @@ def _claim(domain: int) -> IO[str] | None:
 def repository() -> Path:
     """The root of the source tree."""
     return REPOSITORY
+
+
+@pytest.fixture(scope='session')
+def load_benchmark() -> Callable[[str], ModuleType]:
+    """Loads a script of `benchmarks/` by its name, without running it."""
+    def load(name: str) -> ModuleType:
+        spec = importlib.util.spec_from_file_location(f'benchmark_{name}', REPOSITORY / 'benchmarks' / f'{name}.py')
+        sys.modules[spec.name] = module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+    return load

@@ -1,9 +1,6 @@
 """What the benchmarks of accuracy make of their measurements, with scores made up by hand."""
 from __future__ import annotations
 
-import importlib.util
-import sys
-from types import ModuleType
 
 import numpy as np
 import pytest
@@ -14,20 +11,8 @@ PATHS = [ExecutionPath((), width, 10, 0) for width in (0.25, 0.5, 0.75, 1.0)]
 TIMES_MS = dict(zip(PATHS, (10.0, 20.0, 30.0, 40.0)))
 
 
-@pytest.fixture(scope='module')
-def load(repository):
-    """Loads a benchmark by its name."""
-    def load_benchmark(name: str) -> ModuleType:
-        spec = importlib.util.spec_from_file_location(f'benchmark_{name}', repository / 'benchmarks' / f'{name}.py')
-        sys.modules[spec.name] = module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        return module
-
-    return load_benchmark
-
-
-def test_a_point_is_useful_only_where_it_was_not_chosen(load):
-    path_accuracy = load('path_accuracy')
+def test_a_point_is_useful_only_where_it_was_not_chosen(load_benchmark):
+    path_accuracy = load_benchmark('path_accuracy')
     halves = dict(zip(PATHS, ((20.0, 20.0), (25.0, 19.0), (24.0, 26.0), (30.0, 30.0))))
     first, second = path_accuracy.held_out(TIMES_MS, halves)
     assert (first['points'], first['useful_where_chosen']) == (3, 3)
@@ -36,8 +21,8 @@ def test_a_point_is_useful_only_where_it_was_not_chosen(load):
     assert second['useful'] == [str(PATHS[0]), str(PATHS[2]), str(PATHS[3])]
 
 
-def test_gains_too_small_make_no_useful_point(load):
-    path_accuracy = load('path_accuracy')
+def test_gains_too_small_make_no_useful_point(load_benchmark):
+    path_accuracy = load_benchmark('path_accuracy')
     pooled = dict(zip(PATHS, (20.0, 20.1, 20.25, 20.4)))
     assert path_accuracy.frontier_of(TIMES_MS, pooled) == PATHS
     assert path_accuracy.useful(PATHS, pooled) == [PATHS[0], PATHS[2]]
@@ -47,8 +32,8 @@ def run(strategy: str, seed: int, full: float, cheapest: float) -> dict:
     return {'strategy': strategy, 'seed': seed, 'paths': {'full': {'pooled_ap': full}, 'cheapest': {'pooled_ap': cheapest}}}
 
 
-def test_ours_is_better_only_beyond_the_spread_of_the_seeds(load):
-    training_strategies = load('training_strategies')
+def test_ours_is_better_only_beyond_the_spread_of_the_seeds(load_benchmark):
+    training_strategies = load_benchmark('training_strategies')
     runs = [run('ns-rs', 0, 0.40, 0.10), run('ns-rs', 1, 0.38, 0.10), run('rs-rs', 0, 0.36, 0.20),
             run('rs-rs', 1, 0.36, 0.20), run('sandwich', 0, 0.38, 0.30), run('sandwich', 1, 0.38, 0.30)]
     rows = {(row['on'], row['rival']): row for row in training_strategies.verdicts(runs)}
@@ -60,21 +45,21 @@ def test_ours_is_better_only_beyond_the_spread_of_the_seeds(load):
     assert rows['mean of paths', 'ns-rs']['better'] and rows['mean of paths', 'ns-rs']['rank_of_ours'] == 1
 
 
-def test_one_seed_shows_no_strategy_to_be_better(load):
-    training_strategies = load('training_strategies')
+def test_one_seed_shows_no_strategy_to_be_better(load_benchmark):
+    training_strategies = load_benchmark('training_strategies')
     found = training_strategies.verdicts([run('rs-rs', 0, 0.1, 0.1), run('sandwich', 0, 0.4, 0.4)])
     assert [(row['rival'], row['better'], row['spread_of_seeds']) for row in found] == [('rs-rs', None, None)] * 2
     assert training_strategies.verdicts([run('rs-rs', 0, 0.1, 0.1)]) == []
 
 
-def test_goal_is_judged_at_half_of_the_median_time_unless_nothing_fits_that(load):
-    accuracy_by_deadline = load('accuracy_by_deadline')
+def test_goal_is_judged_at_half_of_the_median_time_unless_nothing_fits_that(load_benchmark):
+    accuracy_by_deadline = load_benchmark('accuracy_by_deadline')
     assert accuracy_by_deadline.judged_deadline_ms(100.0, 20.0) == 50.0
     assert accuracy_by_deadline.judged_deadline_ms(100.0, 60.0) == 60.0
 
 
-def test_loss_is_told_against_any_path_with_its_upper_end(load):
-    scored = load('accuracy_by_deadline').Scored
+def test_loss_is_told_against_any_path_with_its_upper_end(load_benchmark):
+    scored = load_benchmark('accuracy_by_deadline').Scored
     full, best = (scored(ap, ap + 20.0, ap + 5.0, np.full(101, ap + 5.0)) for ap in (30.0, 32.0))
     ours = scored(29.0, 50.0, 34.0, np.linspace(33.0, 35.0, 101))
     assert ours.loss_against(full)['ap'] == 1.0 and ours.loss_against(best)['ap'] == 3.0

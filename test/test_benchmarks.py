@@ -1,10 +1,8 @@
 """What the benchmarks make of their measurements decides what is published; here with runs made up by hand."""
 from __future__ import annotations
 
-import importlib.util
 import random
-import sys
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,20 +16,8 @@ SPACE = PathSpace(skips_per_stage=(1,), widths=(1.0,), pyramid_widths=(1.0,), pr
 
 
 @pytest.fixture(scope='module')
-def load(repository):
-    """Loads a benchmark by its name."""
-    def load_benchmark(name: str) -> ModuleType:
-        spec = importlib.util.spec_from_file_location(f'benchmark_{name}', repository / 'benchmarks' / f'{name}.py')
-        sys.modules[spec.name] = module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        return module
-
-    return load_benchmark
-
-
-@pytest.fixture(scope='module')
-def path_bounds(load):
-    return load('path_bounds')
+def path_bounds(load_benchmark):
+    return load_benchmark('path_bounds')
 
 
 def test_times_weigh_every_path_the_same_in_the_mean_and_every_frame_in_the_tail(path_bounds):
@@ -87,8 +73,8 @@ def test_goals_of_path_bounds_are_met_or_not_by_their_figures(path_bounds):
     assert len(met) == 8
 
 
-def test_loop_around_a_network_that_does_nothing_decides_at_every_operator(load):
-    decision_cost = load('decision_cost')
+def test_loop_around_a_network_that_does_nothing_decides_at_every_operator(load_benchmark):
+    decision_cost = load_benchmark('decision_cost')
     asked = []
 
     class Policy:
@@ -112,8 +98,8 @@ def test_loop_around_a_network_that_does_nothing_decides_at_every_operator(load)
     assert decision_cost.spread([1.0, 2.0, 3.0])['p50'] == 2.0
 
 
-def test_output_delivered_last_stands_in_for_frames_that_missed(load):
-    scores = load('deadline_scores')
+def test_output_delivered_last_stands_in_for_frames_that_missed(load_benchmark):
+    scores = load_benchmark('deadline_scores')
     boxes = [Detections([[0, 0, index + 1, 1]], [0.5], [0]) for index in range(3)]
     runs = [SimpleNamespace(in_time=in_time, detections=found) for in_time, found in (
         (False, None), (True, boxes[0]), (False, boxes[1]), (False, None), (True, boxes[2]))]

@@ -6,8 +6,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from deadline_perception.errors import DeadlinePerceptionError
@@ -26,16 +26,26 @@ class NodeRunError(DeadlinePerceptionError):
 
 
 @contextmanager
-def busy_programs(count: int) -> Iterator[None]:
-    """Meanwhile so many programs keep a core busy each."""
-    programs = [subprocess.Popen([sys.executable, '-c', _BUSY_PROGRAM, str(os.getpid())], stdin=subprocess.DEVNULL)
-                for _ in range(count)]
+def beside_programs(code: str, arguments: Sequence[Sequence[str]]) -> Iterator[None]:
+    """Meanwhile one Python program per list of arguments runs, and is killed at the end.
+
+    Args:
+        code: of all programs; its first argument is this process's number, so that it can end when its parent is gone.
+        arguments: the further ones of each program.
+    """
+    programs = [subprocess.Popen([sys.executable, '-c', code, str(os.getpid()), *further], stdin=subprocess.DEVNULL)
+                for further in arguments]
     try:
         yield
     finally:
         for program in programs:
             program.kill()
             program.wait()
+
+
+def busy_programs(count: int) -> AbstractContextManager[None]:
+    """Meanwhile so many programs keep a core busy each."""
+    return beside_programs(_BUSY_PROGRAM, [()] * count)
 
 
 def run_nodes(arguments: list[str], log: Path, *, limit_s: float, tick: Callable[[float], None]) -> None:
