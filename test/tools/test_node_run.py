@@ -45,11 +45,12 @@ def test_nodes_that_hang_are_asked_to_end(start_up, tmp_path):
 
 
 def test_busy_programs_end_with_the_block():
+    before = busy_children(os.getpid())  # such as the resource tracker that spawned processes of other tests leave
     with busy_programs(0):
-        assert busy_children(os.getpid()) == []
+        assert busy_children(os.getpid()) == before
     with busy_programs(2):
-        assert len(busy_children(os.getpid())) == 2
-    assert busy_children(os.getpid()) == []
+        assert len(set(busy_children(os.getpid())) - set(before)) == 2
+    assert busy_children(os.getpid()) == before
 
 
 def test_a_busy_program_ends_when_its_parent_is_killed():
