@@ -24,10 +24,11 @@ from deadline_perception.decision.late_output import Outcome
 from deadline_perception.evaluation.recorded_bag import read_recording
 from deadline_perception.evaluation.recording import Recording
 from deadline_perception.evaluation.timeliness import Spread
-from deadline_perception.tools.demo import check_ros, find_weights, machine_facts
+from deadline_perception.tools.demo import check_ros, machine_facts
 from deadline_perception.tools.machine_findings import share_folder
 from deadline_perception.tools.node_run import run_nodes
 from deadline_perception.tools.profile_at_hand import ensure_profile
+from deadline_perception.tools.weights_file import DEFAULT_WEIGHTS, find_weights
 
 RESULTS = Path(__file__).parent / 'results' / 'node_overhead.json'
 SIZES = ((640, 380), (1280, 720))
@@ -62,7 +63,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument('--seconds', type=float, default=15.0, help='length of each run')
     parser.add_argument('--threads', type=int, default=1, help='CPU threads of the network')
-    parser.add_argument('--model', type=Path, default=Path('models/compact.safetensors'))
+    parser.add_argument('--model', type=Path, default=DEFAULT_WEIGHTS, help='network that runs')
     args = parser.parse_args()
     check_ros()
     weights = find_weights(args.model)

@@ -37,11 +37,19 @@ def main(arguments: list[str] | None = None) -> int:
     parsed = parser.parse_args(arguments)
     try:
         return parsed.run(parsed)
-    except (ValueError, FileNotFoundError, DeadlinePerceptionError) as error:
-        print(f'deadline-perception {parsed.command}: {error}', file=sys.stderr)
+    except (ValueError, OSError, DeadlinePerceptionError) as error:
+        print(f'deadline-perception {parsed.command}: {_words(error)}', file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130
+
+
+def _words(error: Exception) -> str:
+    """What went wrong; the system's own words with the name of the file, which they leave out or put last."""
+    if isinstance(error, OSError) and error.strerror:
+        return (f'{error.filename or "a file"} cannot be used: {error.strerror.lower()}; expected a file or folder that '
+                f'can be read, or written to')
+    return str(error)
 
 
 if __name__ == '__main__':

@@ -18,11 +18,16 @@ from pathlib import Path
 from deadline_perception.datasets.records import Sequence
 from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.evaluation.scenario import limited, with_speed_in_every_frame
+from deadline_perception.latency.device import check_device
+from deadline_perception.tools.machine_findings import share_folder
+from deadline_perception.tools.output_place import check_folder
+from deadline_perception.tools.profile_at_hand import ensure_profile
+from deadline_perception.tools.weights_file import DEFAULT_WEIGHTS, find_weights
 
-DEFAULT_MODEL = 'models/compact.safetensors'
 _DRIVE_SEED = 12  # stands at a red light and reaches 19.5 m/s within 32 s
 _RAW_LIMIT_BYTES = 1_000_000_000  # longer sequences are put into the bag as JPEG
 _START_UP_S = 240.0  # loading and warming a large network on a slow device
+_RANGES = {'rate': (0.01, 100.0), 'threads': (1, 1024), 'load': (0, 1024)}
 
 
 class DemoError(DeadlinePerceptionError):
@@ -38,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--out', type=Path, default=Path('out/demo'), help='folder for bag, recording and report')
     parser.add_argument('--seconds', type=float, default=32.0, help='play at most so much of the source')
     parser.add_argument('--rate', type=float, default=1.0, help='speed of the replay')
-    parser.add_argument('--model', type=Path, default=Path(DEFAULT_MODEL), help='weights (safetensors)')
+    parser.add_argument('--model', type=Path, default=DEFAULT_WEIGHTS, help='weights (safetensors)')
     parser.add_argument('--device', default='cpu', help='cpu or cuda')
     parser.add_argument('--threads', type=int, default=1, help='CPU threads of the network')
     parser.add_argument('--load', type=int, default=0, help='busy programs beside the nodes, to show contention')
@@ -47,18 +52,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Plays, records and reports; returns the exit status."""
-    for name, least in (('rate', 0.01), ('threads', 1), ('load', 0)):
-        if not getattr(args, name) >= least:
-            raise ValueError(f'--{name} is {getattr(args, name)}, expected at least {least}')
+    for name, (least, most) in _RANGES.items():
+        if not least <= getattr(args, name) <= most:
+            raise ValueError(f'--{name} is {getattr(args, name)}, expected {least} to {most:g}')
+    check_folder('--out', args.out)
+    check_device(args.device)
     check_ros()
     weights = find_weights(args.model)
     sequence, notes = open_sequence(args)
+    profile = ensure_profile(weights, args.device, args.threads, share_folder() / 'models' / 'profiles')
+    if profile.measured:
+        notes.append('The latency profile was measured quickly, just before this run; `deadline-perception profile` '
+                     'makes a finer one.')
     args.out.mkdir(parents=True, exist_ok=True)
     bag, recording = args.out / 'input.mcap', args.out / 'recording.mcap'
     _remove(recording)
     transport = _write_bag(sequence, bag)
-    facts = _play(args, sequence, weights, bag, transport, recording, notes)
-    return _report(args.out, recording, sequence, facts, notes)
+    _play(args, sequence, weights, profile.file, bag, transport, recording)
+    return _report(args.out, recording, sequence, machine_facts(profile.facts), notes)
 
 
 def check_ros() -> None:
@@ -69,17 +80,6 @@ def check_ros() -> None:
     if probe.error:
         raise DemoError(f'ROS 2 cannot be used here ({probe.error}); run `make setup`, or on a ROS install `colcon '
                         f'build` and source install/setup.bash; `deadline-perception doctor` says what is missing')
-
-
-def find_weights(model: Path) -> Path:
-    """The weights file, also when the default is asked for from another folder."""
-    from deadline_perception.tools.machine_findings import share_folder
-
-    for file in (model, share_folder() / model):
-        if file.is_file():
-            return file.resolve()
-    raise DemoError(f'weights {model} do not exist; name others with --model, or train them with '
-                    f'`deadline-perception train`')
 
 
 def open_sequence(args: argparse.Namespace) -> tuple[Sequence, list[str]]:
@@ -98,30 +98,23 @@ def open_sequence(args: argparse.Namespace) -> tuple[Sequence, list[str]]:
     return sequence, [note for note in notes if note]
 
 
-def _play(args: argparse.Namespace, sequence: Sequence, weights: Path, bag: Path, transport: str, recording: Path,
-          notes: list[str]) -> dict[str, str]:
-    """Runs the nodes on the bag; returns what is known of the machine."""
+def _play(args: argparse.Namespace, sequence: Sequence, weights: Path, profile: Path, bag: Path, transport: str,
+          recording: Path) -> None:
+    """Runs the nodes on the bag."""
     import yaml
 
-    from deadline_perception.tools.machine_findings import share_folder
     from deadline_perception.tools.node_run import busy_programs, run_nodes
-    from deadline_perception.tools.profile_at_hand import ensure_profile
 
-    profile = ensure_profile(weights, args.device, args.threads, share_folder() / 'models' / 'profiles')
-    if profile.measured:
-        notes.append('The latency profile was measured quickly, just before this run; `deadline-perception profile` '
-                     'makes a finer one.')
     parameters = args.out / 'parameters.yaml'
     parameters.write_text(yaml.safe_dump({'detector': {'ros__parameters': {'threads': args.threads}}}))
     arguments = ['--bag', str(bag), '--record', str(recording), '--rate', str(args.rate), '--model', str(weights),
-                 '--profile', str(profile.file), '--device', args.device, '--params-file', str(parameters),
+                 '--profile', str(profile), '--device', args.device, '--params-file', str(parameters),
                  '--image-transport', transport]
     length_s = (sequence.frames[-1].stamp_ns - sequence.frames[0].stamp_ns) / 1e9 / args.rate
     with busy_programs(args.load), _progress('playing to the nodes', length_s + 15.0) as (bars, bar):
         run_nodes(arguments + ['--one-process'] * args.one_process, args.out / 'nodes.log',
                   limit_s=length_s + _START_UP_S, tick=lambda passed_s: bars.update(bar, completed=passed_s))
         bars.update(bar, completed=length_s + 15.0)
-    return machine_facts(profile.facts)
 
 
 def machine_facts(device_facts) -> dict[str, str]:

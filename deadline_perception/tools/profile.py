@@ -18,8 +18,9 @@ from deadline_perception.latency.device import missing_environment, process_envi
 from deadline_perception.latency.path_bound import PathForecast
 from deadline_perception.latency.profile import LatencyProfile, default_profile_path, measure_profile
 from deadline_perception.latency.quantiles import bounded_share, samples_needed
+from deadline_perception.tools.output_place import check_file
+from deadline_perception.tools.weights_file import DEFAULT_WEIGHTS, find_weights
 
-DEFAULT_WEIGHTS = 'models/compact.safetensors'
 _RESTARTED = 'DEADLINE_PERCEPTION_RESTARTED'
 _IMAGES = 40
 _TARGET = 0.99  # of the detector's bounds unless a parameter says otherwise
@@ -48,7 +49,7 @@ _QUICK_MINUTES = 40 / 60
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
-    parser.add_argument('--weights', type=Path, default=Path(DEFAULT_WEIGHTS), help='network to measure')
+    parser.add_argument('--weights', type=Path, default=DEFAULT_WEIGHTS, help='network to measure')
     parser.add_argument('--device', default='cpu', help='cpu or cuda')
     parser.add_argument('--threads', type=int, default=1, help='CPU threads; the node must use the same number')
     parser.add_argument('--minutes', type=float, help='longest time to measure; 2, or 40 s with --quick')
@@ -63,12 +64,14 @@ def run(args: argparse.Namespace) -> int:
     minutes = args.minutes if args.minutes is not None else (_QUICK_MINUTES if args.quick else 2.0)
     if not 0.0 < minutes <= 600.0:
         raise ValueError(f'--minutes is {minutes}, expected more than 0 and at most 600')
+    if args.out is not None:
+        check_file('--out', args.out)
     restart_with_environment(args.threads)
     from deadline_perception.detector.checkpoint import load_detector
 
     use_threads(args.threads)
     facts = read_device_facts(args.device)  # a missing CUDA device is told before weights are looked for
-    detector = load_detector(_find_weights(args.weights), args.device)
+    detector = load_detector(find_weights(args.weights), args.device)
     if facts.kind == 'cuda':
         detector.use_graphs()  # as the node does
     load = os.getloadavg()[0]
@@ -98,14 +101,6 @@ def restart_with_environment(threads: int) -> None:
     sys.stderr.flush()
     environment = {**os.environ, **process_environment(threads), _RESTARTED: '1'}
     os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment)
-
-
-def _find_weights(weights: Path) -> Path:
-    """The file itself; for the default also the one beside the package's sources, whatever the working folder."""
-    beside_sources = Path(__file__).resolve().parents[2] / weights
-    if not weights.exists() and weights == Path(DEFAULT_WEIGHTS) and beside_sources.exists():
-        return beside_sources
-    return weights
 
 
 def _read_images(source: str | None) -> list:

@@ -12,6 +12,7 @@ from pathlib import Path
 from deadline_perception.evaluation.recorded_bag import read_recording
 from deadline_perception.evaluation.report import write_report
 from deadline_perception.tools.closing_table import print_closing_table
+from deadline_perception.tools.output_place import check_folder
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,6 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Reads the recording and writes the report; returns the exit status."""
+    check_folder('--out', args.out)
     recording = read_recording(args.recording)
     source = None
     if args.source:

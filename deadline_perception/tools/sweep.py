@@ -15,6 +15,7 @@ from deadline_perception.latency.device import read_device_facts, use_threads
 from deadline_perception.latency.layer_sweep import LayerTimer, Repetition, measure_layers, quick_sweeps, table_sweeps
 from deadline_perception.latency.measured_layers import MeasuredLayers
 from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.tools.output_place import check_folder
 from deadline_perception.tools.profile import restart_with_environment
 
 _SAVE_MS = 20_000.0
@@ -39,8 +40,7 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(f'--minutes is {args.minutes}, expected more than 0 and at most 10000')
     if not 0.0 < args.accuracy < 1.0:
         raise ValueError(f'--accuracy is {args.accuracy}, expected a share between 0 and 1')
-    if args.out.exists() and not args.out.is_dir():
-        raise ValueError(f'--out is {args.out}, which is a file; expected a folder')
+    check_folder('--out', args.out)
     restart_with_environment(args.threads)
     timer = LayerTimer(args.device)
     facts = read_device_facts(args.device)

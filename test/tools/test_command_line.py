@@ -52,13 +52,21 @@ def test_passes_arguments_and_returns_the_status(command) -> None:
 
 
 @pytest.mark.parametrize('error', [ValueError('frames is -1, expected at least 1'), FileNotFoundError('no such bag'),
-                                   DeadlinePerceptionError('profile of another network')])
+                                   DeadlinePerceptionError('profile of another network'), OSError('no bag')])
 def test_expected_error_is_one_line(command, capsys: pytest.CaptureFixture[str], error: Exception) -> None:
     def fail(args: argparse.Namespace) -> int:
         raise error
     command(fail)
     assert command_line.main(['bag']) == 1
     assert capsys.readouterr().err == f'deadline-perception bag: {error}\n'
+
+
+def test_a_file_that_cannot_be_used_is_named_in_one_line(command, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command(lambda args: (tmp_path / 'folder').mkdir() or (tmp_path / 'folder').read_text())
+    assert command_line.main(['bag']) == 1
+    error = capsys.readouterr().err
+    assert error.startswith(f'deadline-perception bag: {tmp_path / "folder"} cannot be used: is a directory; expected')
+    assert error.count('\n') == 1
 
 
 def test_unexpected_error_keeps_its_traceback(command) -> None:

@@ -41,10 +41,14 @@ def test_a_source_without_speed_gets_one_and_a_long_one_is_cut(repository):
 
 
 @pytest.mark.parametrize(('words', 'message'), [
-    (['--model', 'nowhere.safetensors'], 'weights nowhere.safetensors do not exist'),
+    (['--model', 'nowhere.safetensors'], 'weights file nowhere.safetensors does not exist'),
     (['--source', 'nowhere'], "source 'nowhere' does not exist"),
-    (['--rate', '0'], '--rate is 0.0, expected at least 0.01'),
-    (['--threads', '0'], '--threads is 0, expected at least 1'),
+    (['--rate', '0'], '--rate is 0.0, expected 0.01 to 100'),
+    (['--threads', '0'], '--threads is 0, expected 1 to 1024'),
+    (['--rate', 'inf'], '--rate is inf'),
+    (['--load', '-1'], '--load is -1'),
+    (['--device', 'gpu'], "device is 'gpu', expected cpu, cuda or cuda:INDEX"),
+    (['--seconds', '1'], 'weights.safetensors cannot be read as safetensors'),
 ])
 def test_one_line_says_what_is_wrong(monkeypatch, tmp_path, capsys, words, message):
     monkeypatch.setattr(demo, 'check_ros', lambda: None)

@@ -45,3 +45,10 @@ def test_says_in_one_line_what_is_wrong_with_the_recording(tmp_path):
         assert done.returncode == 1 and words in done.stderr
         assert done.stderr.count('\n') == 1 and done.stderr.startswith('deadline-perception report: ')
     assert not (tmp_path / 'out').exists()
+
+
+def test_a_file_in_the_place_of_the_report_is_told_before_the_recording_is_read(tmp_path):
+    (tmp_path / 'out').touch()
+    done = run(tmp_path / 'absent', '--out', tmp_path / 'out')
+    assert (done.returncode, done.stderr) == (1, f'deadline-perception report: --out is {tmp_path / "out"}, which is a '
+                                                 f'file; expected a folder\n')

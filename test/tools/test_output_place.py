@@ -1,0 +1,35 @@
+"""What is said of places that nothing can be written to."""
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from deadline_perception.tools.output_place import check_file, check_folder
+
+
+def test_new_and_existing_places_are_fine_and_nothing_is_made(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / 'there').touch()
+    check_file('--out', tmp_path / 'there')
+    check_file('--out', tmp_path / 'a' / 'b' / 'new.json')
+    check_folder('--out', tmp_path)
+    check_folder('--out', (tmp_path / 'a').relative_to(tmp_path))
+    assert os.listdir(tmp_path) == ['there']
+
+
+def test_a_file_is_no_folder_and_a_folder_no_file(tmp_path):
+    (tmp_path / 'file').touch()
+    with pytest.raises(ValueError, match='--json is .*, which is a folder; expected a file'):
+        check_file('--json', tmp_path)
+    with pytest.raises(ValueError, match='--out is .*, which is a file; expected a folder'):
+        check_folder('--out', tmp_path / 'file')
+    for check in (check_file, check_folder):
+        with pytest.raises(ValueError, match=r"--out is .*below, but .*file is a file; expected a folder"):
+            check('--out', tmp_path / 'file' / 'deep' / 'below')
+
+
+def test_a_place_of_others_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, 'access', lambda place, mode: False)
+    with pytest.raises(ValueError, match='this user may not write'):
+        check_file('--out', tmp_path / 'new.json')
