@@ -18,11 +18,12 @@ MOST_FRAMES = 1200  # drawn singly; of longer runs the worst frame of each of so
 _THEME = {'ink': '#010203', 'muted': '#010204', 'grid': '#010205', 'budget': '#010206', 'latency': '#010207',
           'bound': '#010208', 'miss': '#010209', 'infeasible': '#01020a', 'carried': '#01020b', 'speed': '#01020c',
           'slowdown': '#01020d', 'level0': '#010210', 'level1': '#010211', 'level2': '#010212', 'level3': '#010213',
-          'level4': '#010214', 'phase-age': '#010220', 'phase-node': '#010221', 'phase-pre': '#010222',
-          'phase-conv': '#010223', 'phase-rpn': '#010224', 'phase-head': '#010225', 'phase-post': '#010226'}
+          'level4': '#010214', 'phase-age': '#010220', 'phase-queue': '#010221', 'phase-node': '#010222',
+          'phase-pre': '#010223', 'phase-conv': '#010224', 'phase-rpn': '#010225', 'phase-head': '#010226',
+          'phase-post': '#010227'}
 _LEVELS = 5
-_STACK = (('age', 'age: camera to node', ('age',)),
-          ('node', 'node: queue, convert, decide, publish', ('queue', 'convert', 'decision', 'publish')),
+_STACK = (('age', 'camera to node', ('age',)), ('queue', 'waiting for the frame before', ('queue',)),
+          ('node', 'convert, decide, publish', ('convert', 'decision', 'publish')),
           ('pre', 'resize', ('pre',)), ('conv', 'backbone and pyramid', ('conv',)), ('rpn', 'proposals', ('rpn',)),
           ('head', 'head', ('head',)), ('post', 'decode, suppress', ('post',)))
 LEFT, RIGHT = 0.085, 0.985  # share of the width where every time axis begins and ends
@@ -49,8 +50,8 @@ def times_s(recording: Recording, stamps_ns: Sequence[int]) -> np.ndarray:
 def timeline(recording: Recording, frames: list[FrameRecord]) -> str:
     """Speed, then budget with latency and bound, then slowdown over time; misses and infeasible frames marked."""
     signals = [samples for samples in (recording.speed_mps, recording.slowdown) if samples.values]
-    heights = [1.0] * bool(recording.speed_mps.values) + [3.0] + [0.8] * bool(recording.slowdown.values)
-    figure, axes = _axes(heights, 2.6 + 0.95 * len(signals), 'timeline')
+    heights = [1.0] * bool(recording.speed_mps.values) + [3.0] + [1.0] * bool(recording.slowdown.values)
+    figure, axes = _axes(heights, 2.7 + 1.0 * len(signals), 'timeline')
     time_s = times_s(recording, [frame.stamp_ns for frame in frames])
     rows = iter(axes)
     if recording.speed_mps.values:
@@ -65,7 +66,7 @@ def timeline(recording: Recording, frames: list[FrameRecord]) -> str:
         row = next(rows)
         values = [slowdown_of(recording, frame) for frame in frames]
         row.plot(time_s, values, color=_THEME['slowdown'], linewidth=1.2)
-        row.set_ylabel('slow-\ndown')
+        row.set_ylabel('slowdown\nfactor')
         row.set_ylim(0.9, max(2.0, 1.1 * max((value for value in values if math.isfinite(value)), default=2.0)))
     _finish_time_axis(axes, time_s)
     return _svg(figure)
@@ -105,7 +106,7 @@ def lanes(recording: Recording, frames: list[FrameRecord]) -> str:
     if not parsed:
         return ''
     skips = len(parsed[0][1].skip)
-    named = [(f'blocks {index + 1}', [('run', 'skipped')[path.skip[index]] for _, path in parsed], ('skipped', 'run'))
+    named = [(f'block {index}', [('run', 'skipped')[path.skip[index]] for _, path in parsed], ('skipped', 'run'))
              for index in range(skips)]
     for label, attribute in (('width', 'width'), ('pyramid', 'pyramid_width'), ('proposals', 'proposals'),
                              ('head', 'head')):
@@ -122,7 +123,7 @@ def lanes(recording: Recording, frames: list[FrameRecord]) -> str:
     row.set_yticks(range(len(named)), [label for label, _, _ in reversed(named)])
     row.set_ylim(-0.6, len(named) - 0.4)
     row.grid(False)
-    _finish_time_axis([row], time_s)
+    _finish_time_axis([row], times_s(recording, [frame.stamp_ns for frame in frames]))  # as in the other charts
     return _svg(figure)
 
 
@@ -147,7 +148,7 @@ def phases(recording: Recording, frames: list[FrameRecord]) -> str:
     row.plot(time_s, [frame.budget_ms for frame in frames], color=_THEME['budget'], linewidth=1.6,
              drawstyle='steps-mid')
     row.set_ylim(0, 1.15 * float(np.max(np.sum(stacks, axis=0), initial=1)))
-    row.set_ylabel('ms')
+    row.set_ylabel('image to\ndetections, ms')
     _finish_time_axis([row], time_s)
     return _svg(figure)
 
@@ -158,8 +159,12 @@ def phase_legend() -> list[tuple[str, str]]:
 
 
 def bound_histogram(recording: Recording) -> str:
-    """Distribution of the network's time over its bound; right of 1 the bound was exceeded."""
-    ratios = np.array([frame.network_ms / frame.bound_ms for frame in recording.frames if frame.bound_ms > 0])
+    """Distribution of the network's time over its bound; right of 1 the bound was exceeded.
+
+    Frames that were given up within their bound are left out: nobody knows how long they would have taken.
+    """
+    ratios = np.array([frame.network_ms / frame.bound_ms for frame in recording.frames if frame.bound_ms > 0 and not (
+        frame.outcome is Outcome.CARRIED_OVER and frame.network_ms <= frame.bound_ms)])
     figure, (row,) = _axes([1.0], 2.9, 'histogram', width_in=6.2)
     edges = np.arange(0.0, max(1.2, float(np.max(ratios, initial=0)) + 0.05), 0.025)
     for within, colour in ((True, 'latency'), (False, 'miss')):
@@ -167,7 +172,7 @@ def bound_histogram(recording: Recording) -> str:
     row.axvline(1.0, color=_THEME['bound'], linewidth=2.0)
     row.text(1.005, 0.97, ' bound', transform=row.get_xaxis_transform(), color=_THEME['ink'], va='top', fontsize=10)
     row.set_xlim(0, edges[-1])
-    row.set_xlabel('network time / its bound')
+    row.set_xlabel('network time / its bound (ratio)')
     row.set_ylabel('frames')
     return _svg(figure)
 

@@ -1,11 +1,14 @@
 """A run's figures in plain words: the verdict and the numbers at the top of the report."""
 from __future__ import annotations
 
-ACCEPTED_FEASIBLE_MISS_RATIO = 0.02  # on an idle machine
+ACCEPTED_MISS_RATIO = 0.02  # on an idle machine
 
 
-def verdict(summary: dict) -> tuple[bool, str]:
-    """Whether the run went well, and one sentence that says so.
+def verdict(summary: dict) -> tuple[str, str]:
+    """How the run went, `good`, `fair` or `bad`, and one sentence that says so.
+
+    It is fair when frames that a bound fitted were kept, but too many others were missed; and bad when even those were
+    not, or images were lost.
 
     Args:
         summary: from `summarise`.
@@ -13,19 +16,23 @@ def verdict(summary: dict) -> tuple[bool, str]:
     judged = frames_judged(summary)
     in_time = judged - summary['deadline_misses']
     ratio = summary['feasible_miss_ratio']
-    good = ratio is not None and ratio < ACCEPTED_FEASIBLE_MISS_RATIO and summary['frames_lost'] == 0
     sentence = f'<b>{in_time} of {judged} delivered frames came in time.</b> '
     if summary['frames_age_unknown']:
         sentence += (f'{summary["frames_age_unknown"]} further ones had no valid stamp, so nobody knows how old they '
                      f'were. ')
     if not judged:
-        return False, sentence + 'Without a stamp no deadline can be judged.'
+        return 'bad', sentence + 'Without a stamp no deadline can be judged.'
     if ratio is None:
-        return False, sentence + 'The time allowed was too short for even the cheapest path on every frame.'
-    sentence += f'Where the deadline could be met at all, {_percent(ratio)} of the frames missed it'
-    sentence += (f'; {summary["frames_lost"]} images were lost.' if summary['frames_lost'] else
-                 ' and no image was lost.')
-    return good, sentence
+        return 'bad', sentence + 'The time allowed was too short for even the cheapest path on every frame.'
+    sentence += f'Where the bound of some path fitted, {_percent(ratio)} of {summary["feasible_frames"]} frames missed'
+    unpromised = judged - summary['feasible_frames']
+    if unpromised:
+        sentence += (f'; on {unpromised} no bound fitted, and '
+                     f'{summary["deadline_misses"] - summary["feasible_misses"]} of those missed')
+    sentence += f'. {summary["frames_lost"] or "No"} image{"s were" if summary["frames_lost"] > 1 else " was"} lost.'
+    if ratio >= ACCEPTED_MISS_RATIO or summary['frames_lost']:
+        return 'bad', sentence
+    return 'good' if summary['deadline_miss_ratio'] < ACCEPTED_MISS_RATIO else 'fair', sentence
 
 
 def numbers(summary: dict) -> list[tuple[str, str, str]]:
@@ -37,7 +44,7 @@ def numbers(summary: dict) -> list[tuple[str, str, str]]:
     latency, overhead, decision = summary['latency_ms'], summary['overhead_ms'], summary['decision_us']
     return [
         ('Missed although possible', _percent(summary['feasible_miss_ratio']),
-         f'{summary["feasible_misses"]} of {summary["feasible_frames"]} frames that some path could have met. The true '
+         f'{summary["feasible_misses"]} of {summary["feasible_frames"]} frames that the bound of some path fitted. The true '
          f'rate is below {_percent(summary["feasible_miss_upper_95"])} with 95 % confidence.'),
         ('No promise possible', _percent(summary['infeasible_ratio']),
          f'Frames whose time was too short for even the cheapest path\'s bound. {_lucky(summary)} of these '

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from html import escape
 
@@ -33,12 +34,12 @@ def report_page(recording: Recording, summary: dict, pictures: Sequence[Picture]
     frames = charts.drawn_frames(recording)
     first_s, last_s = (stamps[index] / 1e9 for stamps, index in ((recording.sent_stamps_ns, 0),
                                                                 (recording.sent_stamps_ns, -1)))
-    good, sentence = verdict(summary)
+    grade, sentence = verdict(summary)
     body = [
         f'<header><div><h1>Detections before a moving deadline</h1><div class="note">{escape(recording.name)}: '
         f'{summary["frames_sent"]} camera images in {last_s - first_s:.0f} s, on {escape(summary["device"] or "?")}'
         f'</div></div><button id="theme" type="button">Dark</button></header>',
-        f'<div class="verdict {"good" if good else "bad"}">{sentence}</div>',
+        f'<div class="verdict {grade}">{sentence}</div>',
         '<div class="numbers">' + ''.join(
             f'<div class="number"><span class="label">{escape(label)}</span><b>{escape(value)}</b>'
             f'<span class="plain">{escape(plain)}</span></div>' for label, value, plain in numbers(summary)) + '</div>',
@@ -65,6 +66,13 @@ def _legend(entries: Sequence[tuple[str, str]], kind: str = '') -> str:
     return '<div class="legend">' + ''.join(
         f'<span><i class="{kind}" style="background: var(--{colour})"></i>{escape(words)}</span>'
         for words, colour in entries) + '</div>'
+
+
+def _marks(entries: Sequence[tuple[str, str, str]]) -> str:
+    """A legend of signs: sign, words and colour variable of each."""
+    return '<div class="legend">' + ''.join(
+        f'<span><b style="color: var(--{colour})">{sign}</b> {escape(words)}</span>' for sign, words, colour in entries
+    ) + '</div>'
 
 
 def _table(columns: Sequence[tuple[str, bool]], rows: Sequence[Sequence[str]]) -> str:
@@ -105,8 +113,8 @@ def _over_time(recording: Recording, frames: Sequence[FrameRecord]) -> list[str]
 def _timeline(recording: Recording, frames: Sequence[FrameRecord]) -> str:
     lines = _legend([('budget: the time allowed', 'budget'), ('latency: image to detections', 'latency'),
                      ('bound: promised beforehand', 'bound')], 'line')
-    marks = _legend([('✕ missed', 'miss'), ('▼ carried over', 'carried'),
-                     ('shaded: infeasible, no path could fit', 'infeasible')])
+    marks = (_marks([('✖', 'late', 'miss'), ('▼', 'carried over, counted as a miss', 'carried')])
+             + _legend([('shaded: infeasible, no path\'s bound fitted', 'infeasible')], 'shade'))
     return _section('Speed, time allowed, time taken', 'The faster the vehicle, the sooner detections are needed. The '
                     'blue line must stay below the heavy one. The bound is what the detector promised before it '
                     'started: how long the chosen path would take at most. Move the pointer over the chart to read '
@@ -136,7 +144,9 @@ def _lanes(recording: Recording, frames: Sequence[FrameRecord]) -> str:
 
 
 def _phases(recording: Recording, frames: Sequence[FrameRecord]) -> str:
-    return _section('Where the time went', 'Each frame\'s latency, stacked by phase; the line is the budget.',
+    return _section('Where the time went', 'Each frame\'s latency, stacked by phase; the line is the budget. While the '
+                    'budget is longer than the time between two images, images wait for the frame before them: that '
+                    'time was not needed.',
                     _legend(charts.phase_legend()) +
                     f'<div class="chart">{charts.phases(recording, list(frames))}<div class="cursor"></div></div>')
 
@@ -146,7 +156,8 @@ def _bounds(recording: Recording, summary: dict) -> str:
     return _section('Did the bounds hold?', f'{summary["bound_exceeded"]} of {summary["frames_delivered"]} frames took '
                     f'longer than promised (right of 1). The median frame used '
                     f'{"?" if ratio is None else f"{100 * ratio:.0f} %"} of its bound; the closer to 1 without crossing '
-                    f'it, the less time is wasted.', charts.bound_histogram(recording))
+                    f'it, the less time is wasted. Frames that were given up within their bound are not drawn.',
+                    charts.bound_histogram(recording))
 
 
 def _quality(summary: dict) -> str:
@@ -169,6 +180,9 @@ def _paths(recording: Recording) -> str:
              f'{use.network_p50_ms:.1f}', f'{use.network_max_ms:.1f}', f'{use.bound_p50_ms:.1f}',
              _share(use.quality), str(use.misses)] for use in uses[:_MOST_PATHS]]
     more = f' {len(uses) - _MOST_PATHS} paths more were used less often.' if len(uses) > _MOST_PATHS else ''
+    unfinished = len(recording.frames) - sum(use.frames for use in uses)
+    if unfinished:
+        more += f' On {unfinished} frames no path ran to its end; they are not listed.'
     return _section('Paths used most', 'A path is named by what it does: <code>s</code> blocks skipped (1) or run (0), '
                     '<code>w</code> width, <code>f</code> width of pyramid and proposals, <code>p</code> proposals, '
                     '<code>h</code> head (0 is the lightest). Times are the network\'s, in ms. The expected quality is '
@@ -183,13 +197,19 @@ def _worst(recording: Recording) -> str:
     for blame in worst_frames(recording):
         frame = blame.frame
         time_s = charts.times_s(recording, [frame.stamp_ns])[0]
-        tag = 'good' if frame.in_time else 'bad'
-        rows.append([f'{time_s:.1f}', f'{frame.total_ms:.0f} / {frame.budget_ms:.0f}',
-                     f'<span class="tag {tag}">{escape(blame.cause.value)}</span>', escape(blame.sentence),
-                     f'<code>{escape(frame.path)}</code>'])
+        rows.append([f'{time_s:.1f}', f'{frame.total_ms:.0f} of {frame.budget_ms:.0f}', _result(frame),
+                     escape(blame.cause.value), escape(blame.sentence), f'<code>{escape(frame.path)}</code>'])
     return _section('The tightest frames, and what to blame', 'Frames that missed first, then those that came closest '
-                    'to it.', _table([('second', True), ('ms / allowed', True), ('cause', False), ('why', False),
-                                      ('path', False)], rows))
+                    'to it. A frame that was carried over published the detections before it, so it missed however '
+                    'early it did so.', _table([('second', True), ('ms', True), ('result', False), ('cause', False),
+                                                ('why', False), ('path', False)], rows))
+
+
+def _result(frame: FrameRecord) -> str:
+    """What became of a frame, as a coloured tag."""
+    if frame.in_time:
+        return '<span class="tag good">in time</span>'
+    return f'<span class="tag bad">{"carried over" if frame.outcome is Outcome.CARRIED_OVER else "late"}</span>'
 
 
 def _gallery(recording: Recording, pictures: Sequence[Picture]) -> str:
@@ -197,18 +217,17 @@ def _gallery(recording: Recording, pictures: Sequence[Picture]) -> str:
         return ''
     figures = ''.join(
         f'<figure><img src="{picture.data_uri}" alt="annotated frame"><figcaption>'
-        f'{charts.times_s(recording, [picture.frame.stamp_ns])[0]:.1f} s: '
-        f'{escape(_OUTCOME_WORDS[picture.frame.outcome])} after {picture.frame.total_ms:.0f} of '
-        f'{picture.frame.budget_ms:.0f} ms <span class="tag {"good" if picture.frame.in_time else "bad"}">'
-        f'{"in time" if picture.frame.in_time else "missed"}</span></figcaption></figure>' for picture in pictures)
+        f'{charts.times_s(recording, [picture.frame.stamp_ns])[0]:.1f} s: {picture.frame.total_ms:.0f} of '
+        f'{picture.frame.budget_ms:.0f} ms {_result(picture.frame)}</figcaption></figure>' for picture in pictures)
     return _section('What it saw', 'Frames spread over the run, with some that missed among them. Coloured boxes are the '
-                    f'published detections with a score of at least {SHOWN_SCORE}, dashed ones the known objects. The bar is the time taken: it must end before '
-                    'the white mark, the budget; the yellow mark is the bound. Below it: what the network ran.',
+                    f'published detections with a score of at least {SHOWN_SCORE}, dashed ones the known '
+                    'objects. The bar is the time taken: it must end before the white mark, the budget; the yellow mark is '
+                    'the bound. Below it: what the network ran.',
                     f'<div class="gallery">{figures}</div>')
 
 
 def _machine(facts: dict[str, str], notes: Sequence[str]) -> str:
-    listed = ''.join(f'<li>{escape(note)}</li>' for note in notes)
+    listed = ''.join('<li>' + re.sub('`([^`]+)`', r'<code>\1</code>', escape(note)) + '</li>' for note in notes)
     return _section('The machine, and what to know about this run', '', _table(
         [('', False), ('', False)], [[escape(label.replace('_', ' ')), escape(str(value))]
                                      for label, value in facts.items()]) + (f'<ul>{listed}</ul>' if listed else ''))

@@ -8,7 +8,7 @@ STYLE = """
   --budget: #16202c; --latency: #1f77d0; --bound: #d98a00; --miss: #c02626; --infeasible: #9333ea;
   --carried: #b45309; --speed: #0f8a6d; --slowdown: #b8336a;
   --level0: #d8e6f5; --level1: #a9cbec; --level2: #6ba6dc; --level3: #2f7cc4; --level4: #0f4c8f;
-  --phase-age: #b6bec8; --phase-node: #e07a5f; --phase-pre: #f2cc8f; --phase-conv: #2f7cc4; --phase-rpn: #3aa17e;
+  --phase-age: #b6bec8; --phase-queue: #a07c5a; --phase-node: #e07a5f; --phase-pre: #f2cc8f; --phase-conv: #2f7cc4; --phase-rpn: #3aa17e;
   --phase-head: #8a63c9; --phase-post: #c95d94; }
 :root[data-theme=dark] {
   --page: #10151b; --card: #19212a; --ink: #e8edf2; --muted: #9aa8b6; --grid: #2c3742; --accent: #7db5ff;
@@ -16,7 +16,7 @@ STYLE = """
   --budget: #f3f6f9; --latency: #5aaaf5; --bound: #f2b134; --miss: #ff6b6b; --infeasible: #b98cff;
   --carried: #ffa94d; --speed: #45cfa8; --slowdown: #f279a8;
   --level0: #22384f; --level1: #2c5480; --level2: #3d7bb8; --level3: #64a5e0; --level4: #a9d3fb;
-  --phase-age: #66727f; --phase-node: #e58a72; --phase-pre: #e9c27d; --phase-conv: #4a94dd; --phase-rpn: #4cba95;
+  --phase-age: #66727f; --phase-queue: #c09a74; --phase-node: #e58a72; --phase-pre: #e9c27d; --phase-conv: #4a94dd; --phase-rpn: #4cba95;
   --phase-head: #a683e0; --phase-post: #dd7bae; }
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--page); color: var(--ink); font: 15px/1.55 system-ui, 'Segoe UI', 'DejaVu Sans',
@@ -32,15 +32,17 @@ button { font: inherit; font-size: 13px; color: var(--muted); background: var(--
   border-radius: 8px; padding: 5px 12px; cursor: pointer; white-space: nowrap; }
 .verdict { border-radius: 12px; padding: 14px 20px; margin: 16px 0 0; font-size: 16px; border: 1px solid; }
 .verdict.good { background: var(--good-soft); border-color: var(--good); }
+.verdict.fair { background: var(--warn-soft); border-color: var(--warn); }
 .verdict.bad { background: var(--bad-soft); border-color: var(--bad); }
-.numbers { display: grid; grid-template-columns: repeat(auto-fit, minmax(310px, 1fr)); gap: 14px; margin-top: 18px; }
+.numbers { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(310px, 100%), 1fr)); gap: 14px; margin-top: 18px; }
 .number { background: var(--card); border: 1px solid var(--grid); border-radius: 12px; padding: 14px 18px; }
 .number b { display: block; font-size: 28px; line-height: 1.25; font-weight: 650; font-variant-numeric: tabular-nums; }
 .number .label { font-weight: 600; } .number .plain { color: var(--muted); font-size: 13.5px; line-height: 1.45; }
 svg { width: 100%; height: auto; display: block; } svg text { fill: var(--muted); }
 .legend { display: flex; flex-wrap: wrap; gap: 4px 18px; font-size: 13px; color: var(--muted); margin: 6px 0 8px; }
 .legend i { display: inline-block; width: 13px; height: 13px; border-radius: 3px; margin-right: 6px;
-  vertical-align: -2px; } .legend i.line { height: 3px; vertical-align: 4px; } .legend strong { color: var(--ink); }
+  vertical-align: -2px; } .legend i.line { height: 3px; vertical-align: 4px; }
+.legend i.shade { opacity: .3; } .legend strong { color: var(--ink); }
 .scroll { overflow-x: auto; } table { border-collapse: collapse; width: 100%; font-size: 13.5px; }
 th { text-align: left; color: var(--muted); font-weight: 600; } th, td { padding: 6px 12px 6px 0; vertical-align: top;
   border-bottom: 1px solid var(--grid); } td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
@@ -48,7 +50,7 @@ td code { white-space: nowrap; } code { font: 12.5px ui-monospace, 'DejaVu Sans 
 .tag { font-size: 12px; border-radius: 6px; padding: 1px 8px; white-space: nowrap; }
 .tag.good { color: var(--good); background: var(--good-soft); } .tag.bad { color: var(--bad);
   background: var(--bad-soft); }
-.gallery { display: grid; grid-template-columns: repeat(auto-fill, minmax(460px, 1fr)); gap: 16px; }
+.gallery { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(460px, 100%), 1fr)); gap: 16px; }
 figure { margin: 0; } figure img { width: 100%; border-radius: 8px; display: block; }
 figcaption { font-size: 13px; color: var(--muted); padding-top: 5px; }
 .split { display: grid; grid-template-columns: 1fr 1fr; gap: 18px; } .split section { min-width: 0; }

@@ -54,12 +54,13 @@ def drive(tmp_path_factory):
 
 def test_has_every_section_and_asks_for_nothing_outside_itself(drive):
     picture = Picture(drive.frames[0], 'data:image/jpeg;base64,AAAA')
-    page = page_of(drive, [picture], {'ros_distro': 'jazzy'}, ['A note with <angle> brackets.'])
+    page = page_of(drive, [picture], {'ros_distro': 'jazzy'}, ['A note with <angle> brackets, and `a command`.'])
     text = ' '.join(page.words)
     for title in ('Where every image went', 'Speed, time allowed, time taken', 'What the network did',
                   'Where the time went', 'Did the bounds hold?', 'How good were the detections?', 'Paths used most',
-                  'The tightest frames', 'What it saw', 'The machine', 'A note with <angle> brackets.', 'jazzy'):
+                  'The tightest frames', 'What it saw', 'The machine', 'A note with <angle> brackets', 'jazzy'):
         assert title in text
+    assert 'a command' in page.words  # in an element of its own
     assert picture.data_uri in page.addresses
     assert all(address.startswith(('data:image/jpeg;base64,', '#')) for address in page.addresses)
 
