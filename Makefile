@@ -33,7 +33,7 @@ ARGS ?=
 .PHONY: help setup demo test doctor clean FORCE
 
 help:
-	@sed -n 's/^#   \(make .*\)/  \1/p' $(firstword $(MAKEFILE_LIST))
+	@sed -n 's/^#   \(make .*\)/  \1/p; s/^# \(Variables: .*\)/  \1/p' $(firstword $(MAKEFILE_LIST))
 
 setup: $(STAMPS)/interfaces
 
