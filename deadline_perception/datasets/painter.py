@@ -207,8 +207,9 @@ def _paint_sprite(image: np.ndarray, thing: Thing, view: View, light: Light) -> 
     while scale < 0.5 and min(sprite.shape[:2]) > 8:
         sprite = cv2.resize(sprite, None, fx=0.5, fy=0.5, interpolation=cv2.INTER_AREA)
         scale *= 2
-    to_image = np.array([[(right - left) / sprite.shape[1], 0, left - x0],
-                         [0, (bottom - top) / sprite.shape[0], top - y0]])
+    # a sprite's pixels are counted from their centres too, its edges lie half a pixel beyond the outer ones
+    wide, tall = (right - left) / sprite.shape[1], (bottom - top) / sprite.shape[0]
+    to_image = np.array([[wide, 0, left - x0 + wide / 2], [0, tall, top - y0 + tall / 2]])
     drawn = cv2.warpAffine(sprite, to_image, (x1 - x0, y1 - y0), flags=cv2.INTER_LINEAR,
                            borderMode=cv2.BORDER_CONSTANT)
     distance = depth_of(thing, view)
