@@ -246,7 +246,7 @@ def main() -> None:
                                                            pyramid_width=pyramid_width)
         cells['full_width', deadline_ms] = full_width
     cells['fixed', math.inf] = FixedPath(space.largest, space, forecast, quality)
-    best_path = max(quality.known, key=quality.known.__getitem__)
+    best_path = max(space, key=quality.quality)
     cells['best', math.inf] = FixedPath(best_path, space, forecast, quality)
     taken = run_all(detector, cells, images, margin)
     single = taken['fixed', math.inf]

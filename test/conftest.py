@@ -63,6 +63,9 @@ def repository() -> Path:
 @pytest.fixture(scope='session')
 def load_benchmark() -> Callable[[str], ModuleType]:
     """Loads a script of `benchmarks/` by its name, without running it."""
+    if str(REPOSITORY / 'benchmarks') not in sys.path:
+        sys.path.append(str(REPOSITORY / 'benchmarks'))  # as when a script is run: some take others' functions
+
     def load(name: str) -> ModuleType:
         spec = importlib.util.spec_from_file_location(f'benchmark_{name}', REPOSITORY / 'benchmarks' / f'{name}.py')
         sys.modules[spec.name] = module = importlib.util.module_from_spec(spec)

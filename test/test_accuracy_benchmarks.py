@@ -1,7 +1,6 @@
 """What the benchmarks of accuracy make of their measurements, with scores made up by hand."""
 from __future__ import annotations
 
-
 import numpy as np
 import pytest
 
@@ -11,21 +10,95 @@ PATHS = [ExecutionPath((), width, 10, 0) for width in (0.25, 0.5, 0.75, 1.0)]
 TIMES_MS = dict(zip(PATHS, (10.0, 20.0, 30.0, 40.0)))
 
 
+def same_on_every_draw(halves: dict) -> dict:
+    """V+L of two halves as `held_out` takes it: no chance, one way to halve."""
+    return {path: np.repeat(np.array(values), 4).reshape(1, 2, 4) for path, values in halves.items()}
+
+
 def test_a_point_is_useful_only_where_it_was_not_chosen(load_benchmark):
-    path_accuracy = load_benchmark('path_accuracy')
     halves = dict(zip(PATHS, ((20.0, 20.0), (25.0, 19.0), (24.0, 26.0), (30.0, 30.0))))
-    first, second = path_accuracy.held_out(TIMES_MS, halves)
+    rows = load_benchmark('held_out_choice').held_out(TIMES_MS, same_on_every_draw(halves), PATHS, PATHS[3])
+    first, second = (row for row in rows if row['by'] == 'measured')
     assert (first['points'], first['useful_where_chosen']) == (3, 3)
     assert first['useful'] == [str(PATHS[0]), str(PATHS[3])], 'the second path gained by chance, on its own half'
     assert (second['points'], second['useful_where_chosen']) == (3, 3)
     assert second['useful'] == [str(PATHS[0]), str(PATHS[2]), str(PATHS[3])]
+    # The best of the other paths was chosen for its 25 and gives 19, against 30; then for its 26, and gives 24.
+    assert (first['best_other_over_full'], second['best_other_over_full']) == (-11.0, -6.0)
+
+
+def test_choices_are_judged_within_the_times_allowed(load_benchmark):
+    halves = dict(zip(PATHS[:2], ((20.0, 22.0), (30.0, 26.0))))
+    times_ms = dict(zip(PATHS[:2], (10.0, 1000.0)))
+    rows = load_benchmark('held_out_choice').held_out(times_ms, same_on_every_draw(halves), PATHS[:2], PATHS[1])
+    # One of 40 times allows the second path: it looked 4 better than it is, the first 2 worse, and the other way round.
+    assert [row['realised'] for row in rows] == pytest.approx(2 * [(39 * 22 + 26) / 40] + 2 * [(39 * 20 + 30) / 40])
+    assert [row['optimism'] for row in rows] == pytest.approx(2 * [(39 * -2 + 4) / 40] + 2 * [(39 * 2 - 4) / 40])
+
+
+def test_expected_values_resist_a_lucky_half(load_benchmark):
+    """Twelve paths as good as their widths say, one of them lucky on the half that chooses."""
+    choice, rng = load_benchmark('held_out_choice'), np.random.default_rng(0)
+    paths = [ExecutionPath((), width, proposals, 0) for width in (0.25, 0.5, 0.75, 1.0) for proposals in (10, 50, 100)]
+    times_ms = {path: 100 * path.width + 0.1 * path.proposals for path in paths}
+    halves = {}
+    for path in paths:
+        values = 20 + 20 * path.width + 0.02 * path.proposals + rng.normal(0, 2.0, (1, 2, 41))
+        values[..., 0] = 20 + 20 * path.width + 0.02 * path.proposals + 6.0 * (path == paths[3])
+        values[:, 1, 0] -= 6.0 * (path == paths[3])
+        halves[path] = values
+    rows = choice.held_out(times_ms, halves, paths, paths[-1])[:2]
+    assert rows[0]['by'] == 'measured' and rows[1]['optimism'] < rows[0]['optimism']
+    found = choice.summary(choice.held_out(times_ms, halves, paths, paths[-1]))
+    assert found['gain_points'] > 0 and found['gain_points_of_splits'] == [found['gain_points']]
+    assert found['expected']['realised'] - found['measured']['realised'] == pytest.approx(found['gain_points'])
+
+
+def test_halves_are_runs_of_neighbours_and_share_no_image(load_benchmark):
+    choice = load_benchmark('held_out_choice')
+    counts = choice.half_draws(142)
+    assert counts.shape == (choice.SPLITS, 2, 1 + choice.HALF_DRAWS, 142)
+    assert (counts[:, 0, 0] + counts[:, 1, 0] == 1).all(), 'every image is in one half'
+    assert (counts[:, :, 0].sum(-1) >= 62).all()
+    assert counts[0, 0, 0, :24].tolist() == [1] * 8 + [0] * 8 + [1] * 8, 'runs in turn'
+    assert ((counts > 0) <= (counts[:, :, :1] > 0)).all(), 'a half is drawn from its own images'
+    assert (counts.sum(-1) == counts[:, :, :1].sum(-1)).all()
+    assert len({counts[split, 0, 0].tobytes() for split in range(choice.SPLITS)}) == choice.SPLITS
+    assert (choice.half_draws(2)[:, :, 0].sum(-1) == 1).all()
 
 
 def test_gains_too_small_make_no_useful_point(load_benchmark):
-    path_accuracy = load_benchmark('path_accuracy')
+    choice = load_benchmark('held_out_choice')
     pooled = dict(zip(PATHS, (20.0, 20.1, 20.25, 20.4)))
-    assert path_accuracy.frontier_of(TIMES_MS, pooled) == PATHS
-    assert path_accuracy.useful(PATHS, pooled) == [PATHS[0], PATHS[2]]
+    assert choice.frontier_of(TIMES_MS, pooled) == PATHS
+    assert choice.useful(PATHS, pooled) == [PATHS[0], PATHS[2]]
+
+
+@pytest.mark.parametrize(('gain', 'low', 'of_seeds', 'pays'), [
+    (1.0, 0.1, [], True), (1.0, -0.1, [], False),
+    (2.0, -0.1, [1.5, 2.0, 2.5], True), (2.0, 1.0, [0.5, 2.0, 3.5], False),
+    (0.9, 0.1, [1.5, 2.0, 2.5], False)])
+def test_an_operator_pays_beyond_the_range_of_the_seeds(load_benchmark, gain, low, of_seeds, pays):
+    assert load_benchmark('path_accuracy').verdict(gain, low, of_seeds)['pays'] is pays
+
+
+def test_weights_trained_alone_are_held_against_as_much_training(load_benchmark):
+    """An average of three seeds has had three times the compute, so their mean is judged."""
+    path_accuracy = load_benchmark('path_accuracy')
+
+    class Judge:
+        def scores(self, found):
+            return path_accuracy.Scores(found, found + 20, found + 10)
+
+        def resampled_ap(self, found):
+            return np.full(5, found)
+
+    row = path_accuracy.alone_row(Judge(), PATHS[3], 'alone', 37.0, [34.0, 35.0, 36.0], 35.4, False)
+    assert row['points_under'] == pytest.approx(0.4) and row['goal'] == 0.5
+    assert row['interval_points'] == pytest.approx([0.4, 0.4])
+    assert row['ap_of_seeds'] == [34.0, 35.0, 36.0] and (row['ap'], row['ap_alone']) == (37.0, 35.4)
+    single = path_accuracy.alone_row(Judge(), PATHS[3], 'alone', 37.0, [], 35.4, True)
+    assert single['points_under'] == pytest.approx(-1.6) and single['goal'] == 0.2
 
 
 def run(strategy: str, seed: int, full: float, cheapest: float) -> dict:

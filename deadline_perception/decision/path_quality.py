@@ -1,10 +1,15 @@
-"""How good the detections of every path are: measured where it was measured, else predicted from those.
+"""How good the detections of every path are: what the measured paths together say, and the path's own measurement.
 
-The prediction adds up one effect per operator and two per pair of operators. An operator's effect is a sum of steps
-that are never negative, from each measured setting to the next larger one; a setting that was not measured lies
-between its neighbours, and beyond the outermost ones the effect stays level. A pair's effects are one that takes both
-operators to be large, and one that either alone brings about; neither is negative. So a larger setting is never
-predicted to do harm. How far predictions are off, `PathQuality.prediction_error` tells.
+Few images make measurements noisy, and the best-looking of many paths is partly the luckiest. So a measured path lies
+between its measurement and what a model of all measured paths says of it, the nearer to the model the more of their
+distance is chance (best linear unbiased prediction; the share as in Efron and Morris 1975, "Data analysis using Stein's
+estimator"). A path that was not measured has the model alone. What that is worth: benchmarks/path_accuracy.py.
+
+The model adds up one effect per operator and two per pair of operators. An operator's effect is a sum of steps that
+are never negative, from each measured setting to the next larger one; a setting that was not measured lies between its
+neighbours, and beyond the outermost ones the effect stays level. A pair's effects are one that takes both operators to
+be large, and one that either alone brings about; neither is negative. So a larger setting is never predicted to do harm.
+How far predictions are off, `PathQuality.prediction_error` tells.
 """
 from __future__ import annotations
 
@@ -132,37 +137,73 @@ class MonotoneModel:
         return np.array(both + either).reshape(len(both) + len(either), len(paths)).T
 
 
+def chance_errors(paths: Sequence[ExecutionPath], resampled: np.ndarray) -> np.ndarray:
+    """How far chance in the choice of images moves each measured path off the model of all: standard errors `[paths]`.
+
+    Other images would move all paths together, or all narrow ones; the model moves with them, and such moves decide
+    nothing between a path and its neighbours. So the model is fitted to each draw anew, and what varies in the distance
+    between measurement and model counts. 200 draws of 60 paths take half a second.
+
+    Args:
+        paths: measured paths, at least 1, distinct.
+        resampled: their values in [0, 1] on the same draws of images, `[paths, draws]`; a draw with a NaN is left out.
+
+    Raises:
+        ValueError: the shape is another, or fewer than 2 draws are left.
+    """
+    values = np.asarray(resampled, dtype=np.float64)
+    if values.ndim != 2 or len(values) != len(paths):
+        raise ValueError(f'resampled values have the shape {values.shape}, expected [{len(paths)} paths, draws]')
+    values = values[:, ~np.isnan(values).any(0)]
+    if values.shape[1] < 2:
+        raise ValueError(f'{values.shape[1]} draws have a value for every path, expected at least 2')
+    return np.std([draw - MonotoneModel(paths, draw).predict(paths) for draw in values.T], axis=0, ddof=1)
+
+
 class PathQuality:
     """Expected average precision of every path of one network.
 
     Args:
         known: measured paths and their values in [0, 1], at least 1.
+        errors: standard error of each measurement as `chance_errors` gives it; a path without one has 0, and its
+            measurement is taken for the truth.
         weights_hash: of the weights they were measured on, empty when none were.
         dataset: what they were measured on.
         metric: what was measured.
         predicts: whether paths that were not measured get a predicted value; else only the given ones have any.
 
     Raises:
-        QualityTableError: a value lies outside [0, 1], there is none, or the paths are of different networks.
+        QualityTableError: a value lies outside [0, 1] or an error below 0, there is no value, or the paths are of
+            different networks.
+
+    Attributes:
+        known: the measured values.
+        errors: their standard errors, for the same paths.
+        trust: share of a path's distance from the model that is taken for its own, mean over measured paths, in [0, 1].
     """
 
-    def __init__(self, known: Mapping[ExecutionPath, float], *, weights_hash: str = '', dataset: str = '',
-                 metric: str = 'ap', predicts: bool = True) -> None:
+    def __init__(self, known: Mapping[ExecutionPath, float], *, errors: Mapping[ExecutionPath, float] | None = None,
+                 weights_hash: str = '', dataset: str = '', metric: str = 'ap', predicts: bool = True) -> None:
         for path, value in known.items():
             if not isinstance(value, (int, float)) or not 0.0 <= value <= 1.0:
                 raise QualityTableError(f'{metric} of path {path} is {value!r}, expected a number in [0, 1]')
         if not known or len({len(path.skip) for path in known}) != 1:
             raise QualityTableError(f'{len(known)} measured paths, expected at least 1, all of one network')
         self.known = {path: float(value) for path, value in known.items()}
+        self.errors = {path: (errors or {}).get(path, 0.0) for path in known}
+        for path, error in self.errors.items():
+            if not isinstance(error, (int, float)) or not 0.0 <= error <= 1.0:
+                raise QualityTableError(f'standard error of path {path} is {error!r}, expected a number in [0, 1]')
         self.weights_hash = weights_hash
         self.dataset = dataset
         self.metric = metric
         self._model = self._fit(list(self.known)) if predicts else None
+        self._expected, self.trust = self._combined()
 
     @classmethod
     def load(cls, file: Path | str) -> PathQuality:
-        """Reads `{"weights_hash", "dataset", "metric", "paths": {name: {"ap": 0.31, ...}}}`; `metric` says which
-        of a path's values counts, `ap` unless given.
+        """Reads `{"weights_hash", "dataset", "metric", "paths": {name: {"ap": 0.31, "ap_error": 0.01, ...}}}`; `metric`
+        says which of a path's values counts, `ap` unless given; its error is 0 where none is given.
 
         Raises:
             QualityTableError: the file cannot be read or holds something else; the message names it.
@@ -170,9 +211,10 @@ class PathQuality:
         try:
             content = read_object(Path(file), 'path qualities')
             metric = str(content.get('metric', 'ap'))
-            known = {ExecutionPath.parse(name): values[metric] for name, values in content['paths'].items()}
-            return cls(known, weights_hash=str(content['weights_hash']), dataset=str(content.get('dataset', '')),
-                       metric=metric)
+            rows = {ExecutionPath.parse(name): values for name, values in content['paths'].items()}
+            errors = {path: values.get(f'{metric}_error', 0.0) for path, values in rows.items()}
+            return cls({path: values[metric] for path, values in rows.items()}, errors=errors,
+                       weights_hash=str(content['weights_hash']), dataset=str(content.get('dataset', '')), metric=metric)
         except JsonFileError as error:
             raise QualityTableError(str(error)) from error
         except KeyError as error:
@@ -183,7 +225,8 @@ class PathQuality:
     def save(self, file: Path | str) -> None:
         """Writes what `load` reads; a reader finds the old file or the new one, never half of it."""
         content = {'weights_hash': self.weights_hash, 'dataset': self.dataset, 'metric': self.metric,
-                   'paths': {str(path): {self.metric: value} for path, value in self.known.items()}}
+                   'paths': {str(path): {self.metric: value, f'{self.metric}_error': self.errors[path]}
+                             for path, value in self.known.items()}}
         write_text_atomically(Path(file), json.dumps(content, indent=1) + '\n')
 
     @classmethod
@@ -219,7 +262,7 @@ class PathQuality:
         Raises:
             ValueError: the path belongs to another network.
         """
-        value = self.known.get(path)
+        value = self._expected.get(path)
         return float(self.table([path])[0]) if value is None else value
 
     def table(self, paths: Sequence[ExecutionPath]) -> np.ndarray:
@@ -228,11 +271,11 @@ class PathQuality:
         Raises:
             ValueError: a path belongs to another network.
         """
-        unknown = [path for path in paths if path not in self.known]
+        unknown = [path for path in paths if path not in self._expected]
         if unknown and self._model is None:
             raise ValueError(f'path {unknown[0]} is not one of the {len(self.known)} forecast paths')
         predicted = iter(self._model.predict(unknown)) if unknown else iter(())
-        return np.array([self.known[path] if path in self.known else next(predicted) for path in paths])
+        return np.array([self._expected[path] if path in self._expected else next(predicted) for path in paths])
 
     def prediction_error(self) -> PredictionError | None:
         """How well each measured path is predicted from the others; None for fewer than 2 paths or a stand-in.
@@ -254,6 +297,22 @@ class PathQuality:
         varies = min(np.ptp(measured), np.ptp(predicted)) > 0
         return PredictionError(len(paths), folds, float(errors.mean()), float(errors.max()),
                                float(np.corrcoef(rankdata(measured), rankdata(predicted))[0, 1]) if varies else None)
+
+    def _combined(self) -> tuple[dict[ExecutionPath, float], float]:
+        """Expected value of each measured path, and how much of the distances from the model is kept on average.
+
+        The distances vary by chance and because the model is wrong; what chance does not explain of their mean square
+        is the model's own variance. Both are of distances after the fit, which shortens either part alike, so that
+        their ratio needs no correction. Neighbouring paths share their chance as they share their true distance.
+        """
+        if self._model is None or not any(self.errors.values()):
+            return self.known, 1.0
+        measured, chance = np.array(list(self.known.values())), np.array(list(self.errors.values())) ** 2
+        distance = measured - self._model.predict(list(self.known))
+        wrong = max(0.0, float(np.mean(distance ** 2 - chance)))
+        by_chance = np.divide(chance, chance + wrong, out=np.zeros(len(chance)), where=chance > 0)
+        expected = np.clip(measured - by_chance * distance, 0.0, 1.0)
+        return dict(zip(self.known, expected.tolist())), float(1.0 - by_chance.mean())
 
     def _fit(self, paths: list[ExecutionPath]) -> MonotoneModel:
         return MonotoneModel(paths, [self.known[path] for path in paths])

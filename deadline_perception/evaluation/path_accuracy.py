@@ -1,9 +1,11 @@
 """Average precision of execution paths on annotated images, and which paths are worth the measuring."""
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,10 +13,26 @@ from deadline_perception.datasets.records import Frame, GroundTruth
 from deadline_perception.datasets.records import Sequence as DrivingSequence
 from deadline_perception.detector.detections import Detections
 from deadline_perception.evaluation.average_precision import AveragePrecision, average_precision
+from deadline_perception.evaluation.resampled_precision import bootstrap_draws, resampled_ap
 from deadline_perception.execution_path import ExecutionPath, PathSpace
 from deadline_perception.workers import Workers
 
 POOLED_CLASSES = ('vehicle', 'traffic_light')  # frequent enough to rank paths by; the others have few instances
+
+
+class PathScores(NamedTuple):
+    """What one path was measured to reach.
+
+    Attributes:
+        precision: over all classes.
+        pooled: AP over `POOLED_CLASSES`, in [0, 1]; NaN when none of them occurs.
+        resampled: of each draw of images the AP that paths are ranked by, float64 `[draws]`: the pooled one, or that
+            of all classes where no pooled class occurs; NaN in a draw without any of their objects.
+    """
+
+    precision: AveragePrecision
+    pooled: float
+    resampled: np.ndarray
 
 
 def annotated_frames(sequence: DrivingSequence, limit: int | None = None) -> list[Frame]:
@@ -104,8 +122,8 @@ def detect_on_frames(detector, frames: Sequence[Frame], paths: Sequence[Executio
 
 
 def measure_paths(detector, sequence: DrivingSequence, frames: Sequence[Frame], paths: Sequence[ExecutionPath],
-                  progress: Callable[[int], None] | None = None,
-                  workers: Workers = Workers()) -> dict[ExecutionPath, tuple[AveragePrecision, float]] | None:
+                  progress: Callable[[int], None] | None = None, workers: Workers = Workers(),
+                  draws: int = 1) -> dict[ExecutionPath, PathScores] | None:
     """Runs every path on every frame; blocks meanwhile.
 
     Of several processes each detects on its share of the frames, then scores its share of the paths.
@@ -113,31 +131,40 @@ def measure_paths(detector, sequence: DrivingSequence, frames: Sequence[Frame], 
     Args:
         detector: see `detect_on_paths`; has `class_names` too.
         sequence: names the classes of the truth.
-        frames: annotated frames of the sequence.
+        frames: annotated frames of the sequence, at least 1, neighbours beside each other.
         paths: distinct paths of the detector.
         progress: called after each path on each frame with the number of those that this process has done.
         workers: the processes that call this with the same arguments.
+        draws: draws of images for `PathScores.resampled`, at least 1, the same for every path.
 
     Returns:
-        By path, its precision over all classes, and its AP over `POOLED_CLASSES` (NaN when none of them occurs);
-        None in every process but the first.
+        By path, its scores; None in every process but the first.
     """
     truths = [relabelled(frame.truth, sequence.class_names, detector.class_names) for frame in frames]
+    counts = bootstrap_draws(len(frames), draws)
     found = detect_on_frames(detector, workers.share(frames), paths, progress)
-    truths = [truth for rank in range(workers.count) for truth in workers.share(truths, rank)]
     scored = {}
     for rank in range(workers.count):
         parts = workers.gather({path: found.pop(path) for path in workers.share(paths, rank)}, rank)
         if parts is not None:
             for path in workers.share(paths):
-                detections = [one for part in parts for one in part[path]]
-                result = average_precision(detections, truths, detector.class_names)
-                scored[path] = result, pooled_ap(result)
+                detections = [Detections.none()] * len(frames)
+                for number, part in enumerate(parts):
+                    detections[number::workers.count] = part[path]
+                scored[path] = _scores(detections, truths, detector.class_names, counts)
     results = workers.gather(scored)
     if results is None:
         return None
     merged = {path: result for part in results for path, result in part.items()}
     return {path: merged[path] for path in paths}
+
+
+def _scores(detections: list[Detections], truths: list[GroundTruth], class_names: Sequence[str],
+            counts: np.ndarray) -> PathScores:
+    result = average_precision(detections, truths, class_names)
+    pooled = pooled_ap(result)
+    ranked_by = None if math.isnan(pooled) else [name for name in POOLED_CLASSES if name in class_names]
+    return PathScores(result, pooled, resampled_ap(detections, truths, class_names, counts, ranked_by))
 
 
 def pooled_ap(result: AveragePrecision) -> float:

@@ -1,7 +1,8 @@
 """Measure the average precision of execution paths on annotated images, and write the table the decision uses.
 
 Put the table beside the weights, named like them with .quality.json at the end, and the detector node finds it. Paths
-that were not measured are predicted from those that were; how well is printed and written. Several processes share the
+that were not measured are predicted from those that were; how well is printed and written, and with every path how far
+chance in the choice of images reaches, by which the decision trusts its measurement. Several processes share the
 images out: torchrun --nproc-per-node 2 -m deadline_perception.tools.command_line evaluate ...
 """
 from __future__ import annotations
@@ -12,16 +13,18 @@ import math
 from dataclasses import asdict
 from pathlib import Path
 
-from deadline_perception.decision.path_quality import PathQuality, PredictionError
+import numpy as np
+
+from deadline_perception.decision.path_quality import PathQuality, PredictionError, chance_errors
 from deadline_perception.errors import DeadlinePerceptionError
-from deadline_perception.evaluation.average_precision import AveragePrecision
-from deadline_perception.evaluation.path_accuracy import annotated_frames, measure_paths, sample_paths
+from deadline_perception.evaluation.path_accuracy import PathScores, annotated_frames, measure_paths, sample_paths
 from deadline_perception.latency.json_file import write_text_atomically
 from deadline_perception.execution_path import ExecutionPath, PathSpace
 from deadline_perception.workers import Workers, joined_workers, own_gpu
 
 _SAMPLE = 60
 _SHOWN = 25
+_DRAWS = 200  # of images; standard errors of so many are known to 5 %
 
 
 class EvaluationError(DeadlinePerceptionError):
@@ -63,13 +66,15 @@ def _evaluate(args: argparse.Namespace, workers: Workers) -> int:
     if results is None:
         return 0
     # Paths are ranked by their common classes together: a rare one's few objects would swing the mean of all classes.
-    ranked_by = 'ap' if any(math.isnan(pooled) for _, pooled in results.values()) else 'pooled_ap'
+    ranked_by = 'ap' if any(math.isnan(scores.pooled) for scores in results.values()) else 'pooled_ap'
+    errors = dict(zip(paths, chance_errors(paths, np.array([results[path].resampled for path in paths])).tolist()))
     table = {'weights_hash': detector.weights_hash, 'dataset': sequence.name, 'metric': ranked_by, 'images': len(frames),
-             'paths': {str(path): _row(*result) for path, result in results.items()}}
-    error = PathQuality({path: table['paths'][str(path)][ranked_by] for path in results}).prediction_error()
+             'paths': {str(path): _row(results[path]) | {f'{ranked_by}_error': errors[path]} for path in paths}}
+    quality = PathQuality({path: table['paths'][str(path)][ranked_by] for path in paths}, errors=errors)
+    error = quality.prediction_error()
     table['prediction_error'] = None if error is None else asdict(error)
     write_text_atomically(args.json, json.dumps(table, indent=1, allow_nan=False) + '\n')
-    _print(results, len(frames), sequence.name, error)
+    _print(results, quality, len(frames), sequence.name, error)
     unnamed = [name for name in detector.class_names if name not in sequence.class_names]
     if unnamed:
         print(f'not scored, because {sequence.name} does not name them: {", ".join(unnamed)}')
@@ -127,31 +132,37 @@ def _measure(detector, sequence, frames: list, paths: list[ExecutionPath], worke
                TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), disable=not workers.leads) as bars:
         bar = bars.add_task(f'{len(paths)} paths on {len(frames)} images', total=len(paths) * len(workers.share(frames)))
-        return measure_paths(detector, sequence, frames, paths, lambda done: bars.update(bar, completed=done), workers)
+        return measure_paths(detector, sequence, frames, paths, lambda done: bars.update(bar, completed=done), workers,
+                             _DRAWS)
 
 
-def _row(result: AveragePrecision, pooled: float) -> dict:
+def _row(scores: PathScores) -> dict:
     """One path's entry; an AP of 0 stands where nothing could be scored, so that the table can be loaded."""
-    row = result.as_json() | {'pooled_ap': None if math.isnan(pooled) else pooled}
+    row = scores.precision.as_json() | {'pooled_ap': None if math.isnan(scores.pooled) else scores.pooled}
     del row['images']
     return row | {name: row[name] or 0.0 for name in ('ap', 'ap50')}
 
 
-def _print(results: dict, images: int, name: str, error: PredictionError | None) -> None:
+def _print(results: dict[ExecutionPath, PathScores], quality: PathQuality, images: int, name: str,
+           error: PredictionError | None) -> None:
     from rich.console import Console
     from rich.table import Table
 
     table = Table(title=f'average precision on {images} images of {name}, 0 to 100',
-                  caption='S, M, L: small, medium, large objects; V+L: vehicles and traffic lights only')
-    for title in ('path', 'AP', 'AP50', 'AP75', 'S', 'M', 'L', 'V+L'):
+                  caption='S, M, L: small, medium, large objects; V+L: vehicles and traffic lights only; expected: '
+                          'what the decision goes by, measurement and prediction weighed by their errors')
+    for title in ('path', 'AP', 'AP50', 'AP75', 'S', 'M', 'L', 'V+L', 'expected'):
         table.add_column(title, justify='left' if title == 'path' else 'right', no_wrap=True)
-    ranked = sorted(results.items(), key=lambda item: -(item[1][0].ap or 0.0))
-    for path, (result, pooled) in ranked[:_SHOWN]:
-        values = (result.ap, result.ap50, result.ap75, result.ap_small, result.ap_medium, result.ap_large, pooled)
+    ranked = sorted(results.items(), key=lambda item: -(item[1].precision.ap or 0.0))
+    for path, (result, pooled, _) in ranked[:_SHOWN]:
+        values = (result.ap, result.ap50, result.ap75, result.ap_small, result.ap_medium, result.ap_large, pooled,
+                  quality.quality(path))
         table.add_row(str(path), *('-' if value is None or math.isnan(value) else f'{100 * value:.1f}'
                                    for value in values))
     Console().print(table)
     if len(results) > _SHOWN:
         print(f'{len(results) - _SHOWN} paths of lower AP are in the file only')
+    print(f'of a measured path\'s distance from its prediction {quality.trust:.0%} count as its own, the rest as '
+          'chance')
     if error is not None:
         print(f'error of predicting a path from the others: {error}')

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from deadline_perception.decision.path_quality import MonotoneModel, PathQuality, PredictionError, QualityTableError
+from deadline_perception.decision.path_quality import chance_errors
 from deadline_perception.execution_path import ExecutionPath, PathSpace
 
 SPACE = PathSpace(skips_per_stage=(1, 1), widths=(1.0, 0.75, 0.5, 0.25), pyramid_widths=(1.0, 0.5),
@@ -87,11 +88,82 @@ def test_pairs_of_operators_are_seen():
     assert gains[0] > 0.2 > 0.07 > gains[1]
 
 
-def test_measured_paths_keep_their_measured_value():
+def test_measured_paths_without_errors_keep_their_measured_value():
     measured = {path: 0.3 + 0.4 * (i % 2) for i, path in enumerate(sample(20))}
     quality = PathQuality(measured)
     assert all(quality.quality(path) == value for path, value in measured.items())
     assert quality.table(list(measured)).tolist() == list(measured.values())
+
+
+def test_measurement_and_model_are_weighed_by_their_variances():
+    # The smaller path measured better, which the model takes for chance: both odds are the geometric mean of 1 and 3/7,
+    # 0.6547, so 0.3957 is predicted for both. The distances' mean square is (0.0957^2 + 0.1043^2) / 2 = 0.01002, of
+    # which 0.05^2 is chance: 25 % of each distance goes.
+    known = {SPACE.largest: 0.3, SPACE.smallest: 0.5}
+    quality = PathQuality(known, errors=dict.fromkeys(known, 0.05))
+    assert quality.quality(SPACE.largest) == pytest.approx(0.3 + 0.2495 * 0.0957, abs=2e-4)
+    assert quality.quality(SPACE.smallest) == pytest.approx(0.5 - 0.2495 * 0.1043, abs=2e-4)
+    assert quality.trust == pytest.approx(0.7505, abs=2e-4)
+    assert quality.known == known
+    # With more chance than there is distance the measurements say nothing beyond the model.
+    noisy = PathQuality(known, errors=dict.fromkeys(known, 0.2))
+    assert noisy.table([SPACE.largest, SPACE.smallest]) == pytest.approx([0.3957, 0.3957], abs=1e-3)
+    assert noisy.trust == 0.0
+    # An exact measurement is kept beside an inexact one.
+    mixed = PathQuality(known, errors={SPACE.largest: 0.05})
+    assert mixed.quality(SPACE.smallest) == 0.5 and 0.3 < mixed.quality(SPACE.largest) < 0.3957
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10_000), error=st.floats(0.001, 0.5))
+def test_expected_values_lie_between_measurement_and_model(seed, error):
+    rng = np.random.default_rng(seed)
+    known = {path: float(np.clip(additive_ap(path) + rng.normal(0, 0.05), 0, 1)) for path in sample(30, seed)}
+    model = MonotoneModel(list(known), list(known.values())).predict(list(known))
+    expected, more = (PathQuality(known, errors=dict.fromkeys(known, value)).table(list(known))
+                      for value in (error, 2 * error))
+    measured = np.array(list(known.values()))
+    assert (np.minimum(model, measured) - 1e-12 <= expected).all() and (expected <= np.maximum(model, measured) + 1e-12).all()
+    assert (np.abs(more - model) <= np.abs(expected - model) + 1e-12).all()
+
+
+def test_expected_values_are_nearer_to_the_truth_and_choose_better():
+    """A truth off every model by 1 point, measured with 2 points of chance: most of what sticks out is luck."""
+    rng, errors, chosen = np.random.default_rng(0), [], []
+    for seed in range(20):
+        paths = sample(60, seed)
+        truth = {path: logistic_ap(path) + rng.normal(0, 0.01) for path in paths}
+        known = {path: value + rng.normal(0, 0.02) for path, value in truth.items()}
+        values = np.array([PathQuality(known).table(paths),
+                           PathQuality(known, errors=dict.fromkeys(known, 0.02)).table(paths)])
+        errors.append(np.square(values - list(truth.values())).mean(1))
+        chosen += [[truth[paths[at]] for at in values[:, few:few + 10].argmax(1)] for few in range(0, 60, 10)]
+    measured, expected = np.mean(errors, axis=0)
+    assert expected < 0.6 * measured
+    by_measured, by_expected = np.mean(chosen, axis=0)
+    assert by_expected > by_measured + 0.0005
+
+
+def test_chance_that_moves_all_paths_alike_is_no_error_of_one():
+    paths, rng = sample(60), np.random.default_rng(0)
+    odds = np.array([math.log(ap / (1 - ap)) for ap in map(logistic_ap, paths)])[:, None]
+    together = 1 / (1 + np.exp(-odds - rng.normal(0, 0.2, 40)))  # by 5 points on average
+    assert np.std(together, axis=1).mean() > 0.03
+    assert chance_errors(paths, together).max() < 0.003
+    alone = together + rng.normal(0, 0.02, together.shape)
+    # Of 60 paths' chance the model's effects take up some.
+    assert 0.01 < chance_errors(paths, alone).mean() < 0.02
+
+
+def test_draws_without_objects_are_left_out_of_the_errors():
+    paths = sample(5)
+    values = np.random.default_rng(0).uniform(0.2, 0.4, (5, 10))
+    with_gap = np.hstack([values, np.full((5, 1), np.nan)])
+    assert np.array_equal(chance_errors(paths, with_gap), chance_errors(paths, values))
+    with pytest.raises(ValueError, match='1 draws have a value for every path, expected at least 2'):
+        chance_errors(paths, with_gap[:, -2:])
+    with pytest.raises(ValueError, match=r'shape \(5, 11\), expected \[4 paths, draws\]'):
+        chance_errors(paths[:4], with_gap)
 
 
 @settings(max_examples=40, deadline=None)
@@ -118,11 +190,12 @@ def test_setting_that_was_not_measured_lies_between_its_neighbours():
 
 
 def test_file_round_trip(tmp_path):
-    quality = PathQuality({path: additive_ap(path) for path in sample(10)}, weights_hash='abc', dataset='drive')
+    quality = PathQuality({path: additive_ap(path) for path in sample(10)}, weights_hash='abc', dataset='drive',
+                          errors={path: 0.001 * at for at, path in enumerate(sample(10))})
     quality.save(tmp_path / 'quality.json')
     loaded = PathQuality.load(tmp_path / 'quality.json')
     assert (loaded.weights_hash, loaded.dataset, loaded.metric) == ('abc', 'drive', 'ap')
-    assert loaded.known == quality.known
+    assert (loaded.known, loaded.errors) == (quality.known, quality.errors)
     assert loaded.table(PATHS).tolist() == quality.table(PATHS).tolist()
 
 
@@ -141,6 +214,9 @@ def test_check_names_both_networks():
     ('{"weights_hash": "a", "paths": {"s0-w1.00-p10-h0": {"ap": "x"}}}', "ap of path s0-w1.00-p10-h0 is 'x'"),
     ('{"weights_hash": "a", "paths": {"s0-w1.00-p10-h0": {"ap": NaN}}}', 'is nan'),
     ('{"weights_hash": "a", "paths": {"s0-w1.00-p10-h0": {"ap": 31}}}', 'is 31'),
+    ('{"weights_hash": "a", "paths": {"s0-w1.00-p10-h0": {"ap": 0.3, "ap_error": -1}}}',
+     'standard error of path s0-w1.00-p10-h0 is -1'),
+    ('{"weights_hash": "a", "paths": {"s0-w1.00-p10-h0": {"ap": 0.3, "ap_error": null}}}', 'is None'),
     ('{"weights_hash": "a", "paths": {"banana": {"ap": 0.3}}}', "'banana'"),
     ('{"weights_hash": "a", "paths": {"s0-w1.00-p10-h0": {"ap": 0.3}, "s00-w1.00-p10-h0": {"ap": 0.3}}}',
      'one network')])
@@ -158,9 +234,18 @@ def test_missing_file_is_refused_by_name(tmp_path):
 
 
 def test_a_written_table_is_plain_json(tmp_path):
-    PathQuality({SPACE.largest: 0.5}, weights_hash='abc').save(tmp_path / 'quality.json')
+    PathQuality({SPACE.largest: 0.5}, errors={SPACE.largest: 0.01}, weights_hash='abc').save(tmp_path / 'quality.json')
     content = json.loads((tmp_path / 'quality.json').read_text())
-    assert content['paths'] == {str(SPACE.largest): {'ap': 0.5}}
+    assert content['paths'] == {str(SPACE.largest): {'ap': 0.5, 'ap_error': 0.01}}
+
+
+def test_a_value_without_an_error_is_taken_for_the_truth(tmp_path):
+    file = tmp_path / 'quality.json'
+    file.write_text(json.dumps({'weights_hash': 'abc', 'paths': {str(SPACE.largest): {'ap': 0.3},
+                                                                 str(SPACE.smallest): {'ap': 0.5}}}))
+    loaded = PathQuality.load(file)
+    assert loaded.errors == {SPACE.largest: 0.0, SPACE.smallest: 0.0} and loaded.trust == 1.0
+    assert (loaded.quality(SPACE.largest), loaded.quality(SPACE.smallest)) == (0.3, 0.5)
 
 
 def test_a_table_that_cannot_be_replaced_stays_as_it_was(tmp_path, monkeypatch):
@@ -200,3 +285,5 @@ def test_refuses_impossible_fits():
         MonotoneModel([SPACE.largest], [0.5]).predict([ExecutionPath((True,), 1.0, 10, 0)])
     with pytest.raises(QualityTableError, match='is 1.5, expected'):
         PathQuality({SPACE.largest: 1.5})
+    with pytest.raises(QualityTableError, match='is nan, expected a number in'):
+        PathQuality({SPACE.largest: 0.5}, errors={SPACE.largest: math.nan})

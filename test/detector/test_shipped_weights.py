@@ -22,5 +22,5 @@ def test_no_path_is_broken():
     paths = [space.largest, space.smallest, *(random_path(space, rng) for _ in range(PATHS - 2))]
     sequence = read_coco(VALIDATION)
     results = measure_paths(detector, sequence, annotated_frames(sequence, IMAGES), paths)
-    ap50 = {str(path): result.per_class['vehicle'].ap50 for path, (result, _) in results.items()}
+    ap50 = {str(path): result.per_class['vehicle'].ap50 for path, (result, *_) in results.items()}
     assert len(ap50) == PATHS and min(ap50.values()) > LEAST_AP50, ap50

@@ -72,11 +72,12 @@ def annotated(count: int, names=('vehicle', 'bike')) -> Sequence:
 def test_measures_every_path_and_reports_progress():
     sequence, done = annotated(4), []
     results = measure_paths(Detector(), sequence, annotated_frames(sequence), [SPACE.largest, SPACE.smallest],
-                            done.append)
-    assert results[SPACE.largest][0].ap == pytest.approx(1.0)
-    assert results[SPACE.largest][1] == pytest.approx(1.0)  # vehicles and lights alone
-    assert results[SPACE.smallest][0].ap == 0.0
-    assert results[SPACE.largest][0].images == 3
+                            done.append, draws=5)
+    assert results[SPACE.largest].precision.ap == pytest.approx(1.0)
+    assert results[SPACE.largest].pooled == pytest.approx(1.0)  # vehicles and lights alone
+    assert results[SPACE.largest].resampled == pytest.approx(np.ones(5))
+    assert results[SPACE.smallest].precision.ap == 0.0 and results[SPACE.smallest].resampled.tolist() == [0.0] * 5
+    assert results[SPACE.largest].precision.images == 3
     assert done == [1, 2, 3, 4, 5, 6]
 
 
@@ -118,7 +119,8 @@ def test_labels_follow_the_network_s_names():
 def test_pooled_precision_is_nan_when_neither_vehicle_nor_light_occurs():
     frame = Frame('0', 0, lambda: np.zeros((100, 100, 3), np.uint8), truth=GroundTruth([BOX], [1], [False]))
     sequence = Sequence('bikes', ('vehicle', 'bike'), (frame,))
-    assert math.isnan(measure_paths(Detector(), sequence, [frame], [SPACE.largest])[SPACE.largest][1])
+    scores = measure_paths(Detector(), sequence, [frame], [SPACE.largest])[SPACE.largest]
+    assert math.isnan(scores.pooled) and scores.resampled.tolist() == [0.0], 'ranked by all classes then'
 
 
 def test_limit_spreads_the_images_evenly():
