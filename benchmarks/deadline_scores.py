@@ -1,13 +1,13 @@
-"""What deadlines.py says about its runs: figures, goals with their verdicts, the table and the plots."""
+"""What deadlines.py says about its runs: figures, goals with their verdicts, and the table."""
 from __future__ import annotations
 
 import math
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
+from deadline_plot import GOAL_MISSES, LONG, ORACLE, TRACED
 from rich.console import Console
 from rich.table import Table
 
@@ -23,13 +23,10 @@ from deadline_perception.nodes.inference import FrameRecord
 WITH_BOUNDS = ('frontier', 'thresholds', 'thresholds full width')
 SAID_TO_FAIL = ('oblivious', 'reactive_1', 'reactive_n')  # beside other programs, by both papers
 CAUSAL = (*WITH_BOUNDS, *SAID_TO_FAIL, 'fixed full', 'fixed cheapest')
-ORACLE = 'median clairvoyant'
-LONG = 'frontier, long part'
-GOAL_MISSES, GOAL_SHARE_OF_ORACLE = 0.01, 0.98
+GOAL_SHARE_OF_ORACLE = 0.98
 LEAST_FRAMES = 50  # with fewer that could be met, nothing is said about the other policies
 BUDGET_RANGES = 3
 DRAWS = 300
-TRACED = ('oblivious', 'frontier')  # whose budget and latency in ms are kept for every frame
 
 
 @dataclass(frozen=True, eq=False)
@@ -248,36 +245,3 @@ def show(load: str, result: dict) -> None:
 def percent(value: float | None, digits: int = 1) -> str:
     """For a person; a dash where it is not known."""
     return '-' if value is None or math.isnan(value) else f'{100 * value:.{digits}f} %'
-
-
-def draw(loads: dict[str, dict], file: Path) -> None:
-    """Misses and AP of every policy, latencies against deadlines over time, and AP by budget."""
-    import matplotlib
-    matplotlib.use('Agg')
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(4, len(loads), figsize=(7.0 * len(loads), 14.0), squeeze=False)
-    for column, (load, result) in zip(axes.T, loads.items()):
-        policies = result['policies']
-        colours = ['tab:blue' if name == 'frontier' else 'tab:green' if name == ORACLE else 'tab:gray' for name in policies]
-        misses = {**{name: row['possible'] for name, row in policies.items()}, LONG: result['long_part']['possible']}
-        column[0].bar(list(misses), [100 * (row['ratio'] or 0.0) for row in misses.values()],
-                      color=[*colours, 'tab:blue'])
-        column[0].axhline(100 * GOAL_MISSES, color='tab:red', linewidth=1)
-        column[0].set(title=load, ylabel='missed of the frames that could be met, %')
-        column[1].bar(list(policies), [100 * (row['ap'] or 0.0) for row in policies.values()], color=colours)
-        column[1].set(ylabel='AP, %')
-        for axis in column[:2]:
-            axis.tick_params('x', rotation=40)
-        for name, colour in zip(TRACED, ('tab:orange', 'tab:blue')):
-            column[2].plot([point[1] for point in policies[name]['trace']], color=colour, linewidth=0.9, label=name)
-        column[2].plot([point[0] for point in policies['frontier']['trace']], color='black', linewidth=1.2, label='deadline')
-        column[2].set(xlabel='frame', ylabel='ms')
-        for name in ('frontier', 'oblivious', 'fixed full', ORACLE):
-            column[3].plot([f'to {part["to_ms"]:.0f} ms' for part in policies[name]['by_budget']],
-                           [100 * (part['ap'] or 0.0) for part in policies[name]['by_budget']], marker='o', label=name)
-        column[3].set(xlabel='budget', ylabel='AP, %')
-        column[2].legend()
-        column[3].legend()
-    figure.tight_layout()
-    figure.savefig(file, dpi=80)

@@ -22,7 +22,7 @@ The slowdown is learnt as in the monitor node, and beside that from redirected f
 those that were cut, by the least that they would have taken; the node learns from frames that ran as planned alone.
 The tenant is as many programs as there are cores, whose duty cycle changes every 0.5 to 3 s of the drive: in the
 interleaved part, where a frame takes as long as all policies together, so many times more slowly.
-Writes results/deadlines.json and results/deadlines.png.
+Writes results/deadlines.json and results/deadlines.png; --draw draws the latter anew from the former.
 """
 from __future__ import annotations
 
@@ -40,16 +40,15 @@ from pathlib import Path
 
 import numpy as np
 import yaml
+from deadline_plot import ORACLE, draw
 from deadline_scores import (
     CAUSAL,
-    ORACLE,
     WITH_BOUNDS,
     Run,
     best_executed,
     check_goals,
     could_be_met,
     delivered,
-    draw,
     figures,
     own_stretches,
     precision,
@@ -82,6 +81,7 @@ from deadline_perception.latency.profile import LatencyProfile, measure_profile
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.nodes.inference import Arrival, Conditions, FramePipeline, FrameRecord
 from deadline_perception.nodes.network_setup import NetworkOptions, make_calibrator, make_policy
+from deadline_perception.tools.command_line import exit_status
 from deadline_perception.tools.node_run import beside_programs
 from deadline_perception.tools.profile import restart_with_environment
 
@@ -277,12 +277,20 @@ def main() -> None:
     parser.add_argument('--minutes', type=float, default=7.0, help='most time of the interleaved parts together')
     parser.add_argument('--long-minutes', type=float, default=2.4, help='time of the long part, under each load')
     parser.add_argument('--warm-up', type=int, default=10, help='first frames run before, under each load, uncounted')
-    parser.add_argument('--weights', type=Path, default=ROOT / 'models' / 'compact.safetensors')
+    parser.add_argument('--weights', type=Path, default=ROOT / 'models' / 'compact.safetensors',
+                        help='network, with its .quality.json beside it')
     parser.add_argument('--profile', type=Path, help='latency profile; measured first, in about 40 s, when not given')
-    parser.add_argument('--threads', type=int, default=1)
+    parser.add_argument('--threads', type=int, default=1, help='CPU threads of the network')
     parser.add_argument('--tenants', type=int, default=len(os.sched_getaffinity(0)), help='programs beside the network')
     parser.add_argument('--quick', action='store_true', help='8 frames, a long part of 6 s, a coarse profile')
+    parser.add_argument('--draw', action='store_true', help='only draw results/deadlines.json anew')
     args = parser.parse_args()
+    if args.draw:
+        draw(json.loads((RESULTS / 'deadlines.json').read_text()), RESULTS / 'deadlines.png')
+        return
+    for name, least in (('frames', 2), ('minutes', 0.0), ('long_minutes', 0.0), ('warm_up', 1), ('tenants', 0)):
+        if not getattr(args, name) >= least:
+            parser.error(f'--{name.replace("_", "-")} is {getattr(args, name)}, expected at least {least}')
     restart_with_environment(args.threads)
     sequence, note = with_speed_in_every_frame(open_source(args.data))
     frames = list(sequence.frames)
@@ -335,12 +343,12 @@ def main() -> None:
         contender.pipeline.stop()
     folder = ROOT / 'out' / 'benchmarks' if args.quick else RESULTS  # published results stay
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / 'deadlines.json').write_text(json.dumps(
-        {'date': date.today().isoformat(), 'device': str(facts), 'data': sequence.name, 'note': note,
-         'quality_metric': quality.metric, 'loads': loads}) + '\n')
-    draw(loads, folder / 'deadlines.png')
+    result = {'date': date.today().isoformat(), 'device': str(facts), 'data': sequence.name, 'note': note,
+              'quality_metric': quality.metric, 'loads': loads}
+    (folder / 'deadlines.json').write_text(json.dumps(result) + '\n')
+    draw(result, folder / 'deadlines.png')
     print(f'wrote {folder.relative_to(ROOT) / "deadlines.json"} and deadlines.png')
 
 
 if __name__ == '__main__':
-    main()
+    sys.exit(exit_status(Path(__file__).name, main))
