@@ -17,6 +17,7 @@ import json
 import os
 import random
 import statistics
+import sys
 import time
 from datetime import date
 from pathlib import Path
@@ -38,6 +39,7 @@ from deadline_perception.latency.path_bound import PathForecast
 from deadline_perception.latency.profile import LatencyProfile
 from deadline_perception.latency.quantiles import Quantiles
 from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.tools.command_line import exit_status
 
 RESULTS = Path(__file__).parent / 'results'
 PROFILE = RESULTS / 'latency_profile_compact_amd-epyc_1_thread.json'
@@ -165,6 +167,8 @@ def main() -> None:
     parser.add_argument('--quick', action='store_true', help='60 frames; nothing is written')
     parser.add_argument('--profile', type=Path, default=PROFILE, help="whose cheapest path's time decisions are held to")
     args = parser.parse_args()
+    if args.frames < 3:
+        parser.error(f'--frames is {args.frames}, expected at least 3')
     frames = 60 if args.quick else args.frames
     measured = LatencyProfile.load(args.profile)
     cheapest_ms = min(times.p50 for times in measured.paths.values())
@@ -223,4 +227,4 @@ def prepared(name: str, space: PathSpace, forecast: PathForecast, quality: PathQ
 
 
 if __name__ == '__main__':
-    main()
+    sys.exit(exit_status(Path(__file__).name, main))

@@ -14,6 +14,8 @@ import tempfile
 from datetime import date
 from pathlib import Path
 
+from deadline_perception.tools.command_line import exit_status
+
 RESULTS = Path(__file__).parent / 'results' / 'demo_drive.json'
 SHOWN = ('frames_sent', 'frames_delivered', 'frames_replaced', 'frames_lost', 'distinct_paths')
 
@@ -31,6 +33,8 @@ def main() -> None:
     parser.add_argument('--runs', type=int, default=2, help='runs with each load')
     parser.add_argument('--loads', type=int, nargs='+', default=[0, 1], help='busy programs beside the nodes')
     args = parser.parse_args()
+    if args.runs < 1:
+        parser.error(f'--runs is {args.runs}, expected at least 1')
     runs = []
     print('load  feasible missed  infeasible   AP50  latency p50   p99 ms  ' + '  '.join(SHOWN))
     for _ in range(args.runs):
@@ -46,4 +50,4 @@ def main() -> None:
 
 
 if __name__ == '__main__':
-    main()
+    sys.exit(exit_status(Path(__file__).name, main))

@@ -28,6 +28,7 @@ import argparse
 import json
 import os
 import random
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -58,6 +59,7 @@ from deadline_perception.latency.layers import ConvolutionShape, GroupNormShape,
 from deadline_perception.latency.path_wcet import fit_path_wcet
 from deadline_perception.latency.quantiles import bounded_share
 from deadline_perception.latency.stopwatch import now_ms, synchronise
+from deadline_perception.tools.command_line import exit_status
 from deadline_perception.tools.profile import restart_with_environment
 
 RESULTS = Path(__file__).parent / 'results'
@@ -372,11 +374,13 @@ def show(rows: list[dict], paths: dict, tenant: dict[float, float]) -> list[dict
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument('--device', default='cpu')
-    parser.add_argument('--threads', type=int, default=1)
+    parser.add_argument('--device', default='cpu', help='cpu, cuda or cuda:INDEX')
+    parser.add_argument('--threads', type=int, default=1, help='CPU threads')
     parser.add_argument('--seconds', type=float, default=220.0, help='time for measuring; starting up comes on top')
     parser.add_argument('--counters', type=Path, help='CSV of a profiler with the counts of all layers')
     args = parser.parse_args()
+    if not args.seconds > 0.0:
+        parser.error(f'--seconds is {args.seconds}, expected more than 0 s')
     restart_with_environment(args.threads)
     use_threads(args.threads)
     facts = read_device_facts(args.device)
@@ -409,4 +413,4 @@ def main() -> None:
 
 
 if __name__ == '__main__':
-    main()
+    sys.exit(exit_status(Path(__file__).name, main))

@@ -11,6 +11,7 @@ import argparse
 import itertools
 import json
 import math
+import sys
 import tempfile
 from dataclasses import asdict, replace
 from datetime import date
@@ -24,6 +25,7 @@ from deadline_perception.decision.late_output import Outcome
 from deadline_perception.evaluation.recorded_bag import read_recording
 from deadline_perception.evaluation.recording import Recording
 from deadline_perception.evaluation.timeliness import Spread
+from deadline_perception.tools.command_line import exit_status
 from deadline_perception.tools.demo import check_ros, machine_facts
 from deadline_perception.tools.machine_findings import share_folder
 from deadline_perception.tools.node_run import run_nodes
@@ -65,6 +67,8 @@ def main() -> None:
     parser.add_argument('--threads', type=int, default=1, help='CPU threads of the network')
     parser.add_argument('--model', type=Path, default=DEFAULT_WEIGHTS, help='network that runs')
     args = parser.parse_args()
+    if not 1.0 <= args.seconds <= 200.0:
+        parser.error(f'--seconds is {args.seconds}, expected 1 to 200 s')
     check_ros()
     weights = find_weights(args.model)
     profile = ensure_profile(weights, 'cpu', args.threads, share_folder() / 'models' / 'profiles')
@@ -92,4 +96,4 @@ def main() -> None:
 
 
 if __name__ == '__main__':
-    main()
+    sys.exit(exit_status(Path(__file__).name, main))

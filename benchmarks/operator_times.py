@@ -41,6 +41,7 @@ from deadline_perception.latency.device import process_environment, read_device_
 from deadline_perception.latency.json_file import write_text_atomically
 from deadline_perception.latency.profile import time_frame
 from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.tools.command_line import exit_status
 
 RESULTS = Path(__file__).parent / 'results'
 QUICK_RESULTS = RESULTS.parents[1] / 'out' / 'benchmarks'  # never in place of published ones
@@ -299,4 +300,4 @@ def main() -> None:
 
 
 if __name__ == '__main__':
-    main()
+    sys.exit(exit_status(Path(__file__).name, main))

@@ -52,6 +52,7 @@ from deadline_perception.latency.profile import measure_profile
 from deadline_perception.latency.quantiles import bounding_rank
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.nodes.network_setup import NetworkOptions, make_calibrator
+from deadline_perception.tools.command_line import exit_status
 from deadline_perception.tools.node_run import beside_programs, busy_programs
 
 RESULTS = Path(__file__).parent / 'results' / 'path_bounds.json'
@@ -388,4 +389,4 @@ def main() -> None:
 
 
 if __name__ == '__main__':
-    main()
+    sys.exit(exit_status(Path(__file__).name, main))

@@ -7,6 +7,7 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
+import sys
 from datetime import date
 from pathlib import Path
 
@@ -15,8 +16,9 @@ from torchvision.ops import roi_align
 
 from deadline_perception.detector.heads import BINS, cut_regions
 from deadline_perception.detector.proposals import STRIDES, pyramid_levels
-from deadline_perception.latency.device import read_device_facts
+from deadline_perception.latency.device import check_device, read_device_facts, use_threads
 from deadline_perception.latency.stopwatch import now_ms, synchronise
+from deadline_perception.tools.command_line import exit_status
 
 RESULTS = Path(__file__).parent / 'results'
 ROUNDS = 30
@@ -36,10 +38,11 @@ def torchvisions(levels: list[torch.Tensor], boxes: torch.Tensor, box_levels: to
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument('--device', default='cpu')
-    parser.add_argument('--threads', type=int, default=1)
+    parser.add_argument('--device', default='cpu', help='cpu, cuda or cuda:INDEX')
+    parser.add_argument('--threads', type=int, default=1, help='CPU threads')
     args = parser.parse_args()
-    torch.set_num_threads(args.threads)
+    check_device(args.device)
+    use_threads(args.threads)
     torch.manual_seed(0)
     levels = [torch.randn(1, 64, 384 // stride, 640 // stride, device=args.device)
               .contiguous(memory_format=torch.channels_last) for stride in STRIDES]
@@ -71,4 +74,4 @@ def main() -> None:
 
 
 if __name__ == '__main__':
-    main()
+    sys.exit(exit_status(Path(__file__).name, main))

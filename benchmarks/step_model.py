@@ -21,6 +21,7 @@ import json
 import math
 import random
 import statistics
+import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -39,6 +40,7 @@ from deadline_perception.latency.device import read_device_facts, use_threads
 from deadline_perception.latency.layer_sweep import LayerTimer, Repetition, Sweep, median_uncertainty
 from deadline_perception.latency.layers import ConvolutionShape
 from deadline_perception.latency.measured_layers import MeasuredLayers
+from deadline_perception.tools.command_line import exit_status
 from deadline_perception.tools.profile import restart_with_environment
 from deadline_perception.tools.sweep import measure_to_file
 
@@ -217,13 +219,15 @@ def print_report(report: dict, results: list[SweepResult], device: str) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument('--device', default='cpu')
-    parser.add_argument('--threads', type=int, default=1)
+    parser.add_argument('--device', default='cpu', help='cpu, cuda or cuda:INDEX')
+    parser.add_argument('--threads', type=int, default=1, help='CPU threads')
     parser.add_argument('--minutes', type=float, help='longest time to measure; 5, or 0.7 with --quick')
     parser.add_argument('--layers', type=Path, help='file to keep the measured layers in, and to go on from')
     parser.add_argument('--quick', action='store_true', help='fewer layers; its errors are larger')
     args = parser.parse_args()
-    minutes = args.minutes or (0.7 if args.quick else 5.0)
+    minutes = (0.7 if args.quick else 5.0) if args.minutes is None else args.minutes
+    if not minutes > 0.0:
+        parser.error(f'--minutes is {minutes}, expected more than 0')
     restart_with_environment(args.threads)
     use_threads(args.threads)
     timer, facts = LayerTimer(args.device), read_device_facts(args.device)
@@ -266,4 +270,4 @@ def main() -> None:
 
 
 if __name__ == '__main__':
-    main()
+    sys.exit(exit_status(Path(__file__).name, main))

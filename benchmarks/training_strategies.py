@@ -19,6 +19,7 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
+import sys
 import time
 from dataclasses import asdict, replace
 from datetime import date
@@ -44,6 +45,7 @@ from deadline_perception.learning.samples import SampleSource
 from deadline_perception.learning.strategies import STRATEGIES, Strategy
 from deadline_perception.learning.trainer import Trainer
 from deadline_perception.learning.training_plan import TrainingPlan
+from deadline_perception.tools.command_line import exit_status
 
 RESULTS = Path(__file__).parent / 'results'
 ROOT = Path(__file__).parents[1]
@@ -228,6 +230,9 @@ def main() -> None:
     parser.add_argument('--out', type=Path, default=ROOT / 'out' / 'training_strategies')
     parser.add_argument('--quick', action='store_true', help='one seed, two steps, six images; only to see that it works')
     args = parser.parse_args()
+    for name in ('seeds', 'batch', 'seconds_per_run'):
+        if not getattr(args, name) > 0:
+            parser.error(f'--{name.replace("_", "-")} is {getattr(args, name)}, expected more than 0')
     if args.quick:
         args.seeds, args.steps, args.images, args.batch = 1, 2, 6, 1
         args.out = args.out.with_name(args.out.name + '_quick')
@@ -283,4 +288,4 @@ def main() -> None:
 
 
 if __name__ == '__main__':
-    main()
+    sys.exit(exit_status(Path(__file__).name, main))

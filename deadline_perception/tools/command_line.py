@@ -4,6 +4,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
+from collections.abc import Callable
 
 from deadline_perception.errors import DeadlinePerceptionError
 
@@ -20,6 +21,13 @@ COMMANDS = {
 }
 
 
+class _Help(argparse.ArgumentDefaultsHelpFormatter):
+    """Says defaults only where they say something."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        return action.help if action.default in (None, []) or action.default is False else super()._get_help_string(action)
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Runs one sub-command; returns its exit status: 0 done, 1 failed, 2 wrong arguments."""
     parser = argparse.ArgumentParser(prog='deadline-perception',
@@ -28,17 +36,27 @@ def main(arguments: list[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
     wanted = next((word for word in arguments if not word.startswith('-')), None)
     for name, summary in COMMANDS.items():
-        sub = subparsers.add_parser(name, help=summary, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+        sub = subparsers.add_parser(name, help=summary, formatter_class=_Help)
         if name == wanted:
             module = importlib.import_module(f'deadline_perception.tools.{name}')
             sub.description = module.__doc__
             module.add_arguments(sub)
             sub.set_defaults(run=module.run)
     parsed = parser.parse_args(arguments)
+    return exit_status(f'deadline-perception {parsed.command}', lambda: parsed.run(parsed))
+
+
+def exit_status(name: str, run: Callable[[], int | None]) -> int:
+    """Runs a program; returns what it returns (0 for None), or 1 when an expected error ends it, which it prints.
+
+    Args:
+        name: of the program, put before the error.
+        run: does all the work.
+    """
     try:
-        return parsed.run(parsed)
+        return run() or 0
     except (ValueError, OSError, DeadlinePerceptionError) as error:
-        print(f'deadline-perception {parsed.command}: {_words(error)}', file=sys.stderr)
+        print(f'{name}: {_words(error)}', file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130
@@ -47,7 +65,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _words(error: Exception) -> str:
     """What went wrong; the system's own words with the name of the file, which they leave out or put last."""
     if isinstance(error, OSError) and error.strerror:
-        return (f'{error.filename or "a file"} cannot be used: {error.strerror.lower()}; expected a file or folder that '
+        return (f'{error.filename2 or error.filename or "a file"} cannot be used: {error.strerror.lower()}; expected a file or folder that '
                 f'can be read, or written to')
     return str(error)
 

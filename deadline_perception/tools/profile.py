@@ -50,7 +50,7 @@ _QUICK_MINUTES = 40 / 60
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
     parser.add_argument('--weights', type=Path, default=DEFAULT_WEIGHTS, help='network to measure')
-    parser.add_argument('--device', default='cpu', help='cpu or cuda')
+    parser.add_argument('--device', default='cpu', help='cpu, cuda or cuda:INDEX')
     parser.add_argument('--threads', type=int, default=1, help='CPU threads; the node must use the same number')
     parser.add_argument('--minutes', type=float, help='longest time to measure; 2, or 40 s with --quick')
     parser.add_argument('--quick', action='store_true', help='fewer frames: coarser, in about 40 s')

@@ -24,14 +24,14 @@ _DRAW_MS = 500.0
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
-    parser.add_argument('--device', default='cpu', help='cpu or cuda')
+    parser.add_argument('--device', default='cpu', help='cpu, cuda or cuda:INDEX')
     parser.add_argument('--threads', type=int, default=1, help='CPU threads')
     parser.add_argument('--quick', action='store_true', help='a fourth of the ranges, on small images')
     parser.add_argument('--accuracy', type=float, default=0.01,
                         help='a layer is done when the 95 %% confidence interval of its median reaches this share of it '
                              'to either side')
     parser.add_argument('--minutes', type=float, help='longest time to measure; without it, until every layer is done')
-    parser.add_argument('--out', type=Path, default=Path('sweep'), help='folder to write to, and to go on from')
+    parser.add_argument('--out', type=Path, default=Path('out/sweep'), help='folder to write to, and to go on from')
 
 
 def run(args: argparse.Namespace) -> int:

@@ -33,6 +33,7 @@ def test_every_command_explains_itself(name: str, capsys: pytest.CaptureFixture[
     assert text.startswith(f'usage: deadline-perception {name}')
     sentence = next(line for line in text.splitlines()[1:] if line and not line.startswith(' '))
     assert len(sentence) > 20, 'one sentence on what the command does'
+    assert 'default: None' not in text and 'default: False' not in text
 
 
 def test_help_lists_all_commands_without_loading_them(repository: Path) -> None:
@@ -75,6 +76,10 @@ def test_unexpected_error_keeps_its_traceback(command) -> None:
     command(fail)
     with pytest.raises(KeyError, match='programming error'):
         command_line.main(['bag'])
+
+
+def test_a_program_without_a_status_has_done_its_work() -> None:
+    assert command_line.exit_status('program.py', lambda: None) == 0
 
 
 def test_interruption_ends_quietly(command) -> None:
