@@ -71,7 +71,9 @@ def blame(frame: FrameRecord, typical_ms: dict[str, float], slowdown: float) -> 
     wait = f'the image had spent {frame.phase_ms[slowest]:.0f} ms {PHASE_WORDS[slowest]}' if waited else ''
     if not frame.feasible:
         cause = Cause.ARRIVED_LATE if waited else Cause.INFEASIBLE
-        need = f'even the cheapest path (bound {frame.bound_ms:.0f} ms) did not fit what was left of {frame.budget_ms:.0f} ms'
+        left = f'the {frame.decision.remaining_ms:.0f} ms that were' if frame.decision else 'what was'
+        need = (f'even the cheapest path (bound {frame.bound_ms:.0f} ms) did not fit {left} left of '
+                f'{frame.budget_ms:.0f} ms')
         return Blame(frame, cause, _sentence(f'{wait}, and {need}' if waited else need) + f'{contention}.')
     if frame.network_ms > frame.bound_ms:
         over_ms = {phase: frame.phase_ms[phase] - typical_ms[phase] for phase in NETWORK_PHASES}

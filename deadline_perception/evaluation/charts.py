@@ -174,6 +174,7 @@ def bound_histogram(recording: Recording) -> str:
     row.set_xlim(0, edges[-1])
     row.set_xlabel('network time / its bound (ratio)')
     row.set_ylabel('frames')
+    row.tick_params('x', pad=7)  # off the 0 of the other axis
     return _svg(figure)
 
 

@@ -74,6 +74,8 @@ def _messages(bag: Path) -> Iterator[tuple[str, str, object]]:
 
     if not bag.exists():
         raise FileNotFoundError(f'{bag} does not exist, expected a bag folder or an .mcap or .db3 file')
+    if bag.is_dir() and not (bag / 'metadata.yaml').is_file():
+        raise RecordingError(f'folder {bag} holds no metadata.yaml, expected a bag folder or an .mcap or .db3 file')
     try:
         with AnyReader([bag], default_typestore=message_types()) as reader:
             wanted = [connection for connection in reader.connections if connection.msgtype in _WANTED]

@@ -63,16 +63,18 @@ def _section(title: str, note: str, content: str) -> str:
 
 
 def _legend(entries: Sequence[tuple[str, str]], kind: str = '') -> str:
-    return '<div class="legend">' + ''.join(
-        f'<span><i class="{kind}" style="background: var(--{colour})"></i>{escape(words)}</span>'
-        for words, colour in entries) + '</div>'
+    return f'<div class="legend">{_swatches(entries, kind)}</div>'
 
 
-def _marks(entries: Sequence[tuple[str, str, str]]) -> str:
-    """A legend of signs: sign, words and colour variable of each."""
-    return '<div class="legend">' + ''.join(
-        f'<span><b style="color: var(--{colour})">{sign}</b> {escape(words)}</span>' for sign, words, colour in entries
-    ) + '</div>'
+def _swatches(entries: Sequence[tuple[str, str]], kind: str) -> str:
+    return ''.join(f'<span><i class="{kind}" style="background: var(--{colour})"></i>{escape(words)}</span>'
+                   for words, colour in entries)
+
+
+def _signs(entries: Sequence[tuple[str, str, str]]) -> str:
+    """Sign, words and colour variable of each."""
+    return ''.join(f'<span><b style="color: var(--{colour})">{sign}</b> {escape(words)}</span>'
+                   for sign, words, colour in entries)
 
 
 def _table(columns: Sequence[tuple[str, bool]], rows: Sequence[Sequence[str]]) -> str:
@@ -113,8 +115,8 @@ def _over_time(recording: Recording, frames: Sequence[FrameRecord]) -> list[str]
 def _timeline(recording: Recording, frames: Sequence[FrameRecord]) -> str:
     lines = _legend([('budget: the time allowed', 'budget'), ('latency: image to detections', 'latency'),
                      ('bound: promised beforehand', 'bound')], 'line')
-    marks = (_marks([('✖', 'late', 'miss'), ('▼', 'carried over, counted as a miss', 'carried')])
-             + _legend([('shaded: infeasible, no path\'s bound fitted', 'infeasible')], 'shade'))
+    marks = ('<div class="legend">' + _signs([('✖', 'late', 'miss'), ('▼', 'carried over, counted as a miss', 'carried')])
+             + _swatches([('shaded: infeasible, no path\'s bound fitted', 'infeasible')], 'shade') + '</div>')
     return _section('Speed, time allowed, time taken', 'The faster the vehicle, the sooner detections are needed. The '
                     'blue line must stay below the heavy one. The bound is what the detector promised before it '
                     'started: how long the chosen path would take at most. Move the pointer over the chart to read '
@@ -197,7 +199,7 @@ def _worst(recording: Recording) -> str:
     for blame in worst_frames(recording):
         frame = blame.frame
         time_s = charts.times_s(recording, [frame.stamp_ns])[0]
-        rows.append([f'{time_s:.1f}', f'{frame.total_ms:.0f} of {frame.budget_ms:.0f}', _result(frame),
+        rows.append([f'{time_s:.1f}', f'{frame.total_ms:.0f}&nbsp;of&nbsp;{frame.budget_ms:.0f}', _result(frame),
                      escape(blame.cause.value), escape(blame.sentence), f'<code>{escape(frame.path)}</code>'])
     return _section('The tightest frames, and what to blame', 'Frames that missed first, then those that came closest '
                     'to it. A frame that was carried over published the detections before it, so it missed however '

@@ -29,7 +29,7 @@ def tightest(tmp_path, slowdown: float = 1.0, **fields):
     ({'network_ms': 120.0, 'total_ms': 130.0, 'bound_ms': 90.0, 'conv_ms': 100.0}, Cause.BOUND_EXCEEDED,
      'took 120 ms, 30 ms beyond its bound, most of it in backbone and pyramid'),
     ({'feasible': False, 'total_ms': 108.0, 'network_ms': 98.0, 'bound_ms': 105.0}, Cause.INFEASIBLE,
-     'even the cheapest path (bound 105 ms) did not fit what was left of 100 ms'),
+     'even the cheapest path (bound 105 ms) did not fit the 90 ms that were left of 100 ms'),
     ({'feasible': False, 'total_ms': 150.0, 'network_ms': 50.0, 'age_ms': 90.0, 'queue_ms': 5.0}, Cause.ARRIVED_LATE,
      'spent 90 ms on its way from the camera, and even the cheapest'),
     ({'total_ms': 150.0, 'network_ms': 50.0, 'queue_ms': 95.0}, Cause.ARRIVED_LATE, 'spent 95 ms waiting'),

@@ -65,3 +65,30 @@ def test_budgets_far_above_the_latency_get_a_logarithmic_axis(tmp_path):
             run.latency(START_NS + index * SECOND_NS, budget_ms=2000.0)
     recording = read_recording(tmp_path / 'run')
     assert '>2000<' in charts.timeline(recording, charts.drawn_frames(recording)).replace(' ', '')
+
+
+def seconds_at(svg):
+    """Figures of the time axis, and where they stand."""
+    groups = [group for group in ElementTree.fromstring(svg).iter() if group.get('id', '').startswith('xtick_')]
+    return [(text.text, text.get('x')) for group in groups for text in group.iter() if text.tag.endswith('text')]
+
+
+def test_operator_lanes_share_the_time_axis_although_frames_without_a_path_are_not_drawn(tmp_path):
+    with RunWriter(tmp_path / 'run') as run:
+        for index in range(8):
+            run.latency(START_NS + index * SECOND_NS, outcome=int(index in (0, 7)))
+    recording = read_recording(tmp_path / 'run')
+    frames = charts.drawn_frames(recording)
+    seconds = seconds_at(charts.lanes(recording, frames))
+    assert len(seconds) > 3 and seconds == seconds_at(charts.phases(recording, frames))
+
+
+def test_frames_given_up_within_their_bound_are_in_no_histogram(tmp_path):
+    drawn = []
+    for given_up in (0, 3):
+        with RunWriter(tmp_path / f'run{given_up}') as run:
+            run.latency(START_NS)
+            for index in range(given_up):
+                run.latency(START_NS + (index + 1) * SECOND_NS, outcome=1, network_ms=10.0, bound_ms=60.0)
+        drawn.append(charts.bound_histogram(read_recording(tmp_path / f'run{given_up}')))
+    assert drawn[0] == drawn[1]

@@ -95,3 +95,6 @@ def test_refuses_a_missing_and_a_damaged_bag(tmp_path):
     damaged.write_bytes(b'not a bag at all')
     with pytest.raises(RecordingError, match='cannot be read as a ROS 2 bag'):
         read_recording(damaged)
+    (tmp_path / 'empty').mkdir()
+    with pytest.raises(RecordingError, match='empty holds no metadata.yaml, expected a bag folder or an .mcap'):
+        read_recording(tmp_path / 'empty')
