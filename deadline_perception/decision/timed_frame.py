@@ -159,7 +159,7 @@ class TimedInference:
         self._clock_ms = clock_ms
 
     def run(self, image_bgr: np.ndarray, progress: FrameProgress, *, due_ms: float, slowdown: float, margin: float,
-            best_case: float, may_cut: bool, abandoned: Callable[[], bool]) -> TimedFrame:
+            best_case: float, may_cut: bool, abandoned: Callable[[], bool], deciding_ms: float = 0.0) -> TimedFrame:
         """Takes one frame through the network.
 
         Args:
@@ -173,6 +173,8 @@ class TimedInference:
                 bound does not: a frame whose bound no longer fits mostly makes it all the same, and one whose
                 expected time no longer fits does so half the time.)
             abandoned: True once nobody waits for the frame any more; it is then cut at the next boundary.
+            deciding_ms: what the decisions of a frame take; kept back in proportion to the slots that are left, since
+                those already made are in the time that has passed.
 
         Returns:
             The frame; its detections are None when it was cut.
@@ -180,7 +182,7 @@ class TimedInference:
         factor = slowdown * margin
         progress.slowdown = slowdown
         progress.begun_ms = self._clock_ms()
-        progress.remaining_ms = due_ms - progress.begun_ms
+        progress.remaining_ms = due_ms - progress.begun_ms - deciding_ms
         plan = self._policy.plan(progress.remaining_ms, factor)
         planned_ms = self._clock_ms()
         progress.decision_us = (planned_ms - progress.begun_ms) * 1000.0
@@ -190,14 +192,14 @@ class TimedInference:
             progress.reason = self._too_late('the frame', plan, least, due_ms - planned_ms)
         else:
             run = self._network.start(image_bgr, plan.path)
-            self._run_slots(run, progress, due_ms, least, factor, may_cut, abandoned)
+            self._run_slots(run, progress, due_ms, deciding_ms, least, factor, may_cut, abandoned)
         progress.ended_ms = self._clock_ms()
         frame = progress.look(progress.ended_ms)
         self._policy.observe(math.inf if frame.detections is None else frame.elapsed_ms, frame.remaining_ms)
         return frame
 
-    def _run_slots(self, run, progress: FrameProgress, due_ms: float, least: float, factor: float, may_cut: bool,
-                   abandoned: Callable[[], bool]) -> None:
+    def _run_slots(self, run, progress: FrameProgress, due_ms: float, deciding_ms: float, least: float, factor: float,
+                   may_cut: bool, abandoned: Callable[[], bool]) -> None:
         while not run.finished:
             progress.slot = run.slot
             slot = self._slots[run.slot]
@@ -205,7 +207,8 @@ class TimedInference:
                 progress.reason = f'given up before {slot.name}: its deadline had passed'
                 return
             if slot.operator is not None:
-                choice, remaining_ms = self._redecide(run, slot, progress, due_ms, factor)
+                to_decide_ms = deciding_ms * (1.0 - run.slot / len(self._slots))
+                choice, remaining_ms = self._redecide(run, slot, progress, due_ms - to_decide_ms, factor)
                 if may_cut and choice.forecast_ms * least > remaining_ms:
                     progress.reason = self._too_late(slot.name, choice, least, remaining_ms)
                     return

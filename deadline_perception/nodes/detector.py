@@ -33,7 +33,7 @@ from deadline_perception.nodes.frame_messages import frame_latency, path_decisio
 from deadline_perception.nodes.health import Health, Level, Report
 from deadline_perception.nodes.inference import Arrival, FramePipeline, FrameRecord
 from deadline_perception.nodes.managed_node import ManagedNode
-from deadline_perception.nodes.messages import detections_to_message, stamp_to_ns
+from deadline_perception.nodes.messages import DetectionsMessage, stamp_to_ns
 from deadline_perception.nodes.network_setup import LoadedNetwork, load_network, share_folder
 from deadline_perception.nodes.parameters import Value, declare
 from deadline_perception.nodes.process import run_node
@@ -43,6 +43,7 @@ from deadline_perception.nodes.work_thread import WorkThread
 STOP_TIMEOUT_S = 3.0
 FULL_COLLECTION_FRAMES = 500
 CALIBRATION_FRAMES = 200  # a node that is killed loses what the calibration learnt from at most so many
+ROOM_FOR_OBJECTS = 100
 THROTTLE_S = 10.0
 # A thread that returns from a network operation waits so long, by default 5 ms, for one that runs Python meanwhile.
 SWITCH_INTERVAL_S = 0.0005
@@ -105,6 +106,7 @@ class DetectorNode(ManagedNode):
         values, loaded = self._values.snapshot(), self._loaded
         self._status = DetectorStatus()
         self._image_size = None
+        self._message = DetectionsMessage(loaded.network.class_names, ROOM_FOR_OBJECTS)
         self._ages = detector_parameters.make_image_age(values)
         self._conditions = detector_parameters.make_conditions(values, loaded.degraded)
         late_policy = LatePolicy(values['late_policy'])
@@ -325,8 +327,7 @@ class DetectorNode(ManagedNode):
         return image
 
     def _publish(self, arrival: Arrival, detections: Detections) -> None:
-        self._publish_detections(detections_to_message(detections, self._loaded.network.class_names,
-                                                       arrival.message.header))
+        self._publish_detections(self._message.fill(detections, arrival.message.header))
 
     def _publish_record(self, record: FrameRecord) -> None:
         status = self._status

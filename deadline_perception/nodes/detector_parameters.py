@@ -61,7 +61,8 @@ PARAMETERS = (
     Parameter('reserve_floor_ms', 2.0, 'Least time kept back for publication; more where it was observed to take '
               'longer.', unit='ms', minimum=0.0, maximum=1000.0),
     Parameter('reserve_ceiling_ms', 15.0, 'Most time kept back.', unit='ms', minimum=0.0, maximum=1000.0),
-    Parameter('reserve_quantile', 0.99, 'Share of the last 200 frames whose own time the reserve covers.',
+    Parameter('reserve_quantile', 0.95, 'Share of the last 200 publications that the time kept back covers. What takes '
+              'longer is covered by the bound, which is calibrated on it.',
               minimum=0.5, maximum=1.0),
     Parameter('max_age_ms', 10000.0, 'An image that seems older has a wrong stamp.', unit='ms', minimum=1.0),
     Parameter('future_tolerance_ms', 20.0, 'A stamp so far ahead of the clock still counts as age 0.', unit='ms',

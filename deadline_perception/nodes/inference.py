@@ -14,7 +14,7 @@ import numpy as np
 from deadline_perception.decision.image_age import StampReading
 from deadline_perception.decision.late_output import LateOutput, LatePolicy, Outcome
 from deadline_perception.decision.policy import MAX_FACTOR, Forecast
-from deadline_perception.decision.reserve import Reserve
+from deadline_perception.decision.reserve import KeptBack, Reserve
 from deadline_perception.decision.timed_frame import FrameProgress, TimedFrame, TimedInference
 from deadline_perception.detector.detections import Detections
 from deadline_perception.latency.calibration import BoundCalibrator
@@ -178,13 +178,15 @@ class Watchdog:
 class _Ticket:
     """One frame that is worked on; concluded exactly once, by the worker or by the watchdog."""
 
-    def __init__(self, arrival: Arrival, conditions: Conditions, taken_ms: float, replaced: int,
-                 margin: float) -> None:
+    def __init__(self, arrival: Arrival, conditions: Conditions, taken_ms: float, replaced: int, margin: float,
+                 kept: KeptBack) -> None:
         self.arrival = arrival
         self.conditions = conditions
         self.taken_ms = taken_ms
         self.replaced = replaced
         self.margin = margin
+        self.kept = kept
+        self.publish_ms = 0.0
         self.progress = FrameProgress()
         self.concluded = False
 
@@ -195,8 +197,9 @@ class FramePipeline:
     Args:
         inference: runs the network against a due time.
         forecast: expected idle times of the paths.
-        calibrator: learns the margin of the bounds.
-        reserve: learns the node's own time.
+        calibrator: learns the margin of the bounds, from the network's times and what the node's own took beyond what
+            was kept back for them.
+        reserve: learns how long publishing takes, which is kept back from every deadline.
         conditions: gives the budget and the contention now.
         convert: message -> uint8 `[H, W, 3]`; None when the image is rejected, which then is no frame.
         publish: publishes detections of an image.
@@ -223,6 +226,7 @@ class FramePipeline:
             raise ValueError('late_policy is partial and the inference keeps no proposals, expected one that keeps them')
         self._inference, self._forecast, self._calibrator, self._reserve = inference, forecast, calibrator, reserve
         self._best_case = BoundCalibrator(1.0 - BEST_CASE_SHARE, _BEST_CASE_STEP, calibrator.score_width)
+        self._deciding = Reserve(0.0, quantile=0.5)
         self._conditions, self._convert, self._failed = conditions, convert, failed
         self._publish, self._publish_record = publish, publish_record
         self._late_policy, self._late_grace_ms = late_policy, late_grace_ms
@@ -253,9 +257,10 @@ class FramePipeline:
         self._replaced += replaced
         conditions = self._conditions()
         margin = min(self._calibrator.factor, MAX_FACTOR / conditions.slowdown)
-        ticket = _Ticket(arrival, conditions, taken_ms, self._replaced, margin)
+        kept = KeptBack(self._deciding.reserve_ms, self._reserve.reserve_ms)
+        ticket = _Ticket(arrival, conditions, taken_ms, self._replaced, margin, kept)
         may_cut = self._late_policy is not LatePolicy.LATE and self._carried_over < self._max_carried_over
-        due_ms = arrival.captured_ms + conditions.budget_ms - self._reserve.reserve_ms
+        due_ms = arrival.captured_ms + conditions.budget_ms - kept.publishing_ms
         wait_until_ms = due_ms if may_cut else max(due_ms, now_ms()) + self._late_grace_ms
         # An image that is too old to be met is left to the thread at hand, which will notice at once.
         self._watchdog.arm(max(wait_until_ms, now_ms() + 1.0), lambda: self._give_up(ticket))
@@ -269,7 +274,8 @@ class FramePipeline:
         try:
             frame = self._inference.run(
                 image, ticket.progress, due_ms=due_ms, slowdown=conditions.slowdown, margin=margin,
-                best_case=self._best_case.factor, may_cut=may_cut, abandoned=lambda: ticket.concluded or self._stopped)
+                best_case=self._best_case.factor, may_cut=may_cut, deciding_ms=kept.deciding_ms,
+                abandoned=lambda: ticket.concluded or self._stopped)
         except Exception as error:  # the thread's outermost frame: whatever a network throws, the node goes on
             failure = error
             frame = ticket.progress.look(now_ms())
@@ -318,7 +324,8 @@ class FramePipeline:
             self._publish_record(record)
             self._replaced -= ticket.replaced
             if ticket.progress.begun_ms is not None:
-                self._reserve.observe(record.publish_ms + frame.decision_ms)
+                ticket.publish_ms = record.publish_ms
+                self._reserve.observe(record.publish_ms)
 
     def _learn(self, ticket: _Ticket, frame: TimedFrame, own: bool, failure: Exception | None) -> None:
         """Everything that the next frame can use, after this one is out."""
@@ -331,16 +338,18 @@ class FramePipeline:
         if frame.path is None:
             return
         expected_ms = self._forecast.forecast_ms(frame.path) * frame.slowdown
+        overrun_ms = ticket.kept.overrun_ms(frame.decision_ms, ticket.publish_ms)
         if own:
             try:
-                self._calibrator.observe(expected_ms, frame.network_ms)
                 self._best_case.observe(expected_ms, frame.network_ms)
+                self._calibrator.observe(expected_ms, frame.network_ms + overrun_ms)
+                self._deciding.observe(frame.decision_ms)
             except ValueError as error:  # a clock that jumped: the frame is out, and teaches nothing
                 self._failed(error)
             return
         # A frame is cut because its deadline is near, and that alone says nothing about the times of its path. What it had
         # taken, with the forecast of its rest, does: were slow frames not counted, both would be learned from fast ones.
         would_take_ms = frame.network_ms + self._forecast.forecast_ms(frame.path, frame.slot) * frame.slowdown
-        for calibrator in (self._calibrator, self._best_case):
-            if frame.network_ms > 0 and would_take_ms > calibrator.bound_ms(expected_ms):
+        for calibrator, took_ms in ((self._calibrator, would_take_ms + overrun_ms), (self._best_case, would_take_ms)):
+            if frame.network_ms > 0 and took_ms > calibrator.bound_ms(expected_ms):
                 calibrator.observe(expected_ms, None)

@@ -60,17 +60,35 @@ def _byte_array(pixels: np.ndarray) -> array.array:
     return data
 
 
-def detections_to_message(detections: Detections, class_names: Sequence[str], header: Header) -> Detection2DArray:
+class DetectionsMessage:
     """Detections as ROS tools show them: `class_id` carries the class's name, the header stands on array and each.
 
-    Raises:
-        ValueError: a label has no name.
+    One message is filled anew for every frame: making its parts takes many times as long as filling them, and that time
+    lies between the end of the network and the deadline.
+
+    Args:
+        class_names: what the labels mean.
+        room: objects whose parts are made at once; more are made as they are needed.
     """
-    return _boxes_message(detections.boxes_xyxy_px, detections.labels, detections.scores, class_names, header)
+
+    def __init__(self, class_names: Sequence[str], room: int = 0) -> None:
+        self._class_names = class_names
+        self._parts = [_blank_detection() for _ in range(room)]
+
+    def fill(self, detections: Detections, header: Header) -> Detection2DArray:
+        """The message of some detections; its content changes with the next call.
+
+        Raises:
+            ValueError: a label has no name.
+        """
+        while len(self._parts) < len(detections):
+            self._parts.append(_blank_detection())
+        return _fill(self._parts, detections.boxes_xyxy_px, detections.labels, detections.scores, self._class_names,
+                     header)
 
 
 def message_to_detections(message: Detection2DArray, class_names: Sequence[str]) -> Detections:
-    """The inverse of `detections_to_message`.
+    """The inverse of `DetectionsMessage.fill`.
 
     Raises:
         ValueError: a class is not among the names, or a detection has no hypothesis.
@@ -85,7 +103,8 @@ def truth_to_message(truth: GroundTruth, class_names: Sequence[str], header: Hea
     Raises:
         ValueError: a label has no name.
     """
-    return _boxes_message(truth.boxes_xyxy_px, truth.labels, 1.0 - truth.crowd, class_names, header)
+    parts = [_blank_detection() for _ in truth.labels]
+    return _fill(parts, truth.boxes_xyxy_px, truth.labels, 1.0 - truth.crowd, class_names, header)
 
 
 def message_to_truth(message: Detection2DArray, class_names: Sequence[str]) -> GroundTruth:
@@ -104,24 +123,24 @@ def class_names_in(message: Detection2DArray) -> tuple[str, ...]:
                                for detection in message.detections if detection.results))
 
 
-def _boxes_message(boxes: np.ndarray, labels: np.ndarray, scores: np.ndarray, class_names: Sequence[str],
-                   header: Header) -> Detection2DArray:
+def _blank_detection() -> Detection2D:
+    return Detection2D(results=[ObjectHypothesisWithPose()])
+
+
+def _fill(parts: Sequence[Detection2D], boxes: np.ndarray, labels: np.ndarray, scores: np.ndarray,
+          class_names: Sequence[str], header: Header) -> Detection2DArray:
     if len(labels) and not 0 <= labels.min() <= labels.max() < len(class_names):
         raise ValueError(f'labels lie in [{labels.min()}, {labels.max()}], expected indices below {len(class_names)}, '
                          f'the number of class names')
-    message = Detection2DArray(header=header)
     centres = ((boxes[:, :2] + boxes[:, 2:]) / 2).tolist()
     sizes = (boxes[:, 2:] - boxes[:, :2]).tolist()
-    for centre, size, label, score in zip(centres, sizes, labels.tolist(), scores.tolist()):
-        detection = Detection2D(header=header)
-        detection.bbox.center.position.x, detection.bbox.center.position.y = centre
-        detection.bbox.size_x, detection.bbox.size_y = size
-        result = ObjectHypothesisWithPose()
-        result.hypothesis.class_id = class_names[label]
-        result.hypothesis.score = float(score)
-        detection.results.append(result)
-        message.detections.append(detection)
-    return message
+    for part, (x, y), (width, height), label, score in zip(parts, centres, sizes, labels.tolist(), scores.tolist()):
+        part.header = header
+        box, hypothesis = part.bbox, part.results[0].hypothesis
+        box.center.position.x, box.center.position.y = x, y
+        box.size_x, box.size_y = width, height
+        hypothesis.class_id, hypothesis.score = class_names[label], float(score)
+    return Detection2DArray(header=header, detections=list(parts[:len(labels)]))
 
 
 def _read_boxes(message: Detection2DArray, class_names: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

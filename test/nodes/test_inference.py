@@ -296,10 +296,10 @@ def test_the_watchdog_publishes_while_an_image_is_converted_and_its_result_is_no
     assert bench.records[1].replaced == 1
 
 
-@pytest.mark.parametrize(('slot_ms', 'misses'), [(0.1, 0), (40.0, 1)])
+@pytest.mark.parametrize(('slot_ms', 'misses'), [(0.1, 0), (40_000.0, 1)])
 def test_a_cut_frame_misses_its_bound_only_when_what_it_took_and_the_rest_exceed_it(bench, slot_ms, misses):
     policy = OnePath(forecast_ms=1.0)
-    policy.forecast_ms = lambda path, slot=0: 1.0 - slot / len(SPACE.slots)
+    policy.forecast_ms = lambda path, slot=0: 1000.0 - 1000.0 * slot / len(SPACE.slots)
     policy.redecide = lambda path, slot, remaining_ms, factor: SimpleNamespace(
         path=PATH, forecast_ms=1e9, bound_ms=1e9, feasible=False, quality=0.5)
     bench.network.slot_ms = slot_ms

@@ -15,9 +15,9 @@ from deadline_perception.datasets.image_message import to_bgr
 from deadline_perception.datasets.records import GroundTruth
 from deadline_perception.detector.detections import Detections
 from deadline_perception.nodes.messages import (
+    DetectionsMessage,
     bgr_to_image,
     class_names_in,
-    detections_to_message,
     message_to_detections,
     message_to_truth,
     ns_to_stamp,
@@ -72,7 +72,7 @@ def found():
 
 
 def test_detections_round_trip_and_every_one_carries_the_header_and_the_name():
-    sent = detections_to_message(found(), NAMES, header())
+    sent = DetectionsMessage(NAMES).fill(found(), header())
     assert [d.results[0].hypothesis.class_id for d in sent.detections] == ['traffic_light', 'vehicle']
     assert sent.header == header() and all(d.header == header() for d in sent.detections)
     box = sent.detections[0].bbox
@@ -83,7 +83,17 @@ def test_detections_round_trip_and_every_one_carries_the_header_and_the_name():
 
 
 def test_no_detections_round_trip():
-    assert len(message_to_detections(detections_to_message(Detections.none(), NAMES, header()), NAMES)) == 0
+    assert len(message_to_detections(DetectionsMessage(NAMES).fill(Detections.none(), header()), NAMES)) == 0
+
+
+def test_a_message_that_is_filled_anew_holds_nothing_of_the_frame_before():
+    message, next_header = DetectionsMessage(NAMES), Header(stamp=ns_to_stamp(2_000_000_000_000_000_000))
+    fewer = Detections([[1, 2, 3, 5]], [0.25], [1])
+    for detections, frame_header in ((found(), header()), (fewer, next_header), (found(), next_header)):
+        sent = message.fill(detections, frame_header)
+        assert serialize_message(sent) == serialize_message(DetectionsMessage(NAMES, 5).fill(detections, frame_header))
+        assert len(sent.detections) == len(detections)
+        assert all(detection.header == frame_header for detection in sent.detections)
 
 
 def test_ground_truth_round_trips_with_crowds_as_score_zero():
@@ -97,18 +107,18 @@ def test_ground_truth_round_trips_with_crowds_as_score_zero():
 
 
 def test_class_names_of_a_message_come_in_order():
-    assert class_names_in(detections_to_message(found(), NAMES, header())) == ('traffic_light', 'vehicle')
+    assert class_names_in(DetectionsMessage(NAMES).fill(found(), header())) == ('traffic_light', 'vehicle')
 
 
 def test_label_without_a_name_and_name_without_a_label_are_refused():
     with pytest.raises(ValueError, match=r'labels lie in \[0, 3\], expected indices below 2'):
-        detections_to_message(found(), NAMES[:2], header())
+        DetectionsMessage(NAMES[:2]).fill(found(), header())
     with pytest.raises(ValueError, match="class is 'traffic_light', expected one of vehicle, bike"):
-        message_to_detections(detections_to_message(found(), NAMES, header()), NAMES[:2])
+        message_to_detections(DetectionsMessage(NAMES).fill(found(), header()), NAMES[:2])
 
 
 def test_detection_without_hypothesis_is_refused():
-    sent = detections_to_message(found(), NAMES, header())
+    sent = DetectionsMessage(NAMES).fill(found(), header())
     sent.detections[1].results = []
     with pytest.raises(ValueError, match='no hypothesis'):
         message_to_detections(sent, NAMES)

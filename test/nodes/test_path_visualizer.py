@@ -10,7 +10,7 @@ from deadline_perception.datasets.image_message import to_bgr
 from deadline_perception.detector.detections import Detections
 from deadline_perception.evaluation.annotate import class_colour
 from deadline_perception.msg import FrameLatency
-from deadline_perception.nodes.messages import bgr_to_image, detections_to_message, ns_to_stamp
+from deadline_perception.nodes.messages import DetectionsMessage, bgr_to_image, ns_to_stamp
 from deadline_perception.nodes.path_visualizer import StampCache, headline
 
 NAMES = ('vehicle', 'bike')
@@ -58,7 +58,7 @@ class Frames:
         self.infos.publish(CameraInfo(header=header(self.stamp_ns), k=[400.0, 0, 100.0, 0, 400.0, 100.0, 0, 0, 1.0]))
         self.latencies.publish(latency(self.stamp_ns))  # before the detections, as may happen
         self.images.publish(image)
-        self.detections.publish(detections_to_message(FOUND, NAMES, header(self.stamp_ns)))
+        self.detections.publish(DetectionsMessage(NAMES).fill(FOUND, header(self.stamp_ns)))
 
 
 def test_draws_image_and_markers_while_watched_and_lets_the_camera_go_after(start_node, observer, wait_for):

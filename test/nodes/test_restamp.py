@@ -10,7 +10,7 @@ from std_msgs.msg import Header
 
 from deadline_perception.datasets.message_definitions import message_types
 from deadline_perception.detector.detections import Detections
-from deadline_perception.nodes.messages import bgr_to_image, detections_to_message, ns_to_stamp, stamp_to_ns
+from deadline_perception.nodes.messages import DetectionsMessage, bgr_to_image, ns_to_stamp, stamp_to_ns
 from deadline_perception.nodes.restamp import HeaderPlace, Restamper, header_place
 
 IMAGE, INFO, ARRAY = 'sensor_msgs/msg/Image', 'sensor_msgs/msg/CameraInfo', 'vision_msgs/msg/Detection2DArray'
@@ -54,7 +54,7 @@ def test_messages_that_had_one_stamp_still_have_one(restamper):
 
 def test_headers_within_a_message_move_too(restamper):
     found = Detections([(0, 0, 2, 2), (3, 3, 4, 5)], [0.5, 0.25], [0, 0])
-    sent = detections_to_message(found, ('vehicle',), header(7_000))
+    sent = DetectionsMessage(('vehicle',)).fill(found, header(7_000))
     raw = restamper.restamp(serialize_message(sent), ARRAY, 123)
     moved = deserialize_message(raw, type(sent))
     assert [stamp_to_ns(part.header.stamp) for part in (moved, *moved.detections)] == [123, 123, 123]
@@ -64,7 +64,7 @@ def test_headers_within_a_message_move_too(restamper):
 
 def test_zero_stamp_stays_zero(restamper):
     for raw, msgtype, kind in ((serialize_message(CameraInfo()), INFO, CameraInfo),
-                               (serialize_message(detections_to_message(Detections.none(), (), Header())), ARRAY, None)):
+                               (serialize_message(DetectionsMessage(()).fill(Detections.none(), Header())), ARRAY, None)):
         moved = restamper.restamp(raw, msgtype, 123)
         assert kind is None or stamp_to_ns(deserialize_message(moved, kind).header.stamp) == 0
         assert moved[4:12] == bytes(8)
