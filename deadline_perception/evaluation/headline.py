@@ -44,8 +44,8 @@ def numbers(summary: dict) -> list[tuple[str, str, str]]:
     latency, overhead, decision = summary['latency_ms'], summary['overhead_ms'], summary['decision_us']
     return [
         ('Missed although possible', _percent(summary['feasible_miss_ratio']),
-         f'{summary["feasible_misses"]} of {summary["feasible_frames"]} frames that the bound of some path fitted. The true '
-         f'rate is below {_percent(summary["feasible_miss_upper_95"])} with 95 % confidence.'),
+         f'{summary["feasible_misses"]} of {summary["feasible_frames"]} frames that the bound of some path fitted. The '
+         f'true rate is below {_percent(summary["feasible_miss_upper_95"])} with 95 % confidence.'),
         ('No promise possible', _percent(summary['infeasible_ratio']),
          f'Frames whose time was too short for even the cheapest path\'s bound. {_lucky(summary)} of these '
          f'{frames_judged(summary) - summary["feasible_frames"]} were in time all the same. All misses together: '

@@ -115,7 +115,8 @@ def _over_time(recording: Recording, frames: Sequence[FrameRecord]) -> list[str]
 def _timeline(recording: Recording, frames: Sequence[FrameRecord]) -> str:
     lines = _legend([('budget: the time allowed', 'budget'), ('latency: image to detections', 'latency'),
                      ('bound: promised beforehand', 'bound')], 'line')
-    marks = ('<div class="legend">' + _signs([('✖', 'late', 'miss'), ('▼', 'carried over, counted as a miss', 'carried')])
+    signs = (('✖', 'late', 'miss'), ('▼', 'carried over, counted as a miss', 'carried'))
+    marks = ('<div class="legend">' + _signs(signs)
              + _swatches([('shaded: infeasible, no path\'s bound fitted', 'infeasible')], 'shade') + '</div>')
     return _section('Speed, time allowed, time taken', 'The faster the vehicle, the sooner detections are needed. The '
                     'blue line must stay below the heavy one. The bound is what the detector promised before it '
@@ -223,8 +224,8 @@ def _gallery(recording: Recording, pictures: Sequence[Picture]) -> str:
         f'{picture.frame.budget_ms:.0f} ms {_result(picture.frame)}</figcaption></figure>' for picture in pictures)
     return _section('What it saw', 'Frames spread over the run, with some that missed among them. Coloured boxes are the '
                     f'published detections with a score of at least {SHOWN_SCORE}, dashed ones the known '
-                    'objects. The bar is the time taken: it must end before the white mark, the budget; the yellow mark is '
-                    'the bound. Below it: what the network ran.',
+                    'objects. The bar is the time taken: it must end before the white mark, the budget; the yellow mark '
+                    'is the bound. Below it: what the network ran.',
                     f'<div class="gallery">{figures}</div>')
 
 

@@ -25,7 +25,8 @@ class _Help(argparse.ArgumentDefaultsHelpFormatter):
     """Says defaults only where they say something."""
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
-        return action.help if action.default in (None, []) or action.default is False else super()._get_help_string(action)
+        says_nothing = action.default in (None, []) or action.default is False
+        return action.help if says_nothing else super()._get_help_string(action)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -65,8 +66,8 @@ def exit_status(name: str, run: Callable[[], int | None]) -> int:
 def _words(error: Exception) -> str:
     """What went wrong; the system's own words with the name of the file, which they leave out or put last."""
     if isinstance(error, OSError) and error.strerror:
-        return (f'{error.filename2 or error.filename or "a file"} cannot be used: {error.strerror.lower()}; expected a file or folder that '
-                f'can be read, or written to')
+        file = error.filename2 or error.filename or 'a file'
+        return f'{file} cannot be used: {error.strerror.lower()}; expected a file or folder that can be read, or written to'
     return str(error)
 
 

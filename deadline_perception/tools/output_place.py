@@ -36,4 +36,4 @@ def _check(option: str, place: Path) -> None:
     if there != place and not there.is_dir():
         raise ValueError(f'{option} is {place}, but {there} is a file; expected a folder')
     if not os.access(there, os.W_OK):
-        raise ValueError(f'{option} is {place}, but this user may not write {there}; expected a place that can be written')
+        raise ValueError(f'{option} is {place}, but this user may not write {there}; expected another place')

@@ -22,5 +22,5 @@ def find_weights(weights: Path) -> Path:
     for file in (weights, share_folder() / weights):
         if file.is_file():
             return file.resolve()
-    raise WeightsNotFound(f'weights file {weights} does not exist; expected a safetensors file such as {DEFAULT_WEIGHTS}, '
-                          f'which comes with the package, or one that `deadline-perception train` wrote')
+    raise WeightsNotFound(f'weights file {weights} does not exist; expected a safetensors file such as '
+                          f'{DEFAULT_WEIGHTS}, which comes with the package, or one that `deadline-perception train` wrote')

@@ -62,7 +62,8 @@ def test_expected_error_is_one_line(command, capsys: pytest.CaptureFixture[str],
     assert capsys.readouterr().err == f'deadline-perception bag: {error}\n'
 
 
-def test_a_file_that_cannot_be_used_is_named_in_one_line(command, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_cannot_be_used_is_named_in_one_line(command, tmp_path: Path,
+                                                         capsys: pytest.CaptureFixture[str]) -> None:
     command(lambda args: (tmp_path / 'folder').mkdir() or (tmp_path / 'folder').read_text())
     assert command_line.main(['bag']) == 1
     error = capsys.readouterr().err
