@@ -24,6 +24,7 @@ import argparse
 import json
 import math
 import random
+import sys
 from dataclasses import asdict, dataclass
 from datetime import date
 from pathlib import Path
@@ -50,6 +51,7 @@ from deadline_perception.latency.json_file import write_text_atomically
 from deadline_perception.latency.path_bound import PathForecast
 from deadline_perception.latency.profile import LatencyProfile, measure_profile
 from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.tools.command_line import exit_status
 from deadline_perception.tools.profile import restart_with_environment
 
 RESULTS = Path(__file__).parent / 'results' / 'accuracy_by_deadline.json'
@@ -201,7 +203,7 @@ def print_tables(result: dict) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--weights', type=Path, default=Path('models/compact.safetensors'))
+    parser.add_argument('--weights', type=Path, default=Path('models/compact.safetensors'), help='network')
     parser.add_argument('--data', type=Path, default=Path('../shared/data/carla/val.json'), help='COCO annotations')
     parser.add_argument('--quality', type=Path, help='path qualities; by default those beside the weights')
     parser.add_argument('--profile', type=Path, help='latency profile; else one is measured, in 40 s')
@@ -277,4 +279,4 @@ def main() -> None:
 
 
 if __name__ == '__main__':
-    main()
+    sys.exit(exit_status(Path(__file__).name, main))
