@@ -108,8 +108,7 @@ def fresh_network(args: argparse.Namespace, class_names: tuple[str, ...], seed: 
 
 def plan_of(args: argparse.Namespace, steps: int, seed: int) -> TrainingPlan:
     """A short schedule of so many steps."""
-    return TrainingPlan(steps=steps, batch=args.batch, learning_rate=args.learning_rate,
-                        warm_up=max(1, min(150, steps // 10)), seed=seed)
+    return TrainingPlan(steps=steps, batch=args.batch, learning_rate=args.learning_rate, seed=seed)
 
 
 def steps_within(args: argparse.Namespace, source: SampleSource) -> int:

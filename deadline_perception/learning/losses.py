@@ -101,7 +101,7 @@ def path_losses(network: MultiPathDetector, images: Tensor, truths: Sequence[Tru
     for name, class_logits, box_deltas in _head_outputs(network, features, trained):
         wanted = truth_classes if taught is None else truth_classes.lerp(taught, trained.soft_share)
         losses[f'classes_{name}'] = F.cross_entropy(class_logits, wanted, reduction='sum') * weight
-        losses[f'boxes_{name}'] = F.smooth_l1_loss(box_deltas[positive], regions.deltas[kept[positive]], beta=1.0,
+        losses[f'boxes_{name}'] = F.smooth_l1_loss(box_deltas[positive], regions.deltas[kept[positive]], beta=_BOX_BETA,
                                                    reduction='sum') * weight
         if taught is None:
             taught = class_logits.detach().softmax(1)

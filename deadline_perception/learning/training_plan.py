@@ -13,7 +13,7 @@ class TrainingPlan:
         steps: weight updates, >= 1.
         batch: images per step, >= 1.
         learning_rate: peak of AdamW's rate, > 0; linear warm-up, then a cosine down to 1 % of it.
-        warm_up: steps of warm-up, >= 0.
+        warm_up: steps of warm-up, >= 0; never more than a tenth of all steps.
         weight_decay: AdamW's, on convolution and matrix weights, >= 0.
         clip_norm: largest norm of a gradient, > 0.
         ema: largest decay of the averaged weights, which are the ones that ship, in [0, 1).
@@ -62,7 +62,8 @@ class TrainingPlan:
 
     def rate(self, step: int) -> float:
         """Learning rate of a step."""
-        if step < self.warm_up:
-            return self.learning_rate * (step + 1) / self.warm_up
-        done = (step - self.warm_up) / max(1, self.steps - self.warm_up)
+        warm_up = min(self.warm_up, self.steps // 10)
+        if step < warm_up:
+            return self.learning_rate * (step + 1) / warm_up
+        done = (step - warm_up) / max(1, self.steps - warm_up)
         return self.learning_rate * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * done)))
