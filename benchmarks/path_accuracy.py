@@ -60,7 +60,7 @@ SEARCHES = 2
 PROFILE_S = 40.0
 
 Found = dict[ExecutionPath, list[Detections]]
-_held: dict = {}  # in each process of the pool: its detector and its frames
+_held: dict = {}  # in each process of the pool: frames, and the detector of the weights that ran last
 
 
 @dataclass(frozen=True)
@@ -81,12 +81,12 @@ class Redrawn:
 
 
 class Detecting:
-    """Processes that hold the weights and run paths on the images, each on its share."""
+    """Processes that run paths of any weights on the images, each on its share."""
 
-    def __init__(self, weights: Path, args: argparse.Namespace) -> None:
+    def __init__(self, args: argparse.Namespace) -> None:
         self._count = args.processes
         self._pool = ProcessPoolExecutor(self._count, multiprocessing.get_context('spawn'), _hold,
-                                         (weights, args.device, args.data, args.limit))
+                                         (args.device, args.data, args.limit))
 
     def __enter__(self) -> Detecting:
         return self
@@ -94,9 +94,10 @@ class Detecting:
     def __exit__(self, *_) -> None:
         self._pool.shutdown()
 
-    def run(self, paths: list[ExecutionPath]) -> Found:
+    def run(self, weights: Path, paths: list[ExecutionPath]) -> Found:
         """Detections of every path, image by image."""
-        parts = [self._pool.submit(_detect_share, paths, Workers(rank, self._count)) for rank in range(self._count)]
+        parts = [self._pool.submit(_detect_share, weights, paths, Workers(rank, self._count))
+                 for rank in range(self._count)]
         shares = [part.result() for part in parts]
         found: Found = {path: [Detections.none()] * sum(len(share[path]) for share in shares) for path in paths}
         for path, detections in found.items():
@@ -105,13 +106,14 @@ class Detecting:
         return found
 
 
-def _hold(weights: Path, device: str, data: Path, limit: int | None) -> None:
+def _hold(device: str, data: Path, limit: int | None) -> None:
     use_threads(1)
-    _held['detector'] = load_detector(weights, device)
-    _held['frames'] = annotated_frames(read_coco(data), limit)
+    _held.update(device=device, frames=annotated_frames(read_coco(data), limit), weights=None)
 
 
-def _detect_share(paths: list[ExecutionPath], workers: Workers) -> Found:
+def _detect_share(weights: Path, paths: list[ExecutionPath], workers: Workers) -> Found:
+    if _held['weights'] != weights:
+        _held.update(weights=weights, detector=load_detector(weights, _held['device']))
     return detect_on_frames(_held['detector'], workers.share(_held['frames']), paths)
 
 
@@ -244,22 +246,23 @@ def alone_row(judge: Judge, path: ExecutionPath, file: str, ours: list[Detection
             'goal': goal}
 
 
-def checked_rivals(parser: argparse.ArgumentParser, args: argparse.Namespace, detector) -> dict[str, ExecutionPath]:
+def checked_rivals(parser: argparse.ArgumentParser, args: argparse.Namespace, detector) -> list[tuple[Path, ExecutionPath]]:
     """The files of `--alone` with their paths; a wrong word ends the program now and not after minutes."""
     space = detector.path_space
-    alone = {}
+    alone = []
     for text in args.alone:
         file, _, name = text.rpartition('=')
         try:
-            alone[file] = {'full': space.largest, 'cheapest': space.smallest}.get(name) or ExecutionPath.parse(name)
+            path = {'full': space.largest, 'cheapest': space.smallest}.get(name) or ExecutionPath.parse(name)
         except ValueError as error:
             parser.error(f'--alone {text}: {error}')
-        if alone[file] not in space:
+        if path not in space:
             parser.error(f'--alone {text}: the network has no such path')
-    for file in (*args.seeds, *alone):
-        if not Path(file).is_file():
+        alone.append((Path(file), path))
+    for file in (*args.seeds, *(file for file, _ in alone)):
+        if not file.is_file():
             parser.error(f'{file} is no file')
-        other = load_detector(Path(file), args.device)
+        other = load_detector(file, args.device)
         if (other.path_space, other.class_names) != (space, detector.class_names):
             parser.error(f'{file} holds another network than {args.weights}')
     return alone
@@ -302,30 +305,29 @@ def main() -> None:
         detector, images, repeats=12, whole_paths=16, path_repeats=6, time_limit_s=PROFILE_S)
     forecast = PathForecast(profile, space)
     shrunk = list(smallest_settings(space).values())
-    sample = wanted = list(dict.fromkeys([*sample_paths(space, args.paths), *shrunk, *alone.values()]))
+    sample = wanted = list(dict.fromkeys([*sample_paths(space, args.paths), *shrunk, *(path for _, path in alone)]))
     found: Found = {}
     scores: dict[ExecutionPath, Scores] = {}
     redrawn: dict[ExecutionPath, Redrawn] = {}
-    with Detecting(args.weights, args) as detecting:
+    seeds, alone_rows = [], []
+    with Detecting(args) as detecting:
         for search in range(1 + SEARCHES):
             if search:
                 wanted = near_frontier(space, forecast, quality, args.extra // SEARCHES)
-            found.update(detecting.run(wanted))
+            found.update(detecting.run(args.weights, wanted))
             scores.update((path, judge.scores(found[path])) for path in wanted)
             redrawn.update((path, judge.redrawn(found[path])) for path in wanted)
             quality = expected_points({path: value.pooled for path, value in scores.items()},
                                       {path: value.all for path, value in redrawn.items()})
             print(f'scored {len(scores)} paths', flush=True)
-    seeds, alone_rows = [], []
-    for weights in args.seeds:
-        with Detecting(weights, args) as other:
-            seeds.append(other.run(list(dict.fromkeys([space.largest, *shrunk, *alone.values()]))))
+        for weights in args.seeds:
+            seeds.append(detecting.run(weights, list(dict.fromkeys([space.largest, *shrunk,
+                                                                    *(path for _, path in alone)]))))
             print(f'{weights} done', flush=True)
-    for file, path in alone.items():
-        with Detecting(Path(file), args) as other:
-            theirs = other.run([path])[path]
-        alone_rows.append(alone_row(judge, path, file, found[path], [seed[path] for seed in seeds], theirs,
-                                    path == space.largest))
+        for file, path in alone:
+            theirs = detecting.run(file, [path])[path]
+            alone_rows.append(alone_row(judge, path, str(file), found[path], [seed[path] for seed in seeds], theirs,
+                                        path == space.largest))
     times_ms = measured_times(detector, images, list(scores), args.rounds)
     expected = {path: 100 * quality.quality(path) for path in scores}
     halves = {path: value.halves for path, value in redrawn.items()}

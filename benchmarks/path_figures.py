@@ -53,8 +53,8 @@ def plot(result: dict, space: PathSpace, file: Path) -> None:
     figure, axes = pyplot.subplots(figsize=(8.6, 5.0), layout='constrained')
     axes.plot([row['ms'] for row in line], [row['expected'] for row in line], color='#16202c', linewidth=1.6, zorder=2,
               drawstyle='steps-post', label='frontier')
-    axes.vlines([row['ms'] for _, row in rows], [row['expected'] for _, row in rows], [row['pooled'] for _, row in rows],
-                color='#9aa8b6', linewidth=0.9, zorder=1, label='to the measured value')
+    ms, expected, measured = ([row[key] for _, row in rows] for key in ('ms', 'expected', 'pooled'))
+    axes.vlines(ms, expected, measured, color='#9aa8b6', linewidth=0.9, zorder=1, label='to the measured value')
     for width, colour in colours.items():
         for pyramid, marker in zip(space.pyramid_widths, 'o^s'):
             chosen = [row for path, row in rows if path.width == width and path.pyramid_width == pyramid]
@@ -125,8 +125,8 @@ def print_tables(result: dict) -> None:
         console.print(f'chosen on half of the images, V+L on the other half, mean over times allowed ({what}): '
                       f'{worth[MEASURED]["realised"]:.2f} by measured values (looked {worth[MEASURED]["optimism"]:.2f} '
                       f'better), {worth[EXPECTED]["realised"]:.2f} by expected ones '
-                      f'({worth[EXPECTED]["optimism"]:.2f}); gain {worth["gain_points"]:.2f}, from {min(gains):.2f} to {max(gains):.2f} over {len(gains)} '
-                      f'ways to halve', soft_wrap=True)
+                      f'({worth[EXPECTED]["optimism"]:.2f}); gain {worth["gain_points"]:.2f}, from {min(gains):.2f} '
+                      f'to {max(gains):.2f} over {len(gains)} ways to halve', soft_wrap=True)
     order = result['monotonicity']
     console.print(f'{len(result["paths"])} paths on {result["images"]} images; rank correlation of time and V+L '
                   f'{order["rank_correlation_of_time_and_quality"]:.2f}; of {order["nested_pairs"]} pairs of nested '

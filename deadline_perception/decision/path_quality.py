@@ -8,8 +8,8 @@ estimator"). A path that was not measured has the model alone. What that is wort
 The model adds up one effect per operator and two per pair of operators. An operator's effect is a sum of steps that
 are never negative, from each measured setting to the next larger one; a setting that was not measured lies between its
 neighbours, and beyond the outermost ones the effect stays level. A pair's effects are one that takes both operators to
-be large, and one that either alone brings about; neither is negative. So a larger setting is never predicted to do harm.
-How far predictions are off, `PathQuality.prediction_error` tells.
+be large, and one that either alone brings about; neither is negative. So a larger setting is never predicted to do
+harm. How far predictions are off, `PathQuality.prediction_error` tells.
 """
 from __future__ import annotations
 
@@ -214,7 +214,8 @@ class PathQuality:
             rows = {ExecutionPath.parse(name): values for name, values in content['paths'].items()}
             errors = {path: values.get(f'{metric}_error', 0.0) for path, values in rows.items()}
             return cls({path: values[metric] for path, values in rows.items()}, errors=errors,
-                       weights_hash=str(content['weights_hash']), dataset=str(content.get('dataset', '')), metric=metric)
+                       weights_hash=str(content['weights_hash']), dataset=str(content.get('dataset', '')),
+                       metric=metric)
         except JsonFileError as error:
             raise QualityTableError(str(error)) from error
         except KeyError as error:
