@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import math
 import sys
-from collections import OrderedDict
 
 from rclpy.clock import Clock, ClockType
 from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
@@ -12,10 +11,9 @@ from deadline_perception.contention.probe import Probe
 from deadline_perception.contention.sensors import Nvml, Readings, SensorAbsent, open_nvml, read_contention
 from deadline_perception.contention.slowdown import SlowdownEstimator
 from deadline_perception.latency.stopwatch import now_ms
-from deadline_perception.msg import ContentionState, FrameLatency, PathDecision
+from deadline_perception.msg import ContentionState, FrameLatency
 from deadline_perception.nodes.health import Health, Level, Report
 from deadline_perception.nodes.managed_node import ManagedNode
-from deadline_perception.nodes.messages import stamp_to_ns
 from deadline_perception.nodes.parameters import Parameter, declare
 from deadline_perception.nodes.process import run_node
 from deadline_perception.nodes.service_quality import RESULTS, publisher_events, subscription_events
@@ -32,33 +30,6 @@ PARAMETERS = (
     Parameter('probe_idle_ms', 0.0, 'Time of one probe on the idle machine; 0: learn it: smallest low quantile seen.',
               'ms', 0.0, 10000.0, read_only=True),
 )
-_MATCHED_FRAMES = 16
-
-
-class FrameMatcher:
-    """Brings together what the detector says about one frame on two topics.
-
-    From each frame that ran just as planned it gives the time expected on an idle machine and the time it took.
-    """
-
-    def __init__(self) -> None:
-        self._waiting: OrderedDict[int, PathDecision | FrameLatency] = OrderedDict()
-
-    def add(self, message: PathDecision | FrameLatency) -> tuple[float, float] | None:
-        """Takes in one message; returns (idle forecast, latency) in ms when its partner is there and both fit."""
-        stamp_ns = stamp_to_ns(message.header.stamp)
-        other = self._waiting.pop(stamp_ns, None)
-        if other is None or type(other) is type(message):
-            self._waiting[stamp_ns] = message
-            if len(self._waiting) > _MATCHED_FRAMES:
-                self._waiting.popitem(last=False)
-            return None
-        decision, latency = (message, other) if isinstance(message, PathDecision) else (other, message)
-        ran_as_planned = latency.outcome in (FrameLatency.DETECTED, FrameLatency.LATE) and decision.path and (
-            decision.path == decision.planned_path == latency.path)
-        if not ran_as_planned or not decision.slowdown >= 1.0:
-            return None
-        return decision.forecast_ms / decision.slowdown, latency.network_ms
 
 
 def gpu_index(device: str) -> int:
@@ -73,6 +44,18 @@ def gpu_index(device: str) -> int:
     return int(number or 0)
 
 
+def observe_frame(estimator: SlowdownEstimator, message: FrameLatency) -> None:
+    """Lets the estimator learn from one frame, whichever way its path was changed as it ran.
+
+    A frame whose network was given up would have taken longer than it did: it counts where that already says more than
+    the estimator knows.
+    """
+    if message.outcome == FrameLatency.CARRIED_OVER and not (
+            message.network_ms > estimator.slowdown * message.idle_forecast_ms):
+        return
+    estimator.observe_frame(message.idle_forecast_ms, message.network_ms)
+
+
 class ContentionMonitorNode(ManagedNode):
     """While active, publishes `~/state` by timer. No sensor has to exist."""
 
@@ -83,8 +66,7 @@ class ContentionMonitorNode(ManagedNode):
         self._why_no_nvml = ''
         self._probe: Probe | None = None
         self._readings = Readings()
-        self._publisher = self._timer = None
-        self._subscriptions_in: list = []
+        self._publisher = self._timer = self._frames_in = None
         self._status = 'unconfigured'
         self._health = Health(self, self._report, hardware_id=self._values['device'])
         if self._values['autostart']:
@@ -100,7 +82,6 @@ class ContentionMonitorNode(ManagedNode):
         idle_ms = self._values['probe_idle_ms'] or math.nan
         self._probe = Probe(rounds=self._values['probe_rounds'], idle_ms=idle_ms)
         self._estimator = SlowdownEstimator()
-        self._frames = FrameMatcher()
         self._probe_ms, self._next_probe_ms = math.nan, 0.0
         self._publisher = self.create_lifecycle_publisher(ContentionState, '~/state', RESULTS,
                                                           event_callbacks=publisher_events(self, '~/state'))
@@ -109,10 +90,9 @@ class ContentionMonitorNode(ManagedNode):
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Starts to measure and to publish."""
-        self._subscriptions_in = [
-            self.create_subscription(kind, topic, self._on_frame, RESULTS,
-                                     event_callbacks=subscription_events(self, topic))
-            for kind, topic in ((FrameLatency, 'detector/latency'), (PathDecision, 'detector/path'))]
+        self._frames_in = self.create_subscription(
+            FrameLatency, 'detector/latency', self._on_frame, RESULTS,
+            event_callbacks=subscription_events(self, 'detector/latency'))
         # The steady clock: the machine is busy at its own pace, whatever a simulated clock says.
         self._timer = self.create_timer(1.0 / self._values['rate_hz'], self._measure,
                                         clock=Clock(clock_type=ClockType.STEADY_TIME))
@@ -139,10 +119,8 @@ class ContentionMonitorNode(ManagedNode):
     def _stop(self) -> None:
         if self._timer is not None:
             self.destroy_timer(self._timer)
-            self._timer = None
-        for subscription in self._subscriptions_in:
-            self.destroy_subscription(subscription)
-        self._subscriptions_in = []
+            self.destroy_subscription(self._frames_in)
+            self._timer = self._frames_in = None
 
     def _release(self) -> None:
         if self._publisher is not None:
@@ -151,10 +129,8 @@ class ContentionMonitorNode(ManagedNode):
         self._nvml = self._probe = None
         self._status = 'unconfigured'
 
-    def _on_frame(self, message: FrameLatency | PathDecision) -> None:
-        times = self._frames.add(message)
-        if times is not None:
-            self._estimator.observe_frame(*times)
+    def _on_frame(self, message: FrameLatency) -> None:
+        observe_frame(self._estimator, message)
 
     def _measure(self) -> None:
         self._run_probe()

@@ -79,6 +79,7 @@ class FrameRecord:
         margin: factor from expected time to bound.
         replaced: frames that a newer one replaced since the previous published frame.
         failure: error of the network, empty otherwise.
+        idle_forecast_ms: expected time of the path that ran, on the idle device; NaN without a path.
     """
 
     arrival: Arrival
@@ -91,6 +92,7 @@ class FrameRecord:
     margin: float
     replaced: int
     failure: str
+    idle_forecast_ms: float
 
     @property
     def elapsed_ms(self) -> float:
@@ -320,7 +322,8 @@ class FramePipeline:
                 ticket.arrival, ticket.conditions, outcome, frame,
                 queue_ms=ticket.taken_ms - ticket.arrival.arrived_ms, convert_ms=begun_ms - ticket.taken_ms,
                 publish_ms=max(0.0, published_ms - begun_ms - frame.elapsed_ms), margin=ticket.margin,
-                replaced=ticket.replaced, failure=failure)
+                replaced=ticket.replaced, failure=failure,
+                idle_forecast_ms=math.nan if frame.path is None else self._forecast.forecast_ms(frame.path))
             self._publish_record(record)
             self._replaced -= ticket.replaced
             if ticket.progress.begun_ms is not None:

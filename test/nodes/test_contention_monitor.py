@@ -6,50 +6,35 @@ import pytest
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState, GetState
 
-from deadline_perception.msg import ContentionState, FrameLatency, PathDecision
-from deadline_perception.nodes.contention_monitor import FrameMatcher, gpu_index
-from deadline_perception.nodes.messages import ns_to_stamp
-
-PATH = 's00-w1.00-p100-h1'
+from deadline_perception.contention.slowdown import SlowdownEstimator
+from deadline_perception.msg import ContentionState, FrameLatency
+from deadline_perception.nodes.contention_monitor import gpu_index, observe_frame
 
 
-def decision(stamp_ns, **changes):
-    fields = {'path': PATH, 'planned_path': PATH, 'forecast_ms': 60.0, 'slowdown': 1.5, **changes}
-    message = PathDecision(**fields)
-    message.header.stamp = ns_to_stamp(stamp_ns)
-    return message
+def latency(**changes):
+    return FrameLatency(**{'outcome': FrameLatency.DETECTED, 'idle_forecast_ms': 40.0, 'network_ms': 80.0, **changes})
 
 
-def latency(stamp_ns, **changes):
-    message = FrameLatency(**{'path': PATH, 'outcome': FrameLatency.DETECTED, 'network_ms': 80.0, **changes})
-    message.header.stamp = ns_to_stamp(stamp_ns)
-    return message
+def learnt(*messages):
+    estimator = SlowdownEstimator()
+    for message in messages:
+        observe_frame(estimator, message)
+    return estimator
 
 
-def test_matched_frame_gives_idle_forecast_and_latency_in_either_order():
-    frames = FrameMatcher()
-    assert frames.add(decision(1)) is None
-    assert frames.add(latency(1)) == (40.0, 80.0)
-    assert frames.add(latency(2)) is None
-    assert frames.add(decision(2)) == (40.0, 80.0)
+def test_every_frame_with_its_own_detections_teaches_the_slowdown_of_the_path_that_ran():
+    for outcome in (FrameLatency.DETECTED, FrameLatency.LATE):
+        assert learnt(*[latency(outcome=outcome)] * 30).slowdown == pytest.approx(2.0, rel=0.05)
+    assert learnt(latency(idle_forecast_ms=math.nan)).rejected == 1
 
 
-@pytest.mark.parametrize(('of_decision', 'of_latency'), [
-    ({'planned_path': 's11-w1.00-p100-h1'}, {}), ({}, {'outcome': FrameLatency.CARRIED_OVER}),
-    ({'path': '', 'planned_path': ''}, {'path': ''}),
-    ({'slowdown': math.nan}, {}), ({'slowdown': 0.0}, {})])
-def test_frame_that_did_not_run_as_planned_gives_nothing(of_decision, of_latency):
-    frames = FrameMatcher()
-    frames.add(decision(1, **of_decision))
-    assert frames.add(latency(1, **of_latency)) is None
-
-
-def test_matcher_forgets_frames_whose_partner_never_comes():
-    frames = FrameMatcher()
-    for stamp_ns in range(100):
-        frames.add(decision(stamp_ns))
-    assert frames.add(latency(0)) is None
-    assert frames.add(latency(99)) == (40.0, 80.0)
+def test_a_frame_that_was_given_up_teaches_only_what_it_had_exceeded():
+    given_up = {'outcome': FrameLatency.CARRIED_OVER}
+    assert learnt(*[latency(network_ms=20.0, **given_up)] * 5).sources == ()
+    assert learnt(*[latency(network_ms=400.0, **given_up)] * 30).slowdown == pytest.approx(10.0, rel=0.1)
+    slow = [latency()] * 30
+    assert learnt(*slow, *[latency(network_ms=60.0, **given_up)] * 30).slowdown == learnt(*slow).slowdown
+    assert learnt(latency(idle_forecast_ms=math.nan, network_ms=0.0, **given_up)).rejected == 0
 
 
 def test_device_names():
@@ -76,14 +61,10 @@ def test_state_names_its_sources_and_holds_the_probe(start_node, observer, wait_
 def test_frames_that_take_longer_than_forecast_raise_the_slowdown(start_node, observer, wait_for):
     start_node('contention_monitor')
     heard = observer.hear(ContentionState, 'contention_monitor/state')
-    decisions = observer.speaker(PathDecision, 'detector/path')
     latencies = observer.speaker(FrameLatency, 'detector/latency')
-    stamp_ns = [0]
 
     def is_slow():
-        stamp_ns[0] += 1
-        decisions.publish(decision(stamp_ns[0]))
-        latencies.publish(latency(stamp_ns[0], network_ms=4000.0))
+        latencies.publish(latency(network_ms=4000.0))
         return heard and heard[-1].slowdown > 5.0
 
     wait_for(is_slow, 'the slowdown')

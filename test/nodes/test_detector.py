@@ -218,6 +218,7 @@ def test_detections_carry_the_header_of_the_image_and_the_times_add_up(ready):
     own = latency.queue_ms + latency.convert_ms + latency.decision_ms + latency.publish_ms
     assert latency.overhead_ms == pytest.approx(own)
     assert latency.total_ms == pytest.approx(latency.age_ms + own + latency.network_ms)
+    assert latency.idle_forecast_ms > 0
     assert latency.outcome == FrameLatency.DETECTED
     assert latency.deadline_met
     assert latency.feasible

@@ -18,12 +18,12 @@ PLANNED = ExecutionPath((False, True), 0.5, 100, 2, 0.5)
 RAN = ExecutionPath((False, True), 0.5, 50, 1, 0.5)
 
 
-def frame(progress, outcome=Outcome.DETECTED, reasons=(), age_ms=4.0):
+def frame(progress, outcome=Outcome.DETECTED, reasons=(), age_ms=4.0, idle_forecast_ms=32.0):
     image = Image()
     image.header.frame_id = 'camera'
     conditions = Conditions(120.0, 1.25, 'probe', reasons)
     return FrameRecord(Arrival(image, 100.0, StampReading(age_ms, '')), conditions, outcome, progress.look(160.0),
-                       2.0, 3.0, 5.0, 1.2, 7, '')
+                       2.0, 3.0, 5.0, 1.2, 7, '', idle_forecast_ms)
 
 
 def test_the_message_names_the_outcomes_as_they_are_named_elsewhere():
@@ -51,7 +51,7 @@ def test_the_latency_adds_up():
     assert message.total_ms == pytest.approx(4.0 + 12.0 + 43.0)
     assert message.header.frame_id == 'camera'
     assert (message.path, message.outcome) == (str(RAN), FrameLatency.DETECTED)
-    assert (message.forecast_ms, message.bound_ms) == (50.0, 60.0)
+    assert (message.forecast_ms, message.idle_forecast_ms, message.bound_ms) == (50.0, 32.0, 60.0)
     assert message.deadline_met
     assert not message.degraded
     assert (message.replaced_frames, message.replaced_frames_total, message.rejected_frames_total,

@@ -138,6 +138,7 @@ def test_a_frame_gives_one_message_of_each_kind_and_its_times_add_up(bench):
     parts = (record.queue_ms, record.convert_ms, record.frame.decision_ms, record.frame.network_ms, record.publish_ms)
     assert record.elapsed_ms == pytest.approx(sum(parts))
     assert min(parts) >= 0.0
+    assert record.idle_forecast_ms == 0.01
     assert bench.calibrator.frames == 1
 
 
@@ -286,6 +287,7 @@ def test_the_watchdog_publishes_while_an_image_is_converted_and_its_result_is_no
     wait_until(lambda: bench.records)
     assert bench.records[0].outcome is Outcome.CARRIED_OVER
     assert bench.records[0].frame.plan is None
+    assert math.isnan(bench.records[0].idle_forecast_ms)
     assert bench.records[0].convert_ms > 0.0
     gate.set()
     worker.join(WAIT_S)
@@ -308,6 +310,40 @@ def test_a_cut_frame_misses_its_bound_only_when_what_it_took_and_the_rest_exceed
     assert 'cut before' in record.frame.reason
     assert 0 < record.frame.slot < len(SPACE.slots)
     assert bench.calibrator.certificate().misses == bench.calibrator.certificate().frames == misses
+
+
+@pytest.mark.parametrize('slow', ['publish', 'decide'])
+def test_what_the_node_itself_takes_beyond_what_it_kept_back_counts_as_time_of_the_bound(bench, slow):
+    policy, pause_s = OnePath(forecast_ms=400.0), [0.0]
+    plan = policy.plan
+
+    def pause(what):
+        if what == slow:
+            time.sleep(pause_s[0])
+
+    policy.plan = lambda remaining_ms, factor: (pause('decide'), plan(remaining_ms, factor))[1]
+    bench.network.slot_ms = 1.0
+    pipeline = bench.build(policy)
+    bench.published = SimpleNamespace(append=lambda found: pause('publish'))
+    for pause_s[0], misses in ((0.0, 0), (0.45, 1)):
+        pipeline.process(arrive(), 0)
+        assert bench.calibrator.misses == misses
+    assert all(record.deadline_met for record in bench.records)
+
+
+def test_the_watchdog_keeps_back_what_publishing_takes_and_not_what_deciding_takes(bench):
+    policy = OnePath(forecast_ms=10.0)
+    plan = policy.plan
+    policy.plan = lambda remaining_ms, factor: (time.sleep(0.2), plan(remaining_ms, factor))[1]
+    pipeline = bench.build(policy)
+    pipeline.process(arrive(), 0)
+    bench.budget_ms = 1000.0
+    policy.plan = plan
+    pipeline.process(arrive(age_ms=0.0), 0)
+    first, second = bench.records
+    assert first.frame.decision_ms >= 200.0
+    assert second.frame.remaining_ms <= 1000.0 - 200.0  # the median of all frames so far is kept back for deciding
+    assert pipeline._reserve.reserve_ms < 200.0
 
 
 def test_cut_frames_that_were_slow_keep_the_best_case_from_sinking(bench):
