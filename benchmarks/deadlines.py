@@ -9,8 +9,8 @@ frame that waits is replaced by a newer one, as in the node. Only the long part 
 of 1 %.
 
 The median clairvoyant runs last, with the median slowdown that the others met in the same round: not that of its own
-run. It keeps no time back, changes plan for any gain, and its detections count even when it was late. The best executed
-is, of each round, the output in time whose path has the highest quality. The thresholds decide no width: they run at
+run. It keeps no time back for publishing, changes plan for any gain, and its detections count even when it was late. The
+best executed is, of each round, the output in time whose path has the highest quality. The thresholds decide no width: they run at
 full width as published, and, as the oblivious ones do, at the widths of the longest path among those whose cheapest
 path's bound fits the smallest budget. The policies of the papers run every frame to its end, as theirs do; those with
 bounds may give it up, as the node does. A missed frame scores the last output delivered in time.
@@ -18,8 +18,8 @@ bounds may give it up, as the node does. A missed frame scores the last output d
 Misses are counted on the frames that the frontier's own bound called feasible, and on those that could be met: the
 cheapest path's idle forecast, stretched as the round was, fits the budget (long part: as the frame itself was, or its
 neighbours, if it was given up).
-The slowdown is learnt as in the monitor node, and beside that from redirected frames, by the path that ran, and from
-those that were cut, by the least that they would have taken; the node learns from frames that ran as planned alone.
+The slowdown is learnt as in the monitor node, and of frames that were cut also by the least that they would have taken,
+where the node knows only what they had taken.
 The tenant is as many programs as there are cores, whose duty cycle changes every 0.5 to 3 s of the drive: in the
 interleaved part, where a frame takes as long as all policies together, so many times more slowly.
 Writes results/deadlines.json and results/deadlines.png; --draw draws the latter anew from the former.
