@@ -49,6 +49,33 @@ def test_images_with_and_without_objects_give_finite_losses(tiny_network):
     assert empty['anchor_boxes'] == 0 and empty['boxes_h0'] == 0 and torch.isfinite(empty['classes_h0'])
 
 
+def test_losses_of_a_network_that_says_the_same_everywhere(tiny_network):
+    """By hand: each of 256 anchors and 128 regions of an image weighs the same, also where fewer are there."""
+    network = tiny_network.train()
+    with torch.no_grad():
+        for layer in (network.rpn.outputs, *(head.classes for head in network.heads.subnets),
+                      *(head.deltas for head in network.heads.subnets)):
+            layer.weight.zero_()
+            layer.bias.zero_()
+        network.rpn.outputs.bias[:network.rpn.per_position] = -1.0
+    truth = _truth(OBJECT, [0])
+    anchors = choose_anchors(lay_out_anchors(network.config, (64, 96)), truth, np.random.default_rng(0))
+    (losses,), lesson = _step(network, [truth], TrainedPath(network.path_space.largest, (1,)))
+    losses = {name: loss.item() for name, loss in losses.items()}
+    objects, all_anchors = len(anchors.deltas), len(anchors.indices)
+    assert objects > 0 and all_anchors == 256
+    told = objects * np.log1p(np.e) + (256 - objects) * np.log1p(1 / np.e)
+    assert losses['objectness'] == pytest.approx(told / 256, rel=1e-5)
+    off = np.abs(anchors.deltas)
+    beyond = np.where(off < 1 / 9, off ** 2 * 4.5, off - 1 / 18)
+    assert losses['anchor_boxes'] == pytest.approx(beyond.sum() / 256, rel=1e-4)
+    regions = lesson.regions
+    assert losses['classes_h1'] == pytest.approx(len(regions.labels) * np.log(3) / 128, rel=1e-5)
+    off = np.abs(regions.deltas.numpy()[regions.on_object])
+    beyond = np.where(off < 1, off ** 2 / 2, off - 0.5)
+    assert regions.on_object.any() and losses['boxes_h1'] == pytest.approx(beyond.sum() / 128, rel=1e-4, abs=1e-7)
+
+
 def test_gradients_reach_only_what_the_path_runs(tiny_network):
     network = tiny_network.train()
     (losses,), _ = _step(network, [_truth(OBJECT, [0])], TrainedPath(network.path_space.smallest, (0,)))

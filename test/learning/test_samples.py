@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from deadline_perception.datasets.records import Frame, GroundTruth, Sequence
-from deadline_perception.learning.samples import SampleSource, _move, _photometric
+from deadline_perception.learning.samples import SampleSource, _move, _photometric, _repeat_factors
 
 
 def test_samples_have_the_size_and_boxes_that_fit(shapes):
@@ -55,6 +55,64 @@ def test_boxes_lie_on_their_pixels_to_a_fraction_of_one():
         assert np.abs(found - (box[:2] + box[2:]) / 2).max() < 0.1
         seen += 1
     assert seen > 10
+
+
+def _within(boxes, margin, size):
+    """True `[h, w]` for pixels whose centre lies in a box that is so many px larger on every side."""
+    y, x = (np.mgrid[:size[0], :size[1]] + 0.5)[..., None]
+    left, top, right, bottom = boxes.T
+    return ((x > left - margin) & (x < right + margin) & (y > top - margin) & (y < bottom + margin)).any(2)
+
+
+@pytest.mark.parametrize('kind', ['whole', 'window', 'mosaic'])
+def test_every_bright_pixel_lies_in_a_box_and_every_box_on_bright_pixels(kind):
+    image = np.zeros((96, 128, 3), np.uint8)
+    image[30:50, 60:90] = 255
+    truth = GroundTruth(np.float32([[60, 30, 90, 50]]), np.array([0]), np.array([False]))
+    frame = Frame('square', 0, lambda: image, truth=truth)
+    source = SampleSource([Sequence('square', ('square',), (frame,))], [1.0], (96, 128))
+    seen = 0
+    for seed in range(60):
+        generator = np.random.default_rng(seed)
+        if kind == 'mosaic':
+            sample = source._mosaic(generator, (96, 128))
+        elif kind == 'window':
+            sample = source._view(generator, (64, 64), (0.75, 1.6), whole=(96, 128))
+        else:
+            sample = source._view(generator, (96, 128), (0.75, 1.6))
+        bright, boxes = sample.image_bgr[..., 0] > 127, sample.truth.boxes_xyxy_px
+        assert not (_within(boxes, -0.4, bright.shape) & ~bright).any()
+        if len(boxes) == (4 if kind == 'mosaic' else 1):  # none is out of sight
+            assert not (bright & ~_within(boxes, 0.15, bright.shape)).any()
+            seen += 1
+    assert seen > 5
+
+
+def _marked(name, labels, place=(10, 10, 30, 30)):
+    truth = GroundTruth(np.float32([place] * len(labels)), np.array(labels), np.zeros(len(labels), bool))
+    return Frame(name, int(name), lambda: np.zeros((64, 96, 3), np.uint8), truth=truth)
+
+
+def test_images_with_rare_classes_are_drawn_more_often_within_the_share_of_their_sequence():
+    frames = (_marked('0', [0, 1]), _marked('1', [0]), _marked('2', [0]), _marked('3', []))
+    # Class 0 is in more than half of the images, class 1 in a quarter: sqrt(0.5 / 0.25).
+    assert _repeat_factors([frame.truth for frame in frames], 2) == pytest.approx([2 ** 0.5, 1, 1, 1])
+    many, few = (Sequence(name, ('common', 'rare'), part) for name, part in (('many', frames), ('few', frames[1:3])))
+    chances = SampleSource([many, few], [0.6, 0.2], (64, 96))._probabilities
+    assert chances[:4] == pytest.approx(0.75 * np.array([2 ** 0.5, 1, 1, 1]) / (3 + 2 ** 0.5))
+    assert chances[4:] == pytest.approx([0.125, 0.125])
+
+
+def test_windows_are_cut_around_rare_objects_more_often():
+    """Sixteen common objects and a rare one: of the two in one image the rare one is chosen four times out of five."""
+    truth = GroundTruth(np.float32([[10, 20, 30, 40], [226, 20, 246, 40]]), np.array([0, 1]), np.zeros(2, bool))
+    both = Frame('0', 0, lambda: np.zeros((64, 256, 3), np.uint8), truth=truth)
+    others = tuple(_marked(f'{index}', [0]) for index in range(1, 16))
+    source = SampleSource([Sequence('both', ('common', 'rare'), (both, *others))], [1.0], (64, 256))
+    source._probabilities = np.eye(16)[0]
+    windows = [source.draw(np.random.default_rng(seed), crop=(64, 64)).truth for seed in range(300)]
+    common, rare = (sum(bool((window.labels[~window.crowd] == label).any()) for window in windows) for label in (0, 1))
+    assert rare > 150 and 2 * common < rare
 
 
 def test_objects_that_become_small_are_crowd():

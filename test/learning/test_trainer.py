@@ -166,6 +166,43 @@ def test_seed_decides_the_weights(tiny_network, shapes):
     assert torch.equal(weights[0], weights[1]) and not torch.equal(weights[0], weights[2])
 
 
+def test_average_follows_the_weights_faster_at_first(tiny_network, shapes):
+    """Decays of 1/10, then 2/11, which the plan's 0.15 limits."""
+    trainer = _trainer(tiny_network, shapes, steps=3, ema=0.15)
+    averages, weights = [trainer.average['rpn.outputs.bias'].clone()], []
+    for step in range(1, 4):
+        trainer.run(until=step)
+        weights.append(tiny_network.rpn.outputs.bias.detach().clone())
+        averages.append(trainer.average['rpn.outputs.bias'].clone())
+    for before, own, after, decay in zip(averages, weights, averages[1:], (0.1, 0.15, 0.15)):
+        torch.testing.assert_close(after, decay * before + (1 - decay) * own)
+    assert not torch.equal(weights[0], weights[2])
+
+
+def test_steps_have_the_rate_of_the_plan_and_gradients_within_its_norm(tiny_network, shapes):
+    trainer = _trainer(tiny_network, shapes, steps=4, clip_norm=0.01)
+    seen = []
+
+    def note(optimiser, args, kwargs):
+        gradients = [p.grad for group in optimiser.param_groups for p in group['params'] if p.grad is not None]
+        seen.append(({group['lr'] for group in optimiser.param_groups},
+                     float(torch.stack([gradient.norm() for gradient in gradients]).norm())))
+
+    trainer.optimiser.register_step_pre_hook(note)
+    trainer.run()
+    assert [rates for rates, _ in seen] == [{trainer.plan.rate(step)} for step in range(4)]
+    assert all(norm == pytest.approx(0.01, rel=1e-3) for _, norm in seen)
+
+
+def test_only_what_multiplies_features_decays(tiny_network, shapes):
+    trainer = _trainer(tiny_network, shapes, weight_decay=0.1)
+    decaying = {id(p) for group in trainer.optimiser.param_groups if group['weight_decay'] for p in group['params']}
+    names = {name for name, p in tiny_network.named_parameters() if id(p) in decaying}
+    assert names == {name for name, _ in tiny_network.named_parameters()
+                     if name.endswith('weight') and 'norm' not in name}
+    assert sum(len(group['params']) for group in trainer.optimiser.param_groups) == len([*tiny_network.parameters()])
+
+
 def test_more_processes_than_images_are_refused(tiny_network, shapes):
     trainer = _trainer(tiny_network, shapes)
     with pytest.raises(ValueError, match='3 processes share batches of 2 images'):
