@@ -58,7 +58,7 @@ def building_blocks(family: DetectorConfig) -> DetectorConfig:
     return replace(family, name=f'{family.name}-blocks', kept_blocks=(1,) * 4, skip_groups=((1,),) * 4)
 
 
-def construct(family: DetectorConfig, *, deadline_ms: float, memory_bytes: float,
+def construct(family: DetectorConfig, *, deadline_ms: float, memory_mb: float,
               predict_ms: Callable[[str], float], weight_bytes: Mapping[str, int],
               skips: int = SKIP_OPERATORS) -> Construction:
     """The largest network of a family that keeps two limits, grown in the order of the paper.
@@ -68,12 +68,12 @@ def construct(family: DetectorConfig, *, deadline_ms: float, memory_bytes: float
     Where the first network is too large already, it has a smaller head, then fewer proposals.
 
     Deadline: the sum of the segments' times on the longest path is at most `deadline_ms`. Memory: the bytes of all
-    parts' weights plus `activation_bytes` are at most `memory_bytes`.
+    parts' weights plus `activation_bytes` are at most `memory_mb`.
 
     Args:
         family: the kinds of blocks, the heads from cheapest to dearest, and all that stays as it is.
         deadline_ms: largest deadline, > 0.
-        memory_bytes: memory for weights and features, > 0.
+        memory_mb: memory for weights and features, in 1e6 bytes, > 0.
         predict_ms: time of a segment of `building_blocks(family)` on its largest widths, in ms, by its name, such as
             `skip2@w1.00` for one further block of the third stage, or `head1@f1.00-p100`.
         weight_bytes: bytes by part: `stage1` to `stage4` with one block, `skip0` to `skip3` for one further block,
@@ -84,16 +84,16 @@ def construct(family: DetectorConfig, *, deadline_ms: float, memory_bytes: float
         ValueError: a limit is not positive and finite, or `skips` is negative.
         DoesNotFit: the smallest network exceeds a limit.
     """
-    check_limits(deadline_ms, memory_bytes, skips)
+    check_limits(deadline_ms, memory_mb, skips)
     prices = _Prices(family, predict_ms, weight_bytes)
 
     def fits(shape: _Shape) -> bool:
-        return prices.longest_ms(shape) <= deadline_ms and prices.memory_bytes(shape) <= memory_bytes
+        return prices.longest_ms(shape) <= deadline_ms and prices.memory_bytes(shape) <= memory_mb * 1e6
 
     shape = next(filter(fits, _starts(family)), None)
     if shape is None:
         smallest = _starts(family)[-1]
-        raise DoesNotFit(f'no network of family {family.name!r} fits {deadline_ms:g} ms and {memory_bytes / 1e6:g} MB: '
+        raise DoesNotFit(f'no network of family {family.name!r} fits {deadline_ms:g} ms and {memory_mb:g} MB: '
                          f'the smallest takes {prices.longest_ms(smallest):.1f} ms on its longest path and '
                          f'{prices.memory_bytes(smallest) / 1e6:.1f} MB')
     shape = _with_blocks(shape, _BOTTLENECK_DEPTHS if family.bottleneck else _BASIC_DEPTHS, fits)
@@ -103,18 +103,18 @@ def construct(family: DetectorConfig, *, deadline_ms: float, memory_bytes: float
     further = tuple(depth - 1 for depth in shape.depths)
     groups = place_skips(further, prices.block_ms, skips, _LEAST_SKIP_SHARE * longest_ms)
     config = replace(_configuration(family, shape), skip_groups=groups,
-                     name=f'{family.name}-{deadline_ms:g}ms-{memory_bytes / 1e6:g}mb',
+                     name=f'{family.name}-{_digits(deadline_ms)}ms-{_digits(memory_mb)}mb',
                      kept_blocks=tuple(depth - sum(sizes) for depth, sizes in zip(shape.depths, groups)))
     return Construction(config, longest_ms, prices.weight_bytes(shape), activation_bytes(config))
 
 
-def check_limits(deadline_ms: float, memory_bytes: float, skips: int) -> None:
+def check_limits(deadline_ms: float, memory_mb: float, skips: int) -> None:
     """Refuses what no network can be grown under.
 
     Raises:
         ValueError: deadline or memory is not positive and finite, or the number of skip operators is negative.
     """
-    for name, value, unit in (('deadline', deadline_ms, 'ms'), ('memory', memory_bytes, 'bytes')):
+    for name, value, unit in (('deadline', deadline_ms, 'ms'), ('memory', memory_mb, 'MB')):
         if not 0.0 < value < math.inf:
             raise ValueError(f'{name} is {value} {unit}, expected a finite number above 0 {unit}')
     if skips < 0:
@@ -218,6 +218,11 @@ def _configuration(family: DetectorConfig, shape: _Shape) -> DetectorConfig:
     """The configuration of a shape, without skips."""
     return replace(family, kept_blocks=shape.depths, skip_groups=((),) * 4, proposals=shape.proposals,
                    heads=tuple(family.heads[head] for head in sorted(shape.heads)))
+
+
+def _digits(value: float) -> str:
+    """A limit as part of a name, to a thousandth, without an exponent."""
+    return f'{value:.3f}'.rstrip('0').rstrip('.')
 
 
 def _starts(family: DetectorConfig) -> list[_Shape]:

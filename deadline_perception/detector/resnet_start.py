@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from safetensors import SafetensorError
 from torch import Tensor
 
 from deadline_perception.detector.backbone import Backbone
@@ -81,9 +82,9 @@ def _read(file: Path) -> dict[str, Tensor]:
         raise CheckpointError(f'weights file {file} does not exist')
     try:
         stored = torch.load(file, map_location='cpu', weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError) as error:
-        raise CheckpointError(f'weights file {file} cannot be read as a state_dict: '
-                              f'{str(error).splitlines()[0]}') from error
+    except (pickle.UnpicklingError, SafetensorError, RuntimeError, EOFError, ValueError) as error:
+        reason = (str(error).splitlines() or ['it ends too early'])[0]
+        raise CheckpointError(f'weights file {file} cannot be read as a state_dict: {reason}') from error
     if not isinstance(stored, dict) or not all(isinstance(value, Tensor) for value in stored.values()) \
             or 'conv1.weight' not in stored:
         raise CheckpointError(f'weights file {file} holds no conv1.weight among tensors, '

@@ -21,6 +21,7 @@ from deadline_perception.execution_path import ExecutionPath
 from deadline_perception.latency.device import read_device_facts, use_threads
 from deadline_perception.latency.profile import time_frame
 from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.tools.output_place import check_file
 from deadline_perception.tools.profile import restart_with_environment
 
 _CLASSES = tuple(f'class{number}' for number in range(8))  # as many as Cityscapes has; each costs a row of one layer
@@ -43,7 +44,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Measures, constructs, writes and checks; returns the exit status."""
-    check_limits(args.deadline_ms, args.memory_mb * 1e6, args.skips)  # before a minute is spent on measuring
+    # All that can be wrong is told before a minute is spent on measuring.
+    check_limits(args.deadline_ms, args.memory_mb, args.skips)
+    check_file('--out', args.out)
     family = find_configuration(args.family)
     restart_with_environment(args.threads)
     from deadline_perception.detector.checkpoint import build_detector
@@ -53,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     blocks = build_detector(building_blocks(family), _CLASSES, device=args.device)
     part_bytes = measure_bytes(blocks)
     segment_ms = measure_times(blocks)
-    built = construct(family, deadline_ms=args.deadline_ms, memory_bytes=args.memory_mb * 1e6, skips=args.skips,
+    built = construct(family, deadline_ms=args.deadline_ms, memory_mb=args.memory_mb, skips=args.skips,
                       predict_ms=segment_ms.__getitem__, weight_bytes=part_bytes)
     save_configuration(built.config, args.out)
     network = build_detector(built.config, _CLASSES, device=args.device)

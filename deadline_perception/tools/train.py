@@ -26,6 +26,7 @@ from deadline_perception.learning.samples import SampleSource
 from deadline_perception.learning.strategies import STRATEGIES, Sandwich, find_strategy
 from deadline_perception.learning.trainer import Trainer
 from deadline_perception.learning.training_plan import TrainingPlan
+from deadline_perception.tools.output_place import check_file
 from deadline_perception.tools.stop_request import StopRequest
 from deadline_perception.workers import Workers, joined_workers, own_gpu
 
@@ -71,8 +72,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Trains, saving every minute; returns the exit status."""
-    if args.threads < 1:
-        raise ValueError(f'--threads is {args.threads}, expected at least 1')
+    for option, value, least in (('--threads', args.threads, 1), ('--drives', args.drives, 0), ('--seed', args.seed, 0)):
+        if value < least:
+            raise ValueError(f'{option} is {value}, expected at least {least}')
+    if not 0.0 < args.drive_share < 1.0:
+        raise ValueError(f'--drive-share is {args.drive_share}, expected a share in (0, 1)')
+    check_file('--state', args.state)
+    check_file('--out', args.out)
     stop = StopRequest(args.minutes)
     torch.set_num_threads(args.threads)
     with joined_workers() as workers:
@@ -84,15 +90,15 @@ def _train(args: argparse.Namespace, workers: Workers, stop: StopRequest) -> int
     if device == 'cuda' and workers.count > 1:
         device = own_gpu()
         torch.cuda.set_device(device)
-    sequences, shares = _sequences(args)
-    network, start = _network(args, sequences[0].class_names, device, workers.leads)
     plan = TrainingPlan(steps=args.steps, batch=args.batch, learning_rate=args.learning_rate, seed=args.seed,
                         crop=None if args.crop is None else tuple(args.crop), crop_share=args.crop_share,
                         sizes=tuple(tuple(size) for size in args.size))
+    sequences = [_annotated(text) for text in args.data]
+    network, start = _network(args, sequences[0].class_names, device, workers.leads)
     strategy = find_strategy(args.strategy, network.path_space)
     if args.strategy == 'sandwich':
         strategy = Sandwich(alone_share=args.alone_share, soft_share=args.soft_share)
-    source = SampleSource(sequences, shares, network.input_size)
+    source = _source(args, sequences, network.input_size)
     trainer = Trainer(network, source, plan, strategy, workers, start)
     if args.state.is_file():
         trainer.resume(args.state)
@@ -114,19 +120,19 @@ def _train(args: argparse.Namespace, workers: Workers, stop: StopRequest) -> int
     return stop.exit_status
 
 
-def _sequences(args: argparse.Namespace) -> tuple[list[Sequence], list[float]]:
-    """What is trained on, and the share of the samples that each gets."""
-    if not 0.0 < args.drive_share < 1.0:
-        raise ValueError(f'--drive-share is {args.drive_share}, expected a share in (0, 1)')
-    sequences = []
-    for text in args.data:
-        sequences.append(open_source(text, split='train'))
-        if not sequences[-1].class_names:
-            raise ValueError(f'source {text!r} has no annotations, expected some to train on')
-    shares = [(1.0 - args.drive_share) / len(sequences)] * len(sequences)
+def _annotated(text: str) -> Sequence:
+    sequence = open_source(text, split='train')
+    if not sequence.class_names:
+        raise ValueError(f'source {text!r} has no annotations, expected some to train on')
+    return sequence
+
+
+def _source(args: argparse.Namespace, sequences: list[Sequence], size: tuple[int, int]) -> SampleSource:
+    """What is trained on: the annotated sequences with equal shares, and rendered drives, which take a while."""
     seeds = range(_FIRST_DRIVE_SEED, _FIRST_DRIVE_SEED + args.drives)
-    sequences += render_drives(seeds, _DRIVE_SECONDS, _DRIVE_RATE_HZ, args.threads)
-    return sequences, shares + [args.drive_share / max(1, args.drives)] * len(seeds)
+    drives = render_drives(seeds, _DRIVE_SECONDS, _DRIVE_RATE_HZ, args.threads)
+    shares = [(1.0 - args.drive_share) / len(sequences)] * len(sequences)
+    return SampleSource(sequences + drives, shares + [args.drive_share / max(1, args.drives)] * len(drives), size)
 
 
 def _network(args: argparse.Namespace, class_names: tuple[str, ...], device: str,

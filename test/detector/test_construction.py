@@ -26,7 +26,7 @@ def _ms(segment: str) -> float:
 
 
 def _construct(deadline_ms, memory_mb=1000.0, **options):
-    return construct(COMPACT, deadline_ms=deadline_ms, memory_bytes=memory_mb * MB, predict_ms=_ms, weight_bytes=BYTES,
+    return construct(COMPACT, deadline_ms=deadline_ms, memory_mb=memory_mb, predict_ms=_ms, weight_bytes=BYTES,
                      **options)
 
 
@@ -120,7 +120,7 @@ def test_the_smallest_network_is_told_when_nothing_fits():
 @pytest.mark.parametrize('limits, message', [
     ((0.0, 100.0), r'deadline is 0.0 ms, expected a finite number above 0 ms'),
     ((float('nan'), 100.0), 'deadline is nan ms'), ((float('inf'), 100.0), 'deadline is inf ms'),
-    ((100.0, -1.0), r'memory is -1000000.0 bytes, expected a finite number above 0 bytes')])
+    ((100.0, -1.0), 'memory is -1.0 MB, expected a finite number above 0 MB')])
 def test_limits_that_are_none_are_refused(limits, message):
     with pytest.raises(ValueError, match=message):
         _construct(*limits)
@@ -141,3 +141,8 @@ def test_a_constructed_network_is_one_that_runs():
     network = MultiPathDetector(replace(built.config, input_size=(64, 64)), ('vehicle',)).eval()
     assert len(network.backbone.skips) == 3
     assert built.config.name == 'compact-45ms-1000mb'
+
+
+def test_limits_of_any_size_make_a_name():
+    assert _construct(1e7, memory_mb=2.5e9).config.name == 'compact-10000000ms-2500000000mb'
+    assert _construct(30.25).config.name == 'compact-30.25ms-1000mb'

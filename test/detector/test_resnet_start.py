@@ -76,10 +76,11 @@ def test_files_that_are_no_resnet_are_refused(tmp_path):
     backbone = Backbone(NARROW)
     with pytest.raises(CheckpointError, match='none.pth does not exist'):
         start_from_resnet(backbone, tmp_path / 'none.pth')
-    file = tmp_path / 'other.pth'
-    file.write_bytes(b'no weights')
-    with pytest.raises(CheckpointError, match='cannot be read as a state_dict'):
-        start_from_resnet(backbone, file)
+    for name, content in (('other.safetensors', b'no weights'), ('empty.pth', b''), ('other.pth', b'no weights')):
+        file = tmp_path / name
+        file.write_bytes(content)
+        with pytest.raises(CheckpointError, match=f'{name} cannot be read as a state_dict: .'):
+            start_from_resnet(backbone, file)
     for content in ([1], {'conv1.weight': 3}, {'weight': torch.zeros(1)}):
         torch.save(content, file)
         with pytest.raises(CheckpointError, match='expected a state_dict of a torchvision ResNet'):

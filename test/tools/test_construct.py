@@ -51,8 +51,10 @@ def test_what_cannot_fit_is_told_in_one_line(family, capsys, tmp_path):
 
 
 @pytest.mark.parametrize('limits, message', [(('0', '100'), 'deadline is 0.0 ms, expected'),
-                                             (('100', '-3'), 'memory is -3000000.0 bytes, expected')])
+                                             (('100', '-3'), 'memory is -3.0 MB, expected')])
 def test_limits_that_are_none_are_refused_before_measuring(family, capsys, limits, message, monkeypatch):
     monkeypatch.setattr(construct, 'measure_bytes', lambda detector: pytest.fail('measured'))
     assert main([*family, '--deadline-ms', limits[0], '--memory-mb', limits[1]]) == 1
     assert message in capsys.readouterr().err
+    assert main([*family, '--deadline-ms', '100', '--memory-mb', '100', '--out', '.']) == 1
+    assert '--out is ., which is a folder' in capsys.readouterr().err

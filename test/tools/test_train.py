@@ -128,10 +128,17 @@ def test_unannotated_source_is_refused(tmp_path, capsys):
 
 
 @pytest.mark.parametrize('words, message', [(['--threads', '0'], '--threads is 0, expected at least 1'),
+                                            (['--drives', '-1'], '--drives is -1, expected at least 0'),
+                                            (['--seed', '-1'], '--seed is -1, expected at least 0'),
+                                            (['--batch', '0'], 'batch 0, expected at least 1'),
+                                            (['--out', '.'], '--out is ., which is a folder; expected a file'),
+                                            (['--state', '.'], '--state is ., which is a folder; expected a file'),
                                             (['--minutes', '0'], 'minutes is 0.0, expected a finite number above 0'),
                                             (['--strategy', 'fast'], "strategy is 'fast', expected one of ns-ns"),
                                             (['--start', 'x', '--out', 'x'], 'are both x, expected two files')])
-def test_impossible_arguments_are_one_line(annotations, tiny, capsys, words, message):
+def test_impossible_arguments_are_one_line_before_drives_are_rendered(annotations, tiny, capsys, monkeypatch, words,
+                                                                     message):
+    monkeypatch.setattr(train, 'render_drives', lambda *rest: pytest.fail('rendered'))
     assert main(['train', '--config', tiny, '--data', str(annotations), *words]) == 1
     error = capsys.readouterr().err
     assert message in error and error.count('\n') == 1
