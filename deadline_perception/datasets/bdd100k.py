@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import json
+import math
 from functools import partial
 from pathlib import Path
 
@@ -35,8 +36,8 @@ def read_bdd100k(root: Path, split: str = 'val', rate_hz: float = 10.0, labels: 
         ValueError: the folder holds no image, or a file is not in its format.
     """
     root = Path(root)
-    if rate_hz <= 0:
-        raise ValueError(f'rate is {rate_hz} Hz, expected more than 0')
+    if not 0 < rate_hz < math.inf:
+        raise ValueError(f'rate is {rate_hz} Hz, expected a finite number above 0')
     folder = root / 'images' / '100k' / split
     if not folder.is_dir():
         raise FileNotFoundError(f'{folder} does not exist, expected the images of BDD100K')

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter, defaultdict
 from functools import partial
 from pathlib import Path
@@ -28,8 +29,8 @@ def read_coco(annotations: Path, rate_hz: float = 10.0) -> Sequence:
         FileNotFoundError: there is no such file.
     """
     annotations = Path(annotations)
-    if rate_hz <= 0:
-        raise ValueError(f'rate is {rate_hz} Hz, expected more than 0')
+    if not 0 < rate_hz < math.inf:
+        raise ValueError(f'rate is {rate_hz} Hz, expected a finite number above 0')
     if not annotations.is_file():
         raise FileNotFoundError(f'{annotations} does not exist, expected a COCO annotation file')
     try:

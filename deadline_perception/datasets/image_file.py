@@ -9,12 +9,14 @@ import numpy as np
 
 
 def load_image(file: Path) -> np.ndarray:
-    """The image of a file, uint8 `[height, width, 3]` BGR.
+    """The image of a file, uint8 `[height, width, 3]` BGR, as it is stored: a camera's note on how it was held is ignored.
+
+    Annotated boxes belong to the pixels that `image_size` counts.
 
     Raises:
         ValueError: the file is missing or no image.
     """
-    image = cv2.imread(str(file), cv2.IMREAD_COLOR)
+    image = cv2.imread(str(file), cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION)
     if image is None:
         state = 'cannot be decoded' if file.is_file() else 'does not exist'
         raise ValueError(f'{file} {state}, expected a JPEG or PNG image')

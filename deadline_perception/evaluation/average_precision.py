@@ -72,7 +72,7 @@ def average_precision(detections: Sequence[Detections], truths: Sequence[GroundT
         class_names: names that the labels of both index.
 
     Raises:
-        ValueError: the lengths differ.
+        ValueError: the lengths differ, or a label is no index into the class names.
     """
     precision = _precision(detections, truths, class_names)
     counts = [sum(int(((truth.labels == k) & ~truth.crowd).sum()) for truth in truths) for k in range(len(class_names))]
@@ -99,7 +99,7 @@ def matched(detections: Sequence[Detections], truths: Sequence[GroundTruth], cla
     """A `COCOeval` that has matched detections with objects, image by image; None without images or classes.
 
     Raises:
-        ValueError: the lengths differ.
+        ValueError: the lengths differ, or a label is no index into the class names.
     """
     from pycocotools.cocoeval import COCOeval
 
@@ -107,6 +107,10 @@ def matched(detections: Sequence[Detections], truths: Sequence[GroundTruth], cla
         raise ValueError(f'{len(detections)} detections for {len(truths)} images, expected one per image')
     if not truths or not class_names:
         return None
+    for what, images in (('an object', truths), ('a detection', detections)):
+        strange = [label for image in images for label in image.labels if not 0 <= label < len(class_names)]
+        if strange:
+            raise ValueError(f'label of {what} is {strange[0]}, expected an index into {len(class_names)} class names')
     annotations = [{'iscrowd': int(crowd)} | _box(image_id, label, box)
                    for image_id, truth in enumerate(truths, 1)
                    for label, crowd, box in zip(truth.labels, truth.crowd, truth.boxes_xyxy_px)]

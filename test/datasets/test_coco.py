@@ -84,8 +84,9 @@ def test_refuses_what_is_no_json_and_what_is_absent(tmp_path):
         read_coco(tmp_path / 'a.json')
     with pytest.raises(FileNotFoundError, match='COCO'):
         read_coco(tmp_path / 'b.json')
-    with pytest.raises(ValueError, match='rate is 0'):
-        read_coco(tmp_path / 'a.json', rate_hz=0)
+    for rate_hz in (0, float('nan'), float('inf')):
+        with pytest.raises(ValueError, match=f'rate is {rate_hz} Hz, expected a finite number above 0'):
+            read_coco(tmp_path / 'a.json', rate_hz=rate_hz)
 
 
 @pytest.mark.skipif(not CARLA.is_dir(), reason='the driving data are not here')

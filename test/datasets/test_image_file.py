@@ -28,3 +28,14 @@ def test_says_whether_a_file_is_absent_or_broken(tmp_path):
         load_image(tmp_path / 'b.jpg')
     with pytest.raises(ValueError, match='No such file'):
         image_size(tmp_path / 'b.jpg')
+
+
+def test_how_a_camera_was_held_does_not_turn_the_pixels(tmp_path):
+    """Size and pixels of a photograph that should be shown upright are those that its boxes were marked on."""
+    file = tmp_path / 'a.jpg'
+    cv2.imwrite(str(file), np.full((37, 53, 3), 80, np.uint8))
+    stored = file.read_bytes()
+    turned = b'Exif\0\0II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x06\0\0\0\0\0\0\0'  # orientation 6
+    file.write_bytes(stored[:2] + b'\xff\xe1' + (len(turned) + 2).to_bytes(2, 'big') + turned + stored[2:])
+    assert cv2.imread(str(file)).shape == (53, 37, 3), 'the note is there'
+    assert image_size(file) == (53, 37) and load_image(file).shape == (37, 53, 3)

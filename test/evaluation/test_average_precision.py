@@ -76,6 +76,14 @@ def test_refuses_other_lengths():
         average_precision([Detections.none()], [truth(), truth()], NAMES)
 
 
+def test_refuses_labels_without_a_name():
+    with pytest.raises(ValueError, match='label of a detection is 5, expected an index into 5 class names'):
+        average_precision([found((BOX, 5, 0.9))], [truth((BOX, 0))], NAMES)
+    for label in (-1, 7):
+        with pytest.raises(ValueError, match=f'label of an object is {label}, expected'):
+            average_precision([Detections.none()], [truth((BOX, label))], NAMES)
+
+
 @settings(max_examples=20, deadline=None)
 @given(strategies.lists(strategies.tuples(strategies.integers(0, 200), strategies.integers(0, 200),
                                           strategies.integers(5, 100), strategies.integers(0, 4)),
