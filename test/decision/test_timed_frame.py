@@ -81,11 +81,11 @@ class CountingRun:
 
 
 def run(network, budget_ms, *, may_cut=True, abandoned=lambda: False, slowdown=1.0, margin=1.0, best_case=1.0,
-        policy=POLICY):
+        policy=POLICY, deciding_ms=0.0):
     progress = FrameProgress()
     frame = TimedInference(network, SPACE, policy, clock_ms=network.clock_ms).run(
         IMAGE, progress, due_ms=network.now_ms + budget_ms, slowdown=slowdown, margin=margin,
-        best_case=best_case, may_cut=may_cut, abandoned=abandoned)
+        best_case=best_case, may_cut=may_cut, abandoned=abandoned, deciding_ms=deciding_ms)
     return frame, progress
 
 
@@ -106,6 +106,14 @@ def test_the_plan_fits_the_time_left_and_the_margin():
     assert frame.plan.feasible
     assert frame.plan.bound_ms <= 40.0
     assert frame.plan.forecast_ms * 1.5 == pytest.approx(frame.plan.bound_ms)
+
+
+def test_time_for_decisions_is_kept_back_from_the_plan_and_less_of_it_at_each_later_operator():
+    without, frame = (run(CountingNetwork(), 1000.0, deciding_ms=deciding_ms)[0] for deciding_ms in (0.0, 10.0))
+    assert (without.remaining_ms, frame.remaining_ms) == (1000.0, 990.0)
+    kept_ms = [before.remaining_ms - after.remaining_ms for before, after in zip(without.decisions, frame.decisions)]
+    slots = [index for index, slot in enumerate(SPACE.slots) if slot.operator]
+    assert kept_ms == pytest.approx([10.0 - 10.0 * slot / len(SPACE.slots) for slot in slots])
 
 
 def test_a_slow_start_makes_later_operators_choose_less_and_the_frame_is_in_time():
