@@ -14,6 +14,10 @@ The coverage of a run so long follows from how the margin learns: with steps of 
 (0.05 * 20,000) from its target, whatever the latencies. What a user meets is therefore told beside it: the worst stretch of
 200 and of 500 consecutive frames, and the worst path. They have no goal.
 
+A path's median holds the phases in which the whole machine was slow while that path ran, a few frames of it. So the error of
+forecasts is told twice: as they lie from the medians, and between paths, where each frame is first relieved of the excess
+that the frames around it, on other paths, had over their forecasts. Only the second could a better composition reduce.
+
 In the table, `rest` is what was left from mid-way, bounded by the margin of whole frames as the node does, and `rest, own`
 by a margin of its own; `whole, fixed` has a margin from the first half of the frames alone (order statistic, 95 %
 confidence), without slowdown and without learning. Takes under 7 minutes, as each part has its time; writes
@@ -63,6 +67,7 @@ PROFILE_S, LOADED_S, AGAIN_S, QUICK_SHARE = 50.0, 18.0, 12.0, 0.15
 PATHS, PATHS_SEED, SIMULATION_SEED = 50, 7, 11
 SIMULATED_FRAMES, BLOCK, MOST_BLOCKS = 20_000, 25, 20
 WINDOWS = (200, 500)
+AROUND = 5  # frames before and after one that tell the machine's phase
 GOAL_ERROR, GOAL_COVERAGE_OFF, GOAL_TIGHTNESS = 0.05, 0.002, 1.2
 MONITOR_MS, PROBE_SHARE = 1000.0 / 3.0, 0.006  # as the node contention_monitor by default
 # Works and rests in turn, for 0.2 to 1.5 s each; ends by itself when its parent is gone.
@@ -204,9 +209,25 @@ def measure(weights: Path, threads: int, quick: bool) -> dict:
 
 
 def forecast_error(forecast: PathForecast, events: Sequence[Frame | Look]) -> dict[str, float]:
-    """How far idle forecasts lie from the medians of the paths, alone and without a slowdown: over the paths."""
+    """How far idle forecasts lie from what the paths took, without a slowdown: over the paths, from their medians and, as
+    `between_paths`, without what neighbouring frames share."""
     errors = [abs(forecast.forecast_ms(path) / np.median(times_ms) - 1.0) for path, times_ms in _by_path(events).items()]
-    return {'median': float(np.median(errors)), 'p90': float(np.quantile(errors, 0.9)), 'max': float(max(errors))}
+    between = [abs(math.expm1(np.median(logs))) for logs in _logs_beside_neighbours(forecast, events).values()]
+    return {'median': float(np.median(errors)), 'p90': float(np.quantile(errors, 0.9)), 'max': float(max(errors)),
+            'between_paths_median': float(np.median(between)), 'between_paths_p90': float(np.quantile(between, 0.9))}
+
+
+def _logs_beside_neighbours(forecast: PathForecast, events: Sequence[Frame | Look]) -> dict[ExecutionPath, list[float]]:
+    """By path, each frame's `log(latency / forecast)` less the median of those of the frames around it on other paths."""
+    frames = [event for event in events if isinstance(event, Frame)]
+    logs = [math.log(frame.latency_ms / forecast.forecast_ms(frame.path)) for frame in frames]
+    apart: dict[ExecutionPath, list[float]] = {}
+    for at, (frame, log) in enumerate(zip(frames, logs)):
+        around = range(max(0, at - AROUND), min(len(frames), at + AROUND + 1))
+        others = [logs[index] for index in around if frames[index].path != frame.path]
+        if others:
+            apart.setdefault(frame.path, []).append(log - float(np.median(others)))
+    return apart
 
 
 def _by_path(events: Sequence[Frame | Look]) -> dict[ExecutionPath, list[float]]:
@@ -330,7 +351,8 @@ def show(found: dict[str, dict]) -> None:
     for setting, result in found.items():
         for name, error in result['forecast_error'].items():
             console.print(f'{setting}, {name}: idle forecasts lie {100 * error["median"]:.1f} % from the paths\' medians '
-                          f'(median over the paths; 90 % quantile {100 * error["p90"]:.1f} %)')
+                          f'(median over the paths; 90 % quantile {100 * error["p90"]:.1f} %), between paths '
+                          f'{100 * error["between_paths_median"]:.1f} % ({100 * error["between_paths_p90"]:.1f} %)')
     table = Table(title='latency in ms: mean over paths of their median, 95 % and 99 % quantiles of all frames')
     for title in ('setting', *(f'{name} {what}' for name in CONDITIONS for what in ('mean', 'p95', 'p99'))):
         table.add_column(title, justify='left' if title == 'setting' else 'right')

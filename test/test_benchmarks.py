@@ -36,6 +36,17 @@ def test_forecast_error_is_taken_over_paths(path_bounds):
     assert (error['median'], error['max']) == (pytest.approx(0.15), pytest.approx(0.2))
 
 
+def test_forecast_error_between_paths_is_blind_to_phases_of_the_machine(path_bounds):
+    paths = [ExecutionPath((), 1.0, proposals, 0) for proposals in range(1, 11)]
+    forecast = SimpleNamespace(forecast_ms=lambda path: 10.0 * path.proposals)
+    frames = [path_bounds.Frame(path, 10.0 * path.proposals * phase * (1.2 if path == paths[0] else 1.0), 1, 1.0)
+              for phase in (1.0, 1.5, 1.5) for path in paths]
+    error = path_bounds.forecast_error(forecast, [path_bounds.Look(1.0, 1.0), *frames])
+    assert error['median'] == pytest.approx(1.0 - 1.0 / 1.5)
+    assert error['between_paths_median'] == pytest.approx(0.0)
+    assert error['between_paths_p90'] == pytest.approx(0.1 * 0.2)  # one path of ten is off by 20 %
+
+
 def test_summary_of_four_frames(path_bounds):
     rows = np.array([[1.0, 0.9, 1.1, 1.0, 1.2, 1.3], [1.0, 1.0, 1.2, 0.8, 0.9, 1.1], [2.0, 1.1, 0.9, 1.0, 1.2, 0.9],
                      [2.0, 1.0, 1.3, 1.0, 1.1, 1.1]])
