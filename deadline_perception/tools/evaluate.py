@@ -149,20 +149,20 @@ def _print(results: dict[ExecutionPath, PathScores], quality: PathQuality, image
     from rich.table import Table
 
     table = Table(title=f'average precision on {images} images of {name}, 0 to 100',
-                  caption='S, M, L: small, medium, large objects; V+L: vehicles and traffic lights only; expected: '
-                          'what the decision goes by, measurement and prediction weighed by their errors')
-    for title in ('path', 'AP', 'AP50', 'AP75', 'S', 'M', 'L', 'V+L', 'expected'):
+                  caption='S, M, L: small, medium, large objects; V+L: vehicles and traffic lights only; exp.: '
+                          'expected, which the decision goes by: measurement and prediction weighed by their errors')
+    for title in ('path', 'AP', 'AP50', 'S', 'M', 'L', 'V+L', 'exp.'):
         table.add_column(title, justify='left' if title == 'path' else 'right', no_wrap=True)
     ranked = sorted(results.items(), key=lambda item: -(item[1].precision.ap or 0.0))
     for path, (result, pooled, _) in ranked[:_SHOWN]:
-        values = (result.ap, result.ap50, result.ap75, result.ap_small, result.ap_medium, result.ap_large, pooled,
+        values = (result.ap, result.ap50, result.ap_small, result.ap_medium, result.ap_large, pooled,
                   quality.quality(path))
         table.add_row(str(path), *('-' if value is None or math.isnan(value) else f'{100 * value:.1f}'
                                    for value in values))
     Console().print(table)
     if len(results) > _SHOWN:
         print(f'{len(results) - _SHOWN} paths of lower AP are in the file only')
-    print(f'of a measured path\'s distance from its prediction {quality.trust:.0%} count as its own, the rest as '
-          'chance')
     if error is not None:
         print(f'error of predicting a path from the others: {error}')
+        print(f'of a measured path\'s distance from its prediction {quality.trust:.0%} count as its own, the rest as '
+              'chance')
