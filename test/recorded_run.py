@@ -101,7 +101,8 @@ class RunWriter:
         values = {phase: network_ms * share for phase, share in split.items()} | {
             'age_ms': 4.0, 'convert_ms': 0.4, 'decision_ms': 0.1, 'publish_ms': 0.5,
             'queue_ms': total_ms - network_ms - 5.0, 'outcome': 0, 'path': PATH, 'overhead_ms': total_ms - network_ms - 4,
-            'forecast_ms': 0.9 * network_ms, 'bound_ms': 1.2 * network_ms, 'feasible': True,
+            'forecast_ms': 0.9 * network_ms, 'idle_forecast_ms': 0.9 * network_ms, 'bound_ms': 1.2 * network_ms,
+            'feasible': True,
             'deadline_met': total_ms <= budget_ms, 'replaced_frames': 0, 'replaced_frames_total': 0,
             'rejected_frames_total': 0, 'middleware_lost_total': 0, 'device': 'cpu (1 thread)', 'degraded': False,
             'reason': ''} | fields
