@@ -14,6 +14,7 @@ from deadline_perception.datasets.truth_repair import TruthCollector
 
 LABELS = {'car': 0, 'truck': 0, 'bus': 0, 'train': 0, 'trailer': 0, 'other vehicle': 0, 'bike': 1, 'bicycle': 1,
           'motor': 2, 'motorcycle': 2, 'traffic light': 3, 'traffic sign': 4}
+OTHERS = ('person', 'pedestrian', 'other person', 'rider')  # marked with boxes too, without a counterpart here
 LABEL_FILES = ('labels/det_20/det_{split}.json', 'labels/bdd100k_labels_images_{split}.json')
 # the image of each video is its tenth second
 IMAGE_AT_S = 10.0
@@ -23,7 +24,8 @@ def read_bdd100k(root: Path, split: str = 'val', rate_hz: float = 10.0, labels: 
     """Images of a split in the order of their names, with stamps made up at a fixed rate.
 
     They come from different videos, so the sequence is a slide show; the speed of a frame is that of its own video
-    at the moment of the image. Images that the label file leaves out have no truth.
+    at the moment of the image. Images that the label file leaves out have no truth. People are left out; so are boxes
+    of categories that BDD100K does not have, with one warning that counts them.
 
     Args:
         root: folder that holds `images/100k`, and where they exist `labels` and `info/100k`.
@@ -55,7 +57,8 @@ def read_bdd100k(root: Path, split: str = 'val', rate_hz: float = 10.0, labels: 
         truth = None
         if file.name in marked:
             width, height = image_size(file)
-            truth = collector.collect(*_boxes(marked[file.name], label_file, file.name), width, height)
+            truth = collector.collect(*_boxes(marked[file.name], label_file, file.name, collector), width,
+                                      height)
         frames.append(Frame(file.stem, round(index * 1e9 / rate_hz), partial(load_image, file),
                             _speed(root / 'info' / '100k' / split / f'{file.stem}.json'), truth))
     collector.report()
@@ -73,12 +76,16 @@ def _read_labels(file: Path) -> dict[str, list[dict]]:
         raise ValueError(f'{file} is no BDD100K label file: {error!r}') from error
 
 
-def _boxes(objects: list[dict], file: Path, image: str) -> tuple[list, list[int], list[bool]]:
+def _boxes(objects: list[dict], file: Path, image: str,
+           collector: TruthCollector) -> tuple[list, list[int], list[bool]]:
     boxes, labels, crowd = [], [], []
     for item in objects:
         try:
             name, box = item['category'], item.get('box2d')
-            if name not in LABELS or box is None:
+            if box is None or name in OTHERS:
+                continue
+            if name not in LABELS:
+                collector.leave_out(name)
                 continue
             boxes.append([float(box[edge]) for edge in ('x1', 'y1', 'x2', 'y2')])
         except (KeyError, TypeError, ValueError) as error:

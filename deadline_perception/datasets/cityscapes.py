@@ -20,6 +20,9 @@ LABELS = {'car': 0, 'truck': 0, 'bus': 0, 'train': 0, 'caravan': 0, 'trailer': 0
           'traffic light': 3, 'traffic sign': 4}
 LABEL_IDS = {19: 'traffic light', 20: 'traffic sign', 26: 'car', 27: 'truck', 28: 'bus', 29: 'caravan', 30: 'trailer',
              31: 'train', 32: 'motorcycle', 33: 'bicycle'}
+OTHERS = ('unlabeled', 'ego vehicle', 'rectification border', 'out of roi', 'static', 'dynamic', 'ground', 'road',
+          'sidewalk', 'parking', 'rail track', 'building', 'wall', 'fence', 'guard rail', 'bridge', 'tunnel', 'pole',
+          'vegetation', 'terrain', 'sky', 'person', 'rider', 'license plate')
 GROUP = 'group'
 WITHOUT_INSTANCES = (19, 20)
 
@@ -30,7 +33,8 @@ def read_cityscapes(root: Path, split: str = 'val', city: str | None = None) -> 
     The 30-frame snippets of `leftImg8bit_sequence` are read where they exist, else the single images of
     `leftImg8bit`; frames without annotation have no truth. Boxes come from `gtFine`, `*_polygons.json` before
     `*_instanceIds.png`, speeds from `vehicle_sequence` or `vehicle`. Groups that the annotators did not tell apart are
-    crowd regions. A rider is not part of a bike's box.
+    crowd regions. A rider is not part of a bike's box. Polygons of classes that Cityscapes does not have are left out,
+    with one warning that counts them.
 
     Args:
         root: folder that holds `leftImg8bit` or `leftImg8bit_sequence`.
@@ -86,7 +90,10 @@ def _from_polygons(file: Path, collector: TruthCollector) -> GroundTruth:
         content = json.loads(file.read_text(encoding='utf-8'))
         for item in content['objects']:
             name = item['label'][:-len(GROUP)] if item['label'].endswith(GROUP) else item['label']
-            if name not in LABELS or item.get('deleted') or not item['polygon']:
+            if name in OTHERS or item.get('deleted') or not item['polygon']:
+                continue
+            if name not in LABELS:
+                collector.leave_out(name)
                 continue
             corners = np.asarray(item['polygon'], dtype=np.float64).reshape(-1, 2)
             boxes.append([*corners.min(0), *corners.max(0)])

@@ -43,8 +43,12 @@ class TruthCollector:
         self._repairs['without area dropped'] += int((~solid).sum())
         return GroundTruth(clipped[kept], np.asarray(labels, np.int64)[kept], np.asarray(crowd, bool)[kept])
 
+    def leave_out(self, category: str) -> None:
+        """Notes a box whose category the format of the data set does not have, and which is dropped."""
+        self._repairs[f'of unknown category {category!r} dropped'] += 1
+
     def report(self) -> None:
-        """Warns, once for the whole data set, when anything was repaired."""
+        """Warns, once for the whole data set, when anything was repaired or left out."""
         counts = [f'{count} boxes {what}' for what, count in self._repairs.items() if count]
         if counts:
             warnings.warn(f'{self._source}: {", ".join(counts)}', stacklevel=3)

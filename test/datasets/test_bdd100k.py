@@ -40,6 +40,14 @@ def test_prefers_the_new_label_form(bdd100k_root):
     assert len(sequence.frames[1].truth) == 0
 
 
+def test_people_are_left_out_in_silence_and_unknown_categories_with_a_count(bdd100k_root):
+    file = bdd100k_root / 'labels/bdd100k_labels_images_val.json'
+    file.write_text(file.read_text().replace('"person"', '"cow"'))
+    with pytest.warns(UserWarning, match="1 boxes of unknown category 'cow' dropped") as caught:
+        sequence = read_bdd100k(bdd100k_root)
+    assert len(caught) == 1 and sequence.frames[0].truth.labels.tolist() == [4, 0, 2]
+
+
 def test_speed_is_that_of_the_tenth_second(bdd100k_root):
     frames = read(bdd100k_root).frames
     assert frames[0].speed_mps == pytest.approx(7.0)

@@ -19,6 +19,14 @@ def test_counts_over_images_and_warns_once():
         collector.report()
 
 
+def test_names_unknown_categories():
+    collector = TruthCollector('set')
+    for category in ('tram', 'tram', 'cow'):
+        collector.leave_out(category)
+    with pytest.warns(UserWarning, match="set: 2 boxes of unknown category 'tram' dropped, 1 boxes of unknown category 'c"):
+        collector.report()
+
+
 def test_is_silent_about_rounding():
     collector = TruthCollector('set')
     collector.collect([(-0.05, 0, 5, 10.04)], [0], [False], 10, 10)
