@@ -97,8 +97,8 @@ class DetectorConfig:
         if self.nms_candidates < 1:
             raise ValueError(f'nms_candidates is {self.nms_candidates}, expected at least 1')
         self._check_anchors()
-        self._check_channels()
         self.path_space  # raises where a choice is out of order
+        self._check_channels()
 
     def _check_anchors(self) -> None:
         sizes = [size for level in self.anchor_sizes_px for size in level]
@@ -114,11 +114,15 @@ class DetectorConfig:
         if self.norm_groups < 0 or (self.norm_groups == 0 and self.norm_group_channels < 1):
             raise ValueError(f'norm_groups is {self.norm_groups} and norm_group_channels is {self.norm_group_channels}, '
                              f'expected one of them to be at least 1')
-        for channels in (*layers, *(c // 4 for c in self.stage_channels if self.bottleneck)):
+        inner = [channels // 4 for channels in self.stage_channels if self.bottleneck]
+        widths = {channels: self.widths for channels in (self.stem_channels, *self.stage_channels, *inner)}
+        widths[self.pyramid_channels] = (*widths.get(self.pyramid_channels, ()), *self.pyramid_widths)
+        for channels in widths:
             if self.norm_groups and channels % self.norm_groups:
                 raise ValueError(f'{channels} channels are no multiple of {self.norm_groups}, the number of norm groups')
-            for width in (*self.widths, *self.pyramid_widths):
-                if channels * width % self.norm_group_size(channels):
+            for width in widths[channels]:
+                # Widths have two decimals, so that hundredths are whole numbers.
+                if channels * round(100 * width) % (100 * self.norm_group_size(channels)):
                     raise ValueError(f'{channels} channels at width {width} are no multiple of '
                                      f'{self.norm_group_size(channels)}, the channels of a norm group')
 

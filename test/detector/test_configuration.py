@@ -7,6 +7,7 @@ import torch
 from deadline_perception.detector.configuration import (COMPACT, CONFIGURATIONS, ORIN, PAPER, DetectorConfig, HeadConfig,
                                                         find_configuration, save_configuration)
 from deadline_perception.detector.network import MultiPathDetector
+from deadline_perception.detector.operators import SlicedGroupNorm
 from deadline_perception.latency.json_file import JsonFileError
 
 
@@ -99,3 +100,15 @@ def test_a_configuration_that_is_none_is_named(tmp_path):
 def test_records_of_another_kind_are_refused(change, message):
     with pytest.raises(ValueError, match=message):
         DetectorConfig.from_record(json.loads(COMPACT.to_json()) | change)
+
+
+def test_narrow_widths_of_backbone_and_pyramid_are_their_own():
+    """A pyramid that can be halved asks nothing of the stem, whose groups could not."""
+    config = replace(COMPACT, name='own', stem_channels=16, norm_group_channels=16, widths=(1.0,))
+    with torch.device('meta'):
+        network = MultiPathDetector(config, ('vehicle',))
+    assert {norm.choices for norm in network.backbone.modules() if isinstance(norm, SlicedGroupNorm)} == {(1.0,)}
+    with pytest.raises(ValueError, match='64 channels at width 0.15 are no multiple of 16'):
+        replace(config, pyramid_widths=(1.0, 0.15))
+    hundreds = replace(config, stem_channels=100, stage_channels=(100, 200, 300, 400), norm_group_channels=1)
+    assert replace(hundreds, widths=(1.0, 0.29)).path_space.widths == (1.0, 0.29), '100 * 0.29 is not quite 29'
