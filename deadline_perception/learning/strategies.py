@@ -46,6 +46,9 @@ class Sandwich:
     Attributes:
         alone_share: share of the steps that train the largest path alone, in [0, 1].
         soft_share: share of the teacher in what the other paths and heads are told, in [0, 1].
+
+    Raises:
+        ValueError: a share lies outside its range.
     """
 
     alone_share: float = 0.25

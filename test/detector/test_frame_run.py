@@ -2,8 +2,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from deadline_perception.detector.cuda_graphs import SegmentGraphs
+from deadline_perception.detector.heads import cut_regions, decode_detections
+from deadline_perception.detector.proposals import pyramid_levels
 from deadline_perception.execution_path import ExecutionPath
 
 IMAGE = np.random.default_rng(0).integers(0, 256, (50, 80, 3), dtype=np.uint8)
@@ -21,6 +24,25 @@ def test_every_path_runs_to_the_end(tiny_network):
         if len(detections):
             assert detections.boxes_xyxy_px[:, 2].max() <= 80.01 and detections.boxes_xyxy_px[:, 3].max() <= 50.01
             assert (np.diff(detections.scores) <= 1e-6).all()
+
+
+@pytest.mark.parametrize('path', ['s00000-w1.00-p60-h2', 's10101-w0.50-f0.50-p20-h0'])
+def test_frame_finds_what_the_parts_find_as_they_are_trained(tiny_network, path):
+    """Features in one go, regions of a batch, several images' rows: what losses are made of."""
+    path = ExecutionPath.parse(path)
+    image = np.random.default_rng(0).integers(0, 256, (64, 96, 3), dtype=np.uint8)
+    with torch.no_grad():
+        pixels = torch.from_numpy(np.stack((image[::-1].copy(), image))).permute(0, 3, 1, 2).float()
+        levels = tiny_network.features(tiny_network.normalise(pixels), path)
+        logits, deltas = tiny_network.rpn(levels)
+        boxes = torch.from_numpy(tiny_network.select_proposals.of_batch(tiny_network.rpn, logits, deltas,
+                                                                        path.proposals)[1])
+        features = cut_regions(levels, boxes, pyramid_levels(boxes, 4), torch.ones(len(boxes), dtype=torch.long))
+        found, scores, _ = decode_detections(*tiny_network.heads.subnets[path.head](features), boxes, (64, 96))
+    detections = tiny_network.detect(image, path)
+    assert len(detections) > 5
+    np.testing.assert_allclose(detections.scores, scores, atol=1e-5)
+    np.testing.assert_allclose(np.sort(detections.boxes_xyxy_px, 0), found.sort(0).values, atol=1e-3)
 
 
 def test_redirected_frame_equals_one_planned_that_way(tiny_network):

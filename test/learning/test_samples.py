@@ -1,5 +1,6 @@
 from dataclasses import replace
 
+import cv2
 import numpy as np
 import pytest
 
@@ -86,6 +87,22 @@ def test_every_bright_pixel_lies_in_a_box_and_every_box_on_bright_pixels(kind):
             assert not (bright & ~_within(boxes, 0.15, bright.shape)).any()
             seen += 1
     assert seen > 5
+
+
+@pytest.mark.parametrize('size', [(128, 192), (64, 96), (48, 72)])
+def test_a_view_at_the_size_of_a_frame_is_what_a_frame_becomes(size):
+    """As `MultiPathDetector.preprocess` resizes it, or its mirror image; its outermost pixels blend with what is outside."""
+    image = cv2.GaussianBlur(np.random.default_rng(0).integers(0, 256, (96, 144, 3), dtype=np.uint8), (0, 0), 2.0)
+    truth = GroundTruth(np.zeros((0, 4)), np.zeros(0), np.zeros(0))
+    source = SampleSource([Sequence('one', ('x',), (Frame('0', 0, lambda: image, truth=truth),))], [1.0], size)
+    resized = cv2.resize(image, size[::-1], interpolation=cv2.INTER_LINEAR).astype(int)
+    mirrored = set()
+    for seed in range(8):
+        view = source._view(np.random.default_rng(seed), size, (1.0, 1.0)).image_bgr.astype(int)
+        errors = [np.abs(view - wanted)[1:-1, 1:-1].max() for wanted in (resized, resized[:, ::-1])]
+        assert min(errors) <= 2 < max(errors)
+        mirrored.add(int(np.argmin(errors)))
+    assert mirrored == {0, 1}
 
 
 def _marked(name, labels, place=(10, 10, 30, 30)):
