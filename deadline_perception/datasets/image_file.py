@@ -9,9 +9,9 @@ import numpy as np
 
 
 def load_image(file: Path) -> np.ndarray:
-    """The image of a file, uint8 `[height, width, 3]` BGR, as it is stored: a camera's note on how it was held is ignored.
+    """The image of a file, uint8 `[height, width, 3]` BGR, as it is stored.
 
-    Annotated boxes belong to the pixels that `image_size` counts.
+    A camera's note on how it was held is ignored: boxes belong to the pixels that `image_size` counts.
 
     Raises:
         ValueError: the file is missing or no image.

@@ -72,7 +72,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Trains, saving every minute; returns the exit status."""
-    for option, value, least in (('--threads', args.threads, 1), ('--drives', args.drives, 0), ('--seed', args.seed, 0)):
+    for option, value, least in (('--threads', args.threads, 1), ('--drives', args.drives, 0),
+                                 ('--seed', args.seed, 0)):
         if value < least:
             raise ValueError(f'{option} is {value}, expected at least {least}')
     if not 0.0 < args.drive_share < 1.0:

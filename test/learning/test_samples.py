@@ -91,7 +91,7 @@ def test_every_bright_pixel_lies_in_a_box_and_every_box_on_bright_pixels(kind):
 
 @pytest.mark.parametrize('size', [(128, 192), (64, 96), (48, 72)])
 def test_a_view_at_the_size_of_a_frame_is_what_a_frame_becomes(size):
-    """As `MultiPathDetector.preprocess` resizes it, or its mirror image; its outermost pixels blend with what is outside."""
+    """As `MultiPathDetector.preprocess` resizes it, or its mirror image; the outermost pixels blend with the grey."""
     image = cv2.GaussianBlur(np.random.default_rng(0).integers(0, 256, (96, 144, 3), dtype=np.uint8), (0, 0), 2.0)
     truth = GroundTruth(np.zeros((0, 4)), np.zeros(0), np.zeros(0))
     source = SampleSource([Sequence('one', ('x',), (Frame('0', 0, lambda: image, truth=truth),))], [1.0], size)
