@@ -246,7 +246,8 @@ def alone_row(judge: Judge, path: ExecutionPath, file: str, ours: list[Detection
             'goal': goal}
 
 
-def checked_rivals(parser: argparse.ArgumentParser, args: argparse.Namespace, detector) -> list[tuple[Path, ExecutionPath]]:
+def checked_rivals(parser: argparse.ArgumentParser, args: argparse.Namespace,
+                   detector) -> list[tuple[Path, ExecutionPath]]:
     """The files of `--alone` with their paths; a wrong word ends the program now and not after minutes."""
     space = detector.path_space
     alone = []

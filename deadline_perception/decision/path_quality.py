@@ -3,7 +3,9 @@
 Few images make measurements noisy, and the best-looking of many paths is partly the luckiest. So a measured path lies
 between its measurement and what a model of all measured paths says of it, the nearer to the model the more of their
 distance is chance (best linear unbiased prediction; the share as in Efron and Morris 1975, "Data analysis using Stein's
-estimator"). A path that was not measured has the model alone. What that is worth: benchmarks/path_accuracy.py.
+estimator"), but never further from its measurement than one standard error: paths that every training step runs do
+better than any model of all paths says (Efron and Morris 1972, limited translation). A path that was not measured has
+the model alone. What that is worth: benchmarks/path_accuracy.py.
 
 The model adds up one effect per operator and two per pair of operators. An operator's effect is a sum of steps that
 are never negative, from each measured setting to the next larger one; a setting that was not measured lies between its
@@ -179,7 +181,7 @@ class PathQuality:
     Attributes:
         known: the measured values.
         errors: their standard errors, for the same paths.
-        trust: share of a path's distance from the model that is taken for its own, mean over measured paths, in [0, 1].
+        trust: share of the measured paths' distances from the model that is kept as their own, in [0, 1].
     """
 
     def __init__(self, known: Mapping[ExecutionPath, float], *, errors: Mapping[ExecutionPath, float] | None = None,
@@ -312,8 +314,10 @@ class PathQuality:
         distance = measured - self._model.predict(list(self.known))
         wrong = max(0.0, float(np.mean(distance ** 2 - chance)))
         by_chance = np.divide(chance, chance + wrong, out=np.zeros(len(chance)), where=chance > 0)
-        expected = np.clip(measured - by_chance * distance, 0.0, 1.0)
-        return dict(zip(self.known, expected.tolist())), float(1.0 - by_chance.mean())
+        moves = np.clip(by_chance * distance, -np.sqrt(chance), np.sqrt(chance))
+        total = np.abs(distance).sum()
+        trust = 1.0 - float(np.abs(moves).sum() / total) if total > 0 else 1.0
+        return dict(zip(self.known, np.clip(measured - moves, 0.0, 1.0).tolist())), trust
 
     def _fit(self, paths: list[ExecutionPath]) -> MonotoneModel:
         return MonotoneModel(paths, [self.known[path] for path in paths])

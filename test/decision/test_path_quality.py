@@ -109,6 +109,10 @@ def test_measurement_and_model_are_weighed_by_their_variances():
     noisy = PathQuality(known, errors=dict.fromkeys(known, 0.2))
     assert noisy.table([SPACE.largest, SPACE.smallest]) == pytest.approx([0.3957, 0.3957], abs=1e-3)
     assert noisy.trust == 0.0
+    # A measurement that the model cannot follow stays within its standard error.
+    far = {SPACE.largest: 0.3, SPACE.smallest: 0.5, replace(SPACE.largest, width=0.25): 0.31}
+    limited = PathQuality(far, errors={SPACE.smallest: 0.02, SPACE.largest: 0.3})
+    assert limited.quality(SPACE.smallest) == pytest.approx(0.48)
     # An exact measurement is kept beside an inexact one.
     mixed = PathQuality(known, errors={SPACE.largest: 0.05})
     assert mixed.quality(SPACE.smallest) == 0.5 and 0.3 < mixed.quality(SPACE.largest) < 0.3957
