@@ -1,0 +1,52 @@
+"""Average the weights of several training runs that began with the same weights.
+
+Runs of other seeds end at places around a better one: the mean of their weights finds more than any of them and costs
+nothing more when it runs (Wortsman et al. 2022, model soups). Of runs that began apart the mean is worth nothing.
+"""
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+import torch
+
+from deadline_perception.detector.checkpoint import load_detector, read_recipe, save_detector
+from deadline_perception.tools.output_place import check_file
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the command's options."""
+    parser.add_argument('weights', type=Path, nargs='+', help='weights files to average, at least two')
+    parser.add_argument('--out', type=Path, default=Path('out/average.safetensors'), help='weights to write')
+
+
+def run(args: argparse.Namespace) -> int:
+    """Writes the mean; returns the exit status."""
+    if len(args.weights) < 2:
+        raise ValueError(f'{args.weights[0]} is the only weights file, expected at least two to average')
+    check_file('--out', args.out)
+    mean = load_detector(args.weights[0])
+    sums = {name: tensor.double() for name, tensor in mean.state_dict().items()}
+    for file in args.weights[1:]:
+        other = load_detector(file)
+        if (other.network_hash, other.class_names) != (mean.network_hash, mean.class_names):
+            raise ValueError(f'{file} is a {other.config_name!r} with classes {", ".join(other.class_names)}; '
+                             f'expected a {mean.config_name!r} with {", ".join(mean.class_names)}')
+        for name, tensor in other.state_dict().items():
+            sums[name] += tensor
+    with torch.no_grad():
+        for name, tensor in mean.state_dict().items():
+            tensor.copy_(sums[name] / len(args.weights))
+    save_detector(mean, args.out, recipe=json.dumps({'mean of': [_recipe(file) for file in args.weights]}))
+    print(f'wrote {args.out}, the mean of {len(args.weights)} files')
+    return 0
+
+
+def _recipe(file: Path) -> object:
+    """How one of the files came about, its name where it does not say so."""
+    recipe = read_recipe(file)
+    try:
+        return file.name if recipe is None else json.loads(recipe)
+    except json.JSONDecodeError:
+        return recipe

@@ -1,0 +1,46 @@
+"""The command `deadline-perception average` on weights files of small networks."""
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+
+from deadline_perception.detector.checkpoint import build_detector, load_detector, read_recipe, save_detector
+from deadline_perception.tools.command_line import main
+
+NAMES = ('vehicle', 'traffic_light')
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Two networks, the second with a recipe."""
+    written = [tmp_path / 'first.safetensors', tmp_path / 'second.safetensors']
+    save_detector(build_detector('compact', NAMES, seed=0), written[0])
+    save_detector(build_detector('compact', NAMES, seed=1), written[1], recipe=json.dumps({'step': 7}))
+    return written
+
+
+def test_every_weight_is_the_mean(files, tmp_path, capsys):
+    out = tmp_path / 'made' / 'mean.safetensors'
+    assert main(['average', *map(str, files), '--out', str(out)]) == 0
+    first, second, mean = (load_detector(file).state_dict() for file in (*files, out))
+    for name, tensor in mean.items():
+        # Files hold half precision, 11 significant bits.
+        torch.testing.assert_close(tensor, (first[name] + second[name]) / 2, rtol=1e-3, atol=1e-6)
+    assert json.loads(read_recipe(out)) == {'mean of': ['first.safetensors', {'step': 7}]}
+    assert 'the mean of 2 files' in capsys.readouterr().out
+
+
+def test_weights_of_other_classes_are_refused(files, tmp_path, capsys):
+    other = tmp_path / 'other.safetensors'
+    save_detector(build_detector('compact', ('vehicle',), seed=0), other)
+    assert main(['average', str(files[0]), str(other), '--out', str(tmp_path / 'mean.safetensors')]) == 1
+    assert "is a 'compact' with classes vehicle; expected a 'compact' with vehicle, traffic_light" in (
+        capsys.readouterr().err)
+    assert not (tmp_path / 'mean.safetensors').exists()
+
+
+def test_one_file_is_no_average(files, tmp_path, capsys):
+    assert main(['average', str(files[0])]) == 1
+    assert 'expected at least two to average' in capsys.readouterr().err
