@@ -26,6 +26,7 @@ import json
 import multiprocessing
 import random
 import statistics
+import sys
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from datetime import date
@@ -50,6 +51,7 @@ from deadline_perception.latency.device import read_device_facts, use_threads
 from deadline_perception.latency.json_file import write_text_atomically
 from deadline_perception.latency.path_bound import PathForecast
 from deadline_perception.latency.profile import LatencyProfile, measure_profile, time_frame
+from deadline_perception.tools.command_line import exit_status
 from deadline_perception.tools.profile import restart_with_environment
 from deadline_perception.workers import Workers
 
@@ -355,4 +357,4 @@ def main() -> None:
 
 
 if __name__ == '__main__':
-    main()
+    sys.exit(exit_status(Path(__file__).name, main))

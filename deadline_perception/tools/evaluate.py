@@ -20,6 +20,8 @@ from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.evaluation.path_accuracy import PathScores, annotated_frames, measure_paths, sample_paths
 from deadline_perception.latency.json_file import write_text_atomically
 from deadline_perception.execution_path import ExecutionPath, PathSpace
+from deadline_perception.tools.output_place import check_file
+from deadline_perception.tools.weights_file import DEFAULT_WEIGHTS, find_weights
 from deadline_perception.workers import Workers, joined_workers, own_gpu
 
 _SAMPLE = 60
@@ -34,7 +36,7 @@ class EvaluationError(DeadlinePerceptionError):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
     parser.add_argument('--data', required=True, help='annotations: a COCO file, a data set folder, or a bag')
-    parser.add_argument('--weights', type=Path, default=Path('models/compact.safetensors'), help='network to evaluate')
+    parser.add_argument('--weights', type=Path, default=DEFAULT_WEIGHTS, help='network to evaluate')
     parser.add_argument('--paths', default='full', help=f'with commas: full, cheapest, sample ({_SAMPLE} telling '
                         'paths), all, frontier (needs --profile and --quality), or names of paths')
     parser.add_argument('--json', type=Path, default=Path('out/evaluation/quality.json'), help='table to write')
@@ -56,9 +58,10 @@ def _evaluate(args: argparse.Namespace, workers: Workers) -> int:
     from deadline_perception.detector.checkpoint import load_detector
     from deadline_perception.latency.device import use_threads
 
+    check_file('--json', args.json)
     use_threads(args.threads)
     on_own_gpu = args.device == 'cuda' and workers.count > 1
-    detector = load_detector(args.weights, own_gpu() if on_own_gpu else args.device)
+    detector = load_detector(find_weights(args.weights), own_gpu() if on_own_gpu else args.device)
     paths = chosen_paths(args, detector)
     sequence = open_source(args.data)
     frames = annotated_frames(sequence, args.limit)
