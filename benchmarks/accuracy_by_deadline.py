@@ -40,7 +40,7 @@ from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.decision.policy import Policy
 from deadline_perception.decision.thresholds import ThresholdPolicy, widths_that_fit
-from deadline_perception.decision.timed_frame import FrameProgress, TimedInference
+from deadline_perception.runtime.timed_frame import FrameProgress, TimedInference
 from deadline_perception.detector.checkpoint import load_detector
 from deadline_perception.detector.detections import Detections
 from deadline_perception.evaluation.average_precision import average_precision

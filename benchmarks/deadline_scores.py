@@ -12,13 +12,13 @@ from rich.console import Console
 from rich.table import Table
 
 from deadline_perception.datasets.records import GroundTruth
-from deadline_perception.decision.late_output import Outcome
+from deadline_perception.runtime.tracks import Outcome
 from deadline_perception.detector.detections import Detections
 from deadline_perception.evaluation.average_precision import average_precision
 from deadline_perception.evaluation.resampled_precision import bootstrap_draws, resampled_ap
 from deadline_perception.execution_path import ExecutionPath
 from deadline_perception.latency.calibration import clopper_pearson_upper
-from deadline_perception.nodes.inference import FrameRecord
+from deadline_perception.runtime.pipeline import FrameRecord
 
 WITH_BOUNDS = ('frontier', 'thresholds', 'thresholds full width')
 SAID_TO_FAIL = ('oblivious', 'reactive_1', 'reactive_n')  # beside other programs, by both papers

@@ -64,14 +64,14 @@ from deadline_perception.datasets.records import Frame
 from deadline_perception.datasets.source import open_source
 from deadline_perception.decision.baselines import GivenFactor
 from deadline_perception.decision.frontier import FrontierPolicy
-from deadline_perception.decision.image_age import StampReading
-from deadline_perception.decision.late_output import LatePolicy, Outcome
+from deadline_perception.runtime.image_age import StampReading
+from deadline_perception.runtime.tracks import LatePolicy, Outcome
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.decision.policy import Policy, Quality
-from deadline_perception.decision.reserve import Reserve
+from deadline_perception.runtime.reserve import Reserve
 from deadline_perception.decision.speed_budget import TableBudget
 from deadline_perception.decision.thresholds import widths_that_fit
-from deadline_perception.decision.timed_frame import TimedInference
+from deadline_perception.runtime.timed_frame import TimedInference
 from deadline_perception.detector.detections import Detections
 from deadline_perception.evaluation.scenario import with_speed_in_every_frame
 from deadline_perception.latency.device import read_device_facts, use_threads
@@ -79,8 +79,8 @@ from deadline_perception.latency.measurement_plan import covering_paths
 from deadline_perception.latency.path_bound import PathForecast
 from deadline_perception.latency.profile import LatencyProfile, measure_profile
 from deadline_perception.latency.stopwatch import now_ms
-from deadline_perception.nodes.inference import Arrival, Conditions, FramePipeline, FrameRecord
-from deadline_perception.nodes.network_setup import NetworkOptions, make_calibrator, make_policy
+from deadline_perception.runtime.pipeline import Arrival, Conditions, FramePipeline, FrameRecord
+from deadline_perception.runtime.loading import NetworkOptions, make_calibrator, make_policy
 from deadline_perception.tools.command_line import exit_status
 from deadline_perception.tools.node_run import beside_programs
 from deadline_perception.tools.profile import restart_with_environment
@@ -122,7 +122,7 @@ class Contender:
             conditions=lambda: self._conditions, convert=lambda arrival: arrival.message,
             publish=lambda arrival, found: self._published.append(found), publish_record=self._records.append,
             failed=self._failures.append, late_policy=late_policy, late_grace_ms=node['late_grace_ms'],
-            max_carried_over=node['max_carried_over'])
+            max_coasted=node['max_coasted'])
 
     def hear_probe(self, probe_ms: float, idle_ms: float) -> None:
         """Takes in the monitor's probe."""
@@ -140,7 +140,7 @@ class Contender:
         if frame.path is None:
             return Run(record, None, None)
         idle_ms = self._forecast.forecast_ms(frame.path)
-        if record.outcome is Outcome.CARRIED_OVER:
+        if record.outcome is Outcome.COASTED:
             begun = 0 if frame.reason else 1  # without a reason the slot was running, and took its part of the time
             least_ms = frame.network_ms + self._forecast.forecast_ms(frame.path, frame.slot + begun)
             if least_ms > idle_ms * self._estimator.slowdown:  # else it says nothing
@@ -182,7 +182,7 @@ def make_contenders(network, forecast: PathForecast, quality: Quality,
     for name in CAUSAL:
         options = NetworkOptions(model='', policy=name.split()[0], **special.get(name, {}))
         contenders[name] = Contender(network, make_policy(options, space, forecast, quality), forecast,
-                                     LatePolicy.CARRIED_OVER if name in WITH_BOUNDS else LatePolicy.LATE)
+                                     LatePolicy.COASTED if name in WITH_BOUNDS else LatePolicy.LATE)
     frontier = FrontierPolicy(space, forecast, quality, keep_epsilon=0.0)
     frontier.prepare()
     clairvoyant = GivenFactor(frontier, ORACLE)

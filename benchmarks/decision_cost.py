@@ -30,7 +30,7 @@ from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.decision.policy import Policy
 from deadline_perception.decision.thresholds import ThresholdPolicy
-from deadline_perception.decision.timed_frame import FrameProgress, TimedInference
+from deadline_perception.runtime.timed_frame import FrameProgress, TimedInference
 from deadline_perception.detector.detections import Detections
 from deadline_perception.execution_path import ExecutionPath, PathSpace
 from deadline_perception.latency.device import read_device_facts
@@ -129,7 +129,7 @@ class NoNetwork:
         """Goes on on another path."""
         self.path = path
 
-    def run_slot(self) -> float:
+    def run_segment(self) -> float:
         """Runs the next slot and returns its time in ms."""
         begun_ms = now_ms()
         self.slot += 1

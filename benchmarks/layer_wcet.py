@@ -43,10 +43,10 @@ from rich.table import Table
 from deadline_perception.contention.sensors import read_cpu_times
 from deadline_perception.execution_path import ExecutionPath
 from deadline_perception.latency.device import read_device_facts, use_threads
-from deadline_perception.latency.interval_fit import MeasuredLayer, fit_interval_model, fit_oblivious_model
-from deadline_perception.latency.interval_model import CoveringModel, IntervalModel, LayerCounts, Processor
-from deadline_perception.latency.layer_counters import CountersNotRead, read_counters
-from deadline_perception.latency.layer_timing import (
+from deadline_perception.wcet.interval_fit import MeasuredLayer, fit_interval_model, fit_oblivious_model
+from deadline_perception.wcet.interval_model import CoveringModel, IntervalModel, LayerCounts, Processor
+from deadline_perception.wcet.layer_counters import CountersNotRead, read_counters
+from deadline_perception.wcet.layer_timing import (
     LayerVisit,
     SecondTenant,
     layer_call,
@@ -54,9 +54,9 @@ from deadline_perception.latency.layer_timing import (
     read_cpu_lanes,
     visit_layer,
 )
-from deadline_perception.latency.layer_trace import path_layers
-from deadline_perception.latency.layers import ConvolutionShape, GroupNormShape, LayerShape, RegionFeaturesShape
-from deadline_perception.latency.path_wcet import fit_path_wcet
+from deadline_perception.wcet.layer_trace import path_layers
+from deadline_perception.wcet.layers import ConvolutionShape, GroupNormShape, LayerShape, RegionFeaturesShape
+from deadline_perception.wcet.path_wcet import fit_path_wcet
 from deadline_perception.latency.quantiles import bounded_share
 from deadline_perception.latency.stopwatch import now_ms, synchronise
 from deadline_perception.tools.command_line import exit_status
@@ -311,7 +311,7 @@ def region_call(detector, shape: RegionFeaturesShape) -> Callable[[], object]:
     """The network's own region features, of random boxes."""
     import torch
 
-    from deadline_perception.detector.heads import cut_regions
+    from deadline_perception.detector.heads import region_features
     from deadline_perception.detector.proposals import STRIDES, pyramid_levels
 
     height, width = detector.input_size
@@ -320,7 +320,7 @@ def region_call(detector, shape: RegionFeaturesShape) -> Callable[[], object]:
     low = torch.rand(shape.regions, 2) * torch.tensor([0.8 * width, 0.8 * height])
     boxes = torch.cat((low, low + torch.rand(shape.regions, 2) ** 2 * 240 + 6), 1).to(detector.device)
     box_levels = pyramid_levels(boxes, len(STRIDES))
-    return lambda: cut_regions(levels, boxes, box_levels)
+    return lambda: region_features(levels, boxes, box_levels)
 
 
 def show(rows: list[dict], paths: dict, tenant: dict[float, float]) -> list[dict]:

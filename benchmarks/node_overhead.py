@@ -20,8 +20,8 @@ from pathlib import Path
 import yaml
 
 from deadline_perception.datasets.bag import write_bag
-from deadline_perception.datasets.drive import render_drive
-from deadline_perception.decision.late_output import Outcome
+from deadline_perception.rendering.drive import render_drive
+from deadline_perception.runtime.tracks import Outcome
 from deadline_perception.evaluation.recorded_bag import read_recording
 from deadline_perception.evaluation.recording import Recording
 from deadline_perception.evaluation.timeliness import Spread
@@ -56,7 +56,7 @@ def record(folder: Path, bag: Path, transport: str, one_process: bool, weights: 
 def overheads(recording: Recording) -> dict:
     """Spread of the time outside the network over all frames whose network finished, and of its parts, ms."""
     frames = [frame for frame in recording.frames
-              if frame.outcome is not Outcome.CARRIED_OVER and math.isfinite(frame.total_ms)]
+              if frame.outcome is not Outcome.COASTED and math.isfinite(frame.total_ms)]
     return {'frames': len(frames), 'overhead_ms': asdict(Spread.of(f.total_ms - f.network_ms for f in frames)),
             'parts_ms': {part: asdict(Spread.of(f.phase_ms[part] for f in frames)) for part in PARTS}}
 

@@ -32,7 +32,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from deadline_perception.datasets.drive import render_drive
+from deadline_perception.rendering.drive import render_drive
 from deadline_perception.detector.checkpoint import build_detector, load_detector
 from deadline_perception.detector.configuration import CONFIGURATIONS
 from deadline_perception.detector.network import MultiPathDetector

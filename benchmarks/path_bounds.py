@@ -45,7 +45,7 @@ from rich.table import Table
 
 from deadline_perception.contention.probe import Probe
 from deadline_perception.contention.slowdown import SlowdownEstimator
-from deadline_perception.datasets.drive import render_drive
+from deadline_perception.rendering.drive import render_drive
 from deadline_perception.decision.policy import MAX_FACTOR
 from deadline_perception.execution_path import ExecutionPath
 from deadline_perception.latency.calibration import BoundCalibrator, clopper_pearson_upper
@@ -55,7 +55,7 @@ from deadline_perception.latency.path_bound import PathForecast
 from deadline_perception.latency.profile import measure_profile
 from deadline_perception.latency.quantiles import bounding_rank
 from deadline_perception.latency.stopwatch import now_ms
-from deadline_perception.nodes.network_setup import NetworkOptions, make_calibrator
+from deadline_perception.runtime.loading import NetworkOptions, make_calibrator
 from deadline_perception.tools.command_line import exit_status
 from deadline_perception.tools.node_run import beside_programs, busy_programs
 
@@ -124,7 +124,7 @@ class Recorder:
         begins_ms = []
         while not run.finished:
             begins_ms.append(now_ms())
-            run.run_slot()
+            run.run_segment()
         run.detections()
         ended_ms = now_ms()
         slot = self._rng.randrange(1, len(begins_ms))

@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 from torchvision.ops import roi_align
 
-from deadline_perception.detector.heads import BINS, cut_regions
+from deadline_perception.detector.heads import BINS, region_features
 from deadline_perception.detector.proposals import STRIDES, pyramid_levels
 from deadline_perception.latency.device import check_device, read_device_facts, use_threads
 from deadline_perception.latency.stopwatch import now_ms, synchronise
@@ -54,12 +54,12 @@ def main() -> None:
         times: dict[str, list[float]] = {'ours_ms': [], 'torchvision_ms': []}
         with torch.inference_mode():
             for _ in range(ROUNDS):
-                for name, function in (('ours_ms', cut_regions), ('torchvision_ms', torchvisions)):
+                for name, function in (('ours_ms', region_features), ('torchvision_ms', torchvisions)):
                     started = now_ms()
                     result = function(levels, boxes, box_levels)
                     synchronise(args.device)
                     times[name].append(now_ms() - started)
-            difference = (cut_regions(levels, boxes, box_levels) - torchvisions(levels, boxes, box_levels)).abs().max()
+            difference = (region_features(levels, boxes, box_levels) - torchvisions(levels, boxes, box_levels)).abs().max()
         median = {name: statistics.median(values) for name, values in times.items()}
         ratio = statistics.median(b / a for a, b in zip(times['ours_ms'], times['torchvision_ms']))
         rows.append({'regions': regions, **{k: round(v, 3) for k, v in median.items()},

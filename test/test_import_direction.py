@@ -12,19 +12,21 @@ PACKAGE = 'deadline_perception'
 # Every folder or top-level module may import what stands on an earlier line, and itself.
 LAYERS = (
     ('errors', 'execution_path', 'workers'),
-    ('detector', 'latency', 'contention'),
-    ('decision', 'nested', 'subnetwork'),
-    ('datasets',),
-    ('evaluation',),
+    ('engine', 'detector', 'latency', 'wcet', 'contention', 'subnetwork'),
+    ('decision', 'nested'),
+    ('runtime',),
+    ('datasets', 'rendering', 'evaluation'),
     ('learning',),
     ('nodes', 'tools'),
 )
-# Within a line, only these: the detector times its segments, the probe reads the clock.
-ALLOWED_ACROSS = {('execution_path', 'errors'), ('detector', 'latency'), ('contention', 'latency')}
+# Within a line, only these: the detector times its segments on an engine, the probe reads the clock, layers are timed.
+ALLOWED_ACROSS = {('execution_path', 'errors'), ('detector', 'engine'), ('detector', 'latency'), ('engine', 'latency'),
+                  ('contention', 'latency'), ('wcet', 'latency'), ('wcet', 'detector'), ('rendering', 'datasets'),
+                  ('datasets', 'rendering'), ('evaluation', 'datasets'), ('evaluation', 'rendering')}
 ROS = {'ament_index_python', 'builtin_interfaces', 'cv_bridge', 'launch', 'launch_ros', 'rcl_interfaces', 'rclpy',
        'rosidl_runtime_py', 'tf2_ros'}
 TORCH_FREE = ('contention', 'datasets', 'decision', 'detector/detections.py', 'errors.py', 'evaluation',
-              'execution_path.py', 'latency', 'nested', 'workers.py')
+              'execution_path.py', 'latency', 'nested', 'rendering', 'runtime', 'wcet', 'workers.py')
 TORCH = {'torch', 'torchvision'}
 
 

@@ -1,1 +1,1 @@
-"""Driving sequences: read, rendered, and kept in bags."""
+"""Driving sequences: read from data sets, and kept in bags."""

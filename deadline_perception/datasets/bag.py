@@ -11,7 +11,7 @@ import cv2
 import numpy as np
 
 from deadline_perception.datasets.bag_messages import BagMessages, speed_of, truth_of
-from deadline_perception.datasets.drive import CLASS_NAMES
+from deadline_perception.rendering.drive import CLASS_NAMES
 from deadline_perception.datasets.image_message import ImageError, to_bgr
 from deadline_perception.datasets.message_definitions import message_types
 from deadline_perception.datasets.records import Frame, Sequence

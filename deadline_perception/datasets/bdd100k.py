@@ -6,11 +6,11 @@ import math
 from functools import partial
 from pathlib import Path
 
-from deadline_perception.datasets.drive import CLASS_NAMES
+from deadline_perception.rendering.drive import CLASS_NAMES
 from deadline_perception.datasets.image_file import image_size, load_image
 from deadline_perception.datasets.records import Frame, Sequence
 from deadline_perception.datasets.speed_trace import NoValidSpeedError, read_bdd100k_trace
-from deadline_perception.datasets.truth_repair import TruthCollector
+from deadline_perception.datasets.ground_truth_repair import TruthCollector
 
 LABELS = {'car': 0, 'truck': 0, 'bus': 0, 'train': 0, 'trailer': 0, 'other vehicle': 0, 'bike': 1, 'bicycle': 1,
           'motor': 2, 'motorcycle': 2, 'traffic light': 3, 'traffic sign': 4}

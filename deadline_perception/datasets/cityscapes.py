@@ -8,11 +8,11 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from deadline_perception.datasets.drive import CLASS_NAMES
+from deadline_perception.rendering.drive import CLASS_NAMES
 from deadline_perception.datasets.image_file import image_size, load_image
 from deadline_perception.datasets.records import Frame, GroundTruth, Sequence
 from deadline_perception.datasets.speed_trace import CITYSCAPES_SUFFIX, read_cityscapes_speed, snippet_stamps_s
-from deadline_perception.datasets.truth_repair import TruthCollector
+from deadline_perception.datasets.ground_truth_repair import TruthCollector
 
 IMAGE_FOLDERS = ('leftImg8bit_sequence', 'leftImg8bit')
 # cityscapesScripts, helpers/labels.py: names and ids of the classes that have a counterpart here

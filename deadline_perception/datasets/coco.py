@@ -7,10 +7,10 @@ from collections import Counter, defaultdict
 from functools import partial
 from pathlib import Path
 
-from deadline_perception.datasets.drive import CLASS_NAMES
+from deadline_perception.rendering.drive import CLASS_NAMES
 from deadline_perception.datasets.image_file import image_size, load_image
 from deadline_perception.datasets.records import Frame, Sequence
-from deadline_perception.datasets.truth_repair import TruthCollector
+from deadline_perception.datasets.ground_truth_repair import TruthCollector
 
 
 def read_coco(annotations: Path, rate_hz: float = 10.0) -> Sequence:

@@ -9,7 +9,7 @@ from deadline_perception.datasets.bag import read_bag
 from deadline_perception.datasets.bdd100k import read_bdd100k
 from deadline_perception.datasets.cityscapes import IMAGE_FOLDERS, read_cityscapes
 from deadline_perception.datasets.coco import read_coco
-from deadline_perception.datasets.drive import render_drive
+from deadline_perception.rendering.drive import render_drive
 from deadline_perception.datasets.records import Sequence
 from deadline_perception.datasets.video import read_video
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from deadline_perception.detector.cuda_graphs import padded
+from deadline_perception.engine.cuda_graphs import padded
 from deadline_perception.detector.detections import Detections
 from deadline_perception.detector.heads import decode_detections
 from deadline_perception.execution_path import ExecutionPath
@@ -81,7 +81,7 @@ class FrameRun:
         return other
 
     @torch.inference_mode()
-    def run_slot(self) -> float:
+    def run_segment(self) -> float:
         """Runs the next slot, waits until the device has finished it, and returns its time in ms.
 
         Raises:

@@ -21,7 +21,7 @@ _NMS_IOU = 0.5
 _DETECTIONS_PER_IMAGE = 100
 
 
-def cut_regions(levels: list[Tensor], boxes: Tensor, box_levels: Tensor, images: Tensor | None = None) -> Tensor:
+def region_features(levels: list[Tensor], boxes: Tensor, box_levels: Tensor, images: Tensor | None = None) -> Tensor:
     """Bilinear region features from the pyramid (RoIAlign, 7x7 bins of 2x2 samples, aligned), differentiable.
 
     Written as one weighted sum of rows, which on a CPU is several times as fast as torchvision's operator because
@@ -106,7 +106,7 @@ class Head(nn.Module):
         nn.init.zeros_(self.deltas.bias)
 
     def forward(self, regions: Tensor) -> tuple[Tensor, Tensor]:
-        """`[R, 49 * c]` from `cut_regions` -> class logits `[R, 1 + classes]` (0: background), deltas `[R, 4]`."""
+        """`[R, 49 * c]` from `region_features` -> class logits `[R, 1 + classes]` (0: background), deltas `[R, 4]`."""
         if len(self.convolutions):
             channels = regions.shape[1] // (BINS * BINS)
             x = regions.view(-1, BINS, BINS, channels).permute(0, 3, 1, 2)

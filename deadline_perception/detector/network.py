@@ -14,10 +14,10 @@ from torch import Tensor, nn
 
 from deadline_perception.detector.backbone import Backbone
 from deadline_perception.detector.configuration import DetectorConfig
-from deadline_perception.detector.cuda_graphs import CudaRecorder, SegmentGraphs
+from deadline_perception.engine.cuda_graphs import CudaRecorder, SegmentGraphs
 from deadline_perception.detector.detections import Detections
 from deadline_perception.detector.frame_run import FrameRun
-from deadline_perception.detector.heads import Head, cut_regions
+from deadline_perception.detector.heads import Head, region_features
 from deadline_perception.detector.operators import Switch
 from deadline_perception.detector.proposals import DynamicProposals, RegionProposalNetwork
 from deadline_perception.detector.pyramid import Pyramid
@@ -190,7 +190,7 @@ class MultiPathDetector(nn.Module):
             logits, deltas = values['rpn'][:len(levels)], values['rpn'][len(levels):]
             return self.select_proposals(self.rpn, logits, deltas, 0, path.proposals)
         boxes, box_levels = values['proposals']
-        return self.heads(cut_regions(levels, boxes, box_levels), path)
+        return self.heads(region_features(levels, boxes, box_levels), path)
 
     def start(self, image_bgr: np.ndarray, path: ExecutionPath) -> FrameRun:
         """Begins one frame; nothing is computed yet.
@@ -208,7 +208,7 @@ class MultiPathDetector(nn.Module):
         """The objects in one image uint8 `[H, W, 3]`, found on one path."""
         run = self.start(image_bgr, path)
         while not run.finished:
-            run.run_slot()
+            run.run_segment()
         return run.detections()
 
     def warm_up(self, paths: Iterable[ExecutionPath], image_size: tuple[int, int] = (384, 640)) -> None:

@@ -8,7 +8,7 @@ from enum import Enum
 
 import numpy as np
 
-from deadline_perception.decision.late_output import Outcome
+from deadline_perception.runtime.tracks import Outcome
 from deadline_perception.evaluation.recording import PHASES, FrameRecord, Recording
 
 NETWORK_PHASES = ('pre', 'conv', 'rpn', 'head', 'post')
@@ -25,7 +25,7 @@ class Cause(Enum):
     ARRIVED_LATE = 'image arrived late'
     BOUND_EXCEEDED = 'network exceeded its bound'
     OVERHEAD = 'time outside the network'
-    CARRIED_OVER = 'carried over'
+    COASTED = 'coasted'
     NONE = 'in time'
 
 
@@ -82,8 +82,8 @@ def blame(frame: FrameRecord, typical_ms: dict[str, float], slowdown: float) -> 
                      f'its bound, most of it {PHASE_WORDS[max(over_ms, key=over_ms.get)]}{contention}.')
     if waited:
         return Blame(frame, Cause.ARRIVED_LATE, _sentence(wait) + f'{contention}.')
-    if frame.outcome is Outcome.CARRIED_OVER:
-        return Blame(frame, Cause.CARRIED_OVER,
+    if frame.outcome is Outcome.COASTED:
+        return Blame(frame, Cause.COASTED,
                      f'Stopped after {frame.network_ms:.0f} ms in the network (bound {frame.bound_ms:.0f} ms), because '
                      f'the rest no longer fitted; the detections before were published, moved forward{contention}.')
     outside = max(('convert', 'decision', 'publish'), key=lambda phase: frame.phase_ms[phase] - typical_ms[phase])

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from deadline_perception.decision.late_output import Outcome
+from deadline_perception.runtime.tracks import Outcome
 from deadline_perception.evaluation.causes import slowdown_of
 from deadline_perception.evaluation.recording import FrameRecord, Recording
 from deadline_perception.execution_path import ExecutionPath
@@ -83,7 +83,7 @@ def _draw_latency(row, time_s: np.ndarray, frames: list[FrameRecord]) -> None:
     row.plot(time_s, budgets, color=_THEME['budget'], linewidth=2.0, drawstyle='steps-mid')
     row.plot(time_s, bounds, color=_THEME['bound'], linewidth=0.9, alpha=0.9)
     row.plot(time_s, totals, color=_THEME['latency'], linewidth=1.0, marker='.', markersize=3.5)
-    carried = np.array([frame.outcome is Outcome.CARRIED_OVER for frame in frames], dtype=bool)
+    carried = np.array([frame.outcome is Outcome.COASTED for frame in frames], dtype=bool)
     missed = np.array([not frame.in_time for frame in frames], dtype=bool) & ~carried
     row.plot(time_s[missed], totals[missed], 'X', color=_THEME['miss'], markersize=8, markeredgewidth=0)
     row.plot(time_s[carried], totals[carried], 'v', color=_THEME['carried'], markersize=7, markeredgewidth=0)
@@ -101,7 +101,7 @@ def _draw_latency(row, time_s: np.ndarray, frames: list[FrameRecord]) -> None:
 
 def lanes(recording: Recording, frames: list[FrameRecord]) -> str:
     """One lane per operator over time, shaded by how much of the network was used. Empty without readable paths."""
-    parsed = [(frame, _parsed(frame.path)) for frame in frames if frame.outcome is not Outcome.CARRIED_OVER]
+    parsed = [(frame, _parsed(frame.path)) for frame in frames if frame.outcome is not Outcome.COASTED]
     parsed = [(frame, path) for frame, path in parsed if path is not None]
     if not parsed:
         return ''
@@ -164,7 +164,7 @@ def bound_histogram(recording: Recording) -> str:
     Frames that were given up within their bound are left out: nobody knows how long they would have taken.
     """
     ratios = np.array([frame.network_ms / frame.bound_ms for frame in recording.frames if frame.bound_ms > 0 and not (
-        frame.outcome is Outcome.CARRIED_OVER and frame.network_ms <= frame.bound_ms)])
+        frame.outcome is Outcome.COASTED and frame.network_ms <= frame.bound_ms)])
     figure, (row,) = _axes([1.0], 2.9, 'histogram', width_in=6.2)
     edges = np.arange(0.0, max(1.2, float(np.max(ratios, initial=0)) + 0.05), 0.025)
     for within, colour in ((True, 'latency'), (False, 'miss')):

@@ -93,7 +93,7 @@ def detect_on_paths(detector, image_bgr: np.ndarray,
             members, *others = branches.values()
             for branch in others:
                 yield from finished(onto(run.fork(), branch[0]), branch)
-            onto(run, members[0]).run_slot()
+            onto(run, members[0]).run_segment()
         yield members[0], run.detections()
 
     if paths:

@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 
 from deadline_perception.datasets.records import GroundTruth
-from deadline_perception.decision.late_output import Outcome
+from deadline_perception.runtime.tracks import Outcome
 from deadline_perception.detector.detections import Detections
 from deadline_perception.errors import DeadlinePerceptionError
-from deadline_perception.datasets.drive import CLASS_NAMES
+from deadline_perception.rendering.drive import CLASS_NAMES
 from deadline_perception.datasets.message_definitions import message_types
 from deadline_perception.evaluation.recording import (
     PHASES,

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 
 from deadline_perception.datasets.records import GroundTruth
-from deadline_perception.decision.late_output import Outcome
+from deadline_perception.runtime.tracks import Outcome
 from deadline_perception.detector.detections import Detections
 
 PHASES = ('age', 'queue', 'convert', 'decision', 'pre', 'conv', 'rpn', 'head', 'post', 'publish')

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from html import escape
 
-from deadline_perception.decision.late_output import Outcome
+from deadline_perception.runtime.tracks import Outcome
 from deadline_perception.evaluation import charts
 from deadline_perception.evaluation.causes import worst_frames
 from deadline_perception.evaluation.gallery import SHOWN_SCORE, Picture
@@ -16,7 +16,7 @@ from deadline_perception.evaluation.report_style import SCRIPT, STYLE
 from deadline_perception.evaluation.summary import path_uses
 
 _MOST_PATHS = 14
-_OUTCOME_WORDS = {Outcome.DETECTED: 'detected', Outcome.CARRIED_OVER: 'carried over',
+_OUTCOME_WORDS = {Outcome.DETECTED: 'detected', Outcome.COASTED: 'coasted',
                   Outcome.LATE: 'late'}
 
 
@@ -115,7 +115,7 @@ def _over_time(recording: Recording, frames: Sequence[FrameRecord]) -> list[str]
 def _timeline(recording: Recording, frames: Sequence[FrameRecord]) -> str:
     lines = _legend([('budget: the time allowed', 'budget'), ('latency: image to detections', 'latency'),
                      ('bound: promised beforehand', 'bound')], 'line')
-    signs = (('✖', 'late', 'miss'), ('▼', 'carried over, counted as a miss', 'carried'))
+    signs = (('✖', 'late', 'miss'), ('▼', 'coasted, counted as a miss', 'carried'))
     marks = ('<div class="legend">' + _signs(signs)
              + _swatches([('shaded: infeasible, no path\'s bound fitted', 'infeasible')], 'shade') + '</div>')
     return _section('Speed, time allowed, time taken', 'The faster the vehicle, the sooner detections are needed. The '
@@ -203,7 +203,7 @@ def _worst(recording: Recording) -> str:
         rows.append([f'{time_s:.1f}', f'{frame.total_ms:.0f}&nbsp;of&nbsp;{frame.budget_ms:.0f}', _result(frame),
                      escape(blame.cause.value), escape(blame.sentence), f'<code>{escape(frame.path)}</code>'])
     return _section('The tightest frames, and what to blame', 'Frames that missed first, then those that came closest '
-                    'to it. A frame that was carried over published the detections before it, so it missed however '
+                    'to it. A frame that was coasted published the detections before it, so it missed however '
                     'early it did so.', _table([('second', True), ('ms', True), ('result', False), ('cause', False),
                                                 ('why', False), ('path', False)], rows))
 
@@ -212,7 +212,7 @@ def _result(frame: FrameRecord) -> str:
     """What became of a frame, as a coloured tag."""
     if frame.in_time:
         return '<span class="tag good">in time</span>'
-    return f'<span class="tag bad">{"carried over" if frame.outcome is Outcome.CARRIED_OVER else "late"}</span>'
+    return f'<span class="tag bad">{"coasted" if frame.outcome is Outcome.COASTED else "late"}</span>'
 
 
 def _gallery(recording: Recording, pictures: Sequence[Picture]) -> str:
@@ -242,7 +242,7 @@ def _words() -> str:
         ['<b>latency</b>', 'the time that it did take'],
         ['<b>bound</b>', 'time that the chosen path exceeds only with a small, chosen probability'],
         ['<b>infeasible</b>', 'not even the cheapest path\'s bound fitted the time left'],
-        ['<b>carried over</b>', 'the detections before were published again, moved forward; counted as a miss'],
+        ['<b>coasted</b>', 'the detections before were published again, moved forward; counted as a miss'],
         ['<b>slowdown</b>', 'factor by which other programs on the machine stretch the detector\'s work']]))
 
 

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from dataclasses import asdict, dataclass
 
 from deadline_perception.datasets.records import GroundTruth
-from deadline_perception.decision.late_output import Outcome
+from deadline_perception.runtime.tracks import Outcome
 from deadline_perception.detector.detections import Detections
 from deadline_perception.evaluation.average_precision import AveragePrecision, average_precision
 from deadline_perception.evaluation.recording import FrameRecord, Recording
@@ -40,7 +40,7 @@ def path_uses(recording: Recording) -> tuple[PathUse, ...]:
     """Every path that ran, most used first."""
     by_path: dict[str, list[FrameRecord]] = {}
     for frame in recording.frames:
-        if frame.path and frame.outcome is not Outcome.CARRIED_OVER:
+        if frame.path and frame.outcome is not Outcome.COASTED:
             by_path.setdefault(frame.path, []).append(frame)
     uses = [PathUse(path, len(frames), _median([frame.network_ms for frame in frames]),
                     max(frame.network_ms for frame in frames), _median([frame.bound_ms for frame in frames]),
@@ -52,7 +52,7 @@ def path_uses(recording: Recording) -> tuple[PathUse, ...]:
 def scored_outputs(recording: Recording) -> tuple[list[Detections], list[GroundTruth]]:
     """What a follower of the detections had at each deadline, beside what was there to see.
 
-    One pair for every sent frame with known objects. A frame that was delivered in time, or carried over, has its
+    One pair for every sent frame with known objects. A frame that was delivered in time, or coasted, has its
     own detections; a replaced, lost or late one has those delivered last before it; none before the first.
     """
     own = {frame.stamp_ns: frame for frame in recording.frames if frame.detections is not None}
@@ -62,7 +62,7 @@ def scored_outputs(recording: Recording) -> tuple[list[Detections], list[GroundT
         if stamp_ns not in recording.truth:
             continue
         frame = own.get(stamp_ns)
-        if frame is None or not (frame.in_time or frame.outcome is Outcome.CARRIED_OVER):
+        if frame is None or not (frame.in_time or frame.outcome is Outcome.COASTED):
             before = bisect_right(delivered, stamp_ns - 1)
             frame = own[delivered[before - 1]] if before else None
         outputs.append(frame.detections if frame else Detections.none())

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from deadline_perception.decision.late_output import Outcome
+from deadline_perception.runtime.tracks import Outcome
 from deadline_perception.evaluation.recording import Recording
 
 
@@ -143,7 +143,7 @@ def timeliness(recording: Recording) -> Timeliness:
     misses = sum(not frame.in_time for frame in judged)
     feasible = [frame for frame in judged if frame.feasible]
     feasible_misses = sum(not frame.in_time for frame in feasible)
-    paths = [frame.path for frame in frames if frame.path and frame.outcome is not Outcome.CARRIED_OVER]
+    paths = [frame.path for frame in frames if frame.path and frame.outcome is not Outcome.COASTED]
     decisions = [frame.decision for frame in frames if frame.decision is not None]
     return Timeliness(
         account=account_frames(recording),

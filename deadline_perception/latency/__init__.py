@@ -1,1 +1,1 @@
-"""How long an execution path takes: measured, forecast and bounded."""
+"""How long an execution path takes: measured on this device, forecast and bounded."""

@@ -216,7 +216,7 @@ def time_frame(detector, image: np.ndarray, path: ExecutionPath) -> tuple[float,
     run = detector.start(image, path)
     while not run.finished:
         slot = run.slot
-        slots_ms[slot] = run.run_slot()
+        slots_ms[slot] = run.run_segment()
     synchronise(detector.device)
     return now_ms() - start_ms, slots_ms
 

@@ -93,7 +93,7 @@ def path_losses(network: MultiPathDetector, images: Tensor, truths: Sequence[Tru
     moved = to_device(np.concatenate((chosen, on_objects)), images.device)
     kept, positive = moved[:len(chosen)], moved[len(chosen):]
     boxes, labels = regions.boxes[kept], regions.labels[kept]
-    features = head_ops.cut_regions([level.float() for level in levels], boxes,
+    features = head_ops.region_features([level.float() for level in levels], boxes,
                                     proposal_ops.pyramid_levels(boxes, len(levels)), regions.images[kept])
     truth_classes = F.one_hot(labels, len(network.class_names) + 1).float()
     taught = lesson.classes[kept] if lesson else None

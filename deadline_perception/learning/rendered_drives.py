@@ -9,7 +9,7 @@ from functools import partial
 
 import numpy as np
 
-from deadline_perception.datasets.drive import render_drive
+from deadline_perception.rendering.drive import render_drive
 from deadline_perception.datasets.records import Sequence
 
 

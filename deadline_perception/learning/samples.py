@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import cv2
 import numpy as np
 
-from deadline_perception.datasets.painter import CROWD_AREA_PX
+from deadline_perception.rendering.painter import CROWD_AREA_PX
 from deadline_perception.datasets.records import Frame, GroundTruth, Sequence
 
 _HELD_BYTES = 4e9

@@ -23,7 +23,7 @@ from deadline_perception.nodes.parameters import Parameter, declare
 from deadline_perception.nodes.process import run_node
 from deadline_perception.nodes.restamp import Restamper
 from deadline_perception.nodes.service_quality import REPLAY, publisher_events
-from deadline_perception.nodes.supervision import TRY_AGAIN_STATUS
+from deadline_perception.runtime.supervision import TRY_AGAIN_STATUS
 
 PARAMETERS = (
     Parameter('bag', '', 'Bag to play: a bag folder, or a bare .mcap or .db3 file.', read_only=True),

@@ -16,8 +16,8 @@ import yaml
 
 from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.latency.device import process_environment
-from deadline_perception.nodes.network_setup import share_folder
-from deadline_perception.nodes.supervision import RESPAWN_DELAY_S, ProcessOrder, Supervisor
+from deadline_perception.runtime.loading import share_folder
+from deadline_perception.runtime.supervision import RESPAWN_DELAY_S, ProcessOrder, Supervisor
 
 PACKAGE = 'deadline_perception'
 LINGER_S = 1.5  # the last frame of a bag is still on its way when the player ends

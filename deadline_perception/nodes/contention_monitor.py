@@ -50,7 +50,7 @@ def observe_frame(estimator: SlowdownEstimator, message: FrameLatency) -> None:
     A frame whose network was given up would have taken longer than it did: it counts where that already says more than
     the estimator knows.
     """
-    if message.outcome == FrameLatency.CARRIED_OVER and not (
+    if message.outcome == FrameLatency.COASTED and not (
             message.network_ms > estimator.slowdown * message.idle_forecast_ms):
         return
     estimator.observe_frame(message.idle_forecast_ms, message.network_ms)

@@ -20,25 +20,25 @@ from sensor_msgs.msg import CompressedImage, Image
 from vision_msgs.msg import Detection2DArray, LabelInfo, VisionClass
 
 from deadline_perception.datasets.image_message import ImageError, to_bgr
-from deadline_perception.decision.frame_slot import LatestFrameSlot
-from deadline_perception.decision.late_output import LatePolicy
-from deadline_perception.decision.timed_frame import TimedInference
+from deadline_perception.runtime.mailbox import Mailbox
+from deadline_perception.runtime.tracks import LatePolicy
+from deadline_perception.runtime.timed_frame import TimedInference
 from deadline_perception.detector.detections import Detections
 from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.msg import ContentionState, FrameLatency, PathDecision, TimeBudget
 from deadline_perception.nodes import detector_parameters
-from deadline_perception.nodes.detector_status import DetectorStatus
+from deadline_perception.runtime.status import DetectorStatus
 from deadline_perception.nodes.frame_messages import frame_latency, path_decision
 from deadline_perception.nodes.health import Health, Level, Report
-from deadline_perception.nodes.inference import Arrival, FramePipeline, FrameRecord
+from deadline_perception.runtime.pipeline import Arrival, FramePipeline, FrameRecord
 from deadline_perception.nodes.managed_node import ManagedNode
 from deadline_perception.nodes.messages import DetectionsMessage, stamp_to_ns
-from deadline_perception.nodes.network_setup import LoadedNetwork, load_network, share_folder
+from deadline_perception.runtime.loading import LoadedNetwork, load_network, share_folder
 from deadline_perception.nodes.parameters import Value, declare
 from deadline_perception.nodes.process import run_node
 from deadline_perception.nodes.service_quality import LATCHED, RESULTS, publisher_events, subscription_events
-from deadline_perception.nodes.work_thread import WorkThread
+from deadline_perception.runtime.work_thread import WorkThread
 
 STOP_TIMEOUT_S = 3.0
 FULL_COLLECTION_FRAMES = 500
@@ -59,7 +59,7 @@ class DetectorNode(ManagedNode):
         self._state, self._refusal = 'unconfigured', ''
         self._worker: WorkThread | None = None
         self._loaded: LoadedNetwork | None = None
-        self._slot: LatestFrameSlot[Arrival] | None = None
+        self._slot: Mailbox[Arrival] | None = None
         self._pipeline: FramePipeline | None = None
         self._serving: Future | None = None
         self._keeper: WorkThread | None = None
@@ -117,10 +117,10 @@ class DetectorNode(ManagedNode):
             conditions=self._conditions.now, convert=self._convert, publish=self._publish,
             publish_record=self._publish_record, failed=self._network_failed,
             late_policy=late_policy, late_grace_ms=values['late_grace_ms'],
-            max_carried_over=values['max_carried_over'])
+            max_coasted=values['max_coasted'])
         result = super().on_activate(state)
         self._publish_labels(self._label_info())
-        self._slot = LatestFrameSlot()
+        self._slot = Mailbox()
         self._keeper = WorkThread('calibration') if loaded.calibration_file else None
         self._serving = self._worker.submit(lambda: self._serve(self._slot, self._pipeline))
         self._serving.add_done_callback(self._served)
@@ -292,7 +292,7 @@ class DetectorNode(ManagedNode):
 
     # --- on the inference thread, publication also on the watchdog's ---
 
-    def _serve(self, slot: LatestFrameSlot[Arrival], pipeline: FramePipeline) -> None:
+    def _serve(self, slot: Mailbox[Arrival], pipeline: FramePipeline) -> None:
         frames = 0
         while not slot.closed:
             taken = slot.take()

@@ -3,10 +3,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from deadline_perception.decision.image_age import ImageAge
-from deadline_perception.decision.reserve import Reserve
-from deadline_perception.nodes.conditions import ConditionTracker
-from deadline_perception.nodes.network_setup import POLICIES, NetworkOptions
+from deadline_perception.runtime.image_age import ImageAge
+from deadline_perception.runtime.reserve import Reserve
+from deadline_perception.runtime.conditions import ConditionTracker
+from deadline_perception.runtime.loading import POLICIES, NetworkOptions
 from deadline_perception.nodes.parameters import Parameter, Value
 
 PARAMETERS = (
@@ -51,12 +51,12 @@ PARAMETERS = (
     Parameter('contention_timeout_ms', 3000.0, 'An older slowdown is stale: it stays in force until a new one '
               'comes, and the node is degraded.', unit='ms', minimum=10.0,
               maximum=60000.0),
-    Parameter('late_policy', 'carried_over', 'When time runs out: publish, in time, the previous detections moved '
+    Parameter('late_policy', 'coasted', 'When time runs out: publish, in time, the previous detections moved '
               'forward; the same drawn to the regions that this image proposed, if it came so far (partial); or the own '
-              'ones, late.', choices=('carried_over', 'partial', 'late')),
+              'ones, late.', choices=('coasted', 'partial', 'late')),
     Parameter('late_grace_ms', 1000.0, 'Longest wait past the deadline for detections that may come late.', unit='ms',
               minimum=0.0, maximum=60000.0),
-    Parameter('max_carried_over', 3, 'After so many frames in a row without own detections one is run to its end.',
+    Parameter('max_coasted', 3, 'After so many frames in a row without own detections one is run to its end.',
               minimum=0, maximum=1000),
     Parameter('reserve_floor_ms', 2.0, 'Least time kept back for publication; more where it was observed to take '
               'longer.', unit='ms', minimum=0.0, maximum=1000.0),

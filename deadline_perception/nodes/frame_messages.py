@@ -3,10 +3,10 @@ from __future__ import annotations
 
 import math
 
-from deadline_perception.decision.timed_frame import Decision
+from deadline_perception.runtime.timed_frame import Decision
 from deadline_perception.execution_path import Phase
 from deadline_perception.msg import FrameLatency, OperatorDecision, PathDecision
-from deadline_perception.nodes.inference import FrameRecord
+from deadline_perception.runtime.pipeline import FrameRecord
 
 _KINDS = {'width': OperatorDecision.WIDTH, 'pyramid_width': OperatorDecision.WIDTH,
           'proposals': OperatorDecision.PROPOSALS, 'head': OperatorDecision.SWITCH}

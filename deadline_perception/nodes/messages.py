@@ -97,7 +97,7 @@ def message_to_detections(message: Detection2DArray, class_names: Sequence[str])
     return Detections(boxes, scores, labels)
 
 
-def truth_to_message(truth: GroundTruth, class_names: Sequence[str], header: Header) -> Detection2DArray:
+def ground_truth_to_message(truth: GroundTruth, class_names: Sequence[str], header: Header) -> Detection2DArray:
     """Known objects as a message: score 1, and 0 for a crowd region.
 
     Raises:
@@ -107,8 +107,8 @@ def truth_to_message(truth: GroundTruth, class_names: Sequence[str], header: Hea
     return _fill(parts, truth.boxes_xyxy_px, truth.labels, 1.0 - truth.crowd, class_names, header)
 
 
-def message_to_truth(message: Detection2DArray, class_names: Sequence[str]) -> GroundTruth:
-    """The inverse of `truth_to_message`.
+def message_to_ground_truth(message: Detection2DArray, class_names: Sequence[str]) -> GroundTruth:
+    """The inverse of `ground_truth_to_message`.
 
     Raises:
         ValueError: a class is not among the names, or an object has no hypothesis.

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import os
 
-from deadline_perception.nodes.network_setup import share_folder
+from deadline_perception.runtime.loading import share_folder
 
 _VARIABLES = ('FASTRTPS_DEFAULT_PROFILES_FILE', 'FASTDDS_DEFAULT_PROFILES_FILE')  # Fast DDS 2 (to Jazzy) and 3
 

@@ -16,10 +16,10 @@ from sensor_msgs.msg import CameraInfo, CompressedImage, Image
 from vision_msgs.msg import Detection2DArray
 from visualization_msgs.msg import MarkerArray
 
-from deadline_perception.decision.late_output import Outcome
+from deadline_perception.runtime.tracks import Outcome
 from deadline_perception.detector.detections import Detections
 from deadline_perception.evaluation.annotate import annotate
-from deadline_perception.datasets.drive import CLASS_NAMES
+from deadline_perception.rendering.drive import CLASS_NAMES
 from deadline_perception.datasets.image_message import ImageError, to_bgr
 from deadline_perception.msg import FrameLatency
 from deadline_perception.nodes.health import Health, Level, Report

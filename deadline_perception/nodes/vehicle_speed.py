@@ -11,7 +11,7 @@ from nav_msgs.msg import Odometry
 from rclpy.node import Node
 
 from deadline_perception.datasets.speed_trace import SpeedTrace, read_speed_trace
-from deadline_perception.decision.speed_filter import SpeedFilter
+from deadline_perception.runtime.speed_filter import SpeedFilter
 from deadline_perception.nodes.health import Health, Level, Report
 from deadline_perception.nodes.parameters import Parameter, declare
 from deadline_perception.nodes.process import run_node

@@ -106,7 +106,7 @@ def restart_with_environment(threads: int) -> None:
 def _read_images(source: str | None) -> list:
     """Images spread evenly over a sequence, those that have the size of the first."""
     if source is None:
-        from deadline_perception.datasets.drive import render_drive
+        from deadline_perception.rendering.drive import render_drive
 
         frames = render_drive().frames
     else:

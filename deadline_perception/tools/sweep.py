@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 
 from deadline_perception.latency.device import read_device_facts, use_threads
-from deadline_perception.latency.layer_sweep import LayerTimer, Repetition, measure_layers, quick_sweeps, table_sweeps
-from deadline_perception.latency.measured_layers import MeasuredLayers
+from deadline_perception.wcet.layer_sweep import LayerTimer, Repetition, measure_layers, quick_sweeps, table_sweeps
+from deadline_perception.wcet.measured_layers import MeasuredLayers
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.tools.output_place import check_folder
 from deadline_perception.tools.profile import restart_with_environment

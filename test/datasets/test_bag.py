@@ -17,7 +17,7 @@ from deadline_perception.datasets.bag import (
     write_bag,
 )
 from deadline_perception.datasets.bag_messages import BagMessages
-from deadline_perception.datasets.drive import render_drive
+from deadline_perception.rendering.drive import render_drive
 from deadline_perception.datasets.message_definitions import message_types
 from deadline_perception.datasets.records import Frame, GroundTruth, Sequence
 

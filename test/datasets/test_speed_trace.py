@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deadline_perception.datasets.drive import render_drive
+from deadline_perception.rendering.drive import render_drive
 from deadline_perception.datasets.speed_trace import (
     NoValidSpeedError,
     SpeedTrace,

@@ -1,26 +1,2 @@
-"""A small network with every operator, quick enough for numerical tests."""
-from dataclasses import replace
-
-import pytest
-import torch
-
-from deadline_perception.detector.configuration import COMPACT, HeadConfig
-from deadline_perception.detector.network import MultiPathDetector
-
-# Beside other work on the machine, several threads would wait for each other.
-torch.set_num_threads(1)
-
-TINY = replace(COMPACT, name='tiny', input_size=(64, 96), stem_channels=16, stage_channels=(16, 32, 32, 64),
-               norm_group_channels=4, pyramid_channels=16, proposals=(5, 20, 60), nms_candidates=60,
-               heads=(HeadConfig(0, (16, 16)), HeadConfig(1, (32,)), HeadConfig(2, (32,))))
-
-
-@pytest.fixture(scope='session')
-def tiny_config():
-    return TINY
-
-
-@pytest.fixture()
-def tiny_network():
-    torch.manual_seed(0)
-    return MultiPathDetector(TINY, ('vehicle', 'bike')).eval()
+"""The tiny detector."""
+from made_up_detector import tiny_config, tiny_network  # noqa: F401  fixtures

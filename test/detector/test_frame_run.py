@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from deadline_perception.detector.cuda_graphs import SegmentGraphs
-from deadline_perception.detector.heads import cut_regions, decode_detections
+from deadline_perception.engine.cuda_graphs import SegmentGraphs
+from deadline_perception.detector.heads import region_features, decode_detections
 from deadline_perception.detector.proposals import pyramid_levels
 from deadline_perception.execution_path import ExecutionPath
 
@@ -18,7 +18,7 @@ def test_every_path_runs_to_the_end(tiny_network):
     for index in generator.choice(len(paths), 12, replace=False):
         run = tiny_network.start(IMAGE, paths[index])
         while not run.finished:
-            run.run_slot()
+            run.run_segment()
         detections = run.detections()
         assert len(run.slot_ms) == len(tiny_network.path_space.slots)
         if len(detections):
@@ -37,7 +37,7 @@ def test_frame_finds_what_the_parts_find_as_they_are_trained(tiny_network, path)
         logits, deltas = tiny_network.rpn(levels)
         boxes = torch.from_numpy(tiny_network.select_proposals.of_batch(tiny_network.rpn, logits, deltas,
                                                                         path.proposals)[1])
-        features = cut_regions(levels, boxes, pyramid_levels(boxes, 4), torch.ones(len(boxes), dtype=torch.long))
+        features = region_features(levels, boxes, pyramid_levels(boxes, 4), torch.ones(len(boxes), dtype=torch.long))
         found, scores, _ = decode_detections(*tiny_network.heads.subnets[path.head](features), boxes, (64, 96))
     detections = tiny_network.detect(image, path)
     assert len(detections) > 5
@@ -55,7 +55,7 @@ def test_redirected_frame_equals_one_planned_that_way(tiny_network):
             run.redirect(ExecutionPath((False, False, True, False, False), 1.0, 60, 2))
         elif operator == 'skip3':
             run.redirect(wanted)
-        run.run_slot()
+        run.run_segment()
     assert run.path == wanted
     planned = tiny_network.detect(IMAGE, wanted)
     np.testing.assert_allclose(run.detections().boxes_xyxy_px, planned.boxes_xyxy_px, atol=1e-4)
@@ -67,14 +67,14 @@ def test_forked_runs_do_not_disturb_each_other(tiny_network):
     other = replace(full, skip=(*full.skip[:-1], True), proposals=tiny_network.path_space.proposals[0])
     run = tiny_network.start(image, full)
     for _ in range(5):
-        run.run_slot()
+        run.run_segment()
     branch = run.fork()
     branch.redirect(other)
     while not branch.finished:
-        branch.run_slot()
+        branch.run_segment()
     assert (run.path, run.slot, len(run.slot_ms)) == (full, 5, 5)
     while not run.finished:
-        run.run_slot()
+        run.run_segment()
     for found, path in ((run, full), (branch, other)):
         expected = tiny_network.detect(image, path)
         assert np.array_equal(found.detections().boxes_xyxy_px, expected.boxes_xyxy_px)
@@ -93,7 +93,7 @@ def test_proposals_lie_in_the_image_once_there_are_any(tiny_network):
     slots = [slot.name for slot in tiny_network.path_space.slots]
     while run.slot <= slots.index('proposals'):
         assert run.proposals().shape == (0, 4)
-        run.run_slot()
+        run.run_segment()
     boxes = run.proposals()
     assert boxes.dtype == np.float32 and 0 < len(boxes) <= run.path.proposals
     assert (boxes >= 0).all() and (boxes <= np.array([90, 50, 90, 50]) + 1e-3).all()
@@ -103,7 +103,7 @@ def test_contradicting_redirection_is_refused(tiny_network):
     space = tiny_network.path_space
     run = tiny_network.start(IMAGE, space.largest)
     for _ in range(3):
-        run.run_slot()
+        run.run_segment()
     with pytest.raises(ValueError, match='contradicts'):
         run.redirect(space.smallest)
     with pytest.raises(ValueError, match='expected it to have finished'):

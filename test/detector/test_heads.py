@@ -1,7 +1,7 @@
 import torch
 from torchvision.ops import batched_nms, roi_align
 
-from deadline_perception.detector.heads import BINS, cut_regions, decode_detections
+from deadline_perception.detector.heads import BINS, region_features, decode_detections
 from deadline_perception.detector.proposals import STRIDES
 
 
@@ -15,7 +15,7 @@ def test_region_features_equal_torchvisions_roi_align():
     low = torch.rand(60, 2) * torch.tensor([170.0, 110.0])
     boxes = torch.cat((low, low + torch.rand(60, 2) * 90 + 1), 1)  # some reach beyond the image
     box_levels, images = torch.randint(0, 4, (60,)), torch.randint(0, 2, (60,))
-    found = cut_regions(levels, boxes, box_levels, images).view(60, BINS * BINS, -1)
+    found = region_features(levels, boxes, box_levels, images).view(60, BINS * BINS, -1)
     for level, stride in enumerate(STRIDES):
         chosen = box_levels == level
         rois = torch.cat((images[chosen, None].float(), boxes[chosen]), 1)
@@ -26,7 +26,7 @@ def test_region_features_equal_torchvisions_roi_align():
 def test_region_features_pass_gradients_like_roi_align():
     levels = [level.double().requires_grad_() for level in _levels(2)]
     boxes = torch.tensor([[10.0, 20.0, 70.0, 90.0], [0.0, 0.0, 30.0, 12.0]], dtype=torch.float64)
-    cut_regions(levels, boxes, torch.tensor([0, 0]), torch.tensor([0, 1])).square().sum().backward()
+    region_features(levels, boxes, torch.tensor([0, 0]), torch.tensor([0, 1])).square().sum().backward()
     mine = levels[0].grad.clone()
     levels[0].grad = None
     rois = torch.cat((torch.tensor([[0.0], [1.0]], dtype=torch.float64), boxes), 1)
@@ -35,7 +35,7 @@ def test_region_features_pass_gradients_like_roi_align():
 
 
 def test_no_region_gives_no_features():
-    assert cut_regions(_levels(6), torch.zeros(0, 4), torch.zeros(0, dtype=torch.long)).shape == (0, 49 * 6)
+    assert region_features(_levels(6), torch.zeros(0, 4), torch.zeros(0, dtype=torch.long)).shape == (0, 49 * 6)
 
 
 def test_decoding_equals_a_plain_loop_over_classes():

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from deadline_perception.detector.configuration import COMPACT, CONFIGURATIONS
-from deadline_perception.detector.heads import cut_regions
+from deadline_perception.detector.heads import region_features
 from deadline_perception.detector.network import MultiPathDetector
 from deadline_perception.detector.operators import SlicedGroupNorm
 from deadline_perception.execution_path import ExecutionPath
@@ -71,7 +71,7 @@ def test_gradients_reach_one_head_and_nothing_skipped(tiny_network):
     path = ExecutionPath((False, True, False, False, True), 1.0, 20, 1)
     levels = tiny_network.features(torch.randn(1, 3, 64, 96), path)
     boxes = torch.tensor([[4.0, 4.0, 60.0, 50.0], [10.0, 2.0, 30.0, 40.0]])
-    logits, deltas = tiny_network.heads(cut_regions(levels, boxes, torch.tensor([0, 1])), path)
+    logits, deltas = tiny_network.heads(region_features(levels, boxes, torch.tensor([0, 1])), path)
     (logits.square().sum() + deltas.sum()).backward()
     reached = [any(p.grad is not None for p in subnet.parameters()) for subnet in tiny_network.heads.subnets]
     assert reached == [False, True, False]

@@ -35,7 +35,7 @@ def test_histogram_shows_frames_beyond_their_bound_in_the_colour_of_misses(drive
     assert 'var(--miss)' in svg and 'var(--latency)' in svg
 
 
-def test_misses_carried_over_and_infeasible_frames_are_marked(drive):
+def test_misses_coasted_and_infeasible_frames_are_marked(drive):
     frames = charts.drawn_frames(drive)
     assert any(not frame.feasible for frame in frames) and any(not frame.in_time for frame in frames)
     svg = charts.timeline(drive, frames)

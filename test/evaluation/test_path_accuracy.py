@@ -39,7 +39,7 @@ class Run:
     def fork(self):
         return copy(self)
 
-    def run_slot(self):
+    def run_segment(self):
         self.passed.append(SPACE.slots[self.slot].name)
         self.slot += 1
 

@@ -5,7 +5,7 @@ import pytest
 from recorded_run import PATH, SECOND_NS, RunWriter
 from rosbags.rosbag2 import StoragePlugin
 
-from deadline_perception.decision.late_output import Outcome
+from deadline_perception.runtime.tracks import Outcome
 from deadline_perception.evaluation.recorded_bag import RecordingError, read_recording
 
 START_NS = 1_700_000_000 * SECOND_NS

@@ -6,10 +6,10 @@ import pytest
 
 from deadline_perception.evaluation.sweep_result import draw_sweeps, evaluate_sweep
 from deadline_perception.latency.device import DeviceFacts
-from deadline_perception.latency.layer_sweep import Sweep
-from deadline_perception.latency.layers import ConvolutionShape
-from deadline_perception.latency.measured_layers import MeasuredLayers
-from deadline_perception.latency.step_model import Line, StepModel
+from deadline_perception.wcet.layer_sweep import Sweep
+from deadline_perception.wcet.layers import ConvolutionShape
+from deadline_perception.wcet.measured_layers import MeasuredLayers
+from deadline_perception.wcet.step_model import Line, StepModel
 
 FACTS = DeviceFacts(name='Some CPU', kind='cpu', cores=2, threads=1)
 TRUTH = StepModel(16, 1, 1, Line(0.01, 0.2), Line(0.01, 0.2), 0.0)

@@ -20,7 +20,7 @@ def stamp(index: int) -> int:
 
 @pytest.fixture
 def recording(tmp_path):
-    """Ten images: six delivered, three replaced, one lost; one late, one carried over, one infeasible but in time."""
+    """Ten images: six delivered, three replaced, one lost; one late, one coasted, one infeasible but in time."""
     with RunWriter(tmp_path / 'run') as run:
         for index in range(10):
             run.camera(stamp(index))
@@ -40,14 +40,14 @@ def test_every_sent_frame_is_delivered_replaced_or_lost(recording):
     assert account.rejected == 1 and account.middleware_lost == 0
 
 
-def test_carried_over_frames_miss_and_infeasible_ones_are_told_apart(recording):
+def test_coasted_frames_miss_and_infeasible_ones_are_told_apart(recording):
     figures = timeliness(recording)
     assert figures.misses == 2 and figures.miss_ratio == pytest.approx(2 / 6)
     assert figures.infeasible_ratio == pytest.approx(2 / 6)
     assert (figures.feasible_frames, figures.feasible_misses) == (4, 1)
     assert figures.feasible_miss_ratio == pytest.approx(1 / 4)
     assert figures.bound_exceeded == 1
-    assert figures.outcomes == {'detected': 5, 'carried_over': 1}
+    assert figures.outcomes == {'detected': 5, 'coasted': 1}
 
 
 def test_frames_of_unknown_age_are_neither_missed_nor_met(tmp_path):
@@ -72,7 +72,7 @@ def test_without_a_stamp_no_ratio_is_known(tmp_path):
 def test_paths_and_switches_count_only_frames_whose_network_finished(recording):
     figures = timeliness(recording)
     assert figures.distinct_paths == 2
-    assert figures.path_switches == 2  # full, full, (carried over), cheap, cheap, full
+    assert figures.path_switches == 2  # full, full, (coasted), cheap, cheap, full
     assert figures.decision_us.max == 10.0
 
 

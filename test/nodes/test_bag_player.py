@@ -16,7 +16,7 @@ from deadline_perception.datasets.bag import write_bag
 from deadline_perception.datasets.image_message import to_bgr
 from deadline_perception.datasets.records import Frame, GroundTruth, Sequence
 from deadline_perception.nodes.messages import stamp_to_ns
-from deadline_perception.nodes.supervision import TRY_AGAIN_STATUS
+from deadline_perception.runtime.supervision import TRY_AGAIN_STATUS
 
 FRAMES = 12
 PERIOD_NS = 50_000_000

@@ -29,7 +29,7 @@ def test_every_frame_with_its_own_detections_teaches_the_slowdown_of_the_path_th
 
 
 def test_a_frame_that_was_given_up_teaches_only_what_it_had_exceeded():
-    given_up = {'outcome': FrameLatency.CARRIED_OVER}
+    given_up = {'outcome': FrameLatency.COASTED}
     assert learnt(*[latency(network_ms=20.0, **given_up)] * 5).sources == ()
     assert learnt(*[latency(network_ms=400.0, **given_up)] * 30).slowdown == pytest.approx(10.0, rel=0.1)
     slow = [latency()] * 30

@@ -314,7 +314,7 @@ def test_a_tight_budget_carries_detections_over_and_a_wide_one_detects_again(rea
     wait(lambda: ready.answer(ready.image()).budget_ms == 5.0, 'the tight budget')
     latencies = [ready.answer(ready.image()) for _ in range(4)]
     assert not any(latency.feasible for latency in latencies)
-    assert FrameLatency.CARRIED_OVER in [latency.outcome for latency in latencies]
+    assert FrameLatency.COASTED in [latency.outcome for latency in latencies]
     ready.budget()
     wait(lambda: ready.answer(ready.image()).budget_ms == BUDGET_MS, 'the wide budget')
     assert ready.answer(ready.image()).outcome == FrameLatency.DETECTED

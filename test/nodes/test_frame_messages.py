@@ -5,14 +5,14 @@ import math
 import pytest
 from sensor_msgs.msg import Image
 
-from deadline_perception.decision.image_age import StampReading
-from deadline_perception.decision.late_output import Outcome
+from deadline_perception.runtime.image_age import StampReading
+from deadline_perception.runtime.tracks import Outcome
 from deadline_perception.decision.policy import Choice
-from deadline_perception.decision.timed_frame import Decision, FrameProgress
+from deadline_perception.runtime.timed_frame import Decision, FrameProgress
 from deadline_perception.execution_path import ExecutionPath, Phase
 from deadline_perception.msg import FrameLatency, OperatorDecision
 from deadline_perception.nodes.frame_messages import frame_latency, operator_decision, path_decision
-from deadline_perception.nodes.inference import Arrival, Conditions, FrameRecord
+from deadline_perception.runtime.pipeline import Arrival, Conditions, FrameRecord
 
 PLANNED = ExecutionPath((False, True), 0.5, 100, 2, 0.5)
 RAN = ExecutionPath((False, True), 0.5, 50, 1, 0.5)
@@ -28,7 +28,7 @@ def frame(progress, outcome=Outcome.DETECTED, reasons=(), age_ms=4.0, idle_forec
 
 def test_the_message_names_the_outcomes_as_they_are_named_elsewhere():
     assert {outcome.name: outcome.value for outcome in Outcome} == {
-        name: getattr(FrameLatency, name) for name in ('DETECTED', 'CARRIED_OVER', 'LATE')}
+        name: getattr(FrameLatency, name) for name in ('DETECTED', 'COASTED', 'LATE')}
 
 
 def ran(feasible=True):
@@ -75,7 +75,7 @@ def test_an_infeasible_frame_says_so():
 
 
 def test_a_frame_without_a_plan_has_no_path_and_no_times():
-    record = frame(FrameProgress(), Outcome.CARRIED_OVER, reasons=('budget is stale',), age_ms=math.nan)
+    record = frame(FrameProgress(), Outcome.COASTED, reasons=('budget is stale',), age_ms=math.nan)
     latency = frame_latency(record, device='cpu', replaced_total=0, rejected_total=0, lost_total=0)
     decision = path_decision(record, policy='frontier', target_miss_probability=0.01)
     assert latency.path == decision.path == ''

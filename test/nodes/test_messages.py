@@ -19,10 +19,10 @@ from deadline_perception.nodes.messages import (
     bgr_to_image,
     class_names_in,
     message_to_detections,
-    message_to_truth,
+    message_to_ground_truth,
     ns_to_stamp,
     stamp_to_ns,
-    truth_to_message,
+    ground_truth_to_message,
 )
 
 NAMES = ('vehicle', 'bike', 'motorbike', 'traffic_light', 'traffic_sign')
@@ -98,9 +98,9 @@ def test_a_message_that_is_filled_anew_holds_nothing_of_the_frame_before():
 
 def test_ground_truth_round_trips_with_crowds_as_score_zero():
     truth = GroundTruth([(0, 0, 4, 4), (5, 5, 9, 9)], [1, 2], [False, True])
-    sent = truth_to_message(truth, NAMES, header())
+    sent = ground_truth_to_message(truth, NAMES, header())
     assert [d.results[0].hypothesis.score for d in sent.detections] == [1.0, 0.0]
-    back = message_to_truth(sent, NAMES)
+    back = message_to_ground_truth(sent, NAMES)
     np.testing.assert_array_equal(back.crowd, truth.crowd)
     np.testing.assert_array_equal(back.labels, truth.labels)
     np.testing.assert_array_equal(back.boxes_xyxy_px, truth.boxes_xyxy_px)

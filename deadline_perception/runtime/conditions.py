@@ -1,0 +1,105 @@
+"""The budget and the slowdown in force, and what takes their place while nobody says them. Free of ROS."""
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.runtime.pipeline import Conditions
+
+
+@dataclass(frozen=True)
+class _Budget:
+    budget_ms: float
+    min_budget_ms: float
+    reason: str
+    heard_ms: float
+
+
+@dataclass(frozen=True)
+class _Contention:
+    slowdown: float
+    source: str
+    heard_ms: float
+
+
+class ConditionTracker:
+    """Remembers the last valid budget and contention; any thread may read while another writes.
+
+    Args:
+        default_budget_ms: budget until the first one is heard, > 0.
+        budget_timeout_ms: an older budget is stale; the smallest one that was named is then in force.
+        contention_timeout_ms: an older contention is stale; its slowdown stays in force all the same, because 1 would
+            promise bounds that a busy machine cannot hold, and the conditions are degraded.
+        standing: why every frame is degraded, whatever is heard.
+        clock_ms: monotonic clock.
+
+    Raises:
+        ValueError: a time is not positive.
+    """
+
+    def __init__(self, *, default_budget_ms: float, budget_timeout_ms: float, contention_timeout_ms: float,
+                 standing: tuple[str, ...] = (), clock_ms: Callable[[], float] = now_ms) -> None:
+        if not min(default_budget_ms, budget_timeout_ms, contention_timeout_ms) > 0:
+            raise ValueError(f'default_budget_ms is {default_budget_ms}, budget_timeout_ms {budget_timeout_ms} and '
+                             f'contention_timeout_ms {contention_timeout_ms}, expected positive times')
+        self._default_budget_ms = default_budget_ms
+        self._budget_timeout_ms = budget_timeout_ms
+        self._contention_timeout_ms = contention_timeout_ms
+        self._standing = standing
+        self._clock_ms = clock_ms
+        self._budget: _Budget | None = None
+        self._contention: _Contention | None = None
+
+    def hear_budget(self, budget_ms: float, min_budget_ms: float, reason: str) -> None:
+        """Takes in a budget.
+
+        Args:
+            budget_ms: budget now.
+            min_budget_ms: smallest that its policy gives.
+            reason: why it is degraded, empty when it is not.
+
+        Raises:
+            ValueError: the budget is not a positive, finite number; it is then left out.
+        """
+        if not 0 < budget_ms < math.inf:
+            raise ValueError(f'budget is {budget_ms} ms, expected a positive, finite time')
+        smallest_ms = min_budget_ms if 0 < min_budget_ms <= budget_ms else budget_ms
+        self._budget = _Budget(budget_ms, smallest_ms, reason, self._clock_ms())
+
+    def hear_contention(self, slowdown: float, source: str) -> None:
+        """Takes in a contention state.
+
+        Raises:
+            ValueError: the slowdown is not a finite factor of at least 1; it is then left out.
+        """
+        if not 1.0 <= slowdown < math.inf:
+            raise ValueError(f'slowdown is {slowdown}, expected a finite factor of at least 1')
+        self._contention = _Contention(slowdown, source, self._clock_ms())
+
+    def now(self) -> Conditions:
+        """What the next frame is decided under."""
+        at_ms = self._clock_ms()
+        budget_ms, budget_reason = self._budget_now(at_ms)
+        contention = self._contention
+        slowdown, source, contention_reason = 1.0, '', 'no contention state heard yet, slowdown taken as 1'
+        if contention is not None:
+            slowdown, source, contention_reason = contention.slowdown, contention.source, ''
+            age_ms = at_ms - contention.heard_ms
+            if age_ms > self._contention_timeout_ms:
+                contention_reason = (f'contention state is {age_ms / 1000:.1f} s old, its slowdown of {slowdown:.2f} '
+                                     f'stays in force')
+        reasons = tuple(reason for reason in (budget_reason, contention_reason, *self._standing) if reason)
+        return Conditions(budget_ms, slowdown, source, reasons)
+
+    def _budget_now(self, at_ms: float) -> tuple[float, str]:
+        budget = self._budget
+        if budget is None:
+            return self._default_budget_ms, (f'no budget heard yet, {self._default_budget_ms:.0f} ms of '
+                                             f'default_budget_ms in force')
+        age_ms = at_ms - budget.heard_ms
+        if age_ms > self._budget_timeout_ms:
+            return budget.min_budget_ms, (f'budget is {age_ms / 1000:.1f} s old, the smallest of '
+                                          f'{budget.min_budget_ms:.0f} ms in force')
+        return budget.budget_ms, f'budget: {budget.reason}' if budget.reason else ''

@@ -1,0 +1,277 @@
+"""Loads everything that the detector node runs on, checks that it belongs together, and warms it up. Free of ROS."""
+from __future__ import annotations
+
+import math
+import os
+import random
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from deadline_perception.decision.baselines import FixedPath, GivenFactor, Reactive
+from deadline_perception.decision.frontier import FrontierPolicy
+from deadline_perception.decision.path_quality import PathQuality
+from deadline_perception.decision.policy import Forecast, Policy, Quality
+from deadline_perception.decision.thresholds import ThresholdPolicy
+from deadline_perception.errors import DeadlinePerceptionError
+from deadline_perception.execution_path import ExecutionPath, PathSpace
+from deadline_perception.latency.calibration import BoundCalibrator
+from deadline_perception.latency.calibration_file import CalibrationFile
+from deadline_perception.latency.device import DeviceFacts, missing_environment, read_device_facts, use_threads
+from deadline_perception.latency.measurement_plan import covering_paths
+from deadline_perception.latency.path_bound import PathForecast
+from deadline_perception.latency.profile import (
+    LatencyProfile,
+    ProfileMismatch,
+    default_profile_path,
+    profile_command,
+)
+
+POLICIES = ('frontier', 'thresholds', 'fixed', 'reactive_1', 'reactive_n', 'oblivious')
+
+
+class SetupError(DeadlinePerceptionError):
+    """The detector cannot be configured: something that it needs is not there."""
+
+
+@dataclass(frozen=True)
+class NetworkOptions:
+    """Where the parts of the detector lie.
+
+    Attributes:
+        model: weights file, or the name of one in the package's `models` folder, such as `compact`.
+        profile: latency profile; empty: the one of this device, the user's own before the package's.
+        quality: table of path qualities; empty: the one beside the weights, if any.
+        device: `cpu` or `cuda`.
+        threads: threads per network operation.
+        policy: one of `POLICIES`.
+        fixed_path: name of the path for the policy `fixed`; empty: the largest.
+        width, pyramid_width: of every frame under the policies `thresholds` and `oblivious`.
+        allowance_ms: constant part of every bound.
+        target_miss_probability: of the bounds.
+        calibration_step: step of the calibrator.
+        calibration_file: keeps what the calibrator learnt over a restart; empty: nothing is kept.
+    """
+
+    model: str
+    profile: str = ''
+    quality: str = ''
+    device: str = 'cpu'
+    threads: int = 1
+    policy: str = 'frontier'
+    fixed_path: str = ''
+    width: float = 1.0
+    pyramid_width: float = 1.0
+    allowance_ms: float = 0.0
+    target_miss_probability: float = 0.01
+    calibration_step: float = 0.05
+    calibration_file: str = ''
+
+
+@dataclass(frozen=True, eq=False)
+class LoadedNetwork:
+    """A network that is warm, and what is known about its paths.
+
+    Attributes:
+        network: the detector.
+        facts: the device that runs it.
+        forecast: expected idle times.
+        policy: chooses the paths.
+        calibrator: margin of the bounds.
+        calibration_file: keeps what the calibrator learns; None when nothing is kept.
+        notices: what happened while loading that a person should know, each a sentence.
+        degraded: why times may differ from what was measured, each with what to run; it stays so until the node is
+            configured anew. The calibration follows such times, but its first hundreds of frames do not know them.
+    """
+
+    network: object
+    facts: DeviceFacts
+    forecast: PathForecast
+    policy: Policy
+    calibrator: BoundCalibrator
+    calibration_file: CalibrationFile | None
+    notices: tuple[str, ...]
+    degraded: tuple[str, ...]
+
+    @property
+    def path_space(self) -> PathSpace:
+        """All paths of the network."""
+        return self.network.path_space
+
+
+def share_folder() -> Path:
+    """The folder that holds `config`, `launch` and `models`: of the source tree where it is one, else installed.
+
+    Raises:
+        SetupError: the package is installed without that folder.
+    """
+    source = Path(__file__).resolve().parents[2]
+    if (source / 'package.xml').is_file():
+        return source
+    prefixes = [*filter(None, os.environ.get('AMENT_PREFIX_PATH', '').split(os.pathsep)), sys.prefix]
+    for prefix in prefixes:
+        folder = Path(prefix) / 'share' / 'deadline_perception'
+        if folder.is_dir():
+            return folder
+    raise SetupError(f'share/deadline_perception lies in none of {", ".join(prefixes)}; is the workspace sourced?')
+
+
+def find_weights(model: str, models_folder: Path) -> Path:
+    """The weights file that a parameter means: a file, or the name of one in the package's folder."""
+    file = Path(model).expanduser()
+    if file.suffix == '.safetensors' or file.is_file():
+        return file
+    named = models_folder / f'{model}.safetensors'
+    if not named.is_file():
+        names = ', '.join(sorted(found.stem for found in models_folder.glob('*.safetensors'))) or 'none'
+        raise SetupError(f'model is {model!r}, expected a safetensors file or one of the shipped models ({names})')
+    return named
+
+
+def load_network(options: NetworkOptions, models_folder: Path) -> LoadedNetwork:
+    """Loads, checks and warms up. Blocks for seconds; call it on the thread that will run the network, because
+    OpenMP threads and GPU handles belong to a thread.
+
+    Raises:
+        DeadlinePerceptionError: a part is missing, damaged, or belongs to another network or device.
+    """
+    from deadline_perception.detector.checkpoint import load_detector
+
+    use_threads(options.threads)
+    weights = find_weights(options.model, models_folder)
+    network = load_detector(weights, options.device)
+    facts = read_device_facts(options.device)
+    if facts.kind == 'cuda':
+        network.use_graphs()
+    profile, differences = load_profile(options, network, facts, weights, models_folder)
+    forecast = PathForecast(profile, network.path_space)
+    quality = _load_quality(options, network, forecast, weights)
+    policy = make_policy(options, network.path_space, forecast, quality)
+    network.warm_up(covering_paths(network.path_space, 1, random.Random(0)), image_size=profile.image_size)
+    calibration_file = None
+    if options.calibration_file:
+        calibration_file = CalibrationFile(Path(options.calibration_file).expanduser(), network.network_hash,
+                                           f'{facts.name} ({facts.kind})', facts.threads)
+    calibrator, notices = make_calibrator(options, forecast, calibration_file)
+    if network.graphs is not None and network.graphs.notice:
+        notices.append(network.graphs.notice)
+    degraded = differences + environment_faults(options.device, options.threads)
+    return LoadedNetwork(network, facts, forecast, policy, calibrator, calibration_file, tuple(notices),
+                         tuple(degraded))
+
+
+def environment_faults(device: str, threads: int, environment: Mapping[str, str] = os.environ) -> list[str]:
+    """Why times of the CPU spread widely: settings that this process did not start with. Empty when none is missing,
+    and for a GPU.
+
+    Args:
+        device: that the network runs on.
+        threads: threads per network operation.
+        environment: of this process, as it started.
+    """
+    missing = missing_environment(threads, environment) if device == 'cpu' else []
+    if not missing:
+        return []
+    return [f'this process lacks settings without which times spread widely: start it behind '
+            f'`env {" ".join(missing)}`, or by perception.launch.py or deadline_perception.nodes.bringup, which set them']
+
+
+def load_profile(options: NetworkOptions, network, facts: DeviceFacts, weights: Path,
+                 models_folder: Path) -> tuple[LatencyProfile, list[str]]:
+    """The latency profile, and how its device and settings differ from those at hand, with what to run.
+
+    Args:
+        options: name the profile, or leave it to be found.
+        network: with `config_name`, `network_hash` and `input_size`.
+        facts: the device at hand.
+        weights: file of the network, for the command that is named.
+        models_folder: holds the profiles that came with the package.
+
+    Raises:
+        SetupError: none is named and none is found.
+        JsonFileError: it cannot be read.
+        ProfileMismatch: it was measured with another network, input size or kind of processor.
+    """
+    command = profile_command(str(weights), options.device, options.threads)
+    if options.profile:
+        file = Path(options.profile).expanduser()
+    else:
+        places = [default_profile_path(network.config_name, facts),
+                  default_profile_path(network.config_name, facts, models_folder / 'profiles')]
+        file = next((place for place in places if place.is_file()), None)
+        if file is None:
+            raise SetupError(f'no latency profile of {network.config_name!r} for {facts} in '
+                             f'{" or ".join(str(place.parent) for place in places)}. Measure one: {command}')
+    profile = LatencyProfile.load(file)
+    # Times of another network mean nothing. Those of another device or setting are wrong by a factor, which the
+    # calibration finds within some hundred frames: so that is said, and the node runs.
+    foreign = profile.mismatches(network_hash=network.network_hash, facts=profile.facts,
+                                 input_size=network.input_size)
+    if profile.facts.kind != facts.kind:
+        foreign.append(f'it was measured on {profile.facts.kind} and the network runs on {facts.kind}')
+    if foreign:
+        raise ProfileMismatch(f'latency profile {file} does not fit: {"; ".join(foreign)}. Measure one: {command}')
+    differences = profile.mismatches(network_hash=network.network_hash, facts=facts, input_size=network.input_size)
+    if not differences:
+        return profile, []
+    return profile, [f'latency profile {file.name}: {"; ".join(differences)}. Measure one: {command}']
+
+
+def _load_quality(options: NetworkOptions, network, forecast: PathForecast,
+                  weights: Path) -> PathQuality:
+    file = Path(options.quality).expanduser() if options.quality else weights.with_suffix('.quality.json')
+    if not options.quality and not file.is_file():
+        return PathQuality.from_forecast(network.path_space, forecast)
+    quality = PathQuality.load(file)
+    quality.check(network.weights_hash)
+    return quality
+
+
+def make_policy(options: NetworkOptions, space: PathSpace, forecast: Forecast, quality: Quality) -> Policy:
+    """The policy that the options name, ready to decide.
+
+    Raises:
+        SetupError: there is no such policy or path.
+        ValueError: a number is out of range, or forecast or quality gives values that are.
+    """
+    if options.policy == 'frontier':
+        policy = FrontierPolicy(space, forecast, quality, allowance_ms=options.allowance_ms)
+        policy.prepare()
+        return policy
+    if options.policy in ('thresholds', 'oblivious'):
+        is_oblivious = options.policy == 'oblivious'
+        try:
+            policy = ThresholdPolicy(space, forecast, quality, width=options.width, pyramid_width=options.pyramid_width,
+                                     allowance_ms=0.0 if is_oblivious else options.allowance_ms)
+        except ValueError as error:
+            raise SetupError(f'policy {options.policy} cannot be used: {error}') from error
+        return GivenFactor(policy, options.policy) if is_oblivious else policy
+    if options.policy in ('reactive_1', 'reactive_n'):
+        return Reactive(space, forecast, quality, to_the_lowest=options.policy == 'reactive_n',
+                        allowance_ms=options.allowance_ms)
+    if options.policy == 'fixed':
+        try:
+            path = ExecutionPath.parse(options.fixed_path) if options.fixed_path else space.largest
+            return FixedPath(path, space, forecast, quality, allowance_ms=options.allowance_ms)
+        except ValueError as error:
+            raise SetupError(f'fixed_path cannot be used: {error}') from error
+    raise SetupError(f'policy is {options.policy!r}, expected one of {", ".join(POLICIES)}')
+
+
+def make_calibrator(options: NetworkOptions, forecast: PathForecast,
+                    kept: CalibrationFile | None) -> tuple[BoundCalibrator, list[str]]:
+    """The calibrator that goes on where a file was written, or a new one, and why the file could not be used."""
+    begun_anew = []
+    if kept is not None and kept.file.exists():
+        try:
+            return kept.load(alpha=options.target_miss_probability, eta=options.calibration_step), []
+        except DeadlinePerceptionError as error:
+            begun_anew.append(f'{error}; the calibration begins anew')
+    width = math.log(8.0)  # a frame takes from half to four times its forecast
+    try:
+        margin = forecast.residual_quantile(1.0 - options.target_miss_probability)
+    except ValueError:
+        margin = math.log(1.25)  # a profile without whole paths: a fifth more than expected, until frames tell
+    return BoundCalibrator(options.target_miss_probability, options.calibration_step, width,
+                           min(max(margin, 0.0), width)), begun_anew

@@ -1,0 +1,115 @@
+"""What the detector says about itself: counts since activation, and the diagnostic made of them. Free of ROS."""
+from __future__ import annotations
+
+import threading
+from collections import Counter, deque
+from dataclasses import dataclass, field
+
+from deadline_perception.runtime.mailbox import Mailbox
+from deadline_perception.runtime.tracks import Outcome
+from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.runtime.pipeline import FrameRecord
+
+WINDOW = 200  # frames that the miss ratio is taken over
+HANGING_MS = 5000.0
+MAX_CAUSES = 20
+FURTHER = 'further causes'
+
+
+@dataclass
+class DetectorStatus:
+    """Counts since the node was activated; worker, watchdog and executor write to it."""
+
+    replaced: int = 0
+    rejected: Counter = field(default_factory=Counter)
+    middleware_lost: int = 0
+    frames: int = 0
+    given_up: int = 0
+    failures: int = 0
+    busy_since_ms: float | None = None
+    last: FrameRecord | None = None
+    _missed: deque = field(default_factory=lambda: deque(maxlen=WINDOW))
+    _missed_in_a_row: int = 0
+    _delayed_since_ms: float | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def rejected_total(self) -> int:
+        """Images that could not be used."""
+        return sum(self.rejected.values())
+
+    def reject(self, cause: str) -> bool:
+        """Counts an image that could not be used. Returns whether its cause is new; after many, they are one."""
+        with self._lock:
+            if cause not in self.rejected and len(self.rejected) >= MAX_CAUSES:
+                cause = FURTHER
+            self.rejected[cause] += 1
+            return self.rejected[cause] == 1
+
+    def note(self, record: FrameRecord) -> None:
+        """Counts a published frame."""
+        with self._lock:
+            missed = not (record.deadline_met and record.outcome is Outcome.DETECTED)
+            self.frames += 1
+            self.replaced += record.replaced
+            self.last = record
+            self._missed.append(missed)
+            self._missed_in_a_row = self._missed_in_a_row + 1 if missed else 0
+            if not missed:
+                self._delayed_since_ms = None
+            elif self._delayed_since_ms is None:
+                self._delayed_since_ms = now_ms()
+
+    def halt(self, slot: Mailbox) -> None:
+        """Counts what the node held as it was deactivated, which no published frame tells of."""
+        with self._lock:
+            self.replaced = slot.replaced_total
+            left = slot.taken_total + slot.pending + slot.refused_total - self.frames - self.rejected_total
+            self.given_up = max(0, left)  # one whose conversion took so long counts as published and as rejected
+
+    @property
+    def deadline_miss_ratio(self) -> float:
+        """Share of the recent frames without own detections in time; 0 before the first."""
+        with self._lock:
+            return sum(self._missed) / len(self._missed) if self._missed else 0.0
+
+    def values(self) -> dict[str, str]:
+        """Keys and values of the diagnostic."""
+        last = self.last
+        values = {'frames': str(self.frames), 'replaced_frames': str(self.replaced),
+                  'given_up_frames': str(self.given_up),
+                  'rejected_frames': str(self.rejected_total), 'middleware_lost': str(self.middleware_lost),
+                  'network_failures': str(self.failures), 'deadline_miss_ratio': f'{self.deadline_miss_ratio:.4f}'}
+        if last is not None:
+            since_ms = self._delayed_since_ms  # read once: the worker may clear it meanwhile
+            delayed_ms = 0.0 if since_ms is None else now_ms() - since_ms
+            plan = last.frame.plan
+            values |= {'processing_time_ms': f'{last.elapsed_ms:.2f}', 'network_ms': f'{last.frame.network_ms:.2f}',
+                       'is_processing_time_ms_in_expected_range': str(last.deadline_met),
+                       'consecutive_processing_delay_ms': f'{delayed_ms:.0f}',
+                       'deadline_ms': f'{last.conditions.budget_ms:.2f}',
+                       'bound_ms': f'{plan.bound_ms:.2f}' if plan else 'nan', 'path': str(last.frame.path or ''),
+                       'slowdown': f'{last.conditions.slowdown:.3f}',
+                       'contention_source': last.conditions.contention_source, 'outcome': last.outcome.name.lower()}
+        for cause, count in list(self.rejected.items()):
+            values[f'rejected: {cause}'] = str(count)
+        return values
+
+    def hanging(self) -> str:
+        """Why no frame comes out any more; empty when all is well."""
+        since_ms = self.busy_since_ms
+        if since_ms is None or now_ms() - since_ms < HANGING_MS:
+            return ''
+        return f'the network has not answered for {(now_ms() - since_ms) / 1000:.0f} s'
+
+    def concerns(self) -> tuple[str, ...]:
+        """What is degraded, for a person."""
+        found = list(self.last.reasons) if self.last is not None else []
+        if self.rejected_total:
+            cause, count = self.rejected.most_common(1)[0]
+            found.append(f'{self.rejected_total} images rejected, {count} of them: {cause}')
+        if self.middleware_lost:
+            found.append(f'{self.middleware_lost} images lost by the middleware')
+        if self._missed_in_a_row:
+            found.append(f'{self._missed_in_a_row} deadlines missed in a row')
+        return tuple(found)

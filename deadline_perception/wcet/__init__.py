@@ -1,0 +1,1 @@
+"""Worst-case execution times of layers by analysis, and models of their times from few measurements."""

@@ -1,0 +1,182 @@
+"""Parameters of the interval model by constrained regression: the least total over-estimate that covers what was seen.
+
+The multi-path paper (section IV-C) finds the parameters by linear regression over profiled layers. Here the regression
+is a linear program whose constraints are the worst observations, so that the result is a bound on the measured layers.
+Fitted are the four coefficients of assumption 1, and two shares of at most 1: of the lines that miss, and of the shared
+accesses that conflict. What a request costs comes from the device. Where times do not tell execution from memory, the
+memory gets as much as it can: of all fits that over-estimate next to least, the one with the largest share of misses.
+
+For layers that were not measured, each measured one is left out in turn and bounded by the others, stretched until they
+cover it where they do not; the bound is the largest of all these fits. (One fit to all layers, stretched by the worst of
+those factors, would count an odd layer twice: in the fit and in the factor.) If a new layer is exchangeable with the n
+measured ones, its worst time in as many runs exceeds the bound with a probability of at most 2 / (n + 1) (jackknife+,
+Barber et al. 2021). That holds on average over choices of layers, not for a layer picked for being unlike them; and the
+worst of so many runs is no worst case: which share of further runs it bounds, `quantiles.bounded_share` tells.
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.optimize import linprog, nnls
+
+from deadline_perception.errors import DeadlinePerceptionError
+from deadline_perception.wcet.interval_model import CoveringModel, IntervalModel, LayerCounts, Processor
+
+FEWEST_LAYERS = 3
+_BRANCH_ROUNDS = 8
+_SPENT_ON_MISSES = 0.002  # of the worst times on average: over-estimate accepted for a larger share of misses
+
+
+class FitNotFound(DeadlinePerceptionError):
+    """No parameters of the model cover the observations."""
+
+
+@dataclass(frozen=True)
+class MeasuredLayer:
+    """What was seen of one layer in one state of contention.
+
+    Attributes:
+        counts: its instructions.
+        mean_ms: mean execution time.
+        worst_ms: longest execution time.
+
+    Raises:
+        ValueError: the times are not positive, or the mean is above the worst.
+    """
+
+    counts: LayerCounts
+    mean_ms: float
+    worst_ms: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.mean_ms <= self.worst_ms < float('inf'):
+            raise ValueError(f'execution time of layer is {self.mean_ms} ms on average and {self.worst_ms} ms at worst, '
+                             f'expected 0 < mean <= worst')
+
+
+def fit_interval_model(layers: Sequence[MeasuredLayer], processor: Processor) -> CoveringModel:
+    """The model that bounds every measured layer's worst time with the least total relative over-estimate.
+
+    Args:
+        layers: measured layers of one family, at least 3.
+        processor: ran them; its L_M and L_S are the worst-case values.
+
+    Raises:
+        ValueError: fewer than 3 layers.
+        FitNotFound: the solver found none.
+    """
+    _check_enough(layers)
+    fits = [_covering_model(layers, processor)]
+    for left_out in range(len(layers)):
+        others = _covering_model([layer for i, layer in enumerate(layers) if i != left_out], processor)
+        bound_ms = others.wcet_ms(layers[left_out].counts)
+        fits.append(replace(others, margin=max(1.0, layers[left_out].worst_ms / bound_ms)))
+    return CoveringModel(tuple(fits))
+
+
+def fit_oblivious_model(layers: Sequence[MeasuredLayer], processor: Processor) -> IntervalModel:
+    """The baseline that knows no contention: assumption 1 alone, fitted to mean times by least squares.
+
+    Args:
+        layers: measured layers of one family, at least 3.
+        processor: ran them.
+
+    Raises:
+        ValueError: fewer than 3 layers.
+    """
+    _check_enough(layers)
+    means_ms = np.array([layer.mean_ms for layer in layers])
+    columns = _columns(layers, processor)[:, :4] / means_ms[:, None]
+    scale = columns.max(0)
+    scale[scale == 0] = 1.0
+    coefficients, _ = nnls(columns / scale, np.ones(len(layers)))
+    return IntervalModel(processor, tuple((coefficients / scale).tolist()))
+
+
+def covering_weights(columns: np.ndarray, targets: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """Weights `[K]` >= 0 with the least sum of (columns @ weights - targets) / scale that stays above the targets.
+
+    Args:
+        columns: features `[N, K]`, none negative.
+        targets: `[N]`, may be negative.
+        scale: `[N]`, above 0.
+
+    Raises:
+        FitNotFound: nothing covers the targets, or the solver gave up.
+    """
+    unit = columns.max(0)
+    unit[unit == 0] = 1.0
+    rows = columns / unit / scale[:, None]
+    solution = linprog(rows.sum(0), A_ub=-rows, b_ub=-targets / scale, bounds=(0, None), method='highs')
+    if solution.x is None:
+        raise FitNotFound(f'no weights cover {len(targets)} observations: {solution.message}')
+    return np.maximum(solution.x, 0.0) / unit
+
+
+def _check_enough(layers: Sequence[MeasuredLayer]) -> None:
+    if len(layers) < FEWEST_LAYERS:
+        raise ValueError(f'{len(layers)} measured layers, expected at least {FEWEST_LAYERS} of a family')
+
+
+def _columns(layers: Sequence[MeasuredLayer], processor: Processor) -> np.ndarray:
+    """Time in ms per unit of each parameter, `[N, 6]`: four of execution, all requests to the memory, all nearby."""
+    request_cycles = processor.mshr_delay(1.0) + processor.dram_delay(1.0)
+    rows = [[c.computations, c.loads, c.stores, 1.0, request_cycles * (c.memory_loads + c.memory_stores),
+             processor.near_latency_cycles * (c.near_loads + c.near_stores)] for c in (layer.counts for layer in layers)]
+    return np.array(rows) * processor.ms(1.0) / processor.processors
+
+
+def _covering_model(layers: Sequence[MeasuredLayer], processor: Processor) -> IntervalModel:
+    """The fit without margin.
+
+    The bound takes the larger of two memory delays, so that "bound above observation" is no linear constraint. It is
+    one once it is settled which of the two is the larger for each layer: that is guessed, solved and put right until
+    it stays; the best round counts. First guesses: for all, none, and half of the layers, those with
+    the most requests nearby for one to the memory, the larger is the one for the shared memory.
+    """
+    best: tuple[float, IntervalModel] | None = None
+    columns = _columns(layers, processor)
+    nearness = columns[:, 5] / np.maximum(columns[:, 4], np.finfo(float).tiny)
+    for start in (np.inf, -np.inf, np.median(nearness)):
+        near_dominates = nearness > start
+        for _ in range(_BRANCH_ROUNDS):
+            model = _model_for_branches(layers, processor, near_dominates)
+            excess = sum(model.wcet_ms(layer.counts) / layer.worst_ms - 1.0 for layer in layers)
+            if best is None or excess < best[0] - 1e-9:
+                best = excess, model
+            now = columns[:, 5] * model.conflicting > columns[:, 4] * model.missing
+            if (now == near_dominates).all():
+                break
+            near_dominates = now
+    return best[1]
+
+
+def _model_for_branches(layers: Sequence[MeasuredLayer], processor: Processor, near_dominates: np.ndarray) -> IntervalModel:
+    """Covers every layer by execution and the one memory delay that is taken to be its larger."""
+    count = len(layers)
+    columns = _columns(layers, processor) / np.array([layer.worst_ms for layer in layers])[:, None]
+    unit = columns.max(0)
+    unit[unit == 0] = 1.0
+    columns /= unit
+    execution, memory, near = columns[:, :4], columns[:, 4:5], columns[:, 5:]
+    nothing, each, of_near = np.zeros((count, 1)), np.eye(count), near_dominates[:, None]
+    # Unknown besides the 6 parameters: each layer's larger delay, which both delays bound from below.
+    cover = np.hstack((execution, np.where(of_near, nothing, memory), np.where(of_near, near, nothing), 0 * each))
+    larger = np.vstack((np.hstack((0 * execution, memory, nothing, -each)),
+                        np.hstack((0 * execution, nothing, near, -each))))
+    rows, limits = np.vstack((-cover, larger)), np.concatenate((-np.ones(count), np.zeros(2 * count)))
+    cost = np.concatenate((execution.sum(0), np.zeros(2), np.ones(count)))
+    bounds = [(0, None)] * 4 + [(0, unit[4]), (0, unit[5])] + [(0, None)] * count
+    least = linprog(cost, A_ub=rows, b_ub=limits, bounds=bounds, method='highs')
+    if least.x is None:
+        raise FitNotFound(f'no parameters of the interval model cover {count} layers: {least.message}')
+    most_misses = linprog(-np.eye(len(cost))[4], A_ub=np.vstack((rows, cost)), bounds=bounds, method='highs',
+                          b_ub=np.append(limits, least.fun + _SPENT_ON_MISSES * count))
+    found = np.maximum((least if most_misses.x is None else most_misses).x[:6], 0.0) / unit
+    model = IntervalModel(processor, tuple(found[:4].tolist()), *np.minimum(found[4:], 1.0).tolist())
+    # The solver keeps its constraints to a tolerance only.
+    short_ms = max(0.0, *(layer.worst_ms - model.wcet_ms(layer.counts) for layer in layers))
+    constant = model.execution[3] + short_ms / processor.ms(1.0) * processor.processors
+    return replace(model, execution=(*model.execution[:3], constant))

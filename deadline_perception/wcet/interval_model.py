@@ -1,0 +1,286 @@
+"""Worst-case execution time of a layer from the interval analysis (multi-path paper, section IV).
+
+Warps of a thread block take turns on a processor. An *interval* of a warp is what it executes until it stalls, and the
+stall. With N_block blocks on N_proc processors a layer takes
+
+    C_total = N_block / N_proc * sum over intervals of (C_exec + C_stall + D_proc + D_mem)
+
+    D_proc = (N_warp - 1) * C_exec - C_stall         other warps execute while this one waits
+    D_mem  = max(D_mshr + D_dram, D_bank)            memory requests queue
+    D_mshr = L_M * R_M / NUM_MSHR                    for registers that track misses
+    D_dram = CORE_FREQ * CACHE_LINE / MEM_BAND * R_M / 2     for the bandwidth of the memory
+    D_bank = L_S * (R_S - 1)                         for a bank of the shared memory
+
+The sum of execution over warps is linear in computations, loads and stores (assumption 1); so are the requests to the
+memory, R_M, in global loads and stores (assumption 2), and those to the shared memory, R_S, in shared ones
+(assumption 3). `interval_fit` finds the coefficients of assumption 1.
+
+**Requests follow from counts.** Every line that a layer loads or stores is at most one request, so that assumptions 2 and
+3 have alpha = beta = a share of at most 1, and gamma = 0: D_mem is the share times a delay that counts and device alone
+decide. The share is fitted, since what the caches and their prefetching save is not published; where it reaches 1 the
+bound is the paper's worst case. A larger L_M then raises the bound of a fitted model.
+
+**The same form for a CPU.** A processor is a core, a warp an instruction of its vector unit, whose lanes are the
+threads of the warp; a block is the share of a layer that a thread takes. R_M counts cache lines that pass between
+memory and core, the MSHRs are the core's line-fill buffers, L_M the latency of a miss in every cache. The shared memory
+of a block is the core's own cache: R_S counts the vectors that instructions take from it, L_S is its latency. From
+geometry these are as many as the computations, and the lines as many as the loads and stores up to a factor: times alone
+then tell the two terms of a pair apart only by the larger of the two delays.
+
+Needs neither torch nor ROS.
+"""
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+from deadline_perception.latency.device import DeviceFacts
+from deadline_perception.wcet.layers import FLOAT_BYTES, LayerShape
+
+# Worst cases, by kind of device. Too high a value lowers the fitted share of requests, too low a value ends at a share of 1.
+# Assumed: a row of the memory to open and a page walk that misses, about twice the latency of a loaded server's memory;
+# on a GPU the upper end of what microbenchmarks report.
+_MISS_LATENCY_NS = {'cpu': 200.0, 'cuda': 700.0}
+# Second-level cache: load to use by the optimisation guides of Zen 4 and of Skylake servers. Shared memory: 19 to 30 by
+# microbenchmarks of Volta to Hopper.
+_NEAR_LATENCY_CYCLES = {'cpu': 14.0, 'cuda': 30.0}
+# Line-fill buffers of a Skylake core by its optimisation manual; later cores have more. Of GPUs unpublished: assumed.
+_MSHRS = {'cpu': 12, 'cuda': 64}
+_GPU_LANES = 32
+_FEWEST_CPU_LANES = 4  # 128 bits: SSE2, NEON
+_GPU_LINE_BYTES = 128
+_CPU_LINE_BYTES = 64
+_UNREAD_CLOCK_MHZ = 1000.0  # the fit is in cycles of this length then
+
+
+@dataclass(frozen=True)
+class Processor:
+    """What a device can do at once, and its latencies at their worst.
+
+    Attributes:
+        processors: multiprocessors of a GPU, or cores that a layer is spread over: N_proc.
+        lanes: values that one instruction works on.
+        clock_mhz: CORE_FREQ.
+        line_bytes: CACHE_LINE.
+        bandwidth_gb_s: MEM_BAND, measured.
+        mshrs: NUM_MSHR of one processor.
+        miss_latency_cycles: L_M.
+        near_latency_cycles: L_S.
+
+    Raises:
+        ValueError: a value is not above 0.
+    """
+
+    processors: int
+    lanes: int
+    clock_mhz: float
+    line_bytes: int
+    bandwidth_gb_s: float
+    mshrs: int
+    miss_latency_cycles: float
+    near_latency_cycles: float
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if not 0 < value < math.inf:
+                raise ValueError(f'{field.name} of processor is {value}, expected a value above 0')
+
+    @classmethod
+    def of(cls, facts: DeviceFacts, bandwidth_gb_s: float, cpu_lanes: int = _FEWEST_CPU_LANES) -> Processor:
+        """The processor of a device.
+
+        Args:
+            facts: the device as read from the machine.
+            bandwidth_gb_s: bandwidth of its memory, see `layer_timing.measure_bandwidth_gb_s`.
+            cpu_lanes: lanes of a core's vector unit, see `layer_timing.read_cpu_lanes`; no matter for a GPU.
+        """
+        on_gpu = facts.kind == 'cuda'
+        clock_mhz = facts.clock_mhz or _UNREAD_CLOCK_MHZ
+        return cls(processors=facts.multiprocessors if on_gpu else facts.threads,
+                   lanes=_GPU_LANES if on_gpu else cpu_lanes, clock_mhz=clock_mhz,
+                   line_bytes=_GPU_LINE_BYTES if on_gpu else facts.cache_line_bytes or _CPU_LINE_BYTES,
+                   bandwidth_gb_s=bandwidth_gb_s, mshrs=_MSHRS[facts.kind],
+                   miss_latency_cycles=_MISS_LATENCY_NS[facts.kind] * clock_mhz / 1000.0,
+                   near_latency_cycles=_NEAR_LATENCY_CYCLES[facts.kind])
+
+    def mshr_delay(self, memory_requests: float) -> float:
+        """D_mshr in cycles, the worst case L_M * R_M / NUM_MSHR."""
+        return self.miss_latency_cycles * memory_requests / self.mshrs
+
+    def dram_delay(self, memory_requests: float) -> float:
+        """D_dram in cycles: on average half of the requests are served before one."""
+        cycles_per_line = self.clock_mhz / 1000.0 * self.line_bytes / self.bandwidth_gb_s  # GHz * B / (GB/s)
+        return cycles_per_line * memory_requests / 2.0
+
+    def bank_delay(self, near_requests: float) -> float:
+        """D_bank in cycles: all threads want the same bank; the latency of the first is part of its stall."""
+        return self.near_latency_cycles * max(0.0, near_requests - 1.0)
+
+    def memory_delay(self, memory_requests: float, near_requests: float) -> float:
+        """D_mem in cycles."""
+        return max(self.mshr_delay(memory_requests) + self.dram_delay(memory_requests), self.bank_delay(near_requests))
+
+    def ms(self, cycles: float) -> float:
+        """Converts cycles of the core clock to ms."""
+        return cycles / (self.clock_mhz * 1000.0)
+
+
+@dataclass(frozen=True)
+class Interval:
+    """One interval of a warp; cycles and counts without contention.
+
+    Attributes:
+        execution_cycles: C_exec, until the warp stalls.
+        stall_cycles: C_stall, until it can go on.
+        warps: N_warp, eligible warps of the block.
+        memory_requests: R_M.
+        near_requests: R_S.
+    """
+
+    execution_cycles: float
+    stall_cycles: float
+    warps: int = 1
+    memory_requests: float = 0.0
+    near_requests: float = 0.0
+
+    @property
+    def processor_delay(self) -> float:
+        """D_proc in cycles; below 0 where the other warps do not fill the stall."""
+        return (self.warps - 1) * self.execution_cycles - self.stall_cycles
+
+
+def total_cycles(intervals: Sequence[Interval], blocks: int, processor: Processor) -> float:
+    """C_total of a layer whose intervals are known, as from a simulator.
+
+    Args:
+        intervals: those of one warp.
+        blocks: N_block.
+        processor: runs them.
+    """
+    cycles = sum(interval.execution_cycles + interval.stall_cycles + interval.processor_delay
+                 + processor.memory_delay(interval.memory_requests, interval.near_requests) for interval in intervals)
+    return blocks / processor.processors * cycles
+
+
+@dataclass(frozen=True)
+class LayerCounts:
+    """Instructions of a layer, over all its warps and blocks.
+
+    Attributes:
+        computations, loads, stores: N_comp, N_load, N_store of assumption 1.
+        memory_loads, memory_stores: global ones, assumption 2; on a CPU lines from and to memory.
+        near_loads, near_stores: shared ones, assumption 3; on a CPU vectors from and to the core's own cache.
+
+    Raises:
+        ValueError: a count is negative or not finite.
+    """
+
+    computations: float
+    loads: float
+    stores: float
+    memory_loads: float
+    memory_stores: float
+    near_loads: float
+    near_stores: float
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if not 0 <= value < math.inf:
+                raise ValueError(f'{field.name} of layer is {value}, expected a count of at least 0')
+
+    @classmethod
+    def of(cls, shape: LayerShape, processor: Processor) -> LayerCounts:
+        """Counts from geometry: full vectors, every byte moved once, one operand of each computation from nearby."""
+        vector_bytes = FLOAT_BYTES * processor.lanes
+        vectors = shape.operations / processor.lanes
+        return cls(computations=vectors, loads=shape.load_bytes / vector_bytes, stores=shape.store_bytes / vector_bytes,
+                   memory_loads=shape.load_bytes / processor.line_bytes,
+                   memory_stores=shape.store_bytes / processor.line_bytes,
+                   near_loads=vectors, near_stores=shape.store_bytes / vector_bytes)
+
+
+@dataclass(frozen=True)
+class IntervalModel:
+    """Bound on the execution time of the layers of one family on one processor in one state of contention.
+
+    Assumes that the intervals of a layer are alike, as those of a loop, so that the larger of the two memory delays is
+    the same one throughout.
+
+    Attributes:
+        processor: runs the layers.
+        execution: alpha, beta, gamma, delta of assumption 1, cycles.
+        missing: requests to the memory for each line loaded or stored, 0 to 1: alpha and beta of assumption 2.
+        conflicting: requests to one bank of the shared memory for each shared load or store, 0 to 1: those of
+            assumption 3.
+        margin: factor by which a layer that took no part in the fit exceeded it, at least 1.
+
+    Raises:
+        ValueError: a coefficient is negative, a share outside 0 to 1, or the margin below 1.
+    """
+
+    processor: Processor
+    execution: tuple[float, float, float, float]
+    missing: float = 0.0
+    conflicting: float = 0.0
+    margin: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not all(0 <= value < math.inf for value in self.execution):
+            raise ValueError(f'execution of interval model is {self.execution}, expected coefficients of at least 0')
+        for name in ('missing', 'conflicting'):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f'{name} of interval model is {getattr(self, name)}, expected a share, 0 to 1')
+        if not 1 <= self.margin < math.inf:
+            raise ValueError(f'margin of interval model is {self.margin}, expected a factor of at least 1')
+
+    def execution_cycles(self, counts: LayerCounts) -> float:
+        """Assumption 1: N_block times the sum of N_warp * C_exec."""
+        alpha, beta, gamma, delta = self.execution
+        return alpha * counts.computations + beta * counts.loads + gamma * counts.stores + delta
+
+    def memory_cycles(self, counts: LayerCounts) -> float:
+        """N_block times the sum of D_mem, by assumptions 2 and 3."""
+        memory_requests = self.missing * (counts.memory_loads + counts.memory_stores)
+        near_requests = self.conflicting * (counts.near_loads + counts.near_stores)
+        # R_S - 1 is per interval, and how many there are is unknown: leaving out the 1 only raises the bound.
+        return self.processor.memory_delay(memory_requests, near_requests + 1.0)
+
+    def wcet_ms(self, layer: LayerShape | LayerCounts) -> float:
+        """The bound, ms.
+
+        Args:
+            layer: geometry, or counts from a profiler.
+        """
+        counts = layer if isinstance(layer, LayerCounts) else LayerCounts.of(layer, self.processor)
+        cycles = (self.execution_cycles(counts) + self.memory_cycles(counts)) / self.processor.processors
+        return self.margin * self.processor.ms(cycles)
+
+
+@dataclass(frozen=True)
+class CoveringModel:
+    """Bound by several fits of one family: the largest of theirs.
+
+    Attributes:
+        fits: the first was fitted to all measured layers, every other to all but one, stretched until it covers that one.
+
+    Raises:
+        ValueError: there are no fits.
+    """
+
+    fits: tuple[IntervalModel, ...]
+
+    def __post_init__(self) -> None:
+        if not self.fits:
+            raise ValueError('covering model has no fits, expected at least one')
+
+    @property
+    def margin(self) -> float:
+        """The largest factor by which a layer exceeded the bound that the others gave it, 1 if none did."""
+        return max(fit.margin for fit in self.fits)
+
+    def wcet_ms(self, layer: LayerShape | LayerCounts) -> float:
+        """The bound, ms; `layer` as in `IntervalModel.wcet_ms`."""
+        return max(fit.wcet_ms(layer) for fit in self.fits)

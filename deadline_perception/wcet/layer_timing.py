@@ -1,0 +1,280 @@
+"""Runs single layers and times them, alone or beside a second process that does the same kind of work.
+
+Loads PyTorch when called, not before.
+"""
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+import resource
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from deadline_perception.errors import DeadlinePerceptionError
+from deadline_perception.latency.device import use_threads
+from deadline_perception.wcet.layer_sweep import HEAD_START_CYCLES
+from deadline_perception.wcet.layers import (
+    ConvolutionShape,
+    ElementwiseShape,
+    GroupNormShape,
+    LayerShape,
+    LinearShape,
+    ResizeShape,
+    SuppressionShape,
+)
+from deadline_perception.latency.stopwatch import now_ms, synchronise
+
+VISIT_RUNS = 4
+REPEATABLE = 1.5  # assumed: alone, only what takes the processor away makes a run take so much longer than the next
+_TENANT_PERIOD_S = 0.05
+_TENANT_STARTS_S = 120.0
+_TENANT_LOOK_S = 0.1
+_TENANT_LAYERS = (ConvolutionShape(128, 128, 3, 1, 40, 64), GroupNormShape(128, 32, 80, 128),
+                  ConvolutionShape(256, 128, 1, 1, 40, 64))
+_COPY_BYTES = 2 ** 28
+_COPIES = 5
+_LANES = {'avx512f': 16, 'avx2': 8, 'avx': 8}  # flag of the CPU: 32-bit values in a vector
+
+
+class TenantFailed(DeadlinePerceptionError):
+    """The second process did not get as far as running layers, or ended."""
+
+
+@dataclass(frozen=True)
+class LayerVisit:
+    """Runs of a layer, one right after the other; none is the first of its visit.
+
+    Attributes:
+        times_ms: their times, at least two.
+        switches: how often the system took the processor from this process in each run; on a GPU 0.
+
+    Raises:
+        ValueError: there are fewer than two times, one is not positive, or there are not as many switches.
+    """
+
+    times_ms: tuple[float, ...]
+    switches: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.times_ms) < 2 or not all(0 < value < float('inf') for value in self.times_ms):
+            raise ValueError(f'times of a visit are {self.times_ms} ms, expected at least two, all above 0 ms')
+        if len(self.switches) != len(self.times_ms) or min(self.switches) < 0:
+            raise ValueError(f'switches of a visit are {self.switches}, expected {len(self.times_ms)} counts')
+
+    def execution_ms(self, alone: bool) -> tuple[float, ...]:
+        """The runs that were not interrupted, and the fastest in any case.
+
+        A run was interrupted where the system took the processor away. The machine beneath a virtual one does so unseen:
+        without another tenant, a run that takes much longer than another of its visit counts as interrupted as well.
+        Beside a tenant it does not, since that may have begun to work in the middle of the visit.
+
+        Args:
+            alone: no other tenant ran.
+        """
+        return tuple(value for value, interrupted in zip(self.times_ms, self._interrupted(alone)) if not interrupted)
+
+    def interruption_ms(self, alone: bool) -> float:
+        """By how much the longest interrupted run exceeds the fastest run, 0 where none was; see `execution_ms`."""
+        return max((value - min(self.times_ms) for value, interrupted in zip(self.times_ms, self._interrupted(alone))
+                    if interrupted), default=0.0)
+
+    def _interrupted(self, alone: bool) -> tuple[bool, ...]:
+        fastest = min(self.times_ms)
+        longest = REPEATABLE * fastest if alone else float('inf')
+        return tuple(value > fastest and (switches > 0 or value > longest)
+                     for value, switches in zip(self.times_ms, self.switches))
+
+
+def layer_call(shape: LayerShape, device: str) -> Callable[[], object]:
+    """A function that runs a layer of this shape on random values, channels last.
+
+    Args:
+        shape: any but region features, whose kernel belongs to the network.
+        device: `cpu`, `cuda` or `cuda:INDEX`.
+
+    Raises:
+        ValueError: the shape is of another kind, or a resize with other than 1, 4 or 9 taps.
+    """
+    import torch
+    from torch.nn import functional as F
+
+    def image(channels: int, height: int, width: int, batch: int) -> torch.Tensor:
+        return torch.randn(batch, channels, height, width, device=device).contiguous(memory_format=torch.channels_last)
+
+    if isinstance(shape, ConvolutionShape):
+        x = image(shape.in_channels, shape.height, shape.width, shape.batch)
+        weight = image(shape.in_channels, shape.kernel, shape.kernel, shape.out_channels)
+        return lambda: F.conv2d(x, weight, None, shape.stride, shape.kernel // 2)
+    if isinstance(shape, GroupNormShape):
+        x = image(shape.channels, shape.height, shape.width, shape.batch)
+        scale, shift = torch.randn(2, shape.channels, device=device)
+        return lambda: F.group_norm(x, shape.groups, scale, shift)
+    if isinstance(shape, LinearShape):
+        x, weight = (torch.randn(rows, shape.inputs, device=device) for rows in (shape.rows, shape.outputs))
+        return lambda: F.linear(x, weight)
+    if isinstance(shape, SuppressionShape):
+        from torchvision.ops import nms
+
+        low = torch.rand(shape.boxes, 2, device=device) * 500.0
+        boxes, scores = torch.cat((low, low + 40.0), 1), torch.rand(shape.boxes, device=device)
+        return lambda: nms(boxes, scores, 0.7)
+    if isinstance(shape, ResizeShape) and shape.taps in (1, 4, 9):
+        # One row of pixels a channel would be another kernel: as near a square as the number of values allows.
+        factor = round((shape.out_elements / shape.in_elements) ** 0.5, 3)
+        side = max(4, round((shape.in_elements / 64) ** 0.5))
+        x = image(64, side, side, 1)
+        if shape.taps == 9:
+            return lambda: F.max_pool2d(x, 3, max(1, round(1 / factor)), 1)
+        return lambda: F.interpolate(x, scale_factor=factor, mode='nearest' if shape.taps == 1 else 'bilinear')
+    if isinstance(shape, ElementwiseShape):
+        tensors = [torch.randn(shape.elements, device=device) for _ in range(shape.inputs)]
+        return (lambda: F.relu_(tensors[0])) if shape.inputs == 1 else lambda: tensors[0] + tensors[1]
+    raise ValueError(f'layer is {shape}, expected a kind that runs by itself')
+
+
+def visit_layer(call: Callable[[], object], device: str) -> LayerVisit:
+    """Runs a layer five times and times the last four; on a GPU by its own events, launched ahead of their execution."""
+    import torch
+
+    with torch.inference_mode():
+        call()
+        if device.startswith('cuda'):
+            with torch.cuda.device(device):
+                marks = [torch.cuda.Event(enable_timing=True) for _ in range(VISIT_RUNS + 1)]
+                torch.cuda._sleep(HEAD_START_CYCLES)  # else a short layer is timed by how fast it is launched
+                marks[0].record()
+                for mark in marks[1:]:
+                    call()
+                    mark.record()
+                synchronise(device)
+            return LayerVisit(tuple(before.elapsed_time(after) for before, after in itertools.pairwise(marks)),
+                              (0,) * VISIT_RUNS)
+        switches, clock_ms = [_switches()], [now_ms()]
+        for _ in range(VISIT_RUNS):
+            call()
+            clock_ms.append(now_ms())
+            switches.append(_switches())
+        return LayerVisit(tuple(after - before for before, after in itertools.pairwise(clock_ms)),
+                          tuple(after - before for before, after in itertools.pairwise(switches)))
+
+
+def _switches() -> int:
+    """How often the system has taken the processor from a thread of this process."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
+
+
+def read_cpu_lanes(cpu_info: Path = Path('/proc/cpuinfo')) -> int:
+    """32-bit values in a vector of the CPU; 4 where it names no wider ones, or the file cannot be read."""
+    try:
+        words = set(cpu_info.read_text(encoding='utf-8').split())
+    except OSError:
+        words = set()
+    return max((lanes for flag, lanes in _LANES.items() if flag in words), default=4)
+
+
+def measure_bandwidth_gb_s(device: str) -> float:
+    """Bandwidth of the device's memory, GB/s: the fastest of a few copies of 256 MiB, read and written."""
+    import torch
+
+    source = torch.ones(_COPY_BYTES // 4, device=device)
+    target = torch.empty_like(source)
+    times_ms = []
+    for _ in range(_COPIES):
+        synchronise(device)
+        started = now_ms()
+        target.copy_(source)
+        synchronise(device)
+        times_ms.append(now_ms() - started)
+    return 2 * _COPY_BYTES / min(times_ms) / 1e6
+
+
+class SecondTenant:
+    """A second process that runs layers on the same device for a set part of the time. Use as a context.
+
+    Args:
+        device: `cpu`, `cuda` or `cuda:INDEX`.
+        threads: CPU threads that its layers are spread over.
+
+    Raises:
+        TenantFailed: on entering, the process does not get ready.
+    """
+
+    def __init__(self, device: str, threads: int = 1) -> None:
+        context = multiprocessing.get_context('spawn')  # a forked process cannot use CUDA
+        self._device = device
+        self._utilisation = context.Value('d', 0.0)
+        self._busy_s = context.Value('d', 0.0)
+        self._worked_s = context.Value('d', 0.0)
+        self._ready = context.Event()
+        self._process = context.Process(target=_run_tenant, daemon=True,
+                                        args=(device, threads, self._utilisation, self._busy_s, self._worked_s,
+                                              self._ready))
+
+    @property
+    def busy_s(self) -> float:
+        """CPU time that it had used after its last layer, s; 0 before its first."""
+        return self._busy_s.value
+
+    @property
+    def worked_s(self) -> float:
+        """Time for which layers of it had run after its last one, s; 0 before its first."""
+        return self._worked_s.value
+
+    def __enter__(self) -> SecondTenant:
+        self._process.start()
+        end = time.monotonic() + _TENANT_STARTS_S
+        while not self._ready.wait(_TENANT_LOOK_S):
+            if not self._process.is_alive():
+                raise TenantFailed(f'the second tenant on {self._device} ended with code {self._process.exitcode} before '
+                                   f'it was ready')
+            if time.monotonic() > end:
+                self._process.terminate()
+                raise TenantFailed(f'the second tenant was not ready on {self._device} within {_TENANT_STARTS_S:.0f} s')
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._process.terminate()
+        self._process.join()
+
+    def use(self, utilisation: float) -> None:
+        """Sets the part of the time that it works, and waits until it does.
+
+        Args:
+            utilisation: 0 to 1.
+
+        Raises:
+            ValueError: the part lies outside.
+            TenantFailed: the process has ended.
+        """
+        if not 0 <= utilisation <= 1:
+            raise ValueError(f'utilisation is {utilisation}, expected a part of the time, 0 to 1')
+        if not self._process.is_alive():
+            raise TenantFailed(f'the second tenant on {self._device} ended with code {self._process.exitcode}')
+        self._utilisation.value = utilisation
+        time.sleep(2 * _TENANT_PERIOD_S)
+
+
+def _run_tenant(device: str, threads: int, utilisation, busy_s, worked_s, ready) -> None:
+    import torch
+
+    use_threads(threads)
+    calls: Sequence[Callable[[], object]] = [layer_call(shape, device) for shape in _TENANT_LAYERS]
+    with torch.inference_mode():
+        for call in calls:
+            call()
+        synchronise(device)
+        ready.set()
+        parent, turns = multiprocessing.parent_process(), itertools.cycle(calls)
+        while parent.is_alive():
+            part, started, ended = utilisation.value, time.monotonic(), time.monotonic()
+            while ended - started < part * _TENANT_PERIOD_S:
+                before = ended
+                next(turns)()
+                synchronise(device)
+                ended = time.monotonic()
+                busy_s.value = time.process_time()
+                worked_s.value += ended - before
+            # The last layer outlasts its time; so does the pause then.
+            time.sleep((ended - started) * (1 - part) / part if part else _TENANT_PERIOD_S)

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import warnings
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from deadline_perception.datasets.ground_truth_repair import TruthCollector
+
+
+def test_counts_over_images_and_warns_once():
+    collector = TruthCollector('set')
+    first = collector.collect([(-1, 0, 5, 5), (3, 3, 3, 9)], [0, 1], [False, True], 10, 10)
+    second = collector.collect([(8, 8, 30, 9)], [2], [True], 10, 10)
+    assert first.boxes_xyxy_px.tolist() == [[0, 0, 5, 5]] and first.labels.tolist() == [0]
+    assert second.boxes_xyxy_px.tolist() == [[8, 8, 10, 9]] and second.crowd.tolist() == [True]
+    with pytest.warns(UserWarning, match='set: 2 boxes clipped to the image, 1 boxes without area dropped'):
+        collector.report()
+
+
+def test_names_unknown_categories():
+    collector = TruthCollector('set')
+    for category in ('tram', 'tram', 'cow'):
+        collector.leave_out(category)
+    with pytest.warns(UserWarning, match="set: 2 boxes of unknown category 'tram' dropped, 1 boxes of unknown"):
+        collector.report()
+
+
+def test_is_silent_about_rounding():
+    collector = TruthCollector('set')
+    collector.collect([(-0.05, 0, 5, 10.04)], [0], [False], 10, 10)
+    with warnings.catch_warnings():
+        warnings.simplefilter('error')
+        collector.report()
+    assert len(collector.collect([], [], [], 10, 10)) == 0
+
+
+def test_refuses_boxes_that_are_no_numbers():
+    with pytest.raises(ValueError, match=r'box \[0.0, nan, 1.0, 1.0\]'):
+        TruthCollector('set').collect([(0, float('nan'), 1, 1)], [0], [False], 10, 10)
+    with pytest.raises(ValueError, match='set: an image is 0 x 10 px'):
+        TruthCollector('set').collect([], [], [], 0, 10)
+
+
+def test_boxes_outside_the_image_are_told_from_those_without_area():
+    collector = TruthCollector('set')
+    assert len(collector.collect([(20, 2, 30, 5), (3, 3, 3, 9), (5, 5, 2, 8)], [0] * 3, [False] * 3, 10, 10)) == 0
+    with pytest.warns(UserWarning, match='1 boxes outside the image dropped, 2 boxes without area dropped'):
+        collector.report()
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(*[st.floats(-50, 150)] * 4), max_size=12))
+def test_whatever_remains_lies_inside(boxes):
+    truth = TruthCollector('set').collect(boxes, [0] * len(boxes), [False] * len(boxes), 100, 60)
+    kept = truth.boxes_xyxy_px
+    assert (kept >= 0).all() and (kept[:, 2] <= 100).all() and (kept[:, 3] <= 60).all()
+    assert (kept[:, 2:] >= kept[:, :2]).all()
+    inside = [b for b in boxes if 0 <= b[0] < b[2] <= 100 and 0 <= b[1] < b[3] <= 60]
+    assert len(inside) <= len(kept) <= len(boxes)

@@ -1,0 +1,204 @@
+"""Replays compute again from the tensors that were recorded, as a CUDA graph does from their addresses."""
+import random
+
+import numpy as np
+import pytest
+import torch
+
+from deadline_perception.engine.cuda_graphs import CudaRecorder, SegmentGraphs, padded
+from deadline_perception.detector.network import MultiPathDetector
+from deadline_perception.latency.measurement_plan import all_segments, covering_paths, random_path
+
+RECORDED_SLOTS = ('stage', 'skip', 'pyramid', 'rpn', 'head')
+
+
+class Recorder:
+    """Counts recordings."""
+
+    def __init__(self):
+        self.recordings = 0
+
+    def __call__(self, compute, buffers):
+        self.recordings += 1
+
+        def replay():
+            for buffer, value in zip(buffers, compute()):
+                buffer.copy_(value)
+
+        return replay
+
+
+def _images(count):
+    return np.random.default_rng(1).integers(0, 256, (count, 50, 80, 3), dtype=np.uint8)
+
+
+def _run(network, image, paths):
+    """One frame that is redirected to a random path at every operator; the same ones for every network."""
+    rng = random.Random(paths)
+    space = network.path_space
+    run = network.start(image, random_path(space, rng))
+    while not run.finished:
+        if space.slots[run.slot].operator and rng.random() < 0.7:
+            following = list(space.continuations(run.path, run.slot))
+            run.redirect(rng.choice(following))
+        run.run_segment()
+    return run
+
+
+@torch.inference_mode()
+def _spoil(graphs):
+    for buffers in graphs._buffers.values():
+        for buffer in buffers:
+            buffer.fill_(torch.nan if buffer.is_floating_point() else 10 ** 9)
+
+
+def _assert_same(one, other):
+    np.testing.assert_array_equal(one.boxes_xyxy_px, other.boxes_xyxy_px)
+    np.testing.assert_array_equal(one.scores, other.scores)
+    np.testing.assert_array_equal(one.labels, other.labels)
+
+
+@pytest.fixture()
+def certain_network(tiny_network):
+    """Finds something in every image: random weights alone are too uncertain of all."""
+    with torch.no_grad():
+        for head in tiny_network.heads.subnets:
+            head.classes.weight.normal_(std=0.5)
+            head.deltas.weight.normal_(std=0.1)
+    return tiny_network.eval()
+
+
+def test_replayed_frames_equal_computed_ones_over_redirections(certain_network):
+    images = _images(60)
+    expected = [_run(certain_network, image, number) for number, image in enumerate(images)]
+    certain_network.graphs = SegmentGraphs(Recorder())
+    found = 0
+    for number, image in enumerate(images):
+        _spoil(certain_network.graphs)  # a frame must read nothing that it did not write
+        run = _run(certain_network, image, number)
+        assert run.path == expected[number].path
+        _assert_same(run.detections(), expected[number].detections())
+        found += len(run.detections())
+    assert found > 60
+    assert certain_network.graphs.notice == ''
+
+
+def test_each_segment_is_recorded_once(tiny_network):
+    recorder = Recorder()
+    tiny_network.graphs = graphs = SegmentGraphs(recorder)
+    recordable = [name for name in all_segments(tiny_network.path_space) if name.startswith(RECORDED_SLOTS)]
+    for _ in range(2):
+        tiny_network.warm_up(covering_paths(tiny_network.path_space, 1, random.Random(0)), (50, 80))
+        assert recorder.recordings == len(graphs) == len(recordable)
+
+
+def test_fewer_regions_than_the_path_allows_are_padded(certain_network, monkeypatch):
+    rpn, select = certain_network.rpn, certain_network.select_proposals
+    with torch.no_grad():
+        rpn.outputs.bias[rpn.per_position:] = -1.5  # most regions shrink below 2 px, or leave the image
+    certain_network.eval()
+    selected = []
+
+    def watched(*args):
+        selected.append(select(*args))
+        return selected[-1]
+
+    monkeypatch.setattr(certain_network, 'select_proposals', watched)
+    largest, images = certain_network.path_space.largest, _images(5)
+    expected = [certain_network.detect(image, largest) for image in images]
+    assert {len(boxes) for boxes, _ in selected} - {largest.proposals}
+    certain_network.graphs = SegmentGraphs(Recorder())
+    for image, found in zip(images, expected):
+        _assert_same(certain_network.detect(image, largest), found)
+
+
+def test_pads_with_zero_rows():
+    boxes, levels = padded((torch.ones(2, 4), torch.ones(2, dtype=torch.long)), 3)
+    assert boxes.tolist() == [[1.0] * 4, [1.0] * 4, [0.0] * 4]
+    assert levels.tolist() == [1, 1, 0]
+
+
+def test_what_cannot_be_recorded_is_computed(certain_network):
+    expected = [_run(certain_network, image, number) for number, image in enumerate(_images(8))]
+
+    class Fails(Recorder):
+        def __call__(self, compute, buffers):
+            if self.recordings % 2:
+                self.recordings += 1
+                raise RuntimeError('operation not permitted when stream is capturing\nmore')
+            return super().__call__(compute, buffers)
+
+    certain_network.graphs = SegmentGraphs(Fails())
+    for number, image in enumerate(_images(8)):
+        _assert_same(_run(certain_network, image, number).detections(), expected[number].detections())
+    graphs = certain_network.graphs
+    assert len(graphs) and set(graphs.failures.values()) == {'operation not permitted when stream is capturing'}
+    assert graphs.notice.startswith(f'{len(graphs.failures)} of {len(graphs) + len(graphs.failures)} segments run')
+
+
+def test_a_replay_that_gives_other_values_is_not_used(certain_network):
+    image = _images(1)[0]
+    path = certain_network.path_space.largest
+    expected = certain_network.detect(image, path)
+
+    def spoil(compute, buffers):
+        return lambda: buffers[0].add_(1.0)
+
+    certain_network.graphs = SegmentGraphs(spoil)
+    for _ in range(2):
+        _assert_same(certain_network.detect(image, path), expected)
+    assert not len(certain_network.graphs)
+    assert set(certain_network.graphs.failures.values()) == {'its replay gives other values'}
+
+
+def test_new_weights_are_recorded_anew(certain_network, tiny_config):
+    image = _images(1)[0]
+    path = certain_network.path_space.largest
+    certain_network.graphs = SegmentGraphs(Recorder())
+    certain_network.detect(image, path)
+    torch.manual_seed(5)
+    other = MultiPathDetector(tiny_config, ('vehicle', 'bike')).eval()
+    certain_network.load_state_dict(other.state_dict())
+    assert not len(certain_network.graphs)
+    _assert_same(certain_network.detect(image, path), other.detect(image, path))
+    certain_network.eval()
+    assert not len(certain_network.graphs)
+
+
+def test_frame_whose_buffers_another_one_uses_is_refused(tiny_network):
+    image = _images(1)[0]
+    tiny_network.graphs = SegmentGraphs(Recorder())
+    first = tiny_network.start(image, tiny_network.path_space.largest)
+    first.run_segment()
+    second = tiny_network.start(image, tiny_network.path_space.smallest)
+    with pytest.raises(ValueError, match='another frame has begun'):
+        first.run_segment()
+    second.run_segment()
+    tiny_network.eval()
+    with pytest.raises(ValueError, match='weights have moved'):
+        second.run_segment()
+
+
+def test_graphs_need_a_gpu(tiny_network):
+    with pytest.raises(ValueError, match="device is 'cpu', expected cuda"):
+        tiny_network.use_graphs()
+    with pytest.raises(ValueError, match="device is 'cpu', expected cuda"):
+        CudaRecorder('cpu')
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason='no CUDA device')
+@pytest.mark.parametrize('half', [False, True])
+def test_captured_frames_equal_computed_ones_on_a_gpu(certain_network, half):
+    network = certain_network.cuda()
+    if half:
+        network.use_half_precision()
+    images = _images(40)
+    expected = [_run(network, image, number) for number, image in enumerate(images)]
+    network.use_graphs()
+    for _ in range(2):
+        for number, image in enumerate(images):
+            found = _run(network, image, number).detections()
+            assert len(found) == len(expected[number].detections())
+            np.testing.assert_allclose(found.boxes_xyxy_px, expected[number].detections().boxes_xyxy_px, atol=0.1)
+    assert not network.graphs.failures
+    assert len(network.graphs) > 20

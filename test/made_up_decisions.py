@@ -1,0 +1,50 @@
+"""A small network whose times are made up per segment, with everything known by hand."""
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from deadline_perception.execution_path import ExecutionPath, PathSpace
+
+
+class SegmentForecast:
+    """Adds up one time per segment."""
+
+    def __init__(self, path_space: PathSpace, segment_ms) -> None:
+        self.path_space = path_space
+        self.segment_ms = segment_ms
+
+    def forecast_ms(self, path: ExecutionPath, slot: int = 0) -> float:
+        return float(sum(self.segment_ms(name) for name in self.path_space.segments(path, slot)))
+
+    def table(self, paths, slot: int = 0) -> np.ndarray:
+        return np.array([self.forecast_ms(path, slot) for path in paths])
+
+
+class GivenQuality:
+    """Looks the quality up."""
+
+    def __init__(self, values: dict[ExecutionPath, float]) -> None:
+        self.values = values
+
+    def quality(self, path: ExecutionPath) -> float:
+        return self.values[path]
+
+    def table(self, paths) -> np.ndarray:
+        return np.array([self.values[path] for path in paths])
+
+
+@pytest.fixture(scope='session')
+def make_forecast():
+    return SegmentForecast
+
+
+@pytest.fixture(scope='session')
+def make_quality():
+    return GivenQuality
+
+
+@pytest.fixture(scope='session')
+def path_space() -> PathSpace:
+    return PathSpace(skips_per_stage=(1, 1), widths=(1.0, 0.5), pyramid_widths=(1.0, 0.5), proposals=(10, 25, 100),
+                     heads=2)

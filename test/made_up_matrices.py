@@ -1,0 +1,69 @@
+"""A small multi-path network whose slots do real work, so that real times can be measured without weights."""
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from deadline_perception.execution_path import ExecutionPath, PathSpace
+from deadline_perception.latency.stopwatch import now_ms
+
+
+class MatrixNetwork:
+    """Every segment is a product of matrices whose size follows from the path's choices."""
+
+    config_name = 'matrices'
+    network_hash = '0123456789abcdef'
+    input_size = (32, 64)
+    device = 'cpu'
+
+    def __init__(self, path_space: PathSpace) -> None:
+        self.path_space = path_space
+        self.started: list[ExecutionPath] = []
+        self._weights = np.random.default_rng(0).standard_normal((64, 64)).astype(np.float32) / 8.0
+
+    def start(self, image_bgr: np.ndarray, path: ExecutionPath) -> MatrixRun:
+        """Begins one frame."""
+        self.started.append(path)
+        return MatrixRun(self, image_bgr, path)
+
+    def product(self, values: np.ndarray, rows: int, width: float) -> np.ndarray:
+        """One segment's work."""
+        channels = max(1, int(64 * width))
+        return np.tanh(np.resize(values, (rows, channels)) @ self._weights[:channels, :channels])
+
+
+class MatrixRun:
+    """One frame on its way."""
+
+    def __init__(self, network: MatrixNetwork, image_bgr: np.ndarray, path: ExecutionPath) -> None:
+        self._network, self._values = network, image_bgr.astype(np.float32)
+        self.path, self.slot, self.slot_ms = path, 0, []
+
+    @property
+    def finished(self) -> bool:
+        return self.slot == len(self._network.path_space.slots)
+
+    def run_segment(self) -> float:
+        start_ms = now_ms()
+        name = self._network.path_space.segment(self.slot, self.path)
+        if name is not None:
+            rows = self.path.proposals if name.startswith(('head', 'post')) else 64
+            self._values = self._network.product(self._values, rows, self.path.width)
+        self.slot += 1
+        self.slot_ms.append(now_ms() - start_ms)
+        return self.slot_ms[-1]
+
+
+@pytest.fixture()
+def path_space() -> PathSpace:
+    return PathSpace(skips_per_stage=(1, 2), widths=(1.0, 0.5), pyramid_widths=(1.0, 0.5), proposals=(10, 40), heads=2)
+
+
+@pytest.fixture()
+def network(path_space: PathSpace) -> MatrixNetwork:
+    return MatrixNetwork(path_space)
+
+
+@pytest.fixture()
+def images() -> list[np.ndarray]:
+    return list(np.random.default_rng(1).integers(0, 256, (4, 32, 64, 3), dtype=np.uint8))

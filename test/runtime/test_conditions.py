@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from deadline_perception.runtime.conditions import ConditionTracker
+
+
+class Clock:
+    ms = 1000.0
+
+    def __call__(self):
+        return self.ms
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def tracker(clock):
+    return ConditionTracker(default_budget_ms=80.0, budget_timeout_ms=500.0, contention_timeout_ms=2000.0,
+                            clock_ms=clock)
+
+
+def test_before_anything_is_heard_the_defaults_are_in_force_and_said(tracker):
+    conditions = tracker.now()
+    assert (conditions.budget_ms, conditions.slowdown, conditions.contention_source) == (80.0, 1.0, '')
+    assert 'no budget heard yet' in conditions.reasons[0]
+    assert 'no contention state' in conditions.reasons[1]
+
+
+def test_what_was_heard_is_in_force(tracker):
+    tracker.hear_budget(120.0, 30.0, '')
+    tracker.hear_contention(1.5, 'probe+pressure')
+    conditions = tracker.now()
+    assert (conditions.budget_ms, conditions.slowdown, conditions.contention_source) == (120.0, 1.5, 'probe+pressure')
+    assert conditions.reasons == ()
+
+
+def test_a_stale_budget_falls_back_to_its_minimum_and_a_stale_slowdown_stays_in_force(tracker, clock):
+    tracker.hear_budget(120.0, 30.0, '')
+    tracker.hear_contention(1.5, 'probe')
+    clock.ms += 501.0
+    assert tracker.now().budget_ms == 30.0
+    assert tracker.now().slowdown == 1.5
+    clock.ms += 1500.0
+    assert (tracker.now().slowdown, tracker.now().contention_source) == (1.5, 'probe')
+    assert 'budget is 2.0 s old' in tracker.now().reasons[0]
+    assert 'contention state is 2.0 s old, its slowdown of 1.50 stays in force' in tracker.now().reasons[1]
+    tracker.hear_contention(1.0, 'probe')
+    assert tracker.now().slowdown == 1.0
+    assert len(tracker.now().reasons) == 1
+
+
+def test_what_stands_degrades_every_frame_whatever_is_heard(clock):
+    tracker = ConditionTracker(default_budget_ms=80.0, budget_timeout_ms=500.0, contention_timeout_ms=2000.0,
+                               standing=('profile is of another device',), clock_ms=clock)
+    assert tracker.now().reasons[2:] == ('profile is of another device',)
+    tracker.hear_budget(120.0, 30.0, '')
+    tracker.hear_contention(1.5, 'probe')
+    assert tracker.now().reasons == ('profile is of another device',)
+
+
+def test_a_degraded_budget_is_passed_on_with_its_reason(tracker):
+    tracker.hear_budget(30.0, 30.0, 'speed is stale')
+    assert 'budget: speed is stale' in tracker.now().reasons
+
+
+@pytest.mark.parametrize('budget_ms', [0.0, -1.0, math.nan, math.inf])
+def test_refuses_a_budget_that_is_none_and_keeps_the_last(tracker, budget_ms):
+    tracker.hear_budget(120.0, 30.0, '')
+    with pytest.raises(ValueError, match='expected a positive, finite time'):
+        tracker.hear_budget(budget_ms, 30.0, '')
+    assert tracker.now().budget_ms == 120.0
+
+
+@pytest.mark.parametrize('slowdown', [0.9, math.nan, math.inf])
+def test_refuses_a_slowdown_that_is_none(tracker, slowdown):
+    with pytest.raises(ValueError, match='at least 1'):
+        tracker.hear_contention(slowdown, 'probe')
+
+
+@pytest.mark.parametrize('min_budget_ms', [math.nan, 0.0, 200.0])
+def test_a_minimum_above_the_budget_is_not_believed(tracker, clock, min_budget_ms):
+    tracker.hear_budget(120.0, min_budget_ms, '')
+    clock.ms += 501.0
+    assert tracker.now().budget_ms == 120.0
+
+
+def test_refuses_times_that_are_not_positive():
+    with pytest.raises(ValueError, match='expected positive times'):
+        ConditionTracker(default_budget_ms=0.0, budget_timeout_ms=1.0, contention_timeout_ms=1.0)

@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from deadline_perception.decision.path_quality import PathQuality
+from deadline_perception.execution_path import PathSpace
+from deadline_perception.latency.calibration import BoundCalibrator
+from deadline_perception.latency.calibration_file import CalibrationFile
+from deadline_perception.latency.device import DeviceFacts, process_environment
+from deadline_perception.latency.json_file import JsonFileError
+from deadline_perception.latency.profile import LatencyProfile, ProfileMismatch
+from deadline_perception.latency.quantiles import Quantiles
+from deadline_perception.runtime.loading import (
+    POLICIES,
+    NetworkOptions,
+    SetupError,
+    environment_faults,
+    find_weights,
+    load_profile,
+    make_calibrator,
+    make_policy,
+    share_folder,
+)
+
+
+def test_weights_are_a_file_or_the_name_of_a_shipped_one(tmp_path):
+    (tmp_path / 'compact.safetensors').touch()
+    assert find_weights('compact', tmp_path) == tmp_path / 'compact.safetensors'
+    assert find_weights('/elsewhere/own.safetensors', tmp_path) == Path('/elsewhere/own.safetensors')
+
+
+def test_an_unknown_name_is_refused_with_those_that_exist(tmp_path):
+    with pytest.raises(SetupError, match=r"'large', expected .* \(none\)"):
+        find_weights('large', tmp_path)
+    (tmp_path / 'compact.safetensors').touch()
+    with pytest.raises(SetupError, match=r'\(compact\)'):
+        find_weights('large', tmp_path)
+
+
+def test_the_share_folder_of_a_source_tree_is_its_root(repository):
+    assert share_folder() == repository
+
+
+class Forecast:
+    def residual_quantile(self, probability):
+        return 0.25
+
+
+def test_a_kept_calibration_goes_on_only_where_it_was_learnt(tmp_path):
+    options = NetworkOptions('compact', target_miss_probability=0.02, calibration_step=0.1)
+    learnt = BoundCalibrator(0.02, 0.1, math.log(8.0), 0.25)
+    learnt.observe(10.0, None)
+    here = CalibrationFile(tmp_path / 'margin.json', 'abc', 'a processor (cpu)', 1)
+    assert make_calibrator(options, Forecast(), here)[1] == []
+    here.save(learnt.state())
+    calibrator, begun_anew = make_calibrator(options, Forecast(), here)
+    assert (calibrator.state(), begun_anew) == (learnt.state(), [])
+    calibrator, begun_anew = make_calibrator(options, Forecast(), replace(here, threads=2))
+    assert (calibrator.frames, calibrator.log_margin) == (0, 0.25)
+    assert 'threads is 1 in the file and 2 here; the calibration begins anew' in begun_anew[0]
+    here.file.write_text('{"alpha"')
+    assert 'cannot be read' in make_calibrator(options, Forecast(), here)[1][0]
+
+
+@pytest.mark.parametrize('damage', ['', '{"alpha"', '[]', 'null', '{}', '[' * 50_000])
+def test_whatever_a_calibration_file_holds_a_calibrator_begins_and_says_so(tmp_path, damage):
+    place = CalibrationFile(tmp_path / 'margin.json', 'abc', 'a processor (cpu)', 1)
+    place.file.write_text(damage)
+    calibrator, begun_anew = make_calibrator(NetworkOptions('compact'), Forecast(), place)
+    assert (calibrator.frames, calibrator.log_margin) == (0, 0.25)
+    assert len(begun_anew) == 1 and 'the calibration begins anew' in begun_anew[0]
+
+
+FACTS = DeviceFacts('Board', 'cpu', 4, 2, wait_policy='passive', allocator='retaining', power_mode='15W')
+NETWORK = SimpleNamespace(config_name='compact', network_hash='abc', input_size=(384, 640))
+
+
+def load(tmp_path, facts=FACTS, **changes):
+    """Loads, on a board with two threads, a profile with changes."""
+    times = {'pre': Quantiles.from_samples([1.0])}
+    fields = {'facts': facts, 'config_name': 'compact', 'network_hash': 'abc', 'input_size': (384, 640),
+              'image_size': (380, 640), 'date': '', 'load_before': 0.0, 'segments': times, 'paths': {}, **changes}
+    LatencyProfile(**fields).save(tmp_path / 'profile.json')
+    options = NetworkOptions('compact', profile=str(tmp_path / 'profile.json'), threads=2)
+    return load_profile(options, NETWORK, FACTS, Path('w.safetensors'), tmp_path)[1]
+
+
+COMMAND = 'deadline-perception profile --weights w.safetensors --device cpu --threads 2'
+
+
+def test_a_profile_of_this_device_and_settings_is_taken_without_a_word(tmp_path):
+    assert load(tmp_path) == []
+    assert load(tmp_path, facts=replace(FACTS, torch_version='9', cores=2)) == []
+
+
+@pytest.mark.parametrize(('change', 'said'), [
+    ({'name': 'Other board'}, "device is 'Other board' in the profile and 'Board' here"),
+    ({'power_mode': 'MAXN'}, "power mode is 'MAXN'"), ({'threads': 1}, 'number of threads is 1'),
+    ({'wait_policy': 'default'}, "OpenMP wait policy is 'default'"),
+    ({'allocator': 'default'}, "memory allocator is 'default'")])
+def test_a_profile_of_other_settings_is_taken_and_degrades_the_node_with_what_to_run(tmp_path, change, said):
+    degraded, = load(tmp_path, facts=replace(FACTS, **change))
+    assert said in degraded and degraded.endswith(COMMAND)
+
+
+@pytest.mark.parametrize(('change', 'said'), [
+    ({'network_hash': 'xyz'}, "network hash is 'xyz'"), ({'input_size': (512, 864)}, r'input size is \(512, 864\)'),
+    ({'facts': replace(FACTS, kind='cuda')}, 'measured on cuda')])
+def test_a_profile_of_another_network_input_size_or_processor_is_refused_with_what_to_run(tmp_path, change, said):
+    with pytest.raises(ProfileMismatch, match=f'{said}.* Measure one: {COMMAND}'):
+        load(tmp_path, **change)
+
+
+def test_an_absent_profile_is_refused_with_what_to_run(tmp_path, monkeypatch):
+    monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path))
+    with pytest.raises(SetupError, match=COMMAND):
+        load_profile(NetworkOptions('compact', threads=2), NETWORK, FACTS, Path('w.safetensors'), tmp_path)
+    named = NetworkOptions('compact', profile=str(tmp_path / 'none.json'))
+    with pytest.raises(JsonFileError, match='none.json'):
+        load_profile(named, NETWORK, FACTS, Path('w.safetensors'), tmp_path)
+
+
+def test_a_process_without_its_settings_is_told_what_to_start_it_with():
+    assert environment_faults('cpu', 2, process_environment(2)) == []
+    assert environment_faults('cuda', 1, {}) == []
+    fault, = environment_faults('cpu', 2, {**process_environment(2), 'OMP_WAIT_POLICY': 'ACTIVE'})
+    assert '`env OMP_WAIT_POLICY=PASSIVE`' in fault
+
+
+class EvenForecast:
+    """Every segment takes 2 ms."""
+
+    def __init__(self, space):
+        self.space = space
+
+    def forecast_ms(self, path, slot=0):
+        return 2.0 * len(self.space.segments(path, slot))
+
+    def table(self, paths, slot=0):
+        return np.array([self.forecast_ms(path, slot) for path in paths])
+
+
+def test_every_policy_that_can_be_named_is_made_and_decides():
+    space = PathSpace((1, 1), (1.0, 0.5), (1.0,), (10, 100), 2)
+    forecast = EvenForecast(space)
+    quality = PathQuality.from_forecast(space, forecast)
+    for name in POLICIES:
+        policy = make_policy(NetworkOptions('compact', policy=name), space, forecast, quality)
+        assert policy.name == name
+        choice = policy.plan(1000.0, 2.0)
+        policy.observe(choice.forecast_ms, 1000.0)
+        assert policy.redecide(choice.path, 0, 1000.0, 2.0).path == choice.path
+    fixed = make_policy(NetworkOptions('compact', policy='fixed', fixed_path=str(space.smallest)), space, forecast, quality)
+    assert fixed.plan(1.0, 1.0).path == space.smallest
+    for name in ('thresholds', 'oblivious'):
+        narrow = make_policy(NetworkOptions('compact', policy=name, width=0.5), space, forecast, quality)
+        assert narrow.plan(1000.0, 1.0).path.width == 0.5
+        with pytest.raises(SetupError, match=f'policy {name} cannot be used: width is 0.3'):
+            make_policy(NetworkOptions('compact', policy=name, width=0.3), space, forecast, quality)
+    with pytest.raises(SetupError, match="policy is 'oracle', expected one of frontier, thresholds, fixed"):
+        make_policy(NetworkOptions('compact', policy='oracle'), space, forecast, quality)
+    with pytest.raises(SetupError, match='fixed_path cannot be used: path .* is not one of the network'):
+        make_policy(NetworkOptions('compact', policy='fixed', fixed_path='s0-w1.00-p10-h0'), space, forecast, quality)

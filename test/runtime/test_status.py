@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+
+import pytest
+
+from deadline_perception.runtime.image_age import StampReading
+from deadline_perception.runtime.mailbox import Mailbox
+from deadline_perception.runtime.tracks import Outcome
+from deadline_perception.runtime.timed_frame import FrameProgress
+from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.runtime import status as status_module
+from deadline_perception.runtime.status import DetectorStatus
+from deadline_perception.runtime.pipeline import Arrival, Conditions, FrameRecord
+
+
+def record(outcome=Outcome.DETECTED, budget_ms=100.0, reasons=(), replaced=0):
+    arrival = Arrival(SimpleNamespace(), 0.0, StampReading(math.nan, ''))
+    return FrameRecord(arrival, Conditions(budget_ms, 1.5, 'probe', reasons), outcome, FrameProgress().look(0.0),
+                       1.0, 2.0, 3.0, 1.1, replaced, '', math.nan)
+
+
+def test_counts_frames_replacements_and_misses():
+    status = DetectorStatus()
+    assert status.deadline_miss_ratio == 0.0
+    status.note(record(replaced=2))
+    status.note(record(budget_ms=5.0, replaced=1))
+    status.note(record(Outcome.COASTED))
+    status.note(record())
+    assert (status.frames, status.replaced) == (4, 3)
+    assert status.deadline_miss_ratio == 0.5
+
+
+def test_says_how_many_deadlines_were_missed_in_a_row_until_one_is_met():
+    status = DetectorStatus()
+    status.note(record(budget_ms=5.0))
+    status.note(record(budget_ms=5.0))
+    assert status.concerns() == ('2 deadlines missed in a row',)
+    assert float(status.values()['consecutive_processing_delay_ms']) >= 0.0
+    status.note(record())
+    assert status.concerns() == ()
+    assert status.values()['consecutive_processing_delay_ms'] == '0'
+
+
+def test_frames_that_were_held_at_the_end_are_in_the_totals():
+    status, slot = DetectorStatus(), Mailbox()
+    slot.put(1)
+    slot.take()
+    status.note(record())
+    for item in (2, 3, 4):  # 2 and 3 are replaced, 4 waits
+        slot.put(item)
+    slot.close()
+    status.halt(slot)
+    assert (status.values()['frames'], status.values()['replaced_frames'], status.values()['given_up_frames']) == (
+        '1', '2', '1')
+    assert slot.put_total == status.frames + status.replaced + status.given_up
+
+
+def test_values_carry_the_last_frame():
+    status = DetectorStatus()
+    assert 'processing_time_ms' not in status.values()
+    status.note(record())
+    values = status.values()
+    assert values['processing_time_ms'] == '6.00'
+    assert values['deadline_ms'] == '100.00'
+    assert values['slowdown'] == '1.500'
+    assert values['contention_source'] == 'probe'
+    assert values['is_processing_time_ms_in_expected_range'] == 'True'
+
+
+def test_rejections_are_counted_by_cause_and_further_causes_together():
+    status = DetectorStatus()
+    assert status.reject('too small')
+    assert not status.reject('too small')
+    for number in range(3 * status_module.MAX_CAUSES):
+        status.reject(f'cause {number}')
+    assert len(status.rejected) == status_module.MAX_CAUSES + 1
+    assert status.rejected_total == 2 + 3 * status_module.MAX_CAUSES
+    assert status.values()['rejected: too small'] == '2'
+
+
+@pytest.mark.parametrize('busy_for_ms, hangs', [(None, False), (10.0, False), (60_000.0, True)])
+def test_a_network_that_does_not_answer_is_noticed(busy_for_ms, hangs):
+    status = DetectorStatus(busy_since_ms=None if busy_for_ms is None else now_ms() - busy_for_ms)
+    assert ('has not answered' in status.hanging()) == hangs

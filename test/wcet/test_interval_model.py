@@ -1,0 +1,147 @@
+"""The interval analysis against sums made by hand from the paper's equations."""
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deadline_perception.latency.device import DeviceFacts
+from deadline_perception.wcet.interval_model import (
+    CoveringModel,
+    Interval,
+    IntervalModel,
+    LayerCounts,
+    Processor,
+    total_cycles,
+)
+from deadline_perception.wcet.layers import ConvolutionShape
+
+# A miss costs 400 / 8 = 50 cycles in the queue for a register; a line 2 GHz * 64 B / 32 GB/s / 2 = 2 cycles.
+PROCESSOR = Processor(processors=4, lanes=8, clock_mhz=2000.0, line_bytes=64, bandwidth_gb_s=32.0, mshrs=8,
+                      miss_latency_cycles=400.0, near_latency_cycles=10.0)
+COUNTS = LayerCounts(computations=100, loads=20, stores=10, memory_loads=6, memory_stores=4, near_loads=30,
+                     near_stores=10)
+positive = st.floats(0.1, 1e4)
+
+
+def test_memory_delay_is_the_larger_of_two_queues() -> None:
+    assert PROCESSOR.mshr_delay(3) == 150.0
+    assert PROCESSOR.dram_delay(3) == 6.0
+    assert PROCESSOR.bank_delay(5) == 40.0
+    assert PROCESSOR.bank_delay(0) == 0.0
+    assert PROCESSOR.memory_delay(3, 5) == 156.0
+    assert PROCESSOR.memory_delay(3, 21) == 200.0
+
+
+@given(st.integers(0, 1000), st.integers(1, 64))
+def test_mshr_delay_is_above_that_of_whole_rounds(requests: int, mshrs: int) -> None:
+    processor = replace(PROCESSOR, mshrs=mshrs)
+    rounds = max(0, math.ceil(requests / mshrs) - 1)
+    assert processor.mshr_delay(requests) >= processor.miss_latency_cycles * rounds
+
+
+def test_processor_delay_waits_for_the_other_warps() -> None:
+    assert Interval(execution_cycles=10, stall_cycles=25, warps=4).processor_delay == 3 * 10 - 25
+
+
+def test_total_cycles_of_two_intervals() -> None:
+    intervals = [Interval(10, 25, warps=4, memory_requests=3), Interval(5, 100, warps=4, near_requests=21)]
+    # 4 * 10 + 156 and 4 * 5 + 200; 12 blocks on 4 processors.
+    assert total_cycles(intervals, 12, PROCESSOR) == 3 * (40 + 156 + 20 + 200)
+
+
+@given(st.integers(1, 8), st.integers(1, 64), positive, positive, st.floats(0, 1e3), st.integers(1, 50))
+def test_model_is_the_sum_over_intervals_that_are_alike(warps: int, blocks: int, execution: float, stall: float,
+                                                        requests: float, count: int) -> None:
+    intervals = [Interval(execution, stall, warps, memory_requests=requests)] * count
+    counts = replace(COUNTS, computations=blocks * count * warps, memory_loads=blocks * count * requests,
+                     memory_stores=0)
+    model = IntervalModel(PROCESSOR, execution=(execution, 0, 0, 0), missing=1.0)
+    cycles = total_cycles(intervals, blocks, PROCESSOR)
+    assert model.wcet_ms(counts) == pytest.approx(PROCESSOR.ms(cycles), rel=1e-9)
+
+
+def test_bound_of_a_layer() -> None:
+    model = IntervalModel(PROCESSOR, execution=(2.0, 1.0, 3.0, 50.0), missing=0.5, conflicting=0.75, margin=1.5)
+    assert model.execution_cycles(COUNTS) == 200 + 20 + 30 + 50
+    assert model.memory_cycles(COUNTS) == max(0.5 * (6 + 4) * 52, 0.75 * (30 + 10) * 10) == 300
+    # 600 cycles over 4 processors at 2 GHz.
+    assert model.wcet_ms(COUNTS) == pytest.approx(1.5 * (300 + 300) / 4 / 2e6)
+    assert replace(model, missing=1.0).memory_cycles(COUNTS) == 520
+
+
+@given(st.floats(1.01, 100.0))
+def test_a_worse_device_raises_the_bound_with_the_same_coefficients(factor: float) -> None:
+    memory = IntervalModel(PROCESSOR, (2.0, 1.0, 3.0, 50.0), missing=0.5)
+    bank = IntervalModel(PROCESSOR, (2.0, 1.0, 3.0, 50.0), conflicting=0.5)
+    for model, worse in ((memory, replace(PROCESSOR, miss_latency_cycles=400.0 * factor)),
+                         (memory, replace(PROCESSOR, bandwidth_gb_s=32.0 / factor)),
+                         (bank, replace(PROCESSOR, near_latency_cycles=10.0 * factor))):
+        assert replace(model, processor=worse).wcet_ms(COUNTS) > model.wcet_ms(COUNTS)
+    assert replace(memory, processor=replace(PROCESSOR, mshrs=16)).wcet_ms(COUNTS) < memory.wcet_ms(COUNTS)
+
+
+def test_counts_from_geometry() -> None:
+    layer = ConvolutionShape(in_channels=8, out_channels=16, kernel=1, stride=1, height=4, width=4)
+    counts = LayerCounts.of(layer, PROCESSOR)
+    assert counts.computations == counts.near_loads == 16 * 128 / 8
+    assert counts.loads == 4 * (128 + 128) / 32
+    assert counts.memory_loads == 4 * (128 + 128) / 64
+    assert counts.stores == counts.near_stores == 4 * 256 / 32
+    assert counts.memory_stores == 4 * 256 / 64
+    model = IntervalModel(PROCESSOR, (1.0, 1.0, 1.0, 1.0))
+    assert model.wcet_ms(layer) == model.wcet_ms(counts)
+
+
+@given(st.integers(1, 64), st.integers(1, 64))
+def test_a_larger_layer_is_never_bounded_lower(channels: int, more: int) -> None:
+    model = IntervalModel(PROCESSOR, (1.0, 0.5, 0.2, 3.0), missing=0.1, conflicting=0.3)
+    small, large = (ConvolutionShape(8, out, 3, 1, 16, 16) for out in (channels, channels + more))
+    assert model.wcet_ms(small) < model.wcet_ms(large)
+
+
+def test_processor_of_a_cpu_and_of_a_gpu() -> None:
+    cpu = Processor.of(DeviceFacts('CPU', 'cpu', 4, 2, clock_mhz=3000.0, cache_line_bytes=64), 20.0, cpu_lanes=8)
+    assert (cpu.processors, cpu.lanes, cpu.line_bytes, cpu.miss_latency_cycles) == (2, 8, 64, 600.0)
+    unread = Processor.of(DeviceFacts('CPU', 'cpu', 4, 2), 20.0)
+    assert (unread.clock_mhz, unread.lanes) == (1000.0, 4)
+    gpu = Processor.of(DeviceFacts('GPU', 'cuda', 4, 2, multiprocessors=30, clock_mhz=1500.0), 500.0)
+    assert (gpu.processors, gpu.lanes, gpu.line_bytes) == (30, 32, 128)
+
+
+@pytest.mark.parametrize('value', [0.0, -1.0, math.nan, math.inf])
+def test_refuses_a_processor_that_cannot_be(value: float) -> None:
+    with pytest.raises(ValueError, match=f'bandwidth_gb_s of processor is {value}, expected a value above 0'):
+        replace(PROCESSOR, bandwidth_gb_s=value)
+
+
+@pytest.mark.parametrize('value', [-1.0, math.nan, math.inf])
+def test_refuses_counts_and_coefficients_that_cannot_be(value: float) -> None:
+    with pytest.raises(ValueError, match=f'loads of layer is {value}, expected a count of at least 0'):
+        replace(COUNTS, loads=value)
+    with pytest.raises(ValueError, match='execution of interval model is .*, expected coefficients of at least 0'):
+        IntervalModel(PROCESSOR, (1.0, 0.0, value, 0.0))
+    with pytest.raises(ValueError, match=f'margin of interval model is {value}, expected a factor of at least 1'):
+        IntervalModel(PROCESSOR, (1.0, 0.0, 0.0, 0.0), margin=value)
+
+
+@pytest.mark.parametrize('value', [-0.1, 1.1, math.nan])
+def test_refuses_shares_that_cannot_be(value: float) -> None:
+    with pytest.raises(ValueError, match=f'missing of interval model is {value}, expected a share, 0 to 1'):
+        IntervalModel(PROCESSOR, (1.0, 0.0, 0.0, 0.0), missing=value)
+    with pytest.raises(ValueError, match=f'conflicting of interval model is {value}, expected a share, 0 to 1'):
+        IntervalModel(PROCESSOR, (1.0, 0.0, 0.0, 0.0), conflicting=value)
+
+
+def test_covering_model_takes_the_largest_bound() -> None:
+    by_operations = IntervalModel(PROCESSOR, (4.0, 0.0, 0.0, 0.0), margin=1.5)
+    constant = IntervalModel(PROCESSOR, (0.0, 0.0, 0.0, 1000.0))
+    model = CoveringModel((by_operations, constant))
+    assert model.margin == 1.5
+    assert model.wcet_ms(COUNTS) == constant.wcet_ms(COUNTS)
+    assert model.wcet_ms(replace(COUNTS, computations=1000)) == PROCESSOR.ms(1.5 * 4000 / 4)
+    with pytest.raises(ValueError, match='covering model has no fits'):
+        CoveringModel(())

@@ -1,0 +1,148 @@
+"""Layers run as their shapes say, and visits tell interruptions from contention."""
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip('torch')
+
+from deadline_perception.wcet.layer_timing import (  # noqa: E402
+    LayerVisit,
+    SecondTenant,
+    TenantFailed,
+    layer_call,
+    measure_bandwidth_gb_s,
+    read_cpu_lanes,
+    visit_layer,
+)
+from deadline_perception.wcet.layer_trace import trace_layers  # noqa: E402
+from deadline_perception.wcet.layers import (  # noqa: E402
+    ConvolutionShape,
+    ElementwiseShape,
+    GroupNormShape,
+    LayerShape,
+    LinearShape,
+    RegionFeaturesShape,
+    ResizeShape,
+    SuppressionShape,
+)
+
+
+@pytest.mark.parametrize('shape', [
+    ConvolutionShape(6, 4, 3, 2, 9, 11, batch=2), GroupNormShape(8, 2, 5, 6), LinearShape(3, 4, 5),
+    SuppressionShape(12), ResizeShape(64 * 16, 64 * 64), ResizeShape(64 * 36, 64 * 144, taps=4),
+    ResizeShape(64 * 36, 64 * 9, taps=9), ResizeShape(64 * 36, 64 * 36, taps=9)])
+def test_a_call_computes_its_layer(shape: LayerShape) -> None:
+    assert trace_layers(layer_call(shape, 'cpu')) == (shape,)
+
+
+@pytest.mark.parametrize('inputs', [1, 2])
+def test_an_elementwise_call_goes_over_its_values(inputs: int) -> None:
+    assert layer_call(ElementwiseShape(30, inputs), 'cpu')().numel() == 30
+
+
+def test_region_features_belong_to_the_network() -> None:
+    with pytest.raises(ValueError, match='layer is RegionFeaturesShape.*, expected a kind that runs by itself'):
+        layer_call(RegionFeaturesShape(1, 1, 1), 'cpu')
+
+
+def test_refuses_a_pooling_of_unknown_size() -> None:
+    with pytest.raises(ValueError, match='layer is ResizeShape.*taps=25.*, expected a kind that runs by itself'):
+        layer_call(ResizeShape(64, 64, taps=25), 'cpu')
+
+
+def test_a_visit_times_all_runs_but_the_first() -> None:
+    runs = []
+    visit = visit_layer(lambda: runs.append(sum(range(1000))), 'cpu')
+    assert len(runs) == 5
+    assert len(visit.times_ms) == len(visit.switches) == 4
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason='needs CUDA')
+def test_a_visit_on_a_gpu() -> None:
+    visit = visit_layer(layer_call(ConvolutionShape(64, 64, 3, 1, 64, 64), 'cuda'), 'cuda')
+    assert min(visit.times_ms) > 0
+    assert visit.switches == (0, 0, 0, 0)
+
+
+def test_alone_what_does_not_repeat_is_an_interruption() -> None:
+    steady = LayerVisit((1.0, 1.4, 1.1), (0, 0, 0))
+    assert steady.execution_ms(alone=True) == (1.0, 1.4, 1.1)
+    assert steady.interruption_ms(alone=True) == 0.0
+    interrupted = LayerVisit((5.0, 1.0, 1.2, 2.0), (0, 0, 0, 0))
+    assert interrupted.execution_ms(alone=True) == (1.0, 1.2)
+    assert interrupted.interruption_ms(alone=True) == 4.0
+
+
+def test_beside_a_tenant_only_a_switch_is_an_interruption() -> None:
+    visit = LayerVisit((5.0, 1.0, 1.2, 2.0), (0, 0, 1, 0))
+    assert visit.execution_ms(alone=False) == (5.0, 1.0, 2.0)
+    assert visit.interruption_ms(alone=False) == pytest.approx(0.2)
+    assert LayerVisit((5.0, 1.0), (0, 0)).interruption_ms(alone=False) == 0.0
+
+
+def test_the_fastest_run_counts_in_any_case() -> None:
+    assert LayerVisit((2.0, 1.0), (3, 3)).execution_ms(alone=False) == (1.0,)
+
+
+@pytest.mark.parametrize('times_ms', [(0.0, 1.0), (1.0, float('nan')), (-1.0, 1.0), (1.0,)])
+def test_refuses_times_that_cannot_be(times_ms: tuple[float, ...]) -> None:
+    with pytest.raises(ValueError, match='times of a visit are .*, expected at least two, all above 0 ms'):
+        LayerVisit(times_ms, (0,) * len(times_ms))
+
+
+@pytest.mark.parametrize('switches', [(0,), (0, 0, 0), (0, -1)])
+def test_refuses_switches_that_cannot_be(switches: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match='switches of a visit are .*, expected 2 counts'):
+        LayerVisit((1.0, 2.0), switches)
+
+
+@pytest.mark.parametrize(('flags', 'lanes'), [('sse2 avx avx2 avx512f', 16), ('sse2 avx avx2', 8), ('fp asimd', 4)])
+def test_lanes_of_a_cpu(tmp_path: Path, flags: str, lanes: int) -> None:
+    file = tmp_path / 'cpuinfo'
+    file.write_text(f'processor : 0\nflags : {flags}\n', encoding='utf-8')
+    assert read_cpu_lanes(file) == lanes
+    assert read_cpu_lanes(tmp_path / 'absent') == 4
+
+
+def test_bandwidth_is_some() -> None:
+    assert measure_bandwidth_gb_s('cpu') > 0
+
+
+def test_second_tenant_works_only_when_told() -> None:
+    with SecondTenant('cpu') as tenant:
+        before = tenant.busy_s, tenant.worked_s
+        tenant.use(1.0)
+        working = tenant.busy_s
+        assert tenant.worked_s > 0
+        tenant.use(0.0)
+        stopped = tenant.busy_s
+        tenant.use(0.0)
+        assert before == (0, 0)
+        assert working > 0
+        assert tenant.busy_s == stopped
+        with pytest.raises(ValueError, match='utilisation is 1.5, expected a part of the time, 0 to 1'):
+            tenant.use(1.5)
+
+
+def test_second_tenant_that_ends_is_noticed() -> None:
+    with SecondTenant('cpu') as tenant:
+        os.kill(tenant._process.pid, signal.SIGKILL)
+        tenant._process.join()
+        with pytest.raises(TenantFailed, match='the second tenant on cpu ended with code -9'):
+            tenant.use(1.0)
+
+
+def test_second_tenant_that_crashes_at_start_is_not_waited_for() -> None:
+    with pytest.raises(TenantFailed, match='the second tenant on nowhere ended with code 1 before it was ready'):
+        SecondTenant('nowhere').__enter__()
+
+
+def test_second_tenant_that_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr('deadline_perception.wcet.layer_timing._TENANT_STARTS_S', 0.0)
+    monkeypatch.setattr('deadline_perception.wcet.layer_timing._TENANT_LOOK_S', 0.0)
+    with pytest.raises(TenantFailed, match='the second tenant was not ready on cpu within 0 s'), SecondTenant('cpu'):
+        pass
