@@ -60,15 +60,11 @@ class DynamicProposals:
     """Keeps the most promising regions of one image; how many is decided when the scores are known.
 
     Source: multi-path paper, section V-A. The work grows with the number: it bounds the candidates per level too.
-
-    Attributes:
-        choices: the numbers that a path may keep.
     """
 
     def __init__(self, config: DetectorConfig) -> None:
         self.input_size = config.input_size
         self.candidates = config.nms_candidates
-        self.choices = config.proposals
 
     @torch.no_grad()
     def __call__(self, rpn: RegionProposalNetwork, logits: list[Tensor], deltas: list[Tensor], image: int,
