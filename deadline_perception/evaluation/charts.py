@@ -16,14 +16,13 @@ MOST_FRAMES = 1200  # drawn singly; of longer runs the worst frame of each of so
 _NETWORK_COLOURS = 6  # of the network's phases, in turn
 # Each colour is drawn as a mark of its own and then replaced by the CSS variable of the same name.
 _THEME = {'ink': '#010203', 'muted': '#010204', 'grid': '#010205', 'budget': '#010206', 'latency': '#010207',
-          'bound': '#010208', 'miss': '#010209', 'infeasible': '#01020a', 'carried': '#01020b', 'speed': '#01020c',
+          'bound': '#010208', 'miss': '#010209', 'infeasible': '#01020a', 'coasted': '#01020b', 'speed': '#01020c',
           'slowdown': '#01020d', 'level0': '#010210', 'level1': '#010211', 'level2': '#010212', 'level3': '#010213',
           'level4': '#010214', 'phase-age': '#010220', 'phase-queue': '#010221', 'phase-node': '#010222',
-          'phase-pre': '#010223', 'phase-conv': '#010224', 'phase-rpn': '#010225', 'phase-head': '#010226',
-          'phase-post': '#010227'}
+          **{f'phase-network{number}': f'#01023{number}' for number in range(_NETWORK_COLOURS)}}
 _LEVELS = 5
 _NODE_STACK = (('age', 'camera to node', ('age',)), ('queue', 'waiting for the frame before', ('queue',)),
-          ('node', 'convert, decide, publish', ('convert', 'decision', 'publish')))
+               ('node', 'convert, decide, publish', ('convert', 'decision', 'publish')))
 LEFT, RIGHT = 0.085, 0.985  # share of the width where every time axis begins and ends
 _WIDTH_IN = 11.5
 
@@ -81,10 +80,10 @@ def _draw_latency(row, time_s: np.ndarray, frames: list[FrameRecord]) -> None:
     row.plot(time_s, budgets, color=_THEME['budget'], linewidth=2.0, drawstyle='steps-mid')
     row.plot(time_s, bounds, color=_THEME['bound'], linewidth=0.9, alpha=0.9)
     row.plot(time_s, totals, color=_THEME['latency'], linewidth=1.0, marker='.', markersize=3.5)
-    carried = np.array([frame.outcome is Outcome.COASTED for frame in frames], dtype=bool)
-    missed = np.array([not frame.in_time for frame in frames], dtype=bool) & ~carried
+    coasted = np.array([frame.outcome is Outcome.COASTED for frame in frames], dtype=bool)
+    missed = np.array([not frame.in_time for frame in frames], dtype=bool) & ~coasted
     row.plot(time_s[missed], totals[missed], 'X', color=_THEME['miss'], markersize=8, markeredgewidth=0)
-    row.plot(time_s[carried], totals[carried], 'v', color=_THEME['carried'], markersize=7, markeredgewidth=0)
+    row.plot(time_s[coasted], totals[coasted], 'v', color=_THEME['coasted'], markersize=7, markeredgewidth=0)
     row.set_ylabel('image to\ndetections, ms')
     top = max(float(np.max(totals, initial=1)), float(np.max(budgets, initial=1)))
     if top > 5 * float(np.median(totals)):

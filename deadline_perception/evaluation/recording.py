@@ -97,7 +97,7 @@ class FrameRecord:
 
     @property
     def in_time(self) -> bool:
-        """Detections of this very image came out before the deadline; carried-over ones do not count."""
+        """Detections of this very image came out before the deadline; coasted ones do not count."""
         return self.deadline_met and self.outcome is Outcome.DETECTED
 
     @property

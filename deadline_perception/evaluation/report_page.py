@@ -115,7 +115,7 @@ def _over_time(recording: Recording, frames: Sequence[FrameRecord]) -> list[str]
 def _timeline(recording: Recording, frames: Sequence[FrameRecord]) -> str:
     lines = _legend([('budget: the time allowed', 'budget'), ('latency: image to detections', 'latency'),
                      ('bound: promised beforehand', 'bound')], 'line')
-    signs = (('✖', 'late', 'miss'), ('▼', 'coasted, counted as a miss', 'carried'))
+    signs = (('✖', 'late', 'miss'), ('▼', 'coasted, counted as a miss', 'coasted'))
     marks = ('<div class="legend">' + _signs(signs)
              + _swatches([('shaded: infeasible, no path\'s bound fitted', 'infeasible')], 'shade') + '</div>')
     return _section('Speed, time allowed, time taken', 'The faster the vehicle, the sooner detections are needed. The '
