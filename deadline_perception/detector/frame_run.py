@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from deadline_perception.engine.cuda_graphs import padded
 from deadline_perception.detector.detections import Detections
 from deadline_perception.detector.heads import decode_detections
 from deadline_perception.execution_path import ExecutionPath
@@ -47,8 +46,8 @@ class FrameRun:
         self._values: dict[str, tuple[Tensor, ...]] = {}
         self._regions = 0
         self._detections: Detections | None = None
-        self._graphs = network.graphs
-        self._number = 0 if self._graphs is None else self._graphs.begin_frame()
+        self._engine = network.engine
+        self._number = self._engine.begin_frame()
 
     @property
     def finished(self) -> bool:
@@ -72,10 +71,10 @@ class FrameRun:
         """A second run of the frame from here on: both keep what has been computed, and neither disturbs the other.
 
         Raises:
-            ValueError: segments are replayed, whose buffers serve one run at a time.
+            ValueError: the engine's buffers serve one run at a time.
         """
-        if self._graphs is not None:
-            raise ValueError('segments are replayed from fixed buffers, expected a network that computes them')
+        if self._engine.reuses_buffers:
+            raise ValueError(f'engine {self._engine.identity} reuses its buffers, expected one that runs can share')
         other = copy(self)
         other.slot_ms, other._values = list(self.slot_ms), dict(self._values)
         return other
@@ -85,12 +84,11 @@ class FrameRun:
         """Runs the next slot, waits until the device has finished it, and returns its time in ms.
 
         Raises:
-            ValueError: the frame has finished already, or, where segments are replayed, another one has begun since.
+            ValueError: the frame has finished already, or, where the engine reuses its buffers, another one has begun since.
         """
         if self.finished:
             raise ValueError('the frame has passed its last slot')
-        if self._graphs is not None:
-            self._graphs.check_frame(self._number)
+        self._engine.check_frame(self._number)
         started = now_ms()
         name = self.network.path_space.slots[self.slot].name
         if name == 'pre':
@@ -127,25 +125,21 @@ class FrameRun:
         return np.divide(self._image.shape[:2], self.network.input_size)[[1, 0, 1, 0]]
 
     def _run_pre(self) -> None:
-        image = (self.network.preprocess(self._image),)
-        self._values['stage0'] = image if self._graphs is None else self._graphs.hold('stage0', image)
+        self._values['stage0'] = self._engine.hold('stage0', (self.network.preprocess(self._image),))
 
     def _run_segment(self, name: str) -> None:
         segment = self.network.path_space.segment(self.slot, self.path)
         if segment is None:
             return
         made = f'stage{self.network.skip_stages[int(name[4:])]}' if name.startswith('skip') else name
-        compute = partial(self.network.compute, name, self.path, dict(self._values))
+        compute = partial(self.network.compute, name, self.path)
+        inputs = {source: self._values[source] for source in self.network.reads(name)}
         if name == 'proposals':
-            outputs = compute()
+            outputs = compute(inputs)
             self._regions = len(outputs[0])
-            if self._graphs is not None:
-                outputs = self._graphs.hold(made, padded(outputs, self.path.proposals))
-        elif self._graphs is not None:
-            outputs = self._graphs.run(segment, made, compute)
+            self._values[made] = self._engine.hold(made, outputs, self.path.proposals)
         else:
-            outputs = compute()
-        self._values[made] = outputs
+            self._values[made] = self._engine.run(segment, made, compute, inputs)
 
     def _run_post(self) -> None:
         logits, deltas, boxes = (part[:self._regions] for part in (*self._values['head'], self._values['proposals'][0]))

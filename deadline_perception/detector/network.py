@@ -14,13 +14,14 @@ from torch import Tensor, nn
 
 from deadline_perception.detector.backbone import Backbone
 from deadline_perception.detector.configuration import DetectorConfig
-from deadline_perception.engine.cuda_graphs import CudaRecorder, SegmentGraphs
 from deadline_perception.detector.detections import Detections
 from deadline_perception.detector.frame_run import FrameRun
 from deadline_perception.detector.heads import Head, region_features
 from deadline_perception.detector.operators import Switch
 from deadline_perception.detector.proposals import DynamicProposals, RegionProposalNetwork
 from deadline_perception.detector.pyramid import Pyramid
+from deadline_perception.engine.cuda_graphs import CudaGraphs, CudaRecorder
+from deadline_perception.engine.eager import Eager
 from deadline_perception.execution_path import ExecutionPath, PathSpace
 
 # Mean and spread of pixel values, BGR (those of ImageNet in that order, so that its weights can be a start).
@@ -36,7 +37,7 @@ class MultiPathDetector(nn.Module):
         class_names: what the labels mean, at least one.
 
     Attributes:
-        graphs: replays recorded segments; None computes every one.
+        engine: runs the segments.
     """
 
     def __init__(self, config: DetectorConfig, class_names: tuple[str, ...]) -> None:
@@ -45,8 +46,8 @@ class MultiPathDetector(nn.Module):
             raise ValueError('class_names is empty, expected at least one class')
         self.config = config
         self.class_names = tuple(class_names)
-        self.graphs: SegmentGraphs | None = None
-        self.register_load_state_dict_post_hook(lambda module, keys: module._forget_recordings())
+        self.engine = Eager()
+        self.register_load_state_dict_post_hook(lambda module, keys: module.engine.clear())
         self.backbone = Backbone(config)
         self.pyramid = Pyramid(config)
         self.rpn = RegionProposalNetwork(config)
@@ -102,25 +103,21 @@ class MultiPathDetector(nn.Module):
         self.train(self.training)  # drops what was laid out of the old weights
 
     def use_graphs(self) -> None:
-        """Replays CUDA graphs from now on, each captured as its segment first runs; see `SegmentGraphs`.
+        """Replays CUDA graphs from now on, each captured as its segment first runs; see `CudaGraphs`.
 
         Raises:
             ValueError: the network is not on a CUDA device.
         """
-        self.graphs = SegmentGraphs(CudaRecorder(self.device))
+        self.engine = CudaGraphs(CudaRecorder(self.device))
 
     def train(self, mode: bool = True) -> MultiPathDetector:
-        """Sets training or evaluation mode; recorded segments are forgotten."""
-        self._forget_recordings()
+        """Sets training or evaluation mode; the engine forgets what it prepared."""
+        self.engine.clear()
         return super().train(mode)
 
     def _apply(self, function, recurse: bool = True) -> MultiPathDetector:
-        self._forget_recordings()
+        self.engine.clear()
         return super()._apply(function, recurse)
-
-    def _forget_recordings(self) -> None:
-        if self.graphs is not None:
-            self.graphs.clear()
 
     def set_training_size(self, size: tuple[int, int]) -> None:
         """Prepares for training batches of another size than `input_size`; frames still run at `input_size`.
@@ -163,25 +160,34 @@ class MultiPathDetector(nn.Module):
             stages.append(x)
         return self.pyramid(stages, path.pyramid_width)
 
+    def reads(self, slot: str) -> tuple[str, ...]:
+        """The slots whose values `compute` takes for a slot between `pre` and `post`."""
+        if slot.startswith('stage'):
+            return (f'stage{int(slot[5:]) - 1}',)
+        if slot.startswith('skip'):
+            return (f'stage{self.skip_stages[int(slot[4:])]}',)
+        if slot == 'pyramid':
+            return tuple(f'stage{stage}' for stage in range(1, len(self.config.stage_channels) + 1))
+        return {'rpn': ('pyramid',), 'proposals': ('pyramid', 'rpn'), 'head': ('pyramid', 'proposals')}[slot]
+
     def compute(self, slot: str, path: ExecutionPath, values: dict[str, tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
         """What a slot between `pre` and `post` makes of what earlier slots made; changes none of it.
 
         Args:
             slot: name of the slot; a skip operator only where the path runs it.
             path: the path.
-            values: by the slot that made them. `stage0`: image `[1, 3, h, w]`; `stage1` to `stage4`: features, with
+            values: those that the slot `reads`, by the slot that made them. `stage0`: image `[1, 3, h, w]`; `stage1` to `stage4`: features, with
                 the skip operators' work; `pyramid`: its levels; `rpn`: logits of each level, then deltas;
                 `proposals`: boxes `[R, 4]` and levels `[R]`; `head`: logits `[R, 1 + classes]` and deltas `[R, 4]`.
         """
         if slot.startswith('stage'):
             stage = int(slot[5:])
-            return (self.backbone.kept(stage, values[f'stage{stage - 1}'][0], path.width),)
+            return (self.backbone.kept(stage, values[self.reads(slot)[0]][0], path.width),)
         if slot.startswith('skip'):
             skip = int(slot[4:])
-            return (self.backbone.skips[skip](values[f'stage{self.skip_stages[skip]}'][0], path),)
+            return (self.backbone.skips[skip](values[self.reads(slot)[0]][0], path),)
         if slot == 'pyramid':
-            stages = [values[f'stage{stage}'][0] for stage in range(1, len(self.config.stage_channels) + 1)]
-            return tuple(self.pyramid(stages, path.pyramid_width))
+            return tuple(self.pyramid([values[stage][0] for stage in self.reads(slot)], path.pyramid_width))
         levels = values['pyramid']
         if slot == 'rpn':
             logits, deltas = self.rpn(levels)

@@ -154,8 +154,8 @@ def load_network(options: NetworkOptions, models_folder: Path) -> LoadedNetwork:
         calibration_file = CalibrationFile(Path(options.calibration_file).expanduser(), network.network_hash,
                                            f'{facts.name} ({facts.kind})', facts.threads)
     calibrator, notices = make_calibrator(options, forecast, calibration_file)
-    if network.graphs is not None and network.graphs.notice:
-        notices.append(network.graphs.notice)
+    if network.engine.notice:
+        notices.append(network.engine.notice)
     degraded = differences + environment_faults(options.device, options.threads)
     return LoadedNetwork(network, facts, forecast, policy, calibrator, calibration_file, tuple(notices),
                          tuple(degraded))

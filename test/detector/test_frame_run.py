@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from deadline_perception.engine.cuda_graphs import SegmentGraphs
+from deadline_perception.engine.cuda_graphs import CudaGraphs
 from deadline_perception.detector.heads import region_features, decode_detections
 from deadline_perception.detector.proposals import pyramid_levels
 from deadline_perception.execution_path import ExecutionPath
@@ -82,8 +82,8 @@ def test_forked_runs_do_not_disturb_each_other(tiny_network):
 
 
 def test_runs_from_shared_buffers_do_not_fork(tiny_network):
-    tiny_network.graphs = SegmentGraphs(lambda compute, buffers: compute)
-    with pytest.raises(ValueError, match='expected a network that computes them'):
+    tiny_network.engine = CudaGraphs(lambda compute, buffers: compute)
+    with pytest.raises(ValueError, match='engine cuda_graphs reuses its buffers'):
         tiny_network.start(np.zeros((64, 96, 3), np.uint8), tiny_network.path_space.largest).fork()
 
 
