@@ -4,6 +4,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from deadline_perception.engine.eager import Eager
 from deadline_perception.execution_path import ExecutionPath, PathSpace
 from deadline_perception.latency.stopwatch import now_ms
 
@@ -15,6 +16,7 @@ class MatrixNetwork:
     network_hash = '0123456789abcdef'
     input_size = (32, 64)
     device = 'cpu'
+    engine = Eager()
 
     def __init__(self, path_space: PathSpace) -> None:
         self.path_space = path_space

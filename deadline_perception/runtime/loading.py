@@ -183,7 +183,7 @@ def load_profile(options: NetworkOptions, network, facts: DeviceFacts, weights: 
 
     Args:
         options: name the profile, or leave it to be found.
-        network: with `config_name`, `network_hash` and `input_size`.
+        network: with `config_name`, `network_hash`, `input_size` and `engine`.
         facts: the device at hand.
         weights: file of the network, for the command that is named.
         models_folder: holds the profiles that came with the package.
@@ -207,12 +207,13 @@ def load_profile(options: NetworkOptions, network, facts: DeviceFacts, weights: 
     # Times of another network mean nothing. Those of another device or setting are wrong by a factor, which the
     # calibration finds within some hundred frames: so that is said, and the node runs.
     foreign = profile.mismatches(network_hash=network.network_hash, facts=profile.facts,
-                                 input_size=network.input_size)
+                                 input_size=network.input_size, engine=profile.engine)
     if profile.facts.kind != facts.kind:
         foreign.append(f'it was measured on {profile.facts.kind} and the network runs on {facts.kind}')
     if foreign:
         raise ProfileMismatch(f'latency profile {file} does not fit: {"; ".join(foreign)}. Measure one: {command}')
-    differences = profile.mismatches(network_hash=network.network_hash, facts=facts, input_size=network.input_size)
+    differences = profile.mismatches(network_hash=network.network_hash, facts=facts, input_size=network.input_size,
+                                     engine=network.engine.identity)
     if not differences:
         return profile, []
     return profile, [f'latency profile {file.name}: {"; ".join(differences)}. Measure one: {command}']
