@@ -84,7 +84,7 @@ class FrameRun:
         """Runs the next slot, waits until the device has finished it, and returns its time in ms.
 
         Raises:
-            ValueError: the frame has finished already, or, where the engine reuses its buffers, another one has begun since.
+            ValueError: the frame has finished already, or, where the engine reuses buffers, another has begun since.
         """
         if self.finished:
             raise ValueError('the frame has passed its last slot')

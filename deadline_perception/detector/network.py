@@ -176,9 +176,10 @@ class MultiPathDetector(nn.Module):
         Args:
             slot: name of the slot; a skip operator only where the path runs it.
             path: the path.
-            values: those that the slot `reads`, by the slot that made them. `stage0`: image `[1, 3, h, w]`; `stage1` to `stage4`: features, with
-                the skip operators' work; `pyramid`: its levels; `rpn`: logits of each level, then deltas;
-                `proposals`: boxes `[R, 4]` and levels `[R]`; `head`: logits `[R, 1 + classes]` and deltas `[R, 4]`.
+            values: those that the slot `reads`, by the slot that made them. `stage0`: image `[1, 3, h, w]`; `stage1` to
+                `stage4`: features, with the skip operators' work; `pyramid`: its levels; `rpn`: logits of each level,
+                then deltas; `proposals`: boxes `[R, 4]` and levels `[R]`; `head`: logits `[R, 1 + classes]` and deltas
+                `[R, 4]`.
         """
         if slot.startswith('stage'):
             stage = int(slot[5:])

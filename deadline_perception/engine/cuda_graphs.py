@@ -1,10 +1,10 @@
 """Segments recorded once and replayed: on a GPU, one launch in place of hundreds.
 
-A segment of one key always does the same work on the same shapes, so a CUDA graph of it can be replayed for every frame,
-provided that it finds its inputs where they lay when it was captured. Hence every value that passes from segment to
-segment has a buffer of its own, outside the graphs' memory; a segment reads the buffers of earlier ones and its last step
-copies its outputs to theirs. Each buffer belongs to one kind of value at one width or number of regions, so which buffers
-a segment reads follows from its key, whatever path the frame took there.
+A segment of one key always does the same work on the same shapes, so a CUDA graph of it can be replayed for every
+frame, provided that it finds its inputs where they lay when it was captured. Hence every value that passes from segment
+to segment has a buffer of its own, outside the graphs' memory; a segment reads the buffers of earlier ones and its last
+step copies its outputs to theirs. Each buffer belongs to one kind of value at one width or number of regions, so which
+buffers a segment reads follows from its key, whatever path the frame took there.
 
 What depends on the data stays as it is: reading the image, selecting proposals (their number varies; they are padded
 to the number that the path allows) and the final decoding.

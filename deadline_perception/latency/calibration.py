@@ -80,8 +80,8 @@ class BoundCalibrator:
 
     Args:
         alpha: target miss ratio, in (0, 1).
-        eta: step of the log of the factor per frame, > 0. A large one reacts fast and bounds loosely; with 0.05 one miss
-            raises the bound by 5 %.
+        eta: step of the log of the factor per frame, > 0. A large one reacts fast and bounds loosely; with 0.05 one
+            miss raises the bound by 5 %.
         score_width: width B of the interval that holds all scores `log(latency / forecast)`, > 0; log(8) when a frame
             may take from half to four times its forecast.
         initial_log_factor: q of the first frame, within `score_width` of 0; a positive one, such as a high quantile of
@@ -211,7 +211,8 @@ class CalibrationFile:
                 return
             ours = {'alpha', 'eta', 'frames', 'misses'} <= set(read_object(self.file, 'calibration file'))
         except (JsonFileError, OSError) as error:
-            raise ForeignFile(f'calibration_file is {self.file}, which is none and is left as it is: {error}') from error
+            raise ForeignFile(f'calibration_file is {self.file}, which is none and is left as it is: '
+                              f'{error}') from error
         if not ours:
             raise ForeignFile(f'calibration_file is {self.file}, which holds something else and is left as it is')
 

@@ -201,9 +201,11 @@ def test_no_sequence_of_numbers_makes_a_bound_negative_or_no_number(alpha, eta, 
 NUMBERS = st.one_of(st.floats(), st.integers(), st.integers(min_value=10**300), st.none(), st.booleans(), st.text())
 
 
+STATE = ['alpha', 'eta', 'score_width', 'initial_log_factor', 'frames', 'misses']
+
+
 @settings(max_examples=200, deadline=None)
-@given(changes=st.dictionaries(st.sampled_from(['alpha', 'eta', 'score_width', 'initial_log_factor', 'frames', 'misses']),
-                               NUMBERS, min_size=1))
+@given(changes=st.dictionaries(st.sampled_from(STATE), NUMBERS, min_size=1))
 def test_no_state_is_taken_over_that_could_not_have_been_kept(changes):
     state = {**BoundCalibrator(alpha=0.1, eta=0.1, score_width=1.0).state(), **changes}
     try:
@@ -216,7 +218,8 @@ def test_no_state_is_taken_over_that_could_not_have_been_kept(changes):
 
 @pytest.fixture
 def place(tmp_path):
-    return CalibrationFile(tmp_path / 'state' / 'factor.json', {'profile': 'abc', 'PyTorch version': '2.9', 'threads': 2})
+    origin = {'profile': 'abc', 'PyTorch version': '2.9', 'threads': 2}
+    return CalibrationFile(tmp_path / 'state' / 'factor.json', origin)
 
 
 def test_state_survives_a_restart(place):
@@ -249,7 +252,7 @@ def test_another_target_or_step_begins_anew(place, wanted, message):
 
 @pytest.mark.parametrize(('change', 'message'), [
     ({'score_width': 'wide'}, 'cannot be used: .*score_width'), ({'origin': [3]}, "profile is None in the file"),
-    ({'score_width': 1e9, 'initial_log_factor': 1e3}, 'cannot be used: calibration factor is .*, expected 0.125 to 64')])
+    ({'score_width': 1e9, 'initial_log_factor': 1e3}, 'cannot be used: calibration factor is .* expected 0.125')])
 def test_a_damaged_state_is_refused_by_name_and_may_be_replaced(place, change, message):
     state = BoundCalibrator(alpha=0.1, eta=0.1, score_width=1.0).state()
     place.save(state)

@@ -109,8 +109,8 @@ def test_an_unknown_device_is_refused(device):
         read_device_facts(device)
 
 
-@pytest.mark.parametrize('change', [{'kind': 'tpu'}, {'cores': 0}, {'threads': 0}, {'clock_mhz': float('nan')}, {'name': 3},
-                                    {'cores': '4'}])
+@pytest.mark.parametrize('change', [{'kind': 'tpu'}, {'cores': 0}, {'threads': 0}, {'clock_mhz': float('nan')},
+                                    {'name': 3}, {'cores': '4'}])
 def test_impossible_facts_are_refused(change):
     with pytest.raises(ValueError, match='expected'):
         DeviceFacts(**{'name': 'x', 'kind': 'cpu', 'cores': 1, 'threads': 1, **change})

@@ -173,7 +173,7 @@ def test_every_policy_that_can_be_named_is_made_and_decides():
 
 @pytest.mark.parametrize(('content', 'kept', 'degraded', 'notice'), [
     ('export PATH=/opt/bin\n', False, 'is left as it is', ''), ('', True, '', 'the calibration begins anew')])
-def test_a_calibration_file_that_is_something_else_stays_and_the_node_says_so(tmp_path, content, kept, degraded, notice):
+def test_what_is_no_calibration_file_stays_and_the_node_says_so(tmp_path, content, kept, degraded, notice):
     from made_up_network import write_network
 
     write_network(tmp_path)
