@@ -307,7 +307,8 @@ def main() -> None:
         network, images, repeats=2 if args.quick else 12, whole_paths=4 if args.quick else 16,
         path_repeats=2 if args.quick else 6, time_limit_s=8.0 if args.quick else 40.0)
     facts = read_device_facts('cpu')
-    profile.check(network_hash=network.network_hash, facts=facts, input_size=network.input_size)
+    profile.check(network_hash=network.network_hash, facts=facts, input_size=network.input_size,
+                  engine=network.engine.identity)
     forecast = PathForecast(profile, network.path_space)
     quality = PathQuality.load(args.weights.with_suffix('.quality.json'))
     quality.check(network.weights_hash)

@@ -25,8 +25,8 @@ ALLOWED_ACROSS = {('execution_path', 'errors'), ('detector', 'engine'), ('detect
                   ('datasets', 'rendering'), ('evaluation', 'datasets'), ('evaluation', 'rendering')}
 ROS = {'ament_index_python', 'builtin_interfaces', 'cv_bridge', 'launch', 'launch_ros', 'rcl_interfaces', 'rclpy',
        'rosidl_runtime_py', 'tf2_ros'}
-TORCH_FREE = ('contention', 'datasets', 'decision', 'detector/detections.py', 'errors.py', 'evaluation',
-              'execution_path.py', 'latency', 'nested', 'rendering', 'runtime', 'wcet', 'workers.py')
+TORCH_FREE = ('contention', 'datasets', 'decision', 'detector/detections.py', 'engine/eager.py', 'errors.py',
+              'evaluation', 'execution_path.py', 'latency', 'nested', 'rendering', 'runtime', 'wcet', 'workers.py')
 TORCH = {'torch', 'torchvision'}
 
 

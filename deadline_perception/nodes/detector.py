@@ -25,6 +25,7 @@ from deadline_perception.runtime.tracks import LatePolicy
 from deadline_perception.runtime.timed_frame import TimedInference
 from deadline_perception.detector.detections import Detections
 from deadline_perception.errors import DeadlinePerceptionError
+from deadline_perception.latency.calibration import ForeignFile
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.msg import ContentionState, FrameLatency, PathDecision, TimeBudget
 from deadline_perception.nodes import detector_parameters
@@ -212,7 +213,7 @@ class DetectorNode(ManagedNode):
         def write() -> None:
             try:
                 place.save(state)
-            except OSError as error:
+            except (OSError, ForeignFile) as error:
                 self.get_logger().error(f'calibration_file cannot be written: {error}')
 
         self._keeper.submit(write)

@@ -16,8 +16,7 @@ from deadline_perception.decision.policy import Forecast, Policy, Quality
 from deadline_perception.decision.thresholds import ThresholdPolicy
 from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.execution_path import ExecutionPath, PathSpace
-from deadline_perception.latency.calibration import BoundCalibrator
-from deadline_perception.latency.calibration_file import CalibrationFile
+from deadline_perception.latency.calibration import BoundCalibrator, CalibrationFile, ForeignFile
 from deadline_perception.latency.device import DeviceFacts, missing_environment, read_device_facts, use_threads
 from deadline_perception.latency.measurement_plan import covering_paths
 from deadline_perception.latency.path_bound import PathForecast
@@ -26,6 +25,7 @@ from deadline_perception.latency.profile import (
     ProfileMismatch,
     default_profile_path,
     profile_command,
+    timing_key,
 )
 
 POLICIES = ('frontier', 'thresholds', 'fixed', 'reactive_1', 'reactive_n', 'oblivious')
@@ -78,7 +78,7 @@ class LoadedNetwork:
         facts: the device that runs it.
         forecast: expected idle times.
         policy: chooses the paths.
-        calibrator: margin of the bounds.
+        calibrator: from forecasts to bounds.
         calibration_file: keeps what the calibrator learns; None when nothing is kept.
         notices: what happened while loading that a person should know, each a sentence.
         degraded: why times may differ from what was measured, each with what to run; it stays so until the node is
@@ -149,14 +149,21 @@ def load_network(options: NetworkOptions, models_folder: Path) -> LoadedNetwork:
     quality = _load_quality(options, network, forecast, weights)
     policy = make_policy(options, network.path_space, forecast, quality)
     network.warm_up(covering_paths(network.path_space, 1, random.Random(0)), image_size=profile.image_size)
+    degraded = differences + environment_faults(options.device, options.threads)
     calibration_file = None
     if options.calibration_file:
-        calibration_file = CalibrationFile(Path(options.calibration_file).expanduser(), network.network_hash,
-                                           f'{facts.name} ({facts.kind})', facts.threads)
+        origin = timing_key(network_hash=network.network_hash, facts=facts, input_size=network.input_size,
+                            engine=network.engine.identity)
+        calibration_file = CalibrationFile(Path(options.calibration_file).expanduser(),
+                                           {'profile': profile.digest, **origin})
+        try:
+            calibration_file.check_place()
+        except ForeignFile as error:
+            degraded.append(f'{error}; nothing is kept over a restart: name another file')
+            calibration_file = None
     calibrator, notices = make_calibrator(options, forecast, calibration_file)
-    if network.graphs is not None and network.graphs.notice:
-        notices.append(network.graphs.notice)
-    degraded = differences + environment_faults(options.device, options.threads)
+    if network.engine.notice:
+        notices.append(network.engine.notice)
     return LoadedNetwork(network, facts, forecast, policy, calibrator, calibration_file, tuple(notices),
                          tuple(degraded))
 
@@ -183,7 +190,7 @@ def load_profile(options: NetworkOptions, network, facts: DeviceFacts, weights: 
 
     Args:
         options: name the profile, or leave it to be found.
-        network: with `config_name`, `network_hash` and `input_size`.
+        network: with `config_name`, `network_hash`, `input_size` and `engine`.
         facts: the device at hand.
         weights: file of the network, for the command that is named.
         models_folder: holds the profiles that came with the package.
@@ -207,12 +214,13 @@ def load_profile(options: NetworkOptions, network, facts: DeviceFacts, weights: 
     # Times of another network mean nothing. Those of another device or setting are wrong by a factor, which the
     # calibration finds within some hundred frames: so that is said, and the node runs.
     foreign = profile.mismatches(network_hash=network.network_hash, facts=profile.facts,
-                                 input_size=network.input_size)
+                                 input_size=network.input_size, engine=profile.engine)
     if profile.facts.kind != facts.kind:
         foreign.append(f'it was measured on {profile.facts.kind} and the network runs on {facts.kind}')
     if foreign:
         raise ProfileMismatch(f'latency profile {file} does not fit: {"; ".join(foreign)}. Measure one: {command}')
-    differences = profile.mismatches(network_hash=network.network_hash, facts=facts, input_size=network.input_size)
+    differences = profile.mismatches(network_hash=network.network_hash, facts=facts, input_size=network.input_size,
+                                     engine=network.engine.identity)
     if not differences:
         return profile, []
     return profile, [f'latency profile {file.name}: {"; ".join(differences)}. Measure one: {command}']
@@ -270,8 +278,8 @@ def make_calibrator(options: NetworkOptions, forecast: PathForecast,
             begun_anew.append(f'{error}; the calibration begins anew')
     width = math.log(8.0)  # a frame takes from half to four times its forecast
     try:
-        margin = forecast.residual_quantile(1.0 - options.target_miss_probability)
+        log_factor = forecast.residual_quantile(1.0 - options.target_miss_probability)
     except ValueError:
-        margin = math.log(1.25)  # a profile without whole paths: a fifth more than expected, until frames tell
+        log_factor = math.log(1.25)  # a profile without whole paths: a fifth more than expected, until frames tell
     return BoundCalibrator(options.target_miss_probability, options.calibration_step, width,
-                           min(max(margin, 0.0), width)), begun_anew
+                           min(max(log_factor, 0.0), width)), begun_anew
