@@ -75,7 +75,7 @@ def plot(result: dict, space: PathSpace, file: Path) -> None:
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel(f'time of a frame, ms (median, {result["device"]["name"]}, {result["device"]["threads"]} thread'
                     f'{"s" * (result["device"]["threads"] > 1)})')
-    axes.set_ylabel('expected average precision of\nvehicles and traffic lights, %')
+    axes.set_ylabel('expected average precision of\n' + ', '.join(result['ranked_by']) + ', %')
     axes.set_title(f'{len(rows)} execution paths of one network on {result["images"]} images of {result["dataset"]}',
                    loc='left', fontsize=11)
     axes.grid(color='#e1e5ea', linewidth=0.8)
@@ -100,16 +100,16 @@ def print_tables(result: dict) -> None:
 
     in_turn = [row for row in result['held_out'] if row['split'] == 0 and row['by'] == EXPECTED]
     useful_once = {path for row in in_turn for path in row['useful']}
-    show('frontier by expected V+L (* useful on held-out images)', ('path', 'ms', 'AP', 'AP50', 'V+L', 'expected'),
+    show(f'frontier by the expected AP of {", ".join(result["ranked_by"])} (rank; * useful on held-out images)', ('path', 'ms', 'AP', 'AP50', 'rank', 'expected'),
          [(row['path'] + ' *' * (row['path'] in useful_once), row['ms'], row['ap'], row['ap50'], row['pooled'],
            row['expected']) for row in result['paths'] if row['path'] in result['frontier']])
     show(f'operators: largest less smallest setting; pays: beyond {result["pays_beyond"]}',
-         ('operator', 'saves ms', 'AP', 'V+L', '95 %', 'seeds: mean', 'range', 'pays'),
+         ('operator', 'saves ms', 'AP', 'rank', '95 %', 'seeds: mean', 'range', 'pays'),
          [(row['operator'], row['saves_ms'], row['ap_points'], row['pooled_points'], spanned(row['interval_points']),
            row['mean_of_seeds'], row['spread_of_seeds'], 'yes' if row['pays'] else 'no')
           for row in result['operators']])
     if result['alone']:
-        show('against the path trained alone', ('path', 'AP', 'seeds', 'alone', 'AP under', '95 %', 'V+L', 'alone'),
+        show('against the path trained alone', ('path', 'AP', 'seeds', 'alone', 'AP under', '95 %', 'rank', 'alone'),
              [(row['path'], row['ap'], ' '.join(f'{ap:.1f}' for ap in row['ap_of_seeds']) or None, row['ap_alone'],
                row['points_under'], spanned(row['interval_points']), row['pooled'], row['pooled_alone'])
               for row in result['alone']])

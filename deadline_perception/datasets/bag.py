@@ -11,7 +11,6 @@ import cv2
 import numpy as np
 
 from deadline_perception.datasets.bag_messages import BagMessages, speed_of, truth_of
-from deadline_perception.rendering.drive import CLASS_NAMES
 from deadline_perception.datasets.image_message import ImageError, to_bgr
 from deadline_perception.datasets.message_definitions import message_types
 from deadline_perception.datasets.records import Frame, Sequence
@@ -188,7 +187,7 @@ def _speeds(content: _BagReader, images_stamped: bool) -> tuple[SpeedTrace | Non
 
 def _class_names(arrays: object) -> tuple[str, ...]:
     names = {d.results[0].hypothesis.class_id for array in arrays for d in array.detections if d.results}
-    return CLASS_NAMES + tuple(sorted(names - set(CLASS_NAMES)))
+    return tuple(sorted(names))
 
 
 def _camera_matrix(content: _BagReader) -> np.ndarray | None:

@@ -17,7 +17,6 @@ from deadline_perception.datasets.records import GroundTruth
 from deadline_perception.runtime.tracks import Outcome
 from deadline_perception.detector.detections import Detections
 from deadline_perception.errors import DeadlinePerceptionError
-from deadline_perception.rendering.drive import CLASS_NAMES
 from deadline_perception.datasets.message_definitions import message_types
 from deadline_perception.evaluation.recording import (
     NODE_PHASES,
@@ -113,7 +112,7 @@ def _distinct(messages: list) -> list:
 def _class_names(arrays: list) -> tuple[str, ...]:
     names = {result.hypothesis.class_id for array in arrays for detection in array.detections
              for result in detection.results[:1]}
-    return CLASS_NAMES + tuple(sorted(names - set(CLASS_NAMES)))
+    return tuple(sorted(names))
 
 
 def _boxes(array) -> np.ndarray:
