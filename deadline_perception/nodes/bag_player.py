@@ -1,7 +1,6 @@
 """The node `bag_player`: plays an mcap or sqlite3 bag, with one camera under the name that the detector listens to."""
 from __future__ import annotations
 
-import fnmatch
 import sys
 import threading
 import time
@@ -16,7 +15,7 @@ from rosgraph_msgs.msg import Clock as ClockMessage
 
 from deadline_perception.datasets.bag_file import BagError, BagFile, BagTopic
 from deadline_perception.latency.stopwatch import now_ns
-from deadline_perception.nodes.bag_source import choose_camera, read_ahead
+from deadline_perception.nodes.bag_source import EXCLUDED, choose_camera, is_excluded, read_ahead
 from deadline_perception.nodes.bag_types import MessageTypeError, message_class
 from deadline_perception.nodes.health import Health, Level, Report
 from deadline_perception.nodes.messages import ns_to_stamp
@@ -40,9 +39,7 @@ PARAMETERS = (
               read_only=True),
     Parameter('image_topic', '', 'Name that the images of the camera are played under; empty: as recorded.',
               read_only=True),
-    Parameter('exclude', ['/clock', '/rosout', '/parameter_events', '/diagnostics', '*/detector/*',
-                          '*/time_budget/*', '*/contention_monitor/*', '*/vehicle_speed/*', '*/path_visualizer/*'],
-              "Topics that are not played, with * and ?; by default those that the running nodes publish themselves. "
+    Parameter('exclude', list(EXCLUDED), "Topics that are not played, with * and ?; by default those that the running nodes publish themselves. "
               "[''] plays all.", read_only=True),
     Parameter('wait_for_subscribers', 1, 'Subscribers that the camera must have before the first message; 0 begins '
               'at once.', '', 0, 100, read_only=True),
@@ -67,7 +64,7 @@ class BagPlayerNode(Node):
         self._keeps_stamps = not self._values['restamp'] or self.get_parameter('use_sim_time').value
         self._restamper = Restamper(self._bag.store)
         self._outputs: dict[str, Publisher] = {}
-        self._camera = choose_camera(self._bag, self._values['camera'], self._is_played)
+        self._camera = choose_camera(self._bag, self._values['camera'], self._values['exclude'])
         self._camera_out: Publisher | None = None
         self._sent = self._sent_images = self._loops = self._shortened = 0
         self._behind_ms = 0.0
@@ -77,7 +74,8 @@ class BagPlayerNode(Node):
         if self._camera is not None:
             self._open_topic(self._camera, self._camera_name())
         for topic in self._bag.topics:
-            if topic.name not in self._outputs and topic.count and self._is_played(topic.name):
+            if topic.name not in self._outputs and topic.count and not is_excluded(
+                    topic.name, self._values['exclude']):
                 self._open_topic(topic, topic.name)
         if not self._outputs:
             raise BagError(f'bag {self._values["bag"]} holds nothing to play but excluded topics: '
@@ -90,9 +88,6 @@ class BagPlayerNode(Node):
         self._health = Health(self, self._report)
         self._thread = threading.Thread(target=self._run, name='bag player')
         self._thread.start()
-
-    def _is_played(self, name: str) -> bool:
-        return not any(fnmatch.fnmatch(name, pattern) for pattern in self._values['exclude'] if pattern)
 
     def _camera_name(self) -> str:
         if not self._values['image_topic']:

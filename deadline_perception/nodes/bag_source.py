@@ -1,13 +1,17 @@
 """The messages of a bag in the order in which they were recorded, read ahead on a thread of its own, and its cameras."""
 from __future__ import annotations
 
+import fnmatch
 import queue
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Collection, Iterator
 
 from deadline_perception.datasets.bag_file import BagError, BagFile, BagTopic
 
+# What running nodes publish themselves.
+EXCLUDED = ('/clock', '/rosout', '/parameter_events', '/diagnostics', '*/detector/*', '*/time_budget/*',
+            '*/contention_monitor/*', '*/vehicle_speed/*', '*/path_visualizer/*')
 _READ_AHEAD = 32
 _COMPRESSED = '/compressed'
 # One channel, or 16 bits and more for a distance: grey, infrared and depth images.
@@ -61,19 +65,24 @@ def _offer(entry: object, ahead: queue.Queue, stopped: threading.Event) -> bool:
     return False
 
 
-def choose_camera(bag: BagFile, camera: str, is_played: Callable[[str], bool] = lambda name: True) -> BagTopic | None:
+def is_excluded(topic: str, patterns: Collection[str]) -> bool:
+    """Whether one of the patterns, with * and ?, fits a topic; an empty one fits none."""
+    return any(fnmatch.fnmatch(topic, pattern) for pattern in patterns if pattern)
+
+
+def choose_camera(bag: BagFile, camera: str = '', exclude: Collection[str] = EXCLUDED) -> BagTopic | None:
     """The image topic that the detector is to see; None for a bag without images.
 
     Args:
         bag: what is played.
         camera: its topic, with or without `/compressed`; empty for the only one, or else the only one in colour. Of a
             camera that was recorded both raw and compressed, the raw images.
-        is_played: whether a topic is played at all.
+        exclude: patterns of topics that are not played.
 
     Raises:
         BagError: there is no such topic, or more than one that it could be.
     """
-    images = sorted((topic for topic in bag.topics if topic.is_image and topic.count and is_played(topic.name)),
+    images = sorted((topic for topic in bag.topics if topic.is_image and topic.count and not is_excluded(topic.name, exclude)),
                     key=lambda topic: topic.name)
     if camera:
         wanted = [topic for name in (camera, camera + _COMPRESSED) for topic in images if topic.name == name]
