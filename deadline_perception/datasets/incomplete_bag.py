@@ -192,6 +192,8 @@ def _data(stream: BinaryIO, length: int) -> ReadDataStream:
 def salvage_sqlite(file: Path, folder: Path) -> Path:
     """Copies all rows that can be read, those in a journal beside the file included, into a new file.
 
+    Of a file that lacks more than its last pages, that may be none: the page that says where the rows are can be late.
+
     Args:
         file: a .db3 file; it stays as it is.
         folder: for the copy, with room for twice the file.

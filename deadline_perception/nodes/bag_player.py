@@ -39,8 +39,8 @@ PARAMETERS = (
               read_only=True),
     Parameter('image_topic', '', 'Name that the images of the camera are played under; empty: as recorded.',
               read_only=True),
-    Parameter('exclude', list(EXCLUDED), "Topics that are not played, with * and ?; by default those that the running nodes publish themselves. "
-              "[''] plays all.", read_only=True),
+    Parameter('exclude', list(EXCLUDED), 'Topics that are not played, with * and ?; by default those that the running '
+              "nodes publish themselves. [''] plays all.", read_only=True),
     Parameter('wait_for_subscribers', 1, 'Subscribers that the camera must have before the first message; 0 begins '
               'at once.', '', 0, 100, read_only=True),
     Parameter('settle_s', 1.0, 'Time without a new subscriber that must pass before the first message.', 's', 0.0, 60.0,
@@ -74,8 +74,8 @@ class BagPlayerNode(Node):
         if self._camera is not None:
             self._open_topic(self._camera, self._camera_name())
         for topic in self._bag.topics:
-            if topic.name not in self._outputs and topic.count and not is_excluded(
-                    topic.name, self._values['exclude']):
+            excluded = is_excluded(topic.name, self._values['exclude'])
+            if topic.count and not excluded and topic.name not in self._outputs:
                 self._open_topic(topic, topic.name)
         if not self._outputs:
             raise BagError(f'bag {self._values["bag"]} holds nothing to play but excluded topics: '

@@ -82,7 +82,8 @@ def choose_camera(bag: BagFile, camera: str = '', exclude: Collection[str] = EXC
     Raises:
         BagError: there is no such topic, or more than one that it could be.
     """
-    images = sorted((topic for topic in bag.topics if topic.is_image and topic.count and not is_excluded(topic.name, exclude)),
+    images = sorted((topic for topic in bag.topics
+                     if topic.is_image and topic.count and not is_excluded(topic.name, exclude)),
                     key=lambda topic: topic.name)
     if camera:
         wanted = [topic for name in (camera, camera + _COMPRESSED) for topic in images if topic.name == name]

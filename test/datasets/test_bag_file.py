@@ -150,13 +150,16 @@ def test_a_folder_without_metadata_is_read_file_by_file(tmp_path, many):
     assert read[:1] == [8] and read[-10:] == list(range(3000, 3010)) and 'bag was cut off' in ending
 
 
-@pytest.mark.parametrize('share', [0.3, 0.6, 0.99])
-def test_a_database_that_was_cut_gives_the_rows_before(tmp_path, share):
-    file = write(tmp_path / 'bag', range(1, 2001), StoragePlugin.SQLITE3, padding='x' * 1000) / 'bag.db3'
-    whole = file.read_bytes()
-    (tmp_path / 'cut.db3').write_bytes(whole[:int(share * len(whole))])
-    read, ending = times(tmp_path / 'cut.db3')
-    assert read == list(range(1, len(read) + 1)) and len(read) > 2000 * (share - 0.1) and 'cut.db3 was cut off' in ending
+def test_a_database_that_was_cut_gives_the_rows_before_or_one_error(tmp_path):
+    whole = (write(tmp_path / 'bag', range(1, 2001), StoragePlugin.SQLITE3, padding='x' * 1000) / 'bag.db3').read_bytes()
+    for share in (0.8, 0.99):
+        (tmp_path / 'cut.db3').write_bytes(whole[:int(share * len(whole))])
+        read, ending = times(tmp_path / 'cut.db3')
+        assert read == list(range(1, len(read) + 1)) and len(read) > 2000 * (share - 0.1)
+        assert 'cut.db3 was cut off' in ending
+    (tmp_path / 'cut.db3').write_bytes(whole[:len(whole) // 3])  # without the page that says where the rows are
+    with pytest.raises(BagError, match='cut.db3 cannot be read as a ROS 2 bag and holds no whole message'):
+        times(tmp_path / 'cut.db3')
 
 
 def test_rows_that_lie_in_the_journal_of_a_killed_recorder_are_read(tmp_path):
