@@ -138,6 +138,7 @@ class Recording:
         slowdown: estimated by the contention monitor.
         rejected: images that the detector could not use.
         middleware_lost: images that the middleware reported lost.
+        ending: where the recording ends that was cut off, as a sentence; empty for a whole one.
     """
 
     name: str
@@ -149,6 +150,7 @@ class Recording:
     slowdown: Samples
     rejected: int
     middleware_lost: int
+    ending: str = ''
 
     @property
     def network_phases(self) -> tuple[str, ...]:

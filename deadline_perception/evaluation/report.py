@@ -25,7 +25,7 @@ def write_report(recording: Recording, out: Path, *, source: Sequence | None = N
         notes: sentences that a reader must know, such as what of the source was left out.
     """
     facts = facts or {}
-    notes = list(notes)
+    notes = [*notes, *filter(None, [recording.ending])]
     pictures: list[Picture] = []
     if source is None:
         notes.append('The images were not at hand, so no pictures are shown.')

@@ -84,7 +84,7 @@ def test_frames_without_objects_differ_from_frames_without_annotation(drive, tmp
 def write_images(folder, stamps_ns, plugin=StoragePlugin.SQLITE3, encoding='bgr8', speeds=(),
                  objects=()):
     """A bag as another program may have recorded it; messages are logged 0.1 s apart."""
-    messages = BagMessages(message_types(), 'front')
+    messages = BagMessages(message_types())
     with Writer(folder, version=8, storage_plugin=plugin) as writer:
         image_topic = writer.add_connection('/front/image', 'sensor_msgs/msg/Image', typestore=messages.types)
         speed_topic = writer.add_connection('/twist', 'geometry_msgs/msg/TwistStamped', typestore=messages.types)

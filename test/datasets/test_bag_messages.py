@@ -12,7 +12,7 @@ NAMES = ('vehicle', 'bike')
 
 @pytest.fixture(scope='module')
 def messages():
-    return BagMessages(message_types(), 'camera')
+    return BagMessages(message_types())
 
 
 def test_headers_carry_stamp_and_frame(messages):
