@@ -29,7 +29,7 @@ LEAST_SCORE = 0.6  # of the boxes drawn
 
 def telling_frames(frames: list[FrameRecord]) -> list[FrameRecord]:
     """Of the frames in time with the most certain detections, one under a large budget and one under a small."""
-    frames = [frame for frame in frames if frame.in_time and frame.detections is not None]
+    frames = [frame for frame in frames if frame.in_time and frame.detections is not None and frame.decision is not None]
     budgets = np.quantile([frame.budget_ms for frame in frames], (0.2, 0.8))
     groups = ([f for f in frames if f.budget_ms >= budgets[1]], [f for f in frames if f.budget_ms <= budgets[0]])
     return [max(group, key=lambda frame: frame.detections.with_score(LEAST_SCORE).scores.sum()) for group in groups]
@@ -70,8 +70,8 @@ def main() -> None:
         axes = figure.add_subplot(grid[0, column])
         axes.imshow(annotate(images[frame.stamp_ns].load_bgr(), frame.detections.with_score(LEAST_SCORE),
                              recording.class_names, budget_ms=frame.budget_ms, bound_ms=frame.total_bound_ms,
-                             latency_ms=frame.total_ms, path=frame.path, outcome='detected', met=True)[..., ::-1],
-                    interpolation='antialiased')
+                             latency_ms=frame.total_ms, path=frame.path, operators=frame.decision.operators,
+                             outcome='detected')[..., ::-1])
         second = float(times_s(recording, [frame.stamp_ns])[0])
         speed_mps = np.interp(second, times_s(recording, recording.speed_mps.stamps_ns), recording.speed_mps.values)
         axes.set_title(f'at {second:.1f} s, {speed_mps:.0f} m/s: {frame.budget_ms:.0f} ms allowed', fontsize=10)
