@@ -36,9 +36,11 @@ FIND_S, SILENCE_S = 15.0, 3.0  # time to find each other; time without an image 
 def join_ros(settings: str, domain: int, reliability: str):
     """A node of this process with one of CAMERA_SETTINGS, and the quality of service of its topic."""
     os.environ.update(ROS_DOMAIN_ID=str(domain), ROS_AUTOMATIC_DISCOVERY_RANGE='LOCALHOST')
+    from deadline_perception.nodes import middleware
+    for variable in middleware.VARIABLES:
+        os.environ.pop(variable, None)
     if settings != 'default':
-        from deadline_perception.nodes.middleware import make_room_for_images
-        make_room_for_images()
+        middleware.make_room_for_images()
     import rclpy
     from rclpy.qos import QoSProfile, QoSReliabilityPolicy
     rclpy.init()
@@ -65,24 +67,29 @@ def publish(settings: str, domain: int, reliability: str, size_bytes: int, image
 
 
 def receive(domain: int, reliability: str, found: multiprocessing.Queue) -> None:
-    """The subscriber: puts how long each image was on its way, ms, into `found` when no more come."""
+    """The subscriber: when no more come, puts how long each image was on its way, ms, and how many the middleware
+    reported lost into `found`."""
     import rclpy
     from sensor_msgs.msg import Image
+
+    from deadline_perception.nodes.service_quality import subscription_events
     node, quality_of_service = join_ros('fastdds.xml', domain, reliability)
     ways_ms: list[float] = []
+    lost: list[int] = []
 
     def on_image(message: Image) -> None:
         sent_ns = message.header.stamp.sec * 1_000_000_000 + message.header.stamp.nanosec
         ways_ms.append((time.monotonic_ns() - sent_ns) / 1e6)
 
-    node.create_subscription(Image, TOPIC, on_image, quality_of_service)
+    node.create_subscription(Image, TOPIC, on_image, quality_of_service,
+                             event_callbacks=subscription_events(node, TOPIC, on_lost=lost.append))
     end = time.monotonic() + FIND_S
     while time.monotonic() < end:
         before = len(ways_ms)
         rclpy.spin_once(node, timeout_sec=0.2)
         if len(ways_ms) > before:
             end = time.monotonic() + SILENCE_S
-    found.put(ways_ms)
+    found.put((ways_ms, sum(lost)))
 
 
 def main() -> None:
@@ -92,7 +99,7 @@ def main() -> None:
     args = parser.parse_args()
     processes = multiprocessing.get_context('spawn')
     found, rows = processes.Queue(), []
-    print('image           reliability   camera        arrived      median, longest way')
+    print('image           reliability   camera        arrived, median and longest way')
     for size, reliability, camera in itertools.product(SIZES, RELIABILITIES, CAMERA_SETTINGS):
         domain = random.SystemRandom().randrange(1, 102)
         pair = (processes.Process(target=receive, args=(domain, reliability, found)),
@@ -100,14 +107,14 @@ def main() -> None:
                                                         args.rate_hz)))
         for process in pair:
             process.start()
-        ways_ms = found.get(timeout=args.images / args.rate_hz + 60.0)
+        ways_ms, lost = found.get(timeout=args.images / args.rate_hz + 60.0)
         for process in pair:
             process.join()
         median, longest = (round(statistics.median(ways_ms), 1), round(max(ways_ms), 1)) if ways_ms else (None, None)
         rows.append({'image': size, 'reliability': reliability, 'camera': camera, 'arrived': len(ways_ms),
-                     'median_ms': median, 'longest_ms': longest})
-        print(f'{size:15} {reliability:13} {camera:13} {len(ways_ms)} of {args.images}   {median}, {longest} ms',
-              flush=True)
+                     'reported_lost': lost, 'median_ms': median, 'longest_ms': longest})
+        print(f'{size:15} {reliability:13} {camera:13} {len(ways_ms)} of {args.images}, {lost} reported lost, '
+              f'{median}, {longest} ms', flush=True)
     RESULTS.write_text(json.dumps({'date': date.today().isoformat(), 'device': read_device_facts('cpu').name,
                                    'images': args.images, 'rate_hz': args.rate_hz, 'rows': rows}, indent=1) + '\n')
     print(f'wrote {RESULTS.relative_to(RESULTS.parents[2])}')
