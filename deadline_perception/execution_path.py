@@ -102,7 +102,7 @@ class Segment:
     depends_on: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True, order=True, repr=False)
 class ExecutionPath:
     """One setting for every operator of a network.
 
@@ -115,7 +115,7 @@ class ExecutionPath:
     """
 
     settings: tuple[int, ...]
-    space: PathSpace = field(compare=False, repr=False)
+    space: PathSpace = field(compare=False)
 
     def __post_init__(self) -> None:
         sizes = self.space.sizes
@@ -125,6 +125,8 @@ class ExecutionPath:
 
     def __str__(self) -> str:
         return self.space.name(self)
+
+    __repr__ = __str__
 
     def __getitem__(self, operator: str) -> Setting:
         """The setting of an operator, by the operator's name."""

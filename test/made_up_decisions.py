@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from invented_networks import SINGLE
 
 from deadline_perception.detector.declaration import multi_path_space
 from deadline_perception.execution_path import ExecutionPath, PathSpace
@@ -43,6 +44,11 @@ def make_forecast():
 @pytest.fixture(scope='session')
 def make_quality():
     return GivenQuality
+
+
+@pytest.fixture(scope='session')
+def foreign_path() -> ExecutionPath:
+    return SINGLE.largest
 
 
 @pytest.fixture(scope='session')

@@ -187,7 +187,7 @@ class MultiPathDetector(nn.Module):
             return (*logits, *deltas)
         if segment == 'proposals':
             logits, deltas = values['rpn'][:len(levels)], values['rpn'][len(levels):]
-            return self.select_proposals(self.rpn, logits, deltas, 0, path['proposals'])
+            return self.select_proposals(self.rpn, logits, deltas, path['proposals'])
         boxes, box_levels = values['proposals']
         return self.heads(region_features(levels, boxes, box_levels), path)
 

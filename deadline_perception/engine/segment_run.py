@@ -1,11 +1,43 @@
-"""One frame's way through the segments of any network; between two of them its plan may change. Needs no torch."""
+"""What a network is to everything that runs it, and one frame's way through its segments. Needs no torch."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from copy import copy
+from typing import Protocol
+
+import numpy as np
 
 from deadline_perception.execution_path import ExecutionPath, PathSpace
 from deadline_perception.latency.stopwatch import now_ms, wait_for_stream
+
+
+class Network(Protocol):
+    """A network that can be profiled, forecast, decided about and run.
+
+    Attributes:
+        path_space: what it can decide.
+        class_names: what its labels mean.
+        config_name: name of its shape, part of file names.
+        network_hash: identifies its shape, on which times depend.
+        weights_hash: identifies its weights, on which accuracy depends.
+        input_size: height and width in px that it works on.
+        device: processor that computes it: `cpu`, `cuda` or `cuda:INDEX`.
+    """
+
+    path_space: PathSpace
+    class_names: tuple[str, ...]
+    config_name: str
+    network_hash: str
+    weights_hash: str
+    input_size: tuple[int, int]
+    device: str
+
+    def start(self, image_bgr: np.ndarray, path: ExecutionPath) -> SegmentRun:
+        """Begins one frame, uint8 `[H, W, 3]` of any size, on a path; nothing is computed yet."""
+
+    def warm_up(self, paths: Iterable[ExecutionPath], image_size: tuple[int, int]) -> None:
+        """Runs paths once, so that no later frame pays for first calls."""
 
 
 class SegmentRun(ABC):

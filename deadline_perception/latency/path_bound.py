@@ -76,7 +76,7 @@ class PathForecast:
             ValueError: the segment is negative.
         """
         self._check_segment(segment)
-        settings = np.array([path.settings for path in paths], dtype=np.intp).reshape(len(paths), -1)
+        settings = np.array([path.settings for path in paths], np.intp).reshape(len(paths), len(self._space.operators))
         total_ms = np.zeros(len(paths))
         for number in range(len(self._space.segments) - 1, segment - 1, -1):
             skip, places, costs_ms = self._segment_costs[number]
