@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import cache
 
 from deadline_perception.decision.frontier import FrontierPolicy
@@ -117,27 +118,33 @@ class GivenFactor:
 
     With a factor of 1 it is oblivious of contention, which expects the idle machine's median times and keeps no
     margin (multi-path paper, section VI-A); with the slowdown that each frame is going to meet, a clairvoyant.
+    The bound that it states is that of the factor that was learnt, which alone holds the target miss probability.
 
     Args:
         policy: decides.
         name: of this policy.
+        allowance_ms: constant part of every bound that is stated.
 
     Attributes:
         factor: from forecast to bound; may be set before each frame.
     """
 
-    def __init__(self, policy: Policy, name: str, factor: float = 1.0) -> None:
+    def __init__(self, policy: Policy, name: str, factor: float = 1.0, *, allowance_ms: float = 0.0) -> None:
         self._policy = policy
         self.name = name
         self.factor = factor
+        self._allowance_ms = check_allowance(allowance_ms)
 
     def plan(self, remaining_ms: float, factor: float) -> Choice:
         """What the other policy plans by the given factor; see `Policy.plan`."""
-        return self._policy.plan(remaining_ms, self.factor)
+        return self._honest(self._policy.plan(remaining_ms, self.factor), factor)
 
     def redecide(self, path: ExecutionPath, segment: int, remaining_ms: float, factor: float) -> Choice:
         """What the other policy decides by the given factor; see `Policy.redecide`."""
-        return self._policy.redecide(path, segment, remaining_ms, self.factor)
+        return self._honest(self._policy.redecide(path, segment, remaining_ms, self.factor), factor)
+
+    def _honest(self, choice: Choice, factor: float) -> Choice:
+        return replace(choice, bound_ms=choice.forecast_ms * factor + self._allowance_ms)
 
     def observe(self, latency_ms: float, remaining_ms: float) -> None:
         """Passes it on; see `Policy.observe`."""

@@ -38,7 +38,10 @@ class MultiPathDetector(nn.Module):
 
     Attributes:
         engine: runs the segments.
+        result_type: of what its runs give.
     """
+
+    result_type = Detections
 
     def __init__(self, config: DetectorConfig, class_names: tuple[str, ...]) -> None:
         super().__init__()

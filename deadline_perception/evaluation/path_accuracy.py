@@ -1,10 +1,8 @@
 """Average precision of execution paths on annotated images, and which paths are worth the measuring."""
 from __future__ import annotations
 
-import math
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
