@@ -292,12 +292,8 @@ def make_calibrator(options: NetworkOptions, forecast: PathForecast,
     begun_anew = []
     if kept is not None and kept.file.exists():
         try:
-            calibrator = kept.load(alpha=options.target_miss_probability, eta=options.calibration_step,
-                             allowance_ms=options.allowance_ms)
-            if calibrator.allowance_ms == options.allowance_ms:
-                return calibrator, []
-            begun_anew.append(f'allowance_ms was {calibrator.allowance_ms:g} ms in {kept.file} and is '
-                              f'{options.allowance_ms:g} ms here; the calibration begins anew')
+            return kept.load(alpha=options.target_miss_probability, eta=options.calibration_step,
+                             allowance_ms=options.allowance_ms), []
         except DeadlinePerceptionError as error:
             begun_anew.append(f'{error}; the calibration begins anew')
     width = math.log(8.0)  # a frame takes from half to four times its forecast
