@@ -11,7 +11,8 @@ from deadline_perception.decision.policy import Choice
 from deadline_perception.detector.declaration import multi_path_space
 from deadline_perception.detector.detections import Detections
 
-SPACE = multi_path_space(skips_per_stage=(1,), widths=(1.0,), pyramid_widths=(1.0,), proposals=tuple(range(1, 11)), heads=1)
+SPACE = multi_path_space(skips_per_stage=(1,), widths=(1.0,), pyramid_widths=(1.0,), proposals=range(1, 11),
+                         heads=1)
 FIRST, SECOND = SPACE.parse('s0-w1.00-p10-h0'), SPACE.parse('s1-w1.00-p10-h0')
 
 
