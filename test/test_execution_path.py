@@ -77,12 +77,13 @@ def test_names_worked_out_by_hand():
         's11-r0.25-wb', 's00-wa', 's01-r0.50-wa']
     assert str(MAGNIFIER.parse('ztele-n4')) == 'ztele-n4' and str(CLASSIFIER.largest) == 'l4'
     assert [str(path) for path in SINGLE] == ['whole'] and SINGLE.parse('whole') == SINGLE.largest == SINGLE.smallest
-    unsaid = PathSpace((Operator('size', 'scale', (0.5, 1.0), 'r', full_unnamed=True),), (Segment('all', 'all', 'size'),))
+    unsaid = PathSpace((Operator('size', 'scale', (0.5, 1.0), 'r', full_unnamed=True),),
+                       (Segment('all', 'all', 'size'),))
     assert [str(path) for path in unsaid] == ['r0.50', 'whole'] and unsaid.parse('whole') == unsaid.largest
 
 
-@pytest.mark.parametrize('name', ['', 'whole', 's00', 's0-wa', 's000-wa', 's02-wa', 's00-wc', 's00-wa-wa', 'wa-s00', 's00-wa ',
-                                  's00-r0.5-wa', 's00-r-wa', 's00--wa', '00-wa'])
+@pytest.mark.parametrize('name', ['', 'whole', 's00', 's0-wa', 's000-wa', 's02-wa', 's00-wc', 's00-wa-wa', 'wa-s00',
+                                  's00-wa ', 's00-r0.5-wa', 's00-r-wa', 's00--wa', '00-wa'])
 def test_other_names_are_refused(name):
     with pytest.raises(ValueError, match='expected a form such as s00-wa or s11-r0.25-wb'):
         SPACE.parse(name)

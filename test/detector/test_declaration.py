@@ -8,7 +8,8 @@ from deadline_perception.detector.configuration import COMPACT
 from deadline_perception.detector.declaration import multi_path_space
 
 SIMPLE = {'skips_per_stage': (1,), 'widths': (1.0,), 'pyramid_widths': (1.0,), 'proposals': (10,), 'heads': 1}
-SPACE = multi_path_space(skips_per_stage=(1, 0, 2), widths=(1.0, 0.5), pyramid_widths=(1.0, 0.5), proposals=(10, 50), heads=2)
+SPACE = multi_path_space(skips_per_stage=(1, 0, 2), widths=(1.0, 0.5), pyramid_widths=(1.0, 0.5), proposals=(10, 50),
+                         heads=2)
 
 
 def test_every_shipped_name_is_read_and_printed_back(repository):

@@ -139,7 +139,8 @@ def test_operators_describe_the_path_space(config):
         network = MultiPathDetector(config, ('vehicle',))
     assert network.path_space == config.path_space
     assert [skip.name for skip in network.backbone.skips] == [skip.name for skip in config.path_space.of_kind(SKIP)]
-    for parts, widths in (([network.backbone], config.widths), ([network.pyramid, network.heads], config.pyramid_widths)):
+    for parts, widths in (([network.backbone], config.widths),
+                          ([network.pyramid, network.heads], config.pyramid_widths)):
         for norm in (module for part in parts for module in part.modules() if isinstance(module, SlicedGroupNorm)):
             assert list(norm.rows) == [round(norm.weight.shape[1] * width) for width in widths]
 
