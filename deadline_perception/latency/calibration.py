@@ -240,7 +240,7 @@ class CalibrationFile:
         state = read_object(self.file, 'calibration file')
         origin = state.get('origin')
         learnt = {**(origin if isinstance(origin, dict) else {}), 'alpha': state.get('alpha'), 'eta': state.get('eta')}
-        differences = [f'{name} is {learnt.get(name)!r} in the file and {value!r} here'
+        differences = [f'{name} is {learnt.get(name)!r:.100} in the file and {value!r} here'
                        for name, value in {**self.origin, 'alpha': alpha, 'eta': eta}.items()
                        if learnt.get(name) != value]
         if differences:
