@@ -250,7 +250,7 @@ class CalibrationFile:
         origin = state.get('origin')
         wanted = {'alpha': alpha, 'eta': eta, 'allowance_ms': allowance_ms}
         learnt = {**(origin if isinstance(origin, dict) else {}), **{name: state.get(name) for name in wanted}}
-        differences = [f'{name} is {learnt.get(name)!r} in the file and {value!r} here'
+        differences = [f'{name} is {learnt.get(name)!r:.100} in the file and {value!r} here'
                        for name, value in {**self.origin, **wanted}.items() if learnt.get(name) != value]
         if differences:
             raise CalibrationMismatch(f'calibration file {self.file} does not fit: {"; ".join(differences)}')
