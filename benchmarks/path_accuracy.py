@@ -129,9 +129,7 @@ class Judge:
         self.dataset = sequence.name
         self._truths = [relabelled(frame.truth, sequence.class_names, class_names) for frame in self.frames]
         self._names = class_names
-        # in a quick run none has enough objects
-        self.ranked_by = list(ranking_classes(self._truths, class_names)
-                              or ranking_classes(self._truths, class_names, '1'))
+        self.ranked_by = list(ranking_classes(self._truths, class_names) or class_names)
         self._draws = bootstrap_draws(len(self.frames), DRAWS)
         self._halves = half_draws(len(self.frames))
 

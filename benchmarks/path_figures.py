@@ -100,7 +100,8 @@ def print_tables(result: dict) -> None:
 
     in_turn = [row for row in result['held_out'] if row['split'] == 0 and row['by'] == EXPECTED]
     useful_once = {path for row in in_turn for path in row['useful']}
-    show(f'frontier by the expected AP of {", ".join(result["ranked_by"])} (rank; * useful on held-out images)', ('path', 'ms', 'AP', 'AP50', 'rank', 'expected'),
+    show(f'frontier by the expected AP of {", ".join(result["ranked_by"])} (rank; * useful on held-out images)',
+         ('path', 'ms', 'AP', 'AP50', 'rank', 'expected'),
          [(row['path'] + ' *' * (row['path'] in useful_once), row['ms'], row['ap'], row['ap50'], row['pooled'],
            row['expected']) for row in result['paths'] if row['path'] in result['frontier']])
     show(f'operators: largest less smallest setting; pays: beyond {result["pays_beyond"]}',
