@@ -212,7 +212,8 @@ def print_tables(result: dict) -> None:
         console.print(f'at {goal["deadline_ms"]:.1f} ms, {goal["of_full_median"]:.2f} of the full path\'s median time, '
                       f'lost against {what}: {loss["ap"]:.1f} AP ({loss["ap_interval"][0]:.1f} to '
                       f'{loss["ap_interval"][1]:.1f}, 95 %), {loss["pooled"]:.1f} of the classes that rank '
-                      f'({loss["pooled_interval"][0]:.1f} to {loss["pooled_interval"][1]:.1f}); goal at most {GOAL_POINTS} AP: '
+                      f'({loss["pooled_interval"][0]:.1f} to {loss["pooled_interval"][1]:.1f}); '
+                      f'goal at most {GOAL_POINTS} AP: '
                       f'{"met" if loss["ap"] <= GOAL_POINTS else "not met"}', soft_wrap=True)
 
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 fuzzed = settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 _SCALARS = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5),
-                     st.sampled_from([10 ** 400, -10 ** 400, 1e308, -1e308, 2 ** 63, 'a\nb', '\x00', '\ud800', 'x' * 5_000]))
+                     st.sampled_from([10 ** 400, -10 ** 400, 1e308, -1e308, 2 ** 63, 'a\nb', '\x00', '\ud800',
+                                      'x' * 5_000]))
 _VALUES = st.recursive(_SCALARS, lambda inner: st.lists(inner, max_size=3)
                        | st.dictionaries(st.text(max_size=3), inner, max_size=3), max_leaves=5)
 

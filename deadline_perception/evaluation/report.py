@@ -36,7 +36,8 @@ def write_report(recording: Recording, out: Path, *, source: Sequence | None = N
             notes.append(f'The images of {source.name} could not be matched with the stamps of the recording, '
                          f'so no pictures are shown.')
     if recording.unknown_objects:
-        notes.append(f'Not scored, because the network does not know their class: {counted(recording.unknown_objects)}.')
+        notes.append('Not scored, because the network does not know their class: '
+                     f'{counted(recording.unknown_objects)}.')
     summary = summarise(recording, facts)
     out = Path(out)
     out.mkdir(parents=True, exist_ok=True)

@@ -16,8 +16,9 @@ from deadline_perception.datasets.records import Frame, GroundTruth, Sequence
 from deadline_perception.datasets.source import open_source
 
 TRUTH = GroundTruth(np.arange(16).reshape(4, 4), [0, 1, 2, 2], [False, True, False, False])
-DRIVE = Sequence('drive', ('car', 'truck', 'person'), (Frame('0', 0, lambda: np.zeros((4, 4, 3), np.uint8), truth=TRUTH),
-                                                       Frame('1', 1, lambda: np.zeros((4, 4, 3), np.uint8))))
+DRIVE = Sequence('drive', ('car', 'truck', 'person'), tuple(
+    Frame(str(stamp_ns), stamp_ns, lambda: np.zeros((4, 4, 3), np.uint8), truth=truth)
+    for stamp_ns, truth in enumerate((TRUTH, None))))
 
 
 def test_a_mapping_renames_merges_and_counts_what_it_leaves_out():
@@ -56,7 +57,8 @@ def test_reads_json_and_yaml(tmp_path, name, coco_folder):
 
 
 @pytest.mark.parametrize('text', [
-    '[]', '{}', '7', '{"car": 3}', '{"car": ["a"]}', '{"": "car"}', '{"car": ""}', '[' * 10_000, '{"car": "a\\nb"}', '\x00',
+    '[]', '{}', '7', '{"car": 3}', '{"car": ["a"]}', '{"": "car"}', '{"car": ""}', '[' * 10_000, '{"car": "a\\nb"}',
+    '\x00',
     json.dumps({f'class {number}': 'car' for number in range(20_000)}), '{"car": "' + 'x' * 2_000_000 + '"}'])
 @pytest.mark.parametrize('name', ['classes.json', 'classes.yaml'])
 def test_refuses_other_mappings_in_one_line(tmp_path, text, name):

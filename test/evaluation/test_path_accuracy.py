@@ -114,7 +114,8 @@ def test_paths_are_ranked_by_the_classes_with_enough_objects():
     truths = [GroundTruth([BOX] * 4, [0, 0, 1, 2], [False, False, False, True])] * 49
     assert ranking_classes(truths, names) == {'vehicle': 98}
     assert ranking_classes([*truths, GroundTruth([BOX], [1], [False])], names) == {'vehicle': 98, 'bike': 50}
-    assert ranking_classes(truths, names, '100') == {} and ranking_classes(truths, names, '1') == {'vehicle': 98, 'bike': 49}
+    assert ranking_classes(truths, names, '100') == {}
+    assert ranking_classes(truths, names, '1') == {'vehicle': 98, 'bike': 49}
     assert ranking_classes(truths, names, 'bike, vehicle') == {'bike': 49, 'vehicle': 98}
     for rank_by, words in (('tram', "'tram'"), ('traffic_light', r"'traffic_light', expected .* traffic_light \(0\)"),
                            ('0', 'of 0 objects'), ('', "''")):

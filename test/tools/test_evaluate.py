@@ -85,7 +85,8 @@ def test_classes_that_the_weights_do_not_know_are_left_out_and_counted(weights, 
     content['annotations'][1]['category_id'] = 2
     annotations.write_text(json.dumps(content))
     table, classes = tmp_path / 'q.json', tmp_path / 'classes.json'
-    words = ['evaluate', '--data', str(annotations), '--weights', str(weights), '--paths', 'cheapest', '--json', str(table)]
+    words = ['evaluate', '--data', str(annotations), '--weights', str(weights), '--paths', 'cheapest', '--json',
+             str(table)]
     assert main(words) == 0
     said = capsys.readouterr().out
     assert 'does not name them: bike, motorbike, traffic_light, traffic_sign' in said
