@@ -172,7 +172,7 @@ def write_json(file: Path, content: dict) -> None:
 
 
 def verdicts(runs: list[dict]) -> list[dict]:
-    """Ours against each rival, in points of V+L, on the longest path and on the mean of the measured ones.
+    """Ours against each rival, in points of ranking AP, on the longest path and on the mean of the measured ones.
 
     Empty where ours or every rival is missing. `better` is None with one seed: there is no spread to judge by.
     """
@@ -273,7 +273,7 @@ def main() -> None:
     for row in found:
         better = {True: 'better', False: 'not better beyond the spread', None: 'not shown by one seed'}[row['better']]
         spread = '-' if row['spread_of_seeds'] is None else f'{row["spread_of_seeds"]:.1f}'
-        console.print(f'{OURS} less {row["rival"]}, {row["on"]}: {row["gain_points"]:+.1f} points V+L, spread of the '
+        console.print(f'{OURS} less {row["rival"]}, {row["on"]}: {row["gain_points"]:+.1f} points, spread of the '
                       f'seeds {spread}: {better}; {OURS} is number {row["rank_of_ours"]} of {row["strategies"]}')
     if args.quick:
         return

@@ -1,10 +1,12 @@
 """Paths are measured on annotated images, and the sample of paths covers every operator."""
 from __future__ import annotations
 
+import json
 import math
 import random
 from copy import copy
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -121,6 +123,18 @@ def test_paths_are_ranked_by_the_classes_with_enough_objects():
                            ('0', 'of 0 objects'), ('', "''")):
         with pytest.raises(ValueError, match=words):
             ranking_classes(truths, names, rank_by)
+
+
+def test_the_shipped_table_is_ranked_by_what_the_rule_chooses():
+    table = json.loads((Path(__file__).parents[2] / 'models' / 'compact.quality.json').read_text())
+    assert table['metric'] == 'pooled_ap'
+    for row in table['paths'].values():
+        counts = {name: scores['truths'] for name, scores in row['per_class'].items()}
+        truths = [GroundTruth([BOX] * count, [label] * count, [False] * count)
+                  for label, count in enumerate(counts.values())]
+        ranking = ranking_classes(truths, tuple(counts))
+        assert ranking == {'vehicle': 182, 'traffic_light': 99}
+        assert row['pooled_ap'] == pytest.approx(np.mean([row['per_class'][name]['ap'] for name in ranking]), abs=1e-12)
 
 
 def test_pooled_precision_is_nan_when_no_class_ranks():
