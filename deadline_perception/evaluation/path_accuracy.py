@@ -1,7 +1,6 @@
 """Average precision of execution paths on annotated images, and which paths are worth the measuring."""
 from __future__ import annotations
 
-import math
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
