@@ -5,7 +5,7 @@
 
 Scores a sample of paths that shows every setting of every operator, then, twice, those that a profile and the
 qualities expected so far put on the frontier or next to it, so that the frontier is measured. Then all of them are
-timed in turn, as whole frames. V+L is the average precision over vehicles and traffic lights, which have instances
+timed in turn, as whole frames. The ranking AP is the mean over the classes that have objects
 enough to rank paths; "expected" is what the decision goes by, measurement and prediction weighed by their errors.
 An operator's effect is the largest path less the same path with this operator alone at its smallest setting; intervals
 (95 %) come from drawing runs of neighbouring images anew. --seeds are weights of one recipe that differ by their seed
@@ -68,7 +68,7 @@ _held: dict = {}  # in each process of the pool: frames, and the detector of the
 
 @dataclass(frozen=True)
 class Scores:
-    """A path's average precision, 0 to 100: over all classes, at IoU 0.50, and over vehicles and lights."""
+    """A path's average precision, 0 to 100: over all classes, at IoU 0.50, and over the classes that rank."""
 
     ap: float
     ap50: float
@@ -77,7 +77,7 @@ class Scores:
 
 @dataclass(frozen=True, eq=False)
 class Redrawn:
-    """V+L of a path, points, on draws of images: float64 `[DRAWS]` of all, and of halves as `half_draws` has them."""
+    """Ranking AP of a path, points, on draws of images: float64 `[DRAWS]` of all, and of halves as `half_draws` has them."""
 
     all: np.ndarray
     halves: np.ndarray
@@ -129,9 +129,7 @@ class Judge:
         self.dataset = sequence.name
         self._truths = [relabelled(frame.truth, sequence.class_names, class_names) for frame in self.frames]
         self._names = class_names
-        # in a quick run none has enough objects
-        self.ranked_by = list(ranking_classes(self._truths, class_names)
-                              or ranking_classes(self._truths, class_names, '1'))
+        self.ranked_by = list(ranking_classes(self._truths, class_names) or class_names)
         self._draws = bootstrap_draws(len(self.frames), DRAWS)
         self._halves = half_draws(len(self.frames))
 

@@ -29,7 +29,7 @@ def goal_rows(result: dict, space: PathSpace) -> list[dict]:
                  'figure': f'{len(paying)} of {len(result["operators"])}',
                  'met': len(paying) == len(result['operators'])})
     over = result['worth_of_expected'][EXPECTED]['best_other_over_full']
-    rows.append({'goal': 'best other path, chosen on other images, not above the full one (points V+L)',
+    rows.append({'goal': 'best other path, chosen on other images, not above the full one (points)',
                  'figure': round(over, 2), 'met': over <= 0})
     for row in result['alone']:
         rows.append({'goal': f'{row["path"]} at most {row["goal"]} AP under trained alone',
@@ -100,7 +100,8 @@ def print_tables(result: dict) -> None:
 
     in_turn = [row for row in result['held_out'] if row['split'] == 0 and row['by'] == EXPECTED]
     useful_once = {path for row in in_turn for path in row['useful']}
-    show(f'frontier by the expected AP of {", ".join(result["ranked_by"])} (rank; * useful on held-out images)', ('path', 'ms', 'AP', 'AP50', 'rank', 'expected'),
+    show(f'frontier by the expected AP of {", ".join(result["ranked_by"])} (rank; * useful on held-out images)',
+         ('path', 'ms', 'AP', 'AP50', 'rank', 'expected'),
          [(row['path'] + ' *' * (row['path'] in useful_once), row['ms'], row['ap'], row['ap50'], row['pooled'],
            row['expected']) for row in result['paths'] if row['path'] in result['frontier']])
     show(f'operators: largest less smallest setting; pays: beyond {result["pays_beyond"]}',
@@ -122,13 +123,13 @@ def print_tables(result: dict) -> None:
                       ('worth_of_expected_sample', 'the sample measured, the others predicted')):
         worth = result[key]
         gains = worth['gain_points_of_splits']
-        console.print(f'chosen on half of the images, V+L on the other half, mean over times allowed ({what}): '
+        console.print(f'chosen on half of the images, ranking AP on the other half, mean over times allowed ({what}): '
                       f'{worth[MEASURED]["realised"]:.2f} by measured values (looked {worth[MEASURED]["optimism"]:.2f} '
                       f'better), {worth[EXPECTED]["realised"]:.2f} by expected ones '
                       f'({worth[EXPECTED]["optimism"]:.2f}); gain {worth["gain_points"]:.2f}, from {min(gains):.2f} '
                       f'to {max(gains):.2f} over {len(gains)} ways to halve', soft_wrap=True)
     order = result['monotonicity']
-    console.print(f'{len(result["paths"])} paths on {result["images"]} images; rank correlation of time and V+L '
+    console.print(f'{len(result["paths"])} paths on {result["images"]} images; rank correlation of time and AP '
                   f'{order["rank_correlation_of_time_and_quality"]:.2f}; of {order["nested_pairs"]} pairs of nested '
                   f'paths the larger one is worse by over {NESTED_POINTS} points in '
                   f'{order["nested_pairs_larger_is_worse"]}')

@@ -71,6 +71,12 @@ class RunWriter:
             'deadline_perception/msg/TimeBudget', header=self.header(stamp_ns), budget_ms=budget_ms, min_budget_ms=30.0,
             max_budget_ms=300.0, speed_mps=speed_mps, policy='stopping_distance', degraded=False, reason=''), stamp_ns)
 
+    def label_info(self, stamp_ns: int, names: tuple[str, ...]) -> None:
+        classes = [self.make('vision_msgs/msg/VisionClass', class_id=number, class_name=name)
+                   for number, name in enumerate(names)]
+        self.write('/detector/label_info', self.make('vision_msgs/msg/LabelInfo', header=self.header(stamp_ns),
+                                                     class_map=classes, threshold=0.0), stamp_ns)
+
     def contention(self, stamp_ns: int, slowdown: float) -> None:
         self.write('/contention_monitor/state', self.make(
             'deadline_perception/msg/ContentionState', header=self.header(stamp_ns), slowdown=slowdown, probe_ms=1.0,

@@ -98,7 +98,7 @@ def read_bdd100k_tracks(root: Path, split: str = 'val', video: str | None = None
 
 
 def read_bdd100k_video(file: Path) -> Sequence:
-    """Frames of a video; `ROOT/videos/SPLIT/VIDEO.mov` has the speeds of `ROOT/info/100k/SPLIT/VIDEO.json`, where it is.
+    """Frames of a video; `ROOT/videos/SPLIT/VIDEO.mov` has the speeds of `ROOT/info/100k/SPLIT/VIDEO.json`, if any.
 
     Raises:
         FileNotFoundError: there is no such file.

@@ -76,7 +76,8 @@ def with_mapping(sequence: Sequence, mapping: dict[str, str | None]) -> Sequence
     if not sequence.class_names:
         return sequence
     if not set(mapping) & set(sequence.class_names):
-        warnings.warn(f'{sequence.name}: the class mapping names none of {", ".join(sequence.class_names)}', stacklevel=2)
+        warnings.warn(f'{sequence.name}: the class mapping names none of {", ".join(sequence.class_names)}',
+                      stacklevel=2)
     names = [mapping.get(name, name) for name in sequence.class_names]
     wanted = tuple(dict.fromkeys(name for name in names if name is not None))
     if not wanted:
@@ -86,12 +87,13 @@ def with_mapping(sequence: Sequence, mapping: dict[str, str | None]) -> Sequence
 
 
 def with_class_names(sequence: Sequence, wanted: tuple[str, ...]) -> Sequence:
-    """The sequence with labels that index `wanted`; warns, with counts, of boxes of other classes, which are left out."""
+    """The sequence with labels that index `wanted`; boxes of other classes are left out, with a warning that counts."""
     return _with_names(sequence, sequence.class_names, wanted, wanted)
 
 
 def _with_names(sequence: Sequence, names: Many[str | None], wanted: tuple[str, ...], kept: Iterable[str]) -> Sequence:
-    dropped = left_out((frame.truth for frame in sequence.frames if frame.truth is not None), sequence.class_names, kept)
+    truths = (frame.truth for frame in sequence.frames if frame.truth is not None)
+    dropped = left_out(truths, sequence.class_names, set(kept))
     if dropped:
         warnings.warn(f'{sequence.name}: boxes left out: {counted(dropped)}', stacklevel=3)
     return replace(sequence, class_names=wanted, frames=tuple(

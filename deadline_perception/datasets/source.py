@@ -79,7 +79,8 @@ def _open(text: str, rate_hz: float | None, split: str | None) -> Sequence:
     bags = sorted(file for ending in BAG_ENDINGS for file in path.glob(f'*{ending}'))
     if len(bags) == 1:
         return thin_out(read_bag(bags[0]), rate_hz)
-    looked_for = ', '.join(('metadata.yaml', *IMAGE_FOLDERS, 'images/100k', str(TRACKS), *COCO_NAMES, 'one .mcap or .db3 file'))
+    looked_for = ', '.join(('metadata.yaml', *IMAGE_FOLDERS, 'images/100k', str(TRACKS), *COCO_NAMES,
+                            'one .mcap or .db3 file'))
     raise ValueError(f'folder {text!r} holds none of {looked_for}; {KNOWN}')
 
 

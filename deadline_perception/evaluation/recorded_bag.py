@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from deadline_perception.datasets.bag_file import BagError, BagFile
+from deadline_perception.datasets.class_names import left_out, relabelled
 from deadline_perception.datasets.records import GroundTruth
 from deadline_perception.runtime.tracks import Outcome
 from deadline_perception.detector.detections import Detections
@@ -29,7 +30,7 @@ from deadline_perception.evaluation.recording import (
 
 _WANTED = {'deadline_perception/msg/FrameLatency', 'deadline_perception/msg/PathDecision',
            'deadline_perception/msg/TimeBudget', 'deadline_perception/msg/ContentionState',
-           'vision_msgs/msg/Detection2DArray', 'sensor_msgs/msg/CameraInfo', 'geometry_msgs/msg/TwistStamped'}
+           'vision_msgs/msg/Detection2DArray', 'vision_msgs/msg/LabelInfo', 'sensor_msgs/msg/CameraInfo', 'geometry_msgs/msg/TwistStamped'}
 
 
 class RecordingError(DeadlinePerceptionError):
@@ -56,7 +57,12 @@ def _recording(bag: Path, messages: dict[str, list], *, ending: str) -> Recordin
     if not messages['FrameLatency']:
         raise RecordingError(f'{bag} holds no deadline_perception/msg/FrameLatency message, expected a recording of '
                              f'the detector (topics detector/latency, detector/path, detector/detections)')
-    class_names = _class_names(messages['detections'] + messages['ground_truth'])
+    names = _class_names(messages['detections'] + messages['ground_truth'])
+    class_names = names
+    if messages['LabelInfo']:  # what the network knows; a recording without it is scored on all that is named in it
+        known = (entry.class_name for entry in messages['LabelInfo'][-1].class_map)
+        class_names = tuple(dict.fromkeys([*known, *_class_names(messages['detections'])]))
+    truth = {_stamp(message): _truth(message, names) for message in messages['ground_truth']}
     decisions = {_stamp(message): _decision(message) for message in messages['PathDecision']}
     found = {_stamp(message): _detections(message, class_names) for message in messages['detections']}
     latencies = _distinct(messages['FrameLatency'])
@@ -68,7 +74,8 @@ def _recording(bag: Path, messages: dict[str, list], *, ending: str) -> Recordin
                   for message in messages['TwistStamped']])
     return Recording(
         name=bag.name, class_names=class_names, sent_stamps_ns=tuple(sorted(sent)), frames=frames,
-        truth={_stamp(message): _truth(message, class_names) for message in messages['ground_truth']},
+        truth={stamp_ns: relabelled(objects, names, class_names) for stamp_ns, objects in truth.items()},
+        unknown_objects=left_out(truth.values(), names, class_names),
         speed_mps=_samples(speeds),
         slowdown=_samples([(_stamp(message), message.slowdown) for message in messages['ContentionState']]),
         rejected=_growth(message.rejected_frames_total for message in latencies),
