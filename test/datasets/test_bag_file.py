@@ -151,7 +151,8 @@ def test_a_folder_without_metadata_is_read_file_by_file(tmp_path, many):
 
 
 def test_a_database_that_was_cut_gives_the_rows_before_or_one_error(tmp_path):
-    whole = (write(tmp_path / 'bag', range(1, 2001), StoragePlugin.SQLITE3, padding='x' * 1000) / 'bag.db3').read_bytes()
+    file = write(tmp_path / 'bag', range(1, 2001), StoragePlugin.SQLITE3, padding='x' * 1000) / 'bag.db3'
+    whole = file.read_bytes()
     for share in (0.8, 0.99):
         (tmp_path / 'cut.db3').write_bytes(whole[:int(share * len(whole))])
         read, ending = times(tmp_path / 'cut.db3')

@@ -18,7 +18,8 @@ def messages():
 def test_headers_carry_stamp_and_frame(messages):
     """The vehicle's motion in its own frame, what a camera sees in an optical one (REP 103 and 105)."""
     nothing = GroundTruth(np.zeros((0, 4)), np.zeros(0), np.zeros(0))
-    camera = (messages.image(12_000_000_034, np.zeros((2, 2, 3), np.uint8)), messages.truth(12_000_000_034, nothing, ()),
+    camera = (messages.image(12_000_000_034, np.zeros((2, 2, 3), np.uint8)),
+              messages.truth(12_000_000_034, nothing, ()),
               messages.compressed_image(12_000_000_034, np.zeros(2, np.uint8)),
               messages.camera_info(12_000_000_034, 2, 2, None))
     for message, frame in ((messages.speed(12_000_000_034, 2.0), 'base_link'),
