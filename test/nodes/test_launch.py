@@ -78,6 +78,8 @@ def start_replay(tmp_path, repository):
                 [sys.executable, '-c', RUN, repository / 'launch' / 'replay.launch.py', f'bag:={tmp_path / bag}',
                  f'model:={tmp_path / "good.safetensors"}', f'profile:={tmp_path / "good.json"}', *words],
                 stdout=log, stderr=subprocess.STDOUT, cwd=tmp_path, start_new_session=True,
+                # A shell's background jobs ignore SIGINT, and so would all that they start.
+                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
                 env={'AMENT_PREFIX_PATH': sys.prefix, **os.environ, 'PYTHONUNBUFFERED': '1',
                      'ROS_LOG_DIR': str(tmp_path), 'PATH': f'{tmp_path / "bin"}{os.pathsep}{os.environ["PATH"]}'})
         started.append(process)
