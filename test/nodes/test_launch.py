@@ -47,6 +47,51 @@ def test_starts_the_nodes_of_the_table(repository):
     assert [node.node_executable for node in nodes] == [entry.name for entry in NODES]
 
 
+# --- the steps of replay.launch.py, with small programs in the place of the nodes ---
+
+STEPS = """
+import importlib.util, sys
+from launch import LaunchDescription, LaunchService
+from launch.actions import RegisterEventHandler
+from launch.event_handlers import OnShutdown
+from deadline_perception.runtime.supervision import ProcessOrder
+spec = importlib.util.spec_from_file_location('replay', sys.argv[1])
+replay = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(replay)
+shell = lambda name, line, **more: ProcessOrder(name, ('sh', '-c', line), **more)
+player = shell('player', sys.argv[3], ends_run=True, retries=2)
+service = LaunchService()
+service.include_launch_description(LaunchDescription([
+    RegisterEventHandler(OnShutdown(on_shutdown=lambda *_: print('SHUT DOWN', flush=True))),
+    *replay._start(shell('recorder', sys.argv[2])), *replay._start(shell('readiness', 'sleep 0.2', then=(player,)))]))
+sys.exit(service.run())
+"""
+UNTIL_SIGNAL = 'trap "exit 0" INT; while :; do sleep 0.1; done'
+
+
+@pytest.mark.parametrize(('recorder', 'player', 'interrupted', 'status', 'words'), [
+    (UNTIL_SIGNAL, 'echo played', False, 0, 'played'),
+    (UNTIL_SIGNAL, UNTIL_SIGNAL, True, 0, 'user interrupted'),
+    (UNTIL_SIGNAL, 'exit 1', False, 1, 'player ended with exit status 1'),
+    (UNTIL_SIGNAL, 'echo tried; exit 75', False, 1, 'player ended with exit status 75'),
+    ('exit 0', UNTIL_SIGNAL, False, 1, 'recorder ended with exit status 0'),
+    ('trap "exit 3" INT; while :; do sleep 0.1; done', 'echo played', False, 1, 'recorder ended with exit status 3')])
+def test_launch_is_shut_down_once_and_its_status_is_that_of_the_run(repository, tmp_path, wait_for, recorder, player,
+                                                                    interrupted, status, words):
+    log = tmp_path / 'log'
+    with log.open('w') as stream:
+        process = subprocess.Popen(
+            [sys.executable, '-c', STEPS, repository / 'launch' / 'replay.launch.py', recorder, player], stdout=stream,
+            stderr=subprocess.STDOUT, cwd=tmp_path, env={**os.environ, 'ROS_LOG_DIR': str(tmp_path)},
+            start_new_session=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+    if interrupted:
+        wait_for(lambda: log.read_text().count('process started') == 3, 'the player')
+        os.killpg(process.pid, signal.SIGINT)
+    assert process.wait(60) == status, log.read_text()
+    assert log.read_text().count('SHUT DOWN') == 1 and words in log.read_text()
+    assert log.read_text().count('] tried') == (3 if '75' in words else 0)
+
+
 # --- replay.launch.py as a process ---
 
 RUN = """
