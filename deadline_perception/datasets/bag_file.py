@@ -100,8 +100,8 @@ class BagFile:
             raise BagError(f'{self.file} cannot be read as a ROS 2 bag and holds no whole message: '
                            f'{_one_line(cause) if cause else "its journal has none"}') from cause
         lost = sum(part.lost_bytes for part in salvaged if isinstance(part, IncompleteMcap))
-        self.ending = (f'{self.file.name} was cut off or damaged; the {self._reader.message_count} messages of its first '
-                       f'{self._reader.duration / 1e9:.1f} s are read, what follows is lost'
+        self.ending = (f'{self.file.name} was cut off or damaged; the {self._reader.message_count} messages of its '
+                       f'first {self._reader.duration / 1e9:.1f} s are read, what follows is lost'
                        + (f' ({lost} bytes)' if lost else '') + '.')
 
     def _topics(self) -> tuple[BagTopic, ...]:
@@ -166,7 +166,7 @@ class BagFile:
 
 
 def damage_errors() -> tuple[type[Exception], ...]:
-    """What reading a damaged file can raise inside rosbags: its own errors, and those of sizes, ids and texts that lie."""
+    """What reading a damaged file can raise inside rosbags: its own errors, and those of sizes and texts that lie."""
     import sqlite3
 
     import apsw
@@ -177,8 +177,8 @@ def damage_errors() -> tuple[type[Exception], ...]:
     from rosbags.typesys import TypesysError
 
     return (AnyReaderError, ReaderError, SerdeError, TypesysError, ZstdError, apsw.Error, sqlite3.Error, AssertionError,
-            struct.error, OSError, LookupError, ValueError, TypeError, AttributeError, SyntaxError, NameError, EOFError, OverflowError,
-            MemoryError, RuntimeError)
+            struct.error, OSError, LookupError, ValueError, TypeError, AttributeError, SyntaxError, NameError, EOFError,
+            OverflowError, MemoryError, RuntimeError)
 
 
 def _has_journal(part: Path) -> bool:

@@ -1,4 +1,4 @@
-"""What can be read of a bag whose recording did not end in an orderly way: a killed recorder, a power cut, a cut copy."""
+"""What can be read of a bag that was not finished: after a power cut, of a killed recorder, of a cut copy."""
 from __future__ import annotations
 
 import io
@@ -20,7 +20,8 @@ from mcap.stream_reader import get_chunk_data_stream
 
 from deadline_perception.datasets.bag_file import MCAP_MAGIC
 
-_DAMAGE = (McapError, zstandard.ZstdError, ValueError, LookupError, RuntimeError, OverflowError, MemoryError, struct.error)
+_DAMAGE = (McapError, zstandard.ZstdError, ValueError, LookupError, RuntimeError, OverflowError, MemoryError,
+           struct.error)
 
 
 class IncompleteMcap:

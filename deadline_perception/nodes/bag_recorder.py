@@ -33,8 +33,8 @@ LATCHED_TOPICS = ('detector/label_info', '/tf_static')
 
 PARAMETERS = (
     Parameter('output', 'recording.mcap', 'mcap file to write, which must not exist yet.', read_only=True),
-    Parameter('topics', [''], "Topics to record, each as NAME, NAME:pkg/msg/Type or a pattern with * and ?; ['*'] records "
-              "all topics that are published, images too; [''] what the report needs: this package's topics, "
+    Parameter('topics', [''], "Topics to record, each as NAME, NAME:pkg/msg/Type or a pattern with * and ?; ['*'] "
+              "records all topics that are published, images too; [''] what the report needs: this package's topics, "
               'diagnostics, camera_info and ground truth.', read_only=True),
     Parameter('depth', 1000, 'Messages per topic that the middleware keeps until they are taken.', 'messages', 1, 100000,
               read_only=True),

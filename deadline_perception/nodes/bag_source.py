@@ -1,4 +1,4 @@
-"""The messages of a bag in the order in which they were recorded, read ahead on a thread of its own, and its cameras."""
+"""The messages of a bag, read ahead on a thread of its own, and which of its topics is the camera."""
 from __future__ import annotations
 
 import fnmatch

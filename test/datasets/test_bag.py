@@ -180,19 +180,18 @@ def test_refuses_what_is_no_bag(drive, tmp_path):
     write_bag(drive, tmp_path / 'cut.mcap')
     whole = (tmp_path / 'cut.mcap').read_bytes()
     (tmp_path / 'cut.mcap').write_bytes(whole[:len(whole) // 2])
-    with pytest.raises(BagError, match='cut off'):
+    with pytest.raises(BagError, match='cut.mcap cannot be read as a ROS 2 bag and holds no whole message'):
         read_bag(tmp_path / 'cut.mcap')
 
 
-@pytest.mark.parametrize(('side_px', 'count', 'message'), [
-    (300, 20, 'is damaged: .+'), (16, 3000, 'is damaged: it lists 3000 messages on /camera/image_raw, [0-9]+ could')])
-def test_a_bag_with_a_damaged_middle_is_refused(tmp_path, side_px, count, message):
+@pytest.mark.parametrize(('side_px', 'count'), [(300, 20), (16, 3000)])
+def test_a_bag_with_a_damaged_middle_is_refused(tmp_path, side_px, count):
     noise = np.random.default_rng(0).integers(0, 256, (side_px, side_px, 3), np.uint8)
     file = tmp_path / 'damaged.mcap'
     write_bag(Sequence('noise', (), tuple(Frame(str(i), i * 10 ** 8, lambda: noise) for i in range(count))), file)
     whole = file.read_bytes()
     file.write_bytes(whole[:1_200_000] + bytes(400_000) + whole[1_600_000:])
-    with pytest.raises(BagError, match=message):
+    with pytest.raises(BagError, match='damaged.mcap is damaged: .+'):
         read_bag(file)
 
 

@@ -2,7 +2,9 @@
 from __future__ import annotations
 
 import pytest
-from recorded_run import PATH, SECOND_NS, RunWriter
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from recorded_run import PATH, SECOND_NS, RunWriter, damaged
 from rosbags.rosbag2 import StoragePlugin
 
 from deadline_perception.runtime.tracks import Outcome
@@ -112,5 +114,25 @@ def test_refuses_a_missing_and_a_damaged_bag(tmp_path):
     with pytest.raises(RecordingError, match='cannot be read as a ROS 2 bag'):
         read_recording(damaged)
     (tmp_path / 'empty').mkdir()
-    with pytest.raises(RecordingError, match='empty holds no metadata.yaml, expected a bag folder or an .mcap'):
+    with pytest.raises(RecordingError, match='empty is no bag, expected a bag folder or an .mcap'):
         read_recording(tmp_path / 'empty')
+
+
+@pytest.fixture(scope='module')
+def runs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp('runs')
+    for storage in (StoragePlugin.MCAP, StoragePlugin.SQLITE3):
+        with RunWriter(folder / storage.name, storage=storage) as run:
+            write_one_frame(run)
+    return sorted(file for ending in ('mcap', 'db3') for file in folder.glob(f'*/*.{ending}'))
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seed=st.integers(0, 2 ** 32 - 1), number=st.integers(0, 1))
+def test_flipped_and_missing_bytes_give_a_recording_or_a_named_error(tmp_path, runs, seed, number):
+    file = tmp_path / f'fuzzed{runs[number].suffix}'
+    file.write_bytes(damaged(runs[number].read_bytes(), seed))
+    try:
+        assert read_recording(file).frames
+    except RecordingError as error:
+        assert '\n' not in str(error)

@@ -23,7 +23,7 @@ def words(folder, count):
 
 
 def cameras(folder, **encodings):
-    """A bag with one image per topic; `left__image='rgb8'` makes /left/image; formats of CompressedImage hold a semicolon."""
+    """A bag with one image per topic: `left__image='rgb8'` makes /left/image; a semicolon makes a CompressedImage."""
     messages = BagMessages(message_types())
     with Writer(folder, version=8, storage_plugin=StoragePlugin.MCAP) as writer:
         for name, encoding in encodings.items():
@@ -82,7 +82,7 @@ def test_the_only_camera_or_the_only_one_in_colour_or_the_named_one_is_chosen(tm
 def test_several_cameras_and_none_of_that_name_are_refused_with_their_topics(tmp_path):
     for name, encoding in (('a', 'mono8'), ('b', 'bgr8')):
         bag = cameras(tmp_path / name, left=encoding, right=encoding)
-        with pytest.raises(BagError, match=rf'2 cameras, .*argument camera.*: /left \({encoding}\), /right \({encoding}'):
+        with pytest.raises(BagError, match=rf'2 cameras, .* camera .*: /left \({encoding}\), /right \({encoding}'):
             choose_camera(bag)
     with pytest.raises(BagError, match='has no camera /front, expected one of its image topics: /left, /right'):
         choose_camera(bag, '/front')
