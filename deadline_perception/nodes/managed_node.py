@@ -9,8 +9,8 @@ from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackRet
 class ManagedNode(LifecycleNode):
     """What the lifecycle nodes of this package have in common.
 
-    A node takes what it needs in `on_configure` and `on_activate`, which end by calling those here, and gives it back in
-    `_halt` and `_release`, which are called in any state, also twice. `_state` is the state by name.
+    A node takes what it needs in `on_configure` and `on_activate`, which end by calling those here, and gives it back
+    in `_halt` and `_release`, which are called in any state, also twice. `_state` is the state by name.
     """
 
     _state = 'unconfigured'
