@@ -14,6 +14,7 @@ from nav_msgs.msg import Odometry
 # `launch` alone would find this repository's folder of that name.
 pytest.importorskip('launch.actions', reason='launch comes with a ROS install')
 pytest.importorskip('launch_ros', reason='launch_ros comes with a ROS install')
+pytest.importorskip('ros2launch', reason='ros2 launch comes with a ROS install')
 
 from launch import LaunchContext, LaunchDescription, LaunchService  # noqa: E402
 from launch.actions import LogInfo  # noqa: E402
