@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import random
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from deadline_perception.errors import DeadlinePerceptionError
+from deadline_perception.errors import DeadlinePerceptionError, command_line
 from deadline_perception.execution_path import ExecutionPath
 from deadline_perception.latency.device import DeviceFacts, read_device_facts
 from deadline_perception.latency.json_file import JsonFileError, read_object, write_text_atomically
@@ -153,7 +154,7 @@ def timing_key(*, network_hash: str, facts: DeviceFacts, input_size: tuple[int, 
 
 def profile_command(weights: str = 'WEIGHTS', device: str = 'cpu', threads: int = 1) -> str:
     """The command that measures a profile."""
-    return f'deadline-perception profile --weights {weights} --device {device} --threads {threads}'
+    return command_line(f'profile --weights {shlex.quote(weights)} --device {device} --threads {threads}')
 
 
 def default_profile_path(config_name: str, facts: DeviceFacts, folder: Path | None = None) -> Path:

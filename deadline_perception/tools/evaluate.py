@@ -18,7 +18,7 @@ import numpy as np
 from deadline_perception.decision.path_quality import PathQuality, PredictionError, chance_errors
 from deadline_perception.datasets.class_names import counted, left_out, relabelled
 from deadline_perception.datasets.source import CLASSES_HELP, open_source
-from deadline_perception.errors import DeadlinePerceptionError
+from deadline_perception.errors import DeadlinePerceptionError, command_line
 from deadline_perception.evaluation.path_accuracy import (
     RANKING_OBJECTS,
     PathScores,
@@ -136,7 +136,7 @@ def _frontier(args: argparse.Namespace, detector) -> list[ExecutionPath]:
     from deadline_perception.latency.profile import LatencyProfile
 
     if args.profile is None or args.quality is None:
-        raise EvaluationError('the frontier follows from --profile (see deadline-perception profile) and --quality '
+        raise EvaluationError(f'the frontier follows from --profile (see {command_line("profile")}) and --quality '
                               '(a table of this command, such as with --paths sample), expected both')
     space = detector.path_space
     quality = PathQuality.load(args.quality, space)
