@@ -5,7 +5,6 @@ import threading
 from collections import Counter, deque
 from dataclasses import dataclass, field
 
-from deadline_perception.runtime.loading import share_folder
 from deadline_perception.runtime.mailbox import Mailbox
 from deadline_perception.runtime.tracks import Outcome
 from deadline_perception.latency.stopwatch import now_ms
@@ -110,8 +109,7 @@ class DetectorStatus:
             cause, count = self.rejected.most_common(1)[0]
             found.append(f'{self.rejected_total} images rejected, {count} of them: {cause}')
         if self.middleware_lost:
-            found.append(f'{self.middleware_lost} images lost by the middleware: start the camera driver with '
-                         f'FASTRTPS_DEFAULT_PROFILES_FILE={share_folder() / "config" / "fastdds.xml"}')
+            found.append(f'{self.middleware_lost} images lost by the middleware')
         if self._missed_in_a_row:
             found.append(f'{self._missed_in_a_row} deadlines missed in a row')
         return tuple(found)
