@@ -13,12 +13,13 @@ import matplotlib
 import numpy as np
 from PIL import Image
 
+from deadline_perception.datasets.records import Sequence
 from deadline_perception.datasets.source import open_source
 from deadline_perception.evaluation.annotate import annotate
 from deadline_perception.evaluation.charts import times_s
 from deadline_perception.evaluation.gallery import images_of
 from deadline_perception.evaluation.recorded_bag import read_recording
-from deadline_perception.evaluation.recording import FrameRecord
+from deadline_perception.evaluation.recording import FrameRecord, Recording
 from deadline_perception.tools.command_line import exit_status
 
 ROOT = Path(__file__).parents[1]
@@ -35,16 +36,12 @@ def telling_frames(frames: list[FrameRecord]) -> list[FrameRecord]:
     return [max(group, key=lambda frame: frame.detections.with_score(LEAST_SCORE).scores.sum()) for group in groups]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument('--demo', type=Path, default=ROOT / 'out' / 'demo', help='folder that the demo wrote')
-    parser.add_argument('--out', type=Path, default=ROOT / 'docs' / 'demo.png')
-    args = parser.parse_args()
+def draw(recording: Recording, source: Sequence, out: Path) -> None:
+    """Draws a run whose images are at hand."""
     matplotlib.use('agg')
     from matplotlib import pyplot
 
-    recording = read_recording(args.demo / 'recording.mcap')
-    images = images_of(recording, open_source(str(args.demo / 'input.mcap')))
+    images = images_of(recording, source)
     frames = sorted((frame for frame in recording.frames if frame.stamp_ns and math.isfinite(frame.total_ms)),
                     key=lambda frame: frame.stamp_ns)
     time_s = times_s(recording, [frame.stamp_ns for frame in frames])
@@ -78,7 +75,15 @@ def main() -> None:
         axes.axis('off')
     figure.canvas.draw()
     picture = np.asarray(figure.canvas.buffer_rgba())[..., :3]
-    Image.fromarray(picture).quantize(256, Image.Quantize.FASTOCTREE).save(args.out, optimize=True)
+    Image.fromarray(picture).quantize(256, Image.Quantize.FASTOCTREE).save(out, optimize=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument('--demo', type=Path, default=ROOT / 'out' / 'demo', help='folder that the demo wrote')
+    parser.add_argument('--out', type=Path, default=ROOT / 'docs' / 'demo.png')
+    args = parser.parse_args()
+    draw(read_recording(args.demo / 'recording.mcap'), open_source(str(args.demo / 'input.mcap')), args.out)
     print(f'wrote {args.out}, {args.out.stat().st_size / 1000:.0f} kB')
 
 

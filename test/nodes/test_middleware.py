@@ -9,7 +9,6 @@ from collections.abc import Callable
 import pytest
 
 from deadline_perception.nodes.middleware import VARIABLES, make_room_for_images
-from deadline_perception.runtime.status import DetectorStatus
 
 
 def test_profile_gives_several_images_room(monkeypatch, repository):
@@ -54,8 +53,3 @@ def test_camera_with_the_default_settings_loses_images_and_the_node_is_told(imag
 
 def test_camera_with_the_profile_of_this_package_loses_none(images_arriving):
     assert images_arriving('fastdds.xml') == (30, 0)
-
-
-def test_diagnostics_say_what_to_give_the_camera_driver(repository):
-    concern, = DetectorStatus(middleware_lost=57).concerns()
-    assert '57 images' in concern and f'FASTRTPS_DEFAULT_PROFILES_FILE={repository}/config/fastdds.xml' in concern
