@@ -70,7 +70,7 @@ from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.decision.policy import Policy, Quality
 from deadline_perception.runtime.reserve import Reserve
 from deadline_perception.decision.speed_budget import TableBudget
-from deadline_perception.decision.thresholds import widths_that_fit
+from deadline_perception.decision.thresholds import largest_that_fits
 from deadline_perception.runtime.timed_frame import TimedInference
 from deadline_perception.detector.detections import Detections
 from deadline_perception.evaluation.scenario import with_speed_in_every_frame
@@ -141,8 +141,8 @@ class Contender:
             return Run(record, None, None)
         idle_ms = self._forecast.forecast_ms(frame.path)
         if record.outcome is Outcome.COASTED:
-            begun = 0 if frame.reason else 1  # without a reason the slot was running, and took its part of the time
-            least_ms = frame.network_ms + self._forecast.forecast_ms(frame.path, frame.slot + begun)
+            begun = 0 if frame.reason else 1  # without a reason the segment was running, and took its part of the time
+            least_ms = frame.network_ms + self._forecast.forecast_ms(frame.path, frame.segment + begun)
             if least_ms > idle_ms * self._estimator.slowdown:  # else it says nothing
                 self._estimator.observe_frame(idle_ms, least_ms)
             return Run(record, None, None)
@@ -173,11 +173,11 @@ def make_contenders(network, forecast: PathForecast, quality: Quality,
                     smallest_ms: float) -> tuple[dict[str, Contender], GivenFactor]:
     """All policies, and the clairvoyant's, to be told each frame's slowdown."""
     space = network.path_space
-    margin = make_calibrator(NetworkOptions(model=''), forecast, None)[0].factor
-    width, pyramid_width = widths_that_fit(space, forecast, smallest_ms / margin)
-    print(f'thresholds at width {width:g} and pyramid width {pyramid_width:g}, and at full width')
-    widths = {'width': width, 'pyramid_width': pyramid_width}
-    special = {'thresholds': widths, 'oblivious': widths, 'fixed cheapest': {'fixed_path': str(space.smallest)}}
+    factor = make_calibrator(NetworkOptions(model=''), forecast, None)[0].factor
+    start = str(largest_that_fits(space, forecast, smallest_ms / factor))
+    print(f'thresholds from {start}, and from {space.largest}')
+    special = {'thresholds': {'fixed_path': start}, 'oblivious': {'fixed_path': start},
+               'fixed cheapest': {'fixed_path': str(space.smallest)}}
     contenders = {}
     for name in CAUSAL:
         options = NetworkOptions(model='', policy=name.split()[0], **special.get(name, {}))
@@ -309,7 +309,7 @@ def main() -> None:
     facts = read_device_facts('cpu')
     profile.check(network_hash=network.network_hash, facts=facts, input_size=network.input_size)
     forecast = PathForecast(profile, network.path_space)
-    quality = PathQuality.load(args.weights.with_suffix('.quality.json'))
+    quality = PathQuality.load(args.weights.with_suffix('.quality.json'), network.path_space)
     quality.check(network.weights_hash)
     speeds = yaml.safe_load((ROOT / 'config' / 'time_budget.yaml').read_text())['/**/time_budget']['ros__parameters']
     budget = TableBudget(speeds['table_speeds_mps'], speeds['table_budgets_ms'], speeds['min_budget_ms'],

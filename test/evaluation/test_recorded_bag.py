@@ -32,7 +32,7 @@ def test_reads_every_record_of_a_frame(tmp_path, namespace, storage):
     frame, = recording.frames
     assert recording.sent_stamps_ns == (START_NS,)
     assert (frame.outcome, frame.path, frame.budget_ms, frame.total_ms) == (Outcome.DETECTED, PATH, 100.0, 60.0)
-    assert frame.phase_ms['conv'] == pytest.approx(35.0) and frame.in_time
+    assert frame.network_phase_ms['conv'] == pytest.approx(35.0) and frame.in_time
     assert frame.total_bound_ms == pytest.approx(70.0)  # bound of 60 ms and 10 ms outside the network
     assert frame.detections.boxes_xyxy_px.tolist() == [BOX]
     assert recording.class_names[frame.detections.labels[0]] == 'traffic_light'
