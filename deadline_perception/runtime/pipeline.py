@@ -16,7 +16,7 @@ import numpy as np
 from deadline_perception.decision.policy import MAX_FACTOR
 from deadline_perception.latency.calibration import BoundCalibrator
 from deadline_perception.latency.stopwatch import now_ms
-from deadline_perception.runtime.deadline import deadline_ms, is_met, left_ms
+from deadline_perception.runtime.deadline import deadline_at_ms, is_met, left_ms
 from deadline_perception.runtime.image_age import StampReading
 from deadline_perception.runtime.mailbox import Mailbox
 from deadline_perception.runtime.reserve import FrameReserve, Reserve
@@ -234,7 +234,7 @@ class FramePipeline:
     def arrive(self, arrival: Arrival) -> None:
         """Leaves an image for the worker; never blocks."""
         conditions = self._conditions()
-        until_ms = deadline_ms(arrival.captured_ms, conditions.budget_ms)
+        until_ms = deadline_at_ms(arrival.captured_ms, conditions.budget_ms)
         with self._lock:
             if self._stopped:
                 return
@@ -307,7 +307,7 @@ class FramePipeline:
         self._not_told = 0
         frame.calibration_factor = min(self._task.calibrator.factor, MAX_FACTOR / conditions.slowdown)
         frame.reserve = FrameReserve(self._deciding.reserve_ms, self._reserve.reserve_ms)
-        frame.deadline_ms = deadline_ms(frame.arrival.captured_ms, conditions.budget_ms)
+        frame.deadline_ms = deadline_at_ms(frame.arrival.captured_ms, conditions.budget_ms)
         due_ms = frame.deadline_ms - frame.reserve.publishing_ms
         # An image that is too old to be met is left to the thread at hand, which will notice at once.
         late_ms = max(due_ms, taken_ms) if self._grace_ms else due_ms
