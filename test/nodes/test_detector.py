@@ -108,7 +108,7 @@ class Station:
         return self.call(ChangeState, 'detector/change_state', request).success
 
     def set(self, **values):
-        """Sets parameters; returns why they were refused, empty when they were taken, and keeps what was said of that."""
+        """Sets parameters; returns why they were refused, empty when they were taken, and keeps what was said then."""
         request = SetParameters.Request(
             parameters=[Parameter(name, value=value).to_parameter_msg() for name, value in values.items()])
         results = self.call(SetParameters, 'detector/set_parameters', request).results
@@ -387,9 +387,10 @@ def start_hanging(files, station, tmp_path, repository):
 
     def start(name='make', **parameters):
         network = getattr(hanging_network, name)()
-        measure_profile(network, [np.zeros((48, 64, 3), np.uint8)], repeats=2, whole_paths=1, path_repeats=2).save(
+        measure_profile(network, [np.zeros((48, 64, 3), np.uint8)], repeats=2, whole_paths=2, path_repeats=2).save(
             tmp_path / 'profile.json')
-        environment = {**process_environment(1), hanging_network.FLAG: str(flag), 'PYTHONPATH': str(repository / 'test')}
+        environment = {**process_environment(1), hanging_network.FLAG: str(flag),
+                       'PYTHONPATH': str(repository / 'test')}
         started.append(start_detector(files, environment, tmp_path / 'log', model=f'hanging_network:{name}',
                                       profile=tmp_path / 'profile.json', default_budget_ms=HANG_BUDGET_MS,
                                       reserve_ceiling_ms=50.0, **parameters))
@@ -476,15 +477,18 @@ def until_first_answer(station):
         return station.latencies and station.latencies[-1].device and station.latencies[-1].budget_ms == HANG_BUDGET_MS
     station.latencies.clear()
     wait(answered, 'the first answer')
-    quiet = []
-    wait(lambda: quiet.append(len(station.latencies)) or time.sleep(0.3) or quiet[-1] == len(station.latencies), 'quiet')
+    count = -1
+    while count != len(station.latencies):
+        count = len(station.latencies)
+        time.sleep(0.3)
 
 
 @pytest.fixture
 def waiting(files, station):
     """A detector that waits for its transitions and for compressed images, started without the settings it needs."""
     wait(lambda: station.images.get_subscription_count() == 0, 'the detectors before to be gone')
-    process = start_detector(files, {}, autostart=False, image_transport='compressed', model=files / 'missing.safetensors')
+    process = start_detector(files, {}, autostart=False, image_transport='compressed',
+                             model=files / 'missing.safetensors')
     yield process
     assert end(process) == 0
 
