@@ -27,6 +27,9 @@ from deadline_perception.runtime.watchdog import Act, Watchdog
 
 BEST_CASE_SHARE = 0.1  # frames that are faster than the best case, which decides what is worth going on with
 _BEST_CASE_STEP = 0.05
+# An image that still waits so shortly before its deadline has no hope of a result of its own, so the watchdog need not
+# cut it fine: a part of the budget, and the most of it.
+HOPELESS_SHARE, HOPELESS_MS = 0.1, 20.0
 HANGING_PUBLICATION_MS = 20.0  # a publication that takes longer, and past the deadline, is made again by another thread
 MAX_ATTEMPTS = 4  # to publish one answer
 
@@ -241,8 +244,9 @@ class FramePipeline:
         with self._lock:
             if self._stopped:
                 return
-            frame = _Frame(arrival, conditions, until_ms,
-                           until_ms - self._reserve.reserve_ms + self._grace_ms, self._task.path_space.phases)
+            reserve_ms = self._reserve.reserve_ms + min(HOPELESS_SHARE * conditions.budget_ms, HOPELESS_MS)
+            frame = _Frame(arrival, conditions, until_ms, until_ms - reserve_ms + self._grace_ms,
+                           self._task.path_space.phases)
             if arrival.left_out and self._last_captured_ms is not None:
                 # Those left out came at even distances, as far as is known; the first of them is due first.
                 passed_ms = max(0.0, arrival.captured_ms - self._last_captured_ms)

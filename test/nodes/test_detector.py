@@ -459,6 +459,46 @@ def test_images_beyond_what_can_be_worked_on_are_all_counted_and_answers_do_not_
     assert end(process) == 0
 
 
+CAMERA = """
+import array, sys, time
+import rclpy
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from sensor_msgs.msg import Image
+rclpy.init()
+node = rclpy.create_node('camera')
+publisher = node.create_publisher(Image, 'image', QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT))
+image = Image(height=480, width=640, step=1920, encoding='bgr8', data=array.array('B', bytes(921600)))
+while publisher.get_subscription_count() == 0:
+    time.sleep(0.1)
+time.sleep(1.0)
+for _ in range(30):
+    image.header.stamp = node.get_clock().now().to_msg()
+    publisher.publish(image)
+    time.sleep(0.1)
+time.sleep(1.0)
+"""
+
+
+def test_a_camera_that_loses_large_images_keeps_them_with_what_the_diagnostics_name(start_hanging, station, repository):
+    variables = ('FASTRTPS_DEFAULT_PROFILES_FILE', 'FASTDDS_DEFAULT_PROFILES_FILE')
+    others = {name: value for name, value in os.environ.items() if name not in variables}
+    process = start_hanging(reliability='best_effort')
+    wait(lambda: station.status()[1] and station.status()[2].get('state') == 'active', 'the detector')
+    counts = {}
+    for name, given in (('without', {}), ('with', dict.fromkeys(variables, str(repository / 'config' / 'fastdds.xml')))):
+        begin, lost = len(station.latencies), int(station.status()[2]['middleware_lost'])
+        subprocess.run([sys.executable, '-c', CAMERA], env={**others, **given}, check=True, timeout=60)
+        wait(lambda: len(station.diagnostics) and int(station.status()[2]['frames']) >= len(station.latencies), 'counts')
+        told = station.latencies[begin:]
+        counts[name] = (len(told) + sum(latency.replaced_frames for latency in told),
+                        int(station.status()[2]['middleware_lost']) - lost)
+        if name == 'without':
+            assert all(word in station.status()[1] for word in (*variables, 'config/fastdds.xml'))
+    assert counts['without'][1] > 10
+    assert counts['with'] == (30, 0)
+    assert end(process) == 0
+
+
 def test_a_network_that_gives_a_class_is_published_as_one(start_hanging, station):
     heard = []
     listener = station.node.create_subscription(Classification, 'detector/classification', heard.append, 100)

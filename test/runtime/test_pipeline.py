@@ -260,7 +260,7 @@ def test_images_that_were_left_out_are_answered_for_when_the_first_of_them_is_du
     pipeline.arrive(second)
     due_ms, act = pipeline.look(now_ms())
     assert act is None
-    assert due_ms == pytest.approx(first.arrived_ms + (second.arrived_ms - first.arrived_ms) / 4 + 2000.0, abs=20.0)
+    assert due_ms == pytest.approx(first.arrived_ms + (second.arrived_ms - first.arrived_ms) / 4 + 1980.0, abs=20.0)
 
 
 def test_a_hanging_publication_in_the_watchdogs_own_thread_is_made_by_another(bench):
