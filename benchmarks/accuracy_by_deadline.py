@@ -40,6 +40,7 @@ from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.decision.policy import Policy
 from deadline_perception.decision.thresholds import ThresholdPolicy, largest_that_fits
+from deadline_perception.runtime.deadline import deadline_at_ms, is_met
 from deadline_perception.runtime.timed_frame import FrameProgress, TimedInference
 from deadline_perception.datasets.class_names import relabelled
 from deadline_perception.detector.checkpoint import load_detector
@@ -77,14 +78,14 @@ class Taken:
 
     def within(self, deadline_ms: float) -> Detections:
         """What counts at a deadline."""
-        return self.detections if self.latency_ms <= deadline_ms else Detections.none()
+        return self.detections if is_met(self.latency_ms, deadline_ms) else Detections.none()
 
 
 def run_frame(detector, policy: Policy, image: np.ndarray, deadline_ms: float, factor: float) -> Taken:
     """Runs one image against a deadline that begins now."""
     inference = TimedInference(detector, detector.path_space, policy)
     begun_ms = now_ms()
-    frame = inference.run(image, FrameProgress(), due_ms=begun_ms + deadline_ms, slowdown=1.0,
+    frame = inference.run(image, FrameProgress(), due_ms=deadline_at_ms(begun_ms, deadline_ms), slowdown=1.0,
                           calibration_factor=factor, best_case=1.0, may_abort=False, abandoned=lambda: False)
     return Taken(frame.result, now_ms() - begun_ms, str(frame.path))
 
@@ -152,7 +153,7 @@ def row_of(name: str, relative: float, deadline_ms: float, frames: list[Taken], 
     return {'policy': name, 'relative_deadline': relative, 'deadline_ms': deadline_ms, 'ap': scored.ap,
             'ap50': scored.ap50, 'pooled': scored.pooled, 'loss': scored.loss_against(full),
             'loss_against_best': scored.loss_against(best),
-            'missed': float((latencies_ms > deadline_ms).mean()), 'median_ms': float(np.median(latencies_ms)),
+            'missed': float((~is_met(latencies_ms, deadline_ms)).mean()), 'median_ms': float(np.median(latencies_ms)),
             'p99_ms': float(np.quantile(latencies_ms, 0.99)), 'paths': len({frame.path for frame in frames})}
 
 
