@@ -5,6 +5,8 @@ class instead of boxes. Their work is real: products of matrices whose size foll
 """
 from __future__ import annotations
 
+import hashlib
+
 import numpy as np
 
 from deadline_perception.detector.detections import Detections
@@ -28,7 +30,7 @@ class InventedNetwork:
 
     def __init__(self, path_space: PathSpace, device: str = 'cpu', class_names: tuple[str, ...] = ('thing',)) -> None:
         self.path_space, self.device, self.class_names = path_space, device, class_names
-        self.network_hash = self.weights_hash = f'{abs(hash(path_space.largest)):016x}'[:16]
+        self.network_hash = self.weights_hash = hashlib.sha256(str(list(path_space)).encode()).hexdigest()[:16]
 
     def start(self, image_bgr: np.ndarray, path: ExecutionPath) -> InventedRun:
         return InventedRun(self, image_bgr, path)
