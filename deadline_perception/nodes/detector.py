@@ -154,6 +154,7 @@ class DetectorNode(ManagedNode):
         self._publish_labels(self._label_info())
         self._keeper = WorkThread('calibration') if loaded.calibration_file else None
         mailbox, self._frames = self._mailbox, 0
+        self._worker.submit(lambda: self._messages.result)  # made before the first frame
         self._serving = self._worker.submit(lambda: serve(mailbox, self._failed, self._between_frames))
         self._subscribe(values)
         # What is alive now stays alive: looking through it again and again would pause frames for tens of ms.
