@@ -24,15 +24,13 @@ from dataclasses import asdict, dataclass, field
 from datetime import date
 from pathlib import Path
 
+from deadline_perception.latency.device import read_device_facts
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.nodes.bringup import NODES
 from deadline_perception.tools.command_line import exit_status
 from deadline_perception.tools.demo import check_ros, machine_facts
-from deadline_perception.tools.machine_findings import share_folder
-from deadline_perception.tools.profile_at_hand import ensure_profile
-from deadline_perception.tools.weights_file import DEFAULT_WEIGHTS, find_weights
 from fault_table import FAULTS, STANDS, Fault, Images
-from node_stand import BUDGET_MS, Feed, HeardFrame, SentImage, Stand, StandError, keep_to_this_machine
+from node_stand import BUDGET_MS, Feed, HeardFrame, SentImage, Stand, StandError, keep_to_this_machine, profile_for
 
 RESULTS = Path(__file__).parent / 'results' / 'faults.json'
 HEARING_MS = 60.0  # from publication to this script's own callback, on a machine whose cores are all busy
@@ -314,17 +312,12 @@ def main() -> int:
         return 0
     check_ros()
     keep_to_this_machine()
-    at_hand = ensure_profile(find_weights(DEFAULT_WEIGHTS), 'cpu', 1, share_folder() / 'models' / 'profiles') \
-        if args.profile is None else None
-    from deadline_perception.latency.device import read_device_facts
-
-    facts = at_hand.facts if at_hand else read_device_facts('cpu')
     print(HEADER)
     begun_s = time.monotonic()
-    verdicts = run(chosen, at_hand.file if at_hand else args.profile)
+    verdicts = run(chosen, profile_for(args.profile))
     withstood = sum(not verdict.why for verdict in verdicts)
     print(f'{withstood} of {len(verdicts)} faults withstood, in {time.monotonic() - begun_s:.0f} s')
-    write(args.out, chosen, verdicts, machine_facts(facts))
+    write(args.out, chosen, verdicts, machine_facts(read_device_facts('cpu')))
     print(f'wrote {args.out}')
     return int(withstood < len(verdicts))
 

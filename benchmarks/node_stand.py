@@ -45,6 +45,9 @@ from deadline_perception.msg import ContentionState, FrameLatency, TimeBudget
 from deadline_perception.nodes.bringup import NODES, process_order, read_values
 from deadline_perception.nodes.middleware import make_room_for_images
 from deadline_perception.rendering.drive import render_drive
+from deadline_perception.runtime.loading import share_folder
+from deadline_perception.tools.profile_at_hand import ensure_profile
+from deadline_perception.tools.weights_file import DEFAULT_WEIGHTS, find_weights
 
 HERE = Path(__file__).parent
 BUDGET_MS, MIN_BUDGET_MS = 200.0, 100.0
@@ -217,6 +220,13 @@ def keep_to_this_machine() -> None:
     os.environ.setdefault('ROS_DOMAIN_ID', str(free_domain()))
     os.environ.setdefault('ROS_AUTOMATIC_DISCOVERY_RANGE', 'LOCALHOST')
     make_room_for_images()
+
+
+def profile_for(given: Path | None) -> Path:
+    """A latency profile of the shipped weights: the given one, this device's own, or one that is measured quickly."""
+    if given is not None:
+        return given
+    return ensure_profile(find_weights(DEFAULT_WEIGHTS), 'cpu', 1, share_folder() / 'models' / 'profiles').file
 
 
 class Stand:
