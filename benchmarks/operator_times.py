@@ -183,7 +183,7 @@ def measure(case: Case, device: str) -> dict:
             if not replayed:
                 network, weights = build(case, device)
                 if precision == 'float16':
-                    network.use_half_precision()
+                    network.use_float16()
                 paths = settings(network.path_space)
             rounded = precision == 'float32' and device != 'cpu' and torch.backends.cudnn.allow_tf32
             variants.append(Variant(f'{precision}{" (TF32 convolutions)" * rounded} '

@@ -1,224 +1,336 @@
-"""The execution paths of a multi-path network, and the time slots a frame passes through.
+"""What a network can decide, declared once: its operators, its segments, and the execution paths that follow from them.
 
-A frame runs through a fixed sequence of *slots*. Some slots begin with a decision (an *operator*): a group of
-residual blocks is run or skipped, a width, a number of proposals or a head is chosen. An `ExecutionPath` holds one
-choice for every operator; a `PathSpace` holds all legal ones and says what each slot runs on a given path.
-Needs neither torch nor ROS. Source of the operators: multi-path paper, section V-A; width: nested-network thesis.
+A frame runs through a fixed sequence of *segments*. Some begin with a decision: an *operator* takes one of its settings.
+An `ExecutionPath` holds one setting for every operator; a `PathSpace` holds all paths and says what each segment runs on a
+given one. Everything outside the network that owns an operator loops over this declaration. Needs neither torch nor ROS.
+Source of the first four kinds of operator: multi-path paper, section V-A; width: nested-network thesis.
 """
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from enum import Enum
+from dataclasses import dataclass, field
 from functools import cached_property
 
-_NAME = re.compile(r's(?P<skip>[01]*)-w(?P<width>[\d.]+)(-f(?P<pyramid>[\d.]+))?-p(?P<proposals>\d+)-h(?P<head>\d+)')
+Setting = str | int | float
 
+# Kinds of operators, for colours and words; a network may bring others. Of a skip, the first setting leaves out the
+# segment that begins with it.
+SKIP, WIDTH, PROPOSALS, SWITCH, SCALE, LEVEL, MODEL = 'skip', 'width', 'proposals', 'switch', 'scale', 'level', 'model'
 
-class Phase(str, Enum):
-    """Phase of the network that a slot belongs to (multi-path paper, section II-A, with POST set apart)."""
-
-    PRE = 'pre'
-    CONV = 'conv'
-    RPN = 'rpn'
-    HEAD = 'head'
-    POST = 'post'
-
-
-@dataclass(frozen=True, order=True)
-class ExecutionPath:
-    """One choice for every operator.
-
-    Attributes:
-        skip: for each skip operator in order, True when its blocks are skipped.
-        width: fraction of the backbone's channels that is used, in (0, 1].
-        proposals: number of region proposals passed to the head, >= 1.
-        head: index of the head that the switch runs, >= 0.
-        pyramid_width: fraction of the channels of pyramid, RPN and head input that is used, in (0, 1].
-
-    Raises:
-        ValueError: a value lies outside its range.
-    """
-
-    skip: tuple[bool, ...]
-    width: float
-    proposals: int
-    head: int
-    pyramid_width: float = 1.0
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, 'skip', tuple(bool(s) for s in self.skip))
-        for name in ('width', 'pyramid_width'):
-            value = getattr(self, name)
-            if not 0.0 < value <= 1.0:
-                raise ValueError(f'{name} is {value}, expected a fraction in (0, 1]')
-        if self.proposals < 1:
-            raise ValueError(f'proposals is {self.proposals}, expected at least 1')
-        if self.head < 0:
-            raise ValueError(f'head is {self.head}, expected an index of at least 0')
-
-    def __str__(self) -> str:
-        bits = ''.join('1' if skipped else '0' for skipped in self.skip)
-        pyramid = '' if self.pyramid_width == 1.0 else f'-f{self.pyramid_width:.2f}'
-        return f's{bits}-w{self.width:.2f}{pyramid}-p{self.proposals}-h{self.head}'
-
-    @classmethod
-    def parse(cls, name: str) -> ExecutionPath:
-        """Reads a name such as `s01100-w0.50-p100-h1` or `s01100-w0.50-f0.50-p100-h1`; inverse of `str`.
-
-        Raises:
-            ValueError: the name has another form.
-        """
-        match = _NAME.fullmatch(name)
-        if match is None:
-            raise ValueError(f'execution path is {name!r}, expected a form such as s01100-w0.50-f0.50-p100-h1')
-        return cls(skip=tuple(bit == '1' for bit in match['skip']), width=float(match['width']),
-                   proposals=int(match['proposals']), head=int(match['head']),
-                   pyramid_width=float(match['pyramid'] or 1.0))
+WHOLE = 'whole'  # name of a path that has nothing to say: its network decides nothing
+_NAME, _SYMBOL, _LABEL = re.compile(r'[A-Za-z_]\w*'), re.compile(r'[a-z]+'), re.compile(r'[A-Za-z0-9_.]+')
 
 
 @dataclass(frozen=True)
-class Slot:
-    """One step of a frame's way through the network.
+class Operator:
+    """One decision of a network.
 
     Attributes:
-        name: unique name, such as `stage2` or `skip1`.
-        phase: phase of the network.
-        operator: the operator decided as the slot begins, None where nothing is decided: `width`, `skip0`, ...,
-            `pyramid_width`, `proposals` or `head`.
+        name: unique name, such as `skip2` or `width`.
+        kind: such as `SKIP`; operators of one kind are drawn and worded alike.
+        settings: what it can be set to, ascending in work; the last one is the whole network.
+        symbol: lower-case letters that begin its part of a path's name; neighbours with one symbol share one part.
+        labels: what the settings are called in that part; by default the settings, fractions with two decimals.
+        full_unnamed: its part is left out of the name of a path that has it at its last setting.
+
+    Raises:
+        ValueError: a name is no identifier, settings are missing or out of order, or labels are not distinct.
     """
 
     name: str
-    phase: Phase
+    kind: str
+    settings: tuple[Setting, ...]
+    symbol: str
+    labels: tuple[str, ...] = ()
+    full_unnamed: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, 'settings', tuple(self.settings))
+        object.__setattr__(self, 'labels', tuple(self.labels) or tuple(setting_text(s) for s in self.settings))
+        if not (_NAME.fullmatch(self.name) and _NAME.fullmatch(self.kind) and _SYMBOL.fullmatch(self.symbol)):
+            raise ValueError(f'operator {self.name!r} of kind {self.kind!r} has the symbol {self.symbol!r}, expected '
+                             f'identifiers and a symbol of lower-case letters')
+        numeric = all(isinstance(setting, (int, float)) for setting in self.settings)
+        if not self.settings or (numeric and list(self.settings) != sorted(self.settings)):
+            raise ValueError(f'settings of {self.name} are {self.settings}, expected at least one, ascending in work')
+        if len({*self.labels}) != len(self.settings) or not all(map(_LABEL.fullmatch, self.labels)):
+            raise ValueError(f'settings of {self.name} are called {self.labels}, expected a distinct label of letters, '
+                             f'digits, dots and underscores for each of {self.settings}')
+
+    @cached_property
+    def positions(self) -> tuple[float, ...]:
+        """Where the settings lie on a scale of work: counts by their logarithm, fractions as they are, others by rank."""
+        if all(isinstance(setting, int) and setting > 0 for setting in self.settings):
+            return tuple(math.log(setting) for setting in self.settings)
+        if all(isinstance(setting, float) for setting in self.settings):
+            return self.settings
+        return tuple(float(rank) for rank in range(len(self.settings)))
+
+    def index(self, setting: Setting) -> int:
+        """Place of a setting among the operator's.
+
+        Raises:
+            ValueError: the operator has no such setting.
+        """
+        if setting not in self.settings:
+            raise ValueError(f'{self.name} is {setting!r}, expected one of {", ".join(map(setting_text, self.settings))}')
+        return self.settings.index(setting)
+
+
+def setting_text(setting: Setting) -> str:
+    """A setting for a person: fractions with two decimals."""
+    return f'{setting:.2f}' if isinstance(setting, float) else str(setting)
+
+
+@dataclass(frozen=True)
+class Segment:
+    """What a network runs between two decisions.
+
+    Attributes:
+        name: unique name, such as `stage2`.
+        phase: part of the network that its time is reported under, such as `conv`.
+        operator: name of the operator that is decided as the segment begins, None where nothing is decided.
+        depends_on: names of the operators whose settings decide its work; all decided by then.
+    """
+
+    name: str
+    phase: str
     operator: str | None = None
+    depends_on: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, order=True, repr=False)
+class ExecutionPath:
+    """One setting for every operator of a network.
+
+    Attributes:
+        settings: for each operator of the path space, in its order, the index of its setting.
+        space: the path space; not compared.
+
+    Raises:
+        ValueError: an index is missing or out of range.
+    """
+
+    settings: tuple[int, ...]
+    space: PathSpace = field(compare=False)
+
+    def __post_init__(self) -> None:
+        sizes = self.space.sizes
+        if len(self.settings) != len(sizes) or not all(0 <= i < size for i, size in zip(self.settings, sizes)):
+            raise ValueError(f'settings of a path are {self.settings}, expected an index for each of {len(sizes)} '
+                             f'operators, below {sizes}')
+
+    def __str__(self) -> str:
+        return self.space.name(self)
+
+    __repr__ = __str__
+
+    def __getitem__(self, operator: str) -> Setting:
+        """The setting of an operator, by the operator's name."""
+        at = self.space.place[operator]
+        return self.space.operators[at].settings[self.settings[at]]
+
+    def replace(self, **choices: Setting) -> ExecutionPath:
+        """The path with other settings of some operators.
+
+        Raises:
+            ValueError: an operator or its setting does not exist.
+        """
+        settings = list(self.settings)
+        for name, setting in choices.items():
+            if name not in self.space.place:
+                raise ValueError(f'operator is {name!r}, expected one of {", ".join(self.space.place)}')
+            settings[self.space.place[name]] = self.space.operators[self.space.place[name]].index(setting)
+        return ExecutionPath(tuple(settings), self.space)
 
 
 @dataclass(frozen=True)
 class PathSpace:
-    """All legal execution paths of one network. Iterable; `len` and `in` work.
+    """All execution paths of one network. Iterable; `len` and `in` work.
 
     Attributes:
-        skips_per_stage: number of skip operators in each backbone stage, which follow the stage's first block.
-        widths: legal backbone widths, descending, the first is 1; two decimals at most.
-        pyramid_widths: legal pyramid widths, descending, the first is 1; two decimals at most.
-        proposals: legal numbers of proposals, ascending.
-        heads: number of heads; head 0 is the cheapest.
+        operators: in the order of a path's settings and of its name.
+        segments: in the order in which a frame passes them.
 
     Raises:
-        ValueError: a choice is empty or out of order, or a width does not survive in a path's name.
+        ValueError: names are not unique, an operator is not decided exactly once, or a segment depends on one that is
+            decided after it has begun.
     """
 
-    skips_per_stage: tuple[int, ...]
-    widths: tuple[float, ...]
-    pyramid_widths: tuple[float, ...]
-    proposals: tuple[int, ...]
-    heads: int
+    operators: tuple[Operator, ...]
+    segments: tuple[Segment, ...]
 
     def __post_init__(self) -> None:
-        for name in ('skips_per_stage', 'widths', 'pyramid_widths', 'proposals'):
-            object.__setattr__(self, name, tuple(getattr(self, name)))
-        if not self.skips_per_stage or min(self.skips_per_stage) < 0:
-            raise ValueError(f'skips_per_stage is {self.skips_per_stage}, expected one count >= 0 per stage')
-        for name in ('widths', 'pyramid_widths'):
-            values = getattr(self, name)
-            if not values or values[0] != 1.0 or list(values) != sorted(set(values), reverse=True) or values[-1] <= 0:
-                raise ValueError(f'{name} is {values}, expected fractions in (0, 1], descending from 1.0')
-            if any(round(value, 2) != value for value in values):
-                raise ValueError(f'{name} is {values}, expected at most two decimals, as in the names of paths')
-        if not self.proposals or list(self.proposals) != sorted(set(self.proposals)) or self.proposals[0] < 1:
-            raise ValueError(f'proposals is {self.proposals}, expected ascending counts of at least 1')
-        if self.heads < 1:
-            raise ValueError(f'heads is {self.heads}, expected at least 1')
+        object.__setattr__(self, 'operators', tuple(self.operators))
+        object.__setattr__(self, 'segments', tuple(self.segments))
+        for what, names in (('operators', [operator.name for operator in self.operators]),
+                            ('segments', [segment.name for segment in self.segments])):
+            if len(set(names)) != len(names):
+                raise ValueError(f'{what} are {", ".join(names)}, expected distinct names')
+        decided = [segment.operator for segment in self.segments if segment.operator is not None]
+        if not self.segments or sorted(decided) != sorted(self.place):
+            raise ValueError(f'segments decide {decided}, expected each of the operators {list(self.place)} once, in at '
+                             f'least one segment')
+        known: set[str] = set()
+        for segment in self.segments:
+            known |= {segment.operator} - {None}
+            if not known.issuperset(segment.depends_on):
+                raise ValueError(f'segment {segment.name} depends on {segment.depends_on}, expected operators that are '
+                                 f'decided by then: {sorted(known)}')
+        for symbol, group in self._groups:
+            lengths = {len(label) for at in group for label in self.operators[at].labels}
+            if len(group) > 1 and len(lengths) > 1:
+                raise ValueError(f'operators of the symbol {symbol!r} have labels of {sorted(lengths)} letters, expected '
+                                 f'one length, so that their shared part of a name can be read')
 
     @cached_property
-    def skips(self) -> int:
-        """Number of skip operators."""
-        return sum(self.skips_per_stage)
+    def place(self) -> dict[str, int]:
+        """Place of each operator by its name."""
+        return {operator.name: at for at, operator in enumerate(self.operators)}
 
     @cached_property
-    def slots(self) -> tuple[Slot, ...]:
-        """The slots in the order in which a frame passes them."""
-        slots = [Slot('pre', Phase.PRE)]
-        skip = 0
-        for stage, count in enumerate(self.skips_per_stage, 1):
-            slots.append(Slot(f'stage{stage}', Phase.CONV, 'width' if stage == 1 else None))
-            for _ in range(count):
-                slots.append(Slot(f'skip{skip}', Phase.CONV, f'skip{skip}'))
-                skip += 1
-        slots += [Slot('pyramid', Phase.CONV, 'pyramid_width'), Slot('rpn', Phase.RPN),
-                  Slot('proposals', Phase.RPN, 'proposals'), Slot('head', Phase.HEAD, 'head'),
-                  Slot('post', Phase.POST)]
-        return tuple(slots)
+    def sizes(self) -> tuple[int, ...]:
+        """Number of settings of each operator."""
+        return tuple(len(operator.settings) for operator in self.operators)
+
+    def operator(self, name: str) -> Operator:
+        """An operator by its name."""
+        return self.operators[self.place[name]]
+
+    def of_kind(self, kind: str) -> tuple[Operator, ...]:
+        """The operators of a kind, in the order in which they are decided."""
+        decided = (self.operator(segment.operator) for segment in self.segments if segment.operator is not None)
+        return tuple(operator for operator in decided if operator.kind == kind)
+
+    @cached_property
+    def phases(self) -> tuple[str, ...]:
+        """The phases of the network, in the order in which a frame passes them."""
+        return tuple(dict.fromkeys(segment.phase for segment in self.segments))
 
     def __iter__(self) -> Iterator[ExecutionPath]:
-        for skip, width, pyramid, proposals, head in itertools.product(
-                itertools.product((False, True), repeat=self.skips), self.widths, self.pyramid_widths,
-                self.proposals, range(self.heads)):
-            yield ExecutionPath(skip, width, proposals, head, pyramid)
+        return (ExecutionPath(settings, self) for settings in itertools.product(*map(range, self.sizes)))
 
     def __len__(self) -> int:
-        return 2 ** self.skips * len(self.widths) * len(self.pyramid_widths) * len(self.proposals) * self.heads
+        return math.prod(self.sizes)
 
     def __contains__(self, path: object) -> bool:
-        return (isinstance(path, ExecutionPath) and len(path.skip) == self.skips and path.width in self.widths
-                and path.pyramid_width in self.pyramid_widths and path.proposals in self.proposals
-                and path.head < self.heads)
+        return isinstance(path, ExecutionPath) and (path.space is self or path.space == self)
 
-    @property
+    @cached_property
     def largest(self) -> ExecutionPath:
-        """The path with every operator at its largest setting."""
-        return ExecutionPath((False,) * self.skips, 1.0, self.proposals[-1], self.heads - 1)
+        """The path with every operator at its last setting: the whole network."""
+        return ExecutionPath(tuple(size - 1 for size in self.sizes), self)
 
-    @property
+    @cached_property
     def smallest(self) -> ExecutionPath:
-        """The path with every operator at its smallest setting."""
-        return ExecutionPath((True,) * self.skips, self.widths[-1], self.proposals[0], 0, self.pyramid_widths[-1])
+        """The path with every operator at its first setting."""
+        return ExecutionPath((0,) * len(self.sizes), self)
 
-    def segment(self, slot: int, path: ExecutionPath) -> str | None:
-        """Name of what a slot runs on a path; equal names take equal work. None when the slot runs nothing.
+    def name(self, path: ExecutionPath) -> str:
+        """Short name of a path, such as `s01100-w0.50-f0.50-p100-h1`; `parse` reads it."""
+        parts = []
+        for symbol, group in self._groups:
+            operator = self.operators[group[0]]
+            if not operator.full_unnamed or path.settings[group[0]] < len(operator.settings) - 1:
+                parts.append(symbol + ''.join(self.operators[at].labels[path.settings[at]] for at in group))
+        return '-'.join(parts) or WHOLE
+
+    def parse(self, name: str) -> ExecutionPath:
+        """The path of a name.
+
+        Raises:
+            ValueError: the name is none of this space.
+        """
+        parts = [] if name == WHOLE else name.split('-')
+        settings = [size - 1 for size in self.sizes]
+        for symbol, group in self._groups:
+            found = self._read(parts[0].removeprefix(symbol), group) if parts and parts[0].startswith(symbol) else None
+            if found is not None:
+                parts = parts[1:]
+                for at, index in zip(group, found):
+                    settings[at] = index
+            elif not self.operators[group[0]].full_unnamed:
+                parts = ['']
+                break
+        if parts:
+            raise ValueError(f'execution path is {name!r}, expected a form such as {self.largest} or {self.smallest}')
+        return ExecutionPath(tuple(settings), self)
+
+    def key(self, segment: int, path: ExecutionPath) -> str | None:
+        """Name of what a segment runs on a path; equal names take equal work. None when it is left out.
 
         Args:
-            slot: index into `slots`.
+            segment: index into `segments`.
             path: a path of this space.
         """
-        name = self.slots[slot].name
-        if name.startswith('skip'):
-            return None if path.skip[int(name[4:])] else f'{name}@w{path.width:.2f}'
-        if name.startswith('stage'):
-            return f'{name}@w{path.width:.2f}'
-        return {'pre': 'pre',
-                'pyramid': f'pyramid@w{path.width:.2f}-f{path.pyramid_width:.2f}',
-                'rpn': f'rpn@f{path.pyramid_width:.2f}',
-                'proposals': f'proposals@p{path.proposals}',
-                'head': f'head{path.head}@f{path.pyramid_width:.2f}-p{path.proposals}',
-                'post': f'post@p{path.proposals}'}[name]
+        skip, depends_on, keys = self.key_tables[segment]
+        if skip is not None and path.settings[skip] == 0:
+            return None
+        return keys[tuple([path.settings[at] for at in depends_on])]
 
-    def segments(self, path: ExecutionPath, start: int = 0) -> tuple[str, ...]:
-        """Names of all that a path runs from slot `start` on."""
-        names = (self.segment(slot, path) for slot in range(start, len(self.slots)))
+    def keys(self, path: ExecutionPath, start: int = 0) -> tuple[str, ...]:
+        """Names of all that a path runs from segment number `start` on."""
+        names = (self.key(segment, path) for segment in range(start, len(self.segments)))
         return tuple(name for name in names if name is not None)
 
-    def prefix(self, path: ExecutionPath, slot: int) -> tuple:
-        """The choices that are already made when slot number `slot` begins; its own operator is still free."""
-        taken = []
-        for passed in self.slots[:slot]:
-            if passed.operator is None:
-                continue
-            if passed.operator.startswith('skip'):
-                taken.append(path.skip[int(passed.operator[4:])])
-            else:
-                taken.append(getattr(path, passed.operator))
-        return tuple(taken)
+    def carriers(self) -> dict[str, dict[int, int]]:
+        """Every key that some path runs, in the order in which a frame meets them, and what a path must be set to for it:
+        index of the setting by place of the operator."""
+        found = {}
+        for skip, depends_on, keys in self.key_tables:
+            for settings, key in keys.items():
+                needed = dict(zip(depends_on, settings))
+                if skip is not None and needed.setdefault(skip, self.sizes[skip] - 1) == 0:
+                    continue
+                found[key] = needed
+        return found
 
-    def continuations(self, path: ExecutionPath, slot: int) -> Iterator[ExecutionPath]:
-        """All paths that make the same choices as `path` before slot number `slot`, itself among them."""
-        free = {passed.operator for passed in self.slots[slot:] if passed.operator}
-        skips = [(False, True) if f'skip{i}' in free else (path.skip[i],) for i in range(self.skips)]
-        for skip, width, pyramid, proposals, head in itertools.product(
-                itertools.product(*skips), self.widths if 'width' in free else (path.width,),
-                self.pyramid_widths if 'pyramid_width' in free else (path.pyramid_width,),
-                self.proposals if 'proposals' in free else (path.proposals,),
-                range(self.heads) if 'head' in free else (path.head,)):
-            yield replace(path, skip=skip, width=width, pyramid_width=pyramid, proposals=proposals, head=head)
+    def prefix(self, path: ExecutionPath, segment: int) -> tuple[int, ...]:
+        """The settings that are decided when segment number `segment` begins; its own operator is still free."""
+        return tuple([path.settings[at] for at in self.decided_before[segment]])
+
+    @cached_property
+    def decided_before(self) -> tuple[tuple[int, ...], ...]:
+        """For each segment, and for the end, places of the operators that are decided before it, in that order."""
+        orders = [tuple(self.place[passed.operator] for passed in self.segments[:end] if passed.operator is not None)
+                  for end in range(len(self.segments) + 1)]
+        return tuple(orders)
+
+    def continuations(self, path: ExecutionPath, segment: int) -> Iterator[ExecutionPath]:
+        """All paths that are set as `path` is before segment number `segment`, itself among them."""
+        decided = set(self.decided_before[segment])
+        choices = [(path.settings[at],) if at in decided else range(size) for at, size in enumerate(self.sizes)]
+        return (ExecutionPath(settings, self) for settings in itertools.product(*choices))
+
+    @cached_property
+    def _groups(self) -> tuple[tuple[str, tuple[int, ...]], ...]:
+        """Symbol and places of the operators that share one part of a name."""
+        groups = itertools.groupby(range(len(self.operators)), key=lambda at: self.operators[at].symbol)
+        return tuple((symbol, tuple(places)) for symbol, places in groups)
+
+    def _read(self, text: str, group: tuple[int, ...]) -> list[int] | None:
+        """Index of each setting that one part of a name gives; None when it gives something else."""
+        length = len(text) // len(group)
+        labels = [text[number * length:(number + 1) * length] for number in range(len(group))]
+        if ''.join(labels) != text or any(label not in self.operators[at].labels for at, label in zip(group, labels)):
+            return None
+        return [self.operators[at].labels.index(label) for at, label in zip(group, labels)]
+
+    @cached_property
+    def key_tables(self) -> tuple[tuple[int | None, tuple[int, ...], dict[tuple[int, ...], str]], ...]:
+        """Of each segment: place of the skip that may leave it out, places of the operators that decide its work, and its
+        key by their settings, all settings of the last operator before the next of the one before it."""
+        rows = []
+        for segment in self.segments:
+            depends_on = tuple(self.place[name] for name in segment.depends_on)
+            keys = {}
+            for settings in itertools.product(*(range(self.sizes[at]) for at in depends_on)):
+                operators = [self.operators[at] for at in depends_on]
+                parts = [operator.symbol + operator.labels[index] for operator, index in zip(operators, settings)]
+                keys[settings] = segment.name + ('@' + '-'.join(parts) if parts else '')
+            is_skip = segment.operator is not None and self.operator(segment.operator).kind == SKIP
+            rows.append((self.place[segment.operator] if is_skip else None, depends_on, keys))
+        return tuple(rows)

@@ -3,7 +3,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from invented_networks import SINGLE
 
+from deadline_perception.detector.declaration import multi_path_space
 from deadline_perception.execution_path import ExecutionPath, PathSpace
 
 
@@ -14,11 +16,11 @@ class SegmentForecast:
         self.path_space = path_space
         self.segment_ms = segment_ms
 
-    def forecast_ms(self, path: ExecutionPath, slot: int = 0) -> float:
-        return float(sum(self.segment_ms(name) for name in self.path_space.segments(path, slot)))
+    def forecast_ms(self, path: ExecutionPath, segment: int = 0) -> float:
+        return float(sum(self.segment_ms(key) for key in self.path_space.keys(path, segment)))
 
-    def table(self, paths, slot: int = 0) -> np.ndarray:
-        return np.array([self.forecast_ms(path, slot) for path in paths])
+    def table(self, paths, segment: int = 0) -> np.ndarray:
+        return np.array([self.forecast_ms(path, segment) for path in paths])
 
 
 class GivenQuality:
@@ -45,6 +47,11 @@ def make_quality():
 
 
 @pytest.fixture(scope='session')
+def foreign_path() -> ExecutionPath:
+    return SINGLE.largest
+
+
+@pytest.fixture(scope='session')
 def path_space() -> PathSpace:
-    return PathSpace(skips_per_stage=(1, 1), widths=(1.0, 0.5), pyramid_widths=(1.0, 0.5), proposals=(10, 25, 100),
-                     heads=2)
+    return multi_path_space(skips_per_stage=(1, 1), widths=(1.0, 0.5), pyramid_widths=(1.0, 0.5),
+                            proposals=(10, 25, 100), heads=2)

@@ -1,11 +1,12 @@
-"""A small multi-path network whose slots do real work, so that real times can be measured without weights."""
+"""A small multi-path network whose segments do real work, so that real times can be measured without weights."""
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
+from deadline_perception.detector.declaration import multi_path_space
+from deadline_perception.engine.segment_run import SegmentRun
 from deadline_perception.execution_path import ExecutionPath, PathSpace
-from deadline_perception.latency.stopwatch import now_ms
 
 
 class MatrixNetwork:
@@ -32,31 +33,25 @@ class MatrixNetwork:
         return np.tanh(np.resize(values, (rows, channels)) @ self._weights[:channels, :channels])
 
 
-class MatrixRun:
+class MatrixRun(SegmentRun):
     """One frame on its way."""
 
     def __init__(self, network: MatrixNetwork, image_bgr: np.ndarray, path: ExecutionPath) -> None:
+        super().__init__(network.path_space, path)
         self._network, self._values = network, image_bgr.astype(np.float32)
-        self.path, self.slot, self.slot_ms = path, 0, []
 
-    @property
-    def finished(self) -> bool:
-        return self.slot == len(self._network.path_space.slots)
+    def compute(self, name: str, key: str) -> None:
+        rows = self.path['proposals'] if name in ('head', 'post') else 64
+        self._values = self._network.product(self._values, rows, self.path['width'])
 
-    def run_segment(self) -> float:
-        start_ms = now_ms()
-        name = self._network.path_space.segment(self.slot, self.path)
-        if name is not None:
-            rows = self.path.proposals if name.startswith(('head', 'post')) else 64
-            self._values = self._network.product(self._values, rows, self.path.width)
-        self.slot += 1
-        self.slot_ms.append(now_ms() - start_ms)
-        return self.slot_ms[-1]
+    def result(self) -> np.ndarray:
+        return self._values
 
 
 @pytest.fixture()
 def path_space() -> PathSpace:
-    return PathSpace(skips_per_stage=(1, 2), widths=(1.0, 0.5), pyramid_widths=(1.0, 0.5), proposals=(10, 40), heads=2)
+    return multi_path_space(skips_per_stage=(1, 2), widths=(1.0, 0.5), pyramid_widths=(1.0, 0.5), proposals=(10, 40),
+                            heads=2)
 
 
 @pytest.fixture()

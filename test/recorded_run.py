@@ -7,9 +7,12 @@ import numpy as np
 from rosbags.rosbag2 import StoragePlugin, Writer
 
 from deadline_perception.datasets.message_definitions import message_types
-from deadline_perception.execution_path import ExecutionPath
+from deadline_perception.detector.declaration import multi_path_space
+from deadline_perception.execution_path import ExecutionPath, setting_text
 
 NAMES = ('vehicle', 'bike', 'motorbike', 'traffic_light', 'traffic_sign')
+SPACE = multi_path_space(skips_per_stage=(1, 1, 1, 1), widths=(1.0, 0.75, 0.5, 0.25), pyramid_widths=(1.0, 0.5),
+                         proposals=(10, 25, 50, 100), heads=3)
 PATH = 's0000-w1.00-p100-h1'
 SECOND_NS = 1_000_000_000
 
@@ -97,8 +100,10 @@ class RunWriter:
     def latency(self, stamp_ns: int, *, total_ms: float = 60.0, budget_ms: float = 100.0, network_ms: float = 50.0,
                 **fields) -> None:
         """A FrameLatency whose parts add up: 4 ms of age, the network's time, and the rest as queueing."""
-        split = {'pre_ms': 0.03, 'conv_ms': 0.7, 'rpn_ms': 0.1, 'head_ms': 0.15, 'post_ms': 0.02}
-        values = {phase: network_ms * share for phase, share in split.items()} | {
+        split = {'pre': 0.03, 'conv': 0.7, 'rpn': 0.1, 'head': 0.15, 'post': 0.02}
+        phases = [self.make('deadline_perception/msg/PhaseTime', name=phase, ms=network_ms * share)
+                  for phase, share in split.items()]
+        values = {'phases': phases,
             'age_ms': 4.0, 'convert_ms': 0.4, 'decision_ms': 0.1, 'publish_ms': 0.5,
             'queue_ms': total_ms - network_ms - 5.0, 'outcome': 0, 'path': PATH, 'overhead_ms': total_ms - network_ms - 4,
             'forecast_ms': 0.9 * network_ms, 'idle_forecast_ms': 0.9 * network_ms, 'bound_ms': 1.2 * network_ms,
@@ -111,24 +116,25 @@ class RunWriter:
             budget_ms=budget_ms, network_ms=network_ms, **values), stamp_ns)
 
     def decision(self, stamp_ns: int, path: str = PATH, **fields) -> None:
-        parsed = ExecutionPath.parse(path)
-        operator = self.make('deadline_perception/msg/OperatorDecision', name='head', kind=1, choice=str(parsed.head),
-                             changed=fields.pop('changed', False), remaining_ms=20.0, bound_ms=8.0, decision_us=3.0)
+        changed = fields.pop('changed', False)
+        operators = [self.make(
+            'deadline_perception/msg/OperatorDecision', name=operator.name, kind=operator.kind,
+            setting=setting_text(operator.settings[level]), level=level, levels=len(operator.settings), decided=True,
+            changed=changed and operator.name == 'head', remaining_ms=20.0, bound_ms=8.0, decision_us=3.0)
+            for operator, level in zip(SPACE.operators, SPACE.parse(path).settings)]
         values = {'planned_path': path, 'feasible': True, 'budget_ms': 100.0, 'remaining_ms': 90.0, 'forecast_ms': 45.0,
                   'bound_ms': 60.0, 'slowdown': 1.0, 'contention_source': 'proc_stat+probe',
                   'target_miss_probability': 0.01, 'quality': 0.35, 'decision_us': 12.0, 'policy': 'frontier',
                   'reason': 'best quality whose bound fits'} | fields
         self.write('/detector/path', self.make(
-            'deadline_perception/msg/PathDecision', header=self.header(stamp_ns), path=path,
-            skip=np.array(parsed.skip, dtype=bool), width=parsed.width, pyramid_width=parsed.pyramid_width,
-            proposals=parsed.proposals, head=parsed.head, operators=[operator], **values), stamp_ns)
+            'deadline_perception/msg/PathDecision', header=self.header(stamp_ns), path=path, operators=operators,
+            **values), stamp_ns)
 
 
 def write_drive(bag: Path, *, frames: int = 60, seed: int = 0, namespace: str = '', truth: bool = True,
                 start_ns: int = 1_700_000_000 * SECOND_NS) -> None:
     """A made-up drive at 10 Hz that speeds up and stops: path and budget follow the speed, a few frames miss."""
     random = np.random.default_rng(seed)
-    widths, proposals = (0.25, 0.5, 0.75, 1.0), (10, 25, 50, 100)
     with RunWriter(bag, namespace=namespace) as run:
         for index in range(frames):
             stamp_ns = start_ns + index * SECOND_NS // 10
@@ -146,16 +152,16 @@ def write_drive(bag: Path, *, frames: int = 60, seed: int = 0, namespace: str = 
             if index % 37 == 36:
                 continue  # this image is replaced by the next one
             level = int(np.clip((budget_ms / slowdown - 48) // 32, 0, 3))
-            path = str(ExecutionPath((level < 3, level < 2, level < 1, level < 1), widths[level], proposals[level],
-                                     min(level, 2), 0.5 if level < 2 else 1.0))
+            skips = [int(level >= least) for least in (3, 2, 1, 1)]
+            path = str(ExecutionPath((*skips, level, int(level >= 2), level, min(level, 2)), SPACE))
             bound_ms = (35.0, 60.0, 95.0, 130.0)[level] * slowdown
             network_ms = bound_ms * float(random.uniform(0.7, 0.95)) * (2.2 if index % 53 == 50 else 1.0)
             total_ms = network_ms + float(random.uniform(6, 12))
             feasible = bound_ms + 12 < budget_ms
-            carried = not feasible and total_ms > budget_ms
+            coasted = not feasible and total_ms > budget_ms
             run.decision(stamp_ns, path, slowdown=slowdown, feasible=feasible, budget_ms=budget_ms, bound_ms=bound_ms,
                          quality=0.2 + 0.05 * level, changed=index % 9 == 0, decision_us=float(random.uniform(8, 30)))
             run.boxes('/detector/detections', stamp_ns, [([v + float(random.normal(0, 2)) for v in box], 'vehicle', 0.8)])
             run.latency(stamp_ns, total_ms=total_ms, network_ms=network_ms, budget_ms=budget_ms, path=path,
-                        bound_ms=bound_ms, feasible=feasible, outcome=1 if carried else 0,
+                        bound_ms=bound_ms, feasible=feasible, outcome=1 if coasted else 0,
                         replaced_frames=1 if index and index % 37 == 0 else 0)

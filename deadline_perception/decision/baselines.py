@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import cache
 
 from deadline_perception.decision.frontier import FrontierPolicy
@@ -47,18 +48,18 @@ class FixedPath:
         """The fixed path; `feasible` says whether its own bound fits. See `Policy.plan`."""
         return self._keep(self._path, 0, remaining_ms, factor)
 
-    def redecide(self, path: ExecutionPath, slot: int, remaining_ms: float, factor: float) -> Choice:
+    def redecide(self, path: ExecutionPath, segment: int, remaining_ms: float, factor: float) -> Choice:
         """`path` unchanged, whatever is left; see `Policy.redecide`."""
-        check_position(self._space, path, slot)
-        return self._keep(path, slot, remaining_ms, factor)
+        check_position(self._space, path, segment)
+        return self._keep(path, segment, remaining_ms, factor)
 
     def observe(self, latency_ms: float, remaining_ms: float) -> None:
         """Changes nothing: the path is fixed; see `Policy.observe`."""
         check_outcome(latency_ms, remaining_ms)
 
-    def _keep(self, path: ExecutionPath, slot: int, remaining_ms: float, factor: float) -> Choice:
+    def _keep(self, path: ExecutionPath, segment: int, remaining_ms: float, factor: float) -> Choice:
         check_time_left(remaining_ms, factor)
-        forecast_ms = self._forecast.forecast_ms(path, slot)
+        forecast_ms = self._forecast.forecast_ms(path, segment)
         bound_ms = forecast_ms * factor + self._allowance_ms
         return Choice(path, forecast_ms, bound_ms, bound_ms <= remaining_ms, self._quality(path))
 
@@ -99,9 +100,9 @@ class Reactive:
         """The path of the present rung; `feasible` says whether its own bound fits. See `Policy.plan`."""
         return self._fixed[self._rung].plan(remaining_ms, factor)
 
-    def redecide(self, path: ExecutionPath, slot: int, remaining_ms: float, factor: float) -> Choice:
+    def redecide(self, path: ExecutionPath, segment: int, remaining_ms: float, factor: float) -> Choice:
         """`path` unchanged, whatever is left; see `Policy.redecide`."""
-        return self._fixed[self._rung].redecide(path, slot, remaining_ms, factor)
+        return self._fixed[self._rung].redecide(path, segment, remaining_ms, factor)
 
     def observe(self, latency_ms: float, remaining_ms: float) -> None:
         """Climbs or descends; see `Policy.observe`."""
@@ -117,27 +118,33 @@ class GivenFactor:
 
     With a factor of 1 it is oblivious of contention, which expects the idle machine's median times and keeps no
     margin (multi-path paper, section VI-A); with the slowdown that each frame is going to meet, a clairvoyant.
+    The bound that it states is that of the factor that was learnt, which alone holds the target miss probability.
 
     Args:
         policy: decides.
         name: of this policy.
+        allowance_ms: constant part of every bound that is stated.
 
     Attributes:
         factor: from forecast to bound; may be set before each frame.
     """
 
-    def __init__(self, policy: Policy, name: str, factor: float = 1.0) -> None:
+    def __init__(self, policy: Policy, name: str, factor: float = 1.0, *, allowance_ms: float = 0.0) -> None:
         self._policy = policy
         self.name = name
         self.factor = factor
+        self._allowance_ms = check_allowance(allowance_ms)
 
     def plan(self, remaining_ms: float, factor: float) -> Choice:
         """What the other policy plans by the given factor; see `Policy.plan`."""
-        return self._policy.plan(remaining_ms, self.factor)
+        return self._honest(self._policy.plan(remaining_ms, self.factor), factor)
 
-    def redecide(self, path: ExecutionPath, slot: int, remaining_ms: float, factor: float) -> Choice:
+    def redecide(self, path: ExecutionPath, segment: int, remaining_ms: float, factor: float) -> Choice:
         """What the other policy decides by the given factor; see `Policy.redecide`."""
-        return self._policy.redecide(path, slot, remaining_ms, self.factor)
+        return self._honest(self._policy.redecide(path, segment, remaining_ms, self.factor), factor)
+
+    def _honest(self, choice: Choice, factor: float) -> Choice:
+        return replace(choice, bound_ms=choice.forecast_ms * factor + self._allowance_ms)
 
     def observe(self, latency_ms: float, remaining_ms: float) -> None:
         """Passes it on; see `Policy.observe`."""

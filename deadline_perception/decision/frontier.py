@@ -1,7 +1,7 @@
 """The best path whose bound fits: before a frame, and again at every operator while it runs.
 
-For every prefix (the choices already made as a slot begins) the paths that may still follow are reduced to their
-Pareto frontier of remaining time and quality. All frontiers of a slot lie behind each other in one flat list, so a
+For every prefix (the choices already made as a segment begins) the paths that may still follow are reduced to their
+Pareto frontier of remaining time and quality. All frontiers of a segment lie behind each other in one flat list, so a
 decision is two look-ups and one bisect.
 """
 from __future__ import annotations
@@ -25,8 +25,8 @@ from deadline_perception.execution_path import ExecutionPath, PathSpace
 
 
 @dataclass(frozen=True)
-class SlotFrontiers:
-    """The frontiers of all prefixes that a frame can have when one slot begins.
+class SegmentFrontiers:
+    """The frontiers of all prefixes that a frame can have when one segment begins.
 
     Attributes:
         group_of: int32 `[paths]`, the number of each path's prefix; of a memoryview, one item is read fastest.
@@ -101,14 +101,14 @@ class FrontierPolicy:
         if not ((self._qualities >= 0) & (self._qualities <= 1)).all():
             worst = self._paths[int(np.argmin((self._qualities >= 0) & (self._qualities <= 1)))]
             raise ValueError(f'quality of path {worst} is {quality.quality(worst)}, expected [0, 1]')
-        self._choices = self._choice_numbers()
-        self._frontiers: list[SlotFrontiers | None] = [None] * len(path_space.slots)
+        self._settings = np.array([path.settings for path in self._paths], dtype=np.int64).reshape(len(self._paths), -1)
+        self._frontiers: list[SegmentFrontiers | None] = [None] * len(path_space.segments)
 
     def prepare(self) -> None:
         """Builds the frontiers of all prefixes now, so that no decision has to."""
-        for slot in range(len(self._space.slots)):
-            if self._frontiers[slot] is None:
-                self._build(slot)
+        for segment in range(len(self._space.segments)):
+            if self._frontiers[segment] is None:
+                self._build(segment)
 
     def plan(self, remaining_ms: float, factor: float) -> Choice:
         """The path to start a frame on; see `Policy.plan`."""
@@ -117,22 +117,22 @@ class FrontierPolicy:
         return self._choose(frontiers, 0, self._last_that_fits(frontiers, 0, len(frontiers.members), remaining_ms,
                                                                factor), factor)
 
-    def redecide(self, path: ExecutionPath, slot: int, remaining_ms: float, factor: float) -> Choice:
-        """The path to go on with as a slot begins; see `Policy.redecide`."""
+    def redecide(self, path: ExecutionPath, segment: int, remaining_ms: float, factor: float) -> Choice:
+        """The path to go on with as a segment begins; see `Policy.redecide`."""
         check_time_left(remaining_ms, factor)
         # The plan is mostly the very object that was given out, which is found without hashing its choices.
         planned = self._number_of.get(id(path))
         if planned is None:
             planned = self._index.get(path)
-        if planned is None or not 0 <= slot < len(self._frontiers):
-            check_position(self._space, path, slot)
-        frontiers = self._frontiers[slot] or self._build(slot)
+        if planned is None or not 0 <= segment < len(self._frontiers):
+            check_position(self._space, path, segment)
+        frontiers = self._frontiers[segment] or self._build(segment)
         group = frontiers.group_of[planned]
         begin, end = frontiers.begins[group], frontiers.begins[group + 1]
         best = self._last_that_fits(frontiers, begin, end, remaining_ms, factor)
         if best < begin or frontiers.members[best] == planned:
             return self._choose(frontiers, begin, best, factor)
-        forecast_ms, quality = self._remaining_ms.item(slot, planned), self._qualities.item(planned)
+        forecast_ms, quality = self._remaining_ms.item(segment, planned), self._qualities.item(planned)
         bound_ms = forecast_ms * factor + self._allowance_ms
         if bound_ms > remaining_ms or frontiers.qualities[best] - quality > self._keep_epsilon:
             return self._choose(frontiers, begin, best, factor)
@@ -146,19 +146,19 @@ class FrontierPolicy:
         """Changes nothing: what frames took comes back in the factor; see `Policy.observe`."""
         check_outcome(latency_ms, remaining_ms)
 
-    def frontier(self, path: ExecutionPath, slot: int) -> list[tuple[ExecutionPath, float, float]]:
-        """The frontier after the prefix of `path` at `slot`: path, remaining forecast in ms, and quality, ascending.
+    def frontier(self, path: ExecutionPath, segment: int) -> list[tuple[ExecutionPath, float, float]]:
+        """The frontier after the prefix of `path` at `segment`: path, remaining forecast in ms, and quality, ascending.
 
         Raises:
-            ValueError: the path or the slot is not one of the path space.
+            ValueError: the path or the segment is not one of the path space.
         """
-        check_position(self._space, path, slot)
-        found = self._frontiers[slot] or self._build(slot)
+        check_position(self._space, path, segment)
+        found = self._frontiers[segment] or self._build(segment)
         group = found.group_of[self._index[path]]
         return [(self._paths[found.members[i]], found.remaining_ms[i], found.qualities[i])
                 for i in range(found.begins[group], found.begins[group + 1])]
 
-    def _last_that_fits(self, frontiers: SlotFrontiers, begin: int, end: int, remaining_ms: float,
+    def _last_that_fits(self, frontiers: SegmentFrontiers, begin: int, end: int, remaining_ms: float,
                         factor: float) -> int:
         """Place of the best path of one frontier whose bound fits; the one before `begin` when none does."""
         times, allowance_ms = frontiers.remaining_ms, self._allowance_ms
@@ -170,44 +170,34 @@ class FrontierPolicy:
             at -= 1
         return at
 
-    def _choose(self, frontiers: SlotFrontiers, begin: int, best: int, factor: float) -> Choice:
+    def _choose(self, frontiers: SegmentFrontiers, begin: int, best: int, factor: float) -> Choice:
         at = max(best, begin)
         forecast_ms = frontiers.remaining_ms[at]
         return Choice(self._paths[frontiers.members[at]], forecast_ms, forecast_ms * factor + self._allowance_ms,
                       best >= begin, frontiers.qualities[at])
 
-    def _build(self, slot: int) -> SlotFrontiers:
-        group_of = self._prefix_numbers(slot)
-        members, begins = pareto_frontiers(group_of, self._remaining_ms[slot], self._qualities)
-        found = SlotFrontiers(memoryview(group_of), begins.tolist(), self._remaining_ms[slot][members].tolist(),
+    def _build(self, segment: int) -> SegmentFrontiers:
+        group_of = self._prefix_numbers(segment)
+        members, begins = pareto_frontiers(group_of, self._remaining_ms[segment], self._qualities)
+        found = SegmentFrontiers(memoryview(group_of), begins.tolist(), self._remaining_ms[segment][members].tolist(),
                               self._qualities[members].tolist(), members.tolist())
-        self._frontiers[slot] = found
+        self._frontiers[segment] = found
         return found
 
     def _forecasts(self, forecast: Forecast) -> np.ndarray:
-        """Remaining forecast of every path at every slot: float64 `[slots, paths]`, ms, never rising with the slot."""
-        rows = np.stack([np.asarray(forecast.table(self._paths, slot), dtype=np.float64)
-                         for slot in range(len(self._space.slots))])
+        """Remaining forecast of every path at every segment: float64 `[segments, paths]`, ms, never rising with the segment."""
+        rows = np.stack([np.asarray(forecast.table(self._paths, segment), dtype=np.float64)
+                         for segment in range(len(self._space.segments))])
         bad = ~((rows >= 0) & (rows < math.inf))
         if bad.any():
-            slot, index = np.argwhere(bad)[0]
-            raise ValueError(f'forecast of path {self._paths[index]} from slot {self._space.slots[slot].name} on is '
-                             f'{rows[slot, index]} ms, expected a finite time of at least 0')
+            segment, index = np.argwhere(bad)[0]
+            raise ValueError(f'forecast of path {self._paths[index]} from segment {self._space.segments[segment].name} on is '
+                             f'{rows[segment, index]} ms, expected a finite time of at least 0')
         return np.maximum.accumulate(rows[::-1])[::-1]
 
-    def _choice_numbers(self) -> dict[str, np.ndarray]:
-        """For each operator the number of every path's choice, int64 `[paths]`."""
-        space = self._space
-        shape = (2,) * space.skips + (len(space.widths), len(space.pyramid_widths), len(space.proposals), space.heads)
-        names = [f'skip{i}' for i in range(space.skips)] + ['width', 'pyramid_width', 'proposals', 'head']
-        # The path space iterates as a product, so a path's index holds its choices as mixed-radix digits.
-        return dict(zip(names, np.unravel_index(np.arange(len(self._paths)), shape)))
-
-    def _prefix_numbers(self, slot: int) -> np.ndarray:
-        """Numbers the prefixes at a slot from 0 on, without gaps: int32 `[paths]`."""
+    def _prefix_numbers(self, segment: int) -> np.ndarray:
+        """Numbers the prefixes at a segment from 0 on, without gaps: int32 `[paths]`."""
         numbers = np.zeros(len(self._paths), dtype=np.int64)
-        for passed in self._space.slots[:slot]:
-            if passed.operator is not None:
-                choices = self._choices[passed.operator]
-                numbers = numbers * (choices.max() + 1) + choices
+        for at in self._space.decided_before[segment]:
+            numbers = numbers * self._space.sizes[at] + self._settings[:, at]
         return numbers.astype(np.int32)

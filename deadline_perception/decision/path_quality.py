@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,10 +74,10 @@ class PredictionError:
                 f'({self.paths} measured paths, {way})')
 
 
-def _settings(paths: Sequence[ExecutionPath]) -> np.ndarray:
-    """Every operator's setting as a number that grows with the work: float64 `[paths, operators]`."""
-    return np.array([[*(0.0 if skipped else 1.0 for skipped in path.skip), path.width, path.pyramid_width,
-                      math.log(path.proposals), float(path.head)] for path in paths], dtype=np.float64)
+def _positions(paths: Sequence[ExecutionPath]) -> np.ndarray:
+    """Where every operator is set on its scale of work: float64 `[paths, operators]`."""
+    return np.array([[operator.positions[index] for operator, index in zip(path.space.operators, path.settings)]
+                     for path in paths], dtype=np.float64).reshape(len(paths), -1)
 
 
 class MonotoneModel:
@@ -87,7 +86,7 @@ class MonotoneModel:
     Fitted by least squares without negative effects.
 
     Args:
-        paths: measured paths, at least 1, all with the same number of skip operators.
+        paths: measured paths of one network, at least 1.
         values: their average precision in [0, 1].
 
     Raises:
@@ -95,10 +94,10 @@ class MonotoneModel:
     """
 
     def __init__(self, paths: Sequence[ExecutionPath], values: Sequence[float]) -> None:
-        if not paths or len({len(path.skip) for path in paths}) != 1:
+        if not paths or any(path not in paths[0].space for path in paths):
             raise ValueError(f'{len(paths)} measured paths, expected at least 1, all of one network')
-        self._skips = len(paths[0].skip)
-        self._levels = [np.unique(column) for column in _settings(paths).T]
+        self._space = paths[0].space
+        self._levels = [np.unique(column) for column in _positions(paths).T]
         steps, pairs = self._steps(paths), self._pairs(paths)
         effects = np.hstack([steps, pairs])
         kept = np.clip(np.asarray(values, dtype=np.float64), _LOGIT_LIMIT, 1 - _LOGIT_LIMIT)
@@ -115,11 +114,12 @@ class MonotoneModel:
         """Average precision of paths: float64 `[paths]`, in [0, 1].
 
         Raises:
-            ValueError: a path has another number of skip operators than the measured ones.
+            ValueError: a path is of another network than the measured ones.
         """
         for path in paths:
-            if len(path.skip) != self._skips:
-                raise ValueError(f'path {path} has {len(path.skip)} skip operators, expected {self._skips}')
+            if path not in self._space:
+                raise ValueError(f'path {path} is of another network than the measured ones, such as '
+                                 f'{self._space.largest}')
         if not paths:
             return np.zeros(0)
         effects = np.hstack([self._steps(paths), self._pairs(paths)])
@@ -127,13 +127,14 @@ class MonotoneModel:
 
     def _steps(self, paths: Sequence[ExecutionPath]) -> np.ndarray:
         """How far each path has climbed each step: `[paths, steps]`, in [0, 1]."""
-        return np.hstack([np.clip((settings[:, None] - levels[:-1]) / np.diff(levels), 0.0, 1.0)
-                          for settings, levels in zip(_settings(paths).T, self._levels)])
+        return np.hstack([np.zeros((len(paths), 0))] + [
+            np.clip((settings[:, None] - levels[:-1]) / np.diff(levels), 0.0, 1.0)
+            for settings, levels in zip(_positions(paths).T, self._levels)])
 
     def _pairs(self, paths: Sequence[ExecutionPath]) -> np.ndarray:
         """For each pair of operators, how far both and how far either: `[paths, 2 * pairs]`, in [0, 1]."""
         shares = [np.clip((settings - levels[0]) / (levels[-1] - levels[0]), 0.0, 1.0)
-                  for settings, levels in zip(_settings(paths).T, self._levels) if len(levels) > 1]
+                  for settings, levels in zip(_positions(paths).T, self._levels) if len(levels) > 1]
         both = [one * other for one, other in itertools.combinations(shares, 2)]
         either = [one + other - one * other for one, other in itertools.combinations(shares, 2)]
         return np.array(both + either).reshape(len(both) + len(either), len(paths)).T
@@ -189,7 +190,7 @@ class PathQuality:
         for path, value in known.items():
             if not isinstance(value, (int, float)) or not 0.0 <= value <= 1.0:
                 raise QualityTableError(f'{metric} of path {path} is {value!r}, expected a number in [0, 1]')
-        if not known or len({len(path.skip) for path in known}) != 1:
+        if not known or any(path not in next(iter(known)).space for path in known):
             raise QualityTableError(f'{len(known)} measured paths, expected at least 1, all of one network')
         self.known = {path: float(value) for path, value in known.items()}
         self.errors = {path: (errors or {}).get(path, 0.0) for path in known}
@@ -203,9 +204,13 @@ class PathQuality:
         self._expected, self.trust = self._combined()
 
     @classmethod
-    def load(cls, file: Path | str) -> PathQuality:
+    def load(cls, file: Path | str, path_space: PathSpace) -> PathQuality:
         """Reads `{"weights_hash", "dataset", "metric", "paths": {name: {"ap": 0.31, "ap_error": 0.01, ...}}}`; `metric`
         says which of a path's values counts, `ap` unless given; its error is 0 where none is given.
+
+        Args:
+            file: where it lies.
+            path_space: of the network whose paths it names.
 
         Raises:
             QualityTableError: the file cannot be read or holds something else; the message names it.
@@ -213,7 +218,7 @@ class PathQuality:
         try:
             content = read_object(Path(file), 'path qualities')
             metric = str(content.get('metric', 'ap'))
-            rows = {ExecutionPath.parse(name): values for name, values in content['paths'].items()}
+            rows = {path_space.parse(name): values for name, values in content['paths'].items()}
             errors = {path: values.get(f'{metric}_error', 0.0) for path, values in rows.items()}
             return cls({path: values[metric] for path, values in rows.items()}, errors=errors,
                        weights_hash=str(content['weights_hash']), dataset=str(content.get('dataset', '')),

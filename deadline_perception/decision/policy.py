@@ -58,17 +58,17 @@ class Policy(Protocol):
             ValueError: `remaining_ms` is NaN, or `factor` does not lie in (0, MAX_FACTOR].
         """
 
-    def redecide(self, path: ExecutionPath, slot: int, remaining_ms: float, factor: float) -> Choice:
-        """The path to go on with as a slot begins; it makes the choices of `path` in all earlier slots.
+    def redecide(self, path: ExecutionPath, segment: int, remaining_ms: float, factor: float) -> Choice:
+        """The path to go on with as a segment begins; it makes the choices of `path` in all earlier segments.
 
         Args:
             path: the current plan, a path of the policy's space.
-            slot: index into the path space's slots of the next slot to run; its operator is still free.
-            remaining_ms: time left for the slots from `slot` on.
+            segment: index into the path space's segments of the next one to run; its operator is still free.
+            remaining_ms: time left for the segments from `segment` on.
             factor: as in `plan`.
 
         Raises:
-            ValueError: as in `plan`; or the path or the slot is not one of the path space.
+            ValueError: as in `plan`; or the path or the segment is not one of the path space.
         """
 
     def observe(self, latency_ms: float, remaining_ms: float) -> None:
@@ -86,10 +86,10 @@ class Policy(Protocol):
 class Forecast(Protocol):
     """Expected times on an idle machine, such as `latency.path_bound.PathForecast`."""
 
-    def forecast_ms(self, path: ExecutionPath, slot: int = 0) -> float:
-        """Expected time of what `path` runs from `slot` on."""
+    def forecast_ms(self, path: ExecutionPath, segment: int = 0) -> float:
+        """Expected time of what `path` runs from `segment` on."""
 
-    def table(self, paths: Sequence[ExecutionPath], slot: int = 0) -> np.ndarray:
+    def table(self, paths: Sequence[ExecutionPath], segment: int = 0) -> np.ndarray:
         """The same for many paths: float64 `[len(paths)]`."""
 
 
@@ -127,16 +127,16 @@ def check_outcome(latency_ms: float, remaining_ms: float) -> None:
                          f'when it was cut, of a time that is known')
 
 
-def check_position(path_space: PathSpace, path: ExecutionPath, slot: int) -> None:
+def check_position(path_space: PathSpace, path: ExecutionPath, segment: int) -> None:
     """Refuses a position that no frame of this network can be in.
 
     Raises:
-        ValueError: the path is not in the space, or the slot is no index of its slots.
+        ValueError: the path is not in the space, or the segment is no index of its segments.
     """
     if path not in path_space:
         raise ValueError(f'path {path} is not one of the network\'s {len(path_space)} paths')
-    if not 0 <= slot < len(path_space.slots):
-        raise ValueError(f'slot is {slot}, expected an index in [0, {len(path_space.slots) - 1}]')
+    if not 0 <= segment < len(path_space.segments):
+        raise ValueError(f'segment is {segment}, expected an index in [0, {len(path_space.segments) - 1}]')
 
 
 def check_allowance(allowance_ms: float) -> float:

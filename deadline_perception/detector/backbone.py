@@ -78,7 +78,7 @@ class Backbone(nn.Module):
 
     Attributes:
         skips: the groups of all stages, in order.
-        skips_per_stage: how many of them follow each stage's first block.
+        skips_by_stage: the same, those of each stage together.
     """
 
     def __init__(self, config: DetectorConfig) -> None:
@@ -88,7 +88,7 @@ class Backbone(nn.Module):
         self.first_blocks = nn.ModuleList()
         self.kept_blocks = nn.ModuleList()
         skips: list[Skip] = []
-        counts: list[int] = []
+        self.skips_by_stage: list[tuple[Skip, ...]] = []
         inputs = self.stem.outputs
         for stage, (outputs, groups) in enumerate(zip(config.stage_channels, config.skip_groups)):
             self.first_blocks.append(ResidualBlock(config, inputs, outputs, stride=1 if stage == 0 else 2))
@@ -96,11 +96,10 @@ class Backbone(nn.Module):
                                                   for _ in range(config.kept_blocks[stage] - 1)))
             for size in groups:
                 blocks = [ResidualBlock(config, outputs, outputs, gain=_SKIPPABLE_GAIN) for _ in range(size)]
-                skips.append(Skip(len(skips), blocks))
-            counts.append(len(skips) - sum(counts))
+                skips.append(Skip(f'skip{len(skips)}', blocks))
             inputs = outputs
+            self.skips_by_stage.append(tuple(skips[sum(map(len, self.skips_by_stage)):]))
         self.skips = nn.ModuleList(skips)
-        self.skips_per_stage = tuple(counts)
 
     def kept(self, stage: int, x: Tensor, width: float) -> Tensor:
         """The part of stage 1 to 4 that always runs; stage 1 includes the stem and takes the image."""

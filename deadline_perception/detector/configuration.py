@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
+from deadline_perception.detector.declaration import multi_path_space
 from deadline_perception.execution_path import PathSpace
 from deadline_perception.latency.json_file import JsonFileError, read_object, write_text_atomically
 
@@ -51,7 +52,7 @@ class DetectorConfig:
         skip_groups: per stage, sizes of the groups of further blocks that one skip operator each covers.
         norm_groups: groups of every group norm; 0 means as many groups of `norm_group_channels` as fit.
         norm_group_channels: channels of a group where `norm_groups` is 0.
-        widths, pyramid_widths, proposals: legal choices, see `PathSpace`.
+        widths, pyramid_widths, proposals: legal choices, see `multi_path_space`.
         pyramid_channels: channels of every pyramid level.
         anchor_sizes_px: per level, square roots of the anchors' areas.
         anchor_ratios: height divided by width.
@@ -129,8 +130,8 @@ class DetectorConfig:
     @property
     def path_space(self) -> PathSpace:
         """The legal execution paths."""
-        return PathSpace(tuple(len(groups) for groups in self.skip_groups), self.widths, self.pyramid_widths,
-                         self.proposals, len(self.heads))
+        return multi_path_space(skips_per_stage=[len(groups) for groups in self.skip_groups], widths=self.widths,
+                                pyramid_widths=self.pyramid_widths, proposals=self.proposals, heads=len(self.heads))
 
     def norm_group_size(self, channels: int) -> int:
         """Channels per norm group of a layer with so many channels at full width."""

@@ -53,7 +53,7 @@ class Construction:
 def building_blocks(family: DetectorConfig) -> DetectorConfig:
     """The network with each building block of a family once: a stage's first block, a further one, every head.
 
-    The times of its segments and the bytes of its parts price every network of the family.
+    The times of its segments and the bytes of its parts give those of every network of the family.
     """
     return replace(family, name=f'{family.name}-blocks', kept_blocks=(1,) * 4, skip_groups=((1,),) * 4)
 
@@ -75,7 +75,7 @@ def construct(family: DetectorConfig, *, deadline_ms: float, memory_mb: float,
         deadline_ms: largest deadline, > 0.
         memory_mb: memory for weights and features, in 1e6 bytes, > 0.
         predict_ms: time of a segment of `building_blocks(family)` on its largest widths, in ms, by its name, such as
-            `skip2@w1.00` for one further block of the third stage, or `head1@f1.00-p100`.
+            `skip2@w1.00` for one further block of the third stage, or `head@h1-f1.00-p100`.
         weight_bytes: bytes by part: `stage1` to `stage4` with one block, `skip0` to `skip3` for one further block,
             `pyramid`, `rpn`, and `head0`, `head1`, ...
         skips: skip operators to place at most, >= 0.
@@ -85,27 +85,27 @@ def construct(family: DetectorConfig, *, deadline_ms: float, memory_mb: float,
         DoesNotFit: the smallest network exceeds a limit.
     """
     check_limits(deadline_ms, memory_mb, skips)
-    prices = _Prices(family, predict_ms, weight_bytes)
+    cost_model = _CostModel(family, predict_ms, weight_bytes)
 
     def fits(shape: _Shape) -> bool:
-        return prices.longest_ms(shape) <= deadline_ms and prices.memory_bytes(shape) <= memory_mb * 1e6
+        return cost_model.longest_ms(shape) <= deadline_ms and cost_model.memory_bytes(shape) <= memory_mb * 1e6
 
     shape = next(filter(fits, _starts(family)), None)
     if shape is None:
         smallest = _starts(family)[-1]
         raise DoesNotFit(f'no network of family {family.name!r} fits {deadline_ms:g} ms and {memory_mb:g} MB: '
-                         f'the smallest takes {prices.longest_ms(smallest):.1f} ms on its longest path and '
-                         f'{prices.memory_bytes(smallest) / 1e6:.1f} MB')
+                         f'the smallest takes {cost_model.longest_ms(smallest):.1f} ms on its longest path and '
+                         f'{cost_model.memory_bytes(smallest) / 1e6:.1f} MB')
     shape = _with_blocks(shape, _BOTTLENECK_DEPTHS if family.bottleneck else _BASIC_DEPTHS, fits)
     shape = _with_heads(shape, range(shape.heads[0] + 1, len(family.heads)), fits)
     shape = _with_heads(shape, range(shape.heads[0] - 1, -1, -1), fits)
-    longest_ms = prices.longest_ms(shape)
+    longest_ms = cost_model.longest_ms(shape)
     further = tuple(depth - 1 for depth in shape.depths)
-    groups = place_skips(further, prices.block_ms, skips, _LEAST_SKIP_SHARE * longest_ms)
+    groups = place_skips(further, cost_model.block_ms, skips, _LEAST_SKIP_SHARE * longest_ms)
     config = replace(_configuration(family, shape), skip_groups=groups,
                      name=f'{family.name}-{_digits(deadline_ms)}ms-{_digits(memory_mb)}mb',
                      kept_blocks=tuple(depth - sum(sizes) for depth, sizes in zip(shape.depths, groups)))
-    return Construction(config, longest_ms, prices.weight_bytes(shape), activation_bytes(config))
+    return Construction(config, longest_ms, cost_model.weight_bytes(shape), activation_bytes(config))
 
 
 def check_limits(deadline_ms: float, memory_mb: float, skips: int) -> None:
@@ -183,7 +183,7 @@ class _Shape:
     proposals: tuple[int, ...]
 
 
-class _Prices:
+class _CostModel:
     """Time and memory of every network of a family, put together from those of its building blocks."""
 
     def __init__(self, family: DetectorConfig, predict_ms: Callable[[str], float],
@@ -199,8 +199,8 @@ class _Prices:
         return max(self._path_ms(shape, head) for head in shape.heads)
 
     def _path_ms(self, shape: _Shape, head: int) -> float:
-        path = replace(self._space.largest, proposals=shape.proposals[-1], head=head)
-        once = sum(self._predict_ms(name) for name in self._space.segments(path))
+        path = self._space.largest.replace(proposals=shape.proposals[-1], head=str(head))
+        once = sum(self._predict_ms(key) for key in self._space.keys(path))
         return once + sum((depth - 2) * ms for depth, ms in zip(shape.depths, self.block_ms))
 
     def weight_bytes(self, shape: _Shape) -> int:

@@ -1,4 +1,4 @@
-"""The detections of one image."""
+"""What a network finds in one image: objects, or of what class the whole of it is."""
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -44,11 +44,33 @@ class Detections:
         return len(self.scores)
 
     def with_score(self, min_score: float) -> Detections:
-        """Those whose score is at least `min_score`, in [0, 1]."""
+        """Those whose score is at least `min_score`, in [0, 1]; itself when all are."""
         keep = self.scores >= min_score
+        if keep.all():
+            return self
         return Detections(self.boxes_xyxy_px[keep], self.scores[keep], self.labels[keep])
 
     @classmethod
     def none(cls) -> Detections:
         """No object found."""
         return cls(np.zeros((0, 4)), np.zeros(0), np.zeros(0))
+
+
+@dataclass(frozen=True, eq=False)
+class Classification:
+    """How sure a network is of each class for a whole image.
+
+    Attributes:
+        scores: float32 `[C]`, in [0, 1], in the order of the network's class names.
+
+    Raises:
+        ValueError: the scores are not one row of numbers in [0, 1].
+    """
+
+    scores: np.ndarray
+
+    def __post_init__(self) -> None:
+        scores = np.ascontiguousarray(self.scores, dtype=np.float32)
+        if scores.ndim != 1 or not ((scores >= 0) & (scores <= 1)).all():
+            raise ValueError(f'scores are {scores}, expected one number in [0, 1] for each class')
+        object.__setattr__(self, 'scores', scores)

@@ -1,11 +1,11 @@
-"""The multi-path detector: its parts, and what each slot of a frame's way computes."""
+"""The multi-path detector: its parts, what each of its segments computes, and one frame's way through them."""
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Iterable
-from copy import copy
 from dataclasses import asdict
+from functools import partial
 
 import cv2
 import numpy as np
@@ -14,18 +14,18 @@ from torch import Tensor, nn
 
 from deadline_perception.detector.backbone import Backbone
 from deadline_perception.detector.configuration import DetectorConfig
-from deadline_perception.engine.cuda_graphs import CudaRecorder, SegmentGraphs
 from deadline_perception.detector.detections import Detections
-from deadline_perception.detector.frame_run import FrameRun
-from deadline_perception.detector.heads import Head, region_features
+from deadline_perception.detector.heads import Head, decode_detections, region_features
 from deadline_perception.detector.operators import Switch
 from deadline_perception.detector.proposals import DynamicProposals, RegionProposalNetwork
 from deadline_perception.detector.pyramid import Pyramid
-from deadline_perception.execution_path import ExecutionPath, PathSpace
+from deadline_perception.engine.cuda_graphs import CudaRecorder, SegmentGraphs, padded
+from deadline_perception.engine.segment_run import SegmentRun
+from deadline_perception.execution_path import ExecutionPath
 
-# Mean and spread of pixel values, BGR (those of ImageNet in that order, so that its weights can be a start).
+# Mean and standard deviation of pixel values, BGR (those of ImageNet in that order, so that its weights can be a start).
 PIXEL_MEAN = (103.53, 116.28, 123.675)
-PIXEL_SPREAD = (57.375, 57.12, 58.395)
+PIXEL_DEVIATION = (57.375, 57.12, 58.395)
 
 
 class MultiPathDetector(nn.Module):
@@ -52,12 +52,14 @@ class MultiPathDetector(nn.Module):
         self.rpn = RegionProposalNetwork(config)
         self.select_proposals = DynamicProposals(config)
         self.heads = Switch([Head(config, shape, len(class_names)) for shape in config.heads])
-        self.path_space = PathSpace(self.backbone.skips_per_stage, self.backbone.stem.norm1.choices,
-                                    self.pyramid.norms[0].choices, self.select_proposals.choices, len(self.heads.choices))
-        # The stage that each skip operator belongs to.
-        self.skip_stages = [stage for stage, count in enumerate(self.backbone.skips_per_stage, 1) for _ in range(count)]
+        self.path_space = config.path_space
+        # The value that each segment makes: a skip operator goes on with its stage's features.
+        self.makes: dict[str, str] = {}
+        for segment in self.path_space.segments:
+            is_skip = segment.name.startswith('skip')
+            self.makes[segment.name] = next(reversed(self.makes.values())) if is_skip else segment.name
         self.register_buffer('pixel_mean', torch.tensor(PIXEL_MEAN).view(1, 3, 1, 1), persistent=False)
-        self.register_buffer('pixel_scale', 1 / torch.tensor(PIXEL_SPREAD).view(1, 3, 1, 1), persistent=False)
+        self.register_buffer('pixel_scale', 1 / torch.tensor(PIXEL_DEVIATION).view(1, 3, 1, 1), persistent=False)
 
     @property
     def config_name(self) -> str:
@@ -95,7 +97,7 @@ class MultiPathDetector(nn.Module):
         """Type of weights and features."""
         return self.rpn.outputs.weight.dtype
 
-    def use_half_precision(self) -> None:
+    def use_float16(self) -> None:
         """Computes with float16 weights and features from now on, for GPUs; boxes and scores stay float32."""
         for parameter in self.parameters():
             parameter.data = parameter.data.half()
@@ -154,41 +156,38 @@ class MultiPathDetector(nn.Module):
 
     def features(self, images: Tensor, path: ExecutionPath) -> list[Tensor]:
         """Normalised images `[N, 3, h, w]` -> pyramid levels; backbone and pyramid in one go."""
-        x, stages, skip = images, [], 0
-        for stage, count in enumerate(self.path_space.skips_per_stage, 1):
-            x = self.backbone.kept(stage, x, path.width)
-            for _ in range(count):
-                x = self.backbone.skips[skip](x, path)
-                skip += 1
-            stages.append(x)
-        return self.pyramid(stages, path.pyramid_width)
+        values = {'pre': (images,)}
+        for number, segment in enumerate(self.path_space.segments):
+            if segment.phase == 'conv' and self.path_space.key(number, path) is not None:
+                values[self.makes[segment.name]] = self.compute(segment.name, path, values)
+        return list(values['pyramid'])
 
-    def compute(self, slot: str, path: ExecutionPath, values: dict[str, tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
-        """What a slot between `pre` and `post` makes of what earlier slots made; changes none of it.
+    def compute(self, segment: str, path: ExecutionPath, values: dict[str, tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
+        """What a segment between `pre` and `post` makes of what earlier ones made; changes none of it.
 
         Args:
-            slot: name of the slot; a skip operator only where the path runs it.
+            segment: its name; a skip operator only where the path runs it.
             path: the path.
-            values: by the slot that made them. `stage0`: image `[1, 3, h, w]`; `stage1` to `stage4`: features, with
+            values: by the segment that made them. `pre`: image `[N, 3, h, w]`; `stage1` to `stage4`: features, with
                 the skip operators' work; `pyramid`: its levels; `rpn`: logits of each level, then deltas;
                 `proposals`: boxes `[R, 4]` and levels `[R]`; `head`: logits `[R, 1 + classes]` and deltas `[R, 4]`.
         """
-        if slot.startswith('stage'):
-            stage = int(slot[5:])
-            return (self.backbone.kept(stage, values[f'stage{stage - 1}'][0], path.width),)
-        if slot.startswith('skip'):
-            skip = int(slot[4:])
-            return (self.backbone.skips[skip](values[f'stage{self.skip_stages[skip]}'][0], path),)
-        if slot == 'pyramid':
+        if segment.startswith('stage'):
+            stage = int(segment[5:])
+            before = values['pre' if stage == 1 else f'stage{stage - 1}'][0]
+            return (self.backbone.kept(stage, before, path['width']),)
+        if segment.startswith('skip'):
+            return (self.backbone.skips[int(segment[4:])](values[self.makes[segment]][0], path),)
+        if segment == 'pyramid':
             stages = [values[f'stage{stage}'][0] for stage in range(1, len(self.config.stage_channels) + 1)]
-            return tuple(self.pyramid(stages, path.pyramid_width))
+            return tuple(self.pyramid(stages, path['pyramid_width']))
         levels = values['pyramid']
-        if slot == 'rpn':
+        if segment == 'rpn':
             logits, deltas = self.rpn(levels)
             return (*logits, *deltas)
-        if slot == 'proposals':
+        if segment == 'proposals':
             logits, deltas = values['rpn'][:len(levels)], values['rpn'][len(levels):]
-            return self.select_proposals(self.rpn, logits, deltas, 0, path.proposals)
+            return self.select_proposals(self.rpn, logits, deltas, path['proposals'])
         boxes, box_levels = values['proposals']
         return self.heads(region_features(levels, boxes, box_levels), path)
 
@@ -209,10 +208,89 @@ class MultiPathDetector(nn.Module):
         run = self.start(image_bgr, path)
         while not run.finished:
             run.run_segment()
-        return run.detections()
+        return run.result()
 
     def warm_up(self, paths: Iterable[ExecutionPath], image_size: tuple[int, int] = (384, 640)) -> None:
         """Runs paths on noise, so that no later frame pays for first calls and for laying out weights."""
         noise = np.random.default_rng(0).integers(0, 256, (*image_size, 3), dtype=np.uint8)
         for path in paths:
             self.detect(noise, path)
+
+
+class FrameRun(SegmentRun):
+    """One frame of a multi-path detector.
+
+    Args:
+        network: the detector.
+        image_bgr: uint8 `[H, W, 3]`.
+        path: the plan.
+
+    Raises:
+        ValueError: the path is not one of the network's.
+    """
+
+    def __init__(self, network: MultiPathDetector, image_bgr: np.ndarray, path: ExecutionPath) -> None:
+        super().__init__(network.path_space, path, network.device)
+        self.network = network
+        self._image = image_bgr
+        self._values: dict[str, tuple[Tensor, ...]] = {}
+        self._regions = 0
+        self._detections: Detections | None = None
+        self._graphs = network.graphs
+        self._number = 0 if self._graphs is None else self._graphs.begin_frame()
+
+    def fork(self) -> FrameRun:
+        """See `SegmentRun`.
+
+        Raises:
+            ValueError: segments are replayed, whose buffers serve one run at a time.
+        """
+        if self._graphs is not None:
+            raise ValueError('segments are replayed from fixed buffers, expected a network that computes them')
+        other = super().fork()
+        other._values = dict(self._values)
+        return other
+
+    @torch.inference_mode()
+    def compute(self, name: str, key: str) -> None:
+        """See `SegmentRun`.
+
+        Raises:
+            ValueError: segments are replayed, and another frame has begun since.
+        """
+        if self._graphs is not None:
+            self._graphs.check_frame(self._number)
+        if name == 'post':
+            self._detections = self._decoded()
+            return
+        made = self.network.makes[name]
+        if name == 'pre':
+            values = (self.network.preprocess(self._image),)
+            self._values[made] = values if self._graphs is None else self._graphs.hold(made, values)
+            return
+        compute = partial(self.network.compute, name, self.path, dict(self._values))
+        if name == 'proposals':
+            values = compute()
+            self._regions = len(values[0])
+            if self._graphs is not None:
+                values = self._graphs.hold(made, padded(values, self.path['proposals']))
+        else:
+            values = compute() if self._graphs is None else self._graphs.run(key, made, compute)
+        self._values[made] = values
+
+    def result(self) -> Detections:
+        """The objects found, in px of the original image.
+
+        Raises:
+            ValueError: the frame has not finished.
+        """
+        if self._detections is None or not self.finished:
+            raise ValueError(f'the frame is before segment {self.segment}, expected it to have finished')
+        return self._detections
+
+    def _decoded(self) -> Detections:
+        logits, deltas, boxes = (part[:self._regions] for part in (*self._values['head'], self._values['proposals'][0]))
+        result = decode_detections(logits, deltas, boxes, self.network.input_size)
+        found, scores, labels = (part.cpu().numpy() for part in result)
+        scale = np.divide(self._image.shape[:2], self.network.input_size)[[1, 0, 1, 0]]  # of corners, x and y in turn
+        return Detections(found * scale, scores, labels)

@@ -1,7 +1,7 @@
 """The operators of a multi-path network: layers whose width is a prefix of their channels, Skip, Switch.
 
-DynamicProposals, the fourth, lives in `proposals.py` beside the region proposal network it belongs to. Each operator
-names its `choices`; a network puts its path space together from those of the operators that it holds.
+DynamicProposals, the fourth, lives in `proposals.py` beside the region proposal network it belongs to. What they can be
+set to, `declaration.py` declares.
 Source: multi-path paper, section V-A; width as a prefix of channels: nested-network thesis, SubFlow.
 """
 from __future__ import annotations
@@ -117,15 +117,11 @@ class SlicedGroupNorm(_Sliced):
         group_channels: channels of one group.
         widths: the fractions of the channels that will be used.
         gain: initial scale.
-
-    Attributes:
-        choices: the widths.
     """
 
     def __init__(self, channels: int, group_channels: int, widths: tuple[float, ...], *, gain: float = 1.0) -> None:
         super().__init__()
         self.group_channels = group_channels
-        self.choices = tuple(widths)
         self.rows = {round(channels * width): row for row, width in enumerate(widths)}
         self.weight = nn.Parameter(torch.full((len(widths), channels), gain))
         self.bias = nn.Parameter(torch.zeros(len(widths), channels))
@@ -156,23 +152,18 @@ class Skip(nn.Module):
     """A group of residual blocks that a path runs or leaves out; the shape stays the same either way.
 
     Args:
-        index: which skip operator of the path it is.
+        name: of the skip operator.
         blocks: residual blocks that keep their input's shape.
-
-    Attributes:
-        choices: what a path may say: True skips.
     """
 
-    choices = (False, True)
-
-    def __init__(self, index: int, blocks: list[nn.Module]) -> None:
+    def __init__(self, name: str, blocks: list[nn.Module]) -> None:
         super().__init__()
-        self.index = index
+        self.name = name
         self.blocks = nn.ModuleList(blocks)
 
     def forward(self, x: Tensor, path: ExecutionPath) -> Tensor:
         """Runs the blocks unless the path skips them; a skipped block is never computed."""
-        if path.skip[self.index]:
+        if path[self.name] == 'skip':
             return x
         for block in self.blocks:
             x = block(x, x.shape[1])
@@ -184,15 +175,12 @@ class Switch(nn.Module):
 
     Nothing is shared between them, fully connected layers included (multi-path paper, section V-A).
 
-    Attributes:
-        choices: indices of the subnets.
     """
 
     def __init__(self, subnets: list[nn.Module]) -> None:
         super().__init__()
         self.subnets = nn.ModuleList(subnets)
-        self.choices = tuple(range(len(subnets)))
 
     def forward(self, x: Tensor, path: ExecutionPath) -> tuple[Tensor, ...]:
         """Runs the path's subnet; the others are never computed."""
-        return self.subnets[path.head](x)
+        return self.subnets[int(path['head'])](x)

@@ -60,41 +60,26 @@ class DynamicProposals:
     """Keeps the most promising regions of one image; how many is decided when the scores are known.
 
     Source: multi-path paper, section V-A. The work grows with the number: it bounds the candidates per level too.
-
-    Attributes:
-        choices: the numbers that a path may keep.
     """
 
     def __init__(self, config: DetectorConfig) -> None:
         self.input_size = config.input_size
         self.candidates = config.nms_candidates
-        self.choices = config.proposals
 
     @torch.no_grad()
-    def __call__(self, rpn: RegionProposalNetwork, logits: list[Tensor], deltas: list[Tensor], image: int,
+    def __call__(self, rpn: RegionProposalNetwork, logits: list[Tensor], deltas: list[Tensor],
                  proposals: int) -> tuple[Tensor, Tensor]:
-        """At most `proposals` boxes `[P, 4]`, best first, and their pyramid levels `[P]`.
+        """Of one image at most `proposals` boxes `[P, 4]`, best first, and their pyramid levels `[P]`.
 
         Args:
             rpn: holds the anchors.
-            logits, deltas: output of `rpn` for a batch.
-            image: index into the batch.
+            logits, deltas: output of `rpn` for a batch of one.
             proposals: number of regions to keep at most.
         """
-        scores, regions = [], []
-        keep_per_level = min(self.candidates, 2 * proposals)
-        for level, (level_logits, level_deltas) in enumerate(zip(logits, deltas)):
-            top, indices = level_logits[image].float().topk(min(keep_per_level, level_logits.shape[1]))
-            regions.append(box_ops.decode(level_deltas[image, indices].float(), rpn.anchors(level)[indices],
-                                          DELTA_WEIGHTS))
-            scores.append(top)
-        boxes = box_ops.clip(torch.cat(regions), self.input_size)
-        scores = torch.cat(scores)
-        large = ((boxes[:, 2] - boxes[:, 0]) >= _MIN_SIDE_PX) & ((boxes[:, 3] - boxes[:, 1]) >= _MIN_SIDE_PX)
-        scores = scores.masked_fill(~large, -torch.inf)
-        kept = nms(boxes, scores, _NMS_IOU)[:proposals]
-        kept = kept[scores[kept] > -torch.inf]
-        boxes = boxes[kept]
+        boxes, scores = self._candidates(rpn, logits, deltas, proposals)
+        kept = nms(boxes[0], scores[0], _NMS_IOU)[:proposals]
+        kept = kept[scores[0, kept] > -torch.inf]
+        boxes = boxes[0, kept]
         return boxes, pyramid_levels(boxes, len(STRIDES))
 
     @torch.no_grad()
@@ -107,6 +92,17 @@ class DynamicProposals:
             logits, deltas: output of `rpn`.
             proposals: number of regions to keep at most of an image.
         """
+        boxes, scores = self._candidates(rpn, logits, deltas, proposals)
+        images = torch.arange(len(boxes), device=boxes.device).repeat_interleave(boxes.shape[1])
+        boxes, scores = boxes.flatten(0, 1), scores.flatten()
+        kept = batched_nms(boxes, scores, images, _NMS_IOU)
+        found = torch.cat((boxes, scores[:, None], images[:, None]), 1)[kept].cpu().numpy()
+        found = found[found[:, 4] > -np.inf]
+        return [found[found[:, 5] == image, :4][:proposals] for image in range(len(logits[0]))]
+
+    def _candidates(self, rpn: RegionProposalNetwork, logits: list[Tensor], deltas: list[Tensor],
+                    proposals: int) -> tuple[Tensor, Tensor]:
+        """The best anchors' boxes `[N, K, 4]` and scores `[N, K]` of all levels; a box too small has the score -inf."""
         scores, regions = [], []
         keep_per_level = min(self.candidates, 2 * proposals)
         for level, (level_logits, level_deltas) in enumerate(zip(logits, deltas)):
@@ -115,14 +111,9 @@ class DynamicProposals:
             regions.append(box_ops.decode(chosen.flatten(0, 1), rpn.anchors(level)[indices.flatten()],
                                           DELTA_WEIGHTS).view_as(chosen))
             scores.append(top)
-        boxes = box_ops.clip(torch.cat(regions, 1).flatten(0, 1), self.input_size)
-        images = torch.arange(len(logits[0]), device=boxes.device).repeat_interleave(len(boxes) // len(logits[0]))
-        large = ((boxes[:, 2] - boxes[:, 0]) >= _MIN_SIDE_PX) & ((boxes[:, 3] - boxes[:, 1]) >= _MIN_SIDE_PX)
-        scores = torch.cat(scores, 1).flatten().masked_fill(~large, -torch.inf)
-        kept = batched_nms(boxes, scores, images, _NMS_IOU)
-        found = torch.cat((boxes, scores[:, None], images[:, None]), 1)[kept].cpu().numpy()
-        found = found[found[:, 4] > -np.inf]
-        return [found[found[:, 5] == image, :4][:proposals] for image in range(len(logits[0]))]
+        boxes = box_ops.clip(torch.cat(regions, 1).flatten(0, 1), self.input_size).view(len(logits[0]), -1, 4)
+        sides = boxes[..., 2:] - boxes[..., :2]
+        return boxes, torch.cat(scores, 1).masked_fill(~(sides >= _MIN_SIDE_PX).all(-1), -torch.inf)
 
 
 def pyramid_levels(boxes: Tensor, levels: int) -> Tensor:

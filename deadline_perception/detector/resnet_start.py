@@ -1,6 +1,7 @@
 """ImageNet weights of torchvision's ResNets as a start of a backbone whose blocks are theirs."""
 from __future__ import annotations
 
+import itertools
 import pickle
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -42,7 +43,7 @@ class ResnetStart:
 def start_from_resnet(backbone: Backbone, file: Path) -> ResnetStart:
     """Fills a backbone with the weights of a ResNet, as far as both have the same layers; all or nothing.
 
-    The network has group norms where a ResNet has batch norms. Convolutions are divided by the spread that the batch
+    The network has group norms where a ResNet has batch norms. Convolutions are divided by the standard deviation that the batch
     norm has kept for each channel, and the group norm's scale and shift are set so that it gives what the batch norm
     gave on images with just those statistics; on others it differs, which training evens out. The stem's input
     channels change places, from RGB to BGR.
@@ -98,11 +99,8 @@ def _read(file: Path) -> dict[str, Tensor]:
 def _layers(backbone: Backbone) -> Iterator[tuple[str, str, SlicedConv2d, SlicedGroupNorm]]:
     """Torchvision's names of a convolution and of its batch norm, and what stands in their places."""
     yield 'conv1', 'bn1', backbone.stem.convolution1, backbone.stem.norm1
-    skips = iter(backbone.skips)
-    for stage, count in enumerate(backbone.skips_per_stage):
-        blocks = [backbone.first_blocks[stage], *backbone.kept_blocks[stage]]
-        for _ in range(count):
-            blocks += next(skips).blocks
+    for stage, skips in enumerate(backbone.skips_by_stage):
+        blocks = [backbone.first_blocks[stage], *backbone.kept_blocks[stage], *itertools.chain(*(s.blocks for s in skips))]
         for index, block in enumerate(blocks):
             name = f'layer{stage + 1}.{index}'
             for number, (convolution, norm) in enumerate(zip(block.convolutions, block.norms), 1):
@@ -114,15 +112,15 @@ def _layers(backbone: Backbone) -> Iterator[tuple[str, str, SlicedConv2d, Sliced
 @torch.no_grad()
 def _fill(layer: SlicedConv2d, norm: SlicedGroupNorm, weight: Tensor, scale: Tensor, shift: Tensor, mean: Tensor,
           variance: Tensor) -> None:
-    spread = (variance + _BATCH_NORM_EPS).sqrt()
+    deviation = (variance + _BATCH_NORM_EPS).sqrt()
     if weight.shape[1] == 3:
         weight = weight.flip(1)
-    layer.weight.copy_(weight / spread.view(-1, 1, 1, 1))
-    mean, variance = mean / spread, variance / spread ** 2  # of what the layer gives now
+    layer.weight.copy_(weight / deviation.view(-1, 1, 1, 1))
+    mean, variance = mean / deviation, variance / deviation ** 2  # of what the layer gives now
     groups = (-1, norm.group_channels)
     group_mean = mean.view(groups).mean(1)
     group_variance = (variance + mean ** 2).view(groups).mean(1) - group_mean ** 2
     group_mean = group_mean.repeat_interleave(norm.group_channels)
-    group_spread = (group_variance + _BATCH_NORM_EPS).sqrt().repeat_interleave(norm.group_channels)
-    norm.weight.copy_((scale * group_spread).expand_as(norm.weight))
+    group_deviation = (group_variance + _BATCH_NORM_EPS).sqrt().repeat_interleave(norm.group_channels)
+    norm.weight.copy_((scale * group_deviation).expand_as(norm.weight))
     norm.bias.copy_((shift + scale * (group_mean - mean)).expand_as(norm.bias))

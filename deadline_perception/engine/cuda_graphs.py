@@ -1,8 +1,8 @@
 """Segments recorded once and replayed: on a GPU, one launch in place of hundreds.
 
-A segment (see `PathSpace.segment`) always does the same work on the same shapes, so a CUDA graph of it can be replayed
+A segment (see `PathSpace.key`) always does the same work on the same shapes, so a CUDA graph of it can be replayed
 for every frame, provided that it finds its inputs where they lay when it was captured. Hence every value that passes
-from slot to slot has a buffer of its own, outside the graphs' memory; a segment reads the buffers of earlier slots and
+from segment to segment has a buffer of its own, outside the graphs' memory; a segment reads those of earlier ones and
 its last step copies its outputs to theirs. Each buffer belongs to one kind of value at one width or number of regions,
 so which buffers a segment reads follows from its name, whatever path the frame took there.
 

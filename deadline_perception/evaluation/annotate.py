@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 
 import cv2
@@ -9,7 +10,7 @@ import numpy as np
 
 from deadline_perception.datasets.records import GroundTruth
 from deadline_perception.detector.detections import Detections
-from deadline_perception.execution_path import ExecutionPath
+from deadline_perception.evaluation.recording import OperatorRecord
 
 Colour = tuple[int, int, int]
 # BGR; one hue per class in the order of the class names, distinguishable also with red-green blindness.
@@ -29,8 +30,8 @@ def class_colour(label: int) -> Colour:
 
 def annotate(image_bgr: np.ndarray, detections: Detections, class_names: Sequence[str], *,
              truth: GroundTruth | None = None, budget_ms: float = math.nan, bound_ms: float = math.nan,
-             latency_ms: float = math.nan, path: str | ExecutionPath | None = None, outcome: str = '',
-             met: bool = True) -> np.ndarray:
+             latency_ms: float = math.nan, path: str = '', operators: Sequence[OperatorRecord] = (),
+             outcome: str = '', met: bool = True) -> np.ndarray:
     """A copy of the image with boxes drawn and, below it, a strip with the time and the path.
 
     Args:
@@ -41,7 +42,8 @@ def annotate(image_bgr: np.ndarray, detections: Detections, class_names: Sequenc
         budget_ms: longest allowed time, the full scale of the bar; NaN: no bar.
         bound_ms: predicted bound on the same clock, a mark on the bar; NaN: no mark.
         latency_ms: time the frame took; NaN: not known.
-        path: execution path, shown as one chip per operator; None or an empty or unreadable name: shown as text.
+        path: name of the execution path, shown where the operators are not known.
+        operators: what they were set to, shown as one chip each.
         outcome: what became of the frame, such as `detected`.
         met: the deadline was met; colours bar and outcome.
 
@@ -71,7 +73,7 @@ def annotate(image_bgr: np.ndarray, detections: Detections, class_names: Sequenc
              scale, taken)
     strip = canvas[height:]
     _timing(strip, scale, budget_ms, bound_ms, latency_ms, outcome, met)
-    _chips(strip, scale, path)
+    _chips(strip, scale, path_chips(path, operators))
     return canvas
 
 
@@ -159,31 +161,20 @@ def _timing(strip: np.ndarray, scale: float, budget_ms: float, bound_ms: float, 
             cv2.line(strip, (at(time_ms), top - overhang), (at(time_ms), bottom + overhang), mark, thickness)
 
 
-def path_chips(path: str | ExecutionPath | None) -> list[tuple[str, float]]:
-    """Label and share of full work, in [0, 1], of each operator of a path; one entry for a name of another form."""
-    if path is None or path == '':
-        return []
-    try:
-        parsed = path if isinstance(path, ExecutionPath) else ExecutionPath.parse(path)
-    except ValueError:
-        return [(str(path), math.nan)]
-    chips = [(f'width {parsed.width:.2f}', parsed.width)]
-    chips += [(f'block {index}' + (' skipped' if skipped else ''), 0.0 if skipped else 1.0)
-              for index, skipped in enumerate(parsed.skip)]
-    chips += [(f'pyramid {parsed.pyramid_width:.2f}', parsed.pyramid_width),
-              (f'{parsed.proposals} proposals', min(1.0, parsed.proposals / 300)),
-              (f'head {parsed.head}', min(1.0, (parsed.head + 1) / 3))]
-    return chips
+def path_chips(path: str, operators: Sequence[OperatorRecord]) -> list[tuple[str, float]]:
+    """Label and share of full work, in [0, 1], of each operator; one entry for a path of unknown operators."""
+    if not operators:
+        return [(path, math.nan)] if path else []
+    return [(f'{operator.name.replace("_", " ")} {operator.setting}',
+             operator.level / (operator.levels - 1) if operator.levels > 1 else 1.0) for operator in operators]
 
 
-def _chips(strip: np.ndarray, scale: float, path: str | ExecutionPath | None) -> None:
-    """One chip per operator, filled from the left by the share of work it kept; skipped blocks are hollow."""
+def _chips(strip: np.ndarray, scale: float, chips: list[tuple[str, float]]) -> None:
+    """One chip per operator, filled from the left by how large its setting is; the smallest is hollow."""
     margin, gap, size = round(10 * scale), max(2, round(4 * scale)), 0.34 * scale
-    chips = path_chips(path)
     room = strip.shape[1] - 2 * margin
     if sum(_text_size(text, size)[0] + 4 * gap for text, _ in chips) > room:
-        chips = [(text.replace('block ', 'b').replace(' skipped', '').replace('proposals', 'prop')
-                  .replace('pyramid', 'pyr').replace('width', 'w'), share) for text, share in chips]
+        chips = [(re.sub(r'\B[a-z]+|(?<=[a-z]) (?=[a-z])', '', text), share) for text, share in chips]
     while chips and sum(_text_size(text, size)[0] + 4 * gap for text, _ in chips) > room and size > 0.15:
         size *= 0.93
     x, top, bottom = margin, round(39 * scale), round(55 * scale)

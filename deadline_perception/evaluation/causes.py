@@ -9,13 +9,10 @@ from enum import Enum
 import numpy as np
 
 from deadline_perception.runtime.tracks import Outcome
-from deadline_perception.evaluation.recording import PHASES, FrameRecord, Recording
+from deadline_perception.evaluation.recording import FrameRecord, Recording
 
-NETWORK_PHASES = ('pre', 'conv', 'rpn', 'head', 'post')
 PHASE_WORDS = {'age': 'on its way from the camera', 'queue': 'waiting for the detector',
-               'convert': 'converting the image', 'decision': 'deciding', 'pre': 'resizing',
-               'conv': 'in backbone and pyramid', 'rpn': 'in region proposals', 'head': 'in the head',
-               'post': 'in decoding and suppression', 'publish': 'publishing'}
+               'convert': 'converting the image', 'decision': 'deciding', 'publish': 'publishing'}
 
 
 class Cause(Enum):
@@ -45,12 +42,12 @@ class Blame:
 
 
 def typical_phases_ms(frames: Sequence[FrameRecord]) -> dict[str, float]:
-    """Median time per phase over the frames; 0 for a phase that was never measured."""
-    medians = {}
-    for phase in PHASES:
-        finite = [frame.phase_ms[phase] for frame in frames if math.isfinite(frame.phase_ms[phase])]
-        medians[phase] = float(np.median(finite)) if finite else 0.0
-    return medians
+    """Median time per phase of node and network over the frames; 0 for a phase that was never measured."""
+    times_ms: dict[str, list[float]] = {}
+    for frame in frames:
+        for phase, time_ms in (*frame.phase_ms.items(), *frame.network_phase_ms.items()):
+            times_ms.setdefault(phase, []).extend([time_ms] if math.isfinite(time_ms) else [])
+    return {phase: float(np.median(finite)) if finite else 0.0 for phase, finite in times_ms.items()}
 
 
 def blame(frame: FrameRecord, typical_ms: dict[str, float], slowdown: float) -> Blame:
@@ -76,10 +73,11 @@ def blame(frame: FrameRecord, typical_ms: dict[str, float], slowdown: float) -> 
                 f'{frame.budget_ms:.0f} ms')
         return Blame(frame, cause, _sentence(f'{wait}, and {need}' if waited else need) + f'{contention}.')
     if frame.network_ms > frame.bound_ms:
-        over_ms = {phase: frame.phase_ms[phase] - typical_ms[phase] for phase in NETWORK_PHASES}
+        over_ms = {phase: time_ms - typical_ms[phase] for phase, time_ms in frame.network_phase_ms.items()}
+        where = f', most of it in {max(over_ms, key=over_ms.get)}' if over_ms else ''
         return Blame(frame, Cause.BOUND_EXCEEDED,
                      f'The network took {frame.network_ms:.0f} ms, {frame.network_ms - frame.bound_ms:.0f} ms beyond '
-                     f'its bound, most of it {PHASE_WORDS[max(over_ms, key=over_ms.get)]}{contention}.')
+                     f'its bound{where}{contention}.')
     if waited:
         return Blame(frame, Cause.ARRIVED_LATE, _sentence(wait) + f'{contention}.')
     if frame.outcome is Outcome.COASTED:

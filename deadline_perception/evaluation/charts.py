@@ -10,22 +10,19 @@ import numpy as np
 
 from deadline_perception.runtime.tracks import Outcome
 from deadline_perception.evaluation.causes import slowdown_of
-from deadline_perception.evaluation.recording import FrameRecord, Recording
-from deadline_perception.execution_path import ExecutionPath
+from deadline_perception.evaluation.recording import FrameRecord, OperatorRecord, Recording
 
 MOST_FRAMES = 1200  # drawn singly; of longer runs the worst frame of each of so many stretches is drawn
+_NETWORK_COLOURS = 6  # of the network's phases, in turn
 # Each colour is drawn as a mark of its own and then replaced by the CSS variable of the same name.
 _THEME = {'ink': '#010203', 'muted': '#010204', 'grid': '#010205', 'budget': '#010206', 'latency': '#010207',
-          'bound': '#010208', 'miss': '#010209', 'infeasible': '#01020a', 'carried': '#01020b', 'speed': '#01020c',
+          'bound': '#010208', 'miss': '#010209', 'infeasible': '#01020a', 'coasted': '#01020b', 'speed': '#01020c',
           'slowdown': '#01020d', 'level0': '#010210', 'level1': '#010211', 'level2': '#010212', 'level3': '#010213',
           'level4': '#010214', 'phase-age': '#010220', 'phase-queue': '#010221', 'phase-node': '#010222',
-          'phase-pre': '#010223', 'phase-conv': '#010224', 'phase-rpn': '#010225', 'phase-head': '#010226',
-          'phase-post': '#010227'}
+          **{f'phase-network{number}': f'#01023{number}' for number in range(_NETWORK_COLOURS)}}
 _LEVELS = 5
-_STACK = (('age', 'camera to node', ('age',)), ('queue', 'waiting for the frame before', ('queue',)),
-          ('node', 'convert, decide, publish', ('convert', 'decision', 'publish')),
-          ('pre', 'resize', ('pre',)), ('conv', 'backbone and pyramid', ('conv',)), ('rpn', 'proposals', ('rpn',)),
-          ('head', 'head', ('head',)), ('post', 'decode, suppress', ('post',)))
+_NODE_STACK = (('age', 'camera to node', ('age',)), ('queue', 'waiting for the frame before', ('queue',)),
+               ('node', 'convert, decide, publish', ('convert', 'decision', 'publish')))
 LEFT, RIGHT = 0.085, 0.985  # share of the width where every time axis begins and ends
 _WIDTH_IN = 11.5
 
@@ -83,10 +80,10 @@ def _draw_latency(row, time_s: np.ndarray, frames: list[FrameRecord]) -> None:
     row.plot(time_s, budgets, color=_THEME['budget'], linewidth=2.0, drawstyle='steps-mid')
     row.plot(time_s, bounds, color=_THEME['bound'], linewidth=0.9, alpha=0.9)
     row.plot(time_s, totals, color=_THEME['latency'], linewidth=1.0, marker='.', markersize=3.5)
-    carried = np.array([frame.outcome is Outcome.COASTED for frame in frames], dtype=bool)
-    missed = np.array([not frame.in_time for frame in frames], dtype=bool) & ~carried
+    coasted = np.array([frame.outcome is Outcome.COASTED for frame in frames], dtype=bool)
+    missed = np.array([not frame.in_time for frame in frames], dtype=bool) & ~coasted
     row.plot(time_s[missed], totals[missed], 'X', color=_THEME['miss'], markersize=8, markeredgewidth=0)
-    row.plot(time_s[carried], totals[carried], 'v', color=_THEME['carried'], markersize=7, markeredgewidth=0)
+    row.plot(time_s[coasted], totals[coasted], 'v', color=_THEME['coasted'], markersize=7, markeredgewidth=0)
     row.set_ylabel('image to\ndetections, ms')
     top = max(float(np.max(totals, initial=1)), float(np.max(budgets, initial=1)))
     if top > 5 * float(np.median(totals)):
@@ -100,51 +97,69 @@ def _draw_latency(row, time_s: np.ndarray, frames: list[FrameRecord]) -> None:
 
 
 def lanes(recording: Recording, frames: list[FrameRecord]) -> str:
-    """One lane per operator over time, shaded by how much of the network was used. Empty without readable paths."""
-    parsed = [(frame, _parsed(frame.path)) for frame in frames if frame.outcome is not Outcome.COASTED]
-    parsed = [(frame, path) for frame, path in parsed if path is not None]
-    if not parsed:
+    """One lane per operator over time, shaded by how much of the network was used. Empty without recorded paths."""
+    decided = [frame for frame in frames if frame.outcome is not Outcome.COASTED and frame.decision]
+    operators = _operators(decided)
+    if not operators:
         return ''
-    skips = len(parsed[0][1].skip)
-    named = [(f'block {index}', [('run', 'skipped')[path.skip[index]] for _, path in parsed], ('skipped', 'run'))
-             for index in range(skips)]
-    for label, attribute in (('width', 'width'), ('pyramid', 'pyramid_width'), ('proposals', 'proposals'),
-                             ('head', 'head')):
-        values = [getattr(path, attribute) for _, path in parsed]
-        named.append((label, values, tuple(sorted(set(values)))))
-    figure, (row,) = _axes([1.0], 0.32 * len(named) + 0.55, 'lanes')
-    time_s = times_s(recording, [frame.stamp_ns for frame, _ in parsed])
+    figure, (row,) = _axes([1.0], 0.32 * len(operators) + 0.55, 'lanes')
+    time_s = times_s(recording, [frame.stamp_ns for frame in decided])
     step_s = float(np.median(np.diff(time_s))) if len(time_s) > 1 else 0.1
-    for lane, (_, values, levels) in enumerate(named):
-        for start, stop in _runs(values):
-            end_s = min(time_s[stop], time_s[stop - 1] + 2 * step_s) if stop < len(values) else time_s[-1] + step_s
-            row.broken_barh([(time_s[start], end_s - time_s[start])], (len(named) - 1 - lane - 0.4, 0.8),
-                            color=_THEME[_level(values[start], levels)], linewidth=0)
-    row.set_yticks(range(len(named)), [label for label, _, _ in reversed(named)])
-    row.set_ylim(-0.6, len(named) - 0.4)
+    for lane, name in enumerate(operators):
+        shades = [_shade(next((operator for operator in frame.decision.operators if operator.name == name), None))
+                  for frame in decided]
+        for start, stop in _runs(shades):
+            if shades[start] is None:
+                continue
+            end_s = min(time_s[stop], time_s[stop - 1] + 2 * step_s) if stop < len(shades) else time_s[-1] + step_s
+            row.broken_barh([(time_s[start], end_s - time_s[start])], (len(operators) - 1 - lane - 0.4, 0.8),
+                            color=_THEME[shades[start]], linewidth=0)
+    row.set_yticks(range(len(operators)), [name.replace('_', ' ') for name in reversed(operators)])
+    row.set_ylim(-0.6, len(operators) - 0.4)
     row.grid(False)
     _finish_time_axis([row], times_s(recording, [frame.stamp_ns for frame in frames]))  # as in the other charts
     return _svg(figure)
 
 
 def lane_levels(frames: list[FrameRecord]) -> list[tuple[str, list[tuple[str, str]]]]:
-    """For the legend of `lanes`: each operator with its settings that occurred and their CSS colour variables."""
-    paths = [path for path in (_parsed(frame.path) for frame in frames) if path is not None]
-    rows = [('blocks', [('skipped', 'level0'), ('run', f'level{_LEVELS - 1}')])] if any(p.skip for p in paths) else []
-    for label, attribute in (('width', 'width'), ('pyramid', 'pyramid_width'), ('proposals', 'proposals'),
-                             ('head', 'head')):
-        levels = tuple(sorted({getattr(path, attribute) for path in paths}))
-        rows.append((label, [(f'{level:g}', _level(level, levels)) for level in levels]))
-    return rows
+    """For the legend of `lanes`: operators of one kind and the same settings together, with those of their settings that
+    occurred and the settings' CSS colour variables."""
+    rows: dict[tuple, tuple[list[str], dict[int, tuple[str, str]]]] = {}
+    operators = _operators([frame for frame in frames if frame.decision])
+    for name, seen in operators.items():
+        many = sum(other[0].kind == seen[0].kind and other[0].levels == seen[0].levels for other in operators.values())
+        names, levels = rows.setdefault((seen[0].kind, seen[0].levels) if many > 2 else (name,), ([], {}))
+        names.append(name.replace('_', ' '))
+        levels |= {operator.level: (operator.setting, _shade(operator)) for operator in seen}
+    return [(names[0] if len(names) == 1 else f'{names[0]} to {names[-1]}', [levels[level] for level in sorted(levels)])
+            for names, levels in rows.values()]
+
+
+def _operators(frames: list[FrameRecord]) -> dict[str, list[OperatorRecord]]:
+    """What each operator was set to in frames with a decision, by its name, in the order of execution."""
+    found: dict[str, list[OperatorRecord]] = {}
+    for frame in frames:
+        for operator in frame.decision.operators:
+            found.setdefault(operator.name, []).append(operator)
+    return found
+
+
+def _shade(operator: OperatorRecord | None) -> str | None:
+    """Colour of a setting by its place among the operator's."""
+    if operator is None:
+        return None
+    share = operator.level / (operator.levels - 1) if operator.levels > 1 else 1.0
+    return f'level{round(share * (_LEVELS - 1))}'
 
 
 def phases(recording: Recording, frames: list[FrameRecord]) -> str:
     """Where the time of every frame went, stacked."""
     figure, (row,) = _axes([1.0], 2.7, 'phases')
     time_s = times_s(recording, [frame.stamp_ns for frame in frames])
-    stacks = [[sum(np.nan_to_num(frame.phase_ms[phase]) for phase in names) for frame in frames]
-              for _, _, names in _STACK]
-    row.stackplot(time_s, stacks, colors=[_THEME[f'phase-{key}'] for key, _, _ in _STACK], linewidth=0, step='mid')
+    rows = _stack(recording)
+    stacks = [[sum(np.nan_to_num({**frame.phase_ms, **frame.network_phase_ms}.get(phase, 0.0)) for phase in names)
+               for frame in frames] for _, _, names in rows]
+    row.stackplot(time_s, stacks, colors=[_THEME[f'phase-{key}'] for key, _, _ in rows], linewidth=0, step='mid')
     row.plot(time_s, [frame.budget_ms for frame in frames], color=_THEME['budget'], linewidth=1.6,
              drawstyle='steps-mid')
     row.set_ylim(0, 1.15 * float(np.max(np.sum(stacks, axis=0), initial=1)))
@@ -153,9 +168,16 @@ def phases(recording: Recording, frames: list[FrameRecord]) -> str:
     return _svg(figure)
 
 
-def phase_legend() -> list[tuple[str, str]]:
+def _stack(recording: Recording) -> list[tuple[str, str, tuple[str, ...]]]:
+    """Colour, words and phases of each layer of `phases`, bottom first."""
+    network = [(f'network{number % _NETWORK_COLOURS}', f'network: {phase}', (phase,))
+               for number, phase in enumerate(recording.network_phases)]
+    return [*_NODE_STACK, *network]
+
+
+def phase_legend(recording: Recording) -> list[tuple[str, str]]:
     """Words and CSS colour variables of `phases`, bottom first."""
-    return [(words, f'phase-{key}') for key, words, _ in _STACK]
+    return [(words, f'phase-{key}') for key, words, _ in _stack(recording)]
 
 
 def bound_histogram(recording: Recording) -> str:
@@ -222,22 +244,10 @@ def time_range_s(time_s: np.ndarray) -> tuple[float, float]:
     return (begin_s, end_s) if end_s > begin_s else (begin_s, begin_s + 1.0)
 
 
-def _parsed(name: str) -> ExecutionPath | None:
-    try:
-        return ExecutionPath.parse(name)
-    except ValueError:
-        return None
-
-
 def _runs(values: list) -> list[tuple[int, int]]:
     """Start and end of each stretch of equal values."""
-    cuts = [0] + [index for index in range(1, len(values)) if values[index] != values[index - 1]] + [len(values)]
-    return list(zip(cuts, cuts[1:]))
-
-
-def _level(value, levels: tuple) -> str:
-    share = levels.index(value) / (len(levels) - 1) if len(levels) > 1 else 1.0
-    return f'level{round(share * (_LEVELS - 1))}'
+    ends = [0] + [index for index in range(1, len(values)) if values[index] != values[index - 1]] + [len(values)]
+    return list(zip(ends, ends[1:]))
 
 
 def _svg(figure) -> str:

@@ -15,6 +15,7 @@ from deadline_perception.detector.detections import Detections
 from deadline_perception.evaluation.average_precision import AveragePrecision, average_precision
 from deadline_perception.evaluation.resampled_precision import bootstrap_draws, resampled_ap
 from deadline_perception.execution_path import ExecutionPath, PathSpace
+from deadline_perception.latency.measurement_plan import distinct_paths, one_at_a_time
 from deadline_perception.workers import Workers
 
 POOLED_CLASSES = ('vehicle', 'traffic_light')  # frequent enough to rank paths by; the others have few instances
@@ -79,8 +80,6 @@ def detect_on_paths(detector, image_bgr: np.ndarray,
     Returns:
         Every path with its detections, in an order of its own.
     """
-    slots = detector.path_space.slots
-
     def onto(run, path: ExecutionPath):
         run.redirect(path)
         return run
@@ -89,12 +88,12 @@ def detect_on_paths(detector, image_bgr: np.ndarray,
         while not run.finished:
             branches: dict[tuple, list[ExecutionPath]] = {}
             for path in members:
-                branches.setdefault(detector.path_space.prefix(path, run.slot + 1), []).append(path)
+                branches.setdefault(detector.path_space.prefix(path, run.segment + 1), []).append(path)
             members, *others = branches.values()
             for branch in others:
                 yield from finished(onto(run.fork(), branch[0]), branch)
             onto(run, members[0]).run_segment()
-        yield members[0], run.detections()
+        yield members[0], run.result()
 
     if paths:
         yield from finished(detector.start(image_bgr, paths[0]), list(paths))
@@ -187,18 +186,4 @@ def sample_paths(space: PathSpace, count: int, seed: int = 0) -> list[ExecutionP
     """
     if count < 2:
         raise ValueError(f'count is {count}, expected at least 2 paths')
-    largest, rng = space.largest, random.Random(seed)
-    chosen = [largest, space.smallest]
-    chosen += [replace(largest, skip=tuple(index == skipped for index in range(space.skips)))
-               for skipped in range(space.skips)]
-    for name, settings in (('width', space.widths), ('pyramid_width', space.pyramid_widths),
-                           ('proposals', space.proposals), ('head', range(space.heads))):
-        chosen += [replace(largest, **{name: setting}) for setting in settings]
-    distinct = list(dict.fromkeys(chosen))[:count]
-    wanted = min(count, len(space))
-    while len(distinct) < wanted:
-        path = ExecutionPath(tuple(rng.random() < 0.5 for _ in range(space.skips)), rng.choice(space.widths),
-                             rng.choice(space.proposals), rng.randrange(space.heads), rng.choice(space.pyramid_widths))
-        if path not in distinct:
-            distinct.append(path)
-    return distinct
+    return distinct_paths(space, count, random.Random(seed), first=one_at_a_time(space))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.rendering.drive import CLASS_NAMES
 from deadline_perception.datasets.message_definitions import message_types
 from deadline_perception.evaluation.recording import (
-    PHASES,
+    NODE_PHASES,
     DecisionRecord,
     FrameRecord,
     OperatorRecord,
@@ -144,14 +145,15 @@ def _decision(message) -> DecisionRecord:
         remaining_ms=message.remaining_ms, slowdown=message.slowdown, contention_source=message.contention_source,
         target_miss_probability=message.target_miss_probability, quality=message.quality,
         decision_us=message.decision_us, policy=message.policy, reason=message.reason,
-        operators=tuple(OperatorRecord(op.name, op.choice, op.changed, op.remaining_ms, op.bound_ms, op.decision_us)
-                        for op in message.operators))
+        operators=tuple(OperatorRecord(*(getattr(operator, field.name) for field in fields(OperatorRecord)))
+                        for operator in message.operators))
 
 
 def _frame(message, decision: DecisionRecord | None, detections: Detections | None) -> FrameRecord:
     return FrameRecord(
         stamp_ns=_stamp(message), outcome=Outcome(message.outcome), path=message.path, budget_ms=message.budget_ms,
-        phase_ms={phase: getattr(message, f'{phase}_ms') for phase in PHASES}, network_ms=message.network_ms,
+        phase_ms={phase: getattr(message, f'{phase}_ms') for phase in NODE_PHASES},
+        network_phase_ms={phase.name: phase.ms for phase in message.phases}, network_ms=message.network_ms,
         overhead_ms=message.overhead_ms, total_ms=message.total_ms, forecast_ms=message.forecast_ms,
         bound_ms=message.bound_ms, feasible=message.feasible, deadline_met=message.deadline_met,
         replaced=message.replaced_frames, device=message.device, degraded=message.reason if message.degraded else '',

@@ -9,15 +9,19 @@ from deadline_perception.datasets.records import GroundTruth
 from deadline_perception.runtime.tracks import Outcome
 from deadline_perception.detector.detections import Detections
 
-PHASES = ('age', 'queue', 'convert', 'decision', 'pre', 'conv', 'rpn', 'head', 'post', 'publish')
+NODE_PHASES = ('age', 'queue', 'convert', 'decision', 'publish')  # the network's own lie before the last
 
 
 @dataclass(frozen=True)
 class OperatorRecord:
-    """One operator's decision while the frame ran; fields as in OperatorDecision.msg."""
+    """What one operator was set to; fields as in OperatorDecision.msg."""
 
     name: str
-    choice: str
+    kind: str
+    setting: str
+    level: int
+    levels: int
+    decided: bool
     changed: bool
     remaining_ms: float
     bound_ms: float
@@ -51,8 +55,9 @@ class FrameRecord:
         outcome: what was published.
         path: the path that ran.
         budget_ms: longest allowed `total_ms`.
-        phase_ms: time by phase, keys `PHASES`; `age` is NaN without a valid stamp.
-        network_ms: sum of pre, conv, rpn, head and post.
+        phase_ms: the node's time by phase, keys `NODE_PHASES`; `age` is NaN without a valid stamp.
+        network_phase_ms: the network's time by its own phases, in the order of execution.
+        network_ms: sum of these.
         overhead_ms: the node's own time outside the network.
         total_ms: image stamp to published detections; NaN without a valid stamp.
         forecast_ms: expected `network_ms`.
@@ -71,6 +76,7 @@ class FrameRecord:
     path: str
     budget_ms: float
     phase_ms: dict[str, float]
+    network_phase_ms: dict[str, float]
     network_ms: float
     overhead_ms: float
     total_ms: float
@@ -91,7 +97,7 @@ class FrameRecord:
 
     @property
     def in_time(self) -> bool:
-        """Detections of this very image came out before the deadline; carried-over ones do not count."""
+        """Detections of this very image came out before the deadline; coasted ones do not count."""
         return self.deadline_met and self.outcome is Outcome.DETECTED
 
     @property
@@ -143,3 +149,8 @@ class Recording:
     slowdown: Samples
     rejected: int
     middleware_lost: int
+
+    @property
+    def network_phases(self) -> tuple[str, ...]:
+        """The phases of the network that some frame spent time in, in the order of execution."""
+        return tuple(dict.fromkeys(phase for frame in self.frames for phase in frame.network_phase_ms))

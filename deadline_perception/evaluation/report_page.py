@@ -115,7 +115,7 @@ def _over_time(recording: Recording, frames: Sequence[FrameRecord]) -> list[str]
 def _timeline(recording: Recording, frames: Sequence[FrameRecord]) -> str:
     lines = _legend([('budget: the time allowed', 'budget'), ('latency: image to detections', 'latency'),
                      ('bound: promised beforehand', 'bound')], 'line')
-    signs = (('✖', 'late', 'miss'), ('▼', 'coasted, counted as a miss', 'carried'))
+    signs = (('✖', 'late', 'miss'), ('▼', 'coasted, counted as a miss', 'coasted'))
     marks = ('<div class="legend">' + _signs(signs)
              + _swatches([('shaded: infeasible, no path\'s bound fitted', 'infeasible')], 'shade') + '</div>')
     return _section('Speed, time allowed, time taken', 'The faster the vehicle, the sooner detections are needed. The '
@@ -140,9 +140,7 @@ def _lanes(recording: Recording, frames: Sequence[FrameRecord]) -> str:
         f'<span><i style="background: var(--{colour})"></i>{escape(words)}</span>' for words, colour in levels)
         + '</div>' for label, levels in charts.lane_levels(list(frames)))
     return _section('What the network did to be in time', 'One lane per operator, coloured as in the legend under it, '
-                    'from as little as possible to everything computed. Blocks can be skipped, layers narrowed (width '
-                    'of the backbone, and of pyramid and proposal network), fewer proposals examined, and a lighter '
-                    'head used.',
+                    'from as little as possible to everything computed.',
                     f'<div class="chart">{drawing}<div class="cursor"></div></div>{legend}')
 
 
@@ -150,7 +148,7 @@ def _phases(recording: Recording, frames: Sequence[FrameRecord]) -> str:
     return _section('Where the time went', 'Each frame\'s latency, stacked by phase; the line is the budget. While the '
                     'budget is longer than the time between two images, images wait for the frame before them: that '
                     'time was not needed.',
-                    _legend(charts.phase_legend()) +
+                    _legend(charts.phase_legend(recording)) +
                     f'<div class="chart">{charts.phases(recording, list(frames))}<div class="cursor"></div></div>')
 
 
@@ -186,9 +184,8 @@ def _paths(recording: Recording) -> str:
     unfinished = len(recording.frames) - sum(use.frames for use in uses)
     if unfinished:
         more += f' On {unfinished} frames no path ran to its end; they are not listed.'
-    return _section('Paths used most', 'A path is named by what it does: <code>s</code> blocks skipped (1) or run (0), '
-                    '<code>w</code> width, <code>f</code> width of pyramid and proposals, <code>p</code> proposals, '
-                    '<code>h</code> head (0 is the lightest). Times are the network\'s, in ms. The expected quality is '
+    return _section('Paths used most', 'A path is named by the settings of its operators, in short. Times are the network\'s, in ms. The expected '
+                    'quality is '
                     'what the decision counted with: average precision where it was measured for these weights, else '
                     f'a stand-in that grows with the time.{more}',
                     _table([('path', False), ('frames', True), ('share', True), ('median', True), ('longest', True),

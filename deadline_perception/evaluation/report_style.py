@@ -6,18 +6,18 @@ STYLE = """
   --page: #f5f6f8; --card: #ffffff; --ink: #16202c; --muted: #5b6875; --grid: #e1e5ea; --accent: #1559b7;
   --good: #15803d; --bad: #c02626; --good-soft: #e4f5ea; --bad-soft: #fdeaea; --warn-soft: #fff4dc; --warn: #8a5a00;
   --budget: #16202c; --latency: #1f77d0; --bound: #d98a00; --miss: #c02626; --infeasible: #9333ea;
-  --carried: #b45309; --speed: #0f8a6d; --slowdown: #b8336a;
+  --coasted: #b45309; --speed: #0f8a6d; --slowdown: #b8336a;
   --level0: #d8e6f5; --level1: #a9cbec; --level2: #6ba6dc; --level3: #2f7cc4; --level4: #0f4c8f;
-  --phase-age: #b6bec8; --phase-queue: #a07c5a; --phase-node: #e07a5f; --phase-pre: #f2cc8f; --phase-conv: #2f7cc4; --phase-rpn: #3aa17e;
-  --phase-head: #8a63c9; --phase-post: #c95d94; }
+  --phase-age: #b6bec8; --phase-queue: #a07c5a; --phase-node: #e07a5f; --phase-network0: #f2cc8f; --phase-network1: #2f7cc4; --phase-network2: #3aa17e;
+  --phase-network3: #8a63c9; --phase-network4: #c95d94; --phase-network5: #8d8f3a; }
 :root[data-theme=dark] {
   --page: #10151b; --card: #19212a; --ink: #e8edf2; --muted: #9aa8b6; --grid: #2c3742; --accent: #7db5ff;
   --good: #5fd18a; --bad: #ff7b7b; --good-soft: #16311f; --bad-soft: #3a1d1f; --warn-soft: #352a12; --warn: #f0c060;
   --budget: #f3f6f9; --latency: #5aaaf5; --bound: #f2b134; --miss: #ff6b6b; --infeasible: #b98cff;
-  --carried: #ffa94d; --speed: #45cfa8; --slowdown: #f279a8;
+  --coasted: #ffa94d; --speed: #45cfa8; --slowdown: #f279a8;
   --level0: #22384f; --level1: #2c5480; --level2: #3d7bb8; --level3: #64a5e0; --level4: #a9d3fb;
-  --phase-age: #66727f; --phase-queue: #c09a74; --phase-node: #e58a72; --phase-pre: #e9c27d; --phase-conv: #4a94dd; --phase-rpn: #4cba95;
-  --phase-head: #a683e0; --phase-post: #dd7bae; }
+  --phase-age: #66727f; --phase-queue: #c09a74; --phase-node: #e58a72; --phase-network0: #e9c27d; --phase-network1: #4a94dd; --phase-network2: #4cba95;
+  --phase-network3: #a683e0; --phase-network4: #dd7bae; --phase-network5: #b3b55a; }
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--page); color: var(--ink); font: 15px/1.55 system-ui, 'Segoe UI', 'DejaVu Sans',
   sans-serif; }

@@ -1,16 +1,18 @@
 """Online margin that holds a target miss probability, whatever the distribution of latencies.
 
-The bound of a frame is `U = forecast * exp(q)`. After each frame `q += eta * (e - alpha)`, with `e = 1` when the
-frame took longer than U, or would have if it had not been cut off, else 0. (Online conformal inference: Gibbs and
+The bound of a frame is `U = forecast * exp(q) + allowance`. After each frame `q += eta * (e - alpha)`, with `e = 1` when
+the frame took longer than U, or would have if it had not been aborted, else 0. (Online conformal inference: Gibbs and
 Candes 2021, with the quantile itself tracked as in Angelopoulos, Candes and Tibshirani 2023; unchanged, on log ratios.)
 
-What it promises. Call `log(latency / forecast)` a frame's score; the latency of a frame that was cut off is the time
-it had taken plus the forecast of its rest, and it is reported only when that exceeds U: so T counts the frames that
-finished and those misses. Summing the update over T frames gives, exactly,
+What it promises. Call `log((latency - allowance) / forecast)` a frame's score; the latency of a frame that was aborted is
+the time it had taken plus the forecast of its rest, and it is reported only when that exceeds U: so T counts the frames
+that finished and those misses. Summing the update over T frames gives, exactly,
 `mean(e) - alpha = (q_T - q_0) / (eta * T)`. If all scores lie in one interval of width B that contains `q_0`, then a
 q above the interval can only sink (no score exceeds it) and a q below it can only rise, so q never leaves the interval
 by more than one step, `|q_T - q_0| <= B + eta`, and therefore `|mean(e) - alpha| <= (B + eta) / (eta * T)`: for every
-sequence, also one chosen by an adversary who knows q. Nothing is assumed about independence or load.
+sequence, also one chosen by an adversary who knows q. Nothing is assumed about independence or load. Frames that take
+less than the allowance have no score: under an allowance, a q below -B counts every frame as a miss, so that it does
+not sink for as long as the allowance alone is enough, and more misses are counted than happened, never fewer.
 
 What happens when a score leaves the interval. q is not clamped: it follows, the first equation still holds, and the
 miss ratio still returns to alpha, only later. The certificate then states the larger of the two bounds, so that it is
@@ -26,7 +28,7 @@ from scipy.special import betaincinv
 
 _LARGEST_EXPONENT = math.log(sys.float_info.max) - 1.0
 _MOST_FRAMES = 2**53  # what a float counts exactly; a camera of 1000 Hz needs 285,000 years
-_PARAMETERS = ('alpha', 'eta', 'score_width', 'initial_log_margin')
+_PARAMETERS = ('alpha', 'eta', 'score_width', 'initial_log_margin', 'allowance_ms')
 
 
 @dataclass(frozen=True)
@@ -78,12 +80,14 @@ class BoundCalibrator:
             may take from half to four times its forecast.
         initial_log_margin: q of the first frame, within `score_width` of 0; a positive one, such as a high quantile of
             the profile's residuals, makes the first frames safe.
+        allowance_ms: constant part of every bound, for the time slices of other programs.
 
     Raises:
         ValueError: a value lies outside its range.
     """
 
-    def __init__(self, alpha: float, eta: float, score_width: float, initial_log_margin: float = 0.0) -> None:
+    def __init__(self, alpha: float, eta: float, score_width: float, initial_log_margin: float = 0.0,
+                 allowance_ms: float = 0.0) -> None:
         if not 0.0 < alpha < 1.0:
             raise ValueError(f'alpha is {alpha}, expected a miss ratio in (0, 1)')
         if not 0.0 < eta <= sys.float_info.max:
@@ -93,10 +97,13 @@ class BoundCalibrator:
         if not abs(initial_log_margin) <= score_width:
             raise ValueError(f'initial_log_margin is {initial_log_margin}, expected at most score_width = '
                              f'{score_width} away from 0')
+        if not 0.0 <= allowance_ms < math.inf:
+            raise ValueError(f'allowance_ms is {allowance_ms}, expected a finite time of at least 0')
         self.alpha = float(alpha)
         self.eta = float(eta)
         self.score_width = float(score_width)
         self.initial_log_margin = float(initial_log_margin)
+        self.allowance_ms = float(allowance_ms)
         self.frames = 0
         self.misses = 0
 
@@ -117,7 +124,7 @@ class BoundCalibrator:
             ValueError: the forecast is not a positive, finite number.
         """
         _check_positive('forecast', forecast_ms)
-        return min(float(forecast_ms) * self.factor, sys.float_info.max)
+        return min(float(forecast_ms) * self.factor + self.allowance_ms, sys.float_info.max)
 
     def observe(self, forecast_ms: float, latency_ms: float | None) -> None:
         """Learns from one frame. Nothing changes when an argument is refused.
@@ -133,7 +140,8 @@ class BoundCalibrator:
         bound_ms = self.bound_ms(forecast_ms)
         if latency_ms is not None:
             _check_positive('latency', latency_ms)
-        self.misses += int(latency_ms is None or latency_ms > bound_ms)
+        self.misses += int(latency_ms is None or latency_ms > bound_ms
+                           or (self.allowance_ms > 0 and self.log_margin < -self.score_width))
         self.frames += 1
 
     def certificate(self) -> Certificate:

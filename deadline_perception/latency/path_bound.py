@@ -1,7 +1,7 @@
 """How long a path, or what is left of one, is expected to take; composed from a latency profile.
 
 A forecast is the sum of the median times of the segments that the path runs, each times a factor of its kind (stage,
-skip, pyramid, ...). Segments do not add up exactly: caches, kernel launches and the steps between slots differ from
+skip, pyramid, ...). Segments do not add up exactly: caches, kernel launches and the steps between segments differ from
 frame to frame. The factors are the least-squares fit to the whole paths that the profile measured, never negative, so
 what is left of a path never costs more than the path. Needs no torch.
 
@@ -14,18 +14,17 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 from scipy.optimize import nnls
 
 from deadline_perception.execution_path import ExecutionPath, PathSpace
-from deadline_perception.latency.measurement_plan import all_segments
 from deadline_perception.latency.profile import LatencyProfile, ProfileMismatch, profile_command
 from deadline_perception.latency.quantiles import PROBABILITIES, Quantiles
 
 _PULL_TO_ONE = 0.05  # weight, per path, of a factor's distance from 1: decides between kinds that no path tells apart
+_REMEMBERED = 65536  # paths whose times are kept added up
 _GRID = np.linspace(0.005, 0.995, 100)  # probabilities at which a path's sample is rebuilt from its quantiles
 
 
@@ -46,56 +45,62 @@ class PathForecast:
     def __init__(self, profile: LatencyProfile, path_space: PathSpace) -> None:
         self._space = path_space
         self._medians = {name: quantiles.p50 for name, quantiles in profile.segments.items()}
-        self._kinds = list(dict.fromkeys(_kind(slot.name) for slot in path_space.slots))
+        self._kinds = list(dict.fromkeys(_kind(segment.name) for segment in path_space.segments))
         self._check_complete(profile)
-        self._measured = [(ExecutionPath.parse(name), quantiles) for name, quantiles in profile.paths.items()]
+        self._measured = [(path_space.parse(name), quantiles) for name, quantiles in profile.paths.items()]
         rows = np.array([self._by_kind(path) for path, _ in self._measured]).reshape(-1, len(self._kinds))
         latencies_ms = np.array([quantiles.p50 for _, quantiles in self._measured])
         factors = _fit(rows, latencies_ms)
         self.corrections = dict(zip(self._kinds, (float(factor) for factor in factors)))
         self._residuals = self._held_out_residuals(rows, latencies_ms)
-        self._costs = lru_cache(maxsize=None)(self._read_costs)
+        self._costs_ms = {None: 0.0, **{name: self._medians[name] * self.corrections[_kind(name.split('@')[0])]
+                                        for name in path_space.carriers()}}
+        self._from_each = lru_cache(maxsize=_REMEMBERED)(self._add_up)
 
-    def forecast_ms(self, path: ExecutionPath, slot: int = 0) -> float:
-        """Expected time in ms of what a path runs from slot number `slot` on; 0 past the last slot.
+    def forecast_ms(self, path: ExecutionPath, segment: int = 0) -> float:
+        """Expected time in ms of what a path runs from segment number `segment` on; 0 past the last one.
 
         Raises:
-            ValueError: the slot is negative or the path is not one of the network's.
+            ValueError: the segment is negative or the path is not one of the network's.
         """
-        self._check_slot(slot)
+        self._check_segment(segment)
         if path not in self._space:
             raise ValueError(f'path is {path}, expected one of the {len(self._space)} paths of the network')
-        fixed_ms, skip_ms, skip_slots = self._costs(path.width, path.proposals, path.head, path.pyramid_width)
-        total_ms = fixed_ms[min(slot, len(fixed_ms) - 1)]
-        for skipped, cost_ms, at in zip(path.skip, skip_ms, skip_slots):
-            if at >= slot and not skipped:
-                total_ms += cost_ms
-        return total_ms
+        from_each_ms = self._from_each(path)
+        return from_each_ms[min(segment, len(from_each_ms) - 1)]
 
-    def table(self, paths: Sequence[ExecutionPath], slot: int = 0) -> np.ndarray:
+    def table(self, paths: Sequence[ExecutionPath], segment: int = 0) -> np.ndarray:
         """`forecast_ms` of many paths of the network at once, float64 `[N]`.
 
         Raises:
-            ValueError: the slot is negative.
+            ValueError: the segment is negative.
         """
-        self._check_slot(slot)
-        groups: dict[tuple, list[int]] = {}
-        for index, path in enumerate(paths):
-            groups.setdefault((path.width, path.proposals, path.head, path.pyramid_width), []).append(index)
-        ran = ~np.array([path.skip for path in paths], dtype=bool).reshape(len(paths), self._space.skips)
-        forecasts_ms = np.empty(len(paths))
-        for choices, indices in groups.items():
-            fixed_ms, skip_ms, skip_slots = self._costs(*choices)
-            costs_ms = np.where(np.array(skip_slots, dtype=int) >= slot, np.array(skip_ms, dtype=float), 0.0)
-            forecasts_ms[indices] = ran[indices] @ costs_ms + fixed_ms[min(slot, len(fixed_ms) - 1)]
-        return forecasts_ms
+        self._check_segment(segment)
+        settings = np.array([path.settings for path in paths], np.intp).reshape(len(paths), len(self._space.operators))
+        total_ms = np.zeros(len(paths))
+        for number in range(len(self._space.segments) - 1, segment - 1, -1):
+            skip, places, costs_ms = self._segment_costs[number]
+            part_ms = costs_ms[tuple(settings[:, at] for at in places)]
+            total_ms += part_ms if skip is None else np.where(settings[:, skip] == 0, 0.0, part_ms)
+        return total_ms
 
-    def slot_ms(self, slot: int, path: ExecutionPath) -> float:
-        """Expected time in ms of one slot on a path; 0 when it runs nothing."""
-        name = self._space.segment(slot, path)
-        if name is None:
-            return 0.0
-        return self._medians[name] * self.corrections[_kind(self._space.slots[slot].name)]
+    def segment_ms(self, segment: int, path: ExecutionPath) -> float:
+        """Expected time in ms of one segment on a path; 0 when it is left out."""
+        return self._costs_ms[self._space.key(segment, path)]
+
+    @cached_property
+    def _segment_costs(self) -> list[tuple[int | None, tuple[int, ...], np.ndarray]]:
+        """For each segment the place of the skip that leaves it out, the places of the operators that decide its time,
+        and the time in ms by their settings."""
+        return [(skip, places, np.array([self._costs_ms.get(key, 0.0) for key in keys.values()]).reshape(
+            [self._space.sizes[at] for at in places])) for skip, places, keys in self._space.key_tables]
+
+    def _add_up(self, path: ExecutionPath) -> list[float]:
+        """Time in ms from each segment on, and 0 at the end; the later ones are added first."""
+        from_each_ms = [0.0]
+        for segment in reversed(range(len(self._space.segments))):
+            from_each_ms.append(from_each_ms[-1] + self.segment_ms(segment, path))
+        return from_each_ms[::-1]
 
     def residual_quantile(self, probability: float) -> float:
         """Quantile of `log(latency / forecast)` over frames of whole paths on an idle device.
@@ -114,21 +119,23 @@ class PathForecast:
             raise ValueError('profile measured no whole path, expected at least one')
         return float(np.quantile(self._residuals, probability))
 
-    def _check_slot(self, slot: int) -> None:
-        if slot < 0:
-            raise ValueError(f'slot is {slot}, expected an index of at least 0')
+    def _check_segment(self, segment: int) -> None:
+        if segment < 0:
+            raise ValueError(f'segment is {segment}, expected an index of at least 0')
 
     def _check_complete(self, profile: LatencyProfile) -> None:
         command = profile_command(device=profile.facts.kind, threads=profile.facts.threads)
-        needed = all_segments(self._space)
+        needed = list(self._space.carriers())
         missing = [name for name in needed if name not in profile.segments]
         if missing:
             raise ProfileMismatch(f'latency profile lacks {len(missing)} of {len(needed)} segments, {missing[0]!r} '
                                   f'among them. Measure one: {command}')
         for name in profile.paths:
-            if _parse(name) not in self._space:
+            try:
+                self._space.parse(name)
+            except ValueError as error:
                 raise ProfileMismatch(f'latency profile measured the path {name!r}, which the network does not have. '
-                                      f'Measure one: {command}')
+                                      f'Measure one: {command}') from error
         timeless = [name for name, times in profile.paths.items() if not times.p05 > 0.0]
         if timeless or not any(self._medians.values()):
             raise ProfileMismatch(f'latency profile says that {(timeless or ["every segment"])[0]} takes 0 ms, which '
@@ -137,22 +144,9 @@ class PathForecast:
     def _by_kind(self, path: ExecutionPath) -> list[float]:
         """Sum of segment medians in ms per kind."""
         sums = dict.fromkeys(self._kinds, 0.0)
-        for slot, description in enumerate(self._space.slots):
-            name = self._space.segment(slot, path)
-            if name is not None:
-                sums[_kind(description.name)] += self._medians[name]
+        for name in self._space.keys(path):
+            sums[_kind(name.split('@')[0])] += self._medians[name]
         return list(sums.values())
-
-    def _read_costs(self, width: float, proposals: int, head: int,
-                    pyramid_width: float) -> tuple[list[float], list[float], list[int]]:
-        """Times that do not depend on the skips, summed from each slot on; times of the skips; slots of the skips."""
-        path = ExecutionPath((False,) * self._space.skips, width, proposals, head, pyramid_width)
-        none = replace(path, skip=(True,) * self._space.skips)
-        slots = range(len(self._space.slots))
-        fixed_ms = [self.slot_ms(slot, none) for slot in slots]
-        skip_slots = [slot for slot in slots if _kind(self._space.slots[slot].name) == 'skip']
-        suffix_ms = [math.fsum(fixed_ms[slot:]) for slot in (*slots, len(slots))]
-        return suffix_ms, [self.slot_ms(slot, path) for slot in skip_slots], skip_slots
 
     def _held_out_residuals(self, rows: np.ndarray, latencies_ms: np.ndarray) -> np.ndarray:
         residuals = []
@@ -163,16 +157,9 @@ class PathForecast:
         return np.concatenate(residuals) if residuals else np.empty(0)
 
 
-def _kind(slot_name: str) -> str:
-    """`stage3` -> `stage`: slots of one kind share a factor."""
-    return re.sub(r'\d+$', '', slot_name)
-
-
-def _parse(name: str) -> ExecutionPath | None:
-    try:
-        return ExecutionPath.parse(name)
-    except ValueError:
-        return None
+def _kind(segment_name: str) -> str:
+    """`stage3` -> `stage`: segments of one kind share a factor."""
+    return re.sub(r'\d+$', '', segment_name)
 
 
 def _fit(rows: np.ndarray, latencies_ms: np.ndarray) -> np.ndarray:

@@ -15,7 +15,7 @@ from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.execution_path import ExecutionPath
 from deadline_perception.latency.device import DeviceFacts, read_device_facts
 from deadline_perception.latency.json_file import JsonFileError, read_object, write_text_atomically
-from deadline_perception.latency.measurement_plan import all_segments, covering_paths, distinct_paths, interleave
+from deadline_perception.latency.measurement_plan import covering_paths, distinct_paths, interleave
 from deadline_perception.latency.quantiles import Quantiles
 from deadline_perception.latency.stopwatch import now_ms, synchronise
 
@@ -39,7 +39,7 @@ class LatencyProfile:
         image_size: height and width in px of the images it was measured with.
         date: when, ISO 8601 in UTC.
         load_before: programs that wanted to run in the minute before (load average); near 0 on an idle machine.
-        segments: durations by the names of `PathSpace.segment`, each taken in the midst of whole frames.
+        segments: durations by the names of `PathSpace.key`, each taken in the midst of whole frames.
         paths: durations of whole frames by the path's name, of frames that the segments were not taken from.
 
     Raises:
@@ -180,16 +180,16 @@ def measure_profile(detector, images: Sequence[np.ndarray], *, repeats: int = 50
     held_out = distinct_paths(space, whole_paths, rng)
     rounds = [path for _ in range(path_repeats) for path in rng.sample(held_out, len(held_out))]
     frames = [(None, path) for path in warm_up] + interleave(covering_paths(space, repeats, rng), rounds)
-    segments = {name: [] for name in all_segments(space)}
+    segments = {name: [] for name in space.carriers()}
     paths = {str(path): [] for path in held_out}
     start_ms = now_ms()
     for number, (is_whole, path) in enumerate(frames, 1):
-        total_ms, slots_ms = time_frame(detector, rng.choice(images), path)
+        total_ms, segments_ms = time_frame(detector, rng.choice(images), path)
         if is_whole:
             paths[str(path)].append(total_ms)
         elif is_whole is not None:  # None marks a frame of the warm-up
-            for slot, duration_ms in enumerate(slots_ms):
-                name = space.segment(slot, path)
+            for segment, duration_ms in enumerate(segments_ms):
+                name = space.key(segment, path)
                 if name is not None:
                     segments[name].append(duration_ms)
         elapsed_s = (now_ms() - start_ms) / 1000.0
@@ -209,16 +209,16 @@ def time_frame(detector, image: np.ndarray, path: ExecutionPath) -> tuple[float,
     """Runs one frame on one path.
 
     Returns:
-        The time in ms from before `start` to after the last slot, and the time in ms of each slot.
+        The time in ms from before `start` to after the last segment, and the time in ms of each segment.
     """
-    slots_ms = [0.0] * len(detector.path_space.slots)
+    segments_ms = [0.0] * len(detector.path_space.segments)
     start_ms = now_ms()
     run = detector.start(image, path)
     while not run.finished:
-        slot = run.slot
-        slots_ms[slot] = run.run_segment()
+        segment = run.segment
+        segments_ms[segment] = run.run_segment()
     synchronise(detector.device)
-    return now_ms() - start_ms, slots_ms
+    return now_ms() - start_ms, segments_ms
 
 
 def _smallest(samples: dict[str, list[float]]) -> int:

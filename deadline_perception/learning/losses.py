@@ -1,4 +1,4 @@
-"""The loss of one path on one batch: objectness, anchor boxes, classes, final boxes; against the truth or a teacher."""
+"""The loss of one path on one batch: objectness, anchor boxes, classes, final boxes; against the ground truth or a teacher."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -45,7 +45,7 @@ class RegionSample:
 
 
 @dataclass(frozen=True, eq=False)
-class Lesson:
+class DistillationTarget:
     """What the first path of a step leaves to the others.
 
     Attributes:
@@ -61,8 +61,8 @@ class Lesson:
 
 def path_losses(network: MultiPathDetector, images: Tensor, truths: Sequence[Truth], anchors: AnchorSample,
                 trained: TrainedPath, generators: Sequence[np.random.Generator], *, batch: int,
-                lesson: Lesson | None = None) -> tuple[dict[str, Tensor], Lesson]:
-    """Losses of one path, each a scalar, and what it can teach other paths on the same batch.
+                target: DistillationTarget | None = None) -> tuple[dict[str, Tensor], DistillationTarget]:
+    """Losses of one path, each a scalar, and the distillation target for other paths on the same batch.
 
     Every anchor and region weighs the same whatever their number, so that the losses of parts of a batch add up to
     those of the whole.
@@ -75,20 +75,20 @@ def path_losses(network: MultiPathDetector, images: Tensor, truths: Sequence[Tru
         trained: the path, and the heads to train on its regions.
         generators: one per image; draw the regions.
         batch: number of images that the losses are averaged over, N or more where other processes hold the others.
-        lesson: of the step's first path. Its regions are used again, those among the best `proposals` of this path,
-            and what it said is mixed into the targets; boxes are learnt from the truth alone.
+        target: of the step's first path. Its regions are used again, those among the best `proposals` of this path,
+            and its output is mixed into the targets; boxes are learnt from the ground truth alone.
     """
     levels = network.features(images, trained.path)
     logits, deltas = network.rpn(levels)
     said = torch.cat(logits, 1).flatten()[anchors.indices].float()
     said_deltas = torch.cat(deltas, 1).flatten(0, 1)[anchors.indices[anchors.positives]].float()
-    wanted = anchors.labels if lesson is None else anchors.labels.lerp(lesson.objectness, trained.soft_share)
+    wanted = anchors.labels if target is None else anchors.labels.lerp(target.objectness, trained.distillation_weight)
     weight = 1.0 / (ANCHORS_PER_IMAGE * batch)
     losses = {'objectness': F.binary_cross_entropy_with_logits(said, wanted, reduction='sum') * weight,
               'anchor_boxes': F.smooth_l1_loss(said_deltas, anchors.deltas, beta=_BOX_BETA, reduction='sum') * weight}
 
-    regions = lesson.regions if lesson else _draw_regions(network, logits, deltas, truths, trained, generators)
-    chosen = np.flatnonzero(regions.ranks < trained.path.proposals)
+    regions = target.regions if target else _draw_regions(network, logits, deltas, truths, trained, generators)
+    chosen = np.flatnonzero(regions.ranks < trained.path['proposals'])
     on_objects = np.flatnonzero(regions.on_object[chosen])
     moved = to_device(np.concatenate((chosen, on_objects)), images.device)
     kept, positive = moved[:len(chosen)], moved[len(chosen):]
@@ -96,16 +96,16 @@ def path_losses(network: MultiPathDetector, images: Tensor, truths: Sequence[Tru
     features = head_ops.region_features([level.float() for level in levels], boxes,
                                     proposal_ops.pyramid_levels(boxes, len(levels)), regions.images[kept])
     truth_classes = F.one_hot(labels, len(network.class_names) + 1).float()
-    taught = lesson.classes[kept] if lesson else None
+    distilled = target.classes[kept] if target else None
     weight = 1.0 / (REGIONS_PER_IMAGE * batch)
     for name, class_logits, box_deltas in _head_outputs(network, features, trained):
-        wanted = truth_classes if taught is None else truth_classes.lerp(taught, trained.soft_share)
+        wanted = truth_classes if distilled is None else truth_classes.lerp(distilled, trained.distillation_weight)
         losses[f'classes_{name}'] = F.cross_entropy(class_logits, wanted, reduction='sum') * weight
         losses[f'boxes_{name}'] = F.smooth_l1_loss(box_deltas[positive], regions.deltas[kept[positive]], beta=_BOX_BETA,
                                                    reduction='sum') * weight
-        if taught is None:
-            taught = class_logits.detach().softmax(1)
-    return losses, lesson or Lesson(regions, said.detach().sigmoid(), taught)
+        if distilled is None:
+            distilled = class_logits.detach().softmax(1)
+    return losses, target or DistillationTarget(regions, said.detach().sigmoid(), distilled)
 
 
 def _head_outputs(network: MultiPathDetector, features: Tensor,
@@ -124,7 +124,7 @@ def _head_outputs(network: MultiPathDetector, features: Tensor,
 def _draw_regions(network: MultiPathDetector, logits: list[Tensor], deltas: list[Tensor], truths: Sequence[Truth],
                   trained: TrainedPath, generators: Sequence[np.random.Generator]) -> RegionSample:
     parts = []
-    proposed = network.select_proposals.of_batch(network.rpn, logits, deltas, trained.path.proposals)
+    proposed = network.select_proposals.of_batch(network.rpn, logits, deltas, trained.path['proposals'])
     for image, (regions, truth, generator) in enumerate(zip(proposed, truths, generators)):
         boxes, labels, targets, ranks = sample_regions(regions, truth, REGIONS_PER_IMAGE, _REGION_POSITIVE_SHARE,
                                                        generator)

@@ -1,12 +1,12 @@
 """Which paths a training step runs: the four strategies of the multi-path paper, and one that trains several paths."""
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
-from deadline_perception.execution_path import ExecutionPath, PathSpace
+from deadline_perception.execution_path import SKIP, ExecutionPath, PathSpace
 
 
 @dataclass(frozen=True)
@@ -16,14 +16,14 @@ class TrainedPath:
     Attributes:
         path: what runs; its `head` does not matter here.
         heads: the heads to train, each with a loss of its own.
-        soft_share: share of what a teacher says in what this path is told, in [0, 1]; the rest is the truth. The
-            teacher is the first head of the step's first path.
+        distillation_weight: weight of the teacher's output in this path's targets, in [0, 1]; the rest is the ground
+            truth. The teacher is the first head of the step's first path.
         aggregated: the mean of the heads' outputs has one loss instead.
     """
 
     path: ExecutionPath
     heads: tuple[int, ...]
-    soft_share: float = 0.0
+    distillation_weight: float = 0.0
     aggregated: bool = False
 
 
@@ -36,41 +36,42 @@ class Strategy(Protocol):
 
 @dataclass(frozen=True)
 class Sandwich:
-    """The largest path alone first; then in every step the largest, a random one, and the smallest, taught by it.
+    """The largest path alone first; then in every step the largest, a random one, and the smallest, distilled from it.
 
     Universally slimmable networks (Yu and Huang 2019, sections 3.2 and 3.3) train the largest, the smallest and
     random widths in every step, and let the largest teach the others; here the operators of a path take the place of
-    widths, and the teacher's word is mixed with the truth. A drawn path is trained on the regions among its own
+    widths, and the teacher's output is mixed with the ground truth. A drawn path is trained on the regions among its own
     number of proposals; the smallest, on all that the largest proposed.
 
     Attributes:
         alone_share: share of the steps that train the largest path alone, in [0, 1].
-        soft_share: share of the teacher in what the other paths and heads are told, in [0, 1].
+        distillation_weight: weight of the teacher's output in the targets of the other paths and heads, in [0, 1].
 
     Raises:
         ValueError: a share lies outside its range.
     """
 
     alone_share: float = 0.25
-    soft_share: float = 0.5
+    distillation_weight: float = 0.5
 
     def __post_init__(self) -> None:
-        for name in ('alone_share', 'soft_share'):
+        for name in ('alone_share', 'distillation_weight'):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise ValueError(f'{name} is {getattr(self, name)}, expected a share in [0, 1]')
 
     def paths(self, space: PathSpace, progress: float, generator: np.random.Generator) -> list[TrainedPath]:
         """See `Strategy`; the largest path comes first, with its own head first."""
-        top = space.heads - 1
+        top = len(space.operator('head').settings) - 1
         heads = (top, int(generator.integers(top))) if top else (top,)
         if progress < self.alone_share:
             return [TrainedPath(space.largest, heads)]
         # Fewer skipped blocks at one draw, more at another: the paths that a frontier is made of.
         drawn = _draw(space, generator, skip_share=generator.random())
-        return [TrainedPath(space.largest, heads, self.soft_share),
-                TrainedPath(drawn, tuple(sorted({drawn.head, 0})), self.soft_share),
+        return [TrainedPath(space.largest, heads, self.distillation_weight),
+                TrainedPath(drawn, tuple(sorted({int(drawn['head']), 0})), self.distillation_weight),
                 # Few regions would teach it little, and more cost it little.
-                TrainedPath(replace(space.smallest, proposals=space.proposals[-1]), (0,), self.soft_share)]
+                TrainedPath(space.smallest.replace(proposals=space.operator('proposals').settings[-1]), (0,),
+                            self.distillation_weight)]
 
 
 @dataclass(frozen=True)
@@ -91,9 +92,10 @@ class OnePath:
     def paths(self, space: PathSpace, progress: float, generator: np.random.Generator) -> list[TrainedPath]:
         """See `Strategy`."""
         path = _draw(space, generator, skip_share=0.5) if self.random_skipping else space.largest
+        heads = len(space.operator('head').settings)
         if self.random_switching:
-            return [TrainedPath(path, (int(generator.integers(space.heads)),))]
-        return [TrainedPath(path, tuple(range(space.heads)), aggregated=True)]
+            return [TrainedPath(path, (int(generator.integers(heads)),))]
+        return [TrainedPath(path, tuple(range(heads)), aggregated=True)]
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,7 @@ class Alone:
 
     def paths(self, space: PathSpace, progress: float, generator: np.random.Generator) -> list[TrainedPath]:
         """See `Strategy`."""
-        return [TrainedPath(self.path, (self.path.head,))]
+        return [TrainedPath(self.path, (int(self.path['head']),))]
 
 
 STRATEGIES: dict[str, Strategy] = {'ns-ns': OnePath(False, False), 'rs-ns': OnePath(True, False),
@@ -125,13 +127,11 @@ def find_strategy(name: str, space: PathSpace) -> Strategy:
         return STRATEGIES[name]
     if not name.startswith('alone:'):
         raise ValueError(f'strategy is {name!r}, expected one of {", ".join(STRATEGIES)} or alone:PATH')
-    path = ExecutionPath.parse(name.removeprefix('alone:'))
-    if path not in space:
-        raise ValueError(f'path {path} of strategy {name!r} is none of the network, whose largest is {space.largest}')
-    return Alone(path)
+    return Alone(space.parse(name.removeprefix('alone:')))
 
 
 def _draw(space: PathSpace, generator: np.random.Generator, skip_share: float) -> ExecutionPath:
-    return ExecutionPath(tuple(generator.random(space.skips) < skip_share), float(generator.choice(space.widths)),
-                         int(generator.choice(space.proposals)), int(generator.integers(space.heads)),
-                         float(generator.choice(space.pyramid_widths)))
+    """A random path; each skip operator skips with a probability of its own, other settings are equally likely."""
+    settings = [int(generator.random() >= skip_share) if operator.kind == SKIP
+                else int(generator.integers(len(operator.settings))) for operator in space.operators]
+    return ExecutionPath(tuple(settings), space)

@@ -154,11 +154,11 @@ class Trainer:
             group['lr'] = plan.rate(self.step)
         self.optimiser.zero_grad(set_to_none=True)
         shown: dict[str, Tensor] = {}
-        lesson = None
+        target = None
         for rank, one in enumerate(batch.trained):
-            with torch.autocast(device.type, dtype=torch.bfloat16, enabled=plan.half_precision):
-                losses, lesson = path_losses(self.network, images, truths, anchors, one, generators,
-                                             batch=batch.images, lesson=lesson)
+            with torch.autocast(device.type, dtype=torch.bfloat16, enabled=plan.bfloat16):
+                losses, target = path_losses(self.network, images, truths, anchors, one, generators,
+                                             batch=batch.images, target=target)
             total = sum(losses.values())
             total.backward()
             if rank == 0:

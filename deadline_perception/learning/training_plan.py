@@ -18,7 +18,7 @@ class TrainingPlan:
         clip_norm: largest norm of a gradient, > 0.
         ema: largest decay of the averaged weights, which are the ones that ship, in [0, 1).
         seed: of samples, paths and anchors.
-        half_precision: bfloat16 where it does no harm.
+        bfloat16: compute in bfloat16 where it does no harm.
         crop: height and width in px of the windows that the first steps train on, multiples of 32; None trains on
             whole images from the start. Windows around objects take less time each and hold more of what matters.
         crop_share: share of the steps that train on windows, in [0, 1]; the batch grows to fill the same area.
@@ -37,7 +37,7 @@ class TrainingPlan:
     clip_norm: float = 5.0
     ema: float = 0.999
     seed: int = 0
-    half_precision: bool = True
+    bfloat16: bool = True
     crop: tuple[int, int] | None = None
     crop_share: float = 0.5
     sizes: tuple[tuple[int, int], ...] = ()

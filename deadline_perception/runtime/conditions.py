@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.runtime.deadline import MAX_BUDGET_MS
 from deadline_perception.runtime.pipeline import Conditions
 
 
@@ -61,10 +62,10 @@ class ConditionTracker:
             reason: why it is degraded, empty when it is not.
 
         Raises:
-            ValueError: the budget is not a positive, finite number; it is then left out.
+            ValueError: the budget does not lie in (0, MAX_BUDGET_MS]; it is then left out.
         """
-        if not 0 < budget_ms < math.inf:
-            raise ValueError(f'budget is {budget_ms} ms, expected a positive, finite time')
+        if not 0 < budget_ms <= MAX_BUDGET_MS:
+            raise ValueError(f'budget is {budget_ms} ms, expected a time in (0, {MAX_BUDGET_MS:.0f}] ms')
         smallest_ms = min_budget_ms if 0 < min_budget_ms <= budget_ms else budget_ms
         self._budget = _Budget(budget_ms, smallest_ms, reason, self._clock_ms())
 

@@ -1,6 +1,7 @@
-"""Frames from the slot to published detections: one worker thread, and a watchdog that publishes in its place.
+"""Frames of one task from their arrival to published results: a worker computes, a watchdog answers in its place.
 
-Free of ROS: messages pass through as they are, and publishing is a call that is given.
+Free of ROS: messages pass through as they are, and publishing is a call that is given. Nobody holds a lock while an
+image is converted, a network runs or a message is published, so that whatever hangs there, the watchdog does not.
 """
 from __future__ import annotations
 
@@ -8,20 +9,26 @@ import math
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
-from deadline_perception.runtime.image_age import StampReading
-from deadline_perception.runtime.tracks import Tracks, LatePolicy, Outcome
-from deadline_perception.decision.policy import MAX_FACTOR, Forecast
-from deadline_perception.runtime.reserve import KeptBack, Reserve
-from deadline_perception.runtime.timed_frame import FrameProgress, TimedFrame, TimedInference
-from deadline_perception.detector.detections import Detections
+from deadline_perception.decision.policy import MAX_FACTOR
 from deadline_perception.latency.calibration import BoundCalibrator
 from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.runtime.deadline import deadline_ms, is_met, left_ms
+from deadline_perception.runtime.image_age import StampReading
+from deadline_perception.runtime.mailbox import Mailbox
+from deadline_perception.runtime.reserve import FrameReserve, Reserve
+from deadline_perception.runtime.task import Task
+from deadline_perception.runtime.timed_frame import FrameProgress, TimedFrame, TimedInference
+from deadline_perception.runtime.tracks import LatePolicy, Outcome
+from deadline_perception.runtime.watchdog import Act, Watchdog
 
 BEST_CASE_SHARE = 0.1  # frames that are faster than the best case, which decides what is worth going on with
 _BEST_CASE_STEP = 0.05
+HANGING_PUBLICATION_MS = 20.0  # a publication that takes longer, and past the deadline, is made again by another thread
+MAX_ATTEMPTS = 4  # to publish one answer
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,11 +39,13 @@ class Arrival:
         message: with a header.
         arrived_ms: monotonic clock.
         stamp: what its stamp says about its age.
+        left_out: images between the one taken before and this one, which were never taken off the middleware.
     """
 
     message: object
     arrived_ms: float
     stamp: StampReading
+    left_out: int = 0
 
     @property
     def captured_ms(self) -> float:
@@ -54,7 +63,7 @@ class Conditions:
     """What a frame is decided under.
 
     Attributes:
-        budget_ms: longest allowed time from capture to published detections.
+        budget_ms: longest allowed time from capture to published result.
         slowdown: factor >= 1 of contention.
         contention_source: sensors behind the slowdown.
         reasons: why the node is degraded, empty when it is not.
@@ -68,17 +77,18 @@ class Conditions:
 
 @dataclass(frozen=True, eq=False)
 class FrameRecord:
-    """One published frame; all that its latency and its path messages say.
+    """One answered frame; all that its latency and its path messages say.
 
     Attributes:
         arrival: the image.
-        conditions: budget and contention when it was taken.
+        conditions: budget and contention when it was taken, or when it arrived if it never was.
         outcome: what was published.
         frame: how far the network came.
         queue_ms, convert_ms, publish_ms: the node's own times around it.
-        margin: factor from expected time to bound.
-        replaced: frames that a newer one replaced since the previous published frame.
-        failure: error of the network, empty otherwise.
+        calibration_factor: from expected time to bound.
+        allowance_ms: constant part of the bound.
+        replaced: frames that it replaced, in the mailbox or before.
+        failure: error of conversion or network, empty otherwise.
         idle_forecast_ms: expected time of the path that ran, on the idle device; NaN without a path.
     """
 
@@ -89,19 +99,20 @@ class FrameRecord:
     queue_ms: float
     convert_ms: float
     publish_ms: float
-    margin: float
+    calibration_factor: float
+    allowance_ms: float
     replaced: int
     failure: str
     idle_forecast_ms: float
 
     @property
     def elapsed_ms(self) -> float:
-        """Arrival to published detections."""
+        """Arrival to published result."""
         return (self.queue_ms + self.convert_ms + self.frame.decision_ms + self.frame.network_ms + self.publish_ms)
 
     @property
     def total_ms(self) -> float:
-        """Capture to published detections; NaN when the age is unknown."""
+        """Capture to published result; NaN when the age is unknown."""
         return self.arrival.stamp.age_ms + self.elapsed_ms
 
     @property
@@ -110,9 +121,14 @@ class FrameRecord:
         return self.elapsed_ms - self.frame.network_ms
 
     @property
+    def bound_ms(self) -> float:
+        """Bound of the network's time on the path that ran; NaN without a path. That of the plan is `frame.plan`'s."""
+        return self.idle_forecast_ms * self.frame.slowdown * self.calibration_factor + self.allowance_ms
+
+    @property
     def deadline_met(self) -> bool:
         """Published within the budget, counted from the arrival when the age is unknown."""
-        return self.arrival.stamp.known_age_ms + self.elapsed_ms <= self.conditions.budget_ms
+        return is_met(self.arrival.stamp.known_age_ms + self.elapsed_ms, self.conditions.budget_ms)
 
     @property
     def reasons(self) -> tuple[str, ...]:
@@ -121,238 +137,294 @@ class FrameRecord:
                      if reason)
 
 
-class Watchdog:
-    """A thread that makes one call at a time that can still be taken back; its thread ends with `stop`.
+class _Frame:
+    """One image between its arrival and its answer, which worker or watchdog claims before giving it.
 
-    Args:
-        failed: is told what a call raises; the watch goes on.
+    Attributes:
+        stand_in_ms: when the watchdog has to see to it.
     """
 
-    def __init__(self, failed: Callable[[Exception], None]) -> None:
-        self._failed = failed
-        self._changed = threading.Condition()
-        self._due_ms = math.inf
-        self._bark: Callable[[], None] | None = None
-        self._stopped = False
-        self._thread = threading.Thread(target=self._watch, name='watchdog', daemon=True)
-        self._thread.start()
-
-    def arm(self, due_ms: float, bark: Callable[[], None]) -> None:
-        """Calls `bark` once at a time of the monotonic clock, in place of what was armed before."""
-        with self._changed:
-            # A thread that already waits for an earlier time finds the new one when it wakes.
-            sooner = due_ms < self._due_ms
-            self._due_ms, self._bark = due_ms, bark
-            if sooner:
-                self._changed.notify()
-
-    def disarm(self) -> None:
-        """Takes the call back; one that has begun goes on."""
-        with self._changed:
-            self._bark = None
-
-    def stop(self) -> None:
-        """Ends the thread."""
-        with self._changed:
-            self._stopped, self._bark = True, None
-            self._changed.notify()
-        if threading.current_thread() is not self._thread:
-            self._thread.join(timeout=1.0)
-
-    def _watch(self) -> None:
-        while True:
-            with self._changed:
-                if self._stopped:
-                    return
-                wait_ms = self._due_ms - now_ms()
-                if wait_ms > 0:
-                    self._changed.wait(None if self._due_ms == math.inf else wait_ms / 1000.0)
-                    continue
-                bark, self._bark, self._due_ms = self._bark, None, math.inf
-            if bark is None:
-                continue
-            try:
-                bark()
-            except Exception as error:  # the thread's outermost frame: the next frame needs a watchdog too
-                self._failed(error)
-
-
-class _Ticket:
-    """One frame that is worked on; concluded exactly once, by the worker or by the watchdog."""
-
-    def __init__(self, arrival: Arrival, conditions: Conditions, taken_ms: float, replaced: int, margin: float,
-                 kept: KeptBack) -> None:
-        self.arrival = arrival
-        self.conditions = conditions
-        self.taken_ms = taken_ms
-        self.replaced = replaced
-        self.margin = margin
-        self.kept = kept
+    def __init__(self, arrival: Arrival, conditions: Conditions, deadline: float, stand_in_ms: float,
+                 phases: tuple[str, ...]) -> None:
+        self.arrival, self.conditions = arrival, conditions
+        self.deadline_ms, self.stand_in_ms = deadline, stand_in_ms
+        self.taken_ms: float | None = None
+        self.replaced = arrival.left_out
+        self.calibration_factor = math.nan
+        self.reserve = FrameReserve(0.0, 0.0)
         self.publish_ms = 0.0
-        self.progress = FrameProgress()
-        self.concluded = False
+        self.progress = FrameProgress(phases)
+        self.attempts = 0  # to answer it
+
+    def claim(self, at_ms: float) -> bool:
+        """For an answer now. Returns whether it is the first; should that hang, the watchdog will try again."""
+        self.attempts += 1
+        self.stand_in_ms = max(self.deadline_ms, at_ms + HANGING_PUBLICATION_MS * 2 ** (self.attempts - 1))
+        return self.attempts == 1
 
 
 class FramePipeline:
-    """Takes frames one by one through conversion, network and publication.
+    """Takes the images of one task through conversion, network and publication; answers in time whatever happens.
+
+    An image is answered once, unless it is rejected or replaced by a newer one before a worker took it. When its time is
+    up, the watchdog answers with what stands in; so it does for the newest image that waits, when the time of the first
+    one that it replaced is up. Only a publication that takes past the deadline may be heard beside one in its place.
 
     Args:
-        inference: runs the network against a due time.
-        forecast: expected idle times of the paths.
-        calibrator: learns the margin of the bounds, from the network's times and what the node's own took beyond what
-            was kept back for them.
-        reserve: learns how long publishing takes, which is kept back from every deadline.
+        task: network, forecast, policy, calibrator and stand-in.
+        mailbox: where its frames wait for a worker.
+        watchdog: asked to `expect` what is due; it calls `look`.
+        reserve: learns how long publishing takes.
         conditions: gives the budget and the contention now.
         convert: message -> uint8 `[H, W, 3]`; None when the image is rejected, which then is no frame.
-        publish: publishes detections of an image.
-        publish_record: publishes what is known about the frame, after its detections.
-        failed: is told an error of the network, once its frame is published, and one of publishing in its place.
-        late_policy: what stands in for detections that are not in time; PARTIAL needs an inference that keeps proposals.
-        late_grace_ms: longest wait past the deadline for a frame that may come late.
-        max_coasted: after so many frames in a row without own detections, one is run to its end.
+        publish: publishes a result of an image.
+        publish_record: publishes what is known about the frame, after its result.
+        failed: is told an error of conversion, network or publication.
+        ready: called when another image can be used, from any thread.
+        late_policy: what is published when a result is not in time.
+        late_grace_ms: longest time past the deadline that a frame may run which is not aborted in time.
+        max_coasted: after so many frames in a row without own results, one is run to its end, to renew what stands in.
+
+    Attributes:
+        arrived: images that came, those left out before them included.
+        unpublished: images whose answer could not be published.
+        busy_since_ms: since when the worker has had its frame; None while it has none.
 
     Raises:
-        ValueError: a number lies outside its range, or PARTIAL meets an inference that keeps no proposals.
+        ValueError: a number lies outside its range.
     """
 
-    def __init__(self, *, inference: TimedInference, forecast: Forecast, calibrator: BoundCalibrator,
-                 reserve: Reserve, conditions: Callable[[], Conditions],
-                 convert: Callable[[Arrival], np.ndarray | None], publish: Callable[[Arrival, Detections], None],
-                 publish_record: Callable[[FrameRecord], None], failed: Callable[[Exception], None],
+    def __init__(self, task: Task, *, mailbox: Mailbox, watchdog: Watchdog, reserve: Reserve,
+                 conditions: Callable[[], Conditions], convert: Callable[[Arrival], np.ndarray | None],
+                 publish: Callable[[Arrival, object], None], publish_record: Callable[[FrameRecord], None],
+                 failed: Callable[[Exception], None], ready: Callable[[], None] = lambda: None,
                  late_policy: LatePolicy = LatePolicy.COASTED, late_grace_ms: float = 1000.0,
                  max_coasted: int = 3) -> None:
         if not late_grace_ms >= 0 or max_coasted < 0:
             raise ValueError(f'late_grace_ms is {late_grace_ms} and max_coasted {max_coasted}, expected '
                              f'numbers of at least 0')
-        if late_policy is LatePolicy.PARTIAL and not inference.keeps_proposals:
-            raise ValueError('late_policy is partial and the inference keeps no proposals, expected one that keeps them')
-        self._inference, self._forecast, self._calibrator, self._reserve = inference, forecast, calibrator, reserve
-        self._best_case = BoundCalibrator(1.0 - BEST_CASE_SHARE, _BEST_CASE_STEP, calibrator.score_width)
+        self._task, self._mailbox, self._watchdog, self._reserve = task, mailbox, watchdog, reserve
+        self._inference = TimedInference(task.network, task.path_space, task.policy)
+        self._stand_in = task.make_stand_in()
+        self._best_case = BoundCalibrator(1.0 - BEST_CASE_SHARE, _BEST_CASE_STEP, task.calibrator.score_width)
         self._deciding = Reserve(0.0, quantile=0.5)
-        self._conditions, self._convert, self._failed = conditions, convert, failed
+        self._conditions, self._convert, self._failed, self._ready = conditions, convert, failed, ready
         self._publish, self._publish_record = publish, publish_record
-        self._late_policy, self._late_grace_ms = late_policy, late_grace_ms
-        self._max_coasted = max_coasted
-        self._watchdog = Watchdog(failed)
+        self._late_policy, self._late_grace_ms, self._max_coasted = late_policy, late_grace_ms, max_coasted
+        self._lock = threading.Lock()  # of all below and of the stand-in; never held over a call that may hang
         self._stopped = False
-        self._publishing = threading.Lock()
-        self._replaced = 0
+        self._open: list[_Frame] = []  # arrived, and neither answered, replaced nor rejected
+        self._last_captured_ms: float | None = None
+        self._not_told = 0  # frames that a rejected one had replaced
         self._coasted = 0
-        self._tracker: Tracks | None = None
-        self._tracked_size: tuple[int, int] | None = None
+        self.arrived = self.unpublished = 0
+        self.busy_since_ms: float | None = None
+        watchdog.watch(self.look)
+
+    # --- on the thread that receives ---
+
+    @property
+    def wants_image(self) -> bool:
+        """No image is at work or waits: a further one would not only replace or age."""
+        return not self._open
+
+    def arrive(self, arrival: Arrival) -> None:
+        """Leaves an image for the worker; never blocks."""
+        conditions = self._conditions()
+        until_ms = deadline_ms(arrival.captured_ms, conditions.budget_ms)
+        with self._lock:
+            if self._stopped:
+                return
+            frame = _Frame(arrival, conditions, until_ms,
+                           until_ms - self._reserve.reserve_ms + self._grace_ms, self._task.path_space.phases)
+            if arrival.left_out and self._last_captured_ms is not None:
+                # Those left out came at even distances, as far as is known; the first of them is due first.
+                passed_ms = max(0.0, arrival.captured_ms - self._last_captured_ms)
+                frame.stand_in_ms -= passed_ms * arrival.left_out / (arrival.left_out + 1)
+            self._last_captured_ms = arrival.captured_ms
+            self.arrived += 1 + arrival.left_out
+            replaced = self._mailbox.put(self, frame, until_ms)
+            if replaced is frame:
+                return
+            self._open.append(frame)
+            if replaced is not None:
+                self._open.remove(replaced)
+                frame.replaced += 1 + replaced.replaced
+                frame.stand_in_ms = min(frame.stand_in_ms, replaced.stand_in_ms)
+        self._watchdog.expect(frame.stand_in_ms)
+
+    @property
+    def _grace_ms(self) -> float:
+        return self._late_grace_ms if self._late_policy is LatePolicy.LATE else 0.0
+
+    # --- on a thread of the watchdog ---
+
+    def look(self, at_ms: float) -> tuple[float, Act | None]:
+        """When the watchdog has to look again, and what it has to do now; never blocks."""
+        with self._lock:
+            if self._stopped or not self._open:
+                return math.inf, None
+            frame = min(self._open, key=lambda frame: frame.stand_in_ms)
+            if frame.stand_in_ms > at_ms:
+                return frame.stand_in_ms, None
+            self._mailbox.withdraw(self, frame)
+            frame.claim(at_ms)
+            if frame.attempts > MAX_ATTEMPTS:
+                self._open.remove(frame)
+                self.unpublished += 1
+                return at_ms, self._ready
+            return at_ms, partial(self._answer, frame, Outcome.COASTED, None)
+
+    # --- on the worker ---
+
+    def process(self, frame: _Frame) -> None:
+        """Takes one frame to its answer, unless the image is rejected. Blocks until the network has let go of it."""
+        self.busy_since_ms = taken_ms = now_ms()
+        try:
+            conditions = self._conditions()
+            with self._lock:
+                if frame.attempts or self._stopped:
+                    return
+                due_ms, may_abort = self._take(frame, conditions, taken_ms)
+            self._run(frame, due_ms, may_abort)
+        finally:
+            self.busy_since_ms = None
 
     def stop(self) -> None:
-        """Ends the watchdog. A frame that the network still holds is given up without a message."""
-        with self._publishing:
+        """From now on nothing is answered. A frame that the network still holds is aborted without a message."""
+        with self._lock:
             self._stopped = True
-        self._watchdog.stop()
 
-    def process(self, arrival: Arrival, replaced: int) -> None:
-        """Takes one frame to its publication: one call of `publish` and one of `publish_record`, unless the image is
-        rejected. Blocks until the network has let go of it.
-
-        Args:
-            arrival: the frame.
-            replaced: frames replaced since the previous call.
-        """
-        taken_ms = now_ms()
-        self._replaced += replaced
-        conditions = self._conditions()
-        margin = min(self._calibrator.factor, MAX_FACTOR / conditions.slowdown)
-        kept = KeptBack(self._deciding.reserve_ms, self._reserve.reserve_ms)
-        ticket = _Ticket(arrival, conditions, taken_ms, self._replaced, margin, kept)
-        may_cut = self._late_policy is not LatePolicy.LATE and self._coasted < self._max_coasted
-        due_ms = arrival.captured_ms + conditions.budget_ms - kept.publishing_ms
-        wait_until_ms = due_ms if may_cut else max(due_ms, now_ms()) + self._late_grace_ms
+    def _take(self, frame: _Frame, conditions: Conditions, taken_ms: float) -> tuple[float, bool]:
+        """Settles what a frame is run under. Returns when the network must be done, and whether it may be aborted."""
+        frame.taken_ms, frame.conditions = taken_ms, conditions
+        frame.replaced += self._not_told
+        self._not_told = 0
+        frame.calibration_factor = min(self._task.calibrator.factor, MAX_FACTOR / conditions.slowdown)
+        frame.reserve = FrameReserve(self._deciding.reserve_ms, self._reserve.reserve_ms)
+        frame.deadline_ms = deadline_ms(frame.arrival.captured_ms, conditions.budget_ms)
+        due_ms = frame.deadline_ms - frame.reserve.publishing_ms
         # An image that is too old to be met is left to the thread at hand, which will notice at once.
-        self._watchdog.arm(max(wait_until_ms, now_ms() + 1.0), lambda: self._give_up(ticket))
-        image = self._convert(arrival)
-        if image is None:
-            self._watchdog.disarm()
-            self._drop(ticket)
-            return
-        self._follow_size(image.shape[:2])
-        failure = None
+        late_ms = max(due_ms, taken_ms) if self._grace_ms else due_ms
+        frame.stand_in_ms = max(late_ms + self._grace_ms, taken_ms + 1.0)
+        return due_ms, self._late_policy is not LatePolicy.LATE and self._coasted < self._max_coasted
+
+    def _run(self, frame: _Frame, due_ms: float, may_abort: bool) -> None:
+        failure, give_up_ms = None, max(due_ms, frame.taken_ms) + self._late_grace_ms
+        self._watchdog.expect(frame.stand_in_ms)
         try:
-            frame = self._inference.run(
-                image, ticket.progress, due_ms=due_ms, slowdown=conditions.slowdown, margin=margin,
-                best_case=self._best_case.factor, may_cut=may_cut, deciding_ms=kept.deciding_ms,
-                abandoned=lambda: ticket.concluded or self._stopped)
-        except Exception as error:  # the thread's outermost frame: whatever a network throws, the node goes on
-            failure = error
-            frame = ticket.progress.look(now_ms())
-        self._watchdog.disarm()
-        own = failure is None and frame.detections is not None
-        if own:
-            in_time = now_ms() <= arrival.captured_ms + conditions.budget_ms
-            outcome = Outcome.DETECTED if in_time else Outcome.LATE
-            self._conclude(ticket, outcome, frame, frame.detections)
-        else:
-            self._conclude(ticket, Outcome.COASTED, frame, None, '' if failure is None else
-                           f'network failed: {failure}')
-        self._learn(ticket, frame, own, failure)
-
-    def _follow_size(self, size: tuple[int, int]) -> None:
-        if size != self._tracked_size:
-            with self._publishing:
-                self._tracker, self._tracked_size = Tracks(size), size
-
-    def _drop(self, ticket: _Ticket) -> None:
-        """Takes back a frame whose image was rejected, unless the watchdog has published in its place."""
-        with self._publishing:
-            ticket.concluded = True
-
-    def _give_up(self, ticket: _Ticket) -> None:
-        self._conclude(ticket, Outcome.COASTED, ticket.progress.look(now_ms()), None)
-
-    def _conclude(self, ticket: _Ticket, outcome: Outcome, frame: TimedFrame, detections: Detections | None,
-                  failure: str = '') -> None:
-        with self._publishing:
-            if ticket.concluded or self._stopped:
+            image = self._convert(frame.arrival)
+            if image is None:
+                self._drop(frame)
                 return
-            ticket.concluded = True
-            if detections is None:
-                detections = (Detections.none() if self._tracker is None else
-                              self._tracker.predict(ticket.arrival.motion_s, frame.proposals))
-            self._coasted = self._coasted + 1 if outcome is Outcome.COASTED else 0
-            self._publish(ticket.arrival, detections)
-            published_ms = now_ms()
-            begun_ms = ticket.progress.begun_ms or published_ms
-            record = FrameRecord(
-                ticket.arrival, ticket.conditions, outcome, frame,
-                queue_ms=ticket.taken_ms - ticket.arrival.arrived_ms, convert_ms=begun_ms - ticket.taken_ms,
-                publish_ms=max(0.0, published_ms - begun_ms - frame.elapsed_ms), margin=ticket.margin,
-                replaced=ticket.replaced, failure=failure,
-                idle_forecast_ms=math.nan if frame.path is None else self._forecast.forecast_ms(frame.path))
-            self._publish_record(record)
-            self._replaced -= ticket.replaced
-            if ticket.progress.begun_ms is not None:
-                ticket.publish_ms = record.publish_ms
-                self._reserve.observe(record.publish_ms)
+            with self._lock:
+                self._stand_in.follow(image.shape[:2])
+            ran = self._inference.run(
+                image, frame.progress, due_ms=due_ms, slowdown=frame.conditions.slowdown,
+                calibration_factor=frame.calibration_factor, best_case=self._best_case.factor, may_abort=may_abort,
+                deciding_ms=frame.reserve.deciding_ms, abandoned=lambda: self._stopped or (
+                    frame.attempts > 0 and (may_abort or now_ms() > give_up_ms)))
+        except Exception as error:  # whatever a network throws, the node goes on
+            failure, ran = error, frame.progress.look(now_ms())
+            self._failed(error)
+        with self._lock:
+            is_first = not self._stopped and frame.attempts == 0 and frame.claim(now_ms())
+        if is_first:
+            in_time = left_ms(frame.deadline_ms, now_ms()) >= 0.0
+            outcome = (Outcome.COASTED if ran.result is None or failure is not None else
+                       Outcome.DETECTED if in_time else Outcome.LATE)
+            self._answer(frame, outcome, ran, '' if failure is None else f'frame failed: {failure}')
+        if failure is None:
+            self._learn(frame, ran)
+        self._coasted = self._coasted + 1 if failure is not None or ran.result is None else 0
 
-    def _learn(self, ticket: _Ticket, frame: TimedFrame, own: bool, failure: Exception | None) -> None:
+    def _drop(self, frame: _Frame) -> None:
+        """Takes back a frame whose image was rejected, unless the watchdog has answered in its place."""
+        with self._lock:
+            if frame in self._open and frame.attempts == 0:
+                self._open.remove(frame)
+                self._not_told += frame.replaced
+        self._ready()
+
+    # --- on either ---
+
+    def _answer(self, frame: _Frame, outcome: Outcome, ran: TimedFrame | None, failure: str = '') -> None:
+        """Publishes the result of a claimed frame, or what stands in for it."""
+        if ran is None:
+            ran = frame.progress.look(now_ms())
+        try:
+            result = ran.result
+            if outcome is Outcome.COASTED:
+                with self._lock:
+                    result = self._stand_in.predict(frame.arrival.motion_s)
+            if result is not None:
+                self._publish(frame.arrival, result)
+            record = self._record(frame, outcome, ran, failure, now_ms())
+            with self._lock:
+                if self._stopped or frame not in self._open:  # another thread was faster
+                    return
+                self._open.remove(frame)
+                if frame.progress.begun_ms is not None:
+                    frame.publish_ms = record.publish_ms
+                    self._reserve.observe(record.publish_ms)
+            self._ready()
+            self._publish_record(record)
+        except Exception as error:  # the frame stays open, and the watchdog tries again
+            self._failed(error)
+
+    def _record(self, frame: _Frame, outcome: Outcome, ran: TimedFrame, failure: str,
+                published_ms: float) -> FrameRecord:
+        taken_ms = published_ms if frame.taken_ms is None else frame.taken_ms
+        begun_ms = frame.progress.begun_ms or published_ms
+        idle_ms = math.nan if ran.path is None else self._task.forecast.forecast_ms(ran.path)
+        return FrameRecord(
+            frame.arrival, frame.conditions, outcome, ran, queue_ms=taken_ms - frame.arrival.arrived_ms,
+            convert_ms=begun_ms - taken_ms, publish_ms=max(0.0, published_ms - begun_ms - ran.elapsed_ms),
+            calibration_factor=frame.calibration_factor, allowance_ms=self._task.calibrator.allowance_ms,
+            replaced=frame.replaced, failure=failure, idle_forecast_ms=idle_ms)
+
+    def _learn(self, frame: _Frame, ran: TimedFrame) -> None:
         """Everything that the next frame can use, after this one is out."""
-        if failure is not None:
-            self._failed(failure)
+        if ran.result is not None:
+            with self._lock:
+                self._stand_in.update(ran.result, frame.arrival.motion_s)
+        if ran.path is None:
             return
-        if own:
-            with self._publishing:
-                self._tracker.update(frame.detections, ticket.arrival.motion_s)
-        if frame.path is None:
-            return
-        expected_ms = self._forecast.forecast_ms(frame.path) * frame.slowdown
-        overrun_ms = ticket.kept.overrun_ms(frame.decision_ms, ticket.publish_ms)
-        if own:
+        forecast, calibrator = self._task.forecast, self._task.calibrator
+        expected_ms = forecast.forecast_ms(ran.path) * ran.slowdown
+        overrun_ms = frame.reserve.overrun_ms(ran.decision_ms, frame.publish_ms)
+        if ran.result is not None:
             try:
-                self._best_case.observe(expected_ms, frame.network_ms)
-                self._calibrator.observe(expected_ms, frame.network_ms + overrun_ms)
-                self._deciding.observe(frame.decision_ms)
+                self._best_case.observe(expected_ms, ran.network_ms)
+                calibrator.observe(expected_ms, ran.network_ms + overrun_ms)
+                self._deciding.observe(ran.decision_ms)
             except ValueError as error:  # a clock that jumped: the frame is out, and teaches nothing
                 self._failed(error)
             return
-        # A frame is cut because its deadline is near, and that alone says nothing about the times of its path. What it had
-        # taken, with the forecast of its rest, does: were slow frames not counted, both would be learned from fast ones.
-        would_take_ms = frame.network_ms + self._forecast.forecast_ms(frame.path, frame.slot) * frame.slowdown
-        for calibrator, took_ms in ((self._calibrator, would_take_ms + overrun_ms), (self._best_case, would_take_ms)):
-            if frame.network_ms > 0 and took_ms > calibrator.bound_ms(expected_ms):
-                calibrator.observe(expected_ms, None)
+        # A frame is aborted because its deadline is near, and that alone says nothing about the times of its path. What it
+        # had taken, with the forecast of its rest, does: were slow frames not counted, both would learn from fast ones.
+        would_take_ms = ran.network_ms + forecast.forecast_ms(ran.path, ran.segment) * ran.slowdown
+        for learner, took_ms in ((calibrator, would_take_ms + overrun_ms), (self._best_case, would_take_ms)):
+            if ran.network_ms > 0 and took_ms > learner.bound_ms(expected_ms):
+                learner.observe(expected_ms, None)
+
+
+def serve(mailbox: Mailbox, failed: Callable[[Exception], None], between: Callable[[], None] = lambda: None) -> None:
+    """Takes frames of one task or several, that of the earliest deadline first, until the mailbox is closed. Blocks.
+
+    Args:
+        mailbox: with frames that `FramePipeline.arrive` left.
+        failed: is told whatever goes wrong all the same; the next frame is served.
+        between: called after each frame.
+    """
+    while not mailbox.closed:
+        taken = mailbox.take()
+        if taken is None:
+            continue
+        try:
+            pipeline, frame = taken
+            pipeline.process(frame)
+            between()
+        except Exception as error:  # the thread's outermost frame: it ends with the mailbox alone
+            failed(error)
+        del taken, pipeline, frame

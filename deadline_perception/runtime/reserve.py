@@ -1,12 +1,12 @@
-"""Time kept back from every deadline for what the node itself has to do around the network.
+"""Time reserved before every deadline for what the node itself has to do around the network.
 
-Two things are kept back. `publishing`, a high quantile of the time from the network's end to published detections, is
-all that a watchdog or a cut has to leave over. `deciding`, the median time of a frame's decisions, shrinks as they are
-made, because what they took is then in the time that has passed.
+The reserve has two parts. `publishing`, a high quantile of the time from the network's end to published detections, is
+all that a watchdog or an abort has to leave over. `deciding`, the median time of a frame's decisions, shrinks as they
+are made, because what they took is then in the time that has passed.
 
 One miss probability covers all of it. A quantile of the node's own time on top of a bound of the network's would pay
 for two misfortunes that hardly ever meet. So the bound is calibrated on the network's time plus what the rest took
-beyond what was kept back for it (`KeptBack.overrun_ms`): a frame that was planned to fit and keeps such a bound has its
+beyond its reserve (`FrameReserve.overrun_ms`): a frame that was planned to fit and keeps such a bound has its
 network done before the watchdog's time, and is published before its deadline. Frames whose publication outlasts its
 quantile need no further reserve: most ended before their bound, and those that did not are calibrated on.
 """
@@ -19,8 +19,8 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class KeptBack:
-    """What one frame keeps back of its time.
+class FrameReserve:
+    """What one frame reserves of its time.
 
     Attributes:
         deciding_ms: for its decisions.
@@ -35,7 +35,7 @@ class KeptBack:
 
     def __post_init__(self) -> None:
         if not (0.0 <= self.deciding_ms < math.inf and 0.0 <= self.publishing_ms < math.inf):
-            raise ValueError(f'kept back are {self.deciding_ms} ms for deciding and {self.publishing_ms} ms for '
+            raise ValueError(f'reserve is {self.deciding_ms} ms for deciding and {self.publishing_ms} ms for '
                              f'publishing, expected finite times of at least 0')
 
     def overrun_ms(self, deciding_ms: float, publishing_ms: float = 0.0) -> float:
@@ -73,7 +73,7 @@ class Reserve:
 
     @property
     def reserve_ms(self) -> float:
-        """Time to keep back now."""
+        """The reserve now."""
         if not self._ordered:
             return self._floor_ms
         rank = min(len(self._ordered) - 1, math.ceil(self._quantile * len(self._ordered)) - 1)

@@ -1,4 +1,4 @@
-"""What is published when a deadline cannot be met: the previous objects, moved on to where they should be now."""
+"""What is published when a deadline cannot be met: the previous objects, moved on to where they should be now (coasted)."""
 from __future__ import annotations
 
 import math
@@ -9,18 +9,13 @@ import numpy as np
 from deadline_perception.detector.detections import Detections
 
 
-MIN_REGION_IOU = 0.5  # overlap from which a region is taken to hold the object
-
-
 class LatePolicy(str, Enum):
     """What stands in for the detections of a frame whose deadline passed.
 
-    COASTED: the previous objects, moved on. PARTIAL: the same, and where the frame came as far as to propose
-    regions, each object drawn to the region that fits it best. LATE: its own, late.
+    COASTED: the previous objects, moved on, in time. LATE: its own, late.
     """
 
     COASTED = 'coasted'
-    PARTIAL = 'partial'
     LATE = 'late'
 
 
@@ -45,15 +40,6 @@ def pairwise_iou(first_xyxy: np.ndarray, second_xyxy: np.ndarray) -> np.ndarray:
     areas = [np.clip(boxes[..., 2:] - boxes[..., :2], 0, None).prod(axis=-1) for boxes in (first, second)]
     union = areas[0] + areas[1] - overlap
     return np.divide(overlap, union, out=np.zeros_like(overlap), where=union > 0)
-
-
-def drawn_to(boxes_xyxy: np.ndarray, regions_xyxy: np.ndarray | None) -> np.ndarray:
-    """Boxes `[N, 4]`, each halfway to the region that it overlaps most, by at least `MIN_REGION_IOU`; else unchanged."""
-    if regions_xyxy is None or not len(regions_xyxy):
-        return boxes_xyxy
-    overlap = pairwise_iou(boxes_xyxy, regions_xyxy)
-    nearest = np.asarray(regions_xyxy, np.float64)[overlap.argmax(axis=1)]
-    return np.where(overlap.max(axis=1, keepdims=True) >= MIN_REGION_IOU, (boxes_xyxy + nearest) / 2.0, boxes_xyxy)
 
 
 def match_greedily(first: Detections, second: Detections, min_iou: float) -> list[tuple[int, int]]:
@@ -81,7 +67,7 @@ class Tracks:
     A stamp that goes back resets it: after a bag has looped, old objects are wrong.
 
     Args:
-        image_size: height and width in px that predictions are clipped to.
+        image_size: height and width in px that predictions are clipped to; None until `follow` tells it.
         min_iou: overlap with its predicted place from which a detection is the same object.
         velocity_gain: share of the newest measured velocity in the filtered one, in (0, 1].
         score_half_life_s: time in which the score of an object that is only predicted halves.
@@ -91,21 +77,34 @@ class Tracks:
         ValueError: a value lies outside its range.
     """
 
-    def __init__(self, image_size: tuple[int, int], *, min_iou: float = 0.3, velocity_gain: float = 0.6,
+    def __init__(self, image_size: tuple[int, int] | None = None, *, min_iou: float = 0.3, velocity_gain: float = 0.6,
                  score_half_life_s: float = 0.5, max_age_s: float = 1.0) -> None:
-        if len(image_size) != 2 or min(image_size) < 1:
-            raise ValueError(f'image_size is {image_size}, expected height and width of at least 1 px')
         if not (0.0 <= min_iou <= 1.0 and 0.0 < velocity_gain <= 1.0):
             raise ValueError(f'min_iou is {min_iou} and velocity_gain {velocity_gain}, expected [0, 1] and (0, 1]')
         if not (0.0 < score_half_life_s < math.inf and 0.0 < max_age_s < math.inf):
             raise ValueError(f'score_half_life_s is {score_half_life_s} and max_age_s {max_age_s}, expected finite '
                              f'times above 0 s')
-        height, width = image_size
-        self._limits_px = np.array([width, height, width, height], dtype=np.float64)
+        self._image_size: tuple[int, int] | None = None
         self._min_iou = min_iou
         self._velocity_gain = velocity_gain
         self._score_half_life_s = score_half_life_s
         self._max_age_s = max_age_s
+        self.reset()
+        if image_size is not None:
+            self.follow(image_size)
+
+    def follow(self, image_size: tuple[int, int]) -> None:
+        """Takes in the size of the images, height and width in px; all objects are forgotten when it has changed.
+
+        Raises:
+            ValueError: a side is below 1 px.
+        """
+        if image_size == self._image_size:
+            return
+        if len(image_size) != 2 or min(image_size) < 1:
+            raise ValueError(f'image_size is {image_size}, expected height and width of at least 1 px')
+        height, width = self._image_size = image_size
+        self._limits_px = np.array([width, height, width, height], dtype=np.float64)
         self.reset()
 
     def reset(self) -> None:
@@ -140,13 +139,8 @@ class Tracks:
         self._objects, self._stamp_s = detections, stamp_s
         self._velocities, self._has_velocity = velocities, has_velocity
 
-    def predict(self, stamp_s: float, regions_xyxy_px: np.ndarray | None = None) -> Detections:
-        """The objects as they should be at a stamp: moved on, clipped to the image, with decayed scores.
-
-        Args:
-            stamp_s: of the image that they stand in for.
-            regions_xyxy_px: `[N, 4]`, where that image may hold an object: an object that overlaps one by at least
-                `MIN_REGION_IOU` lies halfway to the one that it overlaps most. None or none: all as predicted.
+    def predict(self, stamp_s: float) -> Detections:
+        """The objects as they should be at the stamp of an image: moved on, clipped to it, with decayed scores.
 
         Returns:
             Most certain first; none before the first update, and when the last one is too old.
@@ -157,7 +151,7 @@ class Tracks:
         passed_s = self._passed_s(stamp_s)
         if passed_s is None or not len(self._objects):
             return Detections.none()
-        boxes = np.clip(drawn_to(self._moved(passed_s), regions_xyxy_px), 0.0, self._limits_px)
+        boxes = np.clip(self._moved(passed_s), 0.0, self._limits_px)
         seen = (boxes[:, 2] > boxes[:, 0]) & (boxes[:, 3] > boxes[:, 1])
         scores = self._objects.scores * 0.5 ** (passed_s / self._score_half_life_s)
         return Detections(boxes[seen], scores[seen], self._objects.labels[seen])

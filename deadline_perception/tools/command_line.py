@@ -17,7 +17,7 @@ COMMANDS = {
     'report': 'turn a recorded bag into tables and plots',
     'construct': 'grow a network that fits a deadline and a memory limit on this device',
     'train': 'train a multi-path detector',
-    'average': 'average the weights of training runs that began with the same weights',
+    'soup': 'model soup: the mean of the weights of training runs that began with the same weights',
     'evaluate': 'average precision of execution paths on annotated images',
 }
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import itertools
 from collections import defaultdict
-from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
@@ -72,8 +71,8 @@ def measure_times(detector) -> dict[str, float]:
     """Median time in ms of every segment at full width, taken in the midst of whole frames; blocks until done."""
     space = detector.path_space
     image = _image(detector.config)
-    paths = [replace(space.largest, proposals=proposals, head=head)
-             for proposals, head in itertools.product(space.proposals, range(space.heads))]
+    paths = [space.largest.replace(proposals=proposals, head=head) for proposals, head in itertools.product(
+        space.operator('proposals').settings, space.operator('head').settings)]
     detector.warm_up([paths[-1]], detector.input_size)
     samples: dict[str, list[float]] = defaultdict(list)
     start_ms = now_ms()
@@ -81,8 +80,8 @@ def measure_times(detector) -> dict[str, float]:
         if done >= _LEAST_ROUNDS and now_ms() - start_ms > _MEASURE_MS:
             break
         for path in paths:
-            for slot, duration_ms in enumerate(time_frame(detector, image, path)[1]):
-                samples[space.segment(slot, path)].append(duration_ms)
+            for segment, duration_ms in enumerate(time_frame(detector, image, path)[1]):
+                samples[space.key(segment, path)].append(duration_ms)
     return {name: median(durations) for name, durations in samples.items()}
 
 
@@ -91,9 +90,10 @@ def measure_bytes(detector) -> dict[str, int]:
     from deadline_perception.detector.operators import weight_bytes
 
     space = detector.path_space
-    detector.warm_up((ExecutionPath((False,) * space.skips, width, space.proposals[0], head, pyramid_width)
-                      for width in space.widths for pyramid_width in space.pyramid_widths
-                      for head in range(space.heads)), detector.input_size)
+    each = {name: space.operator(name).settings for name in ('width', 'pyramid_width', 'head')}
+    fewest = space.largest.replace(proposals=space.operator('proposals').settings[0])
+    detector.warm_up((fewest.replace(**dict(zip(each, settings))) for settings in itertools.product(*each.values())),
+                     detector.input_size)
     backbone = detector.backbone
     parts = {f'stage{stage}': weight_bytes(block) for stage, block in enumerate(backbone.first_blocks, 1)}
     parts['stage1'] += weight_bytes(backbone.stem)

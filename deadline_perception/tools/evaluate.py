@@ -102,13 +102,9 @@ def chosen_paths(args: argparse.Namespace, detector) -> list[ExecutionPath]:
 
 def _named(name: str, space: PathSpace) -> ExecutionPath:
     try:
-        path = ExecutionPath.parse(name)
+        return space.parse(name)
     except ValueError as error:
         raise EvaluationError(f'--paths: {error}; or full, cheapest, sample, all, frontier') from error
-    if path not in space:
-        raise EvaluationError(f'path {path} is none of the network\'s {len(space)} paths, of which '
-                              f'{space.largest} is the largest and {space.smallest} the smallest')
-    return path
 
 
 def _frontier(args: argparse.Namespace, detector) -> list[ExecutionPath]:
@@ -120,9 +116,9 @@ def _frontier(args: argparse.Namespace, detector) -> list[ExecutionPath]:
     if args.profile is None or args.quality is None:
         raise EvaluationError('the frontier follows from --profile (see deadline-perception profile) and --quality '
                               '(a table of this command, such as with --paths sample), expected both')
-    quality = PathQuality.load(args.quality)
-    quality.check(detector.weights_hash)
     space = detector.path_space
+    quality = PathQuality.load(args.quality, space)
+    quality.check(detector.weights_hash)
     policy = FrontierPolicy(space, PathForecast(LatencyProfile.load(args.profile), space), quality)
     return [path for path, _, _ in policy.frontier(space.largest, 0)]
 

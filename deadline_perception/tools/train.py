@@ -57,8 +57,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         'several; or alone:PATH, such as alone:s00000-w1.00-p300-h2')
     parser.add_argument('--alone-share', type=float, default=Sandwich.alone_share, help='sandwich: share of the steps '
                         'that train the largest path alone')
-    parser.add_argument('--soft-share', type=float, default=Sandwich.soft_share, help='sandwich: share of the largest '
-                        "path's word in what the others are told; the rest is the truth")
+    parser.add_argument('--distillation-weight', type=float, default=Sandwich.distillation_weight,
+                        help="sandwich: weight of the largest path's output in the targets of the others; the rest is "
+                             'the ground truth')
     parser.add_argument('--batch', type=int, default=4, help='images per step')
     parser.add_argument('--learning-rate', type=float, default=6e-4, help='peak rate')
     parser.add_argument('--seed', type=int, default=0, help='of weights, samples and paths')
@@ -98,7 +99,7 @@ def _train(args: argparse.Namespace, workers: Workers, stop: StopRequest) -> int
     network, start = _network(args, sequences[0].class_names, device, workers.leads)
     strategy = find_strategy(args.strategy, network.path_space)
     if args.strategy == 'sandwich':
-        strategy = Sandwich(alone_share=args.alone_share, soft_share=args.soft_share)
+        strategy = Sandwich(alone_share=args.alone_share, distillation_weight=args.distillation_weight)
     source = _source(args, sequences, network.input_size)
     trainer = Trainer(network, source, plan, strategy, workers, start)
     if args.state.is_file():

@@ -5,16 +5,14 @@ Loads PyTorch when called, not before.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from deadline_perception.execution_path import ExecutionPath
 from deadline_perception.wcet.layers import (
     ConvolutionShape,
     ElementwiseShape,
     GroupNormShape,
     LayerShape,
     LinearShape,
-    RegionFeaturesShape,
     ResizeShape,
     SuppressionShape,
 )
@@ -52,44 +50,6 @@ def trace_layers(call: Callable[[], object]) -> tuple[LayerShape, ...]:
     with torch.no_grad(), Recorder():
         call()
     return tuple(found)
-
-
-def path_layers(network: Any, path: ExecutionPath) -> tuple[LayerShape, ...]:
-    """The layers that a multi-path detector runs on one path, with as many regions as the path can have.
-
-    Backbone, pyramid, region proposal network and head run once on zeros; suppression and region features follow from
-    the path's number of proposals, since how many regions an image yields differs.
-
-    Args:
-        network: a `MultiPathDetector`; used for `features`, `rpn`, `heads`, `select_proposals`, `input_size`,
-            `class_names` and `device`.
-        path: one of its paths.
-
-    Raises:
-        ValueError: the path is not one of the network's.
-    """
-    import torch
-
-    if path not in network.path_space:
-        raise ValueError(f'path {path} is not one of configuration {network.config_name!r}')
-    levels: list[Tensor] = []
-    logits: list[Tensor] = []
-
-    def through_proposals() -> None:
-        image = torch.zeros((1, 3, *network.input_size), device=network.device)
-        levels.extend(network.features(image.contiguous(memory_format=torch.channels_last), path))
-        logits.extend(network.rpn(levels)[0])
-
-    layers = list(trace_layers(through_proposals))
-    keep = min(network.select_proposals.candidates, 2 * path.proposals)
-    layers.append(SuppressionShape(sum(min(keep, level.shape[1]) for level in logits)))
-    channels = levels[0].shape[1]
-    regions = RegionFeaturesShape(path.proposals, channels, sum(level.shape[2] * level.shape[3] for level in levels))
-    layers.append(regions)
-    features = torch.zeros((path.proposals, regions.bins ** 2 * channels), device=network.device)
-    layers += trace_layers(lambda: network.heads(features, path))
-    layers.append(SuppressionShape(path.proposals * len(network.class_names)))
-    return tuple(layers)
 
 
 def _shape(name: str, args: tuple, result: object) -> LayerShape | None:

@@ -7,9 +7,10 @@ from hypothesis import given, settings, strategies as st
 
 from deadline_perception.decision.baselines import FixedPath, GivenFactor, Reactive, spread_evenly
 from deadline_perception.decision.frontier import FrontierPolicy
-from deadline_perception.execution_path import ExecutionPath, PathSpace
+from deadline_perception.detector.declaration import multi_path_space
+from deadline_perception.execution_path import ExecutionPath
 
-SPACE = PathSpace(skips_per_stage=(1, 1), widths=(1.0, 0.5), pyramid_widths=(1.0,), proposals=(10, 100), heads=2)
+SPACE = multi_path_space(skips_per_stage=(1, 1), widths=(1.0, 0.5), pyramid_widths=(1.0,), proposals=(10, 100), heads=2)
 
 @pytest.fixture
 def policy(path_space, make_forecast, make_quality):
@@ -18,7 +19,7 @@ def policy(path_space, make_forecast, make_quality):
 
 
 def test_plans_the_same_path_however_little_time_is_left(policy, path_space):
-    forecast_ms = 2.0 * len(path_space.slots)
+    forecast_ms = 2.0 * len(path_space.segments)
     for remaining_ms, fits in ((math.inf, True), (forecast_ms * 1.5 + 1.0, True), (forecast_ms, False), (-4.0, False)):
         choice = policy.plan(remaining_ms, 1.5)
         assert choice.path == path_space.largest
@@ -27,18 +28,17 @@ def test_plans_the_same_path_however_little_time_is_left(policy, path_space):
 
 
 def test_redecision_changes_nothing_and_bounds_what_remains(policy, path_space):
-    path = ExecutionPath((True, False), 0.5, 25, 1, 0.5)
-    choice = policy.redecide(path, len(path_space.slots) - 1, 3.0, 1.0)
+    path = path_space.parse('s10-w0.50-f0.50-p25-h1')
+    choice = policy.redecide(path, len(path_space.segments) - 1, 3.0, 1.0)
     assert (choice.path, choice.forecast_ms, choice.bound_ms, choice.feasible) == (path, 2.0, 3.0, True)
-    assert not policy.redecide(path, len(path_space.slots) - 1, 2.9, 1.0).feasible
+    assert not policy.redecide(path, len(path_space.segments) - 1, 2.9, 1.0).feasible
 
 
-def test_refuses_a_path_of_another_network(policy, path_space, make_forecast, make_quality):
-    foreign = ExecutionPath((True,), 1.0, 10, 0)
-    with pytest.raises(ValueError, match=f'path {foreign} is not one of the network'):
-        FixedPath(foreign, path_space, make_forecast(path_space, lambda name: 1.0), make_quality({}))
+def test_refuses_a_path_of_another_network(policy, path_space, foreign_path, make_forecast, make_quality):
+    with pytest.raises(ValueError, match='path whole is not one of the network'):
+        FixedPath(foreign_path, path_space, make_forecast(path_space, lambda name: 1.0), make_quality({}))
     with pytest.raises(ValueError, match='is not one of the network'):
-        policy.redecide(foreign, 0, 10.0, 1.0)
+        policy.redecide(foreign_path, 0, 10.0, 1.0)
     with pytest.raises(ValueError, match='NaN ms'):
         policy.plan(math.nan, 1.0)
 
@@ -47,7 +47,7 @@ def test_refuses_a_path_of_another_network(policy, path_space, make_forecast, ma
 def models(make_forecast, make_quality):
     """Skippable blocks cost 10 ms, heads 2 and 6, all else 1; what costs more is better."""
     forecast = make_forecast(SPACE, lambda name: 10.0 if name.startswith('skip') else
-                             {'head0': 2.0, 'head1': 6.0}.get(name.split('@')[0], 1.0))
+                             {'head@h0': 2.0, 'head@h1': 6.0}.get(name.split('-')[0], 1.0))
     return forecast, make_quality({path: forecast.forecast_ms(path) / 100.0 for path in SPACE})
 
 
@@ -79,7 +79,7 @@ def test_reactive_stays_on_its_ladder_and_never_looks_at_the_time_left(models, l
 
 def test_reactive_keeps_the_path_of_a_frame_that_runs_and_bounds_what_remains(models):
     policy = Reactive(SPACE, *models, to_the_lowest=False, allowance_ms=1.0)
-    choice = policy.redecide(SPACE.largest, len(SPACE.slots) - 1, 2.5, 2.0)
+    choice = policy.redecide(SPACE.largest, len(SPACE.segments) - 1, 2.5, 2.0)
     assert (choice.path, choice.bound_ms, choice.feasible) == (SPACE.largest, 3.0, False)
 
 
@@ -95,7 +95,7 @@ def test_reactive_refuses_a_ladder_of_one_rung_and_impossible_outcomes(models):
 
 
 def test_rungs_lie_evenly_on_a_logarithmic_scale_with_both_ends_and_none_twice():
-    paths = [ExecutionPath((), 1.0, count, 0) for count in range(1, 6)]
+    paths = list(SPACE)[:5]
     frontier = [(path, time_ms, 0.5) for path, time_ms in zip(paths, (1.0, 2.0, 9.5, 12.0, 100.0))]
     assert spread_evenly(frontier, 3) == [paths[0], paths[2], paths[4]]
     assert spread_evenly(frontier, 50) == paths
@@ -109,19 +109,19 @@ def test_a_given_factor_takes_the_place_of_the_learnt_one(models):
     assert policy.plan(25.0, 9.0) == frontier.plan(25.0, 1.0)
     policy.factor = 1.5
     assert policy.plan(25.0, 9.0) == frontier.plan(25.0, 1.5) != frontier.plan(25.0, 1.0)
-    head = next(index for index, slot in enumerate(SPACE.slots) if slot.operator == 'head')
+    head = next(index for index, segment in enumerate(SPACE.segments) if segment.operator == 'head')
     assert policy.redecide(SPACE.largest, head, 7.0, 9.0) == frontier.redecide(SPACE.largest, head, 7.0, 1.5)
     with pytest.raises(ValueError, match='frame took nan ms'):
         policy.observe(math.nan, 1.0)
 
 
 @settings(max_examples=60, deadline=None)
-@given(index=st.integers(0, len(SPACE) - 1), slot=st.integers(0, len(SPACE.slots) - 1),
+@given(index=st.integers(0, len(SPACE) - 1), segment=st.integers(0, len(SPACE.segments) - 1),
        factors=st.tuples(st.floats(0.1, 5.0), st.floats(0.1, 5.0)))
-def test_what_remains_after_a_prefix_never_has_a_larger_bound_than_the_whole(models, index, slot, factors):
+def test_what_remains_after_a_prefix_never_has_a_larger_bound_than_the_whole(models, index, segment, factors):
     path = list(SPACE)[index]
     whole = FixedPath(path, SPACE, *models).plan(50.0, factors[0])
-    rest = FixedPath(path, SPACE, *models).redecide(path, slot, 50.0, factors[0])
+    rest = FixedPath(path, SPACE, *models).redecide(path, segment, 50.0, factors[0])
     assert rest.bound_ms <= whole.bound_ms
     small, large = sorted(factors)
     assert GivenFactor(FrontierPolicy(SPACE, *models), 'x', large).plan(40.0, 1.0).forecast_ms <= GivenFactor(

@@ -7,12 +7,13 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from deadline_perception.decision.frontier import FrontierPolicy, pareto_frontiers
-from deadline_perception.execution_path import ExecutionPath, PathSpace
+from deadline_perception.detector.declaration import multi_path_space
+from deadline_perception.execution_path import ExecutionPath
 
-SPACE = PathSpace(skips_per_stage=(1, 1), widths=(1.0, 0.5), pyramid_widths=(1.0, 0.5), proposals=(10, 25, 100),
+SPACE = multi_path_space(skips_per_stage=(1, 1), widths=(1.0, 0.5), pyramid_widths=(1.0, 0.5), proposals=(10, 25, 100),
                   heads=2)
 PATHS = list(SPACE)
-SLOTS = len(SPACE.slots)
+SEGMENTS = len(SPACE.segments)
 TIMES_MS = st.one_of(st.floats(-20.0, 200.0), st.just(math.inf), st.just(-math.inf), st.just(0.0))
 FACTORS = st.floats(0.05, 20.0)
 
@@ -31,24 +32,24 @@ def policies(make_forecast, make_quality):
 
         forecast = make_forecast(SPACE, time_of)
         if seed >= 4:
-            noise = {(path, slot): rng.uniform(0.8, 1.2) for path in PATHS for slot in range(SLOTS)}
+            noise = {(path, segment): rng.uniform(0.8, 1.2) for path in PATHS for segment in range(SEGMENTS)}
             exact_ms = forecast.forecast_ms
-            forecast.forecast_ms = lambda path, slot=0, exact_ms=exact_ms, noise=noise: (
-                exact_ms(path, slot) * noise[path, slot])
+            forecast.forecast_ms = lambda path, segment=0, exact_ms=exact_ms, noise=noise: (
+                exact_ms(path, segment) * noise[path, segment])
         quality = make_quality({path: float(rng.integers(0, 20)) / 20 if seed % 2 else float(rng.uniform())
                                 for path in PATHS})
         made.append((FrontierPolicy(SPACE, forecast, quality, allowance_ms=float(seed), keep_epsilon=0.02), quality))
     return made
 
 
-def remaining_of(policy: FrontierPolicy, path: ExecutionPath, slot: int) -> float:
-    return float(policy._remaining_ms[slot, policy._index[path]])
+def remaining_of(policy: FrontierPolicy, path: ExecutionPath, segment: int) -> float:
+    return float(policy._remaining_ms[segment, policy._index[path]])
 
 
-def best_by_search(policy, quality, path, slot, remaining_ms, factor, allowance_ms):
+def best_by_search(policy, quality, path, segment, remaining_ms, factor, allowance_ms):
     """Every continuation looked at one by one: best quality that fits (None: nothing fits) and the smallest bound."""
-    rows = [(remaining_of(policy, other, slot) * factor + allowance_ms, quality.quality(other))
-            for other in SPACE.continuations(path, slot)]
+    rows = [(remaining_of(policy, other, segment) * factor + allowance_ms, quality.quality(other))
+            for other in SPACE.continuations(path, segment)]
     fitting = [value for bound_ms, value in rows if bound_ms <= remaining_ms]
     return max(fitting, default=None), min(rows)[0]
 
@@ -64,11 +65,11 @@ def test_frontier_of_groups_computed_by_hand():
 
 def test_paths_iterate_in_the_order_that_prefixes_are_numbered_by(policies):
     policy = policies[0][0]
-    for slot in range(SLOTS):
-        numbers = policy._prefix_numbers(slot)
+    for segment in range(SEGMENTS):
+        numbers = policy._prefix_numbers(segment)
         by_prefix = {}
         for path, number in zip(PATHS, numbers.tolist()):
-            by_prefix.setdefault(SPACE.prefix(path, slot), set()).add(number)
+            by_prefix.setdefault(SPACE.prefix(path, segment), set()).add(number)
         assert all(len(found) == 1 for found in by_prefix.values())
         assert sorted(min(found) for found in by_prefix.values()) == list(range(len(by_prefix)))
 
@@ -91,14 +92,14 @@ def test_plan_is_what_an_exhaustive_search_finds(policies, which, remaining_ms, 
 
 
 @settings(max_examples=200, deadline=None)
-@given(which=st.integers(0, 5), index=st.integers(0, len(PATHS) - 1), slot=st.integers(0, SLOTS - 1),
+@given(which=st.integers(0, 5), index=st.integers(0, len(PATHS) - 1), segment=st.integers(0, SEGMENTS - 1),
        remaining_ms=TIMES_MS, factor=FACTORS)
-def test_redecision_agrees_with_the_prefix_and_is_nearly_the_best(policies, which, index, slot, remaining_ms, factor):
+def test_redecision_agrees_with_the_prefix_and_is_nearly_the_best(policies, which, index, segment, remaining_ms, factor):
     policy, quality = policies[which]
     path = PATHS[index]
-    choice = policy.redecide(path, slot, remaining_ms, factor)
-    best, cheapest_bound_ms = best_by_search(policy, quality, path, slot, remaining_ms, factor, float(which))
-    assert SPACE.prefix(choice.path, slot) == SPACE.prefix(path, slot)
+    choice = policy.redecide(path, segment, remaining_ms, factor)
+    best, cheapest_bound_ms = best_by_search(policy, quality, path, segment, remaining_ms, factor, float(which))
+    assert SPACE.prefix(choice.path, segment) == SPACE.prefix(path, segment)
     assert choice.feasible == (best is not None)
     if choice.feasible:
         assert choice.bound_ms <= remaining_ms
@@ -108,25 +109,25 @@ def test_redecision_agrees_with_the_prefix_and_is_nearly_the_best(policies, whic
 
 
 @settings(max_examples=200, deadline=None)
-@given(which=st.integers(0, 5), index=st.integers(0, len(PATHS) - 1), slot=st.integers(0, SLOTS - 1),
+@given(which=st.integers(0, 5), index=st.integers(0, len(PATHS) - 1), segment=st.integers(0, SEGMENTS - 1),
        times_ms=st.tuples(TIMES_MS, TIMES_MS), factor=FACTORS)
-def test_more_time_never_gives_lower_quality(policies, which, index, slot, times_ms, factor):
+def test_more_time_never_gives_lower_quality(policies, which, index, segment, times_ms, factor):
     policy = policies[which][0]
     less_ms, more_ms = sorted(times_ms)
-    for decide in (policy.plan, lambda *left: policy.redecide(PATHS[index], slot, *left)):
+    for decide in (policy.plan, lambda *left: policy.redecide(PATHS[index], segment, *left)):
         with_less, with_more = decide(less_ms, factor), decide(more_ms, factor)
         assert with_more.feasible >= with_less.feasible
         assert with_more.quality >= with_less.quality
 
 
 @settings(max_examples=200, deadline=None)
-@given(which=st.integers(0, 5), index=st.integers(0, len(PATHS) - 1), slot=st.integers(0, SLOTS - 1),
+@given(which=st.integers(0, 5), index=st.integers(0, len(PATHS) - 1), segment=st.integers(0, SEGMENTS - 1),
        remaining_ms=TIMES_MS, factors=st.tuples(FACTORS, FACTORS))
-def test_a_larger_factor_never_gives_a_costlier_path(policies, which, index, slot, remaining_ms, factors):
+def test_a_larger_factor_never_gives_a_costlier_path(policies, which, index, segment, remaining_ms, factors):
     policy = policies[which][0]
     small, large = sorted(factors)
     for decide in (lambda factor: policy.plan(remaining_ms, factor),
-                   lambda factor: policy.redecide(PATHS[index], slot, remaining_ms, factor)):
+                   lambda factor: policy.redecide(PATHS[index], segment, remaining_ms, factor)):
         assert decide(large).forecast_ms <= decide(small).forecast_ms
 
 
@@ -134,7 +135,7 @@ def test_a_larger_factor_never_gives_a_costlier_path(policies, which, index, slo
 @given(which=st.integers(0, 5), index=st.integers(0, len(PATHS) - 1))
 def test_what_remains_never_takes_longer_than_the_whole(policies, which, index):
     policy = policies[which][0]
-    left_ms = [remaining_of(policy, PATHS[index], slot) for slot in range(SLOTS)]
+    left_ms = [remaining_of(policy, PATHS[index], segment) for segment in range(SEGMENTS)]
     assert left_ms == sorted(left_ms, reverse=True)
 
 
@@ -147,12 +148,12 @@ def test_bound_that_equals_the_time_left_fits(policies):
 
 
 def test_keeps_the_plan_unless_another_path_gains_enough(make_forecast, make_quality):
-    forecast = make_forecast(SPACE, lambda name: 1.0 + 9.0 * name.startswith('head1'))
-    small = ExecutionPath((False, False), 1.0, 100, 0)
-    large = ExecutionPath((False, False), 1.0, 100, 1)
-    head = next(i for i, slot in enumerate(SPACE.slots) if slot.operator == 'head')
+    forecast = make_forecast(SPACE, lambda name: 1.0 + 9.0 * name.startswith('head@h1'))
+    small = SPACE.parse('s00-w1.00-p100-h0')
+    large = SPACE.parse('s00-w1.00-p100-h1')
+    head = next(i for i, segment in enumerate(SPACE.segments) if segment.operator == 'head')
     for gain, expected in ((0.003, small), (0.02, large)):
-        quality = make_quality({path: 0.3 + gain * path.head for path in SPACE})
+        quality = make_quality({path: 0.3 + gain * (path == large) for path in SPACE})
         policy = FrontierPolicy(SPACE, forecast, quality, keep_epsilon=0.005)
         assert policy.redecide(small, head, 50.0, 1.0).path == expected
         assert policy.redecide(large, head, 50.0, 1.0).path == large
@@ -160,11 +161,11 @@ def test_keeps_the_plan_unless_another_path_gains_enough(make_forecast, make_qua
 
 
 def test_a_plan_that_another_path_beats_outright_is_not_kept(make_forecast, make_quality):
-    forecast = make_forecast(SPACE, lambda name: 1.0 + 9.0 * name.startswith('head1'))
-    quality = make_quality({path: 0.3 - 0.001 * path.head for path in SPACE})
+    forecast = make_forecast(SPACE, lambda name: 1.0 + 9.0 * name.startswith('head@h1'))
+    quality = make_quality({path: 0.3 - 0.001 * int(path['head']) for path in SPACE})
     policy = FrontierPolicy(SPACE, forecast, quality, keep_epsilon=0.005)
-    beaten = ExecutionPath((False, False), 1.0, 100, 1)
-    assert policy.redecide(beaten, 0, 100.0, 1.0).path.head == 0
+    beaten = SPACE.parse('s00-w1.00-p100-h1')
+    assert policy.redecide(beaten, 0, 100.0, 1.0).path['head'] == '0'
 
 
 def test_negative_time_gives_the_cheapest_and_infinite_time_the_best(policies):
@@ -176,7 +177,7 @@ def test_negative_time_gives_the_cheapest_and_infinite_time_the_best(policies):
     assert policy.plan(math.inf, 1.0).quality == max(quality.values.values())
 
 
-def test_refuses_what_cannot_be_decided_on(policies):
+def test_refuses_what_cannot_be_decided_on(policies, foreign_path):
     policy = policies[0][0]
     with pytest.raises(ValueError, match='remaining time is NaN ms'):
         policy.plan(math.nan, 1.0)
@@ -184,10 +185,10 @@ def test_refuses_what_cannot_be_decided_on(policies):
         with pytest.raises(ValueError, match='factor is'):
             policy.plan(10.0, factor)
     with pytest.raises(ValueError, match='not one of the network'):
-        policy.redecide(ExecutionPath((True,), 1.0, 10, 0), 0, 10.0, 1.0)
-    for slot in (-1, SLOTS):
-        with pytest.raises(ValueError, match=f'slot is {slot}'):
-            policy.redecide(PATHS[0], slot, 10.0, 1.0)
+        policy.redecide(foreign_path, 0, 10.0, 1.0)
+    for segment in (-1, SEGMENTS):
+        with pytest.raises(ValueError, match=f'segment is {segment}'):
+            policy.redecide(PATHS[0], segment, 10.0, 1.0)
 
 
 def test_refuses_impossible_forecasts_qualities_and_settings(make_forecast, make_quality):
@@ -212,14 +213,14 @@ def test_frontiers_built_ahead_decide_as_those_built_when_needed(make_forecast, 
     ahead, lazy = FrontierPolicy(SPACE, forecast, quality), FrontierPolicy(SPACE, forecast, quality)
     ahead.prepare()
     for path in PATHS[::7]:
-        for slot in range(SLOTS):
-            assert ahead.redecide(path, slot, 25.0, 1.0) == lazy.redecide(path, slot, 25.0, 1.0)
+        for segment in range(SEGMENTS):
+            assert ahead.redecide(path, segment, 25.0, 1.0) == lazy.redecide(path, segment, 25.0, 1.0)
 
 
 def test_every_frontier_ascends_in_time_and_quality(policies):
     for policy, _ in policies:
         for path in PATHS[::5]:
-            for slot in range(SLOTS):
-                _, times_ms, qualities = zip(*policy.frontier(path, slot))
+            for segment in range(SEGMENTS):
+                _, times_ms, qualities = zip(*policy.frontier(path, segment))
                 assert list(times_ms) == sorted(set(times_ms))
                 assert list(qualities) == sorted(set(qualities))

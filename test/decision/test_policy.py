@@ -11,26 +11,23 @@ from deadline_perception.decision.policy import (
     check_position,
     check_time_left,
 )
-from deadline_perception.execution_path import ExecutionPath
-
-PATH = ExecutionPath((False, True), 1.0, 10, 0)
 
 
 @pytest.mark.parametrize('forecast_ms, bound_ms', [(-1.0, 1.0), (math.nan, 1.0), (1.0, math.inf), (1.0, -0.1)])
-def test_choice_refuses_impossible_times(forecast_ms, bound_ms):
+def test_choice_refuses_impossible_times(foreign_path, forecast_ms, bound_ms):
     with pytest.raises(ValueError, match=f'forecast is {forecast_ms} ms and bound {bound_ms} ms'):
-        Choice(PATH, forecast_ms, bound_ms, True, 0.5)
+        Choice(foreign_path, forecast_ms, bound_ms, True, 0.5)
 
 
 @pytest.mark.parametrize('quality', [-0.1, 1.1, math.nan])
-def test_choice_refuses_impossible_quality(quality):
+def test_choice_refuses_impossible_quality(foreign_path, quality):
     with pytest.raises(ValueError, match=f'is {quality}, expected'):
-        Choice(PATH, 1.0, 1.0, True, quality)
+        Choice(foreign_path, 1.0, 1.0, True, quality)
 
 
 def test_checks_pass_what_can_be_decided_on_and_name_what_cannot(path_space):
     assert check_time_left(-math.inf, 1e6) is None
-    assert check_position(path_space, path_space.smallest, len(path_space.slots) - 1) is None
+    assert check_position(path_space, path_space.smallest, len(path_space.segments) - 1) is None
     assert check_allowance(3) == 3.0
     with pytest.raises(ValueError, match='allowance is nan ms'):
         check_allowance(math.nan)

@@ -5,17 +5,17 @@ import math
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from deadline_perception.decision.thresholds import ThresholdPolicy, widths_that_fit
-from deadline_perception.execution_path import ExecutionPath, PathSpace
+from deadline_perception.decision.thresholds import ThresholdPolicy, largest_that_fits
+from deadline_perception.detector.declaration import multi_path_space
 
-SPACE = PathSpace(skips_per_stage=(1, 1), widths=(1.0, 0.5), pyramid_widths=(1.0,), proposals=(10, 25, 100), heads=2)
+SPACE = multi_path_space(skips_per_stage=(1, 1), widths=(1.0, 0.5), pyramid_widths=(1.0,), proposals=(10, 25, 100), heads=2)
 
 
 def segment_ms(name: str) -> float:
     """pre 1; first blocks 3; skippable blocks 10; pyramid 4; rpn 2; proposals 1; heads 5 and 20 at 100; post 1."""
     kind = name.split('@')[0]
-    if kind.startswith('head'):
-        return (5.0, 20.0)[int(kind[4:])] * int(name.rsplit('-p', 1)[1]) / 100.0
+    if kind == 'head':
+        return {'h0': 5.0, 'h1': 20.0}[name[5:7]] * int(name.rsplit('-p', 1)[1]) / 100.0
     return {'pre': 1.0, 'stage1': 3.0, 'stage2': 3.0, 'skip0': 10.0, 'skip1': 10.0, 'pyramid': 4.0, 'rpn': 2.0,
             'proposals': 1.0, 'post': 0.0}[kind]
 
@@ -33,24 +33,24 @@ def policy(make_policy):
     return make_policy()
 
 
-def slot_of(operator: str) -> int:
-    return next(index for index, slot in enumerate(SPACE.slots) if slot.operator == operator)
+def segment_of(operator: str) -> int:
+    return next(index for index, segment in enumerate(SPACE.segments) if segment.operator == operator)
 
 
-@pytest.mark.parametrize(('budget_ms', 'widths'), [(14.5, (1.0, 1.0)), (14.4, (0.5, 1.0)), (1.0, (0.5, 1.0))])
-def test_widths_that_fit_are_the_widest_whose_cheapest_path_is_in_time_or_the_narrowest(make_forecast, budget_ms, widths):
+@pytest.mark.parametrize(('budget_ms', 'width'), [(14.5, 1.0), (14.4, 0.5), (1.0, 0.5)])
+def test_given_width_is_the_widest_whose_cheapest_path_is_in_time_or_the_narrowest(make_forecast, budget_ms, width):
     # at full width the cheapest path takes 1 + 3 + 3 + 4 + 2 + 1 + 0.5 ms
     forecast = make_forecast(SPACE, lambda name: segment_ms(name) * (0.5 if '@w0.50' in name else 1.0))
-    assert widths_that_fit(SPACE, forecast, budget_ms) == widths
+    assert largest_that_fits(SPACE, forecast, budget_ms) == SPACE.largest.replace(width=width)
 
 
 def test_skip_threshold_is_its_blocks_and_the_rpn_and_the_cheapest_head_at_fewest_proposals(policy):
     # tau = 10 + (2 + 1) + 5 * 10 / 100 = 13.5 ms, whatever else still has to run.
     path = SPACE.largest
-    assert not policy.skips(path, 0, 13.5, 1.0)
-    assert policy.skips(path, 0, 13.499, 1.0)
-    assert not policy.skips(path, 1, 27.0, 2.0)
-    assert policy.skips(path, 1, 26.99, 2.0)
+    assert not policy.skips(path, 'skip0', 13.5, 1.0)
+    assert policy.skips(path, 'skip0', 13.499, 1.0)
+    assert not policy.skips(path, 'skip1', 27.0, 2.0)
+    assert policy.skips(path, 'skip1', 26.99, 2.0)
 
 
 def test_number_of_proposals_follows_the_formula_rounded_down_to_an_offered_one(policy):
@@ -66,27 +66,27 @@ def test_number_of_proposals_follows_the_formula_rounded_down_to_an_offered_one(
 
 
 def test_head_is_the_longest_that_fits_and_the_shortest_when_none_does(policy):
-    path = ExecutionPath((False, False), 1.0, 100, 0)
-    assert policy.head(path, 20.0, 1.0) == 1
-    assert policy.head(path, 19.9, 1.0) == 0
-    assert policy.head(path, 1.0, 1.0) == 0
-    assert policy.head(path, 39.0, 2.0) == 0
+    path = SPACE.parse('s00-w1.00-p100-h0')
+    assert policy.head(path, 20.0, 1.0) == '1'
+    assert policy.head(path, 19.9, 1.0) == '0'
+    assert policy.head(path, 1.0, 1.0) == '0'
+    assert policy.head(path, 39.0, 2.0) == '0'
 
 
 def test_plan_walks_through_all_operators_by_hand(policy):
     # 100 ms: nothing is skipped, 100 proposals (66 ms left), head 1.
-    assert policy.plan(100.0, 1.0).path == ExecutionPath((False, False), 1.0, 100, 1)
+    assert policy.plan(100.0, 1.0).path == SPACE.parse('s00-w1.00-p100-h1')
     # 30 ms: skip0 runs with 26 left; skip1 sees 26 - 10 - 3 = 13 < 13.5 and skips; pyramid and rpn leave 7 ms:
     # 100 proposals; 6 ms are left for a head: 5 fits, 20 does not.
     choice = policy.plan(30.0, 1.0)
-    assert choice.path == ExecutionPath((False, True), 1.0, 100, 0)
+    assert choice.path == SPACE.parse('s01-w1.00-p100-h0')
     assert (choice.forecast_ms, choice.bound_ms, choice.feasible) == (29.0, 29.0, True)
 
 
 def test_the_published_skip_threshold_can_overrun_where_a_cheaper_path_fitted(policy):
     # 17.6 ms at the start: skip0 sees 13.6 and runs, though stage 2 and pyramid are still to come.
     choice = policy.plan(17.6, 1.0)
-    assert choice.path.skip[0] is False
+    assert choice.path['skip0'] == 'run'
     assert choice.bound_ms > 17.6
     assert choice.feasible
 
@@ -94,44 +94,44 @@ def test_the_published_skip_threshold_can_overrun_where_a_cheaper_path_fitted(po
 def test_allowance_is_kept_back_from_every_threshold(make_policy):
     # 25 of 30 ms count: 2 are left before the proposals (40 of 100), 1 before the head, less than any head takes.
     choice = make_policy(allowance_ms=5.0).plan(30.0, 1.0)
-    assert choice.path == ExecutionPath((False, True), 1.0, 25, 0)
+    assert choice.path == SPACE.parse('s01-w1.00-p25-h0')
     assert (choice.forecast_ms, choice.bound_ms) == (25.25, 30.25)
 
 
 def test_redecision_keeps_what_has_run_and_decides_the_rest_anew(policy):
-    path = ExecutionPath((True, False), 0.5, 25, 1)
-    choice = policy.redecide(path, slot_of('proposals'), 50.0, 1.0)
-    assert choice.path == ExecutionPath((True, False), 0.5, 100, 1)
-    choice = policy.redecide(path, slot_of('head'), 1.3, 1.0)
-    assert choice.path == ExecutionPath((True, False), 0.5, 25, 0)
+    path = SPACE.parse('s10-w0.50-p25-h1')
+    choice = policy.redecide(path, segment_of('proposals'), 50.0, 1.0)
+    assert choice.path == SPACE.parse('s10-w0.50-p100-h1')
+    choice = policy.redecide(path, segment_of('head'), 1.3, 1.0)
+    assert choice.path == SPACE.parse('s10-w0.50-p25-h0')
     assert (choice.forecast_ms, choice.feasible) == (1.25, True)
 
 
 def test_width_is_given_and_never_decided(make_policy):
-    policy = make_policy(width=0.5)
-    assert {policy.plan(remaining_ms, 1.0).path.width for remaining_ms in (-5.0, 20.0, 40.0, 400.0)} == {0.5}
+    policy = make_policy(start=SPACE.largest.replace(width=0.5))
+    assert {policy.plan(remaining_ms, 1.0).path['width'] for remaining_ms in (-5.0, 20.0, 40.0, 400.0)} == {0.5}
 
 
 @settings(max_examples=150, deadline=None)
-@given(path=st.sampled_from(list(SPACE)), slot=st.integers(0, len(SPACE.slots) - 1),
+@given(path=st.sampled_from(list(SPACE)), segment=st.integers(0, len(SPACE.segments) - 1),
        remaining_ms=st.floats(-10, 100), factor=st.floats(0.1, 5))
-def test_choice_agrees_with_the_prefix_and_its_numbers_add_up(policy, path, slot, remaining_ms, factor):
-    choice = policy.redecide(path, slot, remaining_ms, factor)
+def test_choice_agrees_with_the_prefix_and_its_numbers_add_up(policy, path, segment, remaining_ms, factor):
+    choice = policy.redecide(path, segment, remaining_ms, factor)
     assert choice.path in SPACE
-    assert SPACE.prefix(choice.path, slot) == SPACE.prefix(path, slot)
+    assert SPACE.prefix(choice.path, segment) == SPACE.prefix(path, segment)
     assert choice.bound_ms == choice.forecast_ms * factor
     if choice.bound_ms <= remaining_ms:
         assert choice.feasible
 
 
-def test_refuses_what_cannot_be_decided_on(policy, make_policy):
+def test_refuses_what_cannot_be_decided_on(policy, make_policy, foreign_path):
     with pytest.raises(ValueError, match='NaN ms'):
         policy.plan(math.nan, 1.0)
     with pytest.raises(ValueError, match='factor is 0'):
         policy.plan(10.0, 0.0)
-    with pytest.raises(ValueError, match='slot is 99'):
+    with pytest.raises(ValueError, match='segment is 99'):
         policy.redecide(SPACE.largest, 99, 10.0, 1.0)
-    with pytest.raises(ValueError, match='width is 0.3'):
-        make_policy(width=0.3)
+    with pytest.raises(ValueError, match='path whole is not one of'):
+        make_policy(start=foreign_path)
     with pytest.raises(ValueError, match='allowance is inf ms'):
         make_policy(allowance_ms=math.inf)

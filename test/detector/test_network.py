@@ -151,11 +151,11 @@ def test_hash_depends_on_shape_and_classes_alone(tiny_network, tiny_config):
     assert MultiPathDetector(replace(tiny_config, proposals=(5,)), ('a', 'b')).network_hash != tiny_network.network_hash
 
 
-def test_half_precision_gives_nearly_the_same_outputs(tiny_network):
+def test_float16_gives_nearly_the_same_outputs(tiny_network):
     images = torch.randn(1, 3, 64, 96)
     path = tiny_network.path_space.largest
     full, full_hash = _outputs(tiny_network, path, images), tiny_network.network_hash
-    tiny_network.use_half_precision()
+    tiny_network.use_float16()
     assert tiny_network.precision == torch.float16
     assert tiny_network.rpn.anchors(0).dtype == torch.float32
     assert tiny_network.network_hash != full_hash, 'times of one precision say nothing of the other'

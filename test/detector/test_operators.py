@@ -41,7 +41,7 @@ def test_narrow_norm_keeps_groups_and_has_its_own_scale():
 
 @pytest.mark.parametrize('device', ['cpu', pytest.param('cuda', marks=pytest.mark.skipif(
     not torch.cuda.is_available(), reason='needs a CUDA device'))])
-def test_norm_hands_half_precision_on(device):
+def test_norm_hands_float16_on(device):
     norm = SlicedGroupNorm(16, 4, (1.0,)).to(device)
     x = torch.randn(2, 16, 5, 5, device=device).bfloat16()
     with torch.autocast(device, torch.bfloat16):

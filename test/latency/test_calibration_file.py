@@ -31,7 +31,7 @@ def test_state_survives_a_restart(place):
     ({'network_hash': 'def'}, "network_hash is 'abc' in the file and 'def' here"),
     ({'device': 'Orin (cpu)'}, "device is 'Orin [(]cuda[)]' in the file"),
     ({'threads': 1}, 'threads is 2 in the file')])
-def test_what_another_network_device_or_number_of_threads_taught_is_refused(place, change, message):
+def test_what_another_network_device_or_number_of_threads_learnt_is_refused(place, change, message):
     place.save(BoundCalibrator(alpha=0.1, eta=0.1, score_width=1.0).state())
     with pytest.raises(CalibrationMismatch, match=message):
         replace(place, **change).load(alpha=0.1, eta=0.1)

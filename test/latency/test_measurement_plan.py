@@ -5,9 +5,8 @@ from collections import Counter
 
 import pytest
 
-from deadline_perception.execution_path import PathSpace
+from deadline_perception.detector.declaration import multi_path_space
 from deadline_perception.latency.measurement_plan import (
-    all_segments,
     covering_paths,
     distinct_paths,
     interleave,
@@ -15,23 +14,17 @@ from deadline_perception.latency.measurement_plan import (
 )
 
 
-def test_finds_every_segment_that_any_path_runs(path_space):
-    expected = {name for path in path_space for name in path_space.segments(path)}
-    assert set(all_segments(path_space)) == expected
-    assert all_segments(path_space)[0] == 'pre'
-
-
 def test_every_segment_is_run_often_enough_and_no_more_frames_than_needed(path_space):
     paths = covering_paths(path_space, 10, random.Random(0))
-    counts = Counter(name for path in paths for name in path_space.segments(path))
-    assert min(counts[name] for name in all_segments(path_space)) >= 10
+    counts = Counter(name for path in paths for name in path_space.keys(path))
+    assert min(counts[name] for name in path_space.carriers()) >= 10
     assert len(paths) <= 10 * 8 + 8  # the rarest segments are 2 heads x 2 pyramid widths x 2 numbers of proposals
 
 
 def test_a_cut_off_plan_is_still_balanced(path_space):
     paths = covering_paths(path_space, 20, random.Random(0))[:80]
-    counts = Counter(name for path in paths for name in path_space.segments(path))
-    assert min(counts[name] for name in all_segments(path_space)) >= 8
+    counts = Counter(name for path in paths for name in path_space.keys(path))
+    assert min(counts[name] for name in path_space.carriers()) >= 8
 
 
 def test_the_same_seed_gives_the_same_plan(path_space):
@@ -39,7 +32,7 @@ def test_the_same_seed_gives_the_same_plan(path_space):
 
 
 def test_a_network_of_a_single_path_is_covered():
-    space = PathSpace((0,), (1.0,), (1.0,), (5,), 1)
+    space = multi_path_space(skips_per_stage=(0,), widths=(1.0,), pyramid_widths=(1.0,), proposals=(5,), heads=1)
     assert covering_paths(space, 3, random.Random(0)) == [space.largest] * 3
     assert distinct_paths(space, 4, random.Random(0)) == [space.largest]
 

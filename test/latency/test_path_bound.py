@@ -12,14 +12,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deadline_perception.execution_path import ExecutionPath, PathSpace
+from deadline_perception.detector.declaration import multi_path_space
+from deadline_perception.execution_path import ExecutionPath
 from deadline_perception.latency.device import DeviceFacts
-from deadline_perception.latency.measurement_plan import all_segments, distinct_paths, random_path
+from deadline_perception.latency.measurement_plan import distinct_paths, random_path
 from deadline_perception.latency.path_bound import PathForecast
 from deadline_perception.latency.profile import LatencyProfile, ProfileMismatch, measure_profile
 from deadline_perception.latency.quantiles import Quantiles
 
-SPACE = PathSpace(skips_per_stage=(1, 2), widths=(1.0, 0.5), pyramid_widths=(1.0, 0.5), proposals=(10, 40), heads=2)
+SPACE = multi_path_space(skips_per_stage=(1, 2), widths=(1.0, 0.5), pyramid_widths=(1.0, 0.5), proposals=(10, 40),
+                         heads=2)
 FACTS = DeviceFacts(name='board', kind='cpu', cores=1, threads=1)
 # In whole frames, kinds of segments take this much longer or shorter than their medians.
 TRUE_FACTORS = {'pre': 1.0, 'stage': 1.1, 'skip': 1.3, 'pyramid': 0.9, 'rpn': 1.2, 'proposals': 1.0, 'head': 1.05,
@@ -35,23 +37,23 @@ def median_ms(name: str) -> float:
     return 1.0 + sum(map(ord, name)) % 17
 
 
-def true_ms(path: ExecutionPath, slot: int = 0) -> float:
-    return sum(median_ms(SPACE.segment(at, path)) * TRUE_FACTORS[SPACE.slots[at].name.rstrip('0123456789')]
-               for at in range(slot, len(SPACE.slots)) if SPACE.segment(at, path) is not None)
+def true_ms(path: ExecutionPath, segment: int = 0) -> float:
+    return sum(median_ms(SPACE.key(at, path)) * TRUE_FACTORS[SPACE.segments[at].name.rstrip('0123456789')]
+               for at in range(segment, len(SPACE.segments)) if SPACE.key(at, path) is not None)
 
 
 def made_profile(paths=(), spread=(1.0,)) -> LatencyProfile:
     """A profile whose whole paths take their true time multiplied by each of `spread`."""
     return LatencyProfile(
         facts=FACTS, config_name='made', network_hash='abc', input_size=(1, 1), image_size=(1, 1), date='',
-        load_before=0.0, segments={name: constant(median_ms(name)) for name in all_segments(SPACE)},
+        load_before=0.0, segments={name: constant(median_ms(name)) for name in SPACE.carriers()},
         paths={str(path): Quantiles.from_samples([true_ms(path) * factor for factor in spread]) for path in paths})
 
 
 def test_forecast_without_whole_paths_is_the_sum_of_medians():
     forecast = PathForecast(made_profile(), SPACE)
-    path = ExecutionPath.parse('s010-w0.50-f0.50-p10-h1')
-    assert forecast.forecast_ms(path) == pytest.approx(sum(median_ms(name) for name in SPACE.segments(path)))
+    path = SPACE.parse('s010-w0.50-f0.50-p10-h1')
+    assert forecast.forecast_ms(path) == pytest.approx(sum(median_ms(name) for name in SPACE.keys(path)))
     assert set(forecast.corrections.values()) == {1.0}
 
 
@@ -74,30 +76,30 @@ def test_factors_are_never_negative_whatever_was_measured():
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.integers(0, 10 ** 6), st.integers(0, len(SPACE.slots) - 1))
-def test_what_is_left_never_costs_more_than_what_was_to_do(seed, slot):
+@given(st.integers(0, 10 ** 6), st.integers(0, len(SPACE.segments) - 1))
+def test_what_is_left_never_costs_more_than_what_was_to_do(seed, segment):
     path = random_path(SPACE, random.Random(seed))
     forecast = PathForecast(made_profile(distinct_paths(SPACE, 10, random.Random(0))), SPACE)
-    left = [forecast.forecast_ms(path, at) for at in range(len(SPACE.slots) + 1)]
+    left = [forecast.forecast_ms(path, at) for at in range(len(SPACE.segments) + 1)]
     assert all(before >= after for before, after in itertools.pairwise(left))
     assert left[-1] == 0.0
-    assert left[slot] - left[slot + 1] == pytest.approx(forecast.slot_ms(slot, path))
+    assert left[segment] - left[segment + 1] == pytest.approx(forecast.segment_ms(segment, path))
 
 
-def test_table_equals_single_forecasts_from_every_slot():
+def test_table_equals_single_forecasts_from_every_segment():
     forecast = PathForecast(made_profile(distinct_paths(SPACE, 10, random.Random(0))), SPACE)
     paths = list(SPACE)
-    for slot in range(len(SPACE.slots) + 1):
-        single = [forecast.forecast_ms(path, slot) for path in paths]
-        np.testing.assert_allclose(forecast.table(paths, slot), single, rtol=1e-12)
+    for segment in range(len(SPACE.segments) + 1):
+        single = [forecast.forecast_ms(path, segment) for path in paths]
+        np.testing.assert_allclose(forecast.table(paths, segment), single, rtol=1e-12)
     assert forecast.table([]).shape == (0,)
 
 
 def test_a_network_without_skips_has_forecasts():
-    space = PathSpace((0, 0), (1.0,), (1.0,), (5,), 1)
-    profile = replace(made_profile(), segments={name: constant(2.0) for name in all_segments(space)})
+    space = multi_path_space(skips_per_stage=(0, 0), widths=(1.0,), pyramid_widths=(1.0,), proposals=(5,), heads=1)
+    profile = replace(made_profile(), segments={name: constant(2.0) for name in space.carriers()})
     forecast = PathForecast(profile, space)
-    assert forecast.forecast_ms(space.largest) == forecast.table([space.largest])[0] == 2.0 * len(space.slots)
+    assert forecast.forecast_ms(space.largest) == forecast.table([space.largest])[0] == 2.0 * len(space.segments)
 
 
 def test_residuals_show_how_far_frames_lie_from_their_forecast():
@@ -118,8 +120,8 @@ def test_residuals_need_whole_paths_and_a_probability():
 
 def test_a_profile_without_some_segments_is_refused_with_what_to_run():
     profile = made_profile()
-    segments = {name: times for name, times in profile.segments.items() if not name.startswith('head1')}
-    with pytest.raises(ProfileMismatch, match=r"lacks 4 of \d+ segments, 'head1@.*deadline-perception profile"):
+    segments = {name: times for name, times in profile.segments.items() if not name.startswith('head@h1')}
+    with pytest.raises(ProfileMismatch, match=r"lacks 4 of \d+ segments, 'head@h1.*deadline-perception profile"):
         PathForecast(replace(profile, segments=segments), SPACE)
 
 
@@ -135,14 +137,14 @@ def test_a_path_measured_as_taking_no_time_is_refused():
         PathForecast(profile, SPACE)
 
 
-def test_foreign_paths_and_slots_are_refused():
+def test_foreign_paths_and_segments_are_refused(foreign_path):
     forecast = PathForecast(made_profile(), SPACE)
-    with pytest.raises(ValueError, match='slot is -1'):
+    with pytest.raises(ValueError, match='segment is -1'):
         forecast.forecast_ms(SPACE.largest, -1)
-    with pytest.raises(ValueError, match='slot is -2'):
+    with pytest.raises(ValueError, match='segment is -2'):
         forecast.table([SPACE.largest], -2)
     with pytest.raises(ValueError, match='expected one of the'):
-        forecast.forecast_ms(replace(SPACE.largest, proposals=11))
+        forecast.forecast_ms(foreign_path)
 
 
 def test_forecasts_of_measured_times_are_positive_and_ordered(network, images):

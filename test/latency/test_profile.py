@@ -7,7 +7,6 @@ import pytest
 
 from deadline_perception.latency.device import DeviceFacts, read_device_facts
 from deadline_perception.latency.json_file import JsonFileError
-from deadline_perception.latency.measurement_plan import all_segments
 from deadline_perception.latency.profile import (
     LatencyProfile,
     ProfileMismatch,
@@ -29,7 +28,7 @@ def test_measures_every_segment_often_enough_and_the_extreme_paths(network, imag
     seen = []
     profile = measure_profile(network, images, repeats=6, whole_paths=5, path_repeats=3, seed=1,
                               progress=lambda done, planned, elapsed_s: seen.append((done, planned, elapsed_s)))
-    assert list(profile.segments) == all_segments(network.path_space)
+    assert list(profile.segments) == list(network.path_space.carriers())
     assert min(times.count for times in profile.segments.values()) >= 6
     assert len(profile.paths) == 5 and {times.count for times in profile.paths.values()} == {3}
     assert {str(network.path_space.smallest), str(network.path_space.largest)} <= set(profile.paths)
@@ -43,8 +42,8 @@ def test_first_calls_and_whole_paths_are_kept_out_of_the_segments(network, image
     profile = measure_profile(network, images, repeats=2, whole_paths=2, path_repeats=4, seed=1)
     warm_up_frames = len(network.started) - 2 * 4 - profile.segments['pre'].count
     assert warm_up_frames >= 8  # as many as it takes to run every segment once
-    first = {name for path in network.started[:warm_up_frames] for name in network.path_space.segments(path)}
-    assert first == set(all_segments(network.path_space))
+    first = {name for path in network.started[:warm_up_frames] for name in network.path_space.keys(path)}
+    assert first == set(network.path_space.carriers())
 
 
 def test_time_limit_stops_as_soon_as_every_segment_has_some_samples(network, images):
@@ -61,10 +60,10 @@ def test_the_same_seed_runs_the_same_paths(path_space, network, images):
     assert network.started == other.started
 
 
-def test_time_of_a_frame_covers_its_slots(network, images):
-    total_ms, slots_ms = time_frame(network, images[0], network.path_space.largest)
-    assert len(slots_ms) == len(network.path_space.slots)
-    assert total_ms >= sum(slots_ms) > 0.0
+def test_time_of_a_frame_covers_its_segments(network, images):
+    total_ms, segments_ms = time_frame(network, images[0], network.path_space.largest)
+    assert len(segments_ms) == len(network.path_space.segments)
+    assert total_ms >= sum(segments_ms) > 0.0
 
 
 @pytest.mark.parametrize(('change', 'message'), [({'repeats': 0}, 'repeats'), ({'whole_paths': 1}, 'whole_paths'),

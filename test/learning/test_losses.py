@@ -108,7 +108,7 @@ def test_teacher_that_is_taught_learns_nothing_new(tiny_network):
     network = tiny_network.train()
     largest = network.path_space.largest
     (_, losses), lesson = _step(network, [_truth(OBJECT, [0])], TrainedPath(largest, (1,)),
-                                TrainedPath(largest, (1,), soft_share=1.0))
+                                TrainedPath(largest, (1,), distillation_weight=1.0))
     assert not any(part.requires_grad for part in (lesson.objectness, lesson.classes))
     (losses['objectness'] + losses['classes_h1']).backward(retain_graph=True)
     assert max(float(p.grad.abs().max()) for p in network.parameters() if p.grad is not None) < 1e-6
@@ -123,7 +123,7 @@ def test_soft_targets_lie_between_truth_and_teacher(tiny_network):
     told = {}
     for share in (0.0, 0.5, 1.0):
         (_, told[share]), _ = _step(network, [_truth(OBJECT, [0])], TrainedPath(space.largest, (1,)),
-                                    TrainedPath(space.smallest, (0,), soft_share=share))
+                                    TrainedPath(space.smallest, (0,), distillation_weight=share))
     for name in ('objectness', 'classes_h0'):
         assert told[0.0][name] != told[1.0][name]
         torch.testing.assert_close(told[0.5][name], (told[0.0][name] + told[1.0][name]) / 2)

@@ -13,7 +13,7 @@ PLAIN = PathSpace((0,), (1.0,), (1.0,), (10,), 1)
 def test_largest_path_trains_alone_first():
     (one,) = Sandwich(alone_share=0.3).paths(SPACE, 0.29, np.random.default_rng(0))
     assert one.path == SPACE.largest and one.heads[0] == 2 and len(one.heads) == 2
-    assert one.soft_share == 0.0
+    assert one.distillation_weight == 0.0
 
 
 @pytest.mark.parametrize('alone_share, progress', [(0.3, 0.3), (0.0, 0.0)])
@@ -21,17 +21,17 @@ def test_then_every_step_has_the_largest_a_drawn_and_the_smallest(alone_share, p
     generator = np.random.default_rng(0)
     drawn = []
     for _ in range(300):
-        first, other, last = Sandwich(alone_share, soft_share=0.4).paths(SPACE, progress, generator)
+        first, other, last = Sandwich(alone_share, distillation_weight=0.4).paths(SPACE, progress, generator)
         assert first.path == SPACE.largest and first.heads[0] == 2
         assert replace(last.path, proposals=10) == SPACE.smallest and last.path.proposals == 50
         assert last.heads == (0,) and other.path in SPACE and set(other.heads) == {other.path.head, 0}
-        assert first.soft_share == other.soft_share == last.soft_share == 0.4
+        assert first.distillation_weight == other.distillation_weight == last.distillation_weight == 0.4
         drawn.append(other.path)
     assert len(set(drawn)) > 100  # of 192
     assert {path.proposals for path in drawn} == {10, 50}
 
 
-@pytest.mark.parametrize('name', ['alone_share', 'soft_share'])
+@pytest.mark.parametrize('name', ['alone_share', 'distillation_weight'])
 @pytest.mark.parametrize('share', [-0.1, 1.1, float('nan')])
 def test_shares_outside_their_range_are_refused(name, share):
     with pytest.raises(ValueError, match=f'{name} is'):

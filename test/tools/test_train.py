@@ -153,7 +153,7 @@ def test_two_processes_train_the_weights_of_one(annotations, tiny, tmp_path, mon
 
     # In float32, so that the two can be compared.
     script = ('import sys\nfrom functools import partial\nfrom deadline_perception.tools import train\n'
-              'train.TrainingPlan = partial(train.TrainingPlan, half_precision=False)\n'
+              'train.TrainingPlan = partial(train.TrainingPlan, bfloat16=False)\n'
               'from deadline_perception.tools.command_line import main\nsys.exit(main(sys.argv[1:]))')
     (tmp_path / 'train_exactly.py').write_text(script)
     two = subprocess.run([sys.executable, '-m', 'torch.distributed.run', '--standalone', '--nproc-per-node=2',
@@ -161,7 +161,7 @@ def test_two_processes_train_the_weights_of_one(annotations, tiny, tmp_path, mon
                          timeout=200, env={**os.environ, 'OMP_NUM_THREADS': '1'})
     assert two.returncode == 0, two.stderr
     assert two.stdout.count('wrote') == two.stdout.count('3 images') == 1
-    monkeypatch.setattr(train, 'TrainingPlan', partial(train.TrainingPlan, half_precision=False))
+    monkeypatch.setattr(train, 'TrainingPlan', partial(train.TrainingPlan, bfloat16=False))
     assert main(words('one')) == 0
     lines = {name: [json.loads(line) for line in (tmp_path / name / 'state.jsonl').read_text().splitlines()]
              for name in ('one', 'two')}

@@ -1,4 +1,4 @@
-"""Average the weights of several training runs that began with the same weights.
+"""Model soup: the mean of the weights of several training runs that began with the same weights.
 
 Runs of other seeds end at places around a better one: the mean of their weights finds more than any of them and costs
 nothing more when it runs (Wortsman et al. 2022, model soups). Of runs that began apart the mean is worth nothing.
@@ -17,14 +17,14 @@ from deadline_perception.tools.output_place import check_file
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's options."""
-    parser.add_argument('weights', type=Path, nargs='+', help='weights files to average, at least two')
-    parser.add_argument('--out', type=Path, default=Path('out/average.safetensors'), help='weights to write')
+    parser.add_argument('weights', type=Path, nargs='+', help='weights files, at least two')
+    parser.add_argument('--out', type=Path, default=Path('out/soup.safetensors'), help='weights to write')
 
 
 def run(args: argparse.Namespace) -> int:
     """Writes the mean; returns the exit status."""
     if len(args.weights) < 2:
-        raise ValueError(f'{args.weights[0]} is the only weights file, expected at least two to average')
+        raise ValueError(f'{args.weights[0]} is the only weights file, expected at least two for a soup')
     check_file('--out', args.out)
     mean = load_detector(args.weights[0])
     sums = {name: tensor.double() for name, tensor in mean.state_dict().items()}

@@ -1,0 +1,52 @@
+"""What a multi-path detector can decide: its operators, its segments, and with them its execution paths. Needs no torch."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from deadline_perception.execution_path import PROPOSALS, SKIP, SWITCH, WIDTH, Operator, PathSpace, Segment
+
+
+def multi_path_space(*, skips_per_stage: Sequence[int], widths: Sequence[float], pyramid_widths: Sequence[float],
+                     proposals: Sequence[int], heads: int) -> PathSpace:
+    """The path space of a multi-path Faster R-CNN.
+
+    Args:
+        skips_per_stage: number of skip operators of each backbone stage, which follow its blocks that always run.
+        widths: fractions of the backbone's channels, descending, the first is 1; two decimals at most.
+        pyramid_widths: fractions of the channels of pyramid, RPN and head input, as `widths`.
+        proposals: numbers of region proposals that reach the head, ascending.
+        heads: number of heads; head 0 is the cheapest.
+
+    Raises:
+        ValueError: a choice is empty or out of order, or a width does not survive in a path's name.
+    """
+    if not skips_per_stage or min(skips_per_stage) < 0:
+        raise ValueError(f'skips_per_stage is {tuple(skips_per_stage)}, expected one count >= 0 per stage')
+    for name, values in (('widths', widths), ('pyramid_widths', pyramid_widths)):
+        if not values or values[0] != 1.0 or list(values) != sorted(set(values), reverse=True) or values[-1] <= 0:
+            raise ValueError(f'{name} is {tuple(values)}, expected fractions in (0, 1], descending from 1.0')
+        if any(round(value, 2) != value for value in values):
+            raise ValueError(f'{name} is {tuple(values)}, expected at most two decimals, as in the names of paths')
+    if not proposals or list(proposals) != sorted(set(proposals)) or proposals[0] < 1:
+        raise ValueError(f'proposals is {tuple(proposals)}, expected ascending counts of at least 1')
+    if heads < 1:
+        raise ValueError(f'heads is {heads}, expected at least 1')
+    skips = [Operator(f'skip{number}', SKIP, ('skip', 'run'), 's', labels=('1', '0'))
+             for number in range(sum(skips_per_stage))]
+    others = [Operator('width', WIDTH, tuple(map(float, reversed(widths))), 'w'),
+              Operator('pyramid_width', WIDTH, tuple(map(float, reversed(pyramid_widths))), 'f', full_unnamed=True),
+              Operator('proposals', PROPOSALS, tuple(proposals), 'p'),
+              Operator('head', SWITCH, tuple(map(str, range(heads))), 'h')]
+    segments = [Segment('pre', 'pre')]
+    number = 0
+    for stage, count in enumerate(skips_per_stage, 1):
+        segments.append(Segment(f'stage{stage}', 'conv', 'width' if stage == 1 else None, ('width',)))
+        for _ in range(count):
+            segments.append(Segment(f'skip{number}', 'conv', f'skip{number}', ('width',)))
+            number += 1
+    segments += [Segment('pyramid', 'conv', 'pyramid_width', ('width', 'pyramid_width')),
+                 Segment('rpn', 'rpn', None, ('pyramid_width',)),
+                 Segment('proposals', 'rpn', 'proposals', ('proposals',)),
+                 Segment('head', 'head', 'head', ('head', 'pyramid_width', 'proposals')),
+                 Segment('post', 'post', None, ('proposals',))]
+    return PathSpace((*skips, *others), tuple(segments))

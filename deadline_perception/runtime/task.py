@@ -1,0 +1,70 @@
+"""A task of the runtime: one network with all that its frames are decided by, and what stands in when it is late."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from deadline_perception.decision.policy import Forecast, Policy
+from deadline_perception.detector.detections import Detections
+from deadline_perception.execution_path import PathSpace
+from deadline_perception.latency.calibration import BoundCalibrator
+from deadline_perception.runtime.tracks import Tracks
+
+
+class StandIn(Protocol):
+    """What is published for an image whose own result does not come in time, made of the results before."""
+
+    def follow(self, image_size: tuple[int, int]) -> None:
+        """Takes in the height and width of the images, px."""
+
+    def update(self, result, stamp_s: float) -> None:
+        """Takes in the own result of an image."""
+
+    def predict(self, stamp_s: float):
+        """What to publish for an image; None when there is nothing yet."""
+
+
+class LastResult:
+    """Stands in with the last result again."""
+
+    def __init__(self) -> None:
+        self._result = None
+
+    def follow(self, image_size: tuple[int, int]) -> None:
+        """Changes nothing: no result is in px."""
+
+    def update(self, result, stamp_s: float) -> None:
+        """See `StandIn.update`."""
+        self._result = result
+
+    def predict(self, stamp_s: float):
+        """See `StandIn.predict`."""
+        return self._result
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """See the module. It is triggered by whoever hands its pipeline an image.
+
+    Attributes:
+        network: `path_space`, `class_names`, and `start(image, path)` for a run.
+        forecast: expected idle times of its paths.
+        policy: chooses its paths, by their quality.
+        calibrator: calibration factor of its bounds.
+        result_type: of what its runs give.
+    """
+
+    network: object
+    forecast: Forecast
+    policy: Policy
+    calibrator: BoundCalibrator
+    result_type: type = Detections
+
+    @property
+    def path_space(self) -> PathSpace:
+        """All paths of the network."""
+        return self.network.path_space
+
+    def make_stand_in(self) -> StandIn:
+        """Coasted tracks for objects, the last result for all others."""
+        return Tracks() if self.result_type is Detections else LastResult()

@@ -1,0 +1,121 @@
+"""Acts in time in place of whoever hangs, whatever hangs: also when it is an act of its own."""
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable
+
+from deadline_perception.latency.stopwatch import now_ms
+
+Act = Callable[[], None]
+# When to look again, and what to do now: None while nothing is due.
+Look = Callable[[float], tuple[float, 'Act | None']]
+
+MAX_THREADS = 8  # so many acts may hang at once
+LONGEST_WAIT_S = 1.0  # looks again after that, whatever it was told
+
+
+class Watchdog:
+    """Threads of which one waits for the next due time. One that acts is relieved by another before it begins.
+
+    Args:
+        failed: is told what an act or a look raises; the watch goes on.
+        prepare: called by each thread before its first watch, so that its first act need not.
+
+    Attributes:
+        hanging: acts under way.
+    """
+
+    def __init__(self, failed: Callable[[Exception], None], prepare: Callable[[], None] = lambda: None) -> None:
+        self._failed, self._prepare = failed, prepare
+        self._looks: list[Look] = []
+        self._lock = threading.Lock()
+        self._due_changed, self._watch_free = threading.Condition(self._lock), threading.Condition(self._lock)
+        self._due_ms = -math.inf
+        self._watcher: threading.Thread | None = None
+        self._stopped = False
+        self.hanging = 0
+        self._threads: list[threading.Thread] = []
+        with self._lock:
+            self._start_thread()
+            self._start_thread()
+
+    @property
+    def fault(self) -> str:
+        """Why nobody watches any more, empty while somebody does or after `stop`."""
+        with self._lock:
+            if self._stopped or any(thread.is_alive() for thread in self._threads) and self.hanging < MAX_THREADS:
+                return ''
+            return (f'all {self.hanging} threads of the watchdog hang' if self.hanging >= MAX_THREADS else
+                    'the threads of the watchdog have ended')
+
+    def watch(self, look: Look) -> None:
+        """From now on asks also this one what is due; it must not block, and is called by one thread at a time."""
+        with self._lock:
+            self._looks.append(look)
+
+    def expect(self, due_ms: float) -> None:
+        """Something will be due at a time of the monotonic clock; times that passed into nothing are harmless."""
+        with self._lock:
+            if due_ms < self._due_ms:
+                self._due_ms = due_ms
+                self._due_changed.notify()
+
+    def stop(self) -> None:
+        """Ends the threads but for those that hang."""
+        with self._lock:
+            self._stopped = True
+            self._due_changed.notify_all()
+            self._watch_free.notify_all()
+        for thread in list(self._threads):
+            if thread is not threading.current_thread() and self.hanging == 0:
+                thread.join(timeout=1.0)
+
+    def _start_thread(self) -> None:
+        self._threads = [thread for thread in self._threads if thread.is_alive()]
+        if len(self._threads) < MAX_THREADS:
+            thread = threading.Thread(target=self._serve, name='watchdog', daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def _serve(self) -> None:
+        self._prepare()
+        me = threading.current_thread()
+        while True:
+            with self._lock:
+                while self._watcher is not None and self._watcher.is_alive() and not self._stopped:
+                    self._watch_free.wait(LONGEST_WAIT_S)
+                self._watcher = me
+                act = self._await_due()
+                self._watcher = None
+                if act is None:
+                    return
+                self.hanging += 1
+                if self.hanging >= sum(thread.is_alive() for thread in self._threads):
+                    self._start_thread()
+                self._watch_free.notify()
+            try:
+                act()
+            except Exception as error:  # the thread's outermost frame: the next frame needs a watchdog too
+                self._failed(error)
+            finally:
+                with self._lock:
+                    self.hanging -= 1
+
+    def _await_due(self) -> Act | None:
+        """Waits, holding the lock otherwise, for something to do; None when stopped."""
+        while not self._stopped:
+            self._due_ms, act = math.inf, None
+            try:
+                for look in self._looks:
+                    due_ms, act = look(now_ms())
+                    if act is not None:
+                        self._due_ms = -math.inf
+                        return act
+                    self._due_ms = min(self._due_ms, due_ms)
+            except Exception as error:  # as above
+                self._failed(error)
+            wait_s = min((self._due_ms - now_ms()) / 1000.0, LONGEST_WAIT_S)
+            if wait_s > 0:
+                self._due_changed.wait(wait_s)
+        return None

@@ -1,0 +1,67 @@
+"""Networks of other kinds than the package knows, each declared here alone: nothing else mentions what they decide.
+
+`make_magnifier` has an operator of a kind nobody has heard of, `make_single` decides nothing, `make_classifier` finds a
+class instead of boxes. Their work is real: products of matrices whose size follows from the settings.
+"""
+from __future__ import annotations
+
+import numpy as np
+
+from deadline_perception.detector.detections import Detections
+from deadline_perception.engine.segment_run import SegmentRun
+from deadline_perception.execution_path import LEVEL, ExecutionPath, Operator, PathSpace, Segment
+
+MAGNIFIER = PathSpace(
+    (Operator('lens', 'magnifier', ('far', 'near', 'tele'), 'z'), Operator('passes', 'repetition', (1, 4), 'n')),
+    (Segment('focus', 'optics', 'lens', ('lens',)), Segment('look', 'optics', 'passes', ('lens', 'passes')),
+     Segment('name', 'naming')))
+SINGLE = PathSpace((), (Segment('all', 'all'),))
+CLASSIFIER = PathSpace((Operator('level', LEVEL, (1, 2, 3, 4), 'l'),),
+                       (Segment('input', 'pre'), Segment('layers', 'body', 'level', ('level',))))
+_WORK = np.random.default_rng(0).standard_normal((160, 160)) / 13.0
+
+
+class InventedNetwork:
+    """A network that multiplies matrices, and finds one box in the middle of the image, or one class."""
+
+    config_name, input_size = 'invented', (48, 64)
+
+    def __init__(self, path_space: PathSpace, device: str = 'cpu', class_names: tuple[str, ...] = ('thing',)) -> None:
+        self.path_space, self.device, self.class_names = path_space, device, class_names
+        self.network_hash = self.weights_hash = f'{abs(hash(path_space.largest)):016x}'[:16]
+
+    def start(self, image_bgr: np.ndarray, path: ExecutionPath) -> InventedRun:
+        return InventedRun(self, image_bgr, path)
+
+    def warm_up(self, paths, image_size) -> None:
+        for path in paths:
+            run = self.start(np.zeros((*image_size, 3), np.uint8), path)
+            while not run.finished:
+                run.run_segment()
+
+
+class InventedRun(SegmentRun):
+    """One frame; a segment's work grows with the settings of its operators."""
+
+    def __init__(self, network: InventedNetwork, image_bgr: np.ndarray, path: ExecutionPath) -> None:
+        super().__init__(network.path_space, path)
+        self._network, self._image, self.keys = network, image_bgr, []
+
+    def compute(self, name: str, key: str) -> None:
+        self.keys.append(key)
+        values = np.resize(self._image.astype(np.float64) / 255.0, (160, 160))
+        depends_on = self.space.segments[self.segment].depends_on
+        for _ in range(1 + sum(3 * self.path.settings[self.space.place[operator]] for operator in depends_on)):
+            values = np.tanh(values @ _WORK)
+
+    def result(self) -> Detections:
+        height, width = self._image.shape[:2]
+        return Detections(np.array([[width / 4, height / 4, width / 2, height / 2]]), np.array([0.9]), np.array([0]))
+
+
+def make_magnifier(device: str = 'cpu') -> InventedNetwork:
+    return InventedNetwork(MAGNIFIER, device)
+
+
+def make_single(device: str = 'cpu') -> InventedNetwork:
+    return InventedNetwork(SINGLE, device)
