@@ -12,22 +12,32 @@ from visualization_msgs.msg import Marker, MarkerArray
 from deadline_perception.detector.detections import Detections
 from deadline_perception.evaluation.annotate import class_colour
 
+FOCAL_RANGE_PX = (1.0, 100_000.0)
+FARTHEST_CENTRE_PX = 100_000.0
+
 
 @dataclass(frozen=True)
 class PinholeCamera:
     """How pixels become directions: x right, y down, z ahead (ROS's optical frame).
 
     Attributes:
-        focal_px: focal lengths in x and y, px, above 0.
-        centre_px: principal point in x and y, px.
+        focal_px: focal lengths in x and y, px, within `FOCAL_RANGE_PX`.
+        centre_px: principal point in x and y, px, at most `FARTHEST_CENTRE_PX` from the image's corner.
+
+    Raises:
+        ValueError: a number lies outside, so that points could be infinite or not numbers.
     """
 
     focal_px: tuple[float, float]
     centre_px: tuple[float, float]
 
     def __post_init__(self) -> None:
-        if not min(self.focal_px) > 0:
-            raise ValueError(f'focal length is {self.focal_px} px, expected above 0 px')
+        smallest_px, largest_px = FOCAL_RANGE_PX
+        if not all(smallest_px <= focal_px <= largest_px for focal_px in self.focal_px):
+            raise ValueError(f'focal length is {self.focal_px} px, expected [{smallest_px:g}, {largest_px:g}] px')
+        if not all(abs(centre_px) <= FARTHEST_CENTRE_PX for centre_px in self.centre_px):
+            raise ValueError(f'principal point is {self.centre_px} px, expected at most {FARTHEST_CENTRE_PX:g} px from '
+                             f'the corner')
 
     def at_distance(self, points_px: np.ndarray, distance_m: float) -> np.ndarray:
         """Points `[N, 2]` in px as `[N, 3]` in m on the plane z = distance."""

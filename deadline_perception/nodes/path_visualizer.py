@@ -23,7 +23,7 @@ from deadline_perception.rendering.drive import CLASS_NAMES
 from deadline_perception.datasets.image_message import ImageError, to_bgr
 from deadline_perception.msg import FrameLatency
 from deadline_perception.nodes.health import Health, Level, Report
-from deadline_perception.nodes.markers import PinholeCamera, detection_markers
+from deadline_perception.nodes.markers import FOCAL_RANGE_PX, PinholeCamera, detection_markers
 from deadline_perception.nodes.messages import bgr_to_image, class_names_in, message_to_detections, stamp_to_ns
 from deadline_perception.nodes.parameters import Parameter, declare
 from deadline_perception.nodes.process import run_node
@@ -32,11 +32,13 @@ from deadline_perception.nodes.service_quality import ANY_SOURCE, RESULTS, publi
 PARAMETERS = (
     Parameter('image_transport', 'raw', 'Form of the camera images: raw, or compressed on IMAGE/compressed.',
               choices=('raw', 'compressed'), read_only=True),
+    Parameter('camera_info_topic', '', "Topic of the camera's calibration; empty: camera_info beside the image.",
+              read_only=True),
     Parameter('cache_size', 20, 'Images kept until their detections come.', 'images', 1, 500, read_only=True),
     Parameter('min_score', 0.3, 'Detections with a lower score are not drawn.', '', 0.0, 1.0),
     Parameter('marker_distance_m', 5.0, 'Distance from the camera of the plane that RViz shows the boxes on.', 'm', 0.1,
               1000.0),
-    Parameter('focal_px', 500.0, 'Focal length for the markers while no camera_info has come.', 'px', 1.0, 100000.0),
+    Parameter('focal_px', 500.0, 'Focal length for the markers while no camera_info has come.', 'px', *FOCAL_RANGE_PX),
 )
 OUTCOMES = {outcome.value: outcome.name.lower() for outcome in Outcome}
 _LOOK_PERIOD_S = 0.5
@@ -118,7 +120,8 @@ class PathVisualizerNode(Node):
         image = self.resolve_topic_name('image')
         compressed = self._values['image_transport'] == 'compressed'
         kind, topic = (CompressedImage, f'{image}/compressed') if compressed else (Image, image)
-        info = f'{image.rpartition("/")[0]}/camera_info'  # where image_transport puts it
+        # Empty: where image_transport puts it.
+        info = self._values['camera_info_topic'] or f'{image.rpartition("/")[0]}/camera_info'
         self._camera_inputs = [
             self.create_subscription(kind, topic, self._on_image, ANY_SOURCE,
                                      event_callbacks=subscription_events(self, topic)),
@@ -130,8 +133,13 @@ class PathVisualizerNode(Node):
             self._images.put(stamp_to_ns(message.header.stamp), message)
 
     def _on_camera_info(self, message: CameraInfo) -> None:
-        if message.k[0] > 0 and message.k[4] > 0:  # zeros mean not calibrated
-            self._camera = PinholeCamera((message.k[0], message.k[4]), (message.k[2], message.k[5]))
+        focal_x, _, centre_x, _, focal_y, centre_y, *_ = map(float, message.k)
+        if focal_x == 0.0:  # not calibrated, as sensor_msgs says
+            return
+        try:
+            self._camera = PinholeCamera((focal_x, focal_y), (centre_x, centre_y))
+        except ValueError as error:
+            self._reject(f'camera_info is left out: {error}')
 
     def _on_detections(self, message: Detection2DArray) -> None:
         self._hear(message, 'detections')

@@ -18,6 +18,7 @@ from deadline_perception.decision.speed_budget import (
 from deadline_perception.msg import TimeBudget
 from deadline_perception.nodes.health import Health, Level, Report
 from deadline_perception.nodes.parameters import Parameter, declare
+from deadline_perception.nodes.periodic_clock import periodic_clock
 from deadline_perception.nodes.process import run_node
 from deadline_perception.nodes.service_quality import ANY_SOURCE, RESULTS, publisher_events, subscription_events
 
@@ -75,42 +76,44 @@ class TimeBudgetNode(Node):
                                                 event_callbacks=publisher_events(self, '~/budget'))
         self.create_subscription(TwistStamped, 'vehicle_speed/speed', self._on_speed, ANY_SOURCE,
                                  event_callbacks=subscription_events(self, 'vehicle_speed/speed'))
-        self.create_timer(1.0 / self._values['rate_hz'], self._publish)
+        self._clock_of_ages = periodic_clock(self)
+        self.create_timer(1.0 / self._values['rate_hz'], self._publish, clock=self._clock_of_ages)
         self._health = Health(self, self._report)
 
     def _apply(self, values: Mapping) -> None:
         self._policy = make_policy(values)
 
     def _on_speed(self, message: TwistStamped) -> None:
-        self._speed_mps = message.twist.linear.x
-        self._heard_ns = self.get_clock().now().nanoseconds
+        self._speed_mps = abs(message.twist.linear.x)
+        self._heard_ns = self._clock_of_ages.now().nanoseconds
         self._publish()
 
     def _publish(self) -> None:
-        now = self.get_clock().now()
-        budget, speed_mps = self._current(now.nanoseconds)
+        budget, speed_mps = self._current()
         message = TimeBudget(budget_ms=budget.budget_ms, min_budget_ms=self._policy.min_budget_ms,
                              max_budget_ms=self._policy.max_budget_ms, speed_mps=speed_mps,
                              policy=self._policy.name, degraded=budget.degraded, reason=budget.reason)
-        message.header.stamp = now.to_msg()
+        message.header.stamp = self.get_clock().now().to_msg()
         self._publisher.publish(message)
 
-    def _current(self, now_ns: int) -> tuple[Budget, float]:
+    def _current(self) -> tuple[Budget, float]:
         """The budget now and the speed behind it, NaN when that is unknown."""
         if self._heard_ns is None:
             return self._unknown('no speed has come yet on vehicle_speed/speed'), math.nan
+        now_ns = self._clock_of_ages.now().nanoseconds
+        self._heard_ns = min(self._heard_ns, now_ns)  # a simulated clock that has gone back: the age begins anew
         age_s = (now_ns - self._heard_ns) / 1e9
-        if not 0.0 <= age_s <= self._values['speed_timeout_s']:
+        if age_s > self._values['speed_timeout_s']:
             return self._unknown(f'the latest speed is {age_s:.2f} s old, expected at most '
                                  f'{self._values["speed_timeout_s"]:g} s'), math.nan
         budget = self._policy.budget_ms(self._speed_mps)
-        return budget, self._speed_mps if 0.0 <= self._speed_mps < math.inf else math.nan
+        return budget, self._speed_mps if self._speed_mps < math.inf else math.nan
 
     def _unknown(self, reason: str) -> Budget:
         return Budget(self._policy.budget_ms(None).budget_ms, True, reason, math.nan)
 
     def _report(self) -> Report:
-        budget, speed_mps = self._current(self.get_clock().now().nanoseconds)
+        budget, speed_mps = self._current()
         values = {'budget_ms': budget.budget_ms, 'speed_mps': speed_mps, 'policy': self._policy.name}
         if budget.degraded:
             return Report(Level.WARN, f'{budget.budget_ms:g} ms is in force: {budget.reason}', values)

@@ -14,19 +14,19 @@ from deadline_perception.datasets.speed_trace import SpeedTrace, read_speed_trac
 from deadline_perception.runtime.speed_filter import SpeedFilter
 from deadline_perception.nodes.health import Health, Level, Report
 from deadline_perception.nodes.parameters import Parameter, declare
+from deadline_perception.nodes.periodic_clock import periodic_clock
 from deadline_perception.nodes.process import run_node
 from deadline_perception.nodes.service_quality import ANY_SOURCE, RESULTS, publisher_events, subscription_events
 
-TOPICS = {'odometry': (Odometry, '/odom'), 'twist': (TwistStamped, '/vehicle/speed')}
+TOPICS = {'odometry': (Odometry, 'odom'), 'twist': (TwistStamped, 'vehicle/speed')}
 
 PARAMETERS = (
-    Parameter('source', 'auto', 'Where the speed comes from: odometry (/odom), twist (/vehicle/speed), trace (a '
-              'file), or auto: odometry or twist, whichever speaks first.', read_only=True,
+    Parameter('source', 'auto', 'Where the speed comes from: odometry (topic odom), twist (topic vehicle/speed), '
+              'trace (a file), or auto: odometry or twist, whichever speaks first.', read_only=True,
               choices=('auto', *TOPICS, 'trace')),
     Parameter('trace_file', '', 'Speed trace of source trace: CSV stamp_s,speed_mps; BDD100K info JSON; Cityscapes '
               'vehicle JSON files or their folder.', read_only=True),
     Parameter('trace_loop', False, 'Start the trace again at its end; otherwise the speed is unknown from then on.'),
-    Parameter('accept_reverse', False, 'Take a negative forward speed with its magnitude instead of rejecting it.'),
     Parameter('time_constant_s', 0.2, 'Time constant of the low-pass filter; 0 switches it off.', 's', 0.0, 60.0),
     Parameter('timeout_s', 0.5, 'Age of the latest speed above which the speed is unknown.', 's', 0.01, 60.0),
     Parameter('rate_hz', 20.0, 'How often the speed is published.', 'Hz', 0.5, 200.0, read_only=True),
@@ -66,6 +66,7 @@ class VehicleSpeedNode(Node):
         self._values = declare(self, PARAMETERS, self._apply)
         self._source = ''  # that spoke last
         self._reported_rejections = 0
+        self._clock_of_ages = periodic_clock(self)
         self._replay = None
         if self._values['source'] == 'trace':
             self._replay = TraceReplay(read_speed_trace(Path(self._values['trace_file']).expanduser()))
@@ -75,7 +76,7 @@ class VehicleSpeedNode(Node):
                                          event_callbacks=subscription_events(self, topic))
         self._publisher = self.create_publisher(TwistStamped, '~/speed', RESULTS,
                                                 event_callbacks=publisher_events(self, '~/speed'))
-        self.create_timer(1.0 / self._values['rate_hz'], self._publish)
+        self.create_timer(1.0 / self._values['rate_hz'], self._publish, clock=self._clock_of_ages)
         self._health = Health(self, self._report)
 
     def _apply(self, values: Mapping) -> None:
@@ -86,33 +87,32 @@ class VehicleSpeedNode(Node):
             self._filter = SpeedFilter(*wanted)
 
     def _now_s(self) -> float:
-        return self.get_clock().now().nanoseconds / 1e9
+        return self._clock_of_ages.now().nanoseconds / 1e9
 
     def _on_odometry(self, message: Odometry) -> None:
-        self._hear('odometry', message.twist.twist.linear.x)
+        velocity = message.twist.twist.linear
+        self._hear('odometry', math.hypot(velocity.x, velocity.y))  # a robot may also drive sideways
 
     def _on_twist(self, message: TwistStamped) -> None:
-        self._hear('twist', message.twist.linear.x)
+        self._hear('twist', math.hypot(message.twist.linear.x, message.twist.linear.y))
 
     def _hear(self, source: str, speed_mps: float) -> None:
         now_s = self._now_s()
         if source != self._source and self._source and self._filter.is_fresh(now_s):
             return
-        if speed_mps < 0 and self._values['accept_reverse']:
-            speed_mps = -speed_mps
         if self._filter.observe(speed_mps, now_s):
             self._source = source
 
     def _publish(self) -> None:
-        now = self.get_clock().now()
-        if self._replay is not None and now.nanoseconds > 0:  # a simulated clock stands at 0 until it is heard
-            recorded = self._replay.speed_mps(now.nanoseconds / 1e9, loop=self._values['trace_loop'])
+        now_s = self._now_s()
+        if self._replay is not None and now_s > 0:  # a simulated clock stands at 0 until it is heard
+            recorded = self._replay.speed_mps(now_s, loop=self._values['trace_loop'])
             if recorded is not None:
                 self._hear('trace', recorded)
         message = TwistStamped()
-        message.header.stamp = now.to_msg()
+        message.header.stamp = self.get_clock().now().to_msg()
         message.header.frame_id = self._values['frame_id']
-        message.twist.linear.x = self._filter.speed_mps(now.nanoseconds / 1e9)
+        message.twist.linear.x = self._filter.speed_mps(now_s)
         self._publisher.publish(message)
 
     def _report(self) -> Report:

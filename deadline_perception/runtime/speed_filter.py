@@ -29,15 +29,16 @@ class SpeedFilter:
         self.last_rejection = ''
 
     def observe(self, speed_mps: float, now_s: float) -> bool:
-        """Takes in a speed; after a silence, or when the clock went back, the filter starts anew from it.
+        """Takes in the magnitude of a speed; after a silence, or when the clock went back, the filter starts anew.
 
         Returns:
             False when the speed is impossible; it is counted and left out.
         """
-        if not 0.0 <= speed_mps < math.inf:
+        if not math.isfinite(speed_mps):
             self.rejected += 1
-            self.last_rejection = f'speed is {speed_mps} m/s, expected a finite number of at least 0 m/s'
+            self.last_rejection = f'speed is {speed_mps} m/s, expected a finite number'
             return False
+        speed_mps = abs(speed_mps)
         elapsed_s = now_s - self._heard_s
         if self._time_constant_s == 0.0 or not 0.0 <= elapsed_s <= self._timeout_s:
             self._speed_mps = speed_mps
@@ -48,13 +49,15 @@ class SpeedFilter:
         return True
 
     def is_fresh(self, now_s: float) -> bool:
-        """A speed has come within the timeout, and the clock has not gone back since."""
-        return 0.0 <= now_s - self._heard_s <= self._timeout_s
+        """A speed has come within the timeout."""
+        return self.age_s(now_s) <= self._timeout_s
 
     def speed_mps(self, now_s: float) -> float:
         """The smoothed speed; NaN when it is not fresh."""
         return self._speed_mps if self.is_fresh(now_s) else math.nan
 
     def age_s(self, now_s: float) -> float:
-        """Time since the latest accepted speed; NaN before the first."""
+        """Time since the latest accepted speed, counted anew when the clock has gone back since; NaN before the first."""
+        if now_s < self._heard_s:
+            self._heard_s = now_s
         return now_s - self._heard_s

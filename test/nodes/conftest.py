@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,7 +25,7 @@ _numbers = itertools.count()
 class NodeProcess:
     """One node as a process; what it says is kept in a file."""
 
-    def __init__(self, name, namespace, log, parameters, remaps, words, folder):
+    def __init__(self, name, namespace, log, parameters, remaps, words, folder, environment):
         command = [sys.executable, '-m', f'deadline_perception.nodes.{name}', '--ros-args', '-r', f'__ns:={namespace}',
                    *words]
         for key, value in parameters.items():
@@ -35,7 +36,8 @@ class NodeProcess:
         self.name, self._log = name, log
         with log.open('w') as stream:
             self.process = subprocess.Popen(command, stdout=stream, stderr=subprocess.STDOUT, cwd=folder,
-                                            start_new_session=True, env={**os.environ, 'RCUTILS_COLORIZED_OUTPUT': '0'})
+                                            start_new_session=True, env={**os.environ, 'RCUTILS_COLORIZED_OUTPUT': '0',
+                                                                      **environment})
 
     @property
     def output(self):
@@ -148,14 +150,49 @@ def observer(namespace):
     observer.close()
 
 
+_STEPPING_CLOCK = r"""
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+int clock_gettime(clockid_t clock, struct timespec *now) {
+  int failed = syscall(SYS_clock_gettime, clock, now);
+  int file = clock == CLOCK_REALTIME ? open(getenv("CLOCK_STEP_FILE"), O_RDONLY) : -1;
+  char text[32] = {0};
+  if (file >= 0) {
+    if (read(file, text, sizeof text - 1) > 0) now->tv_sec += atol(text);
+    close(file);
+  }
+  return failed;
+}
+"""
+
+
+@pytest.fixture
+def system_clock(tmp_path):
+    """Environment of processes whose system clock can be made to step, and the function that does it, in s."""
+    compiler = shutil.which('cc') or shutil.which('gcc')
+    if compiler is None:
+        pytest.skip('no C compiler for a system clock that steps')
+    (tmp_path / 'clock.c').write_text(_STEPPING_CLOCK)
+    subprocess.run([compiler, '-shared', '-fPIC', '-o', tmp_path / 'clock.so', tmp_path / 'clock.c'], check=True)
+    file = tmp_path / 'step'
+    file.write_text('0')
+    environment = {'LD_PRELOAD': str(tmp_path / 'clock.so'), 'CLOCK_STEP_FILE': str(file)}
+    return environment, lambda step_s: file.write_text(str(int(step_s)))
+
+
 @pytest.fixture
 def start_node(tmp_path, namespace, repository):
     """Starts nodes as processes, in the test's namespace; none outlives the test."""
     started = []
 
-    def start(name, parameters=None, remaps=None, words=()):
+    def start(name, parameters=None, remaps=None, words=(), environment=None):
         log = tmp_path / f'{name}{len(started)}.log'
-        node = NodeProcess(name, namespace, log, parameters or {}, remaps or {}, words, repository)
+        node = NodeProcess(name, namespace, log, parameters or {}, remaps or {}, words, repository,
+                           environment or {})
         started.append(node)
         return node
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from std_msgs.msg import Header
@@ -31,9 +33,16 @@ def test_markers_lie_where_the_camera_sees_the_box():
     assert all(marker.header == header(5) for marker in array)
 
 
-def test_camera_without_focal_length_is_refused():
-    with pytest.raises(ValueError, match='expected above 0 px'):
-        PinholeCamera((0.0, 500.0), (320.0, 190.0))
+@pytest.mark.parametrize('wrong', [0.0, -500.0, 1e-300, math.inf, math.nan])
+def test_camera_whose_points_would_not_be_finite_is_refused(wrong):
+    with pytest.raises(ValueError, match=r'focal length is .*, expected \[1, 100000\] px'):
+        PinholeCamera((wrong, 500.0), (320.0, 190.0))
+
+
+@pytest.mark.parametrize('wrong', [1e300, -math.inf, math.nan])
+def test_principal_point_far_from_the_image_is_refused(wrong):
+    with pytest.raises(ValueError, match='principal point is .*, expected at most 100000 px'):
+        PinholeCamera((500.0, 500.0), (320.0, wrong))
 
 
 def test_principal_point_lies_straight_ahead():

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from sensor_msgs.msg import CameraInfo, CompressedImage, Image
 from std_msgs.msg import Header
@@ -45,9 +47,11 @@ def test_headline_says_time_budget_and_miss():
 class Frames:
     """Sends the three messages of one frame after the other, each with a stamp of its own."""
 
-    def __init__(self, observer, kind, topic):
+    focal_px = 400.0
+
+    def __init__(self, observer, kind, topic, info_topic='/cam/camera_info'):
         self.images = observer.speaker(kind, topic)
-        self.infos = observer.speaker(CameraInfo, '/cam/camera_info')
+        self.infos = observer.speaker(CameraInfo, info_topic)
         self.detections = observer.speaker(Detection2DArray, 'detector/detections')
         self.latencies = observer.speaker(FrameLatency, 'detector/latency')
         self.stamp_ns = 1_000_000_000
@@ -55,19 +59,20 @@ class Frames:
     def send(self, image):
         self.stamp_ns += 1_000_000
         image.header.stamp = ns_to_stamp(self.stamp_ns)
-        self.infos.publish(CameraInfo(header=header(self.stamp_ns), k=[400.0, 0, 100.0, 0, 400.0, 100.0, 0, 0, 1.0]))
+        self.infos.publish(CameraInfo(header=header(self.stamp_ns),
+                                      k=[self.focal_px, 0, 100.0, 0, self.focal_px, 100.0, 0, 0, 1.0]))
         self.latencies.publish(latency(self.stamp_ns))  # before the detections, as may happen
         self.images.publish(image)
         self.detections.publish(DetectionsMessage(NAMES).fill(FOUND, header(self.stamp_ns)))
 
 
 def test_draws_image_and_markers_while_watched_and_lets_the_camera_go_after(start_node, observer, wait_for):
-    start_node('path_visualizer', remaps={'image': '/cam/image_raw'})
+    start_node('path_visualizer', {'camera_info_topic': 'calibration'}, {'image': '/cam/image_raw'})
     wait_for(lambda: observer.status('path_visualizer')[1] == 'nobody is watching', 'the diagnostic')
     assert observer.node.count_subscribers('/cam/image_raw') == 0
     pictures = []
     watching = observer.node.create_subscription(Image, 'path_visualizer/image', pictures.append, 10)
-    frames = Frames(observer, Image, '/cam/image_raw')
+    frames = Frames(observer, Image, '/cam/image_raw', 'calibration')
     plain = bgr_to_image(np.full((380, 640, 3), 100, np.uint8), header(0))
 
     def has_drawn():
@@ -86,6 +91,12 @@ def test_draws_image_and_markers_while_watched_and_lets_the_camera_go_after(star
         return any(marker.ns == 'boxes' and marker.points[0].x == 0.0 for array in markers for marker in array.markers)
 
     wait_for(has_markers, 'markers by the camera info')
+    for wrong, words in ((math.inf, 'inf'), (1e-300, '1e-300')):
+        frames.focal_px = wrong
+        told = f'camera_info is left out: focal length is ({words}, {words}) px, expected [1, 100000] px'
+        wait_for(lambda: frames.send(plain) or observer.status('path_visualizer')[1] == told, 'the refused calibration')
+    points = [point for array in markers for marker in array.markers for point in marker.points]
+    assert points and all(math.isfinite(value) for point in points for value in (point.x, point.y, point.z))
     markers_only = [entry for entry in observer.node.subscriptions if entry.topic_name.endswith('/markers')]
     observer.node.destroy_subscription(watching)
     observer.node.destroy_subscription(markers_only[0])

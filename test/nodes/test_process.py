@@ -73,7 +73,7 @@ def test_speed_and_budget_work_together(start_node, observer, wait_for):
     start_node('vehicle_speed', {'time_constant_s': 0.0, 'timeout_s': 5.0})
     start_node('time_budget', {'speed_timeout_s': 5.0})
     heard = observer.hear(TimeBudget, 'time_budget/budget')
-    vehicle = observer.speaker(TwistStamped, '/vehicle/speed')
+    vehicle = observer.speaker(TwistStamped, 'vehicle/speed')
     message = TwistStamped()
     message.twist.linear.x = 20.0
 

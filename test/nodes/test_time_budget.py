@@ -5,8 +5,10 @@ import signal
 
 import pytest
 from geometry_msgs.msg import TwistStamped
+from rosgraph_msgs.msg import Clock
 
 from deadline_perception.msg import TimeBudget
+from deadline_perception.nodes.messages import ns_to_stamp
 from deadline_perception.nodes.parameters import validate
 from deadline_perception.nodes.time_budget import PARAMETERS, TABLES, make_policy
 
@@ -69,12 +71,37 @@ def test_stale_speed_gives_the_smallest_budget(start_node, observer, wait_for):
     vehicle = observer.speaker(TwistStamped, 'vehicle_speed/speed')
 
     def is_heard():
-        vehicle.publish(twist(5.0))
+        vehicle.publish(twist(-5.0))  # reversing
         return any(message.budget_ms == 200.0 for message in heard)
 
-    wait_for(is_heard, 'the budget at 5 m/s')
+    wait_for(is_heard, 'the budget at -5 m/s')
     wait_for(lambda: heard[-1].degraded, 'the speed to become stale')
     assert heard[-1].budget_ms == 30.0 and 's old, expected at most 1 s' in heard[-1].reason
+
+
+def test_an_age_begins_anew_when_the_simulated_clock_goes_back(start_node, observer, wait_for):
+    start_node('time_budget', {'speed_timeout_s': 60.0, 'use_sim_time': True})
+    heard = observer.hear(TimeBudget, 'time_budget/budget')
+    clock, vehicle = observer.speaker(Clock, '/clock'), observer.speaker(TwistStamped, 'vehicle_speed/speed')
+    now_s = [1000.0]
+
+    def runs_on(condition):
+        now_s[0] += 0.05
+        clock.publish(Clock(clock=ns_to_stamp(int(now_s[0] * 1e9))))
+        return heard and condition(heard[-1])
+
+    def is_heard(message):
+        vehicle.publish(twist(5.0))
+        return message.budget_ms == 200.0 and message.header.stamp.sec >= 1000
+
+    wait_for(lambda: runs_on(is_heard), 'the budget at 5 m/s')
+    now_s[0] = 1020.0
+    wait_for(lambda: runs_on(lambda message: message.header.stamp.sec >= 1030), 'the last speeds to have been taken')
+    now_s[0] = 10.0
+    wait_for(lambda: runs_on(lambda message: message.header.stamp.sec < 1000), 'a budget after the step')
+    assert (heard[-1].budget_ms, heard[-1].degraded) == (200.0, False)
+    now_s[0] = 100.0
+    wait_for(lambda: runs_on(lambda message: message.degraded), 'the speed to become stale')
 
 
 def test_policy_changes_while_running_and_a_wrong_set_does_not(start_node, observer, wait_for):
