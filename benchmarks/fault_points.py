@@ -2,10 +2,11 @@
 
     FAULT_ORDERS=FILE python benchmarks/fault_points.py --ros-args ...
 
-The node's code is untouched. Around four functions that it calls stands one more, which reads FILE: an object of POINT to
-{"calls": how many calls are struck, "hang_s": time that each sleeps (without Python's lock, as a driver that hangs),
-"error": text of the RuntimeError that it then raises, empty for none}. Writing FILE anew gives new orders; POINT names of
-struck calls are appended to FILE.struck, so that whoever ordered them knows that the point was reached.
+The node's code is untouched. Around each of four functions that it calls stands another one, which reads FILE: an
+object of POINT to {"calls": how many calls are struck, "hang_s": time that each sleeps (without Python's lock, as a
+driver that hangs), "error": text of the RuntimeError that it then raises, empty for none}. Writing FILE anew gives new
+orders. The points of struck calls are appended to a file beside it, so that whoever gave the orders knows that they
+were reached.
 """
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""Fault injection: what becomes of images, processes and their threads when inputs, files, clocks and processes go wrong.
+"""Fault injection: what becomes of images, processes and threads when inputs, files, clocks and processes go wrong.
 
     python benchmarks/faults.py [--only NAME ...] [--kind KIND ...] [--list] [--profile FILE] [--out FILE]
 
-Every fault of `fault_table.py` meets real node processes over DDS. An image counts as answered in time when detections of
-it or of a newer one are heard within its budget; as replaced when it was not, but those of a newer one were heard within
-the newer one's budget and two of its own; otherwise as late, or unanswered. Silently lost is an image that was neither
-answered nor counted as replaced, rejected or lost by the middleware. A fault is withstood when what is expected of it
-holds, its processes are alive with all their threads and are heard, and everything works again afterwards. Prints a table
-and writes results/faults.json, where rows of faults that were not run stay as they were.
+Every fault of `fault_table.py` meets real node processes over DDS. An image counts as answered in time when detections
+of it or of a newer one are heard within its budget; as replaced when it was not, but those of a newer one were heard
+within the newer one's budget and two of its own; otherwise as late, or unanswered. Silently lost is an image that was
+neither answered nor counted as replaced, rejected or lost by the middleware. A fault is withstood when what is expected
+of it holds, its processes are alive with all their threads and are heard, and everything works again afterwards.
+Prints a table and writes results/faults.json, where rows of faults that were not run stay as they were.
 """
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import date
 from pathlib import Path
@@ -29,8 +29,11 @@ from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.nodes.bringup import NODES
 from deadline_perception.tools.command_line import exit_status
 from deadline_perception.tools.demo import check_ros, machine_facts
-from fault_table import FAULTS, STANDS, Fault, Images
-from node_stand import BUDGET_MS, Feed, HeardFrame, SentImage, Stand, StandError, keep_to_this_machine, profile_for
+from fault_acts import Fault, Images
+from fault_table import FAULTS, STANDS
+from node_listener import HeardFrame
+from node_process import StandError, keep_to_this_machine, profile_for
+from node_stand import BUDGET_MS, Feed, SentImage, Stand
 
 RESULTS = Path(__file__).parent / 'results' / 'faults.json'
 HEARING_MS = 60.0  # from publication to this script's own callback, on a machine whose cores are all busy
@@ -195,7 +198,8 @@ def judge_words(fault: Fault, stand: Stand, begun_ms: float, output: str, verdic
         verdict.why.append(f'{fault.says!r} is said nowhere')
 
 
-def judge_images(fault: Fault, stand: Stand, numbers: range, frames_before: int, begun_ms: float, verdict: Verdict) -> None:
+def judge_images(fault: Fault, stand: Stand, numbers: range, frames_before: int, begun_ms: float,
+                 verdict: Verdict) -> None:
     """Every image was answered as expected, or is in a count."""
     frames = stand.heard.frames[max(0, frames_before - 1):]
     verdict.images = len(numbers)
@@ -234,8 +238,14 @@ def judge_speed(fault: Fault, stand: Stand, begun_ms: float, ended_ms: float, ve
         verdict.why.append(f'{len(wrong)} budgets say that the speed is {"known" if unknown else "unknown"}')
 
 
-def run(faults: Sequence[Fault], profile: Path) -> list[Verdict]:
-    """Inflicts faults, those of one stand one after the other on the same processes as long as these withstand them."""
+def run(faults: Sequence[Fault], profile: Path, note: Callable[[Fault, Verdict], None]) -> list[Verdict]:
+    """Inflicts faults, those of one stand one after the other on the same processes as long as these withstand them.
+
+    Args:
+        faults: in the order of the stands.
+        profile: latency profile for the detector.
+        note: told of each as soon as it is judged.
+    """
     verdicts = []
     for name, setting in STANDS.items():
         waiting = [fault for fault in faults if fault.stand == name]
@@ -248,7 +258,7 @@ def run(faults: Sequence[Fault], profile: Path) -> list[Verdict]:
                     except StandError as error:
                         verdict = Verdict(fault.name, why=[str(error)])
                     verdicts.append(verdict)
-                    print(line_of(fault, verdict), flush=True)
+                    note(fault, verdict)
                     if verdict.why or not verdict.survived:
                         break  # what it has left behind shall not be blamed on the next
     return verdicts
@@ -274,17 +284,14 @@ HEADER = (f'{"kind":>10} {"fault":<34} {"images":>6} {"in time":>7} {"replaced":
           f'{"unanswered":>10} {"silent":>6} {"survived":>8} {"back in s":>9}')
 
 
-def write(file: Path, faults: Sequence[Fault], verdicts: Sequence[Verdict], facts: Mapping) -> None:
-    """Puts rows in the place of those of the same faults."""
+def write(file: Path, fault: Fault, verdict: Verdict, facts: Mapping) -> None:
+    """Puts a row in the place of that of the same fault."""
     rows = {}
     if file.is_file():
         rows = {row['fault']: row for row in json.loads(file.read_text(encoding='utf-8'))['rows']}
-    kinds = {fault.name: fault for fault in faults}
-    rows |= {verdict.fault: {'kind': kinds[verdict.fault].kind, 'does': kinds[verdict.fault].does,
-                             'expects': list(kinds[verdict.fault].expects), **asdict(verdict),
-                             'date': date.today().isoformat()} for verdict in verdicts}
-    order = {fault.name: place for place, fault in enumerate(FAULTS)}
-    kept = sorted((row for name, row in rows.items() if name in order), key=lambda row: order[row['fault']])
+    rows[fault.name] = {'kind': fault.kind, 'does': fault.does, 'expects': list(fault.expects), **asdict(verdict),
+                        'date': date.today().isoformat()}
+    kept = [rows[known.name] for known in FAULTS if known.name in rows]
     file.parent.mkdir(exist_ok=True)
     file.write_text(json.dumps({
         'machine': dict(facts), 'budget_ms': BUDGET_MS, 'hearing_ms': HEARING_MS, 'late_share': LATE_SHARE,
@@ -298,8 +305,8 @@ def main() -> int:
     kinds = list(dict.fromkeys(fault.kind for fault in FAULTS))
     parser.add_argument('--kind', nargs='+', choices=kinds, default=kinds, help='parts of the system that they meet')
     parser.add_argument('--list', action='store_true', help='say what there is, and do nothing')
-    parser.add_argument('--profile', type=Path, help="latency profile of the shipped weights; default: this device's own, "
-                        'measured quickly where there is none')
+    parser.add_argument('--profile', type=Path, help="latency profile of the shipped weights; default: this device's "
+                        'own, measured quickly where there is none')
     parser.add_argument('--out', type=Path, default=RESULTS, help='file of the results')
     args = parser.parse_args()
     chosen = [fault for fault in FAULTS if fault.kind in args.kind
@@ -312,12 +319,17 @@ def main() -> int:
         return 0
     check_ros()
     keep_to_this_machine()
+    facts = machine_facts(read_device_facts('cpu'))
+
+    def note(fault: Fault, verdict: Verdict) -> None:
+        print(line_of(fault, verdict), flush=True)
+        write(args.out, fault, verdict, facts)
+
+    profile, begun_s = profile_for(args.profile), time.monotonic()
     print(HEADER)
-    begun_s = time.monotonic()
-    verdicts = run(chosen, profile_for(args.profile))
+    verdicts = run(chosen, profile, note)
     withstood = sum(not verdict.why for verdict in verdicts)
     print(f'{withstood} of {len(verdicts)} faults withstood, in {time.monotonic() - begun_s:.0f} s')
-    write(args.out, chosen, verdicts, machine_facts(read_device_facts('cpu')))
     print(f'wrote {args.out}')
     return int(withstood < len(verdicts))
 

@@ -1,18 +1,12 @@
-"""Node processes on a test stand: a camera, a speed, budgets and contention go in, what comes out is noted with its time.
+"""Node processes on a test stand: a camera, a speed, budgets and contention go in, what comes out is noted.
 
-The nodes are those of the package, started as its own table of nodes starts them, each in a process, and heard over DDS.
+The nodes are the package's, each in a process, started as its own table of nodes starts them, and heard over DDS.
 """
 from __future__ import annotations
 
-import ctypes
 import json
-import math
 import mmap
 import os
-import random
-import re
-import signal
-import socket
 import struct
 import subprocess
 import sys
@@ -20,12 +14,11 @@ import threading
 import time
 from array import array
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import rclpy
 import yaml
-from diagnostic_msgs.msg import DiagnosticArray
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState
 from nav_msgs.msg import Odometry
@@ -36,18 +29,13 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import CameraInfo, Image
 from vision_msgs.msg import Detection2DArray
-from visualization_msgs.msg import MarkerArray
-from geometry_msgs.msg import TwistStamped
 
-from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.msg import ContentionState, FrameLatency, TimeBudget
 from deadline_perception.nodes.bringup import NODES, process_order, read_values
-from deadline_perception.nodes.middleware import make_room_for_images
 from deadline_perception.rendering.drive import render_drive
-from deadline_perception.runtime.loading import share_folder
-from deadline_perception.tools.profile_at_hand import ensure_profile
-from deadline_perception.tools.weights_file import DEFAULT_WEIGHTS, find_weights
+from node_listener import NodeListener
+from node_process import NodeProcess, ProcessFigures, StandError, children, process_figures
 
 HERE = Path(__file__).parent
 BUDGET_MS, MIN_BUDGET_MS = 200.0, 100.0
@@ -55,98 +43,6 @@ IMAGES = 10  # different ones, shown in turn
 TURNS = {'configure': Transition.TRANSITION_CONFIGURE, 'activate': Transition.TRANSITION_ACTIVATE,
          'deactivate': Transition.TRANSITION_DEACTIVATE, 'cleanup': Transition.TRANSITION_CLEANUP}
 START_LIMIT_S = 120.0
-_PR_SET_PDEATHSIG = 1
-
-
-class StandError(DeadlinePerceptionError):
-    """The stand cannot be used: a node did not start, or did not answer."""
-
-
-@dataclass(frozen=True)
-class ProcessFigures:
-    """What a process holds.
-
-    Attributes:
-        memory_kb: resident memory.
-        threads: threads of the operating system.
-        descriptors: open files and sockets.
-    """
-
-    memory_kb: int
-    threads: int
-    descriptors: int
-
-
-def process_figures(pid: int) -> ProcessFigures:
-    """Figures of a running process.
-
-    Raises:
-        OSError: it is gone.
-    """
-    status = Path(f'/proc/{pid}/status').read_text()
-    found = {key: int(re.search(rf'^{key}:\s+(\d+)', status, re.MULTILINE)[1]) for key in ('VmRSS', 'Threads')}
-    return ProcessFigures(found['VmRSS'], found['Threads'], len(os.listdir(f'/proc/{pid}/fd')))
-
-
-def children(pid: int) -> dict[int, str]:
-    """The living processes that a process has started, each with its command line."""
-    found = {}
-    for place in Path('/proc').glob('[0-9]*'):
-        try:
-            state, parent = place.joinpath('stat').read_text().rpartition(')')[2].split()[:2]
-            if int(parent) == pid and state != 'Z':
-                found[int(place.name)] = place.joinpath('cmdline').read_text().replace('\0', ' ')
-        except OSError:  # it ended meanwhile
-            pass
-    return found
-
-
-class NodeProcess:
-    """A process that writes what it says into a file, and dies with this one.
-
-    Args:
-        name: of the node.
-        command: program and arguments.
-        environment: variables beyond this process's own.
-        log: file; what an earlier process said stays in it.
-    """
-
-    def __init__(self, name: str, command: tuple[str, ...], environment: Mapping[str, str], log: Path) -> None:
-        self.name, self.log, self.command, self.environment = name, log, command, environment
-        self.start()
-
-    def start(self) -> None:
-        """Starts it, for the first time or anew."""
-        with self.log.open('a') as stream:
-            self.process = subprocess.Popen(
-                self.command, stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT, start_new_session=True,
-                env={**os.environ, 'RCUTILS_COLORIZED_OUTPUT': '0', 'PYTHONUNBUFFERED': '1', **self.environment},
-                preexec_fn=lambda: ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL))
-
-    @property
-    def pid(self) -> int:
-        """Number of the process."""
-        return self.process.pid
-
-    @property
-    def exit_status(self) -> int | None:
-        """None while it runs."""
-        return self.process.poll()
-
-    @property
-    def output(self) -> str:
-        """All that it has said."""
-        return self.log.read_text(encoding='utf-8', errors='replace')
-
-    def end(self) -> None:
-        """Asks it to end, and kills it when it does not."""
-        for number, wait_s in ((signal.SIGCONT, 0.0), (signal.SIGINT, 6.0), (signal.SIGKILL, 5.0)):
-            if self.process.poll() is None:
-                self.process.send_signal(number)
-                try:
-                    self.process.wait(wait_s)
-                except subprocess.TimeoutExpired:
-                    pass
 
 
 @dataclass(frozen=True)
@@ -175,60 +71,6 @@ class SentImage:
     within_ms: float
 
 
-@dataclass(frozen=True)
-class HeardFrame:
-    """What a latency message said, and when it was heard."""
-
-    heard_ms: float
-    number: int
-    outcome: int
-    met: bool
-    replaced: int
-    rejected: int
-    lost: int
-
-
-@dataclass
-class Heard:
-    """All that came out of the nodes."""
-
-    answers: dict[int, float] = field(default_factory=dict)  # image -> when its detections were heard first
-    frames: list[HeardFrame] = field(default_factory=list)
-    diagnostics: list[tuple[float, str, int, str]] = field(default_factory=list)  # when, node, level, message
-    budgets: list[tuple[float, float, bool]] = field(default_factory=list)  # when, ms, degraded
-    speeds: list[tuple[float, float]] = field(default_factory=list)
-    states: list[tuple[float, float]] = field(default_factory=list)
-    markers: list[float] = field(default_factory=list)
-    not_finite: list[tuple[float, str]] = field(default_factory=list)  # when, topic
-
-
-def free_domain() -> int:
-    """A ROS domain whose discovery ports nobody on this machine uses."""
-    for domain in random.SystemRandom().sample(range(1, 102), 101):
-        try:
-            for port in (7400 + 250 * domain, 7410 + 250 * domain):  # DDS-RTPS 2.5, section 9.6.2.4
-                with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-                    probe.bind(('', port))
-            return domain
-        except OSError:
-            continue
-    raise StandError('no ROS domain from 1 to 101 is free on this machine')
-
-
-def keep_to_this_machine() -> None:
-    """Takes a domain of its own, heard on this machine alone, unless one is given; before anything joins ROS."""
-    os.environ.setdefault('ROS_DOMAIN_ID', str(free_domain()))
-    os.environ.setdefault('ROS_AUTOMATIC_DISCOVERY_RANGE', 'LOCALHOST')
-    make_room_for_images()
-
-
-def profile_for(given: Path | None) -> Path:
-    """A latency profile of the shipped weights: the given one, this device's own, or one that is measured quickly."""
-    if given is not None:
-        return given
-    return ensure_profile(find_weights(DEFAULT_WEIGHTS), 'cpu', 1, share_folder() / 'models' / 'profiles').file
-
-
 class Stand:
     """Nodes in processes of their own, fed and listened to. A context: all processes end with it.
 
@@ -248,7 +90,7 @@ class Stand:
                  simulated: bool = False) -> None:
         self.names, self.folder, self.usual, self.feed = names, folder, feed, feed
         self.namespace = f'/stand{os.getpid()}'
-        self.heard, self.sent = Heard(), []
+        self.sent: list[SentImage] = []
         self.within_ms = BUDGET_MS
         self.processes: dict[str, NodeProcess] = {}
         self.orders = folder / 'orders.json' if points else None
@@ -262,6 +104,7 @@ class Stand:
             'namespace': self.namespace, 'image_topic': f'{self.namespace}/image', 'profile': str(profile),
             'params_file': str(file), 'use_sim_time': str(simulated)})
         self._running = True
+        self._camera, self._image_out = threading.Lock(), None
         self._images: list[array] = []
 
     # --- processes ---
@@ -386,36 +229,22 @@ class Stand:
         image.header.stamp = rclpy.time.Time(nanoseconds=self.now_ns()).to_msg()
         return image
 
-    def send_image(self) -> None:
-        """Publishes the next image."""
-        number = len(self.sent)
-        image = self.make_image(number)
-        if self.feed.image is not None:
-            self.feed.image(image, number)
-        self.sent.append(SentImage(now_ms(), self.within_ms))
-        self.image_out.publish(image)
-
-    def connect_camera(self, reliability: ReliabilityPolicy = ReliabilityPolicy.RELIABLE) -> None:
-        """Takes another camera's place."""
-        if hasattr(self, 'image_out'):
-            self.node.destroy_publisher(self.image_out)
-        self.image_out = self.publisher(Image, 'image', QoSProfile(depth=10, reliability=reliability))
+    def change_camera(self, reliability: ReliabilityPolicy = ReliabilityPolicy.RELIABLE) -> None:
+        """Ends the camera's driver, and starts another in its place."""
+        with self._camera:
+            if self._image_out is not None:
+                self.node.destroy_publisher(self._image_out)
+            self._image_out = self.publisher(Image, 'image', QoSProfile(depth=10, reliability=reliability))
 
     def _connect(self) -> None:
-        self.connect_camera()
+        self.change_camera()
         node = self.node
         self._outs = {kind: node.create_publisher(kind, topic, 10) for kind, topic in (
             (TimeBudget, 'time_budget/budget'), (ContentionState, 'contention_monitor/state'),
             (FrameLatency, 'detector/latency'), (Detection2DArray, 'detector/detections'),
             (CameraInfo, 'camera_info'), (Clock, '/clock')) if self._is_fed(kind)}
         self._odometry = [node.create_publisher(Odometry, topic, 10) for topic in ('/odom', 'odom')]
-        for kind, topic, callback in (
-                (Detection2DArray, 'detector/detections', self._on_detections),
-                (FrameLatency, 'detector/latency', self._on_latency), (DiagnosticArray, '/diagnostics', self._on_status),
-                (TimeBudget, 'time_budget/budget', self._on_budget), (TwistStamped, 'vehicle_speed/speed', self._on_speed),
-                (ContentionState, 'contention_monitor/state', self._on_state),
-                (MarkerArray, 'path_visualizer/markers', self._on_markers)):
-            node.create_subscription(kind, topic, callback, 200)
+        self.heard = NodeListener(node, self.names)
 
     def _is_fed(self, kind: type) -> bool:
         own = {TimeBudget: 'time_budget', ContentionState: 'contention_monitor', FrameLatency: 'detector',
@@ -431,18 +260,18 @@ class Stand:
                 hz = getattr(self.feed, rate)
                 due_ms[rate] = min(due_ms[rate], now_ms() + 1000.0 / hz) if hz else now_ms() + 50.0
                 if hz and now_ms() >= due_ms[rate]:
-                    try:
-                        send()
-                    except Exception:  # the thread's outermost frame: a publisher that a fault takes away
-                        if self._running and self.context.ok() and not self.swapping:
-                            raise
+                    send()
                     due_ms[rate] = max(due_ms[rate] + 1000.0 / hz, now_ms() - 100.0)
             time.sleep(min(max(0.0, (min(due_ms.values()) - now_ms()) / 1000.0), 0.02))
 
-    swapping = False  # a fault takes the camera away
-
     def _send_image(self) -> None:
-        self.send_image()
+        number = len(self.sent)
+        image = self.make_image(number)
+        if self.feed.image is not None:
+            self.feed.image(image, number)
+        self.sent.append(SentImage(now_ms(), self.within_ms))
+        with self._camera:
+            self._image_out.publish(image)
 
     def _send_clock(self) -> None:
         if self.simulated_ns is not None and self.clock_rate:
@@ -508,48 +337,6 @@ class Stand:
         except ExternalShutdownException:
             pass
 
-    def _on_detections(self, message: Detection2DArray) -> None:
-        at_ms = now_ms()
-        self.heard.answers.setdefault(_number(message), at_ms)
-        numbers = [value for found in message.detections for value in (
-            found.bbox.center.position.x, found.bbox.center.position.y, found.bbox.size_x, found.bbox.size_y)]
-        self._check_finite('detections', numbers)
-
-    def _on_latency(self, message: FrameLatency) -> None:
-        self.heard.frames.append(HeardFrame(
-            now_ms(), _number(message), message.outcome, message.deadline_met, message.replaced_frames_total,
-            message.rejected_frames_total, message.middleware_lost_total))
-
-    def _on_status(self, message: DiagnosticArray) -> None:
-        for status in message.status:
-            namespace, _, name = status.name.rpartition('/')
-            if namespace == self.namespace.strip('/'):
-                self.heard.diagnostics.append((now_ms(), name, status.level[0], status.message))
-
-    def _on_budget(self, message: TimeBudget) -> None:
-        self.heard.budgets.append((now_ms(), message.budget_ms, message.degraded))
-        if 'time_budget' in self.names:
-            self._check_finite('budget', [message.budget_ms, message.min_budget_ms])
-
-    def _on_speed(self, message: TwistStamped) -> None:
-        self.heard.speeds.append((now_ms(), message.twist.linear.x))
-        if math.isinf(message.twist.linear.x):
-            self._check_finite('speed', [message.twist.linear.x])
-
-    def _on_state(self, message: ContentionState) -> None:
-        self.heard.states.append((now_ms(), message.slowdown))
-        if 'contention_monitor' in self.names:
-            self._check_finite('slowdown', [message.slowdown])
-
-    def _on_markers(self, message: MarkerArray) -> None:
-        self.heard.markers.append(now_ms())
-        self._check_finite('markers', [value for marker in message.markers for point in (
-            marker.pose.position, marker.scale, *marker.points) for value in (point.x, point.y, point.z)])
-
-    def _check_finite(self, topic: str, numbers: list[float]) -> None:
-        if not all(map(math.isfinite, numbers)):
-            self.heard.not_finite.append((now_ms(), topic))
-
     def recovered(self, since_ms: float) -> bool:
         """The network has found objects in time in an image sent after that."""
         return any(frame.outcome == FrameLatency.DETECTED and frame.met and 0 <= frame.number < len(self.sent)
@@ -584,7 +371,7 @@ class Stand:
             self.node.destroy_client(client)
 
     def turn(self, name: str, *transitions: str, limit_s: float = 40.0) -> list[bool | None]:
-        """Asks for transitions of a lifecycle node, one after the other. Returns whether each succeeded, None: no answer."""
+        """Asks for transitions, one after the other. Returns whether each succeeded, None where there is no answer."""
         found = []
         for transition in transitions:
             answer = self.call(ChangeState, f'{name}/change_state', ChangeState.Request(
@@ -602,7 +389,3 @@ class Stand:
         return '' if answer.result.successful else answer.result.reason or 'refused'
 
 
-def _number(message: object) -> int:
-    """Number of the image that a message answers; -1 for another camera's."""
-    found = re.match(r'camera (\d+)', message.header.frame_id)
-    return int(found[1]) if found else -1

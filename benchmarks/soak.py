@@ -3,10 +3,10 @@
     python benchmarks/soak.py [--minutes 60] [--profile FILE] [--out FILE]
 
 Every few seconds, memory (resident), threads and file descriptors of every node process are noted. After a warm-up, the
-first fifth of the run and at least 30 s, they are judged. Memory grows when the slope of the medians of 20 equal stretches of
-time (Theil and Sen) is, at the lower end of its 95 % interval, more than 4 MB an hour. Threads and descriptors grow when the
-fewest of the last quarter are more than the most of the first. A node that was started anew fails, too. Prints a table and
-writes results/soak.json.
+first fifth of the run and at least 30 s, they are judged. Memory grows when the slope of the medians of 20 equal
+stretches of time (Theil and Sen) is, at the lower end of its 95 % interval, more than 4 MB an hour. Threads and
+descriptors grow when the fewest of the last quarter are more than the most of the first. A node that was started anew
+fails, too. Prints a table and writes results/soak.json.
 """
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from datetime import date
 from pathlib import Path
 
 from scipy.stats import theilslopes
+from nav_msgs.msg import Odometry
 from sensor_msgs.msg import Image
 from visualization_msgs.msg import MarkerArray
 
@@ -30,7 +31,8 @@ from deadline_perception.latency.device import read_device_facts
 from deadline_perception.nodes.bringup import NODES
 from deadline_perception.tools.command_line import exit_status
 from deadline_perception.tools.demo import check_ros, machine_facts
-from node_stand import Feed, ProcessFigures, Stand, keep_to_this_machine, profile_for
+from node_process import ProcessFigures, keep_to_this_machine, profile_for
+from node_stand import Feed, Stand
 
 RESULTS = Path(__file__).parent / 'results' / 'soak.json'
 STRETCHES = 20
@@ -108,17 +110,20 @@ def soak(stand: Stand, seconds: float) -> tuple[list[float], list[dict[str, tupl
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument('--minutes', type=float, default=60.0, help='length of the run')
-    parser.add_argument('--profile', type=Path, help="latency profile of the shipped weights; default: this device's own, "
-                        'measured quickly where there is none')
+    parser.add_argument('--profile', type=Path, help="latency profile of the shipped weights; default: this device's "
+                        'own, measured quickly where there is none')
     parser.add_argument('--out', type=Path, default=RESULTS, help='file of the results')
     args = parser.parse_args()
     if not 1.0 <= args.minutes <= 10_000.0:
         parser.error(f'--minutes is {args.minutes}, expected 1 to 10,000 min')
     check_ros()
     keep_to_this_machine()
-    turning = {'speed': lambda message: setattr(message.twist.twist.linear, 'x', 8.0 + 7.0 * math.sin(time.monotonic() / 20))}
+
+    def drive(message: Odometry) -> None:
+        message.twist.twist.linear.x = 8.0 + 7.0 * math.sin(time.monotonic() / 20.0)
+
     with tempfile.TemporaryDirectory() as folder, Stand(
-            ('bringup',), Path(folder), profile_for(args.profile), feed=Feed(**turning)) as stand:
+            ('bringup',), Path(folder), profile_for(args.profile), feed=Feed(speed=drive)) as stand:
         for kind, topic in ((Image, 'path_visualizer/image'), (MarkerArray, 'path_visualizer/markers')):
             stand.node.create_subscription(kind, topic, lambda message: None, 1)
         at_s, samples = soak(stand, args.minutes * 60.0)
