@@ -74,3 +74,7 @@ class Classification:
         if scores.ndim != 1 or not ((scores >= 0) & (scores <= 1)).all():
             raise ValueError(f'scores are {scores}, expected one number in [0, 1] for each class')
         object.__setattr__(self, 'scores', scores)
+
+    def with_score(self, min_score: float) -> Classification:
+        """The same with scores below `min_score` set to 0."""
+        return Classification(np.where(self.scores >= min_score, self.scores, 0.0))

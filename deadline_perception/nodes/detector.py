@@ -1,52 +1,76 @@
-"""The lifecycle node `detector`: images in; detections, the path taken, and where the time went, out.
+"""The lifecycle node `detector`: images in; results of a network, the path taken, and where the time went, out.
 
-Callbacks only put the newest image into a slot. A thread of its own converts it, runs the network against the
-deadline, and publishes; a watchdog publishes in its place when the network does not answer in time.
+A callback only leaves the image for a thread of its own, which converts it, runs the network against the deadline, and
+publishes; a watchdog publishes in its place when that does not answer in time. While an image is at work, or waits, no
+other is taken off the middleware, which keeps the newest: taking one costs time of Python that the frame at work needs.
 """
 from __future__ import annotations
 
 import gc
+import os
 import sys
-import traceback
+import threading
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
 
 import numpy as np
-from rclpy.clock import Clock, ClockType
+from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from rclpy.lifecycle import LifecyclePublisher, LifecycleState, TransitionCallbackReturn
 from rclpy.qos import HistoryPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.subscription import Subscription
 from sensor_msgs.msg import CompressedImage, Image
-from vision_msgs.msg import Detection2DArray, LabelInfo, VisionClass
+from vision_msgs.msg import LabelInfo, VisionClass
 
 from deadline_perception.datasets.image_message import ImageError, to_bgr
-from deadline_perception.runtime.mailbox import Mailbox
-from deadline_perception.runtime.tracks import LatePolicy
-from deadline_perception.runtime.timed_frame import TimedInference
-from deadline_perception.detector.detections import Detections
 from deadline_perception.errors import DeadlinePerceptionError
-from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.latency.stopwatch import ms_from_ns, now_ms
 from deadline_perception.msg import ContentionState, FrameLatency, PathDecision, TimeBudget
 from deadline_perception.nodes import detector_parameters
-from deadline_perception.runtime.status import DetectorStatus
-from deadline_perception.nodes.frame_messages import frame_latency, path_decision
+from deadline_perception.nodes.frame_messages import RESULT_KINDS, frame_latency, path_decision
 from deadline_perception.nodes.health import Health, Level, Report
-from deadline_perception.runtime.pipeline import Arrival, FramePipeline, FrameRecord
 from deadline_perception.nodes.managed_node import ManagedNode
-from deadline_perception.nodes.messages import DetectionsMessage, stamp_to_ns
-from deadline_perception.runtime.loading import LoadedNetwork, load_network, share_folder
+from deadline_perception.nodes.messages import stamp_to_ns
 from deadline_perception.nodes.parameters import Value, declare
 from deadline_perception.nodes.process import run_node
 from deadline_perception.nodes.service_quality import LATCHED, RESULTS, publisher_events, subscription_events
+from deadline_perception.runtime.loading import LoadedTask, load_task, share_folder
+from deadline_perception.runtime.mailbox import Mailbox
+from deadline_perception.runtime.pipeline import Arrival, FramePipeline, FrameRecord, serve
+from deadline_perception.runtime.status import DetectorStatus, hanging
+from deadline_perception.runtime.tracks import LatePolicy
+from deadline_perception.runtime.watchdog import Watchdog
 from deadline_perception.runtime.work_thread import WorkThread
 
 STOP_TIMEOUT_S = 3.0
-FULL_COLLECTION_FRAMES = 500
+END_AFTER_S = 1.0  # a process that must be replaced answers and reports first
+REPLACE_STATUS = 70  # EX_SOFTWARE of sysexits.h
 CALIBRATION_FRAMES = 200  # a node that is killed loses what the calibration learnt from at most so many
-ROOM_FOR_OBJECTS = 100
+FULL_COLLECTION_FRAMES, MIDDLE_COLLECTION_FRAMES = 500, 20
+LONGEST_TRANSPORT_NS = 10_000_000_000  # an image that seems to have waited longer was received by another clock
 THROTTLE_S = 10.0
 # A thread that returns from a network operation waits so long, by default 5 ms, for one that runs Python meanwhile.
 SWITCH_INTERVAL_S = 0.0005
+# Humble's rclpy does not tell a callback which number a message has.
+_TELLS_NUMBERS = hasattr(Subscription, 'CallbackType')
+
+
+class _WhileWanted(MutuallyExclusiveCallbackGroup):
+    """Subscriptions that are served only while their messages are wanted; events are served always."""
+
+    def __init__(self, is_wanted: Callable[[], bool]) -> None:
+        super().__init__()
+        self._is_wanted = is_wanted
+
+    def can_execute(self, entity) -> bool:
+        return (not isinstance(entity, Subscription) or self._is_wanted()) and super().can_execute(entity)
+
+
+class _ResultMessages(threading.local):
+    """A message to fill for each thread that publishes, so that none changes what another is publishing."""
+
+    def __init__(self, maker: Callable, class_names: tuple[str, ...]) -> None:
+        self.result = maker(class_names)
 
 
 class DetectorNode(ManagedNode):
@@ -58,78 +82,83 @@ class DetectorNode(ManagedNode):
         self._values = declare(self, detector_parameters.PARAMETERS, detector_parameters.check)
         self._state, self._refusal = 'unconfigured', ''
         self._worker: WorkThread | None = None
-        self._loaded: LoadedNetwork | None = None
-        self._slot: Mailbox[Arrival] | None = None
+        self._loaded: LoadedTask | None = None
+        self._mailbox: Mailbox | None = None
         self._pipeline: FramePipeline | None = None
+        self._watchdog: Watchdog | None = None
         self._serving: Future | None = None
+        self._hung: Future | None = None
         self._keeper: WorkThread | None = None
         self._inputs: list[Subscription] = []
         self._images_in: Subscription | None = None
+        self._images_group = _WhileWanted(lambda: self._pipeline is None or self._pipeline.wants_image)
         self._outputs: list[LifecyclePublisher] = []
         self._status = DetectorStatus()
-        self._image_size: tuple[int, int] | None = None
         self._health = Health(self, self._report, period_s=self._values['diagnostics_period_s'])
-        self._starter = None
         if self._values['autostart']:
-            self._starter = self.create_timer(0.0, self._autostart, clock=Clock(clock_type=ClockType.STEADY_TIME))
+            self.start_by_itself()
 
     # --- lifecycle ---
 
-    def _autostart(self) -> None:
-        self.destroy_timer(self._starter)
-        self._starter = None
-        if self.trigger_configure() == TransitionCallbackReturn.SUCCESS:
-            self.trigger_activate()
-
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Loads network, profile and qualities, and warms every segment; blocks for seconds."""
+        if self._still_hangs():
+            return self._end_process('configured')
         options = detector_parameters.network_options(self._values.snapshot())
         self._worker = WorkThread('inference')
         try:
-            self._loaded = self._worker.submit(lambda: load_network(options, share_folder() / 'models')).result()
+            self._loaded = self._worker.submit(lambda: load_task(options, share_folder() / 'models')).result()
+            kind = RESULT_KINDS.get(self._loaded.task.result_type)
+            if kind is None:
+                raise DeadlinePerceptionError(f'network gives {self._loaded.task.result_type.__name__}, expected one of '
+                                              f'{", ".join(known.__name__ for known in RESULT_KINDS)}')
         except (DeadlinePerceptionError, ValueError, OSError, RuntimeError) as error:
             return self._refuse(error)
         for warning in (*self._loaded.notices, *self._loaded.degraded):
             self.get_logger().warning(warning)
-        self._publish_detections = self._output(Detection2DArray, '~/detections')
+        network = self._loaded.task.network
+        self._messages = _ResultMessages(kind.maker, network.class_names)
+        self._publish_result = self._output(kind.message, kind.topic)
         self._publish_path = self._output(PathDecision, '~/path')
         self._publish_latency = self._output(FrameLatency, '~/latency')
         self._publish_labels = self._output(LabelInfo, '~/label_info', LATCHED)
         self._health.hardware_id = str(self._loaded.facts)
         self._state, self._refusal = 'inactive', ''
-        self.get_logger().info(f'configured: {self._loaded.network.config_name} on {self._loaded.facts}, '
-                               f'{len(self._loaded.path_space)} paths')
+        self.get_logger().info(f'configured: {network.config_name} on {self._loaded.facts}, '
+                               f'{len(network.path_space)} paths')
         return super().on_configure(state)
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Starts to listen and to work."""
+        if self._still_hangs():
+            return self._end_process('activated')
         values, loaded = self._values.snapshot(), self._loaded
         self._status = DetectorStatus()
-        self._image_size = None
-        self._message = DetectionsMessage(loaded.network.class_names, ROOM_FOR_OBJECTS)
+        self._image_size: tuple[int, int] | None = None
+        self._last_number, self._missing, self._left_out = None, 0, 0
         self._ages = detector_parameters.make_image_age(values)
         self._conditions = detector_parameters.make_conditions(values, loaded.degraded)
-        late_policy = LatePolicy(values['late_policy'])
+        self._mailbox = Mailbox()
+        self._watchdog = Watchdog(self._failed, prepare=lambda: self._messages.result)
+        min_score = values['min_score']
         self._pipeline = FramePipeline(
-            inference=TimedInference(loaded.network, loaded.path_space, loaded.policy,
-                                     keeps_proposals=late_policy is LatePolicy.PARTIAL), forecast=loaded.forecast,
-            calibrator=loaded.calibrator, reserve=detector_parameters.make_reserve(values),
-            conditions=self._conditions.now, convert=self._convert, publish=self._publish,
-            publish_record=self._publish_record, failed=self._network_failed,
-            late_policy=late_policy, late_grace_ms=values['late_grace_ms'],
+            loaded.task, mailbox=self._mailbox, watchdog=self._watchdog,
+            reserve=detector_parameters.make_reserve(values), conditions=self._conditions.now, convert=self._convert,
+            publish=self._publish, publish_record=self._publish_record, failed=self._failed,
+            finish=lambda result: result.with_score(min_score), ready=self._wake,
+            late_policy=LatePolicy(values['late_policy']), late_grace_ms=values['late_grace_ms'],
             max_coasted=values['max_coasted'])
         result = super().on_activate(state)
         self._publish_labels(self._label_info())
-        self._slot = Mailbox()
         self._keeper = WorkThread('calibration') if loaded.calibration_file else None
-        self._serving = self._worker.submit(lambda: self._serve(self._slot, self._pipeline))
-        self._serving.add_done_callback(self._served)
+        mailbox, self._frames = self._mailbox, 0
+        self._serving = self._worker.submit(lambda: serve(mailbox, self._failed, self._between_frames))
         self._subscribe(values)
         # What is alive now stays alive: looking through it again and again would pause frames for tens of ms.
         gc.collect()
         gc.freeze()
         gc.disable()
-        self._state = 'active'
+        self._state, self._refusal = 'active', ''
         return result
 
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
@@ -171,18 +200,34 @@ class DetectorNode(ManagedNode):
             self.get_logger().error(self._refusal)
         return TransitionCallbackReturn.FAILURE
 
+    def _still_hangs(self) -> bool:
+        return self._hung is not None and not self._hung.done()
+
+    def _end_process(self, what: str) -> TransitionCallbackReturn:
+        """No thread can be ended, and a new network beside a hanging one would wait for the same locks and memory."""
+        self._refusal = (f'cannot be {what}: the network still hangs in a frame. This process ends with status '
+                         f'{REPLACE_STATUS}, so that launch or a service manager replaces it')
+        self._health.publish()
+        self.get_logger().fatal(self._refusal)
+        ending = threading.Timer(END_AFTER_S, os._exit, (REPLACE_STATUS,))
+        ending.daemon = True
+        ending.start()
+        return TransitionCallbackReturn.FAILURE
+
     def _halt(self) -> None:
-        if self._slot is None:
+        if self._pipeline is None:
             return
         for subscription in (*self._inputs, self._images_in):
             self.destroy_subscription(subscription)
         self._inputs, self._images_in = [], None
-        self._slot.close()
+        self._mailbox.close()
         if wait([self._serving], STOP_TIMEOUT_S).not_done:
+            self._hung = self._serving
             self.get_logger().error(f'the network did not let go of a frame within {STOP_TIMEOUT_S:.0f} s')
         self._pipeline.stop()
-        self._status.halt(self._slot)
-        self._slot = self._pipeline = self._serving = None
+        self._watchdog.stop()
+        self._status.halt(self._pipeline)
+        self._mailbox = self._pipeline = self._watchdog = self._serving = None
         gc.enable()
         gc.unfreeze()
         self._keep_calibration()
@@ -196,7 +241,7 @@ class DetectorNode(ManagedNode):
         self._outputs.clear()
         self._loaded = None
         if self._worker is not None:
-            self._worker.stop(STOP_TIMEOUT_S)
+            self._worker.stop(0.0 if self._still_hangs() else STOP_TIMEOUT_S)
             self._worker = None
         self._state = 'unconfigured'
         torch = sys.modules.get('torch')
@@ -207,7 +252,7 @@ class DetectorNode(ManagedNode):
         """Leaves the state as it is now to a thread that may wait for the disk."""
         if self._keeper is None:
             return
-        place, state = self._loaded.calibration_file, self._loaded.calibrator.state()
+        place, state = self._loaded.calibration_file, self._loaded.task.calibrator.state()
 
         def write() -> None:
             try:
@@ -230,42 +275,63 @@ class DetectorNode(ManagedNode):
                         self._listen(ContentionState, 'contention_monitor/state', self._on_contention)]
         compressed = values['image_transport'] == 'compressed'
         topic = self.resolve_topic_name('image') + ('/compressed' if compressed else '')
-        self._subscribe_to_images(CompressedImage if compressed else Image, topic, values['queue_depth'],
-                                  values['reliability'])
+        self._subscribe_to_images(CompressedImage if compressed else Image, topic, values['reliability'])
 
-    def _subscribe_to_images(self, kind: type, topic: str, depth: int, reliability: str) -> None:
+    def _subscribe_to_images(self, kind: type, topic: str, reliability: str) -> None:
         def weaken(_event: object) -> None:
             """Events of one publisher each; the second of them finds the weaker subscription in place."""
             if self._images_in is subscription:
                 self.get_logger().info(f'{topic} is offered with best effort only: lost images stay lost')
                 self.destroy_subscription(subscription)
-                self._subscribe_to_images(kind, topic, depth, 'best_effort')
+                self._subscribe_to_images(kind, topic, 'best_effort')
 
         events = subscription_events(self, topic, on_lost=self._on_lost)
         if reliability == 'auto':
             events.incompatible_qos = weaken
-        quality = QoSProfile(history=HistoryPolicy.KEEP_LAST, depth=depth, reliability=(
+        quality = QoSProfile(history=HistoryPolicy.KEEP_LAST, depth=1, reliability=(
             ReliabilityPolicy.BEST_EFFORT if reliability == 'best_effort' else ReliabilityPolicy.RELIABLE))
+        callback = self._on_image if _TELLS_NUMBERS else lambda message: self._on_image(message, {})
+        self._last_number = None
         try:
-            subscription = self.create_subscription(kind, topic, self._on_image, quality, event_callbacks=events)
+            subscription = self.create_subscription(kind, topic, callback, quality, event_callbacks=events,
+                                                    callback_group=self._images_group)
         except RuntimeError:  # Humble's Fast DDS cannot tell what it lost: rclpy's UnsupportedEventTypeError
             events.message_lost = None
-            subscription = self.create_subscription(kind, topic, self._on_image, quality, event_callbacks=events)
+            subscription = self.create_subscription(kind, topic, callback, quality, event_callbacks=events,
+                                                    callback_group=self._images_group)
         self._images_in = subscription
 
     def _listen(self, kind: type, topic: str, callback: Callable) -> Subscription:
         return self.create_subscription(kind, topic, callback, RESULTS,
                                         event_callbacks=subscription_events(self, topic))
 
-    def _on_image(self, message: Image | CompressedImage) -> None:
-        arrived_ms = now_ms()
-        stamp = self._ages.read(stamp_to_ns(message.header.stamp), self.get_clock().now().nanoseconds)
+    def _on_image(self, message: Image | CompressedImage, info: Mapping[str, object]) -> None:
+        waited_ns = time.time_ns() - (info.get('received_timestamp') or sys.maxsize)
+        waited_ns = waited_ns if 0 < waited_ns < LONGEST_TRANSPORT_NS else 0
+        stamp = self._ages.read(stamp_to_ns(message.header.stamp), self.get_clock().now().nanoseconds - waited_ns)
         if stamp.reason:
             self.get_logger().warning(f'{stamp.reason}; the deadline counts from the arrival',
                                       throttle_duration_sec=THROTTLE_S)
-        slot = self._slot
-        if slot is not None:
-            slot.put(Arrival(message, arrived_ms, stamp))
+        pipeline = self._pipeline
+        if pipeline is not None:
+            pipeline.arrive(Arrival(message, now_ms() - ms_from_ns(waited_ns), stamp,
+                                    self._count_left_out(info.get('publication_sequence_number'))))
+
+    def _count_left_out(self, number: int | None) -> int:
+        """Images that a newer one replaced in the middleware since the last: missing in its numbers, and not lost."""
+        last, self._last_number = self._last_number, number
+        missing = 0 if last is None or number is None else number - last - 1
+        if missing > 0 and self.count_publishers(self._images_in.topic_name) == 1:  # each has numbers of its own
+            self._missing += missing
+        left_out = max(0, self._missing - self._status.middleware_lost - self._left_out)
+        self._left_out += left_out
+        return left_out
+
+    def _wake(self) -> None:
+        """Lets the executor look anew which subscriptions are to be served."""
+        executor = self.executor
+        if executor is not None:
+            executor.wake()
 
     def _on_lost(self, count: int) -> None:
         self._status.middleware_lost += max(0, count)
@@ -287,31 +353,18 @@ class DetectorNode(ManagedNode):
         info = LabelInfo()
         info.header.stamp = self.get_clock().now().to_msg()
         info.class_map = [VisionClass(class_id=number, class_name=name)
-                          for number, name in enumerate(self._loaded.network.class_names)]
+                          for number, name in enumerate(self._loaded.task.network.class_names)]
         return info
 
     # --- on the inference thread, publication also on the watchdog's ---
 
-    def _serve(self, slot: Mailbox[Arrival], pipeline: FramePipeline) -> None:
-        frames = 0
-        while not slot.closed:
-            taken = slot.take()
-            if taken is None:
-                continue
-            self._status.busy_since_ms = now_ms()
-            pipeline.process(*taken)
-            self._status.busy_since_ms = None
-            frames += 1
-            if frames % CALIBRATION_FRAMES == 0:
-                self._keep_calibration()
-            if not slot.pending:
-                gc.collect(2 if frames % FULL_COLLECTION_FRAMES == 0 else 1)
-
-    def _served(self, serving: Future) -> None:
-        error = serving.exception()
-        if error is not None and self.context.ok():
-            self._refusal = f'the inference thread ended: {error}'
-            self.get_logger().fatal(''.join(traceback.format_exception(type(error), error, error.__traceback__)))
+    def _between_frames(self) -> None:
+        """While no frame of this thread is under way. Only what was made since the activation is looked through."""
+        self._frames += 1
+        if self._frames % CALIBRATION_FRAMES == 0:
+            self._keep_calibration()
+        gc.collect(2 if self._frames % FULL_COLLECTION_FRAMES == 0 else
+                   1 if self._frames % MIDDLE_COLLECTION_FRAMES == 0 else 0)
 
     def _convert(self, arrival: Arrival) -> np.ndarray | None:
         try:
@@ -326,40 +379,53 @@ class DetectorNode(ManagedNode):
         self._image_size = image.shape[:2]
         return image
 
-    def _publish(self, arrival: Arrival, detections: Detections) -> None:
-        self._publish_detections(self._message.fill(detections, arrival.message.header))
+    def _publish(self, arrival: Arrival, result: object) -> None:
+        self._publish_result(self._messages.result.fill(result, arrival.message.header))
 
     def _publish_record(self, record: FrameRecord) -> None:
-        status = self._status
+        status, task = self._status, self._loaded.task
         status.note(record)
         self._publish_latency(frame_latency(
             record, device=str(self._loaded.facts), replaced_total=status.replaced,
             rejected_total=status.rejected_total, lost_total=status.middleware_lost))
-        self._publish_path(path_decision(record, policy=self._loaded.policy.name,
-                                         target_miss_probability=self._loaded.calibrator.alpha))
+        self._publish_path(path_decision(record, policy=task.policy.name,
+                                         target_miss_probability=task.calibrator.alpha))
 
-    def _network_failed(self, error: Exception) -> None:
+    def _failed(self, error: Exception) -> None:
         self._status.failures += 1
-        self.get_logger().error(f'a frame failed: {type(error).__name__}: {error}', throttle_duration_sec=THROTTLE_S)
+        if self.context.ok():
+            self.get_logger().error(f'a frame failed: {type(error).__name__}: {error}', throttle_duration_sec=THROTTLE_S)
 
     # --- diagnostics ---
 
     def _report(self) -> Report:
-        status = self._status
+        status, pipeline = self._status, self._pipeline
         values = {'state': self._state, **status.values()}
-        problem = self._refusal or status.hanging()
+        problem = self._refusal or self._fault()
         if problem:
             return Report(Level.ERROR, problem, values)
         degraded = () if self._loaded is None else self._loaded.degraded
-        if self._state != 'active':
+        if pipeline is None:
             return Report(Level.WARN if degraded else Level.OK, '; '.join((self._state, *degraded)), values)
-        certificate = self._loaded.calibrator.certificate()
-        values |= {'bound_margin': self._loaded.calibrator.factor, 'bound_misses': certificate.misses,
-                   'bound_frames': certificate.frames, 'guaranteed_miss_ratio': certificate.guaranteed_miss_ratio}
+        calibrator = self._loaded.task.calibrator
+        certificate = calibrator.certificate()
+        values |= {'calibration_factor': calibrator.factor, 'bound_misses': certificate.misses,
+                   'bound_frames': certificate.frames, 'guaranteed_miss_ratio': certificate.guaranteed_miss_ratio,
+                   'unpublished_frames': pipeline.unpublished}
         concerns = tuple(dict.fromkeys((*status.concerns(), *degraded)))  # the last frame says why it was degraded, too
         if concerns:
             return Report(Level.WARN, '; '.join(concerns), values)
         return Report(Level.OK, 'detecting' if status.frames else 'active, no image yet', values)
+
+    def _fault(self) -> str:
+        """Which thread does not do its work any more; empty when all do."""
+        if self._pipeline is None:
+            return 'the network still hangs in a frame' if self._still_hangs() else ''
+        if self._serving.done():
+            return f'the inference thread ended: {self._serving.exception()!r}'
+        if self._keeper is not None and not self._keeper.is_alive:
+            return 'the thread that keeps the calibration ended'
+        return self._watchdog.fault or hanging(self._pipeline.busy_since_ms)
 
 
 def main() -> int:

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from deadline_perception.runtime.image_age import ImageAge
 from deadline_perception.runtime.reserve import Reserve
@@ -16,10 +17,8 @@ PARAMETERS = (
     Parameter('reliability', 'auto', 'Whether lost images are sent again. auto: until a camera comes that offers best '
               'effort only. Large images lose parts even within one machine when it is busy.',
               choices=('auto', 'reliable', 'best_effort')),
-    Parameter('queue_depth', 5, 'Images that the middleware keeps while a callback runs. Only the newest is ever '
-              'worked on; more than 1 lets the others be counted as replaced instead of vanishing.',
-              minimum=1, maximum=100),
-    Parameter('model', 'compact', 'Weights: a safetensors file, or the name of one in models/.'),
+    Parameter('model', 'compact', 'Weights: a safetensors file, or the name of one in models/. Or any network: '
+              'package.module:callable, called with the device.'),
     Parameter('profile', '', "Latency profile; empty: this device's own, or the one in models/profiles."),
     Parameter('quality', '', 'Table of path qualities; empty: the one beside the weights, or longer is better.'),
     Parameter('device', 'cpu', 'Processor of the network: cpu, cuda or cuda:INDEX.'),
@@ -28,14 +27,11 @@ PARAMETERS = (
     Parameter('policy', 'frontier', 'How the path of a frame is chosen. frontier: the one of highest quality whose bound '
               'fits the time left, decided again at every operator. The others are what it is measured against. '
               'thresholds: each operator compares the time left with a threshold of its own. oblivious: the same by the '
-              "idle device's median times, without slowdown and margin. fixed: always fixed_path. reactive_1, "
+              "idle device's median times, without slowdown and calibration. fixed: always fixed_path. reactive_1, "
               'reactive_n: a larger path after each frame in time; after a late one the next smaller (1) or the '
               'cheapest (n).', choices=POLICIES),
-    Parameter('fixed_path', '', 'Path of every frame under the policy fixed; empty: the largest.'),
-    Parameter('width', 1.0, 'Backbone width of every frame under the policies thresholds and oblivious, which decide '
-              'none; one that the model offers.', minimum=0.01, maximum=1.0),
-    Parameter('pyramid_width', 1.0, 'Width of the pyramid under the same policies; one that the model offers.',
-              minimum=0.01, maximum=1.0),
+    Parameter('fixed_path', '', 'Path of every frame under the policy fixed, and under thresholds and oblivious the one '
+              'that gives what they do not decide, such as widths; empty: the largest.'),
     Parameter('allowance_ms', 0.0, 'Constant part of every bound, for the time slices of other programs.', unit='ms',
               minimum=0.0, maximum=1000.0),
     Parameter('target_miss_probability', 0.01, 'Share of frames that may exceed their bound.', minimum=0.0001,
@@ -51,18 +47,19 @@ PARAMETERS = (
     Parameter('contention_timeout_ms', 3000.0, 'An older slowdown is stale: it stays in force until a new one '
               'comes, and the node is degraded.', unit='ms', minimum=10.0,
               maximum=60000.0),
-    Parameter('late_policy', 'coasted', 'When time runs out: publish, in time, the previous detections moved '
-              'forward; the same drawn to the regions that this image proposed, if it came so far (partial); or the own '
-              'ones, late.', choices=('coasted', 'partial', 'late')),
-    Parameter('late_grace_ms', 1000.0, 'Longest wait past the deadline for detections that may come late.', unit='ms',
-              minimum=0.0, maximum=60000.0),
-    Parameter('max_coasted', 3, 'After so many frames in a row without own detections one is run to its end.',
-              minimum=0, maximum=1000),
-    Parameter('reserve_floor_ms', 2.0, 'Least time kept back for publication; more where it was observed to take '
-              'longer.', unit='ms', minimum=0.0, maximum=1000.0),
-    Parameter('reserve_ceiling_ms', 15.0, 'Most time kept back.', unit='ms', minimum=0.0, maximum=1000.0),
-    Parameter('reserve_quantile', 0.95, 'Share of the last 200 publications that the time kept back covers. What takes '
-              'longer is covered by the bound, which is calibrated on it.',
+    Parameter('min_score', 0.05, 'Objects and classes of a lower score are not published. The report and average '
+              'precision need the low ones; a robot that acts on each takes 0.3 to 0.5.', minimum=0.0, maximum=1.0),
+    Parameter('late_policy', 'coasted', 'When time runs out: publish, in time, coasted tracks of the previous detections '
+              '(for other results the last one again); or the own ones, late.', choices=('coasted', 'late')),
+    Parameter('late_grace_ms', 1000.0, 'Longest time past the deadline that a frame may run which is not aborted in time.',
+              unit='ms', minimum=0.0, maximum=60000.0),
+    Parameter('max_coasted', 3, 'After so many frames in a row without own detections one is run to its end, which '
+              'renews the tracks.', minimum=0, maximum=1000),
+    Parameter('reserve_floor_ms', 2.0, 'Least reserve for publication; more where it was observed to take longer.', unit='ms',
+              minimum=0.0, maximum=1000.0),
+    Parameter('reserve_ceiling_ms', 15.0, 'Largest reserve.', unit='ms', minimum=0.0, maximum=1000.0),
+    Parameter('reserve_quantile', 0.95, 'Share of the last 200 publications that the reserve covers. What takes longer is '
+              'covered by the bound, which is calibrated on it.',
               minimum=0.5, maximum=1.0),
     Parameter('max_age_ms', 10000.0, 'An image that seems older has a wrong stamp.', unit='ms', minimum=1.0),
     Parameter('future_tolerance_ms', 20.0, 'A stamp so far ahead of the clock still counts as age 0.', unit='ms',
@@ -70,6 +67,8 @@ PARAMETERS = (
     Parameter('diagnostics_period_s', 1.0, 'Time between two diagnostic messages.', unit='s', minimum=0.1,
               maximum=60.0, read_only=True),
 )
+PARAMETERS = tuple(row if row.read_only else replace(
+    row, waits_for='configure' if row.name in NetworkOptions.__dataclass_fields__ else 'activate') for row in PARAMETERS)
 
 
 def check(values: Mapping[str, Value]) -> None:
@@ -79,7 +78,7 @@ def check(values: Mapping[str, Value]) -> None:
         ValueError: which, and why.
     """
     make_reserve(values)
-    if values['fixed_path'] and values['policy'] != 'fixed':
+    if values['fixed_path'] and values['policy'] not in ('fixed', 'thresholds', 'oblivious'):
         raise ValueError(f'fixed_path is {values["fixed_path"]!r}, expected none with policy {values["policy"]!r}')
 
 
@@ -89,7 +88,7 @@ def network_options(values: Mapping[str, Value]) -> NetworkOptions:
 
 
 def make_reserve(values: Mapping[str, Value]) -> Reserve:
-    """Time kept back for publication.
+    """Reserve for publication.
 
     Raises:
         ValueError: the floor lies above the ceiling.

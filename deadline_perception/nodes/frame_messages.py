@@ -1,23 +1,80 @@
-"""What is known about a published frame as the messages PathDecision and FrameLatency."""
+"""What is published about a frame: its result in the message of its type, and how it came about."""
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from deadline_perception.runtime.timed_frame import Decision
-from deadline_perception.execution_path import Phase
-from deadline_perception.msg import FrameLatency, OperatorDecision, PathDecision
+import numpy as np
+from std_msgs.msg import Header
+from vision_msgs.msg import Classification as ClassificationMessage
+from vision_msgs.msg import Detection2DArray, ObjectHypothesis
+
+from deadline_perception.detector.detections import Classification, Detections
+from deadline_perception.execution_path import PathSpace, setting_text
+from deadline_perception.msg import FrameLatency, OperatorDecision, PathDecision, PhaseTime
+from deadline_perception.nodes.messages import DetectionsMessage
 from deadline_perception.runtime.pipeline import FrameRecord
+from deadline_perception.runtime.timed_frame import TimedFrame
 
-_KINDS = {'width': OperatorDecision.WIDTH, 'pyramid_width': OperatorDecision.WIDTH,
-          'proposals': OperatorDecision.PROPOSALS, 'head': OperatorDecision.SWITCH}
+_ROOM_FOR_OBJECTS = 100
 
 
-def operator_decision(decision: Decision) -> OperatorDecision:
-    """One re-decision as a message."""
-    return OperatorDecision(
-        name=decision.operator, kind=_KINDS.get(decision.operator, OperatorDecision.SKIP), choice=decision.choice,
-        changed=decision.changed, remaining_ms=decision.remaining_ms, bound_ms=decision.bound_ms,
-        decision_us=decision.decision_us)
+class ClassesMessage:
+    """Scores of a whole image as ROS tools show them: the classes with a score above 0, most certain first.
+
+    Args:
+        class_names: what the scores stand for.
+    """
+
+    def __init__(self, class_names: Sequence[str]) -> None:
+        self._class_names = class_names
+
+    def fill(self, found: Classification, header: Header) -> ClassificationMessage:
+        """The message of some scores."""
+        order = [label for label in np.argsort(-found.scores, kind='stable').tolist() if found.scores[label] > 0]
+        return ClassificationMessage(header=header, results=[
+            ObjectHypothesis(class_id=self._class_names[label], score=float(found.scores[label])) for label in order])
+
+
+@dataclass(frozen=True)
+class ResultKind:
+    """How one type of result is published.
+
+    Attributes:
+        topic: where.
+        message: type of the message.
+        maker: called with the class names, gives an object whose `fill(result, header)` is the message.
+    """
+
+    topic: str
+    message: type
+    maker: type
+
+
+RESULT_KINDS = {Detections: ResultKind('~/detections', Detection2DArray,
+                                       lambda class_names: DetectionsMessage(class_names, _ROOM_FOR_OBJECTS)),
+                Classification: ResultKind('~/classification', ClassificationMessage, ClassesMessage)}
+
+
+def operator_decisions(frame: TimedFrame) -> list[OperatorDecision]:
+    """What every operator of the path was set to, in the order of execution."""
+    space: PathSpace = frame.path.space
+    decided = {decision.operator: decision for decision in frame.decisions}
+    messages = []
+    for segment in space.segments:
+        if segment.operator is None:
+            continue
+        operator, decision = space.operator(segment.operator), decided.get(segment.operator)
+        level = frame.path.settings[space.place[operator.name]]
+        message = OperatorDecision(name=operator.name, kind=operator.kind, level=level, levels=len(operator.settings),
+                                   setting=setting_text(operator.settings[level]), decided=decision is not None,
+                                   remaining_ms=math.nan, bound_ms=math.nan, decision_us=math.nan)
+        if decision is not None:
+            message.changed, message.remaining_ms = decision.changed, decision.remaining_ms
+            message.bound_ms, message.decision_us = decision.bound_ms, decision.decision_us
+        messages.append(message)
+    return messages
 
 
 def path_decision(record: FrameRecord, *, policy: str, target_miss_probability: float) -> PathDecision:
@@ -27,16 +84,13 @@ def path_decision(record: FrameRecord, *, policy: str, target_miss_probability: 
         header=record.arrival.message.header, budget_ms=conditions.budget_ms, remaining_ms=frame.remaining_ms,
         slowdown=conditions.slowdown, contention_source=conditions.contention_source, policy=policy,
         target_miss_probability=target_miss_probability, decision_us=frame.decision_us, forecast_ms=math.nan,
-        bound_ms=math.nan, quality=math.nan, reason=explain(record),
-        operators=[operator_decision(decision) for decision in frame.decisions])
+        bound_ms=math.nan, quality=math.nan, reason=explain(record))
     if frame.plan is not None:
         message.planned_path, message.path = str(frame.plan.path), str(frame.path)
-        message.skip = list(frame.path.skip)
-        message.width, message.pyramid_width = float(frame.path.width), float(frame.path.pyramid_width)
-        message.proposals, message.head = frame.path.proposals, frame.path.head
         message.feasible, message.quality = bool(frame.plan.feasible), float(frame.plan.quality)
         message.forecast_ms = frame.plan.forecast_ms * frame.slowdown
         message.bound_ms = float(frame.plan.bound_ms)
+        message.operators = operator_decisions(frame)
     return message
 
 
@@ -53,7 +107,8 @@ def explain(record: FrameRecord) -> str:
         return (f'not even the cheapest path is bound to fit: {frame.plan.bound_ms:.1f} ms for '
                 f'{frame.remaining_ms:.1f} ms left')
     changed = [decision.operator for decision in frame.decisions if decision.changed]
-    why = f'bound {frame.plan.bound_ms:.1f} ms fits {frame.remaining_ms:.1f} ms left'
+    fits = 'fits' if frame.plan.bound_ms <= frame.remaining_ms else 'is not looked at by this policy, with'
+    why = f'bound {frame.plan.bound_ms:.1f} ms {fits} {frame.remaining_ms:.1f} ms left'
     return f'{why}; changed on the way: {", ".join(changed)}' if changed else why
 
 
@@ -65,12 +120,12 @@ def frame_latency(record: FrameRecord, *, device: str, replaced_total: int, reje
     return FrameLatency(
         header=record.arrival.message.header, outcome=int(record.outcome), path=str(frame.path) if planned else '',
         budget_ms=record.conditions.budget_ms, age_ms=record.arrival.stamp.age_ms, queue_ms=record.queue_ms,
-        convert_ms=record.convert_ms, decision_ms=frame.decision_ms, pre_ms=frame.phase_ms[Phase.PRE],
-        conv_ms=frame.phase_ms[Phase.CONV], rpn_ms=frame.phase_ms[Phase.RPN], head_ms=frame.phase_ms[Phase.HEAD],
-        post_ms=frame.phase_ms[Phase.POST], publish_ms=record.publish_ms, network_ms=float(frame.network_ms),
+        convert_ms=record.convert_ms, decision_ms=frame.decision_ms,
+        phases=[PhaseTime(name=phase, ms=float(took_ms)) for phase, took_ms in frame.phase_ms.items()],
+        publish_ms=record.publish_ms, network_ms=float(frame.network_ms),
         overhead_ms=record.overhead_ms, total_ms=record.total_ms,
         forecast_ms=frame.plan.forecast_ms * frame.slowdown if planned else math.nan,
-        idle_forecast_ms=float(record.idle_forecast_ms), bound_ms=float(frame.plan.bound_ms) if planned else math.nan,
+        idle_forecast_ms=float(record.idle_forecast_ms), bound_ms=float(record.bound_ms),
         feasible=bool(planned and frame.plan.feasible), deadline_met=bool(record.deadline_met),
         replaced_frames=record.replaced, replaced_frames_total=replaced_total, rejected_frames_total=rejected_total,
         middleware_lost_total=lost_total, device=device, degraded=bool(record.reasons),

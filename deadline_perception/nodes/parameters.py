@@ -37,6 +37,7 @@ class Parameter:
         maximum: largest legal value.
         choices: legal texts; empty allows all.
         read_only: cannot be changed once the node runs.
+        waits_for: transition of a lifecycle node at which a change takes force, such as `activate`; empty: at once.
 
     Raises:
         ValueError: the row contradicts itself.
@@ -50,6 +51,7 @@ class Parameter:
     maximum: float | None = None
     choices: tuple[str, ...] = ()
     read_only: bool = False
+    waits_for: str = ''
 
     def __post_init__(self) -> None:
         if isinstance(self.default, (list, tuple)):
@@ -209,8 +211,12 @@ def declare(node: Node, table: Sequence[Parameter],
             _apply(apply, proposed)
         except ParameterError as error:
             return SetParametersResult(successful=False, reason=str(error))
+        waiting = [f'{row.name} takes force at the next {row.waits_for}' for row in table
+                   if row.waits_for and proposed[row.name] != in_force[row.name]]
         in_force.replace(proposed)
-        return SetParametersResult(successful=True)
+        if waiting:
+            node.get_logger().info('; '.join(waiting))
+        return SetParametersResult(successful=True, reason='; '.join(waiting))
 
     node.add_on_set_parameters_callback(on_set)
     return in_force

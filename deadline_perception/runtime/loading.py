@@ -1,6 +1,7 @@
-"""Loads everything that the detector node runs on, checks that it belongs together, and warms it up. Free of ROS."""
+"""Loads the task that the detector node runs, checks that its parts belong together, and warms it up. Free of ROS."""
 from __future__ import annotations
 
+import importlib
 import math
 import os
 import random
@@ -9,13 +10,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from deadline_perception.decision.baselines import FixedPath, GivenFactor, Reactive
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.decision.policy import Forecast, Policy, Quality
 from deadline_perception.decision.thresholds import ThresholdPolicy
+from deadline_perception.detector.detections import Detections
 from deadline_perception.errors import DeadlinePerceptionError
-from deadline_perception.execution_path import ExecutionPath, PathSpace
+from deadline_perception.execution_path import PathSpace
 from deadline_perception.latency.calibration import BoundCalibrator
 from deadline_perception.latency.calibration_file import CalibrationFile
 from deadline_perception.latency.device import DeviceFacts, missing_environment, read_device_facts, use_threads
@@ -27,6 +31,7 @@ from deadline_perception.latency.profile import (
     default_profile_path,
     profile_command,
 )
+from deadline_perception.runtime.task import Task
 
 POLICIES = ('frontier', 'thresholds', 'fixed', 'reactive_1', 'reactive_n', 'oblivious')
 
@@ -40,14 +45,15 @@ class NetworkOptions:
     """Where the parts of the detector lie.
 
     Attributes:
-        model: weights file, or the name of one in the package's `models` folder, such as `compact`.
+        model: weights file, or the name of one in the package's `models` folder, such as `compact`; or any other
+            network as `package.module:callable`, which is called with the device.
         profile: latency profile; empty: the one of this device, the user's own before the package's.
         quality: table of path qualities; empty: the one beside the weights, if any.
         device: `cpu` or `cuda`.
         threads: threads per network operation.
         policy: one of `POLICIES`.
-        fixed_path: name of the path for the policy `fixed`; empty: the largest.
-        width, pyramid_width: of every frame under the policies `thresholds` and `oblivious`.
+        fixed_path: name of the path for the policy `fixed`, and of the one that gives the policies `thresholds` and
+            `oblivious` what they do not decide; empty: the largest.
         allowance_ms: constant part of every bound.
         target_miss_probability: of the bounds.
         calibration_step: step of the calibrator.
@@ -61,8 +67,6 @@ class NetworkOptions:
     threads: int = 1
     policy: str = 'frontier'
     fixed_path: str = ''
-    width: float = 1.0
-    pyramid_width: float = 1.0
     allowance_ms: float = 0.0
     target_miss_probability: float = 0.01
     calibration_step: float = 0.05
@@ -70,34 +74,23 @@ class NetworkOptions:
 
 
 @dataclass(frozen=True, eq=False)
-class LoadedNetwork:
-    """A network that is warm, and what is known about its paths.
+class LoadedTask:
+    """A task whose network is warm.
 
     Attributes:
-        network: the detector.
+        task: the task.
         facts: the device that runs it.
-        forecast: expected idle times.
-        policy: chooses the paths.
-        calibrator: margin of the bounds.
         calibration_file: keeps what the calibrator learns; None when nothing is kept.
         notices: what happened while loading that a person should know, each a sentence.
         degraded: why times may differ from what was measured, each with what to run; it stays so until the node is
             configured anew. The calibration follows such times, but its first hundreds of frames do not know them.
     """
 
-    network: object
+    task: Task
     facts: DeviceFacts
-    forecast: PathForecast
-    policy: Policy
-    calibrator: BoundCalibrator
     calibration_file: CalibrationFile | None
     notices: tuple[str, ...]
     degraded: tuple[str, ...]
-
-    @property
-    def path_space(self) -> PathSpace:
-        """All paths of the network."""
-        return self.network.path_space
 
 
 def share_folder() -> Path:
@@ -129,36 +122,67 @@ def find_weights(model: str, models_folder: Path) -> Path:
     return named
 
 
-def load_network(options: NetworkOptions, models_folder: Path) -> LoadedNetwork:
+def load_task(options: NetworkOptions, models_folder: Path) -> LoadedTask:
     """Loads, checks and warms up. Blocks for seconds; call it on the thread that will run the network, because
     OpenMP threads and GPU handles belong to a thread.
 
     Raises:
         DeadlinePerceptionError: a part is missing, damaged, or belongs to another network or device.
     """
-    from deadline_perception.detector.checkpoint import load_detector
-
     use_threads(options.threads)
-    weights = find_weights(options.model, models_folder)
-    network = load_detector(weights, options.device)
+    network, weights = load_network(options.model, options.device, models_folder)
     facts = read_device_facts(options.device)
-    if facts.kind == 'cuda':
-        network.use_graphs()
     profile, differences = load_profile(options, network, facts, weights, models_folder)
     forecast = PathForecast(profile, network.path_space)
-    quality = _load_quality(options, network, forecast, weights)
-    policy = make_policy(options, network.path_space, forecast, quality)
-    network.warm_up(covering_paths(network.path_space, 1, random.Random(0)), image_size=profile.image_size)
+    policy = make_policy(options, network.path_space, forecast, _load_quality(options, network, forecast, weights))
+    warm_up(network, profile.image_size)
     calibration_file = None
     if options.calibration_file:
         calibration_file = CalibrationFile(Path(options.calibration_file).expanduser(), network.network_hash,
                                            f'{facts.name} ({facts.kind})', facts.threads)
     calibrator, notices = make_calibrator(options, forecast, calibration_file)
-    if network.graphs is not None and network.graphs.notice:
-        notices.append(network.graphs.notice)
+    graphs = getattr(network, 'graphs', None)
+    if graphs is not None and graphs.notice:
+        notices.append(graphs.notice)
     degraded = differences + environment_faults(options.device, options.threads)
-    return LoadedNetwork(network, facts, forecast, policy, calibrator, calibration_file, tuple(notices),
-                         tuple(degraded))
+    task = Task(network, forecast, policy, calibrator, getattr(network, 'result_type', Detections))
+    return LoadedTask(task, facts, calibration_file, tuple(notices), tuple(degraded))
+
+
+def load_network(model: str, device: str, models_folder: Path) -> tuple[object, Path]:
+    """The network that a parameter means, and the file of its weights; for a callable, the parameter as a path.
+
+    Raises:
+        SetupError: there is no such module, callable or file.
+        CheckpointError: the weights cannot be used.
+    """
+    module, _, name = model.partition(':')
+    if not name.isidentifier():
+        from deadline_perception.detector.checkpoint import load_detector
+
+        weights = find_weights(model, models_folder)
+        network = load_detector(weights, device)
+        if device.startswith('cuda'):
+            network.use_graphs()
+        return network, weights
+    try:
+        make = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise SetupError(f'model is {model!r}, expected package.module:callable: {error}') from error
+    return make(device), Path(model)
+
+
+def warm_up(network, image_size: tuple[int, int]) -> None:
+    """Runs paths that together hold every segment, so that no frame pays for first calls."""
+    paths = covering_paths(network.path_space, 1, random.Random(0))
+    if hasattr(network, 'warm_up'):
+        network.warm_up(paths, image_size=image_size)
+        return
+    for path in paths:
+        run = network.start(np.zeros((*image_size, 3), np.uint8), path)
+        while not run.finished:
+            run.run_segment()
+        run.result()
 
 
 def environment_faults(device: str, threads: int, environment: Mapping[str, str] = os.environ) -> list[str]:
@@ -221,7 +245,7 @@ def load_profile(options: NetworkOptions, network, facts: DeviceFacts, weights: 
 def _load_quality(options: NetworkOptions, network, forecast: PathForecast,
                   weights: Path) -> PathQuality:
     file = Path(options.quality).expanduser() if options.quality else weights.with_suffix('.quality.json')
-    if not options.quality and not file.is_file():
+    if not options.quality and not file.is_file():  # the latter also of a network that has no file
         return PathQuality.from_forecast(network.path_space, forecast)
     quality = PathQuality.load(file)
     quality.check(network.weights_hash)
@@ -239,23 +263,20 @@ def make_policy(options: NetworkOptions, space: PathSpace, forecast: Forecast, q
         policy = FrontierPolicy(space, forecast, quality, allowance_ms=options.allowance_ms)
         policy.prepare()
         return policy
-    if options.policy in ('thresholds', 'oblivious'):
-        is_oblivious = options.policy == 'oblivious'
-        try:
-            policy = ThresholdPolicy(space, forecast, quality, width=options.width, pyramid_width=options.pyramid_width,
-                                     allowance_ms=0.0 if is_oblivious else options.allowance_ms)
-        except ValueError as error:
-            raise SetupError(f'policy {options.policy} cannot be used: {error}') from error
-        return GivenFactor(policy, options.policy) if is_oblivious else policy
     if options.policy in ('reactive_1', 'reactive_n'):
         return Reactive(space, forecast, quality, to_the_lowest=options.policy == 'reactive_n',
                         allowance_ms=options.allowance_ms)
-    if options.policy == 'fixed':
-        try:
-            path = ExecutionPath.parse(options.fixed_path) if options.fixed_path else space.largest
+    try:
+        path = space.parse(options.fixed_path) if options.fixed_path else space.largest
+        if options.policy == 'fixed':
             return FixedPath(path, space, forecast, quality, allowance_ms=options.allowance_ms)
-        except ValueError as error:
-            raise SetupError(f'fixed_path cannot be used: {error}') from error
+        if options.policy == 'thresholds':
+            return ThresholdPolicy(space, forecast, quality, start=path, allowance_ms=options.allowance_ms)
+        if options.policy == 'oblivious':
+            return GivenFactor(ThresholdPolicy(space, forecast, quality, start=path), options.policy,
+                               allowance_ms=options.allowance_ms)
+    except ValueError as error:
+        raise SetupError(f'policy {options.policy} cannot be used: {error}') from error
     raise SetupError(f'policy is {options.policy!r}, expected one of {", ".join(POLICIES)}')
 
 
@@ -265,13 +286,17 @@ def make_calibrator(options: NetworkOptions, forecast: PathForecast,
     begun_anew = []
     if kept is not None and kept.file.exists():
         try:
-            return kept.load(alpha=options.target_miss_probability, eta=options.calibration_step), []
+            calibrator = kept.load(alpha=options.target_miss_probability, eta=options.calibration_step)
+            if calibrator.allowance_ms == options.allowance_ms:
+                return calibrator, []
+            begun_anew.append(f'allowance_ms was {calibrator.allowance_ms:g} ms in {kept.file} and is '
+                              f'{options.allowance_ms:g} ms here; the calibration begins anew')
         except DeadlinePerceptionError as error:
             begun_anew.append(f'{error}; the calibration begins anew')
     width = math.log(8.0)  # a frame takes from half to four times its forecast
     try:
-        margin = forecast.residual_quantile(1.0 - options.target_miss_probability)
+        log_factor = forecast.residual_quantile(1.0 - options.target_miss_probability)
     except ValueError:
-        margin = math.log(1.25)  # a profile without whole paths: a fifth more than expected, until frames tell
+        log_factor = math.log(1.25)  # a profile without whole paths: a fifth more than expected, until frames tell
     return BoundCalibrator(options.target_miss_probability, options.calibration_step, width,
-                           min(max(margin, 0.0), width)), begun_anew
+                           min(max(log_factor, 0.0), width), options.allowance_ms), begun_anew

@@ -180,6 +180,7 @@ class FramePipeline:
         publish: publishes a result of an image.
         publish_record: publishes what is known about the frame, after its result.
         failed: is told an error of conversion, network or publication.
+        finish: made of every result of the network before anything else is done with it.
         ready: called when another image can be used, from any thread.
         late_policy: what is published when a result is not in time.
         late_grace_ms: longest time past the deadline that a frame may run which is not aborted in time.
@@ -187,6 +188,7 @@ class FramePipeline:
 
     Attributes:
         arrived: images that came, those left out before them included.
+        replaced: of these, the ones that a newer one replaced.
         unpublished: images whose answer could not be published.
         busy_since_ms: since when the worker has had its frame; None while it has none.
 
@@ -197,14 +199,15 @@ class FramePipeline:
     def __init__(self, task: Task, *, mailbox: Mailbox, watchdog: Watchdog, reserve: Reserve,
                  conditions: Callable[[], Conditions], convert: Callable[[Arrival], np.ndarray | None],
                  publish: Callable[[Arrival, object], None], publish_record: Callable[[FrameRecord], None],
-                 failed: Callable[[Exception], None], ready: Callable[[], None] = lambda: None,
+                 failed: Callable[[Exception], None], finish: Callable[[object], object] = lambda result: result,
+                 ready: Callable[[], None] = lambda: None,
                  late_policy: LatePolicy = LatePolicy.COASTED, late_grace_ms: float = 1000.0,
                  max_coasted: int = 3) -> None:
         if not late_grace_ms >= 0 or max_coasted < 0:
             raise ValueError(f'late_grace_ms is {late_grace_ms} and max_coasted {max_coasted}, expected '
                              f'numbers of at least 0')
         self._task, self._mailbox, self._watchdog, self._reserve = task, mailbox, watchdog, reserve
-        self._inference = TimedInference(task.network, task.path_space, task.policy)
+        self._inference = TimedInference(task.network, task.path_space, task.policy, finish=finish)
         self._stand_in = task.make_stand_in()
         self._best_case = BoundCalibrator(1.0 - BEST_CASE_SHARE, _BEST_CASE_STEP, task.calibrator.score_width)
         self._deciding = Reserve(0.0, quantile=0.5)
@@ -217,7 +220,7 @@ class FramePipeline:
         self._last_captured_ms: float | None = None
         self._not_told = 0  # frames that a rejected one had replaced
         self._coasted = 0
-        self.arrived = self.unpublished = 0
+        self.arrived = self.replaced = self.unpublished = 0
         self.busy_since_ms: float | None = None
         watchdog.watch(self.look)
 
@@ -243,12 +246,14 @@ class FramePipeline:
                 frame.stand_in_ms -= passed_ms * arrival.left_out / (arrival.left_out + 1)
             self._last_captured_ms = arrival.captured_ms
             self.arrived += 1 + arrival.left_out
+            self.replaced += arrival.left_out
             replaced = self._mailbox.put(self, frame, until_ms)
             if replaced is frame:
                 return
             self._open.append(frame)
             if replaced is not None:
                 self._open.remove(replaced)
+                self.replaced += 1
                 frame.replaced += 1 + replaced.replaced
                 frame.stand_in_ms = min(frame.stand_in_ms, replaced.stand_in_ms)
         self._watchdog.expect(frame.stand_in_ms)

@@ -5,13 +5,15 @@ import threading
 from collections import Counter, deque
 from dataclasses import dataclass, field
 
-from deadline_perception.runtime.mailbox import Mailbox
-from deadline_perception.runtime.tracks import Outcome
 from deadline_perception.latency.stopwatch import now_ms
-from deadline_perception.runtime.pipeline import FrameRecord
+from deadline_perception.runtime.pipeline import FramePipeline, FrameRecord
+from deadline_perception.runtime.tracks import Outcome
 
 WINDOW = 200  # frames that the miss ratio is taken over
 HANGING_MS = 5000.0
+# Fast DDS shares 512 KiB by default, less than one raw image of 640 x 380; best effort does not send again what fell out.
+MORE_ROOM = ('let the camera driver publish reliably, or start it with FASTRTPS_DEFAULT_PROFILES_FILE (and '
+             'FASTDDS_DEFAULT_PROFILES_FILE) naming config/fastdds.xml of this package, which has room for whole images')
 MAX_CAUSES = 20
 FURTHER = 'further causes'
 
@@ -24,9 +26,8 @@ class DetectorStatus:
     rejected: Counter = field(default_factory=Counter)
     middleware_lost: int = 0
     frames: int = 0
-    given_up: int = 0
+    unanswered: int = 0
     failures: int = 0
-    busy_since_ms: float | None = None
     last: FrameRecord | None = None
     _missed: deque = field(default_factory=lambda: deque(maxlen=WINDOW))
     _missed_in_a_row: int = 0
@@ -60,12 +61,12 @@ class DetectorStatus:
             elif self._delayed_since_ms is None:
                 self._delayed_since_ms = now_ms()
 
-    def halt(self, slot: Mailbox) -> None:
+    def halt(self, pipeline: FramePipeline) -> None:
         """Counts what the node held as it was deactivated, which no published frame tells of."""
         with self._lock:
-            self.replaced = slot.replaced_total
-            left = slot.taken_total + slot.pending + slot.refused_total - self.frames - self.rejected_total
-            self.given_up = max(0, left)  # one whose conversion took so long counts as published and as rejected
+            self.replaced = pipeline.replaced
+            left = pipeline.arrived - pipeline.replaced - self.frames - self.rejected_total
+            self.unanswered = max(0, left)  # one whose conversion took so long counts as published and as rejected
 
     @property
     def deadline_miss_ratio(self) -> float:
@@ -77,30 +78,22 @@ class DetectorStatus:
         """Keys and values of the diagnostic."""
         last = self.last
         values = {'frames': str(self.frames), 'replaced_frames': str(self.replaced),
-                  'given_up_frames': str(self.given_up),
+                  'unanswered_frames': str(self.unanswered),
                   'rejected_frames': str(self.rejected_total), 'middleware_lost': str(self.middleware_lost),
-                  'network_failures': str(self.failures), 'deadline_miss_ratio': f'{self.deadline_miss_ratio:.4f}'}
+                  'failures': str(self.failures), 'deadline_miss_ratio': f'{self.deadline_miss_ratio:.4f}'}
         if last is not None:
             since_ms = self._delayed_since_ms  # read once: the worker may clear it meanwhile
             delayed_ms = 0.0 if since_ms is None else now_ms() - since_ms
-            plan = last.frame.plan
             values |= {'processing_time_ms': f'{last.elapsed_ms:.2f}', 'network_ms': f'{last.frame.network_ms:.2f}',
                        'is_processing_time_ms_in_expected_range': str(last.deadline_met),
                        'consecutive_processing_delay_ms': f'{delayed_ms:.0f}',
                        'deadline_ms': f'{last.conditions.budget_ms:.2f}',
-                       'bound_ms': f'{plan.bound_ms:.2f}' if plan else 'nan', 'path': str(last.frame.path or ''),
+                       'bound_ms': f'{last.bound_ms:.2f}', 'path': str(last.frame.path or ''),
                        'slowdown': f'{last.conditions.slowdown:.3f}',
                        'contention_source': last.conditions.contention_source, 'outcome': last.outcome.name.lower()}
         for cause, count in list(self.rejected.items()):
             values[f'rejected: {cause}'] = str(count)
         return values
-
-    def hanging(self) -> str:
-        """Why no frame comes out any more; empty when all is well."""
-        since_ms = self.busy_since_ms
-        if since_ms is None or now_ms() - since_ms < HANGING_MS:
-            return ''
-        return f'the network has not answered for {(now_ms() - since_ms) / 1000:.0f} s'
 
     def concerns(self) -> tuple[str, ...]:
         """What is degraded, for a person."""
@@ -109,7 +102,14 @@ class DetectorStatus:
             cause, count = self.rejected.most_common(1)[0]
             found.append(f'{self.rejected_total} images rejected, {count} of them: {cause}')
         if self.middleware_lost:
-            found.append(f'{self.middleware_lost} images lost by the middleware')
+            found.append(f'{self.middleware_lost} images lost by the middleware: {MORE_ROOM}')
         if self._missed_in_a_row:
             found.append(f'{self._missed_in_a_row} deadlines missed in a row')
         return tuple(found)
+
+
+def hanging(busy_since_ms: float | None) -> str:
+    """Why the worker's frame does not come out; empty when all is well."""
+    if busy_since_ms is None or now_ms() - busy_since_ms < HANGING_MS:
+        return ''
+    return f'the network has not answered for {(now_ms() - busy_since_ms) / 1000:.0f} s'

@@ -133,15 +133,18 @@ class TimedInference:
         network: `start(image_bgr, path)` gives a run, as `MultiPathDetector` does.
         path_space: the network's.
         policy: chooses the paths.
+        finish: made of every result.
         clock_ms: monotonic clock.
     """
 
     def __init__(self, network, path_space: PathSpace, policy: Policy, *,
+                 finish: Callable[[object], object] = lambda result: result,
                  clock_ms: Callable[[], float] = now_ms) -> None:
         self._network = network
         self._segments = path_space.segments
         self._places = [path_space.place.get(segment.operator) for segment in path_space.segments]
         self._policy = policy
+        self._finish = finish
         self._clock_ms = clock_ms
 
     def run(self, image_bgr: np.ndarray, progress: FrameProgress, *, due_ms: float, slowdown: float,
@@ -204,7 +207,7 @@ class TimedInference:
             progress.leave(segment.phase, run.run_segment())
         begun_ms, phase = self._clock_ms(), self._segments[-1].phase
         progress.enter(phase, begun_ms)
-        result = run.result()
+        result = self._finish(run.result())
         progress.leave(phase, self._clock_ms() - begun_ms)
         progress.result = result
 

@@ -30,6 +30,11 @@ class WorkThread:
         self._work.put((future, call))
         return future
 
+    @property
+    def is_alive(self) -> bool:
+        """The thread has not ended."""
+        return self._thread.is_alive()
+
     def stop(self, timeout_s: float) -> bool:
         """Ends the thread once its work is done; waits so long for it. Returns whether it has ended."""
         self._work.put(None)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -102,15 +103,16 @@ def test_rungs_lie_evenly_on_a_logarithmic_scale_with_both_ends_and_none_twice()
     assert spread_evenly(frontier[:1], 4) == paths[:1]
 
 
-def test_a_given_factor_takes_the_place_of_the_learnt_one(models):
+def test_a_given_factor_decides_and_the_learnt_one_bounds(models):
     frontier = FrontierPolicy(SPACE, *models)
-    policy = GivenFactor(frontier, 'oblivious')
+    policy = GivenFactor(frontier, 'oblivious', allowance_ms=2.0)
     assert policy.name == 'oblivious'
-    assert policy.plan(25.0, 9.0) == frontier.plan(25.0, 1.0)
-    policy.factor = 1.5
-    assert policy.plan(25.0, 9.0) == frontier.plan(25.0, 1.5) != frontier.plan(25.0, 1.0)
     head = next(index for index, segment in enumerate(SPACE.segments) if segment.operator == 'head')
-    assert policy.redecide(SPACE.largest, head, 7.0, 9.0) == frontier.redecide(SPACE.largest, head, 7.0, 1.5)
+    for policy.factor in (1.0, 1.5):
+        for choice, decided in ((policy.plan(25.0, 9.0), frontier.plan(25.0, policy.factor)),
+                                (policy.redecide(SPACE.largest, head, 7.0, 9.0),
+                                 frontier.redecide(SPACE.largest, head, 7.0, policy.factor))):
+            assert choice == replace(decided, bound_ms=choice.forecast_ms * 9.0 + 2.0)
     with pytest.raises(ValueError, match='frame took nan ms'):
         policy.observe(math.nan, 1.0)
 

@@ -163,6 +163,24 @@ def test_an_impossible_state_is_refused_by_name(change, message):
         BoundCalibrator.from_state(state)
 
 
+@pytest.mark.parametrize('allowance_ms', [0.0, 10.0])
+def test_the_miss_ratio_is_the_target_whatever_the_allowance(allowance_ms):
+    calibrator = BoundCalibrator(0.01, 0.05, math.log(8.0), math.log(1.3), allowance_ms)
+    rng, misses = np.random.default_rng(0), 0
+    for took_ms in (35.0 * 0.93 * rng.lognormal(0.0, 0.07, 20_000)).tolist():
+        misses += took_ms > calibrator.bound_ms(35.0)
+        calibrator.observe(35.0, took_ms)
+    assert misses / 20_000 == pytest.approx(0.01, abs=0.001)
+    assert calibrator.misses == misses
+
+
+def test_an_allowance_that_is_always_enough_does_not_let_the_factor_sink_for_ever():
+    calibrator = BoundCalibrator(0.01, 0.05, math.log(8.0), allowance_ms=50.0)
+    for _ in range(20_000):
+        calibrator.observe(35.0, 40.0)
+    assert calibrator.factor == pytest.approx(1 / 8, rel=0.06)
+
+
 GARBAGE = st.one_of(st.floats(), st.floats(1e-3, 1e3), st.sampled_from([0.0, -0.0, 5e-324, 1.7e308]))
 
 

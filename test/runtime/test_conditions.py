@@ -69,10 +69,10 @@ def test_a_degraded_budget_is_passed_on_with_its_reason(tracker):
     assert 'budget: speed is stale' in tracker.now().reasons
 
 
-@pytest.mark.parametrize('budget_ms', [0.0, -1.0, math.nan, math.inf])
+@pytest.mark.parametrize('budget_ms', [0.0, -1.0, math.nan, math.inf, 1e300, 60_001.0])
 def test_refuses_a_budget_that_is_none_and_keeps_the_last(tracker, budget_ms):
     tracker.hear_budget(120.0, 30.0, '')
-    with pytest.raises(ValueError, match='expected a positive, finite time'):
+    with pytest.raises(ValueError, match='expected a time in'):
         tracker.hear_budget(budget_ms, 30.0, '')
     assert tracker.now().budget_ms == 120.0
 

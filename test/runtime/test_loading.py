@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from deadline_perception.decision.path_quality import PathQuality
-from deadline_perception.execution_path import PathSpace
+from deadline_perception.detector.declaration import multi_path_space
+from deadline_perception.detector.detections import Detections
 from deadline_perception.latency.calibration import BoundCalibrator
 from deadline_perception.latency.calibration_file import CalibrationFile
 from deadline_perception.latency.device import DeviceFacts, process_environment
 from deadline_perception.latency.json_file import JsonFileError
-from deadline_perception.latency.profile import LatencyProfile, ProfileMismatch
+from deadline_perception.latency.profile import LatencyProfile, ProfileMismatch, measure_profile
 from deadline_perception.latency.quantiles import Quantiles
 from deadline_perception.runtime.loading import (
     POLICIES,
@@ -22,7 +23,9 @@ from deadline_perception.runtime.loading import (
     SetupError,
     environment_faults,
     find_weights,
+    load_network,
     load_profile,
+    load_task,
     make_calibrator,
     make_policy,
     share_folder,
@@ -63,6 +66,10 @@ def test_a_kept_calibration_goes_on_only_where_it_was_learnt(tmp_path):
     assert (calibrator.state(), begun_anew) == (learnt.state(), [])
     calibrator, begun_anew = make_calibrator(options, Forecast(), replace(here, threads=2))
     assert (calibrator.frames, calibrator.log_margin) == (0, 0.25)
+    calibrator, begun_anew = make_calibrator(replace(options, allowance_ms=10.0), Forecast(), here)
+    assert (calibrator.frames, calibrator.allowance_ms) == (0, 10.0)
+    assert 'allowance_ms was 0 ms' in begun_anew[0]
+    begun_anew = make_calibrator(options, Forecast(), replace(here, threads=2))[1]
     assert 'threads is 1 in the file and 2 here; the calibration begins anew' in begun_anew[0]
     here.file.write_text('{"alpha"')
     assert 'cannot be read' in make_calibrator(options, Forecast(), here)[1][0]
@@ -139,15 +146,15 @@ class EvenForecast:
     def __init__(self, space):
         self.space = space
 
-    def forecast_ms(self, path, slot=0):
-        return 2.0 * len(self.space.segments(path, slot))
+    def forecast_ms(self, path, segment=0):
+        return 2.0 * len(self.space.keys(path, segment))
 
-    def table(self, paths, slot=0):
-        return np.array([self.forecast_ms(path, slot) for path in paths])
+    def table(self, paths, segment=0):
+        return np.array([self.forecast_ms(path, segment) for path in paths])
 
 
 def test_every_policy_that_can_be_named_is_made_and_decides():
-    space = PathSpace((1, 1), (1.0, 0.5), (1.0,), (10, 100), 2)
+    space = multi_path_space(skips_per_stage=(1, 1), widths=(1.0, 0.5), pyramid_widths=(1.0,), proposals=(10, 100), heads=2)
     forecast = EvenForecast(space)
     quality = PathQuality.from_forecast(space, forecast)
     for name in POLICIES:
@@ -159,11 +166,24 @@ def test_every_policy_that_can_be_named_is_made_and_decides():
     fixed = make_policy(NetworkOptions('compact', policy='fixed', fixed_path=str(space.smallest)), space, forecast, quality)
     assert fixed.plan(1.0, 1.0).path == space.smallest
     for name in ('thresholds', 'oblivious'):
-        narrow = make_policy(NetworkOptions('compact', policy=name, width=0.5), space, forecast, quality)
-        assert narrow.plan(1000.0, 1.0).path.width == 0.5
-        with pytest.raises(SetupError, match=f'policy {name} cannot be used: width is 0.3'):
-            make_policy(NetworkOptions('compact', policy=name, width=0.3), space, forecast, quality)
+        start = str(space.largest.replace(width=0.5))
+        narrow = make_policy(NetworkOptions('compact', policy=name, fixed_path=start), space, forecast, quality)
+        assert narrow.plan(1000.0, 1.0).path['width'] == 0.5
     with pytest.raises(SetupError, match="policy is 'oracle', expected one of frontier, thresholds, fixed"):
         make_policy(NetworkOptions('compact', policy='oracle'), space, forecast, quality)
-    with pytest.raises(SetupError, match='fixed_path cannot be used: path .* is not one of the network'):
+    with pytest.raises(SetupError, match='policy fixed cannot be used: execution path is'):
         make_policy(NetworkOptions('compact', policy='fixed', fixed_path='s0-w1.00-p10-h0'), space, forecast, quality)
+
+
+def test_any_callable_gives_the_network_and_without_a_table_longer_paths_are_better(tmp_path):
+    network, _ = load_network('invented_networks:make_magnifier', 'cpu', tmp_path)
+    image = np.zeros((48, 64, 3), np.uint8)
+    measure_profile(network, [image], repeats=2, whole_paths=2, path_repeats=2).save(tmp_path / 'profile.json')
+    options = NetworkOptions('invented_networks:make_magnifier', profile=str(tmp_path / 'profile.json'))
+    loaded = load_task(options, tmp_path)
+    assert loaded.task.result_type is Detections
+    choice = loaded.task.policy.plan(math.inf, 1.0)
+    assert choice.path in network.path_space and choice.feasible
+    for model, said in (('no_such_module:make', 'No module named'), ('invented_networks:make_none', 'make_none')):
+        with pytest.raises(SetupError, match=f"model is '{model}', expected package.module:callable: .*{said}"):
+            load_network(model, 'cpu', tmp_path)

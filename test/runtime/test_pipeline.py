@@ -8,18 +8,21 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from deadline_perception.runtime.image_age import StampReading
-from deadline_perception.runtime.tracks import LatePolicy, Outcome
-from deadline_perception.runtime.reserve import Reserve
-from deadline_perception.runtime.timed_frame import TimedInference
-from deadline_perception.detector.detections import Detections
-from deadline_perception.execution_path import ExecutionPath, PathSpace
+from deadline_perception.decision.policy import Choice
+from deadline_perception.detector.declaration import multi_path_space
+from deadline_perception.detector.detections import Classification, Detections
 from deadline_perception.latency.calibration import BoundCalibrator
 from deadline_perception.latency.stopwatch import now_ms
-from deadline_perception.runtime.pipeline import Arrival, Conditions, FramePipeline, Watchdog
+from deadline_perception.runtime.image_age import StampReading
+from deadline_perception.runtime.mailbox import Mailbox
+from deadline_perception.runtime.pipeline import Arrival, Conditions, FramePipeline, serve
+from deadline_perception.runtime.reserve import Reserve
+from deadline_perception.runtime.task import Task
+from deadline_perception.runtime.tracks import LatePolicy, Outcome
+from deadline_perception.runtime.watchdog import Watchdog
 
-SPACE = PathSpace(skips_per_stage=(1,), widths=(1.0,), pyramid_widths=(1.0,), proposals=(10,), heads=1)
-PATH = ExecutionPath((False,), 1.0, 10, 0)
+SPACE = multi_path_space(skips_per_stage=(1,), widths=(1.0,), pyramid_widths=(1.0,), proposals=(10,), heads=1)
+PATH = SPACE.largest
 IMAGE = np.zeros((40, 60, 3), dtype=np.uint8)
 FOUND = Detections([[1, 1, 9, 9]], [0.8], [0])
 WAIT_S = 20.0
@@ -28,25 +31,27 @@ WAIT_S = 20.0
 class Network:
     """Finds one object; waits, where told to, for an event before it goes on."""
 
+    path_space = SPACE
+
     def __init__(self):
         self.gate = None
-        self.head_gate = None
-        self.proposals = [[0, 0, 1, 1]]
         self.error = None
         self.found = FOUND
-        self.slot_ms = 0.1
+        self.segment_ms = 0.1
+        self.begun = []
 
     def start(self, image, path):
+        self.begun.append(image)
         return Run(self, path)
 
 
 class Run:
     def __init__(self, network, path):
-        self.network, self.path, self.slot = network, path, 0
+        self.network, self.path, self.segment = network, path, 0
 
     @property
     def finished(self):
-        return self.slot == len(SPACE.slots)
+        return self.segment == len(SPACE.segments)
 
     def redirect(self, path):
         self.path = path
@@ -54,17 +59,12 @@ class Run:
     def run_segment(self):
         if self.network.error is not None:
             raise self.network.error
-        if self.slot == 1 and self.network.gate is not None:
+        if self.segment == 1 and self.network.gate is not None:
             assert self.network.gate.wait(WAIT_S)
-        if SPACE.slots[self.slot].operator == 'head' and self.network.head_gate is not None:
-            assert self.network.head_gate.wait(WAIT_S)
-        self.slot += 1
-        return self.network.slot_ms
+        self.segment += 1
+        return self.network.segment_ms
 
-    def proposals(self):
-        return np.array(self.network.proposals, np.float32)
-
-    def detections(self):
+    def result(self):
         return self.network.found
 
 
@@ -74,46 +74,76 @@ class OnePath:
     def __init__(self, forecast_ms=0.01):
         self.cost_ms = forecast_ms
 
-    def forecast_ms(self, path, slot=0):
+    def forecast_ms(self, path, segment=0):
         return self.cost_ms
 
     def plan(self, remaining_ms, factor):
-        return SimpleNamespace(path=PATH, forecast_ms=self.cost_ms, bound_ms=self.cost_ms * factor,
-                               feasible=self.cost_ms * factor <= remaining_ms, quality=0.5)
+        bound_ms = self.cost_ms * factor
+        return Choice(PATH, self.cost_ms, bound_ms, bound_ms <= remaining_ms, 0.5)
 
-    def redecide(self, path, slot, remaining_ms, factor):
+    def redecide(self, path, segment, remaining_ms, factor):
         return self.plan(remaining_ms, factor)
 
     def observe(self, latency_ms, remaining_ms):
         pass
 
 
-@pytest.fixture
-def bench():
-    """A pipeline with its inputs and outputs as attributes."""
-    bench = SimpleNamespace(budget_ms=10_000.0, network=Network(), published=[], records=[], failures=[],
-                            image=IMAGE, calibrator=BoundCalibrator(0.01, 0.05, math.log(8)), pipelines=[])
+class Bench:
+    """Pipelines on one mailbox and one watchdog, with their inputs and outputs as attributes."""
 
-    def build(policy=None, keeps_proposals=False, **settings):
+    def __init__(self):
+        self.budget_ms, self.network, self.image = 10_000.0, Network(), IMAGE
+        self.published, self.records, self.failures, self.heard_ms = [], [], [], {}
+        self.calibrator = BoundCalibrator(0.01, 0.05, math.log(8))
+        self.mailbox, self.watchdog = Mailbox(), Watchdog(self.failures.append)
+        self.publish = lambda arrival, found: None
+        self.pipelines = []
+
+    def build(self, policy=None, network=None, result_type=Detections, **settings):
         policy = policy or OnePath()
         pipeline = FramePipeline(
-            inference=TimedInference(bench.network, SPACE, policy, keeps_proposals=keeps_proposals), forecast=policy, calibrator=bench.calibrator,
-            reserve=Reserve(0.0), conditions=lambda: Conditions(bench.budget_ms, 1.0, 'test'),
-            convert=lambda arrival: bench.convert(arrival),
-            publish=lambda arrival, found: bench.published.append(found), publish_record=bench.records.append,
-            failed=bench.failures.append, **settings)
-        bench.pipelines.append(pipeline)
+            Task(network or self.network, policy, policy, self.calibrator, result_type),
+            mailbox=self.mailbox, watchdog=self.watchdog, reserve=Reserve(0.0),
+            conditions=lambda: Conditions(self.budget_ms, 1.0, 'test'), convert=lambda arrival: self.convert(arrival),
+            publish=self.take_result, publish_record=self.records.append, failed=self.failures.append, **settings)
+        self.pipelines.append(pipeline)
         return pipeline
 
-    bench.build = build
-    bench.convert = lambda arrival: bench.image
+    def convert(self, arrival):
+        return self.image
+
+    def take_result(self, arrival, found):
+        self.publish(arrival, found)
+        self.heard_ms.setdefault(arrival, now_ms())
+        self.published.append(found)
+
+    def run(self, pipeline, arrival=None):
+        """Takes one image to its answer on this thread."""
+        pipeline.arrive(arrival or arrive())
+        task, frame = self.mailbox.take(0)
+        task.process(frame)
+
+    def start(self):
+        worker = threading.Thread(target=serve, args=(self.mailbox, self.failures.append), daemon=True)
+        worker.start()
+        return worker
+
+    def close(self):
+        self.mailbox.close()
+        for pipeline in self.pipelines:
+            pipeline.stop()
+        self.watchdog.stop()
+
+
+@pytest.fixture
+def bench():
+    bench = Bench()
     yield bench
-    for pipeline in bench.pipelines:
-        pipeline.stop()
+    bench.close()
 
 
-def arrive(age_ms=1.0, reason='', stamp_ns=0):
-    return Arrival(SimpleNamespace(), now_ms(), StampReading(age_ms, reason, stamp_ns))
+def arrive(age_ms=1.0, reason='', stamp_ns=0, left_out=0):
+    return Arrival(SimpleNamespace(), now_ms(), StampReading(age_ms, reason, stamp_ns), left_out)
 
 
 def wait_until(condition):
@@ -128,7 +158,7 @@ def box_at(x):
 
 
 def test_a_frame_gives_one_message_of_each_kind_and_its_times_add_up(bench):
-    bench.build().process(arrive(age_ms=5.0), 3)
+    bench.run(bench.build(), arrive(age_ms=5.0, left_out=3))
     (record,) = bench.records
     assert bench.published == [FOUND]
     assert record.outcome is Outcome.DETECTED
@@ -142,99 +172,278 @@ def test_a_frame_gives_one_message_of_each_kind_and_its_times_add_up(bench):
     assert bench.calibrator.frames == 1
 
 
+def test_an_image_is_wanted_while_none_is_at_work_or_waits(bench):
+    wanted = []
+    pipeline = bench.build(ready=lambda: wanted.append(pipeline.wants_image))
+    assert pipeline.wants_image
+    pipeline.arrive(arrive())
+    assert not pipeline.wants_image
+    task, frame = bench.mailbox.take(0)
+    assert not pipeline.wants_image
+    task.process(frame)
+    assert wanted == [True]
+
+
+def test_a_newer_image_replaces_the_one_that_waits_and_counts_it(bench):
+    pipeline = bench.build()
+    pipeline.arrive(arrive(left_out=2))
+    pipeline.arrive(arrive())
+    bench.run(pipeline)
+    assert [record.replaced for record in bench.records] == [4]
+    assert (pipeline.arrived, pipeline.replaced) == (5, 4)
+
+
 def test_a_rejected_image_gives_no_message_and_its_replaced_frames_are_counted_with_the_next(bench):
     pipeline = bench.build()
     bench.image = None
-    pipeline.process(arrive(), 2)
+    bench.run(pipeline, arrive(left_out=2))
     assert bench.records == []
+    assert pipeline.wants_image
     bench.image = IMAGE
-    pipeline.process(arrive(), 1)
+    bench.run(pipeline, arrive(left_out=1))
     assert bench.records[0].replaced == 3
 
 
-def test_the_watchdog_publishes_while_the_network_hangs_and_its_result_is_not_published_again(bench):
+HANGS = ('network', 'conversion', 'publication')
+
+
+def hang(bench, where):
+    """Whatever the worker does next hangs; returns the event that frees it."""
+    gate, worker = threading.Event(), []
+
+    def wait_once(*_):
+        worker.append(threading.current_thread())
+        assert len(worker) > 1 or gate.wait(WAIT_S)
+
+    if where == 'network':
+        bench.network.gate = gate
+    elif where == 'conversion':
+        bench.convert = lambda arrival: (wait_once(), bench.image)[1]
+    else:
+        bench.publish = wait_once
+    return gate
+
+
+@pytest.mark.parametrize('where', HANGS)
+def test_whatever_hangs_every_image_is_answered_within_its_budget_or_replaced_by_one_that_is(bench, where):
     pipeline = bench.build()
-    pipeline.process(arrive(), 0)
-    bench.network.gate, bench.budget_ms = threading.Event(), 50.0
-    worker = threading.Thread(target=pipeline.process, args=(arrive(), 0), daemon=True)
-    worker.start()
-    wait_until(lambda: len(bench.records) == 2)
-    carried = bench.records[1]
-    assert carried.outcome is Outcome.COASTED
+    bench.run(pipeline)
+    bench.budget_ms, gate = 400.0, hang(bench, where)
+    worker = bench.start()
+    sent = []
+    for _ in range(16):  # 1.6 s of hang, four times the budget
+        sent.append(arrive(age_ms=0.0))
+        pipeline.arrive(sent[-1])
+        time.sleep(0.1)
+    wait_until(lambda: pipeline.wants_image)
     assert worker.is_alive()
-    assert carried.frame.network_ms > 0.0
-    assert len(bench.published[1]) == 1
-    assert bench.published[1].scores[0] < FOUND.scores[0]
+    heard = {arrival: at_ms for arrival, at_ms in bench.heard_ms.items() if arrival in sent}
+    for number, arrival in enumerate(sent):
+        # 200 ms are left to a busy machine, where a budget of silence would be 400 more
+        assert any(later in heard and heard[later] <= arrival.arrived_ms + 400.0 + 200.0 for later in sent[number:])
+    records = bench.records[1:]
+    assert len(records) + sum(record.replaced for record in records) == len(sent)
+    assert {record.outcome for record in records} == {Outcome.COASTED}
+    assert all(len(found) == 1 and found.scores[0] < FOUND.scores[0] for found in bench.published[1:4])
+    bench.network.gate, bench.budget_ms = None, 10_000.0
+    gate.set()
+    pipeline.arrive(arrive())
+    wait_until(lambda: bench.records[-1].outcome is Outcome.DETECTED)
+    assert bench.failures == []
+
+
+def test_images_that_were_left_out_are_answered_for_when_the_first_of_them_is_due(bench):
+    pipeline = bench.build()
+    bench.budget_ms = 2000.0
+    first = arrive(age_ms=0.0)
+    bench.run(pipeline, first)
+    time.sleep(0.4)
+    second = arrive(age_ms=0.0, left_out=3)
+    pipeline.arrive(second)
+    due_ms, act = pipeline.look(now_ms())
+    assert act is None
+    assert due_ms == pytest.approx(first.arrived_ms + (second.arrived_ms - first.arrived_ms) / 4 + 2000.0, abs=20.0)
+
+
+def test_a_hanging_publication_in_the_watchdogs_own_thread_is_made_by_another(bench):
+    pipeline, gate = bench.build(), threading.Event()
+    bench.budget_ms, threads = 30.0, []
+
+    def publish(arrival, found):
+        threads.append(threading.current_thread())
+        assert len(threads) > 1 or gate.wait(WAIT_S)
+
+    bench.publish = publish
+    pipeline.arrive(arrive(age_ms=0.0))  # no worker takes it
+    wait_until(lambda: bench.records)
+    assert threads[0] is not threads[1]
+    gate.set()
+    wait_until(lambda: len(bench.published) == 2)
+    assert len(bench.records) == 1
+
+
+def test_a_publication_that_fails_is_told_and_made_again_and_the_worker_serves_on(bench):
+    pipeline = bench.build()
+    bench.budget_ms, errors = 300.0, [RuntimeError('no connection')]
+
+    def publish(arrival, found):
+        if errors:
+            raise errors.pop()
+
+    bench.publish = publish
+    worker = bench.start()
+    pipeline.arrive(arrive(age_ms=0.0))
+    wait_until(lambda: bench.records)
+    assert bench.records[0].outcome is Outcome.COASTED
+    assert [str(error) for error in bench.failures] == ['no connection']
+    bench.budget_ms = 10_000.0
+    pipeline.arrive(arrive())
+    wait_until(lambda: len(bench.records) == 2)
+    assert bench.records[1].outcome is Outcome.DETECTED
+    assert worker.is_alive()
+
+
+def test_an_answer_that_cannot_be_published_at_all_is_counted_and_the_next_image_is_wanted(bench):
+    pipeline = bench.build()
+    bench.budget_ms = 5.0
+
+    def publish(arrival, found):
+        raise RuntimeError('no connection')
+
+    bench.publish = publish
+    pipeline.arrive(arrive(age_ms=0.0))
+    wait_until(lambda: pipeline.unpublished == 1)
+    assert pipeline.wants_image
+    assert bench.records == [] and len(bench.failures) > 1
+
+
+def test_one_worker_serves_the_task_whose_deadline_is_earliest(bench):
+    order, pipelines = [], []
+    for budget_ms in (9000.0, 5000.0):
+        bench.budget_ms = budget_ms
+        pipelines.append(bench.build(network=Network()))
+        pipelines[-1].arrive(arrive())
+    while len(order) < 2:
+        task, frame = bench.mailbox.take(0)
+        order.append(pipelines.index(task))
+        task.process(frame)
+    assert order == [1, 0]
+    assert [record.outcome for record in bench.records] == [Outcome.DETECTED] * 2
+
+
+def test_while_one_task_hangs_the_images_of_another_are_answered_in_time(bench):
+    hanging, other = bench.build(), bench.build(network=Network())
+    bench.budget_ms, bench.network.gate = 100.0, threading.Event()
+    bench.start()
+    hanging.arrive(arrive(age_ms=0.0))
+    wait_until(lambda: bench.network.begun)
+    other.arrive(arrive(age_ms=0.0))
+    wait_until(lambda: len(bench.records) == 2)
     bench.network.gate.set()
-    worker.join(WAIT_S)
-    assert not worker.is_alive()
-    assert len(bench.records) == len(bench.published) == 2
+    assert {record.outcome for record in bench.records} == {Outcome.COASTED}
 
 
-def test_a_stopped_pipeline_gives_up_the_frame_that_the_network_still_holds(bench):
+def test_a_result_of_another_type_is_stood_in_for_by_the_last_one(bench):
+    bench.network.found = Classification([0.2, 0.8])
+    pipeline = bench.build(result_type=Classification)
+    bench.network.error = RuntimeError('gone')
+    bench.run(pipeline)
+    assert bench.published == [] and bench.records[0].outcome is Outcome.COASTED  # there is none to repeat
+    bench.network.error = None
+    bench.run(pipeline)
+    bench.network.error = RuntimeError('gone')
+    bench.run(pipeline)
+    assert bench.published == [bench.network.found] * 2
+
+
+def test_what_is_made_of_a_result_is_published_and_stands_in(bench):
+    pipeline = bench.build(finish=lambda found: found.with_score(0.5))
+    bench.network.found = Detections([[1, 1, 9, 9], [5, 5, 20, 20]], [0.8, 0.3], [0, 0])
+    bench.run(pipeline)
+    bench.network.error = RuntimeError('gone')
+    bench.run(pipeline)
+    assert [len(found) for found in bench.published] == [1, 1]
+
+
+def test_a_stopped_pipeline_aborts_the_frame_that_the_network_still_holds(bench):
     pipeline = bench.build()
     bench.network.gate = threading.Event()
-    worker = threading.Thread(target=pipeline.process, args=(arrive(), 0), daemon=True)
-    worker.start()
-    pipeline.stop()
+    worker = bench.start()
+    pipeline.arrive(arrive())
+    wait_until(lambda: bench.network.begun)
+    bench.close()
     bench.network.gate.set()
     worker.join(WAIT_S)
     assert not worker.is_alive()
     assert bench.records == bench.published == []
 
 
-def test_a_frame_that_cannot_be_in_time_carries_the_previous_detections_over_but_not_for_ever(bench):
+def test_a_frame_that_cannot_be_in_time_is_answered_by_coasted_tracks_but_not_for_ever(bench):
     pipeline = bench.build(OnePath(forecast_ms=1e6), max_coasted=2)
     for _ in range(4):
-        pipeline.process(arrive(), 0)
+        bench.run(pipeline)
     assert [record.outcome for record in bench.records] == [
         Outcome.COASTED, Outcome.COASTED, Outcome.DETECTED, Outcome.COASTED]
     assert not any(record.frame.plan.feasible for record in bench.records)
     assert len(bench.published[3]) == 1
 
 
+def test_a_frame_that_is_run_to_its_end_past_its_deadline_renews_the_tracks_and_is_answered_in_time(bench):
+    pipeline = bench.build(max_coasted=0)
+    bench.budget_ms, bench.network.gate = 30.0, threading.Event()
+    bench.start()
+    pipeline.arrive(arrive(age_ms=0.0))
+    wait_until(lambda: bench.records)
+    assert len(bench.published[0]) == 0
+    bench.network.gate.set()
+    wait_until(lambda: pipeline.busy_since_ms is None)
+    bench.network.gate = threading.Event()
+    pipeline.arrive(arrive(age_ms=0.0))
+    wait_until(lambda: len(bench.records) == 2)
+    bench.network.gate.set()
+    assert [record.outcome for record in bench.records] == [Outcome.COASTED] * 2
+    assert len(bench.published[1]) == 1
+
+
 def test_the_late_policy_publishes_a_late_result_as_late(bench):
     pipeline = bench.build(late_policy=LatePolicy.LATE)
     bench.budget_ms = 0.0
-    pipeline.process(arrive(), 0)
+    bench.run(pipeline)
     (record,) = bench.records
     assert record.outcome is Outcome.LATE
     assert not record.deadline_met
     assert bench.published == [FOUND]
 
 
-def test_the_partial_policy_draws_what_is_coasted_to_the_regions_of_the_image(bench):
-    pipeline = bench.build(keeps_proposals=True, late_policy=LatePolicy.PARTIAL)
-    bench.network.found = box_at(10.0)
-    pipeline.process(arrive(), 0)
-    bench.network.proposals, bench.network.head_gate, bench.budget_ms = [[14, 1, 34, 21]], threading.Event(), 50.0
-    worker = threading.Thread(target=pipeline.process, args=(arrive(), 0), daemon=True)
-    worker.start()
-    wait_until(lambda: len(bench.records) == 2)
-    bench.network.head_gate.set()
-    worker.join(WAIT_S)
-    assert [record.outcome for record in bench.records] == [Outcome.DETECTED, Outcome.COASTED]
-    assert bench.published[1].boxes_xyxy_px[0, 0] == pytest.approx(12.0, abs=0.5)
-
-
-def test_the_partial_policy_needs_an_inference_that_keeps_proposals(bench):
-    with pytest.raises(ValueError, match='keeps no proposals'):
-        bench.build(late_policy=LatePolicy.PARTIAL)
+def test_the_bound_is_that_of_the_path_that_ran(bench):
+    space = multi_path_space(skips_per_stage=(1,), widths=(1.0, 0.5), pyramid_widths=(1.0,), proposals=(10,), heads=1)
+    policy = OnePath()
+    policy.forecast_ms = lambda path, segment=0: 40.0 if path == space.largest else 10.0
+    policy.plan = lambda remaining_ms, factor: Choice(space.largest, 40.0, 40.0 * factor, True, 0.5)
+    policy.redecide = lambda path, segment, remaining_ms, factor: Choice(
+        space.smallest, 10.0, 10.0 * factor, True, 0.2)
+    bench.calibrator = BoundCalibrator(0.01, 0.05, math.log(8), math.log(1.5), allowance_ms=3.0)
+    bench.network.path_space = space
+    bench.run(bench.build(policy))
+    (record,) = bench.records
+    assert record.frame.path == space.smallest
+    assert record.frame.plan.bound_ms == pytest.approx(60.0)
+    assert record.bound_ms == pytest.approx(10.0 * 1.5 + 3.0)
 
 
 def test_an_error_of_the_network_is_published_as_degraded_and_the_next_frame_runs(bench):
     pipeline = bench.build()
     bench.network.error = RuntimeError('out of memory')
-    pipeline.process(arrive(), 0)
+    bench.run(pipeline)
     bench.network.error = None
-    pipeline.process(arrive(), 0)
+    bench.run(pipeline)
     assert [record.outcome for record in bench.records] == [Outcome.COASTED, Outcome.DETECTED]
     assert 'out of memory' in bench.records[0].reasons[0]
     assert [str(error) for error in bench.failures] == ['out of memory']
 
 
 def test_an_unknown_age_leaves_the_total_unknown_and_counts_the_deadline_from_the_arrival(bench):
-    bench.build().process(arrive(math.nan, 'image stamp is zero'), 0)
+    bench.run(bench.build(), arrive(math.nan, 'image stamp is zero'))
     (record,) = bench.records
     assert math.isnan(record.total_ms)
     assert record.deadline_met
@@ -244,10 +453,10 @@ def test_an_unknown_age_leaves_the_total_unknown_and_counts_the_deadline_from_th
 
 def test_a_changed_image_size_forgets_objects_of_the_old_one(bench):
     pipeline = bench.build(OnePath(forecast_ms=1e6), max_coasted=1)
-    pipeline.process(arrive(), 0)
-    pipeline.process(arrive(), 0)
+    bench.run(pipeline)
+    bench.run(pipeline)
     bench.image = np.zeros((20, 30, 3), dtype=np.uint8)
-    pipeline.process(arrive(), 0)
+    bench.run(pipeline)
     assert len(bench.published[2]) == 0
 
 
@@ -255,65 +464,45 @@ def test_objects_move_by_the_stamps_and_not_by_the_time_at_which_a_bag_is_played
     pipeline = bench.build()
     for step in range(3):  # 2 px in 0.1 s, played as fast as it goes
         bench.network.found = box_at(2.0 * step)
-        pipeline.process(arrive(stamp_ns=10 ** 18 + step * 10 ** 8), 0)
+        bench.run(pipeline, arrive(stamp_ns=10 ** 18 + step * 10 ** 8))
     bench.network.error = RuntimeError('gone')
-    pipeline.process(arrive(stamp_ns=10 ** 18 + 3 * 10 ** 8), 0)
+    bench.run(pipeline, arrive(stamp_ns=10 ** 18 + 3 * 10 ** 8))
     assert bench.published[3].boxes_xyxy_px[0] == pytest.approx([6.0, 1.0, 26.0, 21.0], abs=1e-3)
 
 
-def test_after_a_bag_has_looped_objects_of_its_end_are_not_carried_into_its_begin(bench):
+def test_after_a_bag_has_looped_objects_of_its_end_are_not_coasted_into_its_begin(bench):
     pipeline = bench.build()
     for stamp_ns in (10 ** 18, 10 ** 18 + 10 ** 8):
-        pipeline.process(arrive(stamp_ns=stamp_ns), 0)
+        bench.run(pipeline, arrive(stamp_ns=stamp_ns))
     bench.network.error = RuntimeError('gone')
-    pipeline.process(arrive(math.nan, 'image stamp went back by 100 ms', 10 ** 18), 0)
+    bench.run(pipeline, arrive(math.nan, 'image stamp went back by 100 ms', 10 ** 18))
     assert bench.records[2].outcome is Outcome.COASTED
     assert len(bench.published[2]) == 0
     bench.network.error = None
     for step in range(2):
         bench.network.found = box_at(20.0 - 2.0 * step)
-        pipeline.process(arrive(stamp_ns=10 ** 18 + (step + 1) * 10 ** 8), 0)
+        bench.run(pipeline, arrive(stamp_ns=10 ** 18 + (step + 1) * 10 ** 8))
     bench.network.error = RuntimeError('gone')
-    pipeline.process(arrive(stamp_ns=10 ** 18 + 3 * 10 ** 8), 0)
+    bench.run(pipeline, arrive(stamp_ns=10 ** 18 + 3 * 10 ** 8))
     assert bench.published[5].boxes_xyxy_px[0] == pytest.approx([16.0, 1.0, 36.0, 21.0], abs=1e-3)
 
 
-def test_the_watchdog_publishes_while_an_image_is_converted_and_its_result_is_not_published_again(bench):
-    pipeline, gate = bench.build(), threading.Event()
-    bench.budget_ms = 20.0
-    bench.convert = lambda arrival: bench.image if gate.wait(WAIT_S) else None
-    worker = threading.Thread(target=pipeline.process, args=(arrive(), 2), daemon=True)
-    worker.start()
-    wait_until(lambda: bench.records)
-    assert bench.records[0].outcome is Outcome.COASTED
-    assert bench.records[0].frame.plan is None
-    assert math.isnan(bench.records[0].idle_forecast_ms)
-    assert bench.records[0].convert_ms > 0.0
-    gate.set()
-    worker.join(WAIT_S)
-    assert not worker.is_alive()
-    assert len(bench.records) == len(bench.published) == 1
-    bench.budget_ms = 10_000.0
-    pipeline.process(arrive(), 1)
-    assert bench.records[1].replaced == 1
-
-
-@pytest.mark.parametrize(('slot_ms', 'misses'), [(0.1, 0), (40_000.0, 1)])
-def test_a_cut_frame_misses_its_bound_only_when_what_it_took_and_the_rest_exceed_it(bench, slot_ms, misses):
+@pytest.mark.parametrize(('segment_ms', 'misses'), [(0.1, 0), (40_000.0, 1)])
+def test_an_aborted_frame_misses_its_bound_only_when_what_it_took_and_the_rest_exceed_it(bench, segment_ms, misses):
     policy = OnePath(forecast_ms=1.0)
-    policy.forecast_ms = lambda path, slot=0: 1000.0 - 1000.0 * slot / len(SPACE.slots)
-    policy.redecide = lambda path, slot, remaining_ms, factor: SimpleNamespace(
-        path=PATH, forecast_ms=1e9, bound_ms=1e9, feasible=False, quality=0.5)
-    bench.network.slot_ms = slot_ms
-    bench.build(policy).process(arrive(), 0)
+    policy.forecast_ms = lambda path, segment=0: 1000.0 - 1000.0 * segment / len(SPACE.segments)
+    policy.redecide = lambda path, segment, remaining_ms, factor: Choice(
+        PATH, 1e9, 1e9, False, 0.5)
+    bench.network.segment_ms = segment_ms
+    bench.run(bench.build(policy), arrive())
     (record,) = bench.records
-    assert 'cut before' in record.frame.reason
-    assert 0 < record.frame.slot < len(SPACE.slots)
+    assert 'aborted before' in record.frame.reason
+    assert 0 < record.frame.segment < len(SPACE.segments)
     assert bench.calibrator.certificate().misses == bench.calibrator.certificate().frames == misses
 
 
 @pytest.mark.parametrize('slow', ['publish', 'decide'])
-def test_what_the_node_itself_takes_beyond_what_it_kept_back_counts_as_time_of_the_bound(bench, slow):
+def test_what_the_node_itself_takes_beyond_its_reserve_counts_as_time_of_the_bound(bench, slow):
     policy, pause_s = OnePath(forecast_ms=400.0), [0.0]
     plan = policy.plan
 
@@ -322,71 +511,48 @@ def test_what_the_node_itself_takes_beyond_what_it_kept_back_counts_as_time_of_t
             time.sleep(pause_s[0])
 
     policy.plan = lambda remaining_ms, factor: (pause('decide'), plan(remaining_ms, factor))[1]
-    bench.network.slot_ms = 1.0
+    bench.network.segment_ms = 1.0
     pipeline = bench.build(policy)
-    bench.published = SimpleNamespace(append=lambda found: pause('publish'))
+    bench.publish = lambda arrival, found: pause('publish')
     for pause_s[0], misses in ((0.0, 0), (0.45, 1)):
-        pipeline.process(arrive(), 0)
+        bench.run(pipeline)
         assert bench.calibrator.misses == misses
     assert all(record.deadline_met for record in bench.records)
 
 
-def test_the_watchdog_keeps_back_what_publishing_takes_and_not_what_deciding_takes(bench):
+def test_the_watchdog_reserves_what_publishing_takes_and_not_what_deciding_takes(bench):
     policy = OnePath(forecast_ms=10.0)
     plan = policy.plan
     policy.plan = lambda remaining_ms, factor: (time.sleep(0.2), plan(remaining_ms, factor))[1]
     pipeline = bench.build(policy)
-    pipeline.process(arrive(), 0)
+    bench.run(pipeline)
     bench.budget_ms = 1000.0
     policy.plan = plan
-    pipeline.process(arrive(age_ms=0.0), 0)
+    bench.run(pipeline, arrive(age_ms=0.0))
     first, second = bench.records
     assert first.frame.decision_ms >= 200.0
-    assert second.frame.remaining_ms <= 1000.0 - 200.0  # the median of all frames so far is kept back for deciding
+    assert second.frame.remaining_ms <= 1000.0 - 200.0  # the median of all frames so far is reserved for deciding
     assert pipeline._reserve.reserve_ms < 200.0
 
 
-def test_cut_frames_that_were_slow_keep_the_best_case_from_sinking(bench):
+def test_aborted_frames_that_were_slow_keep_the_best_case_from_sinking(bench):
     policy = OnePath(forecast_ms=1.0)
-    policy.forecast_ms = lambda path, slot=0: 1.0 - slot / len(SPACE.slots)
-    policy.redecide = lambda path, slot, remaining_ms, factor: SimpleNamespace(
-        path=PATH, forecast_ms=1e9, bound_ms=1e9, feasible=False, quality=0.5)
-    bench.network.slot_ms = 40.0
+    policy.forecast_ms = lambda path, segment=0: 1.0 - segment / len(SPACE.segments)
+    policy.redecide = lambda path, segment, remaining_ms, factor: Choice(
+        PATH, 1e9, 1e9, False, 0.5)
+    bench.network.segment_ms = 40.0
     pipeline = bench.build(policy)
     before = pipeline._best_case.factor
-    pipeline.process(arrive(), 0)
-    assert bench.records[0].frame.detections is None
+    bench.run(pipeline)
+    assert bench.records[0].frame.result is None
     assert pipeline._best_case.factor > before
 
 
-def test_a_watchdog_whose_call_raises_reports_it_and_watches_on():
-    failures, barked = [], threading.Event()
-    watchdog = Watchdog(failures.append)
-    watchdog.arm(now_ms() + 1, lambda: 1 / 0)
-    wait_until(lambda: failures)
-    watchdog.arm(now_ms() + 1, barked.set)
-    assert barked.wait(WAIT_S)
-    watchdog.stop()
-    assert [type(failure) for failure in failures] == [ZeroDivisionError]
-
-
-def test_a_watchdog_barks_once_when_due_and_not_when_disarmed():
-    watchdog, barked = Watchdog(pytest.fail), threading.Event()
-    count = []
-    watchdog.arm(now_ms() + 60_000, lambda: count.append('never'))
-    watchdog.arm(now_ms() + 1, lambda: (count.append('once'), barked.set()))
-    assert barked.wait(WAIT_S)
-    watchdog.arm(now_ms() + 60_000, lambda: count.append('never'))
-    watchdog.disarm()
-    watchdog.stop()
-    assert count == ['once']
-
-
-@pytest.mark.parametrize('slot_ms', [math.nan, -5.0, math.inf])
-def test_a_clock_that_jumps_is_told_and_teaches_the_bounds_nothing(bench, slot_ms):
+@pytest.mark.parametrize('segment_ms', [math.nan, -5.0, math.inf])
+def test_a_clock_that_jumps_is_told_and_teaches_the_bounds_nothing(bench, segment_ms):
     pipeline = bench.build()
-    for bench.network.slot_ms in (slot_ms, 0.1):
-        pipeline.process(arrive(), 0)
+    for bench.network.segment_ms in (segment_ms, 0.1):
+        bench.run(pipeline)
     assert len(bench.published) == 2
     assert bench.calibrator.frames == 1 and 0.0 < bench.calibrator.factor < 1.1
     assert 'expected a positive, finite number' in str(bench.failures[0]) and len(bench.failures) == 1

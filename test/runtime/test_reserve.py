@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deadline_perception.runtime.reserve import KeptBack, Reserve
+from deadline_perception.runtime.reserve import FrameReserve, Reserve
 from deadline_perception.latency.calibration import BoundCalibrator
 
 
-def test_keeps_back_the_floor_until_more_was_seen():
+def test_reserves_the_floor_until_more_was_seen():
     reserve = Reserve(2.0)
     assert reserve.reserve_ms == 2.0
     reserve.observe(0.5)
@@ -45,7 +45,7 @@ def test_refuses_what_is_no_time(overhead_ms):
         Reserve(1.0).observe(overhead_ms)
     for times in ((overhead_ms, 1.0), (1.0, overhead_ms)):
         with pytest.raises(ValueError, match='expected finite times'):
-            KeptBack(*times)
+            FrameReserve(*times)
 
 
 @pytest.mark.parametrize('arguments', [{'floor_ms': -1.0}, {'floor_ms': 2.0, 'ceiling_ms': 1.0},
@@ -58,15 +58,15 @@ def test_refuses_impossible_limits(arguments):
 @pytest.mark.parametrize('deciding_ms, publishing_ms, overrun_ms', [
     (1.0, 2.0, 0.0), (1.5, 2.0, 0.5), (1.5, 0.0, 0.5), (1.0, 5.0, 3.0), (0.25, 5.0, 2.25), (0.25, 2.5, 0.0)])
 def test_time_saved_by_deciding_may_be_spent_on_publishing_but_not_the_reverse(deciding_ms, publishing_ms, overrun_ms):
-    assert KeptBack(1.0, 2.0).overrun_ms(deciding_ms, publishing_ms) == overrun_ms
+    assert FrameReserve(1.0, 2.0).overrun_ms(deciding_ms, publishing_ms) == overrun_ms
 
 
 class Drive:
-    """Frames that each get exactly the time that their bound and what is kept back ask for: nothing is left over.
+    """Frames that each get exactly the time that their bound and the reserve ask for: nothing is left over.
 
     Args:
         together: the bound is calibrated on the network's time and what the rest overran. Otherwise on the network's
-            alone, and a high quantile of all the rest is kept back from planning and watchdog alike.
+            alone, and a high quantile of all the rest is reserved from planning and watchdog alike.
     """
 
     def __init__(self, together, alpha=0.01, eta=0.05):
@@ -75,10 +75,10 @@ class Drive:
         self.deciding = Reserve(0.0, quantile=0.5)
         self.publishing = Reserve(0.0, quantile=0.95)
         self.both = Reserve(0.0, quantile=1.0 - alpha)
-        self.missed, self.kept_back_ms = [], []
+        self.missed, self.reserved_ms = [], []
 
     def run(self, forecast_ms, network_ms, deciding_ms, publishing_ms):
-        kept = KeptBack(self.deciding.reserve_ms, self.publishing.reserve_ms)
+        kept = FrameReserve(self.deciding.reserve_ms, self.publishing.reserve_ms)
         watchdog_ms = kept.publishing_ms if self.together else self.both.reserve_ms
         planned_ms = kept.deciding_ms + kept.publishing_ms if self.together else watchdog_ms
         time_ms = self.calibrator.bound_ms(forecast_ms) + planned_ms
@@ -86,7 +86,7 @@ class Drive:
         rounding_ms = 1e-9 * time_ms
         self.missed.append(ended_ms > time_ms - watchdog_ms + rounding_ms
                            or ended_ms + publishing_ms > time_ms + rounding_ms)
-        self.kept_back_ms.append(time_ms - forecast_ms)
+        self.reserved_ms.append(time_ms - forecast_ms)
         overrun_ms = kept.overrun_ms(deciding_ms, publishing_ms) if self.together else 0.0
         self.calibrator.observe(forecast_ms, network_ms + overrun_ms)
         self.deciding.observe(deciding_ms)
@@ -119,7 +119,7 @@ def pauses(rng, count):
 
 @pytest.mark.parametrize('publishing', [objects_in_sight, pauses])
 @pytest.mark.parametrize('seed', [0, 1, 2])
-def test_one_probability_for_everything_keeps_back_less_than_one_for_each_part(publishing, seed):
+def test_one_probability_for_everything_reserves_less_than_one_for_each_part(publishing, seed):
     rng, count, forecast_ms, alpha = np.random.default_rng(seed), 12_000, 35.0, 0.01
     network_ms = forecast_ms * 0.93 * rng.lognormal(0.0, 0.07, count)
     deciding_ms = 1.2 * rng.lognormal(0.0, 0.25, count)
@@ -132,4 +132,4 @@ def test_one_probability_for_everything_keeps_back_less_than_one_for_each_part(p
     settled = slice(2000, None)
     assert np.mean(new.missed[settled]) <= 1.1 * alpha
     assert np.mean(old.missed[settled]) > 2.0 * alpha  # its reserve holds the decisions, its watchdog does not wait for them
-    assert np.mean(new.kept_back_ms[settled]) < 0.95 * np.mean(old.kept_back_ms[settled])
+    assert np.mean(new.reserved_ms[settled]) < 0.95 * np.mean(old.reserved_ms[settled])

@@ -6,19 +6,18 @@ from types import SimpleNamespace
 import pytest
 
 from deadline_perception.runtime.image_age import StampReading
-from deadline_perception.runtime.mailbox import Mailbox
 from deadline_perception.runtime.tracks import Outcome
 from deadline_perception.runtime.timed_frame import FrameProgress
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.runtime import status as status_module
-from deadline_perception.runtime.status import DetectorStatus
+from deadline_perception.runtime.status import DetectorStatus, hanging
 from deadline_perception.runtime.pipeline import Arrival, Conditions, FrameRecord
 
 
 def record(outcome=Outcome.DETECTED, budget_ms=100.0, reasons=(), replaced=0):
     arrival = Arrival(SimpleNamespace(), 0.0, StampReading(math.nan, ''))
     return FrameRecord(arrival, Conditions(budget_ms, 1.5, 'probe', reasons), outcome, FrameProgress().look(0.0),
-                       1.0, 2.0, 3.0, 1.1, replaced, '', math.nan)
+                       1.0, 2.0, 3.0, 1.1, 0.0, replaced, '', math.nan)
 
 
 def test_counts_frames_replacements_and_misses():
@@ -44,17 +43,19 @@ def test_says_how_many_deadlines_were_missed_in_a_row_until_one_is_met():
 
 
 def test_frames_that_were_held_at_the_end_are_in_the_totals():
-    status, slot = DetectorStatus(), Mailbox()
-    slot.put(1)
-    slot.take()
+    status = DetectorStatus()
     status.note(record())
-    for item in (2, 3, 4):  # 2 and 3 are replaced, 4 waits
-        slot.put(item)
-    slot.close()
-    status.halt(slot)
-    assert (status.values()['frames'], status.values()['replaced_frames'], status.values()['given_up_frames']) == (
-        '1', '2', '1')
-    assert slot.put_total == status.frames + status.replaced + status.given_up
+    status.reject('too small')
+    status.halt(SimpleNamespace(arrived=6, replaced=2))  # one was answered, one rejected, and two were held
+    assert (status.values()['frames'], status.values()['replaced_frames'], status.values()['unanswered_frames']) == (
+        '1', '2', '2')
+
+
+def test_images_lost_by_the_middleware_are_told_with_what_to_give_the_camera_driver():
+    status = DetectorStatus(middleware_lost=57)
+    concern, = status.concerns()
+    assert concern.startswith('57 images lost by the middleware')
+    assert 'FASTRTPS_DEFAULT_PROFILES_FILE' in concern and 'config/fastdds.xml' in concern and 'reliably' in concern
 
 
 def test_values_carry_the_last_frame():
@@ -82,5 +83,4 @@ def test_rejections_are_counted_by_cause_and_further_causes_together():
 
 @pytest.mark.parametrize('busy_for_ms, hangs', [(None, False), (10.0, False), (60_000.0, True)])
 def test_a_network_that_does_not_answer_is_noticed(busy_for_ms, hangs):
-    status = DetectorStatus(busy_since_ms=None if busy_for_ms is None else now_ms() - busy_for_ms)
-    assert ('has not answered' in status.hanging()) == hangs
+    assert ('has not answered' in hanging(None if busy_for_ms is None else now_ms() - busy_for_ms)) == hangs

@@ -8,31 +8,32 @@ import pytest
 from deadline_perception.decision.baselines import FixedPath
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
-from deadline_perception.runtime.timed_frame import FrameProgress, TimedInference, describe_choice
+from deadline_perception.runtime.timed_frame import FrameProgress, TimedInference
+from deadline_perception.detector.declaration import multi_path_space
 from deadline_perception.detector.detections import Detections
-from deadline_perception.execution_path import ExecutionPath, PathSpace, Phase
 
-SPACE = PathSpace(skips_per_stage=(1, 1), widths=(1.0, 0.5), pyramid_widths=(1.0, 0.5), proposals=(10, 50), heads=2)
+SPACE = multi_path_space(skips_per_stage=(1, 1), widths=(1.0, 0.5), pyramid_widths=(1.0, 0.5), proposals=(10, 50),
+                         heads=2)
 IMAGE = np.zeros((4, 6, 3), dtype=np.uint8)
 
 
 class CountedForecast:
-    """Every slot costs by its choices: a stage or skip 10 ms times width, pyramid 4, proposals 1 or 2, heads 3 or 6."""
+    """Every segment costs by its settings: a stage or skip 10 ms times width, pyramid 4, proposals 1 or 2, heads 3 or 6."""
 
-    def slot_ms(self, slot, path):
-        name = SPACE.slots[slot].name
+    def segment_ms(self, segment, path):
+        name = SPACE.segments[segment].name
         if name.startswith('skip'):
-            return 0.0 if path.skip[int(name[4:])] else 10.0 * path.width
+            return 0.0 if path[name] == 'skip' else 10.0 * path['width']
         if name.startswith('stage'):
-            return 10.0 * path.width
-        return {'pre': 1.0, 'pyramid': 4.0 * path.pyramid_width, 'rpn': 2.0, 'proposals': 1.0 + path.proposals / 50,
-                'head': 3.0 * (path.head + 1), 'post': 1.0}[name]
+            return 10.0 * path['width']
+        return {'pre': 1.0, 'pyramid': 4.0 * path['pyramid_width'], 'rpn': 2.0, 'proposals': 1.0 + path['proposals'] / 50,
+                'head': 3.0 * (int(path['head']) + 1), 'post': 1.0}[name]
 
-    def forecast_ms(self, path, slot=0):
-        return sum(self.slot_ms(index, path) for index in range(slot, len(SPACE.slots)))
+    def forecast_ms(self, path, segment=0):
+        return sum(self.segment_ms(index, path) for index in range(segment, len(SPACE.segments)))
 
-    def table(self, paths, slot=0):
-        return np.array([self.forecast_ms(path, slot) for path in paths])
+    def table(self, paths, segment=0):
+        return np.array([self.forecast_ms(path, segment) for path in paths])
 
 
 FORECAST = CountedForecast()
@@ -42,7 +43,7 @@ POLICY = FrontierPolicy(SPACE, FORECAST, PathQuality.from_forecast(SPACE, FORECA
 class CountingNetwork:
     """Lets a clock advance by the forecast times a factor, in place of computing."""
 
-    def __init__(self, factor_at=lambda slot: 1.0):
+    def __init__(self, factor_at=lambda segment: 1.0):
         self.now_ms = 1000.0
         self.factor_at = factor_at
         self.ran = []
@@ -56,81 +57,78 @@ class CountingNetwork:
 
 class CountingRun:
     def __init__(self, network, path):
-        self.network, self.path, self.slot = network, path, 0
+        self.network, self.path, self.segment = network, path, 0
 
     @property
     def finished(self):
-        return self.slot == len(SPACE.slots)
+        return self.segment == len(SPACE.segments)
 
     def redirect(self, path):
-        assert SPACE.prefix(path, self.slot) == SPACE.prefix(self.path, self.slot)
+        assert SPACE.prefix(path, self.segment) == SPACE.prefix(self.path, self.segment)
         self.path = path
 
     def run_segment(self):
-        took_ms = FORECAST.slot_ms(self.slot, self.path) * self.network.factor_at(self.slot)
+        took_ms = FORECAST.segment_ms(self.segment, self.path) * self.network.factor_at(self.segment)
         self.network.now_ms += took_ms
-        self.network.ran.append(SPACE.slots[self.slot].name)
-        self.slot += 1
+        self.network.ran.append(SPACE.segments[self.segment].name)
+        self.segment += 1
         return took_ms
 
-    def proposals(self):
-        return np.full((self.path.proposals, 4), float(self.slot))
-
-    def detections(self):
+    def result(self):
         return Detections([[0, 0, 2, 2]], [0.9], [1])
 
 
-def run(network, budget_ms, *, may_cut=True, abandoned=lambda: False, slowdown=1.0, margin=1.0, best_case=1.0,
+def run(network, budget_ms, *, may_abort=True, abandoned=lambda: False, slowdown=1.0, calibration_factor=1.0, best_case=1.0,
         policy=POLICY, deciding_ms=0.0):
     progress = FrameProgress()
     frame = TimedInference(network, SPACE, policy, clock_ms=network.clock_ms).run(
-        IMAGE, progress, due_ms=network.now_ms + budget_ms, slowdown=slowdown, margin=margin,
-        best_case=best_case, may_cut=may_cut, abandoned=abandoned, deciding_ms=deciding_ms)
+        IMAGE, progress, due_ms=network.now_ms + budget_ms, slowdown=slowdown, calibration_factor=calibration_factor,
+        best_case=best_case, may_abort=may_abort, abandoned=abandoned, deciding_ms=deciding_ms)
     return frame, progress
 
 
 def test_a_frame_with_time_takes_the_largest_path_and_accounts_for_all_of_it():
     frame, _ = run(CountingNetwork(), 1000.0)
     assert frame.path == frame.plan.path == SPACE.largest
-    assert len(frame.detections) == 1
+    assert len(frame.result) == 1
     assert frame.network_ms == pytest.approx(FORECAST.forecast_ms(SPACE.largest))
-    assert frame.phase_ms[Phase.CONV] == pytest.approx(44.0)
+    assert frame.phase_ms['conv'] == pytest.approx(44.0)
     assert frame.decision_ms == pytest.approx(0.0)
     assert [decision.operator for decision in frame.decisions] == [
-        slot.operator for slot in SPACE.slots if slot.operator]
+        segment.operator for segment in SPACE.segments if segment.operator]
     assert not any(decision.changed for decision in frame.decisions)
 
 
-def test_the_plan_fits_the_time_left_and_the_margin():
-    frame, _ = run(CountingNetwork(), 40.0, slowdown=1.25, margin=1.2)
+def test_the_plan_fits_the_time_left_and_the_calibration_factor():
+    frame, _ = run(CountingNetwork(), 40.0, slowdown=1.25, calibration_factor=1.2)
     assert frame.plan.feasible
     assert frame.plan.bound_ms <= 40.0
     assert frame.plan.forecast_ms * 1.5 == pytest.approx(frame.plan.bound_ms)
 
 
-def test_time_for_decisions_is_kept_back_from_the_plan_and_less_of_it_at_each_later_operator():
+def test_time_for_decisions_is_reserved_from_the_plan_and_less_of_it_at_each_later_operator():
     without, frame = (run(CountingNetwork(), 1000.0, deciding_ms=deciding_ms)[0] for deciding_ms in (0.0, 10.0))
     assert (without.remaining_ms, frame.remaining_ms) == (1000.0, 990.0)
-    kept_ms = [before.remaining_ms - after.remaining_ms for before, after in zip(without.decisions, frame.decisions)]
-    slots = [index for index, slot in enumerate(SPACE.slots) if slot.operator]
-    assert kept_ms == pytest.approx([10.0 - 10.0 * slot / len(SPACE.slots) for slot in slots])
+    reserved_ms = [before.remaining_ms - after.remaining_ms for before, after in zip(without.decisions, frame.decisions)]
+    decided = [index for index, segment in enumerate(SPACE.segments) if segment.operator]
+    assert reserved_ms == pytest.approx([10.0 - 10.0 * segment / len(SPACE.segments) for segment in decided])
 
 
 def test_a_slow_start_makes_later_operators_choose_less_and_the_frame_is_in_time():
-    network = CountingNetwork(lambda slot: 2.5 if slot <= 1 else 1.0)
+    network = CountingNetwork(lambda segment: 2.5 if segment <= 1 else 1.0)
     frame, _ = run(network, 60.0)
-    assert frame.detections is not None
+    assert frame.result is not None
     assert frame.path != frame.plan.path
     assert any(decision.changed for decision in frame.decisions)
     assert network.now_ms <= 1060.0
 
 
-def test_is_cut_at_an_operator_when_not_even_the_cheapest_rest_fits():
-    network = CountingNetwork(lambda slot: 30.0 if slot == 1 else 1.0)
+def test_is_aborted_at_an_operator_when_not_even_the_cheapest_rest_fits():
+    network = CountingNetwork(lambda segment: 30.0 if segment == 1 else 1.0)
     frame, _ = run(network, 60.0)
-    assert frame.detections is None
+    assert frame.result is None
     assert network.ran == ['pre', 'stage1']
-    assert 'cut before skip0' in frame.reason
+    assert 'aborted before skip0' in frame.reason
     assert frame.plan.feasible
 
 
@@ -140,37 +138,37 @@ def test_is_not_begun_when_nothing_fits():
     assert network.ran == []
     assert not frame.plan.feasible
     assert frame.network_ms == 0.0
-    assert frame.reason.startswith('cut before the frame')
+    assert frame.reason.startswith('aborted before the frame')
 
 
 def test_a_frame_that_may_come_late_runs_to_its_end_on_the_cheapest_path():
-    frame, _ = run(CountingNetwork(), 5.0, may_cut=False)
+    frame, _ = run(CountingNetwork(), 5.0, may_abort=False)
     assert frame.path == SPACE.smallest
-    assert frame.detections is not None
+    assert frame.result is not None
 
 
 def test_stops_at_the_next_boundary_once_nobody_waits():
     network = CountingNetwork()
     frame, _ = run(network, 1000.0, abandoned=lambda: len(network.ran) >= 3)
     assert len(network.ran) == 3
-    assert frame.detections is None
+    assert frame.result is None
     assert 'deadline had passed' in frame.reason
 
 
 def test_goes_on_as_long_as_the_best_case_of_the_rest_fits():
     tight_ms = 0.8 * FORECAST.forecast_ms(SPACE.smallest)
-    assert run(CountingNetwork(), tight_ms)[0].detections is None
-    network = CountingNetwork(lambda slot: 0.79)
+    assert run(CountingNetwork(), tight_ms)[0].result is None
+    network = CountingNetwork(lambda segment: 0.79)
     frame, _ = run(network, tight_ms, best_case=0.75)
-    assert frame.detections is not None
+    assert frame.result is not None
     assert not frame.plan.feasible
     assert network.now_ms <= 1000.0 + tight_ms
     frame, _ = run(CountingNetwork(), tight_ms, best_case=0.85)
-    assert frame.detections is None
+    assert frame.result is None
     assert 'at best' in frame.reason
 
 
-def test_the_policy_is_told_what_the_frame_took_and_had_and_that_it_was_cut():
+def test_the_policy_is_told_what_the_frame_took_and_had_and_that_it_was_aborted():
     class Told(FixedPath):
         outcomes = []
 
@@ -178,40 +176,20 @@ def test_the_policy_is_told_what_the_frame_took_and_had_and_that_it_was_cut():
             self.outcomes.append((latency_ms, remaining_ms))
 
     policy = Told(SPACE.smallest, SPACE, FORECAST, PathQuality.from_forecast(SPACE, FORECAST))
-    for budget_ms, may_cut in ((1000.0, True), (5.0, False), (5.0, True)):
-        run(CountingNetwork(), budget_ms, may_cut=may_cut, policy=policy)
+    for budget_ms, may_abort in ((1000.0, True), (5.0, False), (5.0, True)):
+        run(CountingNetwork(), budget_ms, may_abort=may_abort, policy=policy)
     cheapest_ms = pytest.approx(FORECAST.forecast_ms(SPACE.smallest))
     assert policy.outcomes == [(cheapest_ms, 1000.0), (cheapest_ms, 5.0), (math.inf, 5.0)]
-
-
-def test_a_frame_cut_after_its_proposals_keeps_them_where_they_are_asked_for():
-    proposals = next(index for index, slot in enumerate(SPACE.slots) if slot.operator == 'proposals')
-    for keeps in (False, True):
-        network, progress = CountingNetwork(lambda slot: 30.0 if slot == proposals else 1.0), FrameProgress()
-        inference = TimedInference(network, SPACE, POLICY, keeps_proposals=keeps, clock_ms=network.clock_ms)
-        frame = inference.run(IMAGE, progress, due_ms=1060.0, slowdown=1.0, margin=1.0, best_case=1.0, may_cut=True,
-                              abandoned=lambda: False)
-        assert frame.detections is None
-        assert 'before head' in frame.reason
-        assert (frame.proposals is not None) == keeps
-    assert frame.proposals.tolist() == np.full((frame.path.proposals, 4), proposals + 1.0).tolist()
-    assert run(CountingNetwork(), 5.0)[0].proposals is None
 
 
 def test_another_thread_sees_what_is_running():
     progress = FrameProgress()
     progress.begun_ms = 100.0
-    progress.enter(Phase.PRE, 100.0)
-    progress.leave(Phase.PRE, 2.0)
-    progress.enter(Phase.CONV, 103.0)
+    progress.enter('pre', 100.0)
+    progress.leave('pre', 2.0)
+    progress.enter('conv', 103.0)
     frame = progress.look(110.0)
-    assert frame.phase_ms[Phase.PRE] == 2.0
-    assert frame.phase_ms[Phase.CONV] == pytest.approx(7.0)
+    assert frame.phase_ms['pre'] == 2.0
+    assert frame.phase_ms['conv'] == pytest.approx(7.0)
     assert frame.decision_ms == pytest.approx(1.0)
     assert frame.elapsed_ms == pytest.approx(10.0)
-
-
-@pytest.mark.parametrize('operator, text', [('skip0', 'skip'), ('skip1', 'run'), ('width', '0.50'),
-                                            ('pyramid_width', '1.00'), ('proposals', '50'), ('head', '1')])
-def test_choices_are_described_for_a_person(operator, text):
-    assert describe_choice(operator, ExecutionPath((True, False), 0.5, 50, 1)) == text

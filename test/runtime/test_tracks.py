@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from deadline_perception.runtime.tracks import Tracks, LatePolicy, drawn_to, match_greedily, pairwise_iou
+from deadline_perception.runtime.tracks import LatePolicy, Tracks, match_greedily, pairwise_iou
 from deadline_perception.detector.detections import Detections
 
 SIZE = (380, 640)
@@ -137,21 +137,15 @@ def test_refuses_impossible_values():
 
 
 def test_late_policies_read_as_parameters():
-    assert [LatePolicy(value) for value in ('coasted', 'partial', 'late')] == list(LatePolicy)
+    assert [LatePolicy(value) for value in ('coasted', 'late')] == list(LatePolicy)
 
 
-def test_objects_are_drawn_halfway_to_the_region_that_they_overlap_most():
-    boxes = np.array([[0.0, 0.0, 10.0, 10.0], [50.0, 50.0, 60.0, 60.0]])
-    regions = np.array([[0.0, 0.0, 10.0, 16.0], [0.0, 0.0, 10.0, 12.0], [54.0, 50.0, 64.0, 60.0]])
-    # overlaps: 100/160, 100/120 and 60/140, of which the last is too little
-    assert drawn_to(boxes, regions).tolist() == [[0.0, 0.0, 10.0, 11.0], [50.0, 50.0, 60.0, 60.0]]
-    assert drawn_to(boxes, None) is drawn_to(boxes, np.zeros((0, 4))) is boxes
-
-
-def test_prediction_follows_the_regions_of_the_image_that_it_stands_in_for():
-    late = Tracks((100, 100))
-    late.update(Detections([[10, 10, 30, 30]], [0.8], [1]), 0.0)
-    found = late.predict(0.0, np.array([[14.0, 10.0, 34.0, 30.0]], np.float32))
-    assert found.boxes_xyxy_px.tolist() == [[12.0, 10.0, 32.0, 30.0]]
-    assert (found.scores.tolist(), found.labels.tolist()) == ([pytest.approx(0.8)], [1])
-    assert len(Tracks((100, 100)).predict(0.0, np.zeros((3, 4)))) == 0
+def test_objects_of_another_image_size_are_forgotten():
+    tracker = Tracks()
+    assert len(tracker.predict(0.0)) == 0
+    tracker.follow(SIZE)
+    tracker.update(objects((1, 1, 9, 9, 0.9, 0)), 0.0)
+    tracker.follow(SIZE)
+    assert len(tracker.predict(0.0)) == 1
+    tracker.follow((20, 30))
+    assert len(tracker.predict(0.0)) == 0

@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import math
+import threading
+import time
+
+import pytest
+
+from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.runtime import watchdog as watchdog_module
+from deadline_perception.runtime.watchdog import Watchdog
+
+WAIT_S = 20.0
+
+
+class Due:
+    """Acts that are due one after the other."""
+
+    def __init__(self, *acts, at_ms=0.0):
+        self.acts, self.at_ms = list(acts), at_ms
+
+    def __call__(self, at_ms):
+        if not self.acts or at_ms < self.at_ms:
+            return (self.at_ms if self.acts else math.inf), None
+        return at_ms, self.acts.pop(0)
+
+
+@pytest.fixture
+def watchdog():
+    failures = []
+    watchdog = Watchdog(failures.append)
+    watchdog.failures = failures
+    yield watchdog
+    watchdog.stop()
+
+
+def wait_until(condition):
+    until = time.monotonic() + WAIT_S
+    while not condition() and time.monotonic() < until:
+        time.sleep(0.005)
+    assert condition()
+
+
+def watch(watchdog, due):
+    watchdog.watch(due)
+    watchdog.expect(due.at_ms)
+
+
+def test_acts_when_due_and_not_before(watchdog):
+    acted = []
+    due = Due(lambda: acted.append(now_ms()), at_ms=now_ms() + 50.0)
+    watch(watchdog, due)
+    wait_until(lambda: acted)
+    assert acted[0] >= due.at_ms
+
+
+def test_an_earlier_time_wakes_it(watchdog):
+    far, near = threading.Event(), threading.Event()
+    watch(watchdog, Due(far.set, at_ms=now_ms() + 900.0))
+    begun_ms = now_ms()
+    watch(watchdog, Due(near.set, at_ms=now_ms() + 1.0))
+    assert near.wait(WAIT_S) and not far.is_set() or now_ms() - begun_ms > 900.0
+
+
+def test_an_act_or_a_look_that_raises_is_told_and_the_watch_goes_on(watchdog):
+    acted = threading.Event()
+    looks = []
+
+    def look(at_ms):
+        looks.append(at_ms)
+        if len(looks) == 1:
+            raise OverflowError('timestamp out of range')
+        return math.inf, None
+
+    watch(watchdog, Due(lambda: 1 / 0, acted.set))
+    assert acted.wait(WAIT_S)
+    watchdog.watch(look)
+    watchdog.expect(-1.0)
+    wait_until(lambda: len(looks) > 1)
+    assert [type(failure) for failure in watchdog.failures] == [ZeroDivisionError, OverflowError]
+    assert watchdog.fault == ''
+
+
+def test_times_without_end_are_waited_for(watchdog):
+    watch(watchdog, Due(int, at_ms=1e300))
+    watch(watchdog, Due(int, at_ms=math.inf))
+    acted = threading.Event()
+    watch(watchdog, Due(acted.set))
+    assert acted.wait(WAIT_S)
+    assert watchdog.failures == [] and watchdog.fault == ''
+
+
+def test_however_many_acts_hang_another_thread_watches_and_the_last_says_so(watchdog):
+    gate, hanging = threading.Event(), []
+
+    def hang():
+        hanging.append(1)
+        gate.wait(WAIT_S)
+
+    for count in range(1, watchdog_module.MAX_THREADS + 1):
+        assert watchdog.fault == ''
+        watch(watchdog, Due(hang))
+        wait_until(lambda: len(hanging) == count)
+    assert watchdog.fault == f'all {watchdog_module.MAX_THREADS} threads of the watchdog hang'
+    gate.set()
+    wait_until(lambda: watchdog.hanging == 0)
+    assert watchdog.fault == ''
+
+
+@pytest.mark.filterwarnings('ignore::pytest.PytestUnhandledThreadExceptionWarning')
+def test_threads_that_end_are_replaced_while_there_is_another_and_noticed_when_there_is_none(watchdog):
+    def end():
+        raise SystemExit
+
+    acted = threading.Event()
+    watch(watchdog, Due(end, acted.set))
+    assert acted.wait(WAIT_S)
+    assert watchdog.fault == ''
+    watch(watchdog, Due(*[end] * 2 * watchdog_module.MAX_THREADS))
+    wait_until(lambda: watchdog.fault == 'the threads of the watchdog have ended')
