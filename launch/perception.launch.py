@@ -1,12 +1,20 @@
 """All nodes, as `deadline_perception.nodes.bringup` lists them: camera images in, detections before a deadline out."""
 from __future__ import annotations
 
+import inspect
+
 from launch import LaunchContext, LaunchDescription
-from launch.actions import DeclareLaunchArgument, OpaqueFunction
+from launch.actions import DeclareLaunchArgument, ExecuteLocal, LogInfo, OpaqueFunction
+from launch.events.process import ProcessExited
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import LifecycleNode, Node
 
 from deadline_perception.nodes import bringup
+
+MAX_RESPAWNS = 20  # of one node; launch counts from its own start, not within a window of time
+# Launch of Humble and Iron knows no limit: there, nodes are started again for ever.
+_LIMIT = {'respawn_max_retries': MAX_RESPAWNS} if 'respawn_max_retries' in inspect.signature(
+    ExecuteLocal.__init__).parameters else {}
 
 
 def generate_launch_description() -> LaunchDescription:
@@ -32,9 +40,18 @@ def _nodes(context: LaunchContext) -> list[Node]:
 
 def _node(entry: bringup.NodeEntry, values: dict[str, object]) -> Node:
     kind = LifecycleNode if entry.lifecycle else Node
+    ends = []
+
+    def say_when_given_up(event: ProcessExited, context: LaunchContext) -> list[LogInfo]:
+        ends.append(event.returncode)
+        if not _LIMIT or len(ends) <= MAX_RESPAWNS or context.is_shutdown:
+            return []
+        return [LogInfo(msg=f'{entry.name} died {len(ends)} times: it stays down, the others go on without it')]
+
     return kind(
         package=bringup.PACKAGE, executable=entry.name, name=entry.name, namespace=str(values['namespace']),
-        output='screen', emulate_tty=True, respawn=entry.respawn, respawn_delay=bringup.RESPAWN_DELAY_S,
+        output='screen', emulate_tty=True, respawn=True, respawn_delay=bringup.RESPAWN_DELAY_S,
+        on_exit=say_when_given_up, **_LIMIT,
         additional_env=bringup.node_environment(entry, values),
         parameters=[*(str(file) for file in bringup.parameter_files(entry, values)),
                     bringup.node_parameters(entry, values)],

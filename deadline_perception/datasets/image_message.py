@@ -1,10 +1,12 @@
 """The pixels of image messages, whoever parsed them: ROS or rosbags.
 
 Messages are told apart and read by their fields, so nothing of ROS is imported. Images are views of the message's own
-bytes where their layout allows it and one copy elsewhere, which cv_bridge never undercuts; so there is one
-implementation for machines with and without it.
+bytes where their layout allows it and one copy elsewhere, which cv_bridge never undercuts. It is left the encodings that
+are not known here: a caller that has it passes it in.
 """
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import cv2
 import numpy as np
@@ -30,25 +32,31 @@ class ImageError(DeadlinePerceptionError):
     """An image message that cannot be used; says what it holds and what was expected."""
 
 
-def to_bgr(message: object) -> np.ndarray:
+def to_bgr(message: object, convert: Callable[[object], np.ndarray] | None = None) -> np.ndarray:
     """The pixels of a sensor_msgs Image or CompressedImage; see `image_to_bgr` and `compressed_to_bgr`.
 
     Raises:
         ImageError: the message cannot be used.
     """
-    return compressed_to_bgr(message) if hasattr(message, 'format') else image_to_bgr(message)
+    return compressed_to_bgr(message) if hasattr(message, 'format') else image_to_bgr(message, convert)
 
 
-def image_to_bgr(message: object) -> np.ndarray:
+def image_to_bgr(message: object, convert: Callable[[object], np.ndarray] | None = None) -> np.ndarray:
     """The pixels of an image message, uint8 `[height, width, 3]` in OpenCV's channel order.
 
     For `bgr8` and `8UC3` a view of the message's data (do not write to it), otherwise one copy. Eight-bit samples have
     no byte order, so `is_bigendian` is of no account.
 
+    Args:
+        message: the image.
+        convert: gives the pixels of an image whose encoding is not among `ACCEPTED_ENCODINGS`, or raises ImageError.
+
     Raises:
         ImageError: the encoding is not accepted, or size, step and data length contradict each other.
     """
     if message.encoding not in _ENCODINGS:
+        if convert is not None:
+            return convert(message)
         raise ImageError(f'image encoding is {message.encoding!r}, expected one of {", ".join(ACCEPTED_ENCODINGS)}')
     channels, conversion = _ENCODINGS[message.encoding]
     height, width, step = message.height, message.width, message.step

@@ -25,7 +25,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 from deadline_perception.decision.policy import Forecast
-from deadline_perception.errors import DeadlinePerceptionError
+from deadline_perception.errors import DeadlinePerceptionError, command_line
 from deadline_perception.execution_path import ExecutionPath, PathSpace
 from deadline_perception.latency.json_file import JsonFileError, read_object, write_text_atomically
 
@@ -262,7 +262,8 @@ class PathQuality:
         """
         if self.measured and self.weights_hash != weights_hash:
             raise QualityTableError(f'path qualities were measured on weights {self.weights_hash!r}, expected '
-                                    f'{weights_hash!r}; measure them again: deadline-perception evaluate --paths sample')
+                                    f'{weights_hash!r}; measure them again: '
+                                    f'{command_line("evaluate --paths sample")}')
 
     def quality(self, path: ExecutionPath) -> float:
         """Expected average precision of one path, in [0, 1].

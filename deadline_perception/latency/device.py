@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from deadline_perception.errors import DeadlinePerceptionError
+from deadline_perception.errors import DeadlinePerceptionError, command_line
 
 # glibc may hand freed memory back to the system between frames, and the next frame then faults its pages in again.
 _ALLOCATOR = {'MALLOC_TRIM_THRESHOLD_': '2000000000', 'MALLOC_MMAP_THRESHOLD_': '2000000000',
@@ -167,7 +167,7 @@ def check_device(device: str) -> None:
     if _cuda_index(device) >= count:
         built = f'built for CUDA {torch.version.cuda}' if torch.version.cuda else 'built without CUDA'
         raise DeviceNotFound(f'device is {device!r}, but PyTorch {torch.__version__} ({built}) finds {count} CUDA '
-                             f'devices; use the device cpu, or ask `deadline-perception doctor` what is missing')
+                             f'devices; use the device cpu, or ask `{command_line("doctor")}` what is missing')
 
 
 def _cuda_index(device: str) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from deadline_perception.errors import DeadlinePerceptionError
+from deadline_perception.errors import DeadlinePerceptionError, command_line
 from deadline_perception.execution_path import ExecutionPath
 from deadline_perception.latency.device import DeviceFacts, read_device_facts
 from deadline_perception.latency.json_file import JsonFileError, read_object, write_text_atomically
@@ -130,7 +131,7 @@ class LatencyProfile:
 
 def profile_command(weights: str = 'WEIGHTS', device: str = 'cpu', threads: int = 1) -> str:
     """The command that measures a profile."""
-    return f'deadline-perception profile --weights {weights} --device {device} --threads {threads}'
+    return command_line(f'profile --weights {shlex.quote(weights)} --device {device} --threads {threads}')
 
 
 def default_profile_path(config_name: str, facts: DeviceFacts, folder: Path | None = None) -> Path:

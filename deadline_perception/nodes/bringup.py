@@ -33,7 +33,6 @@ class NodeEntry:
         parameters: parameter of the node -> name of the argument that sets it, where that is not empty.
         lifecycle: has the lifecycle services.
         pinned_environment: must start with the environment of `latency.device.process_environment`.
-        respawn: starts again when it dies.
     """
 
     name: str
@@ -41,7 +40,6 @@ class NodeEntry:
     parameters: tuple[tuple[str, str], ...] = ()
     lifecycle: bool = False
     pinned_environment: bool = False
-    respawn: bool = False
 
     @property
     def module(self) -> str:
@@ -49,18 +47,19 @@ class NodeEntry:
         return f'{PACKAGE}.nodes.{self.name}'
 
 
-NODES = (
-    NodeEntry('vehicle_speed'),
+_VEHICLE = (('odom', 'odometry_topic'), ('vehicle/speed', 'speed_topic'))
+NODES = (  # started again when they end by themselves
+    NodeEntry('vehicle_speed', remaps=_VEHICLE),
     NodeEntry('time_budget'),
-    NodeEntry('contention_monitor', parameters=(('device', 'device'), ('autostart', 'autostart')), lifecycle=True,
-              respawn=True),
-    NodeEntry('detector', remaps=(('image', 'image_topic'),), lifecycle=True, pinned_environment=True, respawn=True,
+    NodeEntry('contention_monitor', parameters=(('device', 'device'), ('autostart', 'autostart')), lifecycle=True),
+    NodeEntry('detector', remaps=(('image', 'image_topic'),), lifecycle=True, pinned_environment=True,
               parameters=(('model', 'model'), ('profile', 'profile'), ('device', 'device'),
                           ('autostart', 'autostart'), ('image_transport', 'image_transport'))),
     NodeEntry('path_visualizer', remaps=(('image', 'image_topic'),),
-              parameters=(('image_transport', 'image_transport'),)),
+              parameters=(('image_transport', 'image_transport'), ('camera_info_topic', 'camera_info_topic'))),
 )
-PLAYER = NodeEntry('bag_player', parameters=(('bag', 'bag'), ('rate', 'rate'), ('image_topic', 'image_topic')))
+# What a bag says of the vehicle, by absolute names, is played to where vehicle_speed listens.
+PLAYER = NodeEntry('bag_player', remaps=tuple((f'/{topic}', argument) for topic, argument in _VEHICLE), parameters=(('bag', 'bag'), ('rate', 'rate'), ('image_topic', 'image_topic')))
 RECORDER = NodeEntry('bag_recorder', parameters=(('output', 'record'),))
 
 
@@ -85,7 +84,11 @@ ARGUMENTS = (
     Argument('namespace', '', 'namespace of all nodes, such as /front'),
     Argument('use_sim_time', False, 'take the time from /clock'),
     Argument('params_file', '', 'parameter file that overrides those of config/'),
-    Argument('image_topic', '/camera/image_raw', 'camera images; with image_transport compressed, without /compressed'),
+    Argument('image_topic', 'camera/image_raw', 'camera images, without /compressed; as all topics, a name that does '
+             'not begin with / lies in the namespace'),
+    Argument('camera_info_topic', '', 'calibration of the camera; empty: camera_info beside the images'),
+    Argument('odometry_topic', 'odom', 'speed of the vehicle as nav_msgs/Odometry'),
+    Argument('speed_topic', 'vehicle/speed', 'speed of the vehicle as geometry_msgs/TwistStamped'),
     Argument('image_transport', '', 'raw or compressed; empty: as in the parameter files'),
     Argument('model', '', 'weights (safetensors) or the name of a shipped model; empty: as in config/detector.yaml'),
     Argument('profile', '', "latency profile; empty: this device's own"),
@@ -188,10 +191,10 @@ def node_environment(entry: NodeEntry, values: dict[str, object]) -> dict[str, s
 
 
 def process_order(entry: NodeEntry, values: dict[str, object], *, ends_run: bool = False) -> ProcessOrder:
-    """How a node is started as a process."""
+    """How a node is started as a process; those of `NODES` are started again when they end by themselves."""
     command = (sys.executable, '-m', entry.module, '--ros-args', *common_ros_arguments(values),
                *file_arguments([entry], values), *ros_arguments(entry, values))
-    return ProcessOrder(entry.name, command, node_environment(entry, values), respawn=entry.respawn,
+    return ProcessOrder(entry.name, command, node_environment(entry, values), respawn=entry in NODES,
                         ends_run=ends_run)
 
 

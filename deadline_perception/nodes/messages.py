@@ -1,6 +1,7 @@
-"""Conversions between ROS messages and the package's own types: outgoing images, detections, ground truth, time stamps.
+"""Conversions between ROS messages and the package's own types: images, detections, ground truth, time stamps.
 
-Incoming images are read by `datasets/image_message.py`, which bags need as well.
+Images of common encodings are read by `datasets/image_message.py`, which bags need as well; all others, and those that
+are published, go through cv_bridge where it is installed.
 """
 from __future__ import annotations
 
@@ -9,13 +10,21 @@ from collections.abc import Sequence
 
 import numpy as np
 from builtin_interfaces.msg import Time
-from sensor_msgs.msg import Image
+from sensor_msgs.msg import CompressedImage, Image
 from std_msgs.msg import Header
 from vision_msgs.msg import Detection2D, Detection2DArray, ObjectHypothesisWithPose
 
+from deadline_perception.datasets import image_message
+from deadline_perception.datasets.image_message import ImageError
 from deadline_perception.datasets.records import GroundTruth
 from deadline_perception.detector.detections import Detections
 
+try:
+    from cv_bridge import CvBridge
+    _BRIDGE = CvBridge()
+    _BRIDGE.encoding_to_cvtype2('bgr8')  # loads its compiled part, which may not fit the numpy at hand
+except ImportError:  # it comes with a ROS install, not with the PyPI wheels
+    _BRIDGE = None
 _BILLION = 1_000_000_000
 
 
@@ -36,6 +45,24 @@ def ns_to_stamp(stamp_ns: int) -> Time:
     return Time(sec=seconds, nanosec=nanoseconds)
 
 
+def to_bgr(message: Image | CompressedImage) -> np.ndarray:
+    """The pixels of an incoming image, uint8 `[height, width, 3]`, BGR; see `image_message.image_to_bgr`.
+
+    Raises:
+        ImageError: the message cannot be used, or its encoding needs cv_bridge, which is not installed.
+    """
+    return image_message.to_bgr(message, None if _BRIDGE is None else _bridge_to_bgr)
+
+
+def _bridge_to_bgr(message: Image) -> np.ndarray:
+    try:
+        return _BRIDGE.imgmsg_to_cv2(message, 'bgr8')
+    except (TypeError, ValueError, RuntimeError, AttributeError) as error:  # its own is a TypeError; last: numpy 2
+        raise ImageError(f'image of {message.width} x {message.height} px with encoding {message.encoding!r} cannot be '
+                         f'converted by cv_bridge: {error}; expected a colour or grey image, best one of '
+                         f'{", ".join(image_message.ACCEPTED_ENCODINGS)}') from error
+
+
 def bgr_to_image(image_bgr: np.ndarray, header: Header) -> Image:
     """An image message with encoding `bgr8`; one copy of the pixels.
 
@@ -48,6 +75,8 @@ def bgr_to_image(image_bgr: np.ndarray, header: Header) -> Image:
     """
     if image_bgr.dtype != np.uint8 or image_bgr.ndim != 3 or image_bgr.shape[2] != 3:
         raise ValueError(f'image is {image_bgr.dtype} {image_bgr.shape}, expected uint8 [height, width, 3]')
+    if _BRIDGE is not None:
+        return _BRIDGE.cv2_to_imgmsg(image_bgr, 'bgr8', header)
     height, width, _ = image_bgr.shape
     message = Image(header=header, height=height, width=width, encoding='bgr8', is_bigendian=0, step=3 * width)
     message.data = _byte_array(np.ascontiguousarray(image_bgr))

@@ -20,11 +20,17 @@ from deadline_perception.runtime.tracks import Outcome
 from deadline_perception.detector.detections import Detections
 from deadline_perception.evaluation.annotate import annotate
 from deadline_perception.rendering.drive import CLASS_NAMES
-from deadline_perception.datasets.image_message import ImageError, to_bgr
+from deadline_perception.datasets.image_message import ImageError
 from deadline_perception.msg import FrameLatency
 from deadline_perception.nodes.health import Health, Level, Report
 from deadline_perception.nodes.markers import FOCAL_RANGE_PX, PinholeCamera, detection_markers
-from deadline_perception.nodes.messages import bgr_to_image, class_names_in, message_to_detections, stamp_to_ns
+from deadline_perception.nodes.messages import (
+    bgr_to_image,
+    class_names_in,
+    message_to_detections,
+    stamp_to_ns,
+    to_bgr,
+)
 from deadline_perception.nodes.parameters import Parameter, declare
 from deadline_perception.nodes.process import run_node
 from deadline_perception.nodes.service_quality import ANY_SOURCE, RESULTS, publisher_events, subscription_events

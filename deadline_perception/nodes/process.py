@@ -1,8 +1,13 @@
-"""Runs one node as a process: clean end on SIGINT and SIGTERM, one line for an expected error."""
+"""Runs nodes as a process: clean end on SIGINT and SIGTERM, one line for an expected error, never half a process."""
 from __future__ import annotations
 
+import os
+import queue
+import signal
 import sys
-from collections.abc import Callable
+import threading
+import traceback
+from collections.abc import Callable, Sequence
 
 import rclpy
 from rclpy.exceptions import NameValidationException, ParameterException
@@ -13,6 +18,9 @@ from rclpy.task import Future
 
 from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.nodes.middleware import make_room_for_images
+
+_EXPECTED = (DeadlinePerceptionError, ParameterException, NameValidationException, ValueError, OSError)
+_JOIN_S = 5.0
 
 
 def run_node(name: str, create: Callable[[], Node], *, threads: int = 1,
@@ -27,48 +35,102 @@ def run_node(name: str, create: Callable[[], Node], *, threads: int = 1,
         own_signals: the node handles SIGINT and SIGTERM itself, because it has something to finish.
 
     Returns:
-        Exit status: 0 after a signal, 1 when the node could not start, otherwise that of `done`.
+        Exit status: 0 after a signal, 1 when the node could not start or a callback failed, otherwise that of `done`.
+        The process itself ends here when a thread cannot be ended, such as one that loads a network.
     """
-    make_room_for_images()
-    try:
-        rclpy.init(args=sys.argv, signal_handler_options=(
-            SignalHandlerOptions.NO if own_signals else SignalHandlerOptions.ALL))
-    except (RuntimeError, ValueError) as error:  # rclpy's own kinds of them: a wrong argument, an unreadable file
-        print(f'{name}: ROS arguments cannot be used: {_first_line(error)}', file=sys.stderr)
-        return 1
-    node, status = None, 0
-    try:
-        node = create()
+    def spin(nodes: Sequence[Node]) -> int:
         executor = SingleThreadedExecutor() if threads == 1 else MultiThreadedExecutor(num_threads=threads)
-        executor.add_node(node)
+        executor.add_node(nodes[0])
         if done is None:
             executor.spin()
-        else:
-            future = done(node)
-            executor.spin_until_future_complete(future)
-            status = future.result() if future.done() else 0
+            return 0
+        future = done(nodes[0])
+        executor.spin_until_future_complete(future)
+        return future.result() if future.done() else 0
+
+    return _run(name, [create], spin, own_signals=own_signals)
+
+
+def run_nodes(name: str, create: Sequence[Callable[[], Node]]) -> int:
+    """Like `run_node` for several nodes, each with an executor and a thread of its own; all end when one of them fails.
+
+    Whoever started the process starts it again: a process that stays up without one of its nodes would look well.
+    """
+    ended: queue.SimpleQueue[tuple[Node, BaseException | None]] = queue.SimpleQueue()
+
+    def spin_one(node: Node) -> None:
+        error = None
+        try:
+            executor = SingleThreadedExecutor()
+            executor.add_node(node)
+            executor.spin()
+        except ExternalShutdownException:
+            pass
+        except BaseException as caught:  # handed to the main thread
+            error = caught
+        ended.put((node, error))
+
+    def spin(nodes: Sequence[Node]) -> int:
+        for node in nodes:
+            threading.Thread(target=spin_one, args=(node,), name=node.get_name(), daemon=True).start()
+        node, error = ended.get()
+        if error is not None and rclpy.ok():
+            print(f'{name}: {node.get_name()} failed, all nodes end', file=sys.stderr)
+            raise error
+        return 0
+
+    return _run(name, create, spin)
+
+
+def _run(name: str, create: Sequence[Callable[[], Node]], spin: Callable[[Sequence[Node]], int], *,
+         own_signals: bool = False) -> int:
+    nodes: list[Node] = []
+    threads_before = set(threading.enumerate())
+    try:
+        make_room_for_images()
+        try:
+            rclpy.init(args=sys.argv, signal_handler_options=(
+                SignalHandlerOptions.NO if own_signals else SignalHandlerOptions.ALL))
+        except (RuntimeError, ValueError) as error:  # rclpy's own kinds of them: a wrong argument, an unreadable file
+            print(f'{name}: ROS arguments cannot be used: {_first_line(error)}', file=sys.stderr)
+            return 1
+        for create_one in create:
+            nodes.append(create_one())
+        status = spin(nodes)
     except (KeyboardInterrupt, ExternalShutdownException):
         status = 0
-    except (DeadlinePerceptionError, ParameterException, NameValidationException, ValueError, OSError) as error:
-        if node is not None and not isinstance(error, DeadlinePerceptionError):
-            raise
-        print(f'{name}: {error}', file=sys.stderr)
+    except Exception as error:
         status = 1
-    except RuntimeError:  # rclpy's own kind: a callback was publishing when the signal came
-        if rclpy.ok():
-            raise
-    finally:
-        _close(node)
+        if isinstance(error, DeadlinePerceptionError) or (len(nodes) < len(create) and isinstance(error, _EXPECTED)):
+            print(f'{name}: {error}', file=sys.stderr)
+        elif isinstance(error, RuntimeError) and not rclpy.ok():  # a callback was publishing when the signal came
+            status = 0
+        else:
+            traceback.print_exc()
+            print(f'{name}: ends, for a callback failed: {type(error).__name__}: {error}', file=sys.stderr)
+    signal.signal(signal.SIGINT, lambda *_: None)  # the terminal's Ctrl-C and the launch's often come both
+    _close(nodes)
+    left = set(threading.enumerate()) - threads_before
+    if left:
+        # Python's own end would stop these threads in the middle of C++ code: `terminate called`, SIGABRT.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
     return status
 
 
-def _close(node: Node | None) -> None:
-    try:
-        if node is not None:
-            node.destroy_node()
+def _close(nodes: Sequence[Node]) -> None:
+    spinning = {thread.name: thread for thread in threading.enumerate()}
+    if len(nodes) > 1:
         rclpy.try_shutdown()
-    except KeyboardInterrupt:  # a second signal while ending
-        pass
+    for node in nodes:
+        thread = spinning.get(node.get_name())
+        if thread is not None:
+            thread.join(_JOIN_S)
+            if thread.is_alive():  # at work in a callback, which still needs the node
+                continue
+        node.destroy_node()
+    rclpy.try_shutdown()
 
 
 def _first_line(error: Exception) -> str:

@@ -16,7 +16,7 @@ from datetime import datetime
 from pathlib import Path
 
 from deadline_perception.datasets.records import Sequence
-from deadline_perception.errors import DeadlinePerceptionError
+from deadline_perception.errors import DeadlinePerceptionError, command_line
 from deadline_perception.evaluation.scenario import limited, with_speed_in_every_frame
 from deadline_perception.latency.device import check_device
 from deadline_perception.tools.machine_findings import share_folder
@@ -62,8 +62,8 @@ def run(args: argparse.Namespace) -> int:
     sequence, notes = open_sequence(args)
     profile = ensure_profile(weights, args.device, args.threads, share_folder() / 'models' / 'profiles')
     if profile.measured:
-        notes.append('The latency profile was measured quickly, just before this run; `deadline-perception profile` '
-                     'makes a finer one.')
+        notes.append('The latency profile was measured quickly, just before this run; '
+                     f'`{command_line("profile")}` makes a finer one.')
     args.out.mkdir(parents=True, exist_ok=True)
     bag, recording = args.out / 'input.mcap', args.out / 'recording.mcap'
     _remove(recording)
@@ -79,7 +79,7 @@ def check_ros() -> None:
     probe = ImportProbe('import rclpy, deadline_perception.msg, vision_msgs.msg; report()')
     if probe.error:
         raise DemoError(f'ROS 2 cannot be used here ({probe.error}); run `make setup`, or on a ROS install `colcon '
-                        f'build` and source install/setup.bash; `deadline-perception doctor` says what is missing')
+                        f'build` and source install/setup.bash; `{command_line("doctor")}` says what is missing')
 
 
 def open_sequence(args: argparse.Namespace) -> tuple[Sequence, list[str]]:

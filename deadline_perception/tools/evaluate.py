@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from deadline_perception.decision.path_quality import PathQuality, PredictionError, chance_errors
-from deadline_perception.errors import DeadlinePerceptionError
+from deadline_perception.errors import DeadlinePerceptionError, command_line
 from deadline_perception.evaluation.path_accuracy import PathScores, annotated_frames, measure_paths, sample_paths
 from deadline_perception.latency.json_file import write_text_atomically
 from deadline_perception.execution_path import ExecutionPath, PathSpace
@@ -114,7 +114,7 @@ def _frontier(args: argparse.Namespace, detector) -> list[ExecutionPath]:
     from deadline_perception.latency.profile import LatencyProfile
 
     if args.profile is None or args.quality is None:
-        raise EvaluationError('the frontier follows from --profile (see deadline-perception profile) and --quality '
+        raise EvaluationError(f'the frontier follows from --profile (see {command_line("profile")}) and --quality '
                               '(a table of this command, such as with --paths sample), expected both')
     space = detector.path_space
     quality = PathQuality.load(args.quality, space)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from deadline_perception.errors import DeadlinePerceptionError
+from deadline_perception.errors import DeadlinePerceptionError, command_line
 from deadline_perception.tools.import_probe import ImportProbe
 
 # What runs the demo, by the name that is imported -> the name that pip installs.
@@ -201,13 +201,13 @@ def check_weights(folder: Path) -> Finding:
     weights = sorted((folder / 'models').glob('**/*.safetensors'))
     if not weights:
         return Finding('weights', State.MISSING, f'no *.safetensors in {folder / "models"}',
-                       'restore models/ from the repository, or train: deadline-perception train --help')
+                       f'restore models/ from the repository, or train: {command_line("train --help")}')
     return Finding('weights', State.FINE, ', '.join(f'{file.name} ({_megabytes(file.stat().st_size)})' for file in weights))
 
 
 def check_profile(folder: Path) -> Finding:
     """A latency profile of this device, among the user's own and in `models/` of `folder`."""
-    remedy = 'measure one: deadline-perception profile'
+    remedy = f'measure one: {command_line("profile")}'
     try:
         from deadline_perception.latency.device import read_device_facts
         from deadline_perception.latency.profile import LatencyProfile, default_profile_path

@@ -2,12 +2,13 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from deadline_perception.errors import DeadlinePerceptionError
+from deadline_perception.errors import DeadlinePerceptionError, command_line
 from deadline_perception.latency.device import DeviceFacts, process_environment, read_device_facts, use_threads
 from deadline_perception.latency.profile import LatencyProfile, default_profile_path
 
@@ -58,7 +59,7 @@ def ensure_profile(weights: Path, device: str, threads: int, shipped: Path) -> P
     status = subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=False).returncode
     if status:
         raise ProfilingError(f'the latency profile could not be measured (status {status}); '
-                             f'try: deadline-perception {" ".join(command[3:])}')
+                             f'try: {command_line(shlex.join(command[3:]))}')
     return ProfileAtHand(own, facts, True)
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from deadline_perception.errors import DeadlinePerceptionError
+from deadline_perception.errors import DeadlinePerceptionError, command_line
 from deadline_perception.tools.machine_findings import share_folder
 
 DEFAULT_WEIGHTS = Path('models/compact.safetensors')
@@ -23,4 +23,5 @@ def find_weights(weights: Path) -> Path:
         if file.is_file():
             return file.resolve()
     raise WeightsNotFound(f'weights file {weights} does not exist; expected a safetensors file such as '
-                          f'{DEFAULT_WEIGHTS}, which comes with the package, or one that `deadline-perception train` wrote')
+                          f'{DEFAULT_WEIGHTS}, which comes with the package, or one that '
+                          f'`{command_line("train")}` wrote')

@@ -25,9 +25,9 @@ _numbers = itertools.count()
 class NodeProcess:
     """One node as a process; what it says is kept in a file."""
 
-    def __init__(self, name, namespace, log, parameters, remaps, words, folder, environment):
-        command = [sys.executable, '-m', f'deadline_perception.nodes.{name}', '--ros-args', '-r', f'__ns:={namespace}',
-                   *words]
+    def __init__(self, name, namespace, log, parameters, remaps, words, folder, environment, program):
+        program = program or (sys.executable, '-m', f'deadline_perception.nodes.{name}')
+        command = [*program, '--ros-args', '-r', f'__ns:={namespace}', *words]
         for key, value in parameters.items():
             text = str(value).lower() if isinstance(value, bool) else str(value)
             command += ['-p', f'{key}:={text}']
@@ -185,14 +185,14 @@ def system_clock(tmp_path):
 
 
 @pytest.fixture
-def start_node(tmp_path, namespace, repository):
+def start_node(tmp_path, namespace):
     """Starts nodes as processes, in the test's namespace; none outlives the test."""
     started = []
 
-    def start(name, parameters=None, remaps=None, words=(), environment=None):
+    def start(name, parameters=None, remaps=None, words=(), environment=None, program=()):
         log = tmp_path / f'{name}{len(started)}.log'
-        node = NodeProcess(name, namespace, log, parameters or {}, remaps or {}, words, repository,
-                           environment or {})
+        node = NodeProcess(name, namespace, log, parameters or {}, remaps or {}, words, tmp_path,
+                           environment or {}, program)
         started.append(node)
         return node
 

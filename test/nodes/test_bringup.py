@@ -60,6 +60,18 @@ def test_arguments_become_remaps_parameters_and_namespace():
     assert not any(word.startswith('profile:=') for word in command)
 
 
+def test_speed_goes_where_it_is_asked_for_from_bag_and_vehicle_alike():
+    given = values(odometry_topic='/robot/odom', speed_topic='wheel_speed')
+    for entry, mark in ((NODES[0], ''), (PLAYER, '/')):
+        command = bringup.process_order(entry, given).command
+        assert f'{mark}odom:=/robot/odom' in command and f'{mark}vehicle/speed:=wheel_speed' in command
+
+
+def test_default_topics_lie_in_the_namespace():
+    topics = [argument for argument in ARGUMENTS if argument.name.endswith('_topic')]
+    assert len(topics) == 4 and not any(argument.default.startswith('/') for argument in topics)
+
+
 def test_nodes_that_share_a_process_get_their_files_before_single_parameters(tmp_path):
     """ROS forgets single parameters of a node when a file that names the node follows."""
     file = tmp_path / 'mine.yaml'
@@ -142,7 +154,7 @@ def children(pid, module):
     return found
 
 
-def test_all_nodes_start_a_killed_detector_comes_back_and_none_outlives_the_start_up(observer, tmp_path):
+def test_all_nodes_start_killed_ones_come_back_and_none_outlives_the_start_up(observer, tmp_path):
     log = (tmp_path / 'log').open('w+')
     process = subprocess.Popen([sys.executable, '-m', 'deadline_perception.nodes.bringup', '--namespace', '/car',
                                 '--no-autostart', '--image-topic', '/cam'], stderr=log)
@@ -153,14 +165,15 @@ def test_all_nodes_start_a_killed_detector_comes_back_and_none_outlives_the_star
             wait(observer, lambda: observer.count_publishers(topic), topic)
         check_state(observer, 'detector')
         check_state(observer, 'contention_monitor')
-        (killed,) = children(process.pid, 'deadline_perception.nodes.detector')
-        os.kill(killed, signal.SIGKILL)
-        wait(observer, lambda: children(process.pid, 'deadline_perception.nodes.detector') not in ([], [killed]),
-             'the detector to come back')
+        modules = [f'deadline_perception.nodes.{name}' for name in names]
+        killed = [pid for module in modules for pid in children(process.pid, module)]
+        for pid in killed:
+            os.kill(pid, signal.SIGKILL)
+        for module in modules:
+            wait(observer, lambda: set(children(process.pid, module)) - set(killed), f'{module} to come back')
         check_state(observer, 'detector')
-        log.flush()
-        assert 'detector died: killed by SIGKILL' in (tmp_path / 'log').read_text()
-        pids = [pid for name in names for pid in children(process.pid, f'deadline_perception.nodes.{name}')]
+        assert all(f'{name} died: killed by SIGKILL' in (tmp_path / 'log').read_text() for name in names)
+        pids = [pid for module in modules for pid in children(process.pid, module)]
         assert len(pids) == len(names)
         process.send_signal(signal.SIGINT)
         assert process.wait(30) == 0

@@ -11,7 +11,7 @@ from rclpy.serialization import deserialize_message, serialize_message
 from sensor_msgs.msg import CompressedImage, Image
 from std_msgs.msg import Header
 
-from deadline_perception.datasets.image_message import to_bgr
+from deadline_perception.datasets.image_message import ImageError
 from deadline_perception.datasets.records import GroundTruth
 from deadline_perception.detector.detections import Detections
 from deadline_perception.nodes.messages import (
@@ -23,6 +23,7 @@ from deadline_perception.nodes.messages import (
     ns_to_stamp,
     stamp_to_ns,
     ground_truth_to_message,
+    to_bgr,
 )
 
 NAMES = ('vehicle', 'bike', 'motorbike', 'traffic_light', 'traffic_sign')
@@ -48,6 +49,37 @@ def test_compressed_image_of_ros_is_told_apart_and_decoded():
     coded = cv2.imencode('.png', picture())[1].tobytes()
     sent = CompressedImage(header=header(), format='bgr8; png compressed', data=array.array('B', coded))
     np.testing.assert_array_equal(to_bgr(deserialize_message(serialize_message(sent), CompressedImage)), picture())
+
+
+def deep_image(encoding, pixels, **given):
+    return Image(height=pixels.shape[0], width=pixels.shape[1], encoding=encoding, step=pixels[0].nbytes,
+                 data=array.array('B', pixels.tobytes()), **given)
+
+
+def test_encodings_that_are_not_known_are_left_to_cv_bridge():
+    pytest.importorskip('cv_bridge')
+    image = picture(6, 8)
+    found = to_bgr(deep_image('rgb16', image[:, :, ::-1].astype(np.uint16) * 256))
+    np.testing.assert_allclose(found.astype(int), image, atol=1)  # of 8 bit; from 16 to 8 bit it divides by 257
+    grey = to_bgr(deep_image('mono16', image[:, :, 0].astype(np.uint16) * 257))
+    np.testing.assert_array_equal(grey, np.repeat(image[:, :, :1], 3, axis=2))
+    pattern = deep_image('bayer_rggb16', np.full((6, 8), 100 * 257, np.uint16))
+    np.testing.assert_array_equal(to_bgr(pattern), np.full((6, 8, 3), 100, np.uint8))
+    assert bgr_to_image(image, header()).header == header()
+
+
+@pytest.mark.parametrize(('encoding', 'kind'), [('32FC1', np.float32), ('mono65', np.uint8)])
+def test_an_image_that_is_no_picture_is_refused_with_or_without_cv_bridge(encoding, kind):
+    with pytest.raises(ImageError, match=f"encoding.* '{encoding}'.* expected .*bgr8"):
+        to_bgr(deep_image(encoding, np.ones((4, 4), kind)))
+
+
+def test_cut_deep_image_is_refused():
+    pytest.importorskip('cv_bridge')
+    message = deep_image('mono16', np.ones((4, 4), np.uint16))
+    message.data = message.data[:-1]
+    with pytest.raises(ImageError, match="4 x 4 px with encoding 'mono16' cannot be converted by cv_bridge"):
+        to_bgr(message)
 
 
 @pytest.mark.parametrize('wrong', [np.zeros((4, 4), np.uint8), np.zeros((4, 4, 3), np.float32)])

@@ -1,6 +1,7 @@
 """All nodes in one process, on a short bag that is played to them and recorded."""
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 
@@ -15,6 +16,16 @@ from deadline_perception.nodes.bringup import NODES
 from deadline_perception.nodes.one_process import node_class
 
 FRAMES = 12
+FAILING = """
+from deadline_perception.nodes import one_process
+from deadline_perception.nodes.time_budget import TimeBudgetNode
+
+def fail(self):
+    raise ZeroDivisionError('made up')
+
+TimeBudgetNode._publish = fail
+raise SystemExit(one_process.main())
+"""
 
 
 @pytest.mark.parametrize('entry', NODES, ids=lambda entry: entry.name)
@@ -39,3 +50,21 @@ def test_a_bag_goes_through_all_nodes_and_no_frame_is_lost(tmp_path, sim_time):
         assert frame.phase_ms['age'] >= 0.0
         assert frame.detections is not None
         assert frame.decision is not None
+
+
+def test_a_failing_callback_ends_the_process_with_status_1_and_the_node_s_name(start_node, tmp_path):
+    """Whoever started it starts it again; before, the node was gone and all others went on."""
+    script = tmp_path / 'failing.py'
+    script.write_text(FAILING)
+    node = start_node('one_process', program=(sys.executable, str(script)))
+    assert node.wait_ended() == 1
+    assert 'nodes: time_budget failed, all nodes end' in node.output
+    assert 'ZeroDivisionError: made up' in node.output
+
+
+@pytest.mark.parametrize('number', [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_all_nodes(start_node, observer, wait_for, number):
+    node = start_node('one_process', {'autostart': False})
+    wait_for(lambda: all(observer.status(entry.name)[0] >= 0 for entry in NODES), 'all nodes')
+    assert node.end(number) == 0
+    assert 'Traceback' not in node.output and 'terminate called' not in node.output

@@ -2,10 +2,14 @@
 from __future__ import annotations
 
 import signal
+import sys
+import time
+from pathlib import Path
 
 import pytest
 from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import TwistStamped
+from made_up_network import write_network
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from rclpy.qos import ReliabilityPolicy as Reliability
 
@@ -83,3 +87,34 @@ def test_speed_and_budget_work_together(start_node, observer, wait_for):
 
     wait_for(is_fast, 'the budget at 20 m/s')
     assert heard[-1].speed_mps == 20.0 and not heard[-1].degraded
+
+
+@pytest.mark.parametrize('delay_s', [0.1, 0.5, 1.0, 2.0, 3.0])
+def test_signal_while_the_detector_loads_ends_it_cleanly(start_node, observer, wait_for, tmp_path, delay_s):
+    write_network(tmp_path)
+    node = start_node('detector', {'model': tmp_path / 'good.safetensors', 'profile': tmp_path / 'good.json'},
+                      program=(Path(sys.prefix) / 'lib' / 'deadline_perception' / 'detector',))
+    wait_for(lambda: 'detector' in observer.node.get_node_names(), 'the node')
+    time.sleep(delay_s)  # which parts are loading then does not matter: any moment must do
+    node.process.send_signal(signal.SIGINT)
+    time.sleep(0.05)
+    assert node.end(signal.SIGINT) == 0  # a launch that is told by the terminal as well sends it twice
+    assert not any(word in node.output for word in ('terminate called', 'Traceback', 'Fatal'))
+
+
+def test_signal_while_modules_load_ends_the_process_without_a_traceback(start_node):
+    node = start_node('detector', program=(Path(sys.prefix) / 'lib' / 'deadline_perception' / 'detector',))
+    time.sleep(0.3)
+    assert node.end(signal.SIGINT) in (0, 130, -signal.SIGINT)  # the last: Python itself was still loading
+    assert 'Traceback' not in node.output
+
+
+def test_a_failing_callback_ends_the_process_with_status_1_and_a_clear_line(start_node, tmp_path):
+    script = tmp_path / 'failing.py'
+    script.write_text('from deadline_perception.nodes import time_budget\n'
+                      'time_budget.TimeBudgetNode._publish = lambda self: 1 / 0\n'
+                      'raise SystemExit(time_budget.main())\n')
+    node = start_node('time_budget', program=(sys.executable, script))
+    assert node.wait_ended() == 1
+    assert node.output.splitlines()[-1] == ('time_budget: ends, for a callback failed: ZeroDivisionError: division by '
+                                            'zero')

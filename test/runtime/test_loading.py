@@ -120,7 +120,7 @@ def test_a_profile_of_other_settings_is_taken_and_degrades_the_node_with_what_to
     ({'network_hash': 'xyz'}, "network hash is 'xyz'"), ({'input_size': (512, 864)}, r'input size is \(512, 864\)'),
     ({'facts': replace(FACTS, kind='cuda')}, 'measured on cuda')])
 def test_a_profile_of_another_network_input_size_or_processor_is_refused_with_what_to_run(tmp_path, change, said):
-    with pytest.raises(ProfileMismatch, match=f'{said}.* Measure one: {COMMAND}'):
+    with pytest.raises(ProfileMismatch, match=f'{said}.* Measure one: .*{COMMAND}'):
         load(tmp_path, **change)
 
 
