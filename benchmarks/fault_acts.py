@@ -301,8 +301,8 @@ def all_end(stand: Stand) -> str:
 
 
 def file_given(name: str, parameter: str, make: Callable[[Stand], bytes | None], suffix: str, *, kept: bool = False,
-               place: str = '') -> Fault:
-    """Another file, which the detector must refuse with a reason, or, `kept`, name and leave as it is."""
+               own: bool = False, place: str = '') -> Fault:
+    """Another file, which the detector must refuse with a reason; or, `kept`, name, and, unless `own`, leave as it is."""
     def inflict(stand: Stand) -> str:
         file, content = Path(place) if place else stand.folder / f'{name.replace(" ", "_")}{suffix}', make(stand)
         if content is not None:
@@ -325,7 +325,7 @@ def file_given(name: str, parameter: str, make: Callable[[Stand], bytes | None],
         back = stand.turn('detector', 'configure', 'activate')
         if back != [True, True]:
             return f'with the usual file again, transitions answered {back}'
-        if content is not None and file.read_bytes() != content:
+        if content is not None and not own and file.read_bytes() != content:
             return f'{file.name} was overwritten'
         if kept:
             return '' if file.name in said else f'{file.name} is not named: {said[-200:]!r}'

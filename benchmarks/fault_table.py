@@ -66,7 +66,7 @@ FAULTS = (
               stamped(lambda number: -0.5)),
     images_of('burst', '100 images a second of 640 x 380 px', Images.IN_TIME, None, feed={'images_hz': 100.0}),
     images_of('large burst', '100 images a second of 1280 x 720 px', Images.IN_TIME, put(**sized(1280, 720)),
-              feed={'images_hz': 100.0}, lasts_s=4.0),
+              feed={'images_hz': 100.0}, lasts_s=10.0),
     images_of('pause', 'no image for 3 s', Images.IN_TIME, None, feed={'images_hz': 0.0}, lasts_s=3.0),
     Fault('second camera', 'images', 'detector', second_camera.__doc__, Images.IN_TIME, second_camera, counted=False),
     Fault('camera leaves', 'images', 'detector', camera_leaves.__doc__, Images.AFTERWARDS, camera_leaves,
@@ -145,7 +145,7 @@ FAULTS = (
                kept=True),
     file_given('calibration unwritable', 'calibration_file', lambda stand: None, '', kept=True,
                place='/proc/kept.json'),
-    file_given('calibration 1e300', 'calibration_file', calibration, '.json', kept=True),
+    file_given('calibration 1e300', 'calibration_file', calibration, '.json', kept=True, own=True),
     # Last: afterwards the detector hears with best effort.
     Fault('best effort', 'images', 'detector', 'a camera that offers best effort only', Images.AFTERWARDS,
           partial(camera_leaves, reliability=ReliabilityPolicy.BEST_EFFORT), counted=False),
