@@ -193,7 +193,8 @@ def turned_while_hung(stand: Stand) -> str:
     elif stand.processes['detector'].exit_status is None and not any(
             at_ms > begun_ms and level == 2 for at_ms, _, level, _ in stand.heard.diagnostics):
         problem = f'transitions answered {taken}, and no diagnostic is an ERROR'
-    time.sleep(max(0.0, 15.0 - (now_ms() - begun_ms) / 1000.0))
+    if stand.processes['detector'].exit_status is None:
+        time.sleep(max(0.0, 15.0 - (now_ms() - begun_ms) / 1000.0))
     stand.revive()
     if taken != [True, True]:
         stand.turn('detector', 'cleanup', 'configure', 'activate')

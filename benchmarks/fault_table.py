@@ -97,7 +97,7 @@ FAULTS = (
              lasts_s=0.2),
 
     parameters('legal parameter', '', {'late_grace_ms': 900.0}),
-    parameters('illegal parameter', 'expected', {'queue_depth': 0}),
+    parameters('illegal parameter', 'expected', {'max_coasted': -1}),
     parameters('parameter NaN', 'expected', {'default_budget_ms': NAN}),
     parameters('parameter of another type', 'expected', {'target_miss_probability': 'often'}),
     parameters('parameters that contradict', 'reserve', {'reserve_floor_ms': 50.0, 'reserve_ceiling_ms': 5.0}),
@@ -199,7 +199,7 @@ FAULTS = (
     Fault('clock fast', 'clocks', 'simulated', '/clock runs five times as fast', inflict=clock(5.0), **_WHOLE),
     Fault('system clock back', 'clocks', 'stepped', 'the system clock steps back by 60 s', inflict=step(-60),
           speed='known', **_WHOLE),
-    Fault('system clock forward', 'clocks', 'stepped', 'the system clock steps ahead by 60 s', inflict=step(0),
+    Fault('system clock forward', 'clocks', 'stepped', 'the system clock steps ahead by 60 s', inflict=step(60),
           speed='known', **_WHOLE),
     Fault('system clock an hour back', 'clocks', 'stepped', 'the system clock steps back by an hour',
           inflict=step(-3600), speed='known', **_WHOLE),

@@ -203,8 +203,8 @@ class Stand:
         return time.time_ns() + (0 if self._step is None else struct.unpack('l', self._step[:8])[0] * 1_000_000_000)
 
     def step_clock(self, step_s: int) -> None:
-        """Moves the system clock of the nodes, from where the kernel has it."""
-        self._step[:8] = struct.pack('l', step_s)
+        """Moves the system clock of the nodes, from where it is."""
+        self._step[:8] = struct.pack('l', struct.unpack('l', self._step[:8])[0] + step_s)
 
     def strike(self, **points: dict) -> None:
         """Orders hangs and failures, see `fault_points`."""
