@@ -3,7 +3,7 @@
     python benchmarks/accuracy_by_deadline.py [--quick] [--data ../shared/data/carla/val.json] [--weights FILE]
         [--quality FILE] [--profile FILE]
 
-The relative deadline is the time allowed for a frame over the bound of the full path (forecast times the margin that
+The relative deadline is the time allowed for a frame over the bound of the full path (forecast times the calibration factor that
 its residuals ask for). The goal is judged at half of the full path's forecast, its median time, or at the tightest
 deadline that a path's bound fits if that is later. Every image is run for every deadline by each policy, in random
 order: the best path whose bound fits (frontier), the paper's thresholds at each operator, and the full path alone
@@ -39,7 +39,8 @@ from deadline_perception.decision.baselines import FixedPath
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.decision.policy import Policy
-from deadline_perception.decision.thresholds import ThresholdPolicy, widths_that_fit
+from deadline_perception.decision.thresholds import ThresholdPolicy, largest_that_fits
+from deadline_perception.runtime.deadline import deadline_at_ms, is_met
 from deadline_perception.runtime.timed_frame import FrameProgress, TimedInference
 from deadline_perception.detector.checkpoint import load_detector
 from deadline_perception.detector.detections import Detections
@@ -76,36 +77,36 @@ class Taken:
 
     def within(self, deadline_ms: float) -> Detections:
         """What counts at a deadline."""
-        return self.detections if self.latency_ms <= deadline_ms else Detections.none()
+        return self.detections if is_met(self.latency_ms, deadline_ms) else Detections.none()
 
 
-def run_frame(detector, policy: Policy, image: np.ndarray, deadline_ms: float, margin: float) -> Taken:
+def run_frame(detector, policy: Policy, image: np.ndarray, deadline_ms: float, factor: float) -> Taken:
     """Runs one image against a deadline that begins now."""
     inference = TimedInference(detector, detector.path_space, policy)
     begun_ms = now_ms()
-    frame = inference.run(image, FrameProgress(), due_ms=begun_ms + deadline_ms, slowdown=1.0, margin=margin,
-                          best_case=1.0, may_cut=False, abandoned=lambda: False)
-    return Taken(frame.detections, now_ms() - begun_ms, str(frame.path))
+    frame = inference.run(image, FrameProgress(), due_ms=deadline_at_ms(begun_ms, deadline_ms), slowdown=1.0,
+                          calibration_factor=factor, best_case=1.0, may_abort=False, abandoned=lambda: False)
+    return Taken(frame.result, now_ms() - begun_ms, str(frame.path))
 
 
 def run_all(detector, cells: dict[tuple[str, float], Policy], images: list[np.ndarray],
-            margin: float) -> dict[tuple[str, float], list[Taken]]:
+            factor: float) -> dict[tuple[str, float], list[Taken]]:
     """Every image in every cell, image by image, the cells in random order.
 
     Args:
         detector: the network.
         cells: policy by its name and the deadline in ms.
         images: uint8 `[H, W, 3]` each.
-        margin: turns forecasts into bounds.
+        factor: turns forecasts into bounds.
     """
     rng = random.Random(0)
     taken: dict[tuple[str, float], list[Taken]] = {cell: [] for cell in cells}
     for (_, deadline_ms), policy in cells.items():  # no figure may pay for first calls
-        run_frame(detector, policy, images[0], deadline_ms, margin)
+        run_frame(detector, policy, images[0], deadline_ms, factor)
     with Progress(console=Console(stderr=True)) as progress:
         for image in progress.track(images, description='images'):
             for cell in rng.sample(list(cells), len(cells)):
-                taken[cell].append(run_frame(detector, cells[cell], image, cell[1], margin))
+                taken[cell].append(run_frame(detector, cells[cell], image, cell[1], factor))
     return taken
 
 
@@ -151,7 +152,7 @@ def row_of(name: str, relative: float, deadline_ms: float, frames: list[Taken], 
     return {'policy': name, 'relative_deadline': relative, 'deadline_ms': deadline_ms, 'ap': scored.ap,
             'ap50': scored.ap50, 'pooled': scored.pooled, 'loss': scored.loss_against(full),
             'loss_against_best': scored.loss_against(best),
-            'missed': float((latencies_ms > deadline_ms).mean()), 'median_ms': float(np.median(latencies_ms)),
+            'missed': float((~is_met(latencies_ms, deadline_ms)).mean()), 'median_ms': float(np.median(latencies_ms)),
             'p99_ms': float(np.quantile(latencies_ms, 0.99)), 'paths': len({frame.path for frame in frames})}
 
 
@@ -233,7 +234,7 @@ def main() -> None:
     if read_device_facts(args.device).kind == 'cuda':
         detector.use_graphs()
     space = detector.path_space
-    quality = PathQuality.load(args.quality or args.weights.with_suffix('.quality.json'))
+    quality = PathQuality.load(args.quality or args.weights.with_suffix('.quality.json'), space)
     quality.check(detector.weights_hash)
     sequence = read_coco(args.data)
     frames = annotated_frames(sequence, 8 if args.quick else args.limit)
@@ -242,28 +243,27 @@ def main() -> None:
     profile = LatencyProfile.load(args.profile) if args.profile else measure_profile(
         detector, images[:40], repeats=12, whole_paths=16, path_repeats=6, time_limit_s=PROFILE_S)
     forecast = PathForecast(profile, space)
-    margin = math.exp(max(0.0, forecast.residual_quantile(1.0 - MISS)))
+    factor = math.exp(max(0.0, forecast.residual_quantile(1.0 - MISS)))
     frontier = FrontierPolicy(space, forecast, quality)
     frontier.prepare()
-    full_bound_ms = forecast.forecast_ms(space.largest) * margin
+    full_bound_ms = forecast.forecast_ms(space.largest) * factor
     # the tightest deadline that any path's bound fits, rounded up so that the time of a decision fits too
-    tightest = math.ceil(105 * float(forecast.table(list(space)).min()) * margin / full_bound_ms) / 100
+    tightest = math.ceil(105 * float(forecast.table(list(space)).min()) * factor / full_bound_ms) / 100
     full_ms = forecast.forecast_ms(space.largest)
     judged = judged_deadline_ms(full_ms, tightest * full_bound_ms) / full_bound_ms
     relative = sorted({tightest, judged, *(value for value in RELATIVE if value > tightest)})
-    print(f'full path bound {full_bound_ms:.1f} ms (margin {margin:.2f}), {len(images)} images', flush=True)
+    print(f'full path bound {full_bound_ms:.1f} ms (factor {factor:.2f}), {len(images)} images', flush=True)
     deadlines_ms = [value * full_bound_ms for value in relative]
     cells: dict[tuple[str, float], Policy] = {('frontier', deadline_ms): frontier for deadline_ms in deadlines_ms}
     full_width = ThresholdPolicy(space, forecast, quality)
     for deadline_ms in deadlines_ms:
-        width, pyramid_width = widths_that_fit(space, forecast, deadline_ms / margin)
-        cells['thresholds', deadline_ms] = ThresholdPolicy(space, forecast, quality, width=width,
-                                                           pyramid_width=pyramid_width)
+        start = largest_that_fits(space, forecast, deadline_ms / factor)
+        cells['thresholds', deadline_ms] = ThresholdPolicy(space, forecast, quality, start=start)
         cells['full_width', deadline_ms] = full_width
     cells['fixed', math.inf] = FixedPath(space.largest, space, forecast, quality)
     best_path = max(space, key=quality.quality)
     cells['best', math.inf] = FixedPath(best_path, space, forecast, quality)
-    taken = run_all(detector, cells, images, margin)
+    taken = run_all(detector, cells, images, factor)
     single = taken['fixed', math.inf]
     full, best = (Scored.of([frame.detections for frame in taken[name, math.inf]], truths, detector.class_names)
                   for name in ('fixed', 'best'))
@@ -278,7 +278,7 @@ def main() -> None:
     goal = {name: at_half[name] for name in ('deadline_ms', 'relative_deadline', 'loss', 'loss_against_best')}
     result = {'date': date.today().isoformat(), 'device': asdict(read_device_facts(args.device)),
               'weights': str(args.weights), 'weights_hash': detector.weights_hash, 'dataset': sequence.name,
-              'quality_measured_on': quality.dataset, 'images': len(images), 'margin': margin,
+              'quality_measured_on': quality.dataset, 'images': len(images), 'calibration_factor': factor,
               'full_bound_ms': full_bound_ms, 'full_path_over_forecast': pace,
               'full_path': {'ap': full.ap, 'pooled': full.pooled},
               'best_path': {'path': str(best_path), 'ap': best.ap, 'pooled': best.pooled}, 'rows': rows,

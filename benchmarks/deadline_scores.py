@@ -18,6 +18,7 @@ from deadline_perception.evaluation.average_precision import average_precision
 from deadline_perception.evaluation.resampled_precision import bootstrap_draws, resampled_ap
 from deadline_perception.execution_path import ExecutionPath
 from deadline_perception.latency.calibration import clopper_pearson_upper
+from deadline_perception.runtime.deadline import is_met
 from deadline_perception.runtime.pipeline import FrameRecord
 
 WITH_BOUNDS = ('frontier', 'thresholds', 'thresholds full width')
@@ -67,8 +68,9 @@ def own_stretches(runs: Sequence[Run]) -> np.ndarray:
 def could_be_met(runs: Sequence[Run], stretches: np.ndarray, cheapest_ms: float) -> np.ndarray:
     """Frames within whose budget, less the wait for the thread, the cheapest path fits, stretched as it was found
     afterwards; bool `[frames]`. No policy's bound has a say in it."""
-    left_ms = np.array([run.record.conditions.budget_ms - run.record.queue_ms for run in runs])
-    return cheapest_ms * stretches <= left_ms
+    budgets_ms, queue_ms = (np.array(times) for times in zip(*(
+        (run.record.conditions.budget_ms, run.record.queue_ms) for run in runs)))
+    return is_met(queue_ms + cheapest_ms * stretches, budgets_ms)
 
 
 def delivered(runs: Sequence[Run], late_too: bool) -> list[Detections]:

@@ -70,8 +70,7 @@ from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.decision.policy import Policy, Quality
 from deadline_perception.runtime.reserve import Reserve
 from deadline_perception.decision.speed_budget import TableBudget
-from deadline_perception.decision.thresholds import widths_that_fit
-from deadline_perception.runtime.timed_frame import TimedInference
+from deadline_perception.decision.thresholds import largest_that_fits
 from deadline_perception.detector.detections import Detections
 from deadline_perception.evaluation.scenario import with_speed_in_every_frame
 from deadline_perception.latency.device import read_device_facts, use_threads
@@ -79,8 +78,11 @@ from deadline_perception.latency.measurement_plan import covering_paths
 from deadline_perception.latency.path_bound import PathForecast
 from deadline_perception.latency.profile import LatencyProfile, measure_profile
 from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.runtime.mailbox import Mailbox
 from deadline_perception.runtime.pipeline import Arrival, Conditions, FramePipeline, FrameRecord
 from deadline_perception.runtime.loading import NetworkOptions, make_calibrator, make_policy
+from deadline_perception.runtime.task import Task
+from deadline_perception.runtime.watchdog import Watchdog
 from deadline_perception.tools.command_line import exit_status
 from deadline_perception.tools.node_run import beside_programs
 from deadline_perception.tools.profile import restart_with_environment
@@ -114,9 +116,10 @@ class Contender:
         self._published: list[Detections] = []
         self._records: list[FrameRecord] = []
         self._failures: list[Exception] = []
+        self._mailbox, self.watchdog = Mailbox(), Watchdog(self._failures.append)
         self.pipeline = FramePipeline(
-            inference=TimedInference(network, network.path_space, policy), forecast=forecast,
-            calibrator=make_calibrator(NetworkOptions(model=''), forecast, None)[0],
+            Task(network, forecast, policy, make_calibrator(NetworkOptions(model=''), forecast, None)[0]),
+            mailbox=self._mailbox, watchdog=self.watchdog,
             reserve=Reserve(node['reserve_floor_ms'], node['reserve_ceiling_ms'], quantile=node['reserve_quantile'])
             if keeps_time else Reserve(0.0, 0.0),
             conditions=lambda: self._conditions, convert=lambda arrival: arrival.message,
@@ -132,7 +135,13 @@ class Contender:
             slowdown: float | None = None) -> Run:
         """Takes one frame to its publication; the slowdown is the monitor's unless it is given."""
         self._conditions = Conditions(budget_ms, slowdown or self._estimator.slowdown, '')
-        self.pipeline.process(Arrival(image, captured_ms, StampReading(0.0, '', stamp_ns)), 0)
+        self._published.clear()
+        self.pipeline.arrive(Arrival(image, captured_ms, StampReading(0.0, '', stamp_ns)))
+        taken = self._mailbox.take(0)
+        if taken is not None:  # else its time was up at once, and the watchdog has answered
+            taken[0].process(taken[1])
+        while not self._records and not self._failures:
+            time.sleep(0.0005)  # the watchdog is about to answer
         if self._failures:
             raise self._failures[0]
         record, found = self._records.pop(), self._published.pop()
@@ -141,8 +150,8 @@ class Contender:
             return Run(record, None, None)
         idle_ms = self._forecast.forecast_ms(frame.path)
         if record.outcome is Outcome.COASTED:
-            begun = 0 if frame.reason else 1  # without a reason the slot was running, and took its part of the time
-            least_ms = frame.network_ms + self._forecast.forecast_ms(frame.path, frame.slot + begun)
+            begun = 0 if frame.reason else 1  # without a reason the segment was running, and took its part of the time
+            least_ms = frame.network_ms + self._forecast.forecast_ms(frame.path, frame.segment + begun)
             if least_ms > idle_ms * self._estimator.slowdown:  # else it says nothing
                 self._estimator.observe_frame(idle_ms, least_ms)
             return Run(record, None, None)
@@ -173,11 +182,11 @@ def make_contenders(network, forecast: PathForecast, quality: Quality,
                     smallest_ms: float) -> tuple[dict[str, Contender], GivenFactor]:
     """All policies, and the clairvoyant's, to be told each frame's slowdown."""
     space = network.path_space
-    margin = make_calibrator(NetworkOptions(model=''), forecast, None)[0].factor
-    width, pyramid_width = widths_that_fit(space, forecast, smallest_ms / margin)
-    print(f'thresholds at width {width:g} and pyramid width {pyramid_width:g}, and at full width')
-    widths = {'width': width, 'pyramid_width': pyramid_width}
-    special = {'thresholds': widths, 'oblivious': widths, 'fixed cheapest': {'fixed_path': str(space.smallest)}}
+    factor = make_calibrator(NetworkOptions(model=''), forecast, None)[0].factor
+    start = str(largest_that_fits(space, forecast, smallest_ms / factor))
+    print(f'thresholds from {start}, and from {space.largest}')
+    special = {'thresholds': {'fixed_path': start}, 'oblivious': {'fixed_path': start},
+               'fixed cheapest': {'fixed_path': str(space.smallest)}}
     contenders = {}
     for name in CAUSAL:
         options = NetworkOptions(model='', policy=name.split()[0], **special.get(name, {}))
@@ -309,7 +318,7 @@ def main() -> None:
     facts = read_device_facts('cpu')
     profile.check(network_hash=network.network_hash, facts=facts, input_size=network.input_size)
     forecast = PathForecast(profile, network.path_space)
-    quality = PathQuality.load(args.weights.with_suffix('.quality.json'))
+    quality = PathQuality.load(args.weights.with_suffix('.quality.json'), network.path_space)
     quality.check(network.weights_hash)
     speeds = yaml.safe_load((ROOT / 'config' / 'time_budget.yaml').read_text())['/**/time_budget']['ros__parameters']
     budget = TableBudget(speeds['table_speeds_mps'], speeds['table_budgets_ms'], speeds['min_budget_ms'],
@@ -341,6 +350,7 @@ def main() -> None:
         show(load, loads[load])
     for contender in contenders.values():
         contender.pipeline.stop()
+        contender.watchdog.stop()
     folder = ROOT / 'out' / 'benchmarks' if args.quick else RESULTS  # published results stay
     folder.mkdir(parents=True, exist_ok=True)
     result = {'date': date.today().isoformat(), 'device': str(facts), 'data': sequence.name, 'note': note,

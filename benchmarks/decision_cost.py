@@ -31,10 +31,12 @@ from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.decision.policy import Policy
 from deadline_perception.decision.thresholds import ThresholdPolicy
 from deadline_perception.runtime.timed_frame import FrameProgress, TimedInference
+from deadline_perception.detector.declaration import multi_path_space
 from deadline_perception.detector.detections import Detections
+from deadline_perception.engine.segment_run import SegmentRun
 from deadline_perception.execution_path import ExecutionPath, PathSpace
 from deadline_perception.latency.device import read_device_facts
-from deadline_perception.latency.measurement_plan import all_segments, distinct_paths
+from deadline_perception.latency.measurement_plan import distinct_paths
 from deadline_perception.latency.path_bound import PathForecast
 from deadline_perception.latency.profile import LatencyProfile
 from deadline_perception.latency.quantiles import Quantiles
@@ -43,11 +45,12 @@ from deadline_perception.tools.command_line import exit_status
 
 RESULTS = Path(__file__).parent / 'results'
 PROFILE = RESULTS / 'latency_profile_compact_amd-epyc_1_thread.json'
-SPACES = (
-    PathSpace((1, 1), (1.0, 0.8, 0.6, 0.4, 0.2), (1.0,), (10, 25, 50, 100, 300), 1),
-    PathSpace((1, 1, 1), (1.0, 0.8, 0.6, 0.4, 0.2), (1.0, 0.75, 0.5), (10, 25, 50, 100, 300), 5),
-    PathSpace((1, 1, 2, 1), (1.0, 0.8, 0.6, 0.4, 0.2), (1.0, 0.8, 0.6, 0.4, 0.2), tuple(range(12, 301, 12)), 5),
-)
+SPACES = [
+    multi_path_space(skips_per_stage=skips, widths=(1.0, 0.8, 0.6, 0.4, 0.2), pyramid_widths=pyramid_widths,
+                     proposals=proposals, heads=heads) for skips, pyramid_widths, proposals, heads in (
+        ((1, 1), (1.0,), (10, 25, 50, 100, 300), 1), ((1, 1, 1), (1.0, 0.75, 0.5), (10, 25, 50, 100, 300), 5),
+        ((1, 1, 2, 1), (1.0, 0.8, 0.6, 0.4, 0.2), range(12, 301, 12), 5))
+]
 GOAL_US = 20.0
 GOAL_SHARE = 0.002
 MEASURED_PATHS = 60  # with a known quality; the others' is predicted
@@ -57,7 +60,7 @@ SWEPT_BYTES = 16 * 2 ** 20
 def made_up_times(space: PathSpace, rng: random.Random) -> PathForecast:
     """A forecast in which every segment takes between 0.2 and 10 ms, more for wider ones."""
     segments = {}
-    for name in all_segments(space):
+    for name in space.carriers():
         width = min((float(part[1:]) for part in name.partition('@')[2].split('-') if part[:1] in ('w', 'f')), default=0.3)
         segments[name] = Quantiles.from_samples([rng.uniform(0.2, 1.0) + 9.0 * width * rng.random()] * 5)
     return PathForecast(LatencyProfile(
@@ -86,7 +89,7 @@ def time_decisions(policy: Policy, space: PathSpace, longest_ms: float, frames: 
     Returns:
         Times in us of the plans, of the re-decisions, and of both together in each frame.
     """
-    slots = [index for index, slot in enumerate(space.slots) if slot.operator]
+    decided = [index for index, segment in enumerate(space.segments) if segment.operator]
     plans, again, totals = [], [], []
     clock = time.perf_counter_ns
     for _ in range(frames):
@@ -97,12 +100,12 @@ def time_decisions(policy: Policy, space: PathSpace, longest_ms: float, frames: 
         choice = policy.plan(remaining_ms, factor)
         plans.append((clock() - begun) / 1000.0)
         total = plans[-1]
-        for slot in slots:
-            left_ms = remaining_ms * (1.0 - slot / len(space.slots)) * rng.uniform(0.8, 1.1)
+        for segment in decided:
+            left_ms = remaining_ms * (1.0 - segment / len(space.segments)) * rng.uniform(0.8, 1.1)
             if sweep is not None:
                 sweep += 1
             begun = clock()
-            choice = policy.redecide(choice.path, slot, left_ms, factor)
+            choice = policy.redecide(choice.path, segment, left_ms, factor)
             again.append((clock() - begun) / 1000.0)
             total += again[-1]
         totals.append(total)
@@ -110,34 +113,29 @@ def time_decisions(policy: Policy, space: PathSpace, longest_ms: float, frames: 
 
 
 class NoNetwork:
-    """A network that finds nothing, and whose slots do nothing but to sweep the caches where memory for it is given."""
+    """A network that finds nothing, and whose segments do nothing but to sweep the caches where memory for it is given."""
 
     def __init__(self, space: PathSpace, sweep: np.ndarray | None) -> None:
-        self._slots, self._sweep = len(space.slots), sweep
+        self.path_space, self.sweep = space, sweep
 
-    def start(self, image: np.ndarray, path: ExecutionPath) -> NoNetwork:
-        """Begins a frame, which this same object then runs."""
-        self.path, self.slot = path, 0
-        return self
+    def start(self, image: np.ndarray, path: ExecutionPath) -> NoRun:
+        """Begins a frame."""
+        return NoRun(self, path)
 
-    @property
-    def finished(self) -> bool:
-        """All slots have run."""
-        return self.slot == self._slots
 
-    def redirect(self, path: ExecutionPath) -> None:
-        """Goes on on another path."""
-        self.path = path
+class NoRun(SegmentRun):
+    """A frame of it."""
 
-    def run_segment(self) -> float:
-        """Runs the next slot and returns its time in ms."""
-        begun_ms = now_ms()
-        self.slot += 1
+    def __init__(self, network: NoNetwork, path: ExecutionPath) -> None:
+        super().__init__(network.path_space, path)
+        self._sweep = network.sweep
+
+    def compute(self, name: str, key: str) -> None:
+        """Sweeps the caches."""
         if self._sweep is not None:
             self._sweep += 1
-        return now_ms() - begun_ms
 
-    def detections(self) -> Detections:
+    def result(self) -> Detections:
         """Nothing."""
         return Detections.none()
 
@@ -147,11 +145,11 @@ def time_loop(policy: Policy, space: PathSpace, longest_ms: float, frames: int, 
     """Times in us that frames spend in the inference loop outside the network."""
     inference, image, times = TimedInference(NoNetwork(space, sweep), space, policy), np.zeros((4, 4, 3), np.uint8), []
     for _ in range(frames):
-        remaining_ms, margin = longest_ms * rng.uniform(0.1, 1.5), rng.uniform(1.0, 2.0)
+        remaining_ms, factor = longest_ms * rng.uniform(0.1, 1.5), rng.uniform(1.0, 2.0)
         if sweep is not None:
             sweep += 1
-        frame = inference.run(image, FrameProgress(), due_ms=now_ms() + remaining_ms, slowdown=1.0, margin=margin,
-                              best_case=1.0, may_cut=False, abandoned=lambda: False)
+        frame = inference.run(image, FrameProgress(), due_ms=now_ms() + remaining_ms, slowdown=1.0,
+                              calibration_factor=factor, best_case=1.0, may_abort=False, abandoned=lambda: False)
         times.append(1000.0 * frame.decision_ms)
     return times
 

@@ -41,6 +41,7 @@ from rich.console import Console
 from rich.table import Table
 
 from deadline_perception.contention.sensors import read_cpu_times
+from deadline_perception.detector.path_layers import path_layers
 from deadline_perception.execution_path import ExecutionPath
 from deadline_perception.latency.device import read_device_facts, use_threads
 from deadline_perception.wcet.interval_fit import MeasuredLayer, fit_interval_model, fit_oblivious_model
@@ -54,7 +55,6 @@ from deadline_perception.wcet.layer_timing import (
     read_cpu_lanes,
     visit_layer,
 )
-from deadline_perception.wcet.layer_trace import path_layers
 from deadline_perception.wcet.layers import ConvolutionShape, GroupNormShape, LayerShape, RegionFeaturesShape
 from deadline_perception.wcet.path_wcet import fit_path_wcet
 from deadline_perception.latency.quantiles import bounded_share

@@ -36,7 +36,7 @@ from deadline_perception.rendering.drive import render_drive
 from deadline_perception.detector.checkpoint import build_detector, load_detector
 from deadline_perception.detector.configuration import CONFIGURATIONS
 from deadline_perception.detector.network import MultiPathDetector
-from deadline_perception.execution_path import ExecutionPath, PathSpace
+from deadline_perception.execution_path import SKIP, ExecutionPath, PathSpace, setting_text
 from deadline_perception.latency.device import process_environment, read_device_facts, use_threads
 from deadline_perception.latency.json_file import write_text_atomically
 from deadline_perception.latency.profile import time_frame
@@ -91,13 +91,11 @@ def settings(space: PathSpace) -> dict[str, ExecutionPath]:
     """Paths by what differs from the full one."""
     full = space.largest
     paths = {'full': full, 'cheapest': space.smallest}
-    for index in range(space.skips):
-        paths[f'skip {index}'] = replace(full, skip=tuple(i == index for i in range(space.skips)))
-    paths['all skips'] = replace(full, skip=(True,) * space.skips)
-    paths |= {f'width {width:g}': replace(full, width=width) for width in space.widths[1:]}
-    paths |= {f'pyramid width {width:g}': replace(full, pyramid_width=width) for width in space.pyramid_widths[1:]}
-    paths |= {f'{count} proposals': replace(full, proposals=count) for count in reversed(space.proposals[:-1])}
-    paths |= {f'head {head}': replace(full, head=head) for head in reversed(range(space.heads - 1))}
+    if skips := space.of_kind(SKIP):
+        paths['all skips'] = full.replace(**{skip.name: 'skip' for skip in skips})
+    for operator in space.operators:
+        for setting in reversed(operator.settings[:-1]):
+            paths[f'{operator.name} {setting_text(setting)}'] = full.replace(**{operator.name: setting})
     return paths
 
 
@@ -134,10 +132,10 @@ class Variant:
             network.graphs = None
         self.memory_mb = 0.0
         self.total_ms: dict[str, list[float]] = {}
-        self.slots_ms: dict[str, list[list[float]]] = {}
+        self.segments_ms: dict[str, list[list[float]]] = {}
 
     def time(self, image: np.ndarray, path: ExecutionPath) -> tuple[float, list[float]]:
-        """Time in ms of one frame and of its slots."""
+        """Time in ms of one frame and of its segments."""
         self.network.graphs = self.graphs
         measured = time_frame(self.network, image, path)
         self.network.graphs = None
@@ -148,11 +146,11 @@ class Variant:
         times = self.total_ms.get(label)
         if not times:
             return {'setting': label, 'path': str(path), 'frames': 0, 'median_ms': None, 'p99_ms': None}
-        slots = [statistics.median(slot) for slot in zip(*self.slots_ms[label])]
-        names = [slot.name for slot in self.network.path_space.slots]
+        medians_ms = [statistics.median(times_ms) for times_ms in zip(*self.segments_ms[label])]
+        names = [segment.name for segment in self.network.path_space.segments]
         return {'setting': label, 'path': str(path), 'frames': len(times),
                 'median_ms': round(statistics.median(times), 3), 'p99_ms': round(float(np.quantile(times, 0.99)), 3),
-                'slots_ms': {name: round(slot, 3) for name, slot in zip(names, slots)}}
+                'segments_ms': {name: round(ms, 3) for name, ms in zip(names, medians_ms)}}
 
 
 def peak_mb(device: str) -> float:
@@ -200,9 +198,9 @@ def measure(case: Case, device: str) -> dict:
         for variant, label in jobs:
             if label not in ('full', 'cheapest') and now_ms() - started_ms >= case.seconds * 1000.0:
                 break
-            total_ms, slots_ms = variant.time(rng.choice(images), paths[label])
+            total_ms, segments_ms = variant.time(rng.choice(images), paths[label])
             variant.total_ms.setdefault(label, []).append(total_ms)
-            variant.slots_ms.setdefault(label, []).append(slots_ms)
+            variant.segments_ms.setdefault(label, []).append(segments_ms)
         first = False
     measured = []
     for variant in variants:

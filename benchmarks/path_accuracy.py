@@ -28,7 +28,7 @@ import random
 import statistics
 import sys
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from datetime import date
 from pathlib import Path
 
@@ -46,7 +46,7 @@ from deadline_perception.evaluation.average_precision import average_precision
 from deadline_perception.evaluation.path_accuracy import POOLED_CLASSES, annotated_frames, detect_on_frames, pooled_ap
 from deadline_perception.evaluation.path_accuracy import relabelled, sample_paths
 from deadline_perception.evaluation.resampled_precision import bootstrap_draws, resampled_ap
-from deadline_perception.execution_path import ExecutionPath, PathSpace
+from deadline_perception.execution_path import SKIP, ExecutionPath, PathSpace
 from deadline_perception.latency.device import read_device_facts, use_threads
 from deadline_perception.latency.json_file import write_text_atomically
 from deadline_perception.latency.path_bound import PathForecast
@@ -157,11 +157,11 @@ def interval(larger: np.ndarray, smaller: np.ndarray) -> tuple[float, float]:
 def smallest_settings(space: PathSpace) -> dict[str, ExecutionPath]:
     """The largest path with one operator at its smallest setting, by the operator's name."""
     full = space.largest
-    paths = {f'skip {i}': replace(full, skip=tuple(i == k for k in range(space.skips))) for i in range(space.skips)}
-    if space.skips > 1:
-        paths['all skips'] = replace(full, skip=(True,) * space.skips)
-    for name in ('width', 'pyramid_width', 'proposals', 'head'):
-        paths[name.replace('_', ' ')] = replace(full, **{name: getattr(space.smallest, name)})
+    paths = {operator.name.replace('_', ' '): full.replace(**{operator.name: operator.settings[0]})
+             for operator in space.operators}
+    skips = space.of_kind(SKIP)
+    if len(skips) > 1:
+        paths['all skips'] = full.replace(**{skip.name: 'skip' for skip in skips})
     return {name: path for name, path in paths.items() if path != full}
 
 
@@ -192,8 +192,7 @@ def measured_times(detector, images: list[np.ndarray], paths: list[ExecutionPath
 def monotonicity(times_ms: dict[ExecutionPath, float], scores: dict[ExecutionPath, Scores]) -> dict:
     """How well more work means better detections, by measured values: rank correlation, nested pairs in disorder."""
     paths = list(scores)
-    work = np.array([[*(not skipped for skipped in path.skip), path.width, path.pyramid_width, path.proposals, path.head]
-                     for path in paths], dtype=float)
+    work = np.array([path.settings for path in paths])
     values = np.array([scores[path].pooled for path in paths])
     nested = (work[:, None] >= work[None]).all(2) & ~np.eye(len(paths), dtype=bool)
     worse = nested & (values[:, None] < values[None] - NESTED_POINTS)
@@ -256,11 +255,9 @@ def checked_rivals(parser: argparse.ArgumentParser, args: argparse.Namespace,
     for text in args.alone:
         file, _, name = text.rpartition('=')
         try:
-            path = {'full': space.largest, 'cheapest': space.smallest}.get(name) or ExecutionPath.parse(name)
+            path = {'full': space.largest, 'cheapest': space.smallest}.get(name) or space.parse(name)
         except ValueError as error:
             parser.error(f'--alone {text}: {error}')
-        if path not in space:
-            parser.error(f'--alone {text}: the network has no such path')
         alone.append((Path(file), path))
     for file in (*args.seeds, *(file for file, _ in alone)):
         if not file.is_file():

@@ -78,11 +78,11 @@ BURSTS = ('import os, random, sys, time\nrng = random.Random(int(sys.argv[2]))\n
 
 @dataclass(frozen=True)
 class Frame:
-    """One frame: its path, how long it took, and how long what was left of it took from a random slot on, in ms."""
+    """One frame: its path, how long it took, and how long what was left of it took from a random segment on, in ms."""
 
     path: ExecutionPath
     latency_ms: float
-    slot: int
+    segment: int
     rest_ms: float
 
 
@@ -125,10 +125,10 @@ class Recorder:
         while not run.finished:
             begins_ms.append(now_ms())
             run.run_segment()
-        run.detections()
+        run.result()
         ended_ms = now_ms()
-        slot = self._rng.randrange(1, len(begins_ms))
-        self.events.append(Frame(path, ended_ms - begun_ms, slot, ended_ms - begins_ms[slot]))
+        segment = self._rng.randrange(1, len(begins_ms))
+        self.events.append(Frame(path, ended_ms - begun_ms, segment, ended_ms - begins_ms[segment]))
 
     def _look(self) -> None:
         begun_ms = now_ms()
@@ -164,7 +164,7 @@ class Bounds:
             margin = min(self.calibrator.factor, MAX_FACTOR / slowdown)
             idle_ms = self._forecast.forecast_ms(event.path)
             expected_ms = idle_ms * slowdown
-            rest_ms = self._forecast.forecast_ms(event.path, event.slot) * slowdown
+            rest_ms = self._forecast.forecast_ms(event.path, event.segment) * slowdown
             rest_bounds = np.array([1.0, margin, self._rest_calibrator.factor]) * rest_ms / event.rest_ms
             rows.append((slowdown, expected_ms / event.latency_ms, expected_ms * margin / event.latency_ms, *rest_bounds))
             self._estimator.observe_frame(idle_ms, event.latency_ms)
@@ -201,7 +201,8 @@ def measure(weights: Path, threads: int, quick: bool) -> dict:
             while now_ms() < until_ms:
                 recorder.step()
         events[name] = recorder.take()
-    unseen = {name: times for name, times in profile.paths.items() if ExecutionPath.parse(name) not in recorder.paths}
+    seen = {str(path) for path in recorder.paths}
+    unseen = {name: times for name, times in profile.paths.items() if name not in seen}
     forecast = PathForecast(replace(profile, paths=unseen), detector.path_space)
     return {'facts': asdict(read_device_facts()), 'alpha': _calibrator(forecast).alpha,
             'forecast_error': {name: forecast_error(forecast, events[name]) for name in ('alone', 'alone again')},

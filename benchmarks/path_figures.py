@@ -6,7 +6,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from deadline_perception.execution_path import ExecutionPath, PathSpace
+from deadline_perception.execution_path import PathSpace
 from held_out_choice import EXPECTED, MEASURED
 
 GOALS = {'full AP': 36.0, 'full AP50': 60.0, 'cheapest AP': 20.0, 'speed ratio': 8.0, 'useful points': 12,
@@ -47,8 +47,8 @@ def plot(result: dict, space: PathSpace, file: Path) -> None:
     from matplotlib import pyplot
     from matplotlib.ticker import MaxNLocator, ScalarFormatter
 
-    colours = dict(zip(space.widths, ('#0f4c8f', '#2f7cc4', '#3aa17e', '#e0923a', '#c95d94')))
-    rows = [(ExecutionPath.parse(row['path']), row) for row in result['paths']]
+    colours = dict(zip(reversed(space.operator('width').settings), ('#0f4c8f', '#2f7cc4', '#3aa17e', '#e0923a', '#c95d94')))
+    rows = [(space.parse(row['path']), row) for row in result['paths']]
     line = [row for row in result['paths'] if row['path'] in result['frontier']]
     figure, axes = pyplot.subplots(figsize=(8.6, 5.0), layout='constrained')
     axes.plot([row['ms'] for row in line], [row['expected'] for row in line], color='#16202c', linewidth=1.6, zorder=2,
@@ -56,8 +56,8 @@ def plot(result: dict, space: PathSpace, file: Path) -> None:
     ms, expected, measured = ([row[key] for _, row in rows] for key in ('ms', 'expected', 'pooled'))
     axes.vlines(ms, expected, measured, color='#9aa8b6', linewidth=0.9, zorder=1, label='to the measured value')
     for width, colour in colours.items():
-        for pyramid, marker in zip(space.pyramid_widths, 'o^s'):
-            chosen = [row for path, row in rows if path.width == width and path.pyramid_width == pyramid]
+        for pyramid, marker in zip(reversed(space.operator('pyramid_width').settings), 'o^s'):
+            chosen = [row for path, row in rows if (path['width'], path['pyramid_width']) == (width, pyramid)]
             axes.scatter([row['ms'] for row in chosen], [row['expected'] for row in chosen], s=30, color=colour,
                          marker=marker, edgecolor='white', linewidth=0.6, zorder=3,
                          label=f'width {width:g}, pyramid {pyramid:g}')

@@ -21,7 +21,7 @@ import json
 import statistics
 import sys
 import time
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from datetime import date
 from pathlib import Path
 
@@ -37,7 +37,7 @@ from deadline_perception.detector.checkpoint import build_detector, load_detecto
 from deadline_perception.detector.heads import BINS
 from deadline_perception.detector.network import MultiPathDetector
 from deadline_perception.evaluation.path_accuracy import annotated_frames, measure_paths
-from deadline_perception.execution_path import ExecutionPath, PathSpace
+from deadline_perception.execution_path import SKIP, ExecutionPath, PathSpace
 from deadline_perception.latency.device import read_device_facts
 from deadline_perception.latency.json_file import write_text_atomically
 from deadline_perception.learning.losses import REGIONS_PER_IMAGE
@@ -60,10 +60,14 @@ RIVALS = ('ns-rs', 'rs-rs')  # the best two of the paper's table IV, on its long
 def measured_paths(space: PathSpace) -> dict[str, ExecutionPath]:
     """A handful of paths: the full one, each operator at its smallest alone, one in the middle, and the cheapest."""
     full = space.largest
-    mid = ExecutionPath(tuple(index % 2 == 0 for index in range(space.skips)), space.widths[len(space.widths) // 2],
-                        space.proposals[len(space.proposals) // 2], space.heads // 2, space.pyramid_widths[-1])
-    return {'full': full, 'head 0': replace(full, head=0), 'skipped': replace(full, skip=(True,) * space.skips),
-            'narrow': replace(full, width=space.widths[-1]), 'mid': mid, 'cheapest': space.smallest}
+    skips = [skip.name for skip in space.of_kind(SKIP)]
+    middle = {operator.name: operator.settings[len(operator.settings) // 2] for operator in space.operators
+              if operator.name in ('proposals', 'head')}
+    widths = {'width': space.operator('width').settings[::-1][len(space.operator('width').settings) // 2],
+              'pyramid_width': space.smallest['pyramid_width']}
+    return {'full': full, 'head 0': full.replace(head='0'), 'skipped': full.replace(**dict.fromkeys(skips, 'skip')),
+            'narrow': full.replace(width=space.smallest['width']),
+            'mid': full.replace(**dict.fromkeys(skips[::2], 'skip'), **middle, **widths), 'cheapest': space.smallest}
 
 
 class StepCost:
@@ -85,15 +89,17 @@ class StepCost:
 
     def _of(self, path: ExecutionPath, head: int | None) -> int:
         """Operations of a path up to the regions' scores, or of one head on the path's regions."""
-        regions = min(REGIONS_PER_IMAGE, path.proposals)
-        key = (path.skip, path.width, path.pyramid_width) if head is None else (head, path.pyramid_width, regions)
+        regions = min(REGIONS_PER_IMAGE, path['proposals'])
+        pyramid_width = path['pyramid_width']
+        fewest = path.space.smallest['proposals']
+        key = path.replace(proposals=fewest, head='0') if head is None else (head, pyramid_width, regions)
         if key not in self._counted:
             with torch.no_grad(), FlopCounterMode(display=False) as counter:
                 if head is None:
                     image = torch.empty(1, 3, *self._network.input_size, device='meta')
                     self._network.rpn(self._network.features(image, path))
                 else:
-                    channels = round(self._network.config.pyramid_channels * path.pyramid_width)
+                    channels = round(self._network.config.pyramid_channels * pyramid_width)
                     self._network.heads.subnets[head](torch.empty(regions, BINS * BINS * channels, device='meta'))
             self._counted[key] = BACKWARD * counter.get_total_flops()
         return self._counted[key]

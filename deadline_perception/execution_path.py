@@ -34,7 +34,7 @@ class Operator:
         settings: what it can be set to, ascending in work; the last one is the whole network.
         symbol: lower-case letters that begin its part of a path's name; neighbours with one symbol share one part.
         labels: what the settings are called in that part; by default the settings, fractions with two decimals.
-        full_unnamed: its part is left out of the name of a path that has it at its last setting.
+        full_unnamed: its part is left out of the name of a path that has it, and all that share it, at the last setting.
 
     Raises:
         ValueError: a name is no identifier, settings are missing or out of order, or labels are not distinct.
@@ -180,6 +180,11 @@ class PathSpace:
             if not known.issuperset(segment.depends_on):
                 raise ValueError(f'segment {segment.name} depends on {segment.depends_on}, expected operators that are '
                                  f'decided by then: {sorted(known)}')
+        symbols = sorted(symbol for symbol, _ in self._groups)
+        for symbol, following in itertools.pairwise(symbols):
+            if following.startswith(symbol):
+                raise ValueError(f'symbols of operators are {symbols}, expected none to begin another, and equal ones side '
+                                 f'by side, so that the parts of a name can be told apart')
         for symbol, group in self._groups:
             lengths = {len(label) for at in group for label in self.operators[at].labels}
             if len(group) > 1 and len(lengths) > 1:
@@ -233,8 +238,7 @@ class PathSpace:
         """Short name of a path, such as `s01100-w0.50-f0.50-p100-h1`; `parse` reads it."""
         parts = []
         for symbol, group in self._groups:
-            operator = self.operators[group[0]]
-            if not operator.full_unnamed or path.settings[group[0]] < len(operator.settings) - 1:
+            if not all(self.operators[at].full_unnamed and path.settings[at] == self.sizes[at] - 1 for at in group):
                 parts.append(symbol + ''.join(self.operators[at].labels[path.settings[at]] for at in group))
         return '-'.join(parts) or WHOLE
 
@@ -252,7 +256,7 @@ class PathSpace:
                 parts = parts[1:]
                 for at, index in zip(group, found):
                     settings[at] = index
-            elif not self.operators[group[0]].full_unnamed:
+            elif not all(self.operators[at].full_unnamed for at in group):
                 parts = ['']
                 break
         if parts:

@@ -4,9 +4,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from deadline_perception.execution_path import ExecutionPath
+from deadline_perception.detector.declaration import multi_path_space
 
-PATHS = [ExecutionPath((), width, 10, 0) for width in (0.25, 0.5, 0.75, 1.0)]
+SPACE = multi_path_space(skips_per_stage=(0,), widths=(1.0, 0.75, 0.5, 0.25), pyramid_widths=(1.0,),
+                         proposals=(10, 50, 100), heads=1)
+PATHS = [SPACE.smallest.replace(width=width) for width in (0.25, 0.5, 0.75, 1.0)]
 TIMES_MS = dict(zip(PATHS, (10.0, 20.0, 30.0, 40.0)))
 
 
@@ -39,12 +41,12 @@ def test_choices_are_judged_within_the_times_allowed(load_benchmark):
 def test_expected_values_resist_a_lucky_half(load_benchmark):
     """Twelve paths as good as their widths say, one of them lucky on the half that chooses."""
     choice, rng = load_benchmark('held_out_choice'), np.random.default_rng(0)
-    paths = [ExecutionPath((), width, proposals, 0) for width in (0.25, 0.5, 0.75, 1.0) for proposals in (10, 50, 100)]
-    times_ms = {path: 100 * path.width + 0.1 * path.proposals for path in paths}
+    paths = list(SPACE)
+    times_ms = {path: 100 * path['width'] + 0.1 * path['proposals'] for path in paths}
     halves = {}
     for path in paths:
-        values = 20 + 20 * path.width + 0.02 * path.proposals + rng.normal(0, 2.0, (1, 2, 41))
-        values[..., 0] = 20 + 20 * path.width + 0.02 * path.proposals + 6.0 * (path == paths[3])
+        values = 20 + 20 * path['width'] + 0.02 * path['proposals'] + rng.normal(0, 2.0, (1, 2, 41))
+        values[..., 0] = 20 + 20 * path['width'] + 0.02 * path['proposals'] + 6.0 * (path == paths[3])
         values[:, 1, 0] -= 6.0 * (path == paths[3])
         halves[path] = values
     rows = choice.held_out(times_ms, halves, paths, paths[-1])[:2]

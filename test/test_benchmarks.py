@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from deadline_perception.decision.policy import Choice
+from deadline_perception.detector.declaration import multi_path_space
 from deadline_perception.detector.detections import Detections
-from deadline_perception.execution_path import ExecutionPath, PathSpace
 
-FIRST, SECOND = ExecutionPath((False,), 1.0, 10, 0), ExecutionPath((True,), 1.0, 10, 0)
-SPACE = PathSpace(skips_per_stage=(1,), widths=(1.0,), pyramid_widths=(1.0,), proposals=(10,), heads=1)
+SPACE = multi_path_space(skips_per_stage=(1,), widths=(1.0,), pyramid_widths=(1.0,), proposals=range(1, 11),
+                         heads=1)
+FIRST, SECOND = SPACE.parse('s0-w1.00-p10-h0'), SPACE.parse('s1-w1.00-p10-h0')
 
 
 @pytest.fixture(scope='module')
@@ -37,9 +38,9 @@ def test_forecast_error_is_taken_over_paths(path_bounds):
 
 
 def test_forecast_error_between_paths_is_blind_to_phases_of_the_machine(path_bounds):
-    paths = [ExecutionPath((), 1.0, proposals, 0) for proposals in range(1, 11)]
-    forecast = SimpleNamespace(forecast_ms=lambda path: 10.0 * path.proposals)
-    frames = [path_bounds.Frame(path, 10.0 * path.proposals * phase * (1.2 if path == paths[0] else 1.0), 1, 1.0)
+    paths = [FIRST.replace(proposals=proposals) for proposals in range(1, 11)]
+    forecast = SimpleNamespace(forecast_ms=lambda path: 10.0 * path['proposals'])
+    frames = [path_bounds.Frame(path, 10.0 * path['proposals'] * phase * (1.2 if path == paths[0] else 1.0), 1, 1.0)
               for phase in (1.0, 1.5, 1.5) for path in paths]
     error = path_bounds.forecast_error(forecast, [path_bounds.Look(1.0, 1.0), *frames])
     assert error['median'] == pytest.approx(1.0 - 1.0 / 1.5)
@@ -95,15 +96,15 @@ def test_loop_around_a_network_that_does_nothing_decides_at_every_operator(load_
             asked.append('plan')
             return Choice(path=FIRST, feasible=True, forecast_ms=1.0, bound_ms=factor, quality=0.5)
 
-        def redecide(self, path, slot, remaining_ms, factor):
-            asked.append(SPACE.slots[slot].operator)
+        def redecide(self, path, segment, remaining_ms, factor):
+            asked.append(SPACE.segments[segment].operator)
             return Choice(path=FIRST, feasible=True, forecast_ms=1.0, bound_ms=factor, quality=0.5)
 
         def observe(self, latency_ms, remaining_ms):
             asked.append('observe')
 
     times_us = decision_cost.time_loop(Policy(), SPACE, 100.0, 2, random.Random(0), None)
-    operators = [slot.operator for slot in SPACE.slots if slot.operator]
+    operators = [segment.operator for segment in SPACE.segments if segment.operator]
     assert asked == ['plan', *operators, 'observe'] * 2
     assert len(times_us) == 2 and min(times_us) > 0.0
     assert decision_cost.spread([1.0, 2.0, 3.0])['p50'] == 2.0

@@ -34,7 +34,7 @@ from deadline_perception.nodes.messages import stamp_to_ns
 from deadline_perception.nodes.parameters import Value, declare
 from deadline_perception.nodes.process import run_node
 from deadline_perception.nodes.service_quality import LATCHED, RESULTS, publisher_events, subscription_events
-from deadline_perception.runtime.loading import LoadedTask, load_task, share_folder
+from deadline_perception.runtime.loading import LoadedTask, SetupError, load_task, share_folder
 from deadline_perception.runtime.mailbox import Mailbox
 from deadline_perception.runtime.pipeline import Arrival, FramePipeline, FrameRecord, serve
 from deadline_perception.runtime.status import DetectorStatus, hanging
@@ -110,8 +110,8 @@ class DetectorNode(ManagedNode):
             self._loaded = self._worker.submit(lambda: load_task(options, share_folder() / 'models')).result()
             kind = RESULT_KINDS.get(self._loaded.task.result_type)
             if kind is None:
-                raise DeadlinePerceptionError(f'network gives {self._loaded.task.result_type.__name__}, expected one of '
-                                              f'{", ".join(known.__name__ for known in RESULT_KINDS)}')
+                raise SetupError(f'network gives {self._loaded.task.result_type.__name__}, expected one of '
+                                 f'{", ".join(known.__name__ for known in RESULT_KINDS)}')
         except (DeadlinePerceptionError, ValueError, OSError, RuntimeError) as error:
             return self._refuse(error)
         for warning in (*self._loaded.notices, *self._loaded.degraded):
@@ -394,7 +394,8 @@ class DetectorNode(ManagedNode):
     def _failed(self, error: Exception) -> None:
         self._status.failures += 1
         if self.context.ok():
-            self.get_logger().error(f'a frame failed: {type(error).__name__}: {error}', throttle_duration_sec=THROTTLE_S)
+            self.get_logger().error(f'a frame failed: {type(error).__name__}: {error}',
+                                    throttle_duration_sec=THROTTLE_S)
 
     # --- diagnostics ---
 

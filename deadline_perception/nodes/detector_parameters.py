@@ -24,14 +24,14 @@ PARAMETERS = (
     Parameter('device', 'cpu', 'Processor of the network: cpu, cuda or cuda:INDEX.'),
     Parameter('threads', 1, 'Threads per network operation. Two are faster alone, and much slower beside a busy '
               'program.', minimum=1, maximum=256),
-    Parameter('policy', 'frontier', 'How the path of a frame is chosen. frontier: the one of highest quality whose bound '
-              'fits the time left, decided again at every operator. The others are what it is measured against. '
-              'thresholds: each operator compares the time left with a threshold of its own. oblivious: the same by the '
-              "idle device's median times, without slowdown and calibration. fixed: always fixed_path. reactive_1, "
+    Parameter('policy', 'frontier', 'How the path of a frame is chosen. frontier: the one of highest quality whose '
+              'bound fits the time left, decided again at every operator. The others are what it is measured against. '
+              'thresholds: each operator compares the time left with a threshold of its own. oblivious: the same by '
+              "the idle device's median times, without slowdown and calibration. fixed: always fixed_path. reactive_1, "
               'reactive_n: a larger path after each frame in time; after a late one the next smaller (1) or the '
               'cheapest (n).', choices=POLICIES),
-    Parameter('fixed_path', '', 'Path of every frame under the policy fixed, and under thresholds and oblivious the one '
-              'that gives what they do not decide, such as widths; empty: the largest.'),
+    Parameter('fixed_path', '', 'Path of every frame under the policy fixed, and under thresholds and oblivious the '
+              'one that gives what they do not decide, such as widths; empty: the largest.'),
     Parameter('allowance_ms', 0.0, 'Constant part of every bound, for the time slices of other programs.', unit='ms',
               minimum=0.0, maximum=1000.0),
     Parameter('target_miss_probability', 0.01, 'Share of frames that may exceed their bound.', minimum=0.0001,
@@ -49,17 +49,17 @@ PARAMETERS = (
               maximum=60000.0),
     Parameter('min_score', 0.05, 'Objects and classes of a lower score are not published. The report and average '
               'precision need the low ones; a robot that acts on each takes 0.3 to 0.5.', minimum=0.0, maximum=1.0),
-    Parameter('late_policy', 'coasted', 'When time runs out: publish, in time, coasted tracks of the previous detections '
-              '(for other results the last one again); or the own ones, late.', choices=('coasted', 'late')),
-    Parameter('late_grace_ms', 1000.0, 'Longest time past the deadline that a frame may run which is not aborted in time.',
-              unit='ms', minimum=0.0, maximum=60000.0),
+    Parameter('late_policy', 'coasted', 'When time runs out: publish, in time, coasted tracks of the previous '
+              'detections (for other results the last one again); or the own ones, late.', choices=('coasted', 'late')),
+    Parameter('late_grace_ms', 1000.0, 'Longest time past the deadline that a frame may run which is not aborted in '
+              'time.', unit='ms', minimum=0.0, maximum=60000.0),
     Parameter('max_coasted', 3, 'After so many frames in a row without own detections one is run to its end, which '
               'renews the tracks.', minimum=0, maximum=1000),
-    Parameter('reserve_floor_ms', 2.0, 'Least reserve for publication; more where it was observed to take longer.', unit='ms',
-              minimum=0.0, maximum=1000.0),
+    Parameter('reserve_floor_ms', 2.0, 'Least reserve for publication; more where it was observed to take longer.',
+              unit='ms', minimum=0.0, maximum=1000.0),
     Parameter('reserve_ceiling_ms', 15.0, 'Largest reserve.', unit='ms', minimum=0.0, maximum=1000.0),
-    Parameter('reserve_quantile', 0.95, 'Share of the last 200 publications that the reserve covers. What takes longer is '
-              'covered by the bound, which is calibrated on it.',
+    Parameter('reserve_quantile', 0.95, 'Share of the last 200 publications that the reserve covers. What takes longer '
+              'is covered by the bound, which is calibrated on it.',
               minimum=0.5, maximum=1.0),
     Parameter('max_age_ms', 10000.0, 'An image that seems older has a wrong stamp.', unit='ms', minimum=1.0),
     Parameter('future_tolerance_ms', 20.0, 'A stamp so far ahead of the clock still counts as age 0.', unit='ms',
@@ -67,8 +67,9 @@ PARAMETERS = (
     Parameter('diagnostics_period_s', 1.0, 'Time between two diagnostic messages.', unit='s', minimum=0.1,
               maximum=60.0, read_only=True),
 )
+_OF_NETWORK = NetworkOptions.__dataclass_fields__
 PARAMETERS = tuple(row if row.read_only else replace(
-    row, waits_for='configure' if row.name in NetworkOptions.__dataclass_fields__ else 'activate') for row in PARAMETERS)
+    row, waits_for='configure' if row.name in _OF_NETWORK else 'activate') for row in PARAMETERS)
 
 
 def check(values: Mapping[str, Value]) -> None:

@@ -8,7 +8,7 @@ Times = TypeVar('Times')  # float, or float64 array of any shape
 MAX_BUDGET_MS = 60_000.0  # a longer one is a fault: no vehicle drives blind for a minute
 
 
-def deadline_ms(captured_ms: Times, budget_ms: Times) -> Times:
+def deadline_at_ms(captured_ms: Times, budget_ms: Times) -> Times:
     """Monotonic time by which the answer of an image must be published."""
     return captured_ms + budget_ms
 

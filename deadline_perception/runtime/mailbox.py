@@ -9,7 +9,7 @@ Item = TypeVar('Item')
 
 
 class Mailbox(Generic[Task, Item]):
-    """Hands items from light callbacks to a worker, that of the earliest deadline first; safe from any number of threads.
+    """Hands items from callbacks to a worker, that of the earliest deadline first; safe from any number of threads.
 
     Of each task it keeps the newest item alone.
     """

@@ -16,7 +16,7 @@ import numpy as np
 from deadline_perception.decision.policy import MAX_FACTOR
 from deadline_perception.latency.calibration import BoundCalibrator
 from deadline_perception.latency.stopwatch import now_ms
-from deadline_perception.runtime.deadline import deadline_ms, is_met, left_ms
+from deadline_perception.runtime.deadline import deadline_at_ms, is_met, left_ms
 from deadline_perception.runtime.image_age import StampReading
 from deadline_perception.runtime.mailbox import Mailbox
 from deadline_perception.runtime.reserve import FrameReserve, Reserve
@@ -27,6 +27,9 @@ from deadline_perception.runtime.watchdog import Act, Watchdog
 
 BEST_CASE_SHARE = 0.1  # frames that are faster than the best case, which decides what is worth going on with
 _BEST_CASE_STEP = 0.05
+# An image that still waits so shortly before its deadline has no hope of a result of its own, so the watchdog need not
+# cut it fine: a part of the budget, and the most of it.
+HOPELESS_SHARE, HOPELESS_MS = 0.1, 20.0
 HANGING_PUBLICATION_MS = 20.0  # a publication that takes longer, and past the deadline, is made again by another thread
 MAX_ATTEMPTS = 4  # to publish one answer
 
@@ -142,6 +145,7 @@ class _Frame:
 
     Attributes:
         stand_in_ms: when the watchdog has to see to it.
+        claimed_ms: when its answer began, for the watchdog when it should have.
     """
 
     def __init__(self, arrival: Arrival, conditions: Conditions, deadline: float, stand_in_ms: float,
@@ -155,10 +159,12 @@ class _Frame:
         self.publish_ms = 0.0
         self.progress = FrameProgress(phases)
         self.attempts = 0  # to answer it
+        self.claimed_ms = math.nan
 
     def claim(self, at_ms: float) -> bool:
         """For an answer now. Returns whether it is the first; should that hang, the watchdog will try again."""
         self.attempts += 1
+        self.claimed_ms = min(at_ms, self.stand_in_ms)
         self.stand_in_ms = max(self.deadline_ms, at_ms + HANGING_PUBLICATION_MS * 2 ** (self.attempts - 1))
         return self.attempts == 1
 
@@ -166,8 +172,8 @@ class _Frame:
 class FramePipeline:
     """Takes the images of one task through conversion, network and publication; answers in time whatever happens.
 
-    An image is answered once, unless it is rejected or replaced by a newer one before a worker took it. When its time is
-    up, the watchdog answers with what stands in; so it does for the newest image that waits, when the time of the first
+    An image is answered once, unless it is rejected or replaced by a newer one before a worker took it. When its time
+    is up, the watchdog answers with what stands in; so it does for the newest image that waits, when the time of the first
     one that it replaced is up. Only a publication that takes past the deadline may be heard beside one in its place.
 
     Args:
@@ -234,16 +240,18 @@ class FramePipeline:
     def arrive(self, arrival: Arrival) -> None:
         """Leaves an image for the worker; never blocks."""
         conditions = self._conditions()
-        until_ms = deadline_ms(arrival.captured_ms, conditions.budget_ms)
+        until_ms = deadline_at_ms(arrival.captured_ms, conditions.budget_ms)
         with self._lock:
             if self._stopped:
                 return
-            frame = _Frame(arrival, conditions, until_ms,
-                           until_ms - self._reserve.reserve_ms + self._grace_ms, self._task.path_space.phases)
+            reserve_ms = self._reserve.reserve_ms + min(HOPELESS_SHARE * conditions.budget_ms, HOPELESS_MS)
+            frame = _Frame(arrival, conditions, until_ms, until_ms - reserve_ms + self._grace_ms,
+                           self._task.path_space.phases)
             if arrival.left_out and self._last_captured_ms is not None:
                 # Those left out came at even distances, as far as is known; the first of them is due first.
                 passed_ms = max(0.0, arrival.captured_ms - self._last_captured_ms)
                 frame.stand_in_ms -= passed_ms * arrival.left_out / (arrival.left_out + 1)
+            frame.stand_in_ms = max(frame.stand_in_ms, now_ms())  # one that is too old is due at once, not before
             self._last_captured_ms = arrival.captured_ms
             self.arrived += 1 + arrival.left_out
             self.replaced += arrival.left_out
@@ -307,7 +315,7 @@ class FramePipeline:
         self._not_told = 0
         frame.calibration_factor = min(self._task.calibrator.factor, MAX_FACTOR / conditions.slowdown)
         frame.reserve = FrameReserve(self._deciding.reserve_ms, self._reserve.reserve_ms)
-        frame.deadline_ms = deadline_ms(frame.arrival.captured_ms, conditions.budget_ms)
+        frame.deadline_ms = deadline_at_ms(frame.arrival.captured_ms, conditions.budget_ms)
         due_ms = frame.deadline_ms - frame.reserve.publishing_ms
         # An image that is too old to be met is left to the thread at hand, which will notice at once.
         late_ms = max(due_ms, taken_ms) if self._grace_ms else due_ms
@@ -364,14 +372,15 @@ class FramePipeline:
                     result = self._stand_in.predict(frame.arrival.motion_s)
             if result is not None:
                 self._publish(frame.arrival, result)
-            record = self._record(frame, outcome, ran, failure, now_ms())
+            published_ms = now_ms()
+            record = self._record(frame, outcome, ran, failure, published_ms)
             with self._lock:
                 if self._stopped or frame not in self._open:  # another thread was faster
                     return
                 self._open.remove(frame)
-                if frame.progress.begun_ms is not None:
-                    frame.publish_ms = record.publish_ms
-                    self._reserve.observe(record.publish_ms)
+                frame.publish_ms = record.publish_ms
+                if frame.attempts == 1:
+                    self._reserve.observe(max(0.0, published_ms - frame.claimed_ms))
             self._ready()
             self._publish_record(record)
         except Exception as error:  # the frame stays open, and the watchdog tries again
@@ -406,8 +415,8 @@ class FramePipeline:
             except ValueError as error:  # a clock that jumped: the frame is out, and teaches nothing
                 self._failed(error)
             return
-        # A frame is aborted because its deadline is near, and that alone says nothing about the times of its path. What it
-        # had taken, with the forecast of its rest, does: were slow frames not counted, both would learn from fast ones.
+        # A frame is aborted because its deadline is near, and that alone says nothing about the times of its path. What
+        # it had taken, with the forecast of its rest, does: without slow frames both would learn from fast ones alone.
         would_take_ms = ran.network_ms + forecast.forecast_ms(ran.path, ran.segment) * ran.slowdown
         for learner, took_ms in ((calibrator, would_take_ms + overrun_ms), (self._best_case, would_take_ms)):
             if ran.network_ms > 0 and took_ms > learner.bound_ms(expected_ms):

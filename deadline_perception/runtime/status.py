@@ -11,9 +11,9 @@ from deadline_perception.runtime.tracks import Outcome
 
 WINDOW = 200  # frames that the miss ratio is taken over
 HANGING_MS = 5000.0
-# Fast DDS shares 512 KiB by default, less than one raw image of 640 x 380; best effort does not send again what fell out.
+# Fast DDS shares 512 KiB by default, less than one raw image of 640 x 380, and best effort does not send it again.
 MORE_ROOM = ('let the camera driver publish reliably, or start it with FASTRTPS_DEFAULT_PROFILES_FILE (and '
-             'FASTDDS_DEFAULT_PROFILES_FILE) naming config/fastdds.xml of this package, which has room for whole images')
+             'FASTDDS_DEFAULT_PROFILES_FILE) naming config/fastdds.xml of this package, which makes room for images')
 MAX_CAUSES = 20
 FURTHER = 'further causes'
 

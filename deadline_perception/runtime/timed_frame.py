@@ -188,8 +188,8 @@ class TimedInference:
         self._policy.observe(math.inf if frame.result is None else frame.elapsed_ms, frame.remaining_ms)
         return frame
 
-    def _run_segments(self, run, progress: FrameProgress, due_ms: float, deciding_ms: float, least: float, factor: float,
-                      may_abort: bool, abandoned: Callable[[], bool]) -> None:
+    def _run_segments(self, run, progress: FrameProgress, due_ms: float, deciding_ms: float, least: float,
+                      factor: float, may_abort: bool, abandoned: Callable[[], bool]) -> None:
         count = len(self._segments)
         while not run.finished:
             progress.segment = run.segment

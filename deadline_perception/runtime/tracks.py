@@ -1,4 +1,4 @@
-"""What is published when a deadline cannot be met: the previous objects, moved on to where they should be now (coasted)."""
+"""Coasted tracks, published when a deadline cannot be met: the previous objects, moved to where they should be now."""
 from __future__ import annotations
 
 import math

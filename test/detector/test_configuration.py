@@ -8,17 +8,16 @@ from deadline_perception.detector.configuration import (COMPACT, CONFIGURATIONS,
                                                         find_configuration, save_configuration)
 from deadline_perception.detector.network import MultiPathDetector
 from deadline_perception.detector.operators import SlicedGroupNorm
+from deadline_perception.execution_path import SKIP
 from deadline_perception.latency.json_file import JsonFileError
 
 
 def test_compact_has_every_operator():
-    space = COMPACT.path_space
-    assert space.skips == 5 and space.heads == 3 and len(space.widths) == 4 and len(space.proposals) == 6
-    assert len(space.pyramid_widths) == 2 and len(space) == 4608
+    assert COMPACT.path_space.sizes == (*[2] * 5, 4, 2, 6, 3)
 
 
 def test_paper_has_five_skips_and_the_depth_of_resnet_101():
-    assert PAPER.path_space.skips == 5
+    assert len(PAPER.path_space.of_kind(SKIP)) == 5
     assert [kept + sum(groups) for kept, groups in zip(PAPER.kept_blocks, PAPER.skip_groups)] == [3, 4, 23, 3]
 
 
@@ -107,8 +106,8 @@ def test_narrow_widths_of_backbone_and_pyramid_are_their_own():
     config = replace(COMPACT, name='own', stem_channels=16, norm_group_channels=16, widths=(1.0,))
     with torch.device('meta'):
         network = MultiPathDetector(config, ('vehicle',))
-    assert {norm.choices for norm in network.backbone.modules() if isinstance(norm, SlicedGroupNorm)} == {(1.0,)}
+    assert {len(norm.rows) for norm in network.backbone.modules() if isinstance(norm, SlicedGroupNorm)} == {1}
     with pytest.raises(ValueError, match='64 channels at width 0.15 are no multiple of 16'):
         replace(config, pyramid_widths=(1.0, 0.15))
     hundreds = replace(config, stem_channels=100, stage_channels=(100, 200, 300, 400), norm_group_channels=1)
-    assert replace(hundreds, widths=(1.0, 0.29)).path_space.widths == (1.0, 0.29), '100 * 0.29 is not quite 29'
+    assert replace(hundreds, widths=(1.0, 0.29)).path_space.operator('width').settings == (0.29, 1.0), '100 * 0.29 is not quite 29'

@@ -8,6 +8,7 @@ from deadline_perception.detector.configuration import COMPACT, ORIN, PAPER
 from deadline_perception.detector.construction import (DoesNotFit, activation_bytes, building_blocks, construct,
                                                        place_skips)
 from deadline_perception.detector.network import MultiPathDetector
+from deadline_perception.execution_path import SKIP
 
 MB = 1e6
 FEATURES = activation_bytes(replace(COMPACT, skip_groups=((),) * 4)) / MB
@@ -21,7 +22,7 @@ def _ms(segment: str) -> float:
     if segment.startswith('skip'):
         return 1.0 + int(segment[4])
     if segment.startswith('head'):
-        return (5.0, 10.0, 20.0)[int(segment[4])] * int(segment.split('p')[-1]) / 300
+        return (5.0, 10.0, 20.0)[int(segment[6])] * int(segment.split('p')[-1]) / 300
     return 20.0 if segment == 'pre' else 0.0
 
 
@@ -41,7 +42,7 @@ def _heads(config):
 def test_building_blocks_hold_each_block_once():
     blocks = building_blocks(PAPER)
     assert blocks.kept_blocks == (1, 1, 1, 1) and blocks.skip_groups == ((1,),) * 4
-    assert blocks.heads == PAPER.heads and blocks.path_space.skips == 4
+    assert blocks.heads == PAPER.heads and len(blocks.path_space.of_kind(SKIP)) == 4
 
 
 def test_without_room_for_a_block_the_network_stays_minimal_with_the_middle_head():
@@ -104,7 +105,7 @@ def test_skips_of_the_paper_s_network_lie_as_placed_behind_a_first_stage_that_ru
 def test_result_keeps_both_limits_and_no_block_more_would(deadline_ms, memory_mb, skips):
     built = _construct(deadline_ms, memory_mb, skips=skips)
     assert built.longest_ms <= deadline_ms and built.memory_bytes <= memory_mb * MB
-    assert built.config.path_space.skips <= skips
+    assert len(built.config.path_space.of_kind(SKIP)) <= skips
     for stage, (depth, largest) in enumerate(zip(_depths(built.config), (3, 4, 6, 3))):
         assert depth == largest or built.longest_ms + stage + 1 > deadline_ms or built.memory_bytes + MB > memory_mb * MB
 

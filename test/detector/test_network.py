@@ -5,10 +5,12 @@ import pytest
 import torch
 
 from deadline_perception.detector.configuration import COMPACT, CONFIGURATIONS
-from deadline_perception.detector.heads import region_features
+from deadline_perception.detector.heads import decode_detections, region_features
 from deadline_perception.detector.network import MultiPathDetector
 from deadline_perception.detector.operators import SlicedGroupNorm
-from deadline_perception.execution_path import ExecutionPath
+from deadline_perception.detector.proposals import pyramid_levels
+from deadline_perception.engine.cuda_graphs import SegmentGraphs
+from deadline_perception.execution_path import SKIP
 
 IMAGE = np.random.default_rng(0).integers(0, 256, (50, 80, 3), dtype=np.uint8)
 
@@ -32,7 +34,7 @@ def test_skipping_equals_a_network_without_the_blocks(tiny_network, tiny_config)
         taken[name] = weights[source]
     without.load_state_dict(taken)
     images = torch.randn(1, 3, 64, 96)
-    mine = _outputs(tiny_network, ExecutionPath((True, False, True, False, True), 1.0, 20, 0), images)
+    mine = _outputs(tiny_network, tiny_network.path_space.parse('s10101-w1.00-p20-h0'), images)
     theirs = _outputs(without, without.path_space.largest, images)
     for one, other in zip(mine, theirs):
         torch.testing.assert_close(one, other)
@@ -52,11 +54,11 @@ def test_width_equals_a_network_built_that_narrow(tiny_network, tiny_config):
         taken[name] = wide[tuple(slice(0, size) for size in shape)]
     narrow.load_state_dict(taken)
     images = torch.randn(1, 3, 64, 96)
-    path = ExecutionPath((False,) * 5, 0.5, 20, 2, 0.5)
+    path = tiny_network.path_space.parse('s00000-w0.50-f0.50-p20-h2')
     for one, other in zip(_outputs(tiny_network, path, images), _outputs(narrow, narrow.path_space.largest, images)):
         torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-4)
     mine = tiny_network.detect(IMAGE, path)
-    theirs = narrow.detect(IMAGE, replace(narrow.path_space.largest, proposals=20))
+    theirs = narrow.detect(IMAGE, narrow.path_space.largest.replace(proposals=20))
     np.testing.assert_allclose(mine.boxes_xyxy_px, theirs.boxes_xyxy_px, atol=1e-3)
 
 
@@ -68,7 +70,7 @@ def test_other_images_are_refused(tiny_network, image):
 
 
 def test_gradients_reach_one_head_and_nothing_skipped(tiny_network):
-    path = ExecutionPath((False, True, False, False, True), 1.0, 20, 1)
+    path = tiny_network.path_space.parse('s01001-w1.00-p20-h1')
     levels = tiny_network.features(torch.randn(1, 3, 64, 96), path)
     boxes = torch.tensor([[4.0, 4.0, 60.0, 50.0], [10.0, 2.0, 30.0, 40.0]])
     logits, deltas = tiny_network.heads(region_features(levels, boxes, torch.tensor([0, 1])), path)
@@ -120,7 +122,7 @@ def test_channels_may_change_places_with_their_norm_groups(tiny_network, tiny_co
             torch.nn.init.normal_(norm.bias)
     images = torch.randn(1, 3, 64, 96)
     full = tiny_network.path_space.largest
-    narrow = replace(full, width=0.5)
+    narrow = full.replace(width=0.5)
     before = {path: _outputs(tiny_network, path, images) for path in (full, narrow)}
     weights = _permuted(tiny_network.state_dict(), tiny_config.norm_group_channels, tiny_config.stage_channels[1])
     assert any(not torch.equal(weights[name], tensor) for name, tensor in tiny_network.state_dict().items())
@@ -136,12 +138,11 @@ def test_operators_describe_the_path_space(config):
     with torch.device('meta'):
         network = MultiPathDetector(config, ('vehicle',))
     assert network.path_space == config.path_space
-    assert all(skip.choices == (False, True) for skip in network.backbone.skips)
-    choices = {norm.choices for norm in network.backbone.modules() if isinstance(norm, SlicedGroupNorm)}
-    assert choices == {config.widths}, 'every layer of the backbone has the widths that a path may name'
-    heads = [network.pyramid, network.heads]
-    assert {norm.choices for part in heads for norm in part.modules()
-            if isinstance(norm, SlicedGroupNorm)} == {config.pyramid_widths}
+    assert [skip.name for skip in network.backbone.skips] == [skip.name for skip in config.path_space.of_kind(SKIP)]
+    for parts, widths in (([network.backbone], config.widths),
+                          ([network.pyramid, network.heads], config.pyramid_widths)):
+        for norm in (module for part in parts for module in part.modules() if isinstance(module, SlicedGroupNorm)):
+            assert list(norm.rows) == [round(norm.weight.shape[1] * width) for width in widths]
 
 
 def test_hash_depends_on_shape_and_classes_alone(tiny_network, tiny_config):
@@ -191,6 +192,77 @@ def test_training_size_lays_out_anchors_and_limits_proposals(tiny_network):
     tiny_network.set_training_size((96, 160))
     with torch.no_grad():
         logits, deltas = tiny_network.rpn(tiny_network.features(images, tiny_network.path_space.largest))
-        boxes, _ = tiny_network.select_proposals(tiny_network.rpn, logits, deltas, 0, 60)
+        boxes, _ = tiny_network.select_proposals(tiny_network.rpn, logits, deltas, 60)
     assert [len(tiny_network.rpn.anchors(level)) for level in range(4)] == [level.shape[1] for level in logits]
     assert boxes[:, 2].max() > 96 and boxes[:, 2].max() <= 160 and boxes[:, 3].max() <= 96
+
+
+def test_detections_lie_in_the_image_best_first(tiny_network):
+    generator = np.random.default_rng(0)
+    paths = list(tiny_network.path_space)
+    for index in generator.choice(len(paths), 12, replace=False):
+        detections = tiny_network.detect(IMAGE, paths[index])
+        if len(detections):
+            assert detections.boxes_xyxy_px[:, 2].max() <= 80.01 and detections.boxes_xyxy_px[:, 3].max() <= 50.01
+            assert (np.diff(detections.scores) <= 1e-6).all()
+
+
+@pytest.mark.parametrize('path', ['s00000-w1.00-p60-h2', 's10101-w0.50-f0.50-p20-h0'])
+def test_frame_finds_what_the_parts_find_as_they_are_trained(tiny_network, path):
+    """Features in one go, regions of a batch, several images' rows: what losses are made of."""
+    path = tiny_network.path_space.parse(path)
+    image = np.random.default_rng(0).integers(0, 256, (64, 96, 3), dtype=np.uint8)
+    with torch.no_grad():
+        pixels = torch.from_numpy(np.stack((image[::-1].copy(), image))).permute(0, 3, 1, 2).float()
+        levels = tiny_network.features(tiny_network.normalise(pixels), path)
+        logits, deltas = tiny_network.rpn(levels)
+        boxes = torch.from_numpy(tiny_network.select_proposals.of_batch(tiny_network.rpn, logits, deltas,
+                                                                        path['proposals'])[1])
+        features = region_features(levels, boxes, pyramid_levels(boxes, 4), torch.ones(len(boxes), dtype=torch.long))
+        found, scores, _ = decode_detections(*tiny_network.heads(features, path), boxes, (64, 96))
+    detections = tiny_network.detect(image, path)
+    assert len(detections) > 5
+    np.testing.assert_allclose(detections.scores, scores, atol=1e-5)
+    np.testing.assert_allclose(np.sort(detections.boxes_xyxy_px, 0), found.sort(0).values, atol=1e-3)
+
+
+def test_redirected_frame_equals_one_planned_that_way(tiny_network):
+    space = tiny_network.path_space
+    wanted = space.parse('s00110-w1.00-f0.50-p5-h1')
+    run = tiny_network.start(IMAGE, space.largest)
+    while not run.finished:
+        operator = space.segments[run.segment].operator
+        if operator == 'skip2':
+            run.redirect(space.parse('s00100-w1.00-p60-h2'))
+        elif operator == 'skip3':
+            run.redirect(wanted)
+        run.run_segment()
+    assert run.path == wanted
+    planned = tiny_network.detect(IMAGE, wanted)
+    np.testing.assert_allclose(run.result().boxes_xyxy_px, planned.boxes_xyxy_px, atol=1e-4)
+
+
+def test_forked_runs_do_not_disturb_each_other(tiny_network):
+    image = np.random.default_rng(0).integers(0, 256, (64, 96, 3), dtype=np.uint8)
+    full = tiny_network.path_space.largest
+    other = full.replace(skip4='skip', proposals=5)
+    run = tiny_network.start(image, full)
+    for _ in range(5):
+        run.run_segment()
+    branch = run.fork()
+    branch.redirect(other)
+    while not branch.finished:
+        branch.run_segment()
+    assert (run.path, run.segment) == (full, 5)
+    while not run.finished:
+        run.run_segment()
+    for found, path in ((run, full), (branch, other)):
+        expected = tiny_network.detect(image, path)
+        assert np.array_equal(found.result().boxes_xyxy_px, expected.boxes_xyxy_px)
+        assert np.array_equal(found.result().scores, expected.scores)
+
+
+def test_runs_from_shared_buffers_do_not_fork(tiny_network):
+    tiny_network.graphs = SegmentGraphs(lambda compute, buffers: compute)
+    with pytest.raises(ValueError, match='expected a network that computes them'):
+        tiny_network.start(np.zeros((64, 96, 3), np.uint8), tiny_network.path_space.largest).fork()

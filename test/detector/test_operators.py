@@ -2,9 +2,11 @@ import pytest
 import torch
 from torch import nn
 
+from deadline_perception.detector.declaration import multi_path_space
 from deadline_perception.detector.operators import (Skip, SlicedConv2d, SlicedGroupNorm, SlicedLinear, Switch,
                                                     weight_bytes)
-from deadline_perception.execution_path import ExecutionPath
+
+SPACE = multi_path_space(skips_per_stage=(2,), widths=(1.0,), pyramid_widths=(1.0,), proposals=(1,), heads=3)
 
 
 @pytest.mark.parametrize('inputs, outputs', [(16, 8), (8, 16), (4, 4)])
@@ -83,15 +85,15 @@ class _Counting(nn.Module):
 
 def test_skipped_blocks_are_never_computed():
     blocks = [_Counting(), _Counting()]
-    skip = Skip(1, blocks)
+    skip = Skip('skip1', blocks)
     x = torch.zeros(1, 2, 2, 2)
-    assert torch.equal(skip(x, ExecutionPath((False, True), 1.0, 1, 0)), x)
+    assert torch.equal(skip(x, SPACE.parse('s01-w1.00-p1-h0')), x)
     assert [block.calls for block in blocks] == [0, 0]
-    assert torch.equal(skip(x, ExecutionPath((True, False), 1.0, 1, 0)), x + 2)
+    assert torch.equal(skip(x, SPACE.parse('s10-w1.00-p1-h0')), x + 2)
     assert [block.calls for block in blocks] == [1, 1]
 
 
 def test_switch_runs_one_subnet_and_gradients_reach_it_alone():
     switch = Switch([nn.Linear(3, 2), nn.Linear(3, 2), nn.Linear(3, 2)])
-    switch(torch.randn(4, 3), ExecutionPath((), 1.0, 1, 1)).sum().backward()
+    switch(torch.randn(4, 3), SPACE.parse('s00-w1.00-p1-h1')).sum().backward()
     assert [subnet.weight.grad is not None for subnet in switch.subnets] == [False, True, False]

@@ -15,7 +15,7 @@ def _outputs(network, seed=1):
 
 def test_proposals_grow_monotonically_in_number(tiny_network):
     logits, deltas = _outputs(tiny_network)
-    counts = [len(tiny_network.select_proposals(tiny_network.rpn, logits, deltas, 0, n)[0]) for n in (1, 5, 20, 60)]
+    counts = [len(tiny_network.select_proposals(tiny_network.rpn, logits, deltas, n)[0]) for n in (1, 5, 20, 60)]
     assert counts == sorted(counts)
     assert all(count <= n for count, n in zip(counts, (1, 5, 20, 60)))
     assert counts[-1] > counts[0]
@@ -26,19 +26,19 @@ def test_fewer_proposals_are_the_best_of_more(tiny_network, seed):
     """Exactly so where the limits per level let the same anchors compete, as with half of the largest number."""
     logits, deltas = _outputs(tiny_network, seed)
     select = tiny_network.select_proposals
-    boxes, levels = select(tiny_network.rpn, logits, deltas, 0, 60)
+    boxes, levels = select(tiny_network.rpn, logits, deltas, 60)
     for fewer in (30, 45):
-        few_boxes, few_levels = select(tiny_network.rpn, logits, deltas, 0, fewer)
+        few_boxes, few_levels = select(tiny_network.rpn, logits, deltas, fewer)
         assert torch.equal(few_boxes, boxes[:fewer]) and torch.equal(few_levels, levels[:fewer])
     for fewer in (1, 5, 20):
-        assert torch.equal(select(tiny_network.rpn, logits, deltas, 0, fewer)[0][0], boxes[0])
+        assert torch.equal(select(tiny_network.rpn, logits, deltas, fewer)[0][0], boxes[0])
 
 
 def test_proposals_equal_a_plain_selection(tiny_network):
     """Without a limit per level: all anchors decoded, suppressed at 0.7 in the order of their scores."""
     logits, deltas = _outputs(tiny_network)
     tiny_network.select_proposals.candidates = 10 ** 6
-    kept, levels = tiny_network.select_proposals(tiny_network.rpn, logits, deltas, 0, 10 ** 6)
+    kept, levels = tiny_network.select_proposals(tiny_network.rpn, logits, deltas, 10 ** 6)
     anchors = torch.cat([tiny_network.rpn.anchors(level) for level in range(4)])
     boxes = box_ops.clip(box_ops.decode(torch.cat(deltas, 1)[0], anchors, DELTA_WEIGHTS), (64, 96))
     scores = torch.cat(logits, 1)[0]
@@ -62,5 +62,5 @@ def test_a_batch_keeps_what_its_images_keep(tiny_network):
     batch = select.of_batch(tiny_network.rpn, [torch.cat(level) for level in zip(logits, others, logits)],
                             [torch.cat(level) for level in zip(deltas, other_deltas, tiny)], 20)
     for kept, own in zip(batch, ((logits, deltas), (others, other_deltas))):
-        torch.testing.assert_close(torch.from_numpy(kept), select(tiny_network.rpn, *own, 0, 20)[0])
+        torch.testing.assert_close(torch.from_numpy(kept), select(tiny_network.rpn, *own, 20)[0])
     assert batch[2].shape == (0, 4)

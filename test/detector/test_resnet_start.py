@@ -9,7 +9,6 @@ from deadline_perception.detector.backbone import Backbone
 from deadline_perception.detector.checkpoint import CheckpointError
 from deadline_perception.detector.configuration import COMPACT, ORIN
 from deadline_perception.detector.resnet_start import start_from_resnet
-from deadline_perception.execution_path import ExecutionPath
 
 NARROW = replace(ORIN, stage_channels=(64,) * 4, norm_group_channels=4, kept_blocks=(1,) * 4, skip_groups=((),) * 4)
 
@@ -38,12 +37,11 @@ def resnet(tmp_path_factory):
 
 
 def _stages(backbone, image):
-    path = ExecutionPath((False,) * len(backbone.skips), 1.0, 1, 0)
     x, skips, stages = image, iter(backbone.skips), []
-    for stage, count in enumerate(backbone.skips_per_stage, 1):
+    for stage, count in enumerate(map(len, ORIN.skip_groups), 1):
         x = backbone.kept(stage, x, 1.0)
         for _ in range(count):
-            x = next(skips)(x, path)
+            x = next(skips)(x, ORIN.path_space.largest)
         stages.append(x)
     return stages
 

@@ -7,9 +7,9 @@ import torch
 
 from deadline_perception.engine.cuda_graphs import CudaRecorder, SegmentGraphs, padded
 from deadline_perception.detector.network import MultiPathDetector
-from deadline_perception.latency.measurement_plan import all_segments, covering_paths, random_path
+from deadline_perception.latency.measurement_plan import covering_paths, random_path
 
-RECORDED_SLOTS = ('stage', 'skip', 'pyramid', 'rpn', 'head')
+RECORDED_SEGMENTS = ('stage', 'skip', 'pyramid', 'rpn', 'head')
 
 
 class Recorder:
@@ -38,8 +38,8 @@ def _run(network, image, paths):
     space = network.path_space
     run = network.start(image, random_path(space, rng))
     while not run.finished:
-        if space.slots[run.slot].operator and rng.random() < 0.7:
-            following = list(space.continuations(run.path, run.slot))
+        if space.segments[run.segment].operator and rng.random() < 0.7:
+            following = list(space.continuations(run.path, run.segment))
             run.redirect(rng.choice(following))
         run.run_segment()
     return run
@@ -77,8 +77,8 @@ def test_replayed_frames_equal_computed_ones_over_redirections(certain_network):
         _spoil(certain_network.graphs)  # a frame must read nothing that it did not write
         run = _run(certain_network, image, number)
         assert run.path == expected[number].path
-        _assert_same(run.detections(), expected[number].detections())
-        found += len(run.detections())
+        _assert_same(run.result(), expected[number].result())
+        found += len(run.result())
     assert found > 60
     assert certain_network.graphs.notice == ''
 
@@ -86,7 +86,7 @@ def test_replayed_frames_equal_computed_ones_over_redirections(certain_network):
 def test_each_segment_is_recorded_once(tiny_network):
     recorder = Recorder()
     tiny_network.graphs = graphs = SegmentGraphs(recorder)
-    recordable = [name for name in all_segments(tiny_network.path_space) if name.startswith(RECORDED_SLOTS)]
+    recordable = [name for name in tiny_network.path_space.carriers() if name.startswith(RECORDED_SEGMENTS)]
     for _ in range(2):
         tiny_network.warm_up(covering_paths(tiny_network.path_space, 1, random.Random(0)), (50, 80))
         assert recorder.recordings == len(graphs) == len(recordable)
@@ -106,7 +106,7 @@ def test_fewer_regions_than_the_path_allows_are_padded(certain_network, monkeypa
     monkeypatch.setattr(certain_network, 'select_proposals', watched)
     largest, images = certain_network.path_space.largest, _images(5)
     expected = [certain_network.detect(image, largest) for image in images]
-    assert {len(boxes) for boxes, _ in selected} - {largest.proposals}
+    assert {len(boxes) for boxes, _ in selected} - {largest['proposals']}
     certain_network.graphs = SegmentGraphs(Recorder())
     for image, found in zip(images, expected):
         _assert_same(certain_network.detect(image, largest), found)
@@ -130,7 +130,7 @@ def test_what_cannot_be_recorded_is_computed(certain_network):
 
     certain_network.graphs = SegmentGraphs(Fails())
     for number, image in enumerate(_images(8)):
-        _assert_same(_run(certain_network, image, number).detections(), expected[number].detections())
+        _assert_same(_run(certain_network, image, number).result(), expected[number].result())
     graphs = certain_network.graphs
     assert len(graphs) and set(graphs.failures.values()) == {'operation not permitted when stream is capturing'}
     assert graphs.notice.startswith(f'{len(graphs.failures)} of {len(graphs) + len(graphs.failures)} segments run')
@@ -197,8 +197,8 @@ def test_captured_frames_equal_computed_ones_on_a_gpu(certain_network, half):
     network.use_graphs()
     for _ in range(2):
         for number, image in enumerate(images):
-            found = _run(network, image, number).detections()
-            assert len(found) == len(expected[number].detections())
-            np.testing.assert_allclose(found.boxes_xyxy_px, expected[number].detections().boxes_xyxy_px, atol=0.1)
+            found = _run(network, image, number).result()
+            assert len(found) == len(expected[number].result())
+            np.testing.assert_allclose(found.boxes_xyxy_px, expected[number].result().boxes_xyxy_px, atol=0.1)
     assert not network.graphs.failures
     assert len(network.graphs) > 20

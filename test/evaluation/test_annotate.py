@@ -8,7 +8,7 @@ import pytest
 from deadline_perception.datasets.records import GroundTruth
 from deadline_perception.detector.detections import Detections
 from deadline_perception.evaluation.annotate import annotate, class_colour, path_chips
-from deadline_perception.execution_path import ExecutionPath
+from deadline_perception.evaluation.recording import OperatorRecord
 
 NAMES = ('vehicle', 'bike', 'motorbike', 'traffic_light', 'traffic_sign')
 GREEN, RED, YELLOW = (120, 200, 80), (70, 80, 240), (60, 200, 250)
@@ -73,10 +73,10 @@ def test_boxes_beyond_the_image_and_labels_beyond_the_names_are_drawn():
 
 
 def test_chips_name_every_operator_and_its_share_of_the_work():
-    chips = path_chips('s01-w0.50-f0.50-p100-h1')
-    assert [text for text, _ in chips] == ['width 0.50', 'block 0', 'block 1 skipped', 'pyramid 0.50',
-                                           '100 proposals', 'head 1']
-    assert [share for _, share in chips][:4] == [0.5, 1.0, 0.0, 0.5]
-    assert path_chips(ExecutionPath((True,), 1.0, 10, 0))[1] == ('block 0 skipped', 0.0)
-    assert path_chips(None) == path_chips('') == []
-    assert path_chips('baseline')[0][0] == 'baseline'
+    operators = [OperatorRecord(name, kind, setting, level, levels, True, False, 20.0, 8.0, 3.0)
+                 for name, kind, setting, level, levels in (
+                     ('pyramid_width', 'width', '0.50', 0, 2), ('lens', 'magnifier', 'near', 1, 3),
+                     ('head', 'switch', '0', 0, 1))]
+    assert path_chips('s0-w1.00', operators) == [('pyramid width 0.50', 0.0), ('lens near', 0.5), ('head 0', 1.0)]
+    assert path_chips('', ()) == []
+    assert [text for text, _ in path_chips('baseline', ())] == ['baseline']

@@ -77,6 +77,8 @@ def test_operator_lanes_share_the_time_axis_although_frames_without_a_path_are_n
     with RunWriter(tmp_path / 'run') as run:
         for index in range(8):
             run.latency(START_NS + index * SECOND_NS, outcome=int(index in (0, 7)))
+            if index not in (0, 7):
+                run.decision(START_NS + index * SECOND_NS)
     recording = read_recording(tmp_path / 'run')
     frames = charts.drawn_frames(recording)
     seconds = seconds_at(charts.lanes(recording, frames))

@@ -12,38 +12,39 @@ import torch
 
 from deadline_perception.datasets.records import Frame, GroundTruth, Sequence
 from deadline_perception.detector.configuration import COMPACT, HeadConfig
+from deadline_perception.detector.declaration import multi_path_space
 from deadline_perception.detector.detections import Detections
 from deadline_perception.detector.network import MultiPathDetector
 from deadline_perception.evaluation.path_accuracy import annotated_frames, detect_on_paths, measure_paths
 from deadline_perception.evaluation.path_accuracy import relabelled, sample_paths
-from deadline_perception.execution_path import PathSpace
 
-SPACE = PathSpace((1, 1), (1.0, 0.5), (1.0, 0.5), (10, 100), 3)
+SPACE = multi_path_space(skips_per_stage=(1, 1), widths=(1.0, 0.5), pyramid_widths=(1.0, 0.5), proposals=(10, 100),
+                         heads=3)
 BOX = [10, 10, 60, 60]
 
 
 class Run:
-    """A run of the made-up detector, which notes in `passed` every slot that any run passes."""
+    """A run of the made-up detector, which notes in `passed` every segment that any run passes."""
 
     def __init__(self, image_bgr, path, passed):
-        self.path, self.slot, self.passed, self._image = path, 0, passed, image_bgr
+        self.path, self.segment, self.passed, self._image = path, 0, passed, image_bgr
 
     @property
     def finished(self):
-        return self.slot == len(SPACE.slots)
+        return self.segment == len(SPACE.segments)
 
     def redirect(self, path):
-        assert SPACE.prefix(path, self.slot) == SPACE.prefix(self.path, self.slot)
+        assert SPACE.prefix(path, self.segment) == SPACE.prefix(self.path, self.segment)
         self.path = path
 
     def fork(self):
         return copy(self)
 
     def run_segment(self):
-        self.passed.append(SPACE.slots[self.slot].name)
-        self.slot += 1
+        self.passed.append(SPACE.segments[self.segment].name)
+        self.segment += 1
 
-    def detections(self):
+    def result(self):
         if self.path == SPACE.smallest:
             return Detections.none()
         return Detections([[value + self._image[0, 0, 0] for value in BOX]], [0.9], [1])
@@ -84,7 +85,7 @@ def test_measures_every_path_and_reports_progress():
 def test_paths_share_what_they_have_in_common():
     detector = Detector()
     largest = SPACE.largest
-    paths = [largest, replace(largest, head=0), replace(largest, proposals=10), replace(largest, head=1)]
+    paths = [largest, largest.replace(head='0'), largest.replace(proposals=10), largest.replace(head='1')]
     found = dict(detect_on_paths(detector, np.zeros((4, 4, 3), np.uint8), paths))
     assert set(found) == set(paths)
     counts = {name: detector.passed.count(name) for name in ('pre', 'stage1', 'pyramid', 'rpn', 'proposals', 'head')}
@@ -136,8 +137,8 @@ def test_sample_shows_every_setting_of_every_operator_and_is_repeatable():
     paths = sample_paths(SPACE, 20)
     assert len(paths) == len(set(paths)) == 20 and all(path in SPACE for path in paths)
     assert {SPACE.largest, SPACE.smallest} <= set(paths)
-    for name in ('width', 'pyramid_width', 'proposals', 'head'):
-        assert {getattr(path, name) for path in paths} == {getattr(path, name) for path in SPACE}
+    for operator in SPACE.operators:
+        assert {path[operator.name] for path in paths} == set(operator.settings)
     assert paths == sample_paths(SPACE, 20)
     assert len(sample_paths(SPACE, 10_000)) == len(SPACE)
     with pytest.raises(ValueError, match='expected at least 2 paths'):

@@ -32,13 +32,14 @@ def test_reads_every_record_of_a_frame(tmp_path, namespace, storage):
     frame, = recording.frames
     assert recording.sent_stamps_ns == (START_NS,)
     assert (frame.outcome, frame.path, frame.budget_ms, frame.total_ms) == (Outcome.DETECTED, PATH, 100.0, 60.0)
-    assert frame.phase_ms['conv'] == pytest.approx(35.0) and frame.in_time
+    assert frame.network_phase_ms['conv'] == pytest.approx(35.0) and frame.in_time
     assert frame.total_bound_ms == pytest.approx(70.0)  # bound of 60 ms and 10 ms outside the network
     assert frame.detections.boxes_xyxy_px.tolist() == [BOX]
     assert recording.class_names[frame.detections.labels[0]] == 'traffic_light'
     assert recording.truth[START_NS].labels.tolist() == [0, 1]
     assert recording.truth[START_NS].crowd.tolist() == [False, True]
-    assert frame.decision.operators[0].changed and frame.decision.contention_source == 'proc_stat+probe'
+    assert [(operator.name, operator.setting) for operator in frame.decision.operators if operator.changed] == [('head', '1')]
+    assert frame.decision.contention_source == 'proc_stat+probe'
     assert recording.speed_mps.at(START_NS) == 6.5  # the speed that the budget was computed from
     assert recording.slowdown.at(START_NS) == 1.3
 

@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 import torch
 
-from deadline_perception.execution_path import ExecutionPath
 from deadline_perception.learning.anchor_sample import choose_anchors, join_anchors, lay_out_anchors
 from deadline_perception.learning.losses import path_losses
 from deadline_perception.learning.strategies import TrainedPath
@@ -30,12 +29,12 @@ def _step(network, truths, *trained, images=None, batch=None, first=0):
     all_anchors = lay_out_anchors(network.config, (64, 96))
     anchors = join_anchors([choose_anchors(all_anchors, truth, generator) for truth, generator
                             in zip(truths, generators)], len(all_anchors), images.device)
-    losses, lesson = [], None
+    losses, target = [], None
     for one in trained:
-        own, lesson = path_losses(network, images, truths, anchors, one, generators,
-                                  batch=batch or len(truths), lesson=lesson)
+        own, target = path_losses(network, images, truths, anchors, one, generators,
+                                  batch=batch or len(truths), target=target)
         losses.append(own)
-    return losses, lesson
+    return losses, target
 
 
 def test_images_with_and_without_objects_give_finite_losses(tiny_network):
@@ -61,7 +60,7 @@ def test_losses_of_a_network_that_says_the_same_everywhere(tiny_network):
         network.heads.subnets[1].deltas.bias.copy_(torch.tensor([0.3, 0.0, -0.05, 0.0]))
     truth = _truth(OBJECT, [0])
     anchors = choose_anchors(lay_out_anchors(network.config, (64, 96)), truth, np.random.default_rng(0))
-    (losses,), lesson = _step(network, [truth], TrainedPath(network.path_space.largest, (1,)))
+    (losses,), target = _step(network, [truth], TrainedPath(network.path_space.largest, (1,)))
     losses = {name: loss.item() for name, loss in losses.items()}
     objects, all_anchors = len(anchors.deltas), len(anchors.indices)
     assert objects > 0 and all_anchors == 256
@@ -72,7 +71,7 @@ def test_losses_of_a_network_that_says_the_same_everywhere(tiny_network):
         return np.where(off < 1 / 9, off ** 2 * 4.5, off - 1 / 18).sum()
 
     assert losses['anchor_boxes'] == pytest.approx(of_boxes(np.abs(anchors.deltas)) / 256, rel=1e-4) != 0
-    regions = lesson.regions
+    regions = target.regions
     assert losses['classes_h1'] == pytest.approx(len(regions.labels) * np.log(3) / 128, rel=1e-5)
     off = np.abs(regions.deltas.numpy()[regions.on_object] - np.float32([0.3, 0.0, -0.05, 0.0]))
     assert losses['boxes_h1'] == pytest.approx(of_boxes(off) / 128, rel=1e-4) != 0
@@ -86,7 +85,7 @@ def test_gradients_reach_only_what_the_path_runs(tiny_network):
     assert all(p.grad is None for p in network.heads.subnets[1].parameters())
     assert all(p.grad is not None for p in network.heads.subnets[0].parameters())
     first = network.backbone.first_blocks[0].convolutions[0].weight.grad
-    narrow = round(16 * network.path_space.widths[-1])
+    narrow = round(16 * network.path_space.smallest['width'])
     assert first[:narrow, :narrow].abs().sum() > 0 and first[narrow:].abs().sum() == 0
 
 
@@ -103,13 +102,13 @@ def test_losses_of_parts_add_up_to_those_of_the_batch(tiny_network):
             torch.testing.assert_close(one[path][name] + others[path][name], loss)
 
 
-def test_teacher_that_is_taught_learns_nothing_new(tiny_network):
+def test_teacher_that_is_distilled_learns_nothing_new(tiny_network):
     """Told only what it says itself, a path has no gradient in objectness and classes; boxes still follow the truth."""
     network = tiny_network.train()
     largest = network.path_space.largest
-    (_, losses), lesson = _step(network, [_truth(OBJECT, [0])], TrainedPath(largest, (1,)),
+    (_, losses), target = _step(network, [_truth(OBJECT, [0])], TrainedPath(largest, (1,)),
                                 TrainedPath(largest, (1,), distillation_weight=1.0))
-    assert not any(part.requires_grad for part in (lesson.objectness, lesson.classes))
+    assert not any(part.requires_grad for part in (target.objectness, target.classes))
     (losses['objectness'] + losses['classes_h1']).backward(retain_graph=True)
     assert max(float(p.grad.abs().max()) for p in network.parameters() if p.grad is not None) < 1e-6
     losses['boxes_h1'].backward()
@@ -131,17 +130,17 @@ def test_soft_targets_lie_between_truth_and_teacher(tiny_network):
         assert told[0.0][name] == told[1.0][name]
 
 
-def test_taught_path_keeps_its_number_of_proposals(tiny_network):
+def test_distilled_path_keeps_its_number_of_proposals(tiny_network):
     """Of the first path's regions it is trained on known objects and on those among its own best proposals."""
     network = tiny_network.train()
     space = network.path_space
     seen = []
     network.heads.subnets[0].register_forward_hook(lambda module, inputs, output: seen.append(len(inputs[0])))
-    paths = [ExecutionPath(space.largest.skip, 1.0, proposals, 0) for proposals in (60, 20, 5)]
-    _, lesson = _step(network, [_truth(OBJECT, [0])], *(TrainedPath(path, (0,), 0.5) for path in paths))
-    assert seen == [int((lesson.regions.ranks < proposals).sum()) for proposals in (60, 20, 5)]
+    paths = [space.largest.replace(proposals=proposals) for proposals in (60, 20, 5)]
+    _, target = _step(network, [_truth(OBJECT, [0])], *(TrainedPath(path, (0,), 0.5) for path in paths))
+    assert seen == [int((target.regions.ranks < proposals).sum()) for proposals in (60, 20, 5)]
     assert seen[0] > seen[1] > seen[2] > 0
-    assert (lesson.regions.ranks[lesson.regions.on_object] == -1).any()
+    assert (target.regions.ranks[target.regions.on_object] == -1).any()
 
 
 def test_aggregated_heads_have_one_loss_and_share_its_gradient(tiny_network):

@@ -1,13 +1,12 @@
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
-from deadline_perception.execution_path import PathSpace
+from deadline_perception.detector.declaration import multi_path_space
 from deadline_perception.learning.strategies import STRATEGIES, Alone, OnePath, Sandwich, TrainedPath, find_strategy
 
-SPACE = PathSpace((1, 2), (1.0, 0.5), (1.0, 0.5), (10, 50), 3)
-PLAIN = PathSpace((0,), (1.0,), (1.0,), (10,), 1)
+SPACE = multi_path_space(skips_per_stage=(1, 2), widths=(1.0, 0.5), pyramid_widths=(1.0, 0.5), proposals=(10, 50),
+                         heads=3)
+PLAIN = multi_path_space(skips_per_stage=(0,), widths=(1.0,), pyramid_widths=(1.0,), proposals=(10,), heads=1)
 
 
 def test_largest_path_trains_alone_first():
@@ -23,12 +22,12 @@ def test_then_every_step_has_the_largest_a_drawn_and_the_smallest(alone_share, p
     for _ in range(300):
         first, other, last = Sandwich(alone_share, distillation_weight=0.4).paths(SPACE, progress, generator)
         assert first.path == SPACE.largest and first.heads[0] == 2
-        assert replace(last.path, proposals=10) == SPACE.smallest and last.path.proposals == 50
-        assert last.heads == (0,) and other.path in SPACE and set(other.heads) == {other.path.head, 0}
+        assert last.path.replace(proposals=10) == SPACE.smallest and last.path['proposals'] == 50
+        assert last.heads == (0,) and other.path in SPACE and set(other.heads) == {int(other.path['head']), 0}
         assert first.distillation_weight == other.distillation_weight == last.distillation_weight == 0.4
         drawn.append(other.path)
     assert len(set(drawn)) > 100  # of 192
-    assert {path.proposals for path in drawn} == {10, 50}
+    assert {path['proposals'] for path in drawn} == {10, 50}
 
 
 @pytest.mark.parametrize('name', ['alone_share', 'distillation_weight'])
@@ -67,7 +66,7 @@ def test_a_path_is_trained_alone():
 
 @pytest.mark.parametrize('name, message', [('fast', "strategy is 'fast', expected one of ns-ns, .* or alone:PATH"),
                                            ('alone:full', "execution path is 'full'"),
-                                           ('alone:s010-w0.50-p51-h1', 'path s010-w0.50-p51-h1 .* none of the network')])
+                                           ('alone:s010-w0.50-p51-h1', "path is 's010-w0.50-p51-h1', expected")])
 def test_unknown_strategies_are_refused(name, message):
     with pytest.raises(ValueError, match=message):
         find_strategy(name, SPACE)

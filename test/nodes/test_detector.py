@@ -108,7 +108,7 @@ class Station:
         return self.call(ChangeState, 'detector/change_state', request).success
 
     def set(self, **values):
-        """Sets parameters; returns why they were refused, empty when they were taken, and keeps what was said of that."""
+        """Sets parameters; returns why they were refused, empty when they were taken, and keeps what was said then."""
         request = SetParameters.Request(
             parameters=[Parameter(name, value=value).to_parameter_msg() for name, value in values.items()])
         results = self.call(SetParameters, 'detector/set_parameters', request).results
@@ -387,9 +387,10 @@ def start_hanging(files, station, tmp_path, repository):
 
     def start(name='make', **parameters):
         network = getattr(hanging_network, name)()
-        measure_profile(network, [np.zeros((48, 64, 3), np.uint8)], repeats=2, whole_paths=1, path_repeats=2).save(
+        measure_profile(network, [np.zeros((48, 64, 3), np.uint8)], repeats=2, whole_paths=2, path_repeats=2).save(
             tmp_path / 'profile.json')
-        environment = {**process_environment(1), hanging_network.FLAG: str(flag), 'PYTHONPATH': str(repository / 'test')}
+        environment = {**process_environment(1), hanging_network.FLAG: str(flag),
+                       'PYTHONPATH': str(repository / 'test')}
         started.append(start_detector(files, environment, tmp_path / 'log', model=f'hanging_network:{name}',
                                       profile=tmp_path / 'profile.json', default_budget_ms=HANG_BUDGET_MS,
                                       reserve_ceiling_ms=50.0, **parameters))
@@ -458,6 +459,46 @@ def test_images_beyond_what_can_be_worked_on_are_all_counted_and_answers_do_not_
     assert end(process) == 0
 
 
+CAMERA = """
+import array, sys, time
+import rclpy
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from sensor_msgs.msg import Image
+rclpy.init()
+node = rclpy.create_node('camera')
+publisher = node.create_publisher(Image, 'image', QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT))
+image = Image(height=480, width=640, step=1920, encoding='bgr8', data=array.array('B', bytes(921600)))
+while publisher.get_subscription_count() == 0:
+    time.sleep(0.1)
+time.sleep(1.0)
+for _ in range(30):
+    image.header.stamp = node.get_clock().now().to_msg()
+    publisher.publish(image)
+    time.sleep(0.1)
+time.sleep(1.0)
+"""
+
+
+def test_a_camera_that_loses_large_images_keeps_them_with_what_the_diagnostics_name(start_hanging, station, repository):
+    variables = ('FASTRTPS_DEFAULT_PROFILES_FILE', 'FASTDDS_DEFAULT_PROFILES_FILE')
+    others = {name: value for name, value in os.environ.items() if name not in variables}
+    process = start_hanging(reliability='best_effort')
+    wait(lambda: station.status()[1] and station.status()[2].get('state') == 'active', 'the detector')
+    counts = {}
+    for name, given in (('without', {}), ('with', dict.fromkeys(variables, str(repository / 'config' / 'fastdds.xml')))):
+        begin, lost = len(station.latencies), int(station.status()[2]['middleware_lost'])
+        subprocess.run([sys.executable, '-c', CAMERA], env={**others, **given}, check=True, timeout=60)
+        wait(lambda: len(station.diagnostics) and int(station.status()[2]['frames']) >= len(station.latencies), 'counts')
+        told = station.latencies[begin:]
+        counts[name] = (len(told) + sum(latency.replaced_frames for latency in told),
+                        int(station.status()[2]['middleware_lost']) - lost)
+        if name == 'without':
+            assert all(word in station.status()[1] for word in (*variables, 'config/fastdds.xml'))
+    assert counts['without'][1] > 10
+    assert counts['with'] == (30, 0)
+    assert end(process) == 0
+
+
 def test_a_network_that_gives_a_class_is_published_as_one(start_hanging, station):
     heard = []
     listener = station.node.create_subscription(Classification, 'detector/classification', heard.append, 100)
@@ -476,15 +517,18 @@ def until_first_answer(station):
         return station.latencies and station.latencies[-1].device and station.latencies[-1].budget_ms == HANG_BUDGET_MS
     station.latencies.clear()
     wait(answered, 'the first answer')
-    quiet = []
-    wait(lambda: quiet.append(len(station.latencies)) or time.sleep(0.3) or quiet[-1] == len(station.latencies), 'quiet')
+    count = -1
+    while count != len(station.latencies):
+        count = len(station.latencies)
+        time.sleep(0.3)
 
 
 @pytest.fixture
 def waiting(files, station):
     """A detector that waits for its transitions and for compressed images, started without the settings it needs."""
     wait(lambda: station.images.get_subscription_count() == 0, 'the detectors before to be gone')
-    process = start_detector(files, {}, autostart=False, image_transport='compressed', model=files / 'missing.safetensors')
+    process = start_detector(files, {}, autostart=False, image_transport='compressed',
+                             model=files / 'missing.safetensors')
     yield process
     assert end(process) == 0
 

@@ -28,7 +28,7 @@ def test_writes_a_configuration_that_trains(family, tmp_path, capsys):
     shown = capsys.readouterr().out
     assert 'ms predicted' in shown and 'ms measured' in shown and 'built.json' in shown
     built = find_configuration(str(tmp_path / 'out' / 'built.json'))
-    assert built.name == 'small-10000ms-500mb' and built.path_space.skips == 3
+    assert built.name == 'small-10000ms-500mb' and len(built.path_space.of_kind('skip')) == 3
     assert [kept + sum(groups) for kept, groups in zip(built.kept_blocks, built.skip_groups)] == [3, 4, 6, 3]
     assert built.heads == FAMILY.heads
     assert build_detector(str(tmp_path / 'out' / 'built.json'), ('vehicle',)).config == built
@@ -39,7 +39,7 @@ def test_parts_add_up_to_the_whole_network():
     parts = construct.measure_bytes(detector)
     assert sum(parts.values()) == weight_bytes(detector)
     assert sum(parts.values()) > sum(parameter.nbytes for parameter in detector.parameters()), 'narrow copies count'
-    assert set(construct.measure_times(detector)) >= set(detector.path_space.segments(detector.path_space.largest))
+    assert set(construct.measure_times(detector)) >= set(detector.path_space.keys(detector.path_space.largest))
 
 
 def test_what_cannot_fit_is_told_in_one_line(family, capsys, tmp_path):

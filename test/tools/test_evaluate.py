@@ -12,7 +12,6 @@ import pytest
 
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.detector.checkpoint import build_detector, load_detector, save_detector
-from deadline_perception.execution_path import ExecutionPath
 from deadline_perception.tools import evaluate
 from deadline_perception.tools.command_line import main
 
@@ -55,7 +54,7 @@ def test_writes_a_table_that_the_decision_can_load(weights, annotations, tmp_pat
     for scores in content['paths'].values():
         assert 0 <= scores['ap'] <= scores['ap50'] <= 1 and scores['per_class']['vehicle']['truths'] == 2
         assert 0 <= scores['pooled_ap_error'] < 0.5
-    quality = PathQuality.load(table)
+    quality = PathQuality.load(table, space)
     quality.check(load_detector(weights).weights_hash)
     assert quality.quality(space.largest) == pytest.approx(content['paths'][str(space.largest)]['ap'], abs=1e-9)
     assert content['prediction_error']['paths'] == content['prediction_error']['folds'] == 2
@@ -114,14 +113,14 @@ def test_all_and_sample_are_paths_of_the_network(weights):
     assert evaluate.chosen_paths(argparse.Namespace(paths='all'), detector) == list(detector.path_space)
     mixed = evaluate.chosen_paths(argparse.Namespace(paths='full,cheapest,full,s10000-w0.50-p10-h0'), detector)
     space = detector.path_space
-    assert mixed == [space.largest, space.smallest, ExecutionPath.parse('s10000-w0.50-p10-h0')]
+    assert mixed == [space.largest, space.smallest, space.parse('s10000-w0.50-p10-h0')]
     sample = evaluate.chosen_paths(argparse.Namespace(paths='sample'), detector)
     assert len(set(sample)) == 60 and set(sample) <= set(detector.path_space)
 
 
 @pytest.mark.parametrize(('arguments', 'words'), [
     (['--paths', 'fast'], "execution path is 'fast'"),
-    (['--paths', 's1-w0.50-p10-h0'], 'is none of the network'),
+    (['--paths', 's1-w0.50-p10-h0'], "execution path is 's1-w0.50-p10-h0', expected a form such as"),
     (['--paths', 'frontier'], 'expected both'),
     (['--paths', 'full,,cheapest'], "execution path is ''"),
     (['--data', 'nowhere.json'], 'nowhere.json'),

@@ -1,7 +1,6 @@
 """Layers found by running networks."""
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 torch = pytest.importorskip('torch')
@@ -9,26 +8,15 @@ torch = pytest.importorskip('torch')
 from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
-from deadline_perception.detector.configuration import COMPACT  # noqa: E402
-from deadline_perception.detector.network import MultiPathDetector  # noqa: E402
-from deadline_perception.execution_path import ExecutionPath  # noqa: E402
-from deadline_perception.wcet.layer_trace import path_layers, trace_layers  # noqa: E402
+from deadline_perception.wcet.layer_trace import trace_layers  # noqa: E402
 from deadline_perception.wcet.layers import (  # noqa: E402
     ConvolutionShape,
     ElementwiseShape,
     GroupNormShape,
-    LayerKind,
     LinearShape,
-    RegionFeaturesShape,
     ResizeShape,
     SuppressionShape,
 )
-
-
-@pytest.fixture(scope='module')
-def detector() -> MultiPathDetector:
-    torch.manual_seed(0)
-    return MultiPathDetector(COMPACT, ('vehicle', 'bike')).eval()
 
 
 @pytest.mark.parametrize('mode', [torch.no_grad, torch.inference_mode, torch.enable_grad])
@@ -54,37 +42,3 @@ def test_finds_resize_sum_and_suppression() -> None:
         nms(torch.empty(0, 4), torch.empty(0), 0.5)
 
     assert trace_layers(run) == (ResizeShape(18, 72), ElementwiseShape(72, inputs=2), SuppressionShape(2))
-
-
-def test_layers_of_a_path(detector: MultiPathDetector) -> None:
-    space = detector.path_space
-    layers = path_layers(detector, space.smallest)
-    assert {layer.kind for layer in layers} == set(LayerKind)
-    assert layers[0] == ConvolutionShape(3, 8, 3, 2, 384, 640)
-    positions = sum((384 // stride) * (640 // stride) for stride in (4, 8, 16, 32))
-    assert RegionFeaturesShape(10, 32, positions) in layers
-    assert [layer.boxes for layer in layers if isinstance(layer, SuppressionShape)] == [4 * 20, 10 * 2]
-
-
-def test_a_skipped_block_takes_its_layers_away(detector: MultiPathDetector) -> None:
-    space = detector.path_space
-    kept = ExecutionPath((False,) * space.skips, 0.25, 10, 0, 0.5)
-    skipped = ExecutionPath((True, *(False,) * (space.skips - 1)), 0.25, 10, 0, 0.5)
-    fewer = [len(path_layers(detector, path)) for path in (kept, skipped)]
-    assert fewer[0] - fewer[1] == 7  # two convolutions and norms, a sum, two ReLU
-
-
-def test_finds_the_same_network_layers_as_a_frame(detector: MultiPathDetector) -> None:
-    """What is worked out for region features, suppression and head agrees with a real frame."""
-    path = detector.path_space.smallest
-    image = np.random.default_rng(0).integers(0, 256, (384, 640, 3), dtype=np.uint8)
-    in_frame = trace_layers(lambda: detector.detect(image, path))
-    kinds = (ConvolutionShape, GroupNormShape)
-    assert [s for s in in_frame if isinstance(s, kinds)] == [s for s in path_layers(detector, path)
-                                                             if isinstance(s, kinds)]
-    assert sum(isinstance(s, LinearShape) for s in in_frame) == 4
-
-
-def test_refuses_a_path_of_another_network(detector: MultiPathDetector) -> None:
-    with pytest.raises(ValueError, match="path .* is not one of configuration 'compact'"):
-        path_layers(detector, ExecutionPath((True,), 1.0, 10, 0))
