@@ -59,7 +59,8 @@ NODES = (  # started again when they end by themselves
               parameters=(('image_transport', 'image_transport'), ('camera_info_topic', 'camera_info_topic'))),
 )
 # What a bag says of the vehicle, by absolute names, is played to where vehicle_speed listens.
-PLAYER = NodeEntry('bag_player', remaps=tuple((f'/{topic}', argument) for topic, argument in _VEHICLE), parameters=(('bag', 'bag'), ('rate', 'rate'), ('image_topic', 'image_topic')))
+PLAYER = NodeEntry('bag_player', remaps=tuple((f'/{topic}', argument) for topic, argument in _VEHICLE),
+                   parameters=(('bag', 'bag'), ('rate', 'rate'), ('image_topic', 'image_topic')))
 RECORDER = NodeEntry('bag_recorder', parameters=(('output', 'record'),))
 
 

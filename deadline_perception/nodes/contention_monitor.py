@@ -67,7 +67,6 @@ class ContentionMonitorNode(ManagedNode):
         self._probe: Probe | None = None
         self._readings = Readings()
         self._publisher = self._timer = self._frames_in = None
-        self._status = 'unconfigured'
         self._health = Health(self, self._report, hardware_id=self._values['device'])
         if self._values['autostart']:
             self.start_by_itself()
@@ -85,7 +84,6 @@ class ContentionMonitorNode(ManagedNode):
         self._probe_ms, self._next_probe_ms = math.nan, 0.0
         self._publisher = self.create_lifecycle_publisher(ContentionState, '~/state', RESULTS,
                                                           event_callbacks=publisher_events(self, '~/state'))
-        self._status = 'inactive'
         return super().on_configure(state)
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
@@ -96,27 +94,9 @@ class ContentionMonitorNode(ManagedNode):
         # The steady clock: the machine is busy at its own pace, whatever a simulated clock says.
         self._timer = self.create_timer(1.0 / self._values['rate_hz'], self._measure,
                                         clock=Clock(clock_type=ClockType.STEADY_TIME))
-        self._status = 'active'
         return super().on_activate(state)
 
-    def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Stops to measure."""
-        self._stop()
-        self._status = 'inactive'
-        return super().on_deactivate(state)
-
-    def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Lets go of sensors and publisher."""
-        self._release()
-        return super().on_cleanup(state)
-
-    def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Stops whatever runs."""
-        self._stop()
-        self._release()
-        return super().on_shutdown(state)
-
-    def _stop(self) -> None:
+    def _halt(self) -> None:
         if self._timer is not None:
             self.destroy_timer(self._timer)
             self.destroy_subscription(self._frames_in)
@@ -127,7 +107,6 @@ class ContentionMonitorNode(ManagedNode):
             self.destroy_lifecycle_publisher(self._publisher)
             self._publisher = None
         self._nvml = self._probe = None
-        self._status = 'unconfigured'
 
     def _on_frame(self, message: FrameLatency) -> None:
         observe_frame(self._estimator, message)
@@ -154,10 +133,10 @@ class ContentionMonitorNode(ManagedNode):
         self._estimator.observe_probe(self._probe_ms, self._probe.idle_ms)
 
     def _report(self) -> Report:
-        if self._status != 'active':
-            return Report(Level.OK, self._status, {'state': self._status})
+        if self._state != 'active':
+            return Report(Level.OK, self._state, {'state': self._state})
         readings, slowdown = self._readings, self._estimator.slowdown
-        values = {'state': self._status, 'slowdown': slowdown, 'probe_ms': self._probe_ms,
+        values = {'state': self._state, 'slowdown': slowdown, 'probe_ms': self._probe_ms,
                   'contention_source': '+'.join((*readings.sources, *self._estimator.sources)),
                   'cpu_utilisation': readings.cpu_utilisation, 'gpu_utilisation': readings.gpu_utilisation,
                   'absent_sensors': '; '.join(filter(None, (*readings.absent, self._why_no_nvml))),

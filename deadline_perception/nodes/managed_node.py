@@ -3,11 +3,65 @@ from __future__ import annotations
 
 from lifecycle_msgs.srv import ChangeState
 from rclpy.clock import Clock, ClockType
-from rclpy.lifecycle import LifecycleNode, TransitionCallbackReturn
+from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 
 
 class ManagedNode(LifecycleNode):
-    """What the lifecycle nodes of this package have in common."""
+    """What the lifecycle nodes of this package have in common.
+
+    A node takes what it needs in `on_configure` and `on_activate`, which end by calling those here, and gives it back
+    in `_halt` and `_release`, which are called in any state, also twice. `_state` is the state by name.
+    """
+
+    _state = 'unconfigured'
+
+    def _halt(self) -> None:
+        """Ends the work of an active node."""
+
+    def _release(self) -> None:
+        """Lets go of what `on_configure` took."""
+
+    def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Is configured."""
+        self._state = 'inactive'
+        return super().on_configure(state)
+
+    def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Works from now on."""
+        self._state = 'active'
+        return super().on_activate(state)
+
+    def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Stops to work."""
+        self._halt()
+        self._state = 'inactive'
+        return super().on_deactivate(state)
+
+    def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Lets go of everything."""
+        self._release()
+        self._state = 'unconfigured'
+        return super().on_cleanup(state)
+
+    def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Stops whatever runs and lets go of everything."""
+        self._halt()
+        self._release()
+        self._state = 'finalized'
+        return super().on_shutdown(state)
+
+    def on_error(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Back to unconfigured after an error that nobody expected."""
+        self._halt()
+        self._release()
+        self._state = 'unconfigured'
+        return TransitionCallbackReturn.SUCCESS
+
+    def destroy_node(self) -> None:
+        """Ends the work before the node's publishers go."""
+        self._halt()
+        self._release()
+        super().destroy_node()
 
     def start_by_itself(self) -> None:
         """Configures and, when that worked, activates the node as soon as it is spun."""

@@ -71,8 +71,9 @@ class ReadinessNode(Node):
     def _on_diagnostics(self, message: DiagnosticArray) -> None:
         """A lifecycle node that refuses says so in its diagnostic."""
         for status in message.status:
-            name = status.name.rsplit('/', 1)[-1]
-            if status.level == DiagnosticStatus.ERROR and name in self._states and not self.finished.done():
+            namespace, _, name = f'/{status.name}'.rpartition('/')
+            if (status.level == DiagnosticStatus.ERROR and name in self._states
+                    and namespace == self.get_namespace().rstrip('/') and not self.finished.done()):
                 self.get_logger().error(f'{name} will not get ready: {status.message}')
                 self.finished.set_result(1)
 

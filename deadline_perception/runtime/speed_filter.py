@@ -57,7 +57,7 @@ class SpeedFilter:
         return self._speed_mps if self.is_fresh(now_s) else math.nan
 
     def age_s(self, now_s: float) -> float:
-        """Time since the latest accepted speed, counted anew when the clock has gone back since; NaN before the first."""
+        """Time since the latest accepted speed, anew from when the clock has gone back; NaN before the first."""
         if now_s < self._heard_s:
             self._heard_s = now_s
         return now_s - self._heard_s

@@ -179,7 +179,8 @@ class Supervisor:
         self._respawned_at[name] = [*recent, now]
         if len(recent) < MAX_RESPAWNS:
             return True
-        self._say(f'{name} died {len(recent) + 1} times within {RESPAWN_WINDOW_S:.0f} s: it stays down, the others go on without it')
+        self._say(f'{name} died {len(recent) + 1} times within {RESPAWN_WINDOW_S:.0f} s: it stays down, the others '
+                  f'go on without it')
         return False
 
 

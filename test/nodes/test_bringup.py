@@ -118,6 +118,12 @@ def test_texts_become_values_and_nonsense_is_refused():
         bringup.read_values({'use_rviz': 'perhaps'})
 
 
+def test_package_is_valid_and_brings_what_nodes_and_colcon_test_need(repository):
+    package = pytest.importorskip('catkin_pkg.package').parse_package(str(repository))
+    assert 'cv_bridge' in {depend.name for depend in package.exec_depends}
+    assert 'ament_cmake_pytest' in {depend.name for depend in package.test_depends}
+
+
 # --- as processes ---
 
 @pytest.fixture

@@ -19,11 +19,19 @@ class Recorded(ManagedNode):
 
     def on_configure(self, state):
         self.calls.append('configure')
-        return TransitionCallbackReturn.FAILURE if self._refuses else TransitionCallbackReturn.SUCCESS
+        return TransitionCallbackReturn.FAILURE if self._refuses else super().on_configure(state)
 
     def on_activate(self, state):
         self.calls.append('activate')
-        return TransitionCallbackReturn.SUCCESS
+        if self._refuses is None:
+            raise ZeroDivisionError('made up')
+        return super().on_activate(state)
+
+    def _halt(self):
+        self.calls.append('halt')
+
+    def _release(self):
+        self.calls.append('release')
 
 
 @pytest.fixture
@@ -67,6 +75,26 @@ def test_stays_where_it_is_when_it_refuses_to_be_configured(spun):
     node.start_by_itself()
     spin(node, lambda: node.calls == ['configure'])
     assert node.calls == ['configure']
+
+
+def test_what_was_taken_is_given_back_whichever_way_the_node_ends(spun):
+    make, _ = spun
+    node = make()
+    states = []
+    for transition in ('configure', 'activate', 'deactivate', 'cleanup', 'configure', 'activate', 'shutdown'):
+        getattr(node, f'trigger_{transition}')()
+        states.append(node._state)
+    assert states == ['inactive', 'active', 'inactive', 'unconfigured', 'inactive', 'active', 'finalized']
+    assert node.calls == ['configure', 'activate', 'halt', 'release', 'configure', 'activate', 'halt', 'release']
+
+
+def test_a_transition_that_fails_unexpectedly_leads_back_to_unconfigured(spun):
+    make, _ = spun
+    node = make(refuses=None)
+    node.trigger_configure()
+    assert node.trigger_activate() == TransitionCallbackReturn.ERROR
+    assert node._state == 'unconfigured' and node.calls[-2:] == ['halt', 'release']
+    assert node.trigger_configure() == TransitionCallbackReturn.SUCCESS
 
 
 @pytest.mark.parametrize('wanted', [Transition(id=Transition.TRANSITION_ACTIVATE), Transition(label='activate'),

@@ -4,6 +4,12 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+import rclpy
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
+
+from deadline_perception.nodes.readiness import ReadinessNode
+
 
 def test_the_run_ends_with_the_reason_when_the_detector_cannot_be_configured(tmp_path):
     (tmp_path / 'drive.mcap').touch()
@@ -14,3 +20,18 @@ def test_the_run_ends_with_the_reason_when_the_detector_cannot_be_configured(tmp
     assert 'detector will not get ready: cannot be configured: weights file' in done.stderr
     assert 'missing.safetensors does not exist' in done.stderr
     assert done.stderr.splitlines()[-1] == 'stopping: readiness failed: exit status 1'
+
+
+@pytest.mark.parametrize(('namespace', 'own', 'other'), [('/robot', 'robot/detector', 'detector'),
+                                                         ('/', 'detector', 'rear/detector')])
+def test_only_the_detector_of_the_own_namespace_ends_the_wait(namespace, own, other):
+    rclpy.init(args=['--ros-args', '-r', f'__ns:={namespace}'])
+    node = ReadinessNode()
+    try:
+        for name, ended in ((other, False), (own, True)):
+            status = DiagnosticStatus(name=name, level=DiagnosticStatus.ERROR, message='cannot be configured')
+            node._on_diagnostics(DiagnosticArray(status=[status]))
+            assert node.finished.done() == ended
+    finally:
+        node.destroy_node()
+        rclpy.try_shutdown()

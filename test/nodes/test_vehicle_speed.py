@@ -83,7 +83,8 @@ def test_speed_follows_its_source_and_becomes_unknown_when_it_falls_silent(start
     heard = observer.hear(TwistStamped, 'vehicle_speed/speed')
     wait_for(lambda: heard and math.isnan(heard[-1].twist.linear.x), 'an unknown speed')
     wait_for(lambda: observer.status('vehicle_speed')[0] == 1, 'a warning')
-    assert f'no speed has come yet on {namespace}/odom or {namespace}/vehicle/speed' in observer.status('vehicle_speed')[1]
+    said = f'no speed has come yet on {namespace}/odom or {namespace}/vehicle/speed'
+    assert said in observer.status('vehicle_speed')[1]
     vehicle = repeat(observer.speaker(TwistStamped, 'vehicle/speed'), twist(7.5))
     wait_for(lambda: heard[-1].twist.linear.x == 7.5, 'the speed')
     assert heard[-1].header.frame_id == 'base_link' and heard[-1].header.stamp.sec > 0
@@ -108,7 +109,8 @@ def test_impossible_speeds_are_counted_named_and_left_out(start_node, observer, 
     assert set(known(heard)) == {3.0}
 
 
-@pytest.mark.parametrize(('forward', 'sideways', 'expected'), [(-0.001, 0.0, 0.001), (-2.0, 0.0, 2.0), (3.0, -4.0, 5.0)])
+@pytest.mark.parametrize(('forward', 'sideways', 'expected'), [
+    (-0.001, 0.0, 0.001), (-2.0, 0.0, 2.0), (3.0, -4.0, 5.0)])
 def test_speed_is_a_magnitude(start_node, observer, wait_for, repeat, forward, sideways, expected):
     start_node('vehicle_speed', {'time_constant_s': 0.0})
     heard = observer.hear(TwistStamped, 'vehicle_speed/speed')
