@@ -1,0 +1,528 @@
+"""What a fault is, and what can be done to the nodes on a stand; the faults themselves are in `fault_table.py`."""
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from array import array
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+
+import rclpy.time
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+from sensor_msgs.msg import Image
+from std_msgs.msg import String
+from vision_msgs.msg import BoundingBox2D, Detection2D, Detection2DArray, LabelInfo
+
+from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.msg import TimeBudget
+from deadline_perception.tools.weights_file import DEFAULT_WEIGHTS, find_weights
+from node_process import NodeProcess
+from node_stand import BUDGET_MS, Stand
+
+NAN, INF = math.nan, math.inf
+NANOSECONDS = 1_000_000_000
+
+
+class Images(Enum):
+    """What must become of the images that are sent while a fault lasts."""
+
+    IN_TIME = 'answered, or replaced by a newer answered one, within the budget'
+    REJECTED = 'rejected and counted'
+    EITHER = 'answered or rejected, and counted'
+    AFTERWARDS = 'those after it answered within the budget'
+    NONE = 'none are sent'
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One fault.
+
+    Attributes:
+        name: for the command line.
+        kind: part of the system that it meets.
+        stand: nodes that it meets, a key of `STANDS`.
+        does: what is done.
+        images: what must become of images.
+        inflict: does it; returns what was not as expected, empty when all was.
+        feed: changes of what goes in while it lasts, see `node_stand.Feed`.
+        lasts_s: time that it lasts beyond `inflict`.
+        within_ms: time within which images must be answered.
+        says: pattern that a diagnostic other than OK, or the log, must match meanwhile.
+        speed: `known` or `unknown` for the budgets meanwhile, empty where it does not matter.
+        counted: every image is in a count, from before the fault to after it.
+        may_end: the process may end and be started anew.
+        recovers_s: longest time until everything is as before.
+    """
+
+    name: str
+    kind: str
+    stand: str
+    does: str
+    images: Images
+    inflict: Callable[[Stand], str] | None = None
+    feed: Mapping[str, object] = field(default_factory=dict)
+    lasts_s: float = 2.0
+    within_ms: float = BUDGET_MS
+    says: str = ''
+    speed: str = ''
+    counted: bool = True
+    may_end: bool = False
+    recovers_s: float = 20.0
+
+    @property
+    def expects(self) -> tuple[str, ...]:
+        """All that must hold, for a person."""
+        return tuple(filter(None, (
+            '' if self.images is Images.NONE else f'images {self.images.value}',
+            self.says and f'it says {self.says!r}', self.speed and f'the speed counts as {self.speed}',
+            self.inflict and 'what is asked of it is done or refused with a reason',
+            'all nodes alive, with their threads and heard')))
+
+
+def put(**values: object) -> Callable:
+    """Changes fields of a message; `a__b` is field b of field a."""
+    def change(message: object, *_: object) -> None:
+        for name, value in values.items():
+            place = message
+            *outer, last = name.split('__')
+            for part in outer:
+                place = getattr(place, part)
+            setattr(place, last, value)
+    return change
+
+
+def stamped(shift_s: Callable[[int], float]) -> Callable:
+    """Moves an image's stamp by a time that depends on its number."""
+    def change(image: Image, number: int) -> None:
+        stamp = image.header.stamp
+        stamp_ns = stamp.sec * NANOSECONDS + stamp.nanosec + int(shift_s(number) * 1e9)
+        image.header.stamp = rclpy.time.Time(nanoseconds=max(0, stamp_ns)).to_msg()
+    return change
+
+
+def sized(width: int, height: int, channels: int = 3, encoding: str = 'bgr8', padding: int = 0) -> dict:
+    """Fields of an image of another size."""
+    step = width * channels + padding
+    return {'width': width, 'height': height, 'step': step, 'encoding': encoding,
+            'data': array('B', bytes(step * height))}
+
+
+def turning_sizes(image: Image, number: int) -> None:
+    """Another size with every image."""
+    put(**(sized(320, 190), sized(960, 540), sized(1, 1), sized(640, 380))[number % 4])(image)
+
+
+def turning_budgets(message: TimeBudget) -> None:
+    """From one budget to quite another."""
+    message.budget_ms = BUDGET_MS / 4.0 if int(now_ms() / 200.0) % 2 else BUDGET_MS
+
+
+# --- what is done beyond other messages; each returns what was not as expected ---
+
+def images_of(name: str, does: str, images: Images, change: Callable, **more: object) -> Fault:
+    """Other images than the camera's."""
+    feed = {'image': change, **more.pop('feed', {})}
+    return Fault(name, 'images', 'detector', does, images, feed=feed, **more)
+
+
+def second_camera(stand: Stand) -> str:
+    """Another camera publishes on the same topic."""
+    publisher = stand.publisher(Image, 'image')
+    for _ in range(20):
+        message = stand.make_image(0)
+        message.header.frame_id = 'another'
+        publisher.publish(message)
+        time.sleep(0.1)
+    stand.node.destroy_publisher(publisher)
+    return ''
+
+
+def camera_leaves(stand: Stand, reliability: ReliabilityPolicy = ReliabilityPolicy.RELIABLE) -> str:
+    """The camera's driver ends and comes back."""
+    stand.change_camera(reliability)
+    time.sleep(3.0)
+    return ''
+
+
+def parameters(name: str, refused: str, values: dict, node: str = 'detector') -> Fault:
+    """Parameters set while it runs; `refused` is a word of the reason, empty when they are taken."""
+    def inflict(stand: Stand) -> str:
+        reason = stand.set_parameters(node, **values)
+        if reason is None or bool(reason) != bool(refused) or refused not in reason:
+            return f'parameters {values}: answered {reason!r}, expected {refused or "no refusal"!r}'
+        return ''
+    on_inputs = node != 'detector'
+    return Fault(name, 'parameters', 'inputs' if on_inputs else 'detector', f'{node}: {values} is set',
+                 Images.NONE if on_inputs else Images.IN_TIME, inflict, speed='known' if on_inputs else '', lasts_s=1.5)
+
+
+def turns(*transitions: str, times: int = 1, refused: bool = False) -> Callable[[Stand], str]:
+    """Asks the detector for transitions, which must succeed, or be refused."""
+    def inflict(stand: Stand) -> str:
+        for _ in range(times):
+            found = stand.turn('detector', *transitions)
+            if found != [not refused] * len(transitions):
+                return f'transitions {", ".join(transitions)} answered {found}'
+        return ''
+    return inflict
+
+
+def turned_while_hung(stand: Stand) -> str:
+    """Deactivated and activated while the network hangs: it is replaced, or that is refused with a word."""
+    stand.strike(network={'hang_s': 15.0})
+    time.sleep(1.0)
+    begun_ms = now_ms()
+    taken = stand.turn('detector', 'deactivate', 'activate')
+    active_ms = now_ms()
+    time.sleep(3.0)
+    problem = ''
+    if taken == [True, True]:
+        sent = [number for number, image in enumerate(stand.sent) if active_ms < image.sent_ms < now_ms() - 1000.0]
+        late = [number for number in sent if not any(
+            number <= answer and at_ms <= stand.sent[answer].sent_ms + BUDGET_MS + 100.0
+            for answer, at_ms in list(stand.heard.answers.items()))]
+        if len(late) > 1:
+            problem = f'active again behind the hung network: {len(late)} of {len(sent)} images unanswered'
+    elif stand.processes['detector'].exit_status is None and not any(
+            at_ms > begun_ms and level == 2 for at_ms, _, level, _ in stand.heard.diagnostics):
+        problem = f'transitions answered {taken}, and no diagnostic is an ERROR'
+    if stand.processes['detector'].exit_status is None:
+        time.sleep(max(0.0, 15.0 - (now_ms() - begun_ms) / 1000.0))
+    stand.revive()
+    if taken != [True, True]:
+        stand.turn('detector', 'cleanup', 'configure', 'activate')
+    return problem
+
+
+def reader(stand: Stand, *, then: str) -> str:
+    """Another process that subscribes to everything the detector says, and is killed, or stopped for a while."""
+    program = (
+        'import sys, rclpy\nfrom vision_msgs.msg import Detection2DArray\nfrom deadline_perception.msg import '
+        'FrameLatency, PathDecision\nrclpy.init()\nnode = rclpy.create_node("reader")\n'
+        'for kind, topic in ((Detection2DArray, "detections"), (FrameLatency, "latency"), (PathDecision, "path")):\n'
+        '    node.create_subscription(kind, f"{sys.argv[1]}/detector/{topic}", lambda message: None, 1)\n'
+        'rclpy.spin(node)\n')
+    process = NodeProcess('reader', (sys.executable, '-c', program, stand.namespace), {}, stand.folder / 'reader.log')
+    topic = f'{stand.namespace}/detector/detections'
+    stand.wait(lambda: stand.node.count_subscribers(topic) >= 2, 'the reader', 20.0)
+    if then == 'stop':
+        os.kill(process.pid, signal.SIGSTOP)
+        time.sleep(4.0)
+    process.process.kill()
+    process.process.wait(5.0)
+    time.sleep(1.5)
+    return ''
+
+
+def late_comer(stand: Stand) -> str:
+    """Comes late, and must still hear the names of the classes."""
+    heard = []
+    quality = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+    subscription = stand.node.create_subscription(LabelInfo, 'detector/label_info', heard.append, quality)
+    time.sleep(2.0)
+    stand.node.destroy_subscription(subscription)
+    return '' if heard and heard[0].class_map else 'the names of the classes were not heard'
+
+
+def many_readers(stand: Stand) -> str:
+    """Thirty subscribers more."""
+    subscriptions = [stand.node.create_subscription(Detection2DArray, 'detector/detections', lambda message: None, 5)
+                     for _ in range(30)]
+    time.sleep(3.0)
+    for subscription in subscriptions:
+        stand.node.destroy_subscription(subscription)
+    return ''
+
+
+def foreign_topic(stand: Stand) -> str:
+    """Messages of another type under the names of the inputs."""
+    publishers = [stand.publisher(String, topic) for topic in ('image', 'time_budget/budget')]
+    for _ in range(20):
+        for publisher in publishers:
+            publisher.publish(String(data='not an image'))
+        time.sleep(0.1)
+    for publisher in publishers:
+        stand.node.destroy_publisher(publisher)
+    return ''
+
+
+def misfit_reader(stand: Stand) -> str:
+    """A subscriber whose quality of service the detector cannot serve."""
+    quality = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+    subscription = stand.node.create_subscription(
+        Detection2DArray, 'detector/detections', lambda message: None, quality)
+    time.sleep(2.0)
+    stand.node.destroy_subscription(subscription)
+    return ''
+
+
+def signalled(name: str, number: signal.Signals, stopped_s: float = 0.0) -> Callable[[Stand], str]:
+    """Sends a signal to a node; goes on after a while where it stops the process."""
+    def inflict(stand: Stand) -> str:
+        pid = stand.pids()[name]
+        os.kill(pid, number)
+        if stopped_s:
+            time.sleep(stopped_s)
+            os.kill(pid, signal.SIGCONT)
+        return ''
+    return inflict
+
+
+def killed_again_and_again(stand: Stand) -> str:
+    """A node that dies at once, whenever it is started: given up, with a word."""
+    until = time.monotonic() + 45.0
+    while time.monotonic() < until and 'stays down' not in stand.output():
+        pid = stand.pids().get('vehicle_speed')
+        if pid is not None:
+            os.kill(pid, signal.SIGKILL)
+        time.sleep(0.3)
+    return '' if 'stays down' in stand.output() else 'nobody says that vehicle_speed stays down'
+
+
+def all_end(stand: Stand) -> str:
+    """The supervisor is killed: nothing may outlive it."""
+    pids = stand.pids()
+    os.kill(pids['bringup'], signal.SIGKILL)
+    until = time.monotonic() + 15.0
+    while time.monotonic() < until and any(os.path.exists(f'/proc/{pid}') for pid in list(pids.values())[1:]):
+        stand.processes['bringup'].process.poll()
+        time.sleep(0.1)
+    left = [name for name, pid in pids.items() if name != 'bringup' and os.path.exists(f'/proc/{pid}')]
+    for name in left:
+        os.kill(pids[name], signal.SIGKILL)
+    stand.revive()
+    return f'{", ".join(left)} outlived the supervisor' if left else ''
+
+
+def file_given(name: str, parameter: str, make: Callable[[Stand], bytes | None], suffix: str, *, kept: bool = False,
+               own: bool = False, place: str = '') -> Fault:
+    """Another file, which the detector must refuse with a reason; or, `kept`, name, and, unless `own`, leave as it is."""
+    def inflict(stand: Stand) -> str:
+        file, content = Path(place) if place else stand.folder / f'{name.replace(" ", "_")}{suffix}', make(stand)
+        if content is not None:
+            file.write_bytes(content)
+        usual = str(stand.profile) if parameter == 'profile' else 'compact' if parameter == 'model' else ''
+        begun_ms = now_ms()
+        stand.turn('detector', 'deactivate', 'cleanup')
+        reason = stand.set_parameters('detector', **{parameter: str(file)})
+        found = stand.turn('detector', 'configure') if not reason else [False]
+        refused = found == [False]
+        said = reason or next((message for at_ms, _, level, message in reversed(stand.heard.diagnostics)
+                               if at_ms > begun_ms and level == 2), '')
+        if not refused:
+            stand.turn('detector', 'activate')
+            time.sleep(1.0)
+            stand.turn('detector', 'deactivate', 'cleanup')
+            said = stand.output()[-4000:]
+        stand.revive()
+        stand.set_parameters('detector', **{parameter: usual})
+        back = stand.turn('detector', 'configure', 'activate')
+        if back != [True, True]:
+            return f'with the usual file again, transitions answered {back}'
+        if content is not None and not own and file.read_bytes() != content:
+            return f'{file.name} was overwritten'
+        if kept:
+            return '' if file.name in said else f'{file.name} is not named: {said[-200:]!r}'
+        return '' if refused and said else f'configure answered {found}, diagnostics said {said[-200:]!r}'
+    return Fault(name, 'files', 'detector', f'{parameter} is set to a file: {name}', Images.AFTERWARDS, inflict,
+                 counted=False, recovers_s=30.0)
+
+
+def weights(_stand: Stand) -> bytes:
+    """The shipped ones."""
+    return find_weights(DEFAULT_WEIGHTS).read_bytes()
+
+
+def profile(stand: Stand, change: Callable[[dict], object]) -> bytes:
+    """The profile in force, changed."""
+    content = json.loads(stand.profile.read_text())
+    change(content)
+    return json.dumps(content).encode()
+
+
+def nan_times(content: dict) -> None:
+    """A profile of no times."""
+    for row in content['segments'].values():
+        row.update({key: NAN for key in row if key != 'count'})
+
+
+def calibration(stand: Stand) -> bytes:
+    """A file as the detector writes it, but with a factor from forecast to bound of 1e300."""
+    file = stand.folder / 'calibration_own.json'
+    stand.turn('detector', 'deactivate', 'cleanup')
+    stand.set_parameters('detector', calibration_file=str(file))
+    stand.turn('detector', 'configure', 'activate', 'deactivate', 'cleanup', 'configure', 'activate')
+    content = json.loads(file.read_text()) if file.exists() else {}
+    return json.dumps({**content, 'initial_log_margin': 690.0, 'score_width': 700.0}).encode()
+
+
+def started(node: str, words: Callable[[Stand], list[str]], *, status: int | None, says: str,
+            end: signal.Signals | None = None, after_s: float = 4.0) -> Callable[[Stand], str]:
+    """Starts a node with further arguments; it must end with a status (None: run on), say something, and no traceback.
+
+    Args:
+        node: its name.
+        words: ROS arguments.
+        status: exit status; None when it must still run after a while.
+        says: a word of its output.
+        end: signal that it is sent after a while, instead of nothing.
+        after_s: the while.
+    """
+    def inflict(stand: Stand) -> str:
+        command, environment = stand.order(node)
+        log = stand.folder / f'start{time.monotonic_ns()}.log'
+        process = NodeProcess(node, (*command, *words(stand)), environment, log)
+        found = None
+        try:
+            found = process.process.wait(after_s)
+        except subprocess.TimeoutExpired:
+            if end is not None:
+                os.kill(process.pid, end)
+                try:
+                    found = process.process.wait(25.0)
+                except subprocess.TimeoutExpired:
+                    found = 'still running'
+        process.end()
+        said = process.output
+        if found != status:
+            return f'ended with {found}, expected {status}: {said[-200:]!r}'
+        for word in ('Traceback', 'terminate called'):
+            if word in said:
+                return f'{word} in what it says: {said[-200:]!r}'
+        return '' if says in said else f'{says!r} is missing in {said[-300:]!r}'
+    return inflict
+
+
+def start_of(name: str, does: str, inflict: Callable[[Stand], str]) -> Fault:
+    """A fault of a process that is being started."""
+    return Fault(name, 'start', 'start', does, Images.NONE, inflict, lasts_s=0.0)
+
+
+def parameter_file(text: str) -> Callable[[Stand], list[str]]:
+    """Arguments that name a parameter file of this text."""
+    def words(stand: Stand) -> list[str]:
+        file = stand.folder / f'given{time.monotonic_ns()}.yaml'
+        file.write_text(text)
+        return ['--params-file', str(file)]
+    return words
+
+
+def speed_of(name: str, does: str, speed: str, change: Callable | None = None, **more: object) -> Fault:
+    """Another speed than the vehicle's."""
+    feed = {**({'speed': change} if change else {}), **more.pop('feed', {})}
+    return Fault(name, 'speeds', 'inputs', does, Images.NONE, feed=feed, speed=speed, **more)
+
+
+def forward(speed_mps: float) -> Callable:
+    """An odometry with this forward speed."""
+    return put(twist__twist__linear__x=speed_mps)
+
+
+def two_sources(stand: Stand) -> str:
+    """Twists say something else than the odometry."""
+    from geometry_msgs.msg import TwistStamped
+
+    publisher = stand.publisher(TwistStamped, 'vehicle/speed')
+    for _ in range(40):
+        message = TwistStamped()
+        message.twist.linear.x = 25.0
+        publisher.publish(message)
+        time.sleep(0.05)
+    stand.node.destroy_publisher(publisher)
+    heard = {round(speed_mps) for _, speed_mps in stand.heard.speeds[-20:] if not math.isnan(speed_mps)}
+    return '' if heard <= {5} else f'speeds of two sources were mixed: {sorted(heard)}'
+
+
+def watched(stand: Stand, seconds: float = 2.0) -> str:
+    """Somebody watches the drawn image meanwhile."""
+    images = []
+    subscription = stand.node.create_subscription(Image, 'path_visualizer/image', images.append, 1)
+    time.sleep(1.0 + seconds)
+    stand.node.destroy_subscription(subscription)
+    return ''
+
+
+def frame_of(name: str, does: str, frame: Callable | None = None, camera_info: Callable | None = None,
+             image: Callable | None = None) -> Fault:
+    """Other frames or cameras than usual, for the visualizer and the contention monitor."""
+    given = {'frame': frame, 'camera_info': camera_info, 'image': image}
+    return Fault(name, 'drawing', 'inputs', does, Images.NONE, watched, speed='known', lasts_s=0.5, feed={
+        key: value for key, value in given.items() if value is not None})
+
+
+def boxes(number: int, value: float) -> Callable:
+    """Detections with as many boxes of one size."""
+    def change(_latency: object, found: Detection2DArray) -> None:
+        found.detections = [Detection2D(bbox=BoundingBox2D(size_x=value, size_y=value)) for _ in range(number)]
+    return change
+
+
+def frame_times(value: float) -> Callable:
+    """A latency message of this time."""
+    return put(network_ms=value, total_ms=value, bound_ms=value, idle_forecast_ms=value)
+
+
+def budget_of(name: str, does: str, change: Callable | None = None, **more: object) -> Fault:
+    """Other budgets than the node's."""
+    feed = {**({'budget': change} if change else {}), **more.pop('feed', {})}
+    return Fault(name, 'budgets', 'detector', does, Images.IN_TIME, feed=feed, **more)
+
+
+def state_of(name: str, does: str, change: Callable | None = None, **more: object) -> Fault:
+    """Other contention messages than the monitor's."""
+    feed = {**({'state': change} if change else {}), **more.pop('feed', {})}
+    return Fault(name, 'contention', 'detector', does, Images.IN_TIME, feed=feed, **more)
+
+
+def flood(kind: type, topic: str, **values: object) -> Callable[[Stand], str]:
+    """A thousand messages a second for two seconds."""
+    def inflict(stand: Stand) -> str:
+        publisher = stand.publisher(kind, topic, 100)
+        until, due = time.monotonic() + 2.0, time.monotonic()
+        while time.monotonic() < until:
+            publisher.publish(kind(**values))
+            due += 0.001
+            time.sleep(max(0.0, due - time.monotonic()))
+        stand.node.destroy_publisher(publisher)
+        return ''
+    return inflict
+
+
+def struck(name: str, does: str, lasts_s: float, *, says: str = '', **points: dict) -> Fault:
+    """The detector hangs or fails at a point of `fault_points`."""
+    def inflict(stand: Stand) -> str:
+        stand.strike(**points)
+        time.sleep(lasts_s)
+        reached = stand.orders.with_suffix('.struck')
+        missing = set(points) - set(reached.read_text().split() if reached.exists() else ())
+        reached.unlink(missing_ok=True)
+        return f'the fault was not inflicted: {", ".join(missing)} never reached' if missing else ''
+    return Fault(name, 'hangs' if any('hang_s' in order for order in points.values()) else 'errors', 'points', does,
+                 Images.IN_TIME, inflict, lasts_s=0.5, says=says)
+
+
+def clock(rate: float = 1.0, jump_s: float = 0.0, seconds: float = 3.0) -> Callable[[Stand], str]:
+    """The simulated clock jumps, and runs on at another rate for a while."""
+    def inflict(stand: Stand) -> str:
+        stand.simulated_ns += int(jump_s * 1e9)
+        stand.clock_rate = rate
+        time.sleep(seconds)
+        stand.clock_rate = 1.0
+        return ''
+    return inflict
+
+
+def step(step_s: int) -> Callable[[Stand], str]:
+    """The system clock is stepped, and stays so."""
+    def inflict(stand: Stand) -> str:
+        stand.step_clock(step_s)
+        time.sleep(4.0)
+        return ''
+    return inflict

@@ -1,0 +1,97 @@
+"""Runs the real detector node with points at which a call can be made to hang or to fail.
+
+    FAULT_ORDERS=FILE python benchmarks/fault_points.py --ros-args ...
+
+The node's code is untouched. Around each of four functions that it calls stands another one, which reads FILE: an
+object of POINT to {"calls": how many calls are struck, "hang_s": time that each sleeps (without Python's lock, as a
+driver that hangs), "error": text of the RuntimeError that it then raises, empty for none}. Writing FILE anew gives new
+orders. The points of struck calls are appended to a file beside it, so that whoever gave the orders knows that they
+were reached.
+"""
+from __future__ import annotations
+
+import functools
+import json
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+
+from rclpy.publisher import Publisher
+
+from deadline_perception.datasets import image_message
+from deadline_perception.detector.network import MultiPathDetector
+
+POINTS = {'network': 'one segment of the network', 'conversion': 'from message to pixels',
+          'publication': 'of the detections', 'record': 'publication of the latency'}
+_PUBLICATIONS = {'Detection2DArray': 'publication', 'FrameLatency': 'record'}
+
+
+class Orders:
+    """What is struck next, as a file says it.
+
+    Args:
+        file: need not exist.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._read_ns = 0
+        self._orders: dict[str, dict] = {}
+        self._lock = threading.Lock()
+
+    def strike(self, point: str) -> None:
+        """Hangs or fails where that is ordered; otherwise returns at once."""
+        with self._lock:
+            written_ns = self._file.stat().st_mtime_ns if self._file.exists() else 0
+            if written_ns != self._read_ns:
+                self._read_ns = written_ns
+                self._orders = json.loads(self._file.read_text(encoding='utf-8'))
+            order = self._orders.get(point)
+            if order is None or order['calls'] < 1:
+                return
+            order['calls'] -= 1
+            with self._file.with_suffix('.struck').open('a', encoding='utf-8') as struck:
+                struck.write(f'{point}\n')
+        time.sleep(order['hang_s'])
+        if order['error']:
+            raise RuntimeError(order['error'])
+
+
+def lay(orders: Orders) -> None:
+    """Puts the points around the functions. To be called before the node's modules are loaded."""
+    convert, start, publish = image_message.to_bgr, MultiPathDetector.start, Publisher.publish
+
+    @functools.wraps(convert)
+    def struck_convert(*given, **named):
+        orders.strike('conversion')
+        return convert(*given, **named)
+
+    @functools.wraps(start)
+    def struck_start(*given, **named):
+        run = start(*given, **named)
+        run_segment = run.run_segment
+
+        def struck_segment():
+            orders.strike('network')
+            return run_segment()
+
+        run.run_segment = struck_segment
+        return run
+
+    @functools.wraps(publish)
+    def struck_publish(self, message):
+        point = _PUBLICATIONS.get(type(message).__name__)
+        if point is not None:
+            orders.strike(point)
+        return publish(self, message)
+
+    image_message.to_bgr, MultiPathDetector.start, Publisher.publish = struck_convert, struck_start, struck_publish
+
+
+if __name__ == '__main__':
+    lay(Orders(Path(os.environ['FAULT_ORDERS'])))
+    from deadline_perception.nodes import detector
+
+    sys.exit(detector.main())

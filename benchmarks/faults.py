@@ -1,0 +1,338 @@
+"""Fault injection: what becomes of images, processes and threads when inputs, files, clocks and processes go wrong.
+
+    python benchmarks/faults.py [--only NAME ...] [--kind KIND ...] [--list] [--profile FILE] [--out FILE]
+
+Every fault of `fault_table.py` meets real node processes over DDS. An image counts as answered in time when detections
+of it or of a newer one are heard within its budget; as replaced when it was not, but those of a newer one were heard
+within the newer one's budget and two of its own; otherwise as late, or unanswered. Silently lost is an image that was
+neither answered nor counted as replaced, rejected or lost by the middleware. A fault is withstood when what is expected
+of it holds, its processes are alive with all their threads and are heard, and everything works again afterwards.
+Prints a table and writes results/faults.json, where rows of faults that were not run stay as they were.
+"""
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import re
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import date
+from pathlib import Path
+
+from deadline_perception.latency.device import read_device_facts
+from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.nodes.bringup import NODES
+from deadline_perception.tools.command_line import exit_status
+from deadline_perception.tools.demo import check_ros, machine_facts
+from fault_acts import Fault, Images
+from fault_table import FAULTS, STANDS
+from node_listener import HeardFrame
+from node_process import StandError, keep_to_this_machine, profile_for
+from node_stand import BUDGET_MS, Feed, SentImage, Stand
+
+RESULTS = Path(__file__).parent / 'results' / 'faults.json'
+HEARING_MS = 60.0  # from publication to this script's own callback, on a machine whose cores are all busy
+LATE_SHARE = 0.05  # of a fault's images, or one, may be late: the machine is not the nodes' own
+CALM_S = 1.0
+QUIET_MS = 3000.0  # a node that has not been heard on /diagnostics for so long is mute
+UNKNOWN_AFTER_MS, KNOWN_AFTER_MS = 1200.0, 1000.0  # speed_timeout_s, the filter and the periods of both nodes
+
+
+@dataclass
+class Verdict:
+    """What became of one fault.
+
+    Attributes:
+        fault: its name.
+        images: sent while it lasted.
+        in_time, replaced, late, unanswered: of these, see the module; rejected ones are not judged.
+        rejected: images that the node counted as rejected.
+        silently_lost: images in no count, None where counts began anew.
+        survived: no process ended.
+        recovered_s: time until everything worked again, None when it never did.
+        threads: lost by processes that are still up.
+        why: what was not as expected; empty when the fault was withstood.
+    """
+
+    fault: str
+    images: int = 0
+    in_time: int = 0
+    replaced: int = 0
+    late: int = 0
+    unanswered: int = 0
+    rejected: int = 0
+    silently_lost: int | None = None
+    survived: bool = True
+    recovered_s: float | None = None
+    threads: int = 0
+    why: list[str] = field(default_factory=list)
+
+
+def answers_of(judged: range, sent: Sequence[SentImage], answers: Mapping[int, float], *,
+               hearing_ms: float = HEARING_MS) -> Counter:
+    """How many images were answered in time, replaced, late and unanswered; see the module.
+
+    Args:
+        judged: their numbers.
+        sent: all images, by number.
+        answers: image -> when its detections were heard, ms.
+        hearing_ms: what is granted beyond a budget.
+    """
+    found = Counter()
+    for number in judged:
+        image = sent[number]
+        later = [(at_ms, other) for other, at_ms in answers.items() if other >= number]
+        if not later:
+            found['unanswered'] += 1
+            continue
+        at_ms, other = min(later)
+        waited_ms, newer_ms = (at_ms - since.sent_ms - hearing_ms for since in (image, sent[other]))
+        if waited_ms <= image.within_ms:
+            found['in_time'] += 1
+        elif other != number and newer_ms <= sent[other].within_ms and waited_ms <= 2.0 * image.within_ms:
+            found['replaced'] += 1
+        else:
+            found['late'] += 1
+    return found
+
+
+def silently_lost(sent: int, frames: Sequence[HeardFrame]) -> int | None:
+    """Images between the first and the last of these frames that are in no count; None when counts began anew.
+
+    Args:
+        sent: images from after the first frame's to the last frame's.
+        frames: as heard, the first one included.
+    """
+    totals = [(frame.replaced, frame.rejected, frame.lost) for frame in frames]
+    if not totals or any(after[part] < before[part] for before, after in zip(totals, totals[1:]) for part in range(3)):
+        return None
+    first, last = frames[0].number, max(frame.number for frame in frames)
+    answered = {frame.number for frame in frames if first < frame.number <= last}
+    return sent - len(answered) - sum(totals[-1]) + sum(totals[0])
+
+
+def inflict(fault: Fault, stand: Stand) -> Verdict:
+    """Lets a fault happen on a stand that works, and judges it. Blocks for seconds."""
+    verdict = Verdict(fault.name)
+    time.sleep(CALM_S)
+    threads = {name: (stand.pids()[name], found.threads) for name, found in stand.figures().items()}
+    said_before, begun_ms, first = len(stand.output()), now_ms(), len(stand.sent)
+    frames_before = len(stand.heard.frames)
+    stand.within_ms = fault.within_ms
+    stand.feed_for(0.0, **fault.feed)
+    problem = '' if fault.inflict is None else fault.inflict(stand)
+    stand.feed_for(fault.lasts_s)
+    ended_ms, last = now_ms(), len(stand.sent)
+    stand.feed, stand.within_ms = stand.usual, BUDGET_MS
+    died = recover(fault, stand, ended_ms, verdict)
+    verdict.survived = not died
+    if problem:
+        verdict.why.append(problem)
+    if died and not fault.may_end:
+        verdict.why.append('; '.join(f'{name} ended with {status}' for name, status in died.items()))
+    if stand.names:
+        judge_processes(fault, stand, threads, ended_ms, verdict)
+        judge_words(fault, stand, begun_ms, stand.output()[said_before:], verdict)
+    if any(frame.number >= 0 for frame in stand.heard.frames):
+        judge_images(fault, stand, range(first, last), frames_before, begun_ms, verdict)
+    if 'time_budget' in stand.names and fault.speed:
+        judge_speed(fault, stand, begun_ms, ended_ms, verdict)
+    wrong = sorted({topic for at_ms, topic in stand.heard.not_finite if at_ms >= begun_ms})
+    if wrong:
+        verdict.why.append(f'not finite: {", ".join(wrong)}')
+    return verdict
+
+
+def recover(fault: Fault, stand: Stand, ended_ms: float, verdict: Verdict) -> dict[str, int]:
+    """Waits until everything works again, starting anew what has died. Returns what died with its exit status."""
+    died: dict[str, int] = {}
+    nodes = [entry.name for entry in NODES] if 'bringup' in stand.names else stand.names
+    while True:
+        died |= stand.revive()
+        heard = {name for at_ms, name, _, _ in stand.heard.diagnostics if at_ms > ended_ms}
+        works = set(nodes) <= heard
+        if 'detector' in nodes:
+            works &= stand.recovered(ended_ms)
+        if 'time_budget' in nodes:
+            works &= any(at_ms > ended_ms and not degraded for at_ms, _, degraded in stand.heard.budgets[-20:])
+        if works:
+            verdict.recovered_s = (now_ms() - ended_ms) / 1000.0
+            time.sleep(CALM_S)
+            return died
+        if now_ms() - ended_ms > fault.recovers_s * 1000.0:
+            if fault.recovers_s:
+                missing = sorted(set(nodes) - heard)
+                verdict.why.append(f'does not work again after {fault.recovers_s:.0f} s'
+                                   + (f', not heard: {", ".join(missing)}' if missing else ''))
+            return died
+        time.sleep(0.1)
+
+
+def judge_processes(fault: Fault, stand: Stand, before: Mapping[str, tuple[int, int]], ended_ms: float,
+                    verdict: Verdict) -> None:
+    """Every process that is up has its threads, and is heard."""
+    now, pids = stand.figures(), stand.pids()
+    for name, (pid, threads) in before.items():
+        if pids.get(name) == pid and name in now and now[name].threads < threads:
+            time.sleep(1.0)  # a thread that stands in for another may still be starting
+            lost = threads - stand.figures()[name].threads
+            if lost > 0:
+                verdict.threads += lost
+                verdict.why.append(f'{name} has lost {lost} of {threads} threads')
+    if verdict.recovered_s is not None:
+        heard_ms = {name: at_ms for at_ms, name, _, _ in stand.heard.diagnostics}
+        mute = sorted(name for name, at_ms in heard_ms.items() if name in stand.names and now_ms() - at_ms > QUIET_MS)
+        if mute:
+            verdict.why.append(f'no diagnostics from {", ".join(mute)}')
+
+
+def judge_words(fault: Fault, stand: Stand, begun_ms: float, output: str, verdict: Verdict) -> None:
+    """What must be said was said, on /diagnostics at a level other than OK or in the log."""
+    said = [message for at_ms, _, level, message in stand.heard.diagnostics if at_ms >= begun_ms and level > 0]
+    if fault.says and not any(re.search(fault.says, text) for text in (*said, output)):
+        verdict.why.append(f'{fault.says!r} is said nowhere')
+
+
+def judge_images(fault: Fault, stand: Stand, numbers: range, frames_before: int, begun_ms: float,
+                 verdict: Verdict) -> None:
+    """Every image was answered as expected, or is in a count."""
+    frames = stand.heard.frames[max(0, frames_before - 1):]
+    verdict.images = len(numbers)
+    verdict.rejected = max(frame.rejected for frame in frames) - frames[0].rejected
+    if fault.counted:
+        newest = max(frame.number for frame in frames)
+        verdict.silently_lost = silently_lost(newest - frames[0].number, frames)
+        if verdict.silently_lost is None:
+            verdict.why.append('counts began anew')
+        elif verdict.silently_lost > 0:
+            verdict.why.append(f'{verdict.silently_lost} images lost silently')
+    if fault.images in (Images.IN_TIME, Images.AFTERWARDS):
+        answers = {number: at_ms for number, at_ms in stand.heard.answers.items() if number >= numbers.start}
+        found = answers_of(numbers, stand.sent, answers)
+        verdict.in_time, verdict.replaced = found['in_time'], found['replaced']
+        verdict.late, verdict.unanswered = found['late'], found['unanswered']
+    if fault.images is Images.IN_TIME and verdict.late + verdict.unanswered > max(1, LATE_SHARE * len(numbers)):
+        verdict.why.append(f'{verdict.late} late, {verdict.unanswered} unanswered')
+        if not any(at_ms >= begun_ms and level > 0 for at_ms, _, level, _ in stand.heard.diagnostics):
+            verdict.why.append('diagnostics say OK')
+    if fault.images is Images.REJECTED and verdict.rejected < 0.8 * len(numbers):
+        verdict.why.append(f'{verdict.rejected} of {len(numbers)} images counted as rejected')
+
+
+def judge_speed(fault: Fault, stand: Stand, begun_ms: float, ended_ms: float, verdict: Verdict) -> None:
+    """Budgets kept coming, and say whether the speed is known."""
+    times = [at_ms for at_ms, _, _ in stand.heard.budgets if begun_ms <= at_ms <= ended_ms]
+    gap_ms = max((after - before for before, after in zip([begun_ms, *times], [*times, ended_ms])), default=math.inf)
+    if gap_ms > 1000.0:
+        verdict.why.append(f'no budget for {gap_ms / 1000:.1f} s')
+    unknown = fault.speed == 'unknown'
+    settled_ms = begun_ms + (UNKNOWN_AFTER_MS if unknown else KNOWN_AFTER_MS)
+    wrong = [degraded for at_ms, _, degraded in stand.heard.budgets
+             if settled_ms < at_ms <= ended_ms and degraded != unknown]
+    if wrong:
+        verdict.why.append(f'{len(wrong)} budgets say that the speed is {"known" if unknown else "unknown"}')
+
+
+def run(faults: Sequence[Fault], profile: Path, note: Callable[[Fault, Verdict], None]) -> list[Verdict]:
+    """Inflicts faults, those of one stand one after the other on the same processes as long as these withstand them.
+
+    Args:
+        faults: in the order of the stands.
+        profile: latency profile for the detector.
+        note: told of each as soon as it is judged.
+    """
+    verdicts = []
+    for name, setting in STANDS.items():
+        waiting = [fault for fault in faults if fault.stand == name]
+        while waiting:
+            with tempfile.TemporaryDirectory() as folder, make_stand(name, setting, Path(folder), profile) as stand:
+                while waiting:
+                    fault = waiting.pop(0)
+                    try:
+                        verdict = inflict(fault, stand)
+                    except StandError as error:
+                        verdict = Verdict(fault.name, why=[str(error)])
+                    verdicts.append(verdict)
+                    note(fault, verdict)
+                    if verdict.why or not verdict.survived:
+                        break  # what it has left behind shall not be blamed on the next
+    return verdicts
+
+
+def make_stand(name: str, setting: Mapping, folder: Path, profile: Path) -> Stand:
+    """Processes that are fed as the faults of this stand expect."""
+    feed = Feed(frames_hz=10.0 if name == 'inputs' else 0.0, clock_hz=100.0 if setting.get('simulated') else 0.0,
+                images_hz=0.0 if name == 'start' else 10.0)
+    return Stand(folder=folder, profile=profile, feed=feed, **setting)
+
+
+def line_of(fault: Fault, verdict: Verdict) -> str:
+    """One line of the table."""
+    lost = '-' if verdict.silently_lost is None else verdict.silently_lost
+    recovered = '-' if verdict.recovered_s is None else f'{verdict.recovered_s:.1f}'
+    return (f'{fault.kind:>10} {fault.name:<34} {verdict.images:>6} {verdict.in_time:>7} {verdict.replaced:>8} '
+            f'{verdict.rejected:>8} {verdict.late:>5} {verdict.unanswered:>10} {lost:>6} '
+            f'{"yes" if verdict.survived else "no":>8} {recovered:>9}  {"; ".join(verdict.why) or "withstood"}')
+
+
+HEADER = (f'{"kind":>10} {"fault":<34} {"images":>6} {"in time":>7} {"replaced":>8} {"rejected":>8} {"late":>5} '
+          f'{"unanswered":>10} {"silent":>6} {"survived":>8} {"back in s":>9}')
+
+
+def write(file: Path, fault: Fault, verdict: Verdict, facts: Mapping) -> None:
+    """Puts a row in the place of that of the same fault."""
+    rows = {}
+    if file.is_file():
+        rows = {row['fault']: row for row in json.loads(file.read_text(encoding='utf-8'))['rows']}
+    rows[fault.name] = {'kind': fault.kind, 'does': fault.does, 'expects': list(fault.expects), **asdict(verdict),
+                        'date': date.today().isoformat()}
+    kept = [rows[known.name] for known in FAULTS if known.name in rows]
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(json.dumps({
+        'machine': dict(facts), 'budget_ms': BUDGET_MS, 'hearing_ms': HEARING_MS, 'late_share': LATE_SHARE,
+        'faults': len(kept), 'withstood': sum(not row['why'] for row in kept), 'rows': kept}, indent=1) + '\n',
+        encoding='utf-8')
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument('--only', nargs='+', metavar='NAME', default=[], help='names of faults, or parts of them')
+    kinds = list(dict.fromkeys(fault.kind for fault in FAULTS))
+    parser.add_argument('--kind', nargs='+', choices=kinds, default=kinds, help='parts of the system that they meet')
+    parser.add_argument('--list', action='store_true', help='say what there is, and do nothing')
+    parser.add_argument('--profile', type=Path, help="latency profile of the shipped weights; default: this device's "
+                        'own, measured quickly where there is none')
+    parser.add_argument('--out', type=Path, default=RESULTS, help='file of the results')
+    args = parser.parse_args()
+    chosen = [fault for fault in FAULTS if fault.kind in args.kind
+              and (not args.only or any(part in fault.name for part in args.only))]
+    if not chosen:
+        parser.error(f'no fault is named {" or ".join(args.only)}, expected names of --list')
+    if args.list:
+        for fault in chosen:
+            print(f'{fault.kind:>10} {fault.name:<34} {fault.does}; expects: {"; ".join(fault.expects)}')
+        return 0
+    check_ros()
+    keep_to_this_machine()
+    facts = machine_facts(read_device_facts('cpu'))
+
+    def note(fault: Fault, verdict: Verdict) -> None:
+        print(line_of(fault, verdict), flush=True)
+        write(args.out, fault, verdict, facts)
+
+    profile, begun_s = profile_for(args.profile), time.monotonic()
+    print(HEADER)
+    verdicts = run(chosen, profile, note)
+    withstood = sum(not verdict.why for verdict in verdicts)
+    print(f'{withstood} of {len(verdicts)} faults withstood, in {time.monotonic() - begun_s:.0f} s')
+    print(f'wrote {args.out}')
+    return int(withstood < len(verdicts))
+
+
+if __name__ == '__main__':
+    sys.exit(exit_status(Path(__file__).name, main))

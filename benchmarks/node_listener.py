@@ -1,0 +1,115 @@
+"""What nodes say, noted with the time at which it was heard."""
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+from diagnostic_msgs.msg import DiagnosticArray
+from geometry_msgs.msg import TwistStamped
+from rclpy.node import Node
+from vision_msgs.msg import Detection2DArray
+from visualization_msgs.msg import MarkerArray
+
+from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.msg import ContentionState, FrameLatency, TimeBudget
+
+
+@dataclass(frozen=True)
+class HeardFrame:
+    """What a latency message said, and when it was heard."""
+
+    heard_ms: float
+    number: int
+    outcome: int
+    met: bool
+    replaced: int
+    rejected: int
+    lost: int
+
+
+class NodeListener:
+    """Subscribes to all that the nodes of a namespace say; its lists grow as long as the node is spun.
+
+    Args:
+        node: subscribes; in the namespace.
+        computed: names of the nodes that are listened to; what others say need not be finite.
+
+    Attributes:
+        answers: image -> when its detections were heard first, ms.
+        frames: latency messages.
+        diagnostics: when, node, level, message.
+        budgets: when, ms, degraded.
+        speeds, states: when, m/s or slowdown.
+        markers: when.
+        not_finite: when a topic held a number that is none.
+    """
+
+    def __init__(self, node: Node, computed: tuple[str, ...]) -> None:
+        self._namespace, self._computed = node.get_namespace().strip('/'), computed
+        self.answers: dict[int, float] = {}
+        self.frames: list[HeardFrame] = []
+        self.diagnostics: list[tuple[float, str, int, str]] = []
+        self.budgets: list[tuple[float, float, bool]] = []
+        self.speeds: list[tuple[float, float]] = []
+        self.states: list[tuple[float, float]] = []
+        self.markers: list[float] = []
+        self.not_finite: list[tuple[float, str]] = []
+        for kind, topic, callback in (
+                (Detection2DArray, 'detector/detections', self._on_detections),
+                (FrameLatency, 'detector/latency', self._on_latency),
+                (DiagnosticArray, '/diagnostics', self._on_status),
+                (TimeBudget, 'time_budget/budget', self._on_budget),
+                (TwistStamped, 'vehicle_speed/speed', self._on_speed),
+                (ContentionState, 'contention_monitor/state', self._on_state),
+                (MarkerArray, 'path_visualizer/markers', self._on_markers)):
+            node.create_subscription(kind, topic, callback, 200)
+
+    def _on_detections(self, message: Detection2DArray) -> None:
+        at_ms = now_ms()
+        self.answers.setdefault(_number(message), at_ms)
+        numbers = [value for found in message.detections for value in (
+            found.bbox.center.position.x, found.bbox.center.position.y, found.bbox.size_x, found.bbox.size_y)]
+        if 'detector' in self._computed:
+            self._check_finite('detections', numbers)
+
+    def _on_latency(self, message: FrameLatency) -> None:
+        self.frames.append(HeardFrame(
+            now_ms(), _number(message), message.outcome, message.deadline_met, message.replaced_frames_total,
+            message.rejected_frames_total, message.middleware_lost_total))
+
+    def _on_status(self, message: DiagnosticArray) -> None:
+        for status in message.status:
+            namespace, _, name = status.name.rpartition('/')
+            if namespace == self._namespace:
+                self.diagnostics.append((now_ms(), name, status.level[0], status.message))
+
+    def _on_budget(self, message: TimeBudget) -> None:
+        self.budgets.append((now_ms(), message.budget_ms, message.degraded))
+        if 'time_budget' in self._computed:
+            self._check_finite('budget', [message.budget_ms, message.min_budget_ms])
+
+    def _on_speed(self, message: TwistStamped) -> None:
+        self.speeds.append((now_ms(), message.twist.linear.x))
+        if math.isinf(message.twist.linear.x):
+            self._check_finite('speed', [message.twist.linear.x])
+
+    def _on_state(self, message: ContentionState) -> None:
+        self.states.append((now_ms(), message.slowdown))
+        if 'contention_monitor' in self._computed:
+            self._check_finite('slowdown', [message.slowdown])
+
+    def _on_markers(self, message: MarkerArray) -> None:
+        self.markers.append(now_ms())
+        self._check_finite('markers', [value for marker in message.markers for point in (
+            marker.pose.position, marker.scale, *marker.points) for value in (point.x, point.y, point.z)])
+
+    def _check_finite(self, topic: str, numbers: list[float]) -> None:
+        if not all(map(math.isfinite, numbers)):
+            self.not_finite.append((now_ms(), topic))
+
+
+def _number(message: object) -> int:
+    """Number of the image that a message answers; -1 for another camera's."""
+    found = re.match(r'camera (\d+)', message.header.frame_id)
+    return int(found[1]) if found else -1

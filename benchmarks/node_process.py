@@ -1,0 +1,139 @@
+"""Processes of nodes for benchmarks: started, watched and ended, on a ROS domain of their own."""
+from __future__ import annotations
+
+import ctypes
+import os
+import random
+import re
+import signal
+import socket
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from deadline_perception.errors import DeadlinePerceptionError
+from deadline_perception.nodes.middleware import make_room_for_images
+from deadline_perception.runtime.loading import share_folder
+from deadline_perception.tools.profile_at_hand import ensure_profile
+from deadline_perception.tools.weights_file import DEFAULT_WEIGHTS, find_weights
+
+_PR_SET_PDEATHSIG = 1
+
+
+class StandError(DeadlinePerceptionError):
+    """The stand cannot be used: a node did not start, or did not answer."""
+
+
+@dataclass(frozen=True)
+class ProcessFigures:
+    """What a process holds.
+
+    Attributes:
+        memory_kb: resident memory.
+        threads: threads of the operating system.
+        descriptors: open files and sockets.
+    """
+
+    memory_kb: int
+    threads: int
+    descriptors: int
+
+
+def process_figures(pid: int) -> ProcessFigures:
+    """Figures of a running process.
+
+    Raises:
+        OSError: it is gone.
+    """
+    status = Path(f'/proc/{pid}/status').read_text()
+    found = {key: int(re.search(rf'^{key}:\s+(\d+)', status, re.MULTILINE)[1]) for key in ('VmRSS', 'Threads')}
+    return ProcessFigures(found['VmRSS'], found['Threads'], len(os.listdir(f'/proc/{pid}/fd')))
+
+
+def children(pid: int) -> dict[int, str]:
+    """The living processes that a process has started, each with its command line."""
+    found = {}
+    for place in Path('/proc').glob('[0-9]*'):
+        try:
+            state, parent = place.joinpath('stat').read_text().rpartition(')')[2].split()[:2]
+            if int(parent) == pid and state != 'Z':
+                found[int(place.name)] = place.joinpath('cmdline').read_text().replace('\0', ' ')
+        except OSError:  # it ended meanwhile
+            pass
+    return found
+
+
+class NodeProcess:
+    """A process that writes what it says into a file, and dies with this one.
+
+    Args:
+        name: of the node.
+        command: program and arguments.
+        environment: variables beyond this process's own.
+        log: file; what an earlier process said stays in it.
+    """
+
+    def __init__(self, name: str, command: tuple[str, ...], environment: Mapping[str, str], log: Path) -> None:
+        self.name, self.log, self.command, self.environment = name, log, command, environment
+        self.start()
+
+    def start(self) -> None:
+        """Starts it, for the first time or anew."""
+        with self.log.open('a') as stream:
+            self.process = subprocess.Popen(
+                self.command, stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT, start_new_session=True,
+                env={**os.environ, 'RCUTILS_COLORIZED_OUTPUT': '0', 'PYTHONUNBUFFERED': '1', **self.environment},
+                preexec_fn=lambda: ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL))
+
+    @property
+    def pid(self) -> int:
+        """Number of the process."""
+        return self.process.pid
+
+    @property
+    def exit_status(self) -> int | None:
+        """None while it runs."""
+        return self.process.poll()
+
+    @property
+    def output(self) -> str:
+        """All that it has said."""
+        return self.log.read_text(encoding='utf-8', errors='replace')
+
+    def end(self) -> None:
+        """Asks it to end, and kills it when it does not."""
+        for number, wait_s in ((signal.SIGCONT, 0.0), (signal.SIGINT, 6.0), (signal.SIGKILL, 5.0)):
+            if self.process.poll() is None:
+                self.process.send_signal(number)
+                try:
+                    self.process.wait(wait_s)
+                except subprocess.TimeoutExpired:
+                    pass
+
+
+def free_domain() -> int:
+    """A ROS domain whose discovery ports nobody on this machine uses."""
+    for domain in random.SystemRandom().sample(range(1, 102), 101):
+        try:
+            for port in (7400 + 250 * domain, 7410 + 250 * domain):  # DDS-RTPS 2.5, section 9.6.2.4
+                with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+                    probe.bind(('', port))
+            return domain
+        except OSError:
+            continue
+    raise StandError('no ROS domain from 1 to 101 is free on this machine')
+
+
+def keep_to_this_machine() -> None:
+    """Takes a domain of its own, heard on this machine alone, unless one is given; before anything joins ROS."""
+    os.environ.setdefault('ROS_DOMAIN_ID', str(free_domain()))
+    os.environ.setdefault('ROS_AUTOMATIC_DISCOVERY_RANGE', 'LOCALHOST')
+    make_room_for_images()
+
+
+def profile_for(given: Path | None) -> Path:
+    """A latency profile of the shipped weights: the given one, this device's own, or one that is measured quickly."""
+    if given is not None:
+        return given
+    return ensure_profile(find_weights(DEFAULT_WEIGHTS), 'cpu', 1, share_folder() / 'models' / 'profiles').file

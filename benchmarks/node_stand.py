@@ -1,0 +1,391 @@
+"""Node processes on a test stand: a camera, a speed, budgets and contention go in, what comes out is noted.
+
+The nodes are the package's, each in a process, started as its own table of nodes starts them, and heard over DDS.
+"""
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import struct
+import subprocess
+import sys
+import threading
+import time
+from array import array
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import rclpy
+import yaml
+from lifecycle_msgs.msg import Transition
+from lifecycle_msgs.srv import ChangeState
+from nav_msgs.msg import Odometry
+from rcl_interfaces.srv import SetParametersAtomically
+from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rclpy.parameter import Parameter
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from rosgraph_msgs.msg import Clock
+from sensor_msgs.msg import CameraInfo, Image
+from vision_msgs.msg import Detection2DArray
+
+from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.msg import ContentionState, FrameLatency, TimeBudget
+from deadline_perception.nodes.bringup import NODES, process_order, read_values
+from deadline_perception.rendering.drive import render_drive
+from node_listener import NodeListener
+from node_process import NodeProcess, ProcessFigures, StandError, children, process_figures
+
+HERE = Path(__file__).parent
+BUDGET_MS, MIN_BUDGET_MS = 200.0, 100.0
+IMAGES = 10  # different ones, shown in turn
+TURNS = {'configure': Transition.TRANSITION_CONFIGURE, 'activate': Transition.TRANSITION_ACTIVATE,
+         'deactivate': Transition.TRANSITION_DEACTIVATE, 'cleanup': Transition.TRANSITION_CLEANUP}
+START_LIMIT_S = 120.0
+
+
+@dataclass(frozen=True)
+class Feed:
+    """What goes into the nodes, each with a rate in Hz (0: nothing), and a change that is made to every message."""
+
+    images_hz: float = 10.0
+    budgets_hz: float = 5.0
+    states_hz: float = 3.0
+    speeds_hz: float = 20.0
+    frames_hz: float = 0.0
+    clock_hz: float = 0.0
+    image: Callable[[Image, int], object] | None = None
+    budget: Callable[[TimeBudget], object] | None = None
+    state: Callable[[ContentionState], object] | None = None
+    speed: Callable[[Odometry], object] | None = None
+    camera_info: Callable[[CameraInfo], object] | None = None
+    frame: Callable[[FrameLatency, Detection2DArray], object] | None = None
+
+
+@dataclass(frozen=True)
+class SentImage:
+    """One image that was published; its number is its place in `Stand.sent`."""
+
+    sent_ms: float
+    within_ms: float
+
+
+class Stand:
+    """Nodes in processes of their own, fed and listened to. A context: all processes end with it.
+
+    Args:
+        names: the nodes; ('bringup',) starts all of them, under the package's own supervision.
+        folder: for logs and parameter files.
+        profile: latency profile of the shipped weights on this machine.
+        parameters: of all nodes that have them.
+        feed: what goes in.
+        points: the detector runs behind `fault_points`.
+        stepped: the processes' system clock can be stepped.
+        simulated: the nodes take their time from /clock.
+    """
+
+    def __init__(self, names: tuple[str, ...], folder: Path, profile: Path, *, feed: Feed = Feed(),
+                 parameters: Mapping[str, object] | None = None, points: bool = False, stepped: bool = False,
+                 simulated: bool = False) -> None:
+        self.names, self.folder, self.usual, self.feed = names, folder, feed, feed
+        self.namespace = f'/stand{os.getpid()}'
+        self.sent: list[SentImage] = []
+        self.within_ms = BUDGET_MS
+        self.processes: dict[str, NodeProcess] = {}
+        self.orders = folder / 'orders.json' if points else None
+        self.profile = profile
+        self.simulated_ns: int | None = 1_000_000_000_000 if simulated else None
+        self.clock_rate = 1.0
+        self._step = self._stepped_clock() if stepped else None
+        file = folder / 'parameters.yaml'
+        file.write_text(yaml.safe_dump({'/**': {'ros__parameters': dict(parameters or {})}} if parameters else {}))
+        self.values = read_values({
+            'namespace': self.namespace, 'image_topic': f'{self.namespace}/image', 'profile': str(profile),
+            'params_file': str(file), 'use_sim_time': str(simulated)})
+        self._running = True
+        self._camera, self._image_out = threading.Lock(), None
+        self._images: list[array] = []
+
+    # --- processes ---
+
+    def __enter__(self) -> Stand:
+        frames = render_drive(seconds=IMAGES / 10, rate_hz=10.0).frames
+        self._images = [array('B', frame.load_bgr().tobytes()) for frame in frames]
+        self.context = rclpy.Context()
+        rclpy.init(context=self.context)
+        self.node = rclpy.create_node('stand', namespace=self.namespace, context=self.context)
+        self._connect()
+        self._threads = [threading.Thread(target=call, daemon=True) for call in (self._listen, self._send)]
+        for thread in self._threads:
+            thread.start()
+        try:
+            for name in self.names:
+                self.launch(name)
+            if 'detector' in self.names or 'bringup' in self.names:
+                self.wait(lambda: self.recovered(0.0), 'the first answer', START_LIMIT_S)
+            for name in self.names:
+                if name != 'bringup':
+                    self.wait(lambda: any(said[1] == name for said in self.heard.diagnostics), f'{name}',  # noqa: B023
+                              START_LIMIT_S)
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._running = False
+        for process in self.processes.values():
+            process.end()
+        for thread in self._threads:
+            thread.join(5.0)
+        self.context.try_shutdown()
+        self.node.destroy_node()
+
+    def launch(self, name: str) -> NodeProcess:
+        """Starts a node as its table says."""
+        self.processes[name] = NodeProcess(name, *self.order(name), self.folder / f'{name}.log')
+        return self.processes[name]
+
+    def order(self, name: str) -> tuple[tuple[str, ...], dict[str, str]]:
+        """Command and environment of a node."""
+        if name == 'bringup':
+            words = [word for key, value in self.values.items() if value != '' and not isinstance(value, bool)
+                     for word in ('--' + key.replace('_', '-'), str(value))]
+            return (sys.executable, '-m', 'deadline_perception.nodes.bringup', *words), {}
+        order = process_order(next(entry for entry in NODES if entry.name == name), self.values)
+        command, environment = list(order.command), dict(order.environment)
+        if self.orders is not None and name == 'detector':
+            place = command.index('-m')
+            command[place:place + 2] = [str(HERE / 'fault_points.py')]
+            environment['FAULT_ORDERS'] = str(self.orders)
+        if self._step is not None:
+            environment |= {'LD_PRELOAD': str(self.folder / 'stepped_clock.so'),
+                            'STEPPED_CLOCK': str(self.folder / 'step')}
+        return tuple(command), environment
+
+    def pids(self) -> dict[str, int]:
+        """Process of every node that runs."""
+        if 'bringup' in self.names:
+            found = {name: pid for pid, line in children(self.processes['bringup'].pid).items()
+                     for name in [entry.name for entry in NODES] if f'nodes.{name} ' in line}
+            return found | {'bringup': self.processes['bringup'].pid}
+        return {name: process.pid for name, process in self.processes.items() if process.exit_status is None}
+
+    def figures(self) -> dict[str, ProcessFigures]:
+        """What every running node holds now."""
+        found = {}
+        for name, pid in self.pids().items():
+            try:
+                found[name] = process_figures(pid)
+            except (OSError, TypeError):  # it ended meanwhile
+                pass
+        return found
+
+    def revive(self) -> dict[str, int]:
+        """Starts anew what has died, as a launch file with respawn does. Returns names and exit statuses."""
+        died = {name: process.exit_status for name, process in self.processes.items()
+                if process.exit_status is not None}
+        for name in died:
+            self.processes[name].start()
+        return died
+
+    def output(self) -> str:
+        """All that the nodes have said."""
+        return ''.join(process.output for process in self.processes.values())
+
+    # --- what goes in ---
+
+    def now_ns(self) -> int:
+        """The time that the nodes have, too."""
+        if self.simulated_ns is not None:
+            return self.simulated_ns
+        return time.time_ns() + (0 if self._step is None else struct.unpack('l', self._step[:8])[0] * 1_000_000_000)
+
+    def step_clock(self, step_s: int) -> None:
+        """Moves the system clock of the nodes, from where it is."""
+        self._step[:8] = struct.pack('l', struct.unpack('l', self._step[:8])[0] + step_s)
+
+    def strike(self, **points: dict) -> None:
+        """Orders hangs and failures, see `fault_points`."""
+        orders = {point: {'calls': 1, 'hang_s': 0.0, 'error': ''} | order for point, order in points.items()}
+        draft = self.orders.with_suffix('.draft')
+        draft.write_text(json.dumps(orders))
+        draft.replace(self.orders)
+
+    def feed_for(self, seconds: float, **changes: object) -> None:
+        """Blocks while something else goes in."""
+        self.feed = replace(self.feed, **changes)
+        time.sleep(seconds)
+
+    def publisher(self, kind: type, topic: str, quality: object = 10):
+        """A publisher of the stand, in its namespace."""
+        return self.node.create_publisher(kind, topic, quality)
+
+    def make_image(self, number: int) -> Image:
+        """An image as the camera gives it; its number stands in its frame, whatever becomes of its stamp."""
+        image = Image(height=380, width=640, encoding='bgr8', step=1920, data=self._images[number % IMAGES])
+        image.header.frame_id = f'camera {number}'
+        image.header.stamp = rclpy.time.Time(nanoseconds=self.now_ns()).to_msg()
+        return image
+
+    def change_camera(self, reliability: ReliabilityPolicy = ReliabilityPolicy.RELIABLE) -> None:
+        """Ends the camera's driver, and starts another in its place."""
+        with self._camera:
+            if self._image_out is not None:
+                self.node.destroy_publisher(self._image_out)
+            self._image_out = self.publisher(Image, 'image', QoSProfile(depth=10, reliability=reliability))
+
+    def _connect(self) -> None:
+        self.change_camera()
+        node = self.node
+        self._outs = {kind: node.create_publisher(kind, topic, 10) for kind, topic in (
+            (TimeBudget, 'time_budget/budget'), (ContentionState, 'contention_monitor/state'),
+            (FrameLatency, 'detector/latency'), (Detection2DArray, 'detector/detections'),
+            (CameraInfo, 'camera_info'), (Clock, '/clock')) if self._is_fed(kind)}
+        self._odometry = [node.create_publisher(Odometry, topic, 10) for topic in ('/odom', 'odom')]
+        self.heard = NodeListener(node, self.names)
+
+    def _is_fed(self, kind: type) -> bool:
+        own = {TimeBudget: 'time_budget', ContentionState: 'contention_monitor', FrameLatency: 'detector',
+               Detection2DArray: 'detector'}
+        return 'bringup' not in self.names and own.get(kind) not in self.names or kind is CameraInfo
+
+    def _send(self) -> None:
+        sources = {'clock_hz': self._send_clock, 'images_hz': self._send_image, 'budgets_hz': self._send_budget,
+                   'states_hz': self._send_state, 'speeds_hz': self._send_speed, 'frames_hz': self._send_frame}
+        due_ms = dict.fromkeys(sources, now_ms())
+        while self._running and self.context.ok():
+            for rate, send in sources.items():
+                hz = getattr(self.feed, rate)
+                due_ms[rate] = min(due_ms[rate], now_ms() + 1000.0 / hz) if hz else now_ms() + 50.0
+                if hz and now_ms() >= due_ms[rate]:
+                    send()
+                    due_ms[rate] = max(due_ms[rate] + 1000.0 / hz, now_ms() - 100.0)
+            time.sleep(min(max(0.0, (min(due_ms.values()) - now_ms()) / 1000.0), 0.02))
+
+    def _send_image(self) -> None:
+        number = len(self.sent)
+        image = self.make_image(number)
+        if self.feed.image is not None:
+            self.feed.image(image, number)
+        self.sent.append(SentImage(now_ms(), self.within_ms))
+        with self._camera:
+            self._image_out.publish(image)
+
+    def _send_clock(self) -> None:
+        if self.simulated_ns is not None and self.clock_rate:
+            self.simulated_ns += int(1e9 / self.feed.clock_hz * self.clock_rate)
+            self._outs[Clock].publish(Clock(clock=rclpy.time.Time(nanoseconds=self.simulated_ns).to_msg()))
+
+    def _publish(self, message: object, change: Callable | None) -> None:
+        if hasattr(message, 'header'):
+            message.header.stamp = rclpy.time.Time(nanoseconds=self.now_ns()).to_msg()
+        if change is not None:
+            change(message)
+        if type(message) in self._outs:
+            self._outs[type(message)].publish(message)
+
+    def _send_budget(self) -> None:
+        self._publish(TimeBudget(budget_ms=BUDGET_MS, min_budget_ms=MIN_BUDGET_MS, max_budget_ms=400.0, speed_mps=5.0,
+                                 policy='table'), self.feed.budget)
+
+    def _send_state(self) -> None:
+        self._publish(ContentionState(slowdown=1.0, sources=['stand']), self.feed.state)
+
+    def _send_speed(self) -> None:
+        message = Odometry()
+        message.header.stamp = rclpy.time.Time(nanoseconds=self.now_ns()).to_msg()
+        message.twist.twist.linear.x = 5.0
+        if self.feed.speed is not None:
+            self.feed.speed(message)
+        for publisher in self._odometry:
+            publisher.publish(message)
+        self._publish(CameraInfo(height=380, width=640, k=[500.0, 0.0, 320.0, 0.0, 500.0, 190.0, 0.0, 0.0, 1.0]),
+                      self.feed.camera_info)
+
+    def _send_frame(self) -> None:
+        """What a detector says, where none runs."""
+        latency = FrameLatency(path='made up', budget_ms=BUDGET_MS, total_ms=80.0, network_ms=70.0, bound_ms=90.0,
+                               idle_forecast_ms=70.0, deadline_met=True)
+        found = Detection2DArray()
+        for message in (latency, found):
+            message.header.stamp = rclpy.time.Time(nanoseconds=self.now_ns()).to_msg()
+        if self.feed.frame is not None:
+            self.feed.frame(latency, found)
+        for message in (found, latency):
+            self._outs[type(message)].publish(message)
+
+    def _stepped_clock(self) -> mmap.mmap:
+        library, step = self.folder / 'stepped_clock.so', self.folder / 'step'
+        try:
+            subprocess.run(['cc', '-O2', '-shared', '-fPIC', '-o', str(library), str(HERE / 'stepped_clock.c'), '-ldl'],
+                           check=True)
+        except (OSError, subprocess.CalledProcessError) as error:
+            raise StandError(f'stepped_clock.c cannot be compiled ({error}), expected a C compiler named cc') from error
+        step.write_bytes(bytes(8))
+        with step.open('r+b') as stream:
+            return mmap.mmap(stream.fileno(), 8)
+
+    # --- what comes out ---
+
+    def _listen(self) -> None:
+        executor = SingleThreadedExecutor(context=self.context)
+        executor.add_node(self.node)
+        try:
+            executor.spin()
+        except ExternalShutdownException:
+            pass
+
+    def recovered(self, since_ms: float) -> bool:
+        """The network has found objects in time in an image sent after that."""
+        return any(frame.outcome == FrameLatency.DETECTED and frame.met and 0 <= frame.number < len(self.sent)
+                   and self.sent[frame.number].sent_ms > since_ms for frame in reversed(self.heard.frames[-50:]))
+
+    def wait(self, condition: Callable[[], bool], what: str, limit_s: float) -> None:
+        """Blocks until something holds.
+
+        Raises:
+            StandError: it did not within the limit.
+        """
+        until = time.monotonic() + limit_s
+        while not condition():
+            if time.monotonic() > until:
+                raise StandError(f'waited {limit_s:.0f} s for {what}; the nodes said last: {self.output()[-500:]}')
+            time.sleep(0.02)
+
+    # --- services ---
+
+    def call(self, kind: type, service: str, request: object, limit_s: float = 10.0) -> object | None:
+        """The answer of a service; None when there is none in time."""
+        client = self.node.create_client(kind, service)
+        try:
+            until = time.monotonic() + limit_s
+            if not client.wait_for_service(limit_s):
+                return None
+            future = client.call_async(request)
+            while not future.done() and time.monotonic() < until:
+                time.sleep(0.01)
+            return future.result() if future.done() else None
+        finally:
+            self.node.destroy_client(client)
+
+    def turn(self, name: str, *transitions: str, limit_s: float = 40.0) -> list[bool | None]:
+        """Asks for transitions, one after the other. Returns whether each succeeded, None where there is no answer."""
+        found = []
+        for transition in transitions:
+            answer = self.call(ChangeState, f'{name}/change_state', ChangeState.Request(
+                transition=Transition(id=TURNS[transition])), limit_s)
+            found.append(None if answer is None else answer.success)
+        return found
+
+    def set_parameters(self, name: str, **values: object) -> str | None:
+        """Sets parameters together. Returns the reason of a refusal, empty when they were taken, None: no answer."""
+        request = SetParametersAtomically.Request(
+            parameters=[Parameter(key, value=value).to_parameter_msg() for key, value in values.items()])
+        answer = self.call(SetParametersAtomically, f'{name}/set_parameters_atomically', request)
+        if answer is None:
+            return None
+        return '' if answer.result.successful else answer.result.reason or 'refused'
+
+

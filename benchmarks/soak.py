@@ -1,0 +1,162 @@
+"""A soak: all nodes run for long under a camera, odometry and watchers; does any of them take more and more?
+
+    python benchmarks/soak.py [--minutes 60] [--profile FILE] [--out FILE]
+
+Every few seconds, memory (resident), threads and file descriptors of every node process are noted. After a warm-up, the
+first fifth of the run and at least 30 s, they are judged. Memory grows when the slope of the medians of 20 equal
+stretches of time (Theil and Sen) is, at the lower end of its 95 % interval, more than 4 MB an hour. Threads and
+descriptors grow when the fewest of the last quarter are more than the most of the first. A node that was started anew
+fails, too. Prints a table and writes results/soak.json.
+"""
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import date
+from pathlib import Path
+
+from scipy.stats import theilslopes
+from nav_msgs.msg import Odometry
+from sensor_msgs.msg import Image
+from visualization_msgs.msg import MarkerArray
+
+from deadline_perception.latency.device import read_device_facts
+from deadline_perception.nodes.bringup import NODES
+from deadline_perception.tools.command_line import exit_status
+from deadline_perception.tools.demo import check_ros, machine_facts
+from node_process import ProcessFigures, keep_to_this_machine, profile_for
+from node_stand import Feed, Stand
+
+RESULTS = Path(__file__).parent / 'results' / 'soak.json'
+STRETCHES = 20
+WARM_UP_SHARE, WARM_UP_S = 0.2, 30.0
+GROWTH_MB_PER_H = 4.0
+SAMPLES = 600  # over the whole run, but at most one a second
+
+
+@dataclass(frozen=True)
+class Growth:
+    """What a node took over time, and whether it took more and more.
+
+    Attributes:
+        node: its name.
+        samples: after the warm-up.
+        memory_mb: median of the first and of the last stretch.
+        slope_mb_per_h: slope of its memory, and the ends of its 95 % interval.
+        threads, descriptors: fewest and most.
+        grows: what grows, empty when nothing does.
+    """
+
+    node: str
+    samples: int
+    memory_mb: tuple[float, float]
+    slope_mb_per_h: tuple[float, float, float]
+    threads: tuple[int, int]
+    descriptors: tuple[int, int]
+    grows: tuple[str, ...]
+
+
+def growth_of(node: str, at_s: Sequence[float], figures: Sequence[ProcessFigures]) -> Growth:
+    """Judges one process's figures, warm-up left out; see the module.
+
+    Args:
+        node: its name.
+        at_s: times, ascending.
+        figures: as many, at least one per stretch.
+
+    Raises:
+        ValueError: there are too few.
+    """
+    if len(figures) < STRETCHES:
+        raise ValueError(f'{len(figures)} samples of {node}, expected at least {STRETCHES}')
+    edges = [index * len(figures) // STRETCHES for index in range(STRETCHES + 1)]
+    memory_mb = [statistics.median(found.memory_kb / 1024.0 for found in figures[begin:end])
+                 for begin, end in zip(edges, edges[1:])]
+    hours = [statistics.median(at_s[begin:end]) / 3600.0 for begin, end in zip(edges, edges[1:])]
+    slope, _, low, high = theilslopes(memory_mb, hours, 0.95)
+    grows = ['memory'] if low > GROWTH_MB_PER_H else []
+    quarter = len(figures) // 4
+    for name in ('threads', 'descriptors'):
+        values = [getattr(found, name) for found in figures]
+        if min(values[-quarter:]) > max(values[:quarter]):
+            grows.append(name)
+    return Growth(node, len(figures), (memory_mb[0], memory_mb[-1]), (slope, low, high),
+                  *((min(values), max(values)) for values in ([found.threads for found in figures],
+                                                              [found.descriptors for found in figures])), tuple(grows))
+
+
+def soak(stand: Stand, seconds: float) -> tuple[list[float], list[dict[str, tuple[int, ProcessFigures]]]]:
+    """Notes the figures of all nodes. Blocks; returns times and, for each, process number and figures by node."""
+    period_s = max(1.0, seconds / SAMPLES)
+    at_s, samples, begun_s = [], [], time.monotonic()
+    while time.monotonic() - begun_s < seconds:
+        pids, found = stand.pids(), stand.figures()
+        at_s.append(time.monotonic() - begun_s)
+        samples.append({name: (pids[name], figures) for name, figures in found.items() if name in pids})
+        # What the listener notes is its own memory, not the nodes'; but a long run shall not fill the machine.
+        for notes in (stand.heard.diagnostics, stand.heard.speeds, stand.heard.budgets, stand.heard.markers):
+            del notes[:-1000]
+        time.sleep(period_s)
+    return at_s, samples
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument('--minutes', type=float, default=60.0, help='length of the run')
+    parser.add_argument('--profile', type=Path, help="latency profile of the shipped weights; default: this device's "
+                        'own, measured quickly where there is none')
+    parser.add_argument('--out', type=Path, default=RESULTS, help='file of the results')
+    args = parser.parse_args()
+    if not 1.0 <= args.minutes <= 10_000.0:
+        parser.error(f'--minutes is {args.minutes}, expected 1 to 10,000 min')
+    check_ros()
+    keep_to_this_machine()
+
+    def drive(message: Odometry) -> None:
+        message.twist.twist.linear.x = 8.0 + 7.0 * math.sin(time.monotonic() / 20.0)
+
+    with tempfile.TemporaryDirectory() as folder, Stand(
+            ('bringup',), Path(folder), profile_for(args.profile), feed=Feed(speed=drive)) as stand:
+        for kind, topic in ((Image, 'path_visualizer/image'), (MarkerArray, 'path_visualizer/markers')):
+            stand.node.create_subscription(kind, topic, lambda message: None, 1)
+        at_s, samples = soak(stand, args.minutes * 60.0)
+        images, answered = len(stand.sent), len(stand.heard.frames)
+        lost = stand.heard.frames[-1].lost if stand.heard.frames else 0
+    warm_s = max(WARM_UP_S, WARM_UP_SHARE * args.minutes * 60.0)
+    begun = next(index for index, at in enumerate(at_s) if at >= warm_s)
+    print(f'{images} images, {answered} answered, {lost} lost by the middleware')
+    print(f'{"node":>20} {"memory MB":>17} {"slope MB/h (95 %)":>24} {"threads":>9} {"descriptors":>12}  grows')
+    rows, failed = [], False
+    for name in [entry.name for entry in NODES] + ['bringup']:
+        pids = {sample[name][0] for sample in samples if name in sample}
+        if len(pids) != 1 or any(name not in sample for sample in samples):
+            failed = True
+            print(f'{name:>20} was started {len(pids)} times, or was away: not judged')
+            continue
+        growth = growth_of(name, at_s[begun:], [sample[name][1] for sample in samples[begun:]])
+        failed |= bool(growth.grows)
+        rows.append({**asdict(growth), 'memory_over_time_mb': [
+            (round(at, 1), round(sample[name][1].memory_kb / 1024.0, 1)) for at, sample in zip(at_s, samples)][::max(
+                1, len(samples) // 100)]})
+        print(f'{name:>20} {growth.memory_mb[0]:7.1f} to {growth.memory_mb[1]:6.1f} '
+              f'{growth.slope_mb_per_h[0]:7.2f} ({growth.slope_mb_per_h[1]:6.2f}, {growth.slope_mb_per_h[2]:6.2f}) '
+              f'{growth.threads[0]:4d}-{growth.threads[1]:<4d} {growth.descriptors[0]:5d}-{growth.descriptors[1]:<6d}  '
+              f'{", ".join(growth.grows) or "no"}')
+    args.out.parent.mkdir(exist_ok=True)
+    args.out.write_text(json.dumps({
+        'date': date.today().isoformat(), 'machine': machine_facts(read_device_facts('cpu')), 'minutes': args.minutes,
+        'warm_up_s': warm_s, 'images': images, 'answered': answered, 'growth_mb_per_h': GROWTH_MB_PER_H,
+        'withstood': not failed, 'nodes': rows}, indent=1) + '\n', encoding='utf-8')
+    print(f'wrote {args.out}')
+    return int(failed)
+
+
+if __name__ == '__main__':
+    sys.exit(exit_status(Path(__file__).name, main))

@@ -1,0 +1,83 @@
+"""Fault injection and soak judge what the nodes promise: by hand, and with real nodes on the cheapest stand."""
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip('rclpy')
+
+
+@pytest.fixture(scope='module')
+def faults(load_benchmark):
+    return load_benchmark('faults')
+
+
+@pytest.fixture(scope='module')
+def soak(load_benchmark):
+    return load_benchmark('soak')
+
+
+def fault_named(faults, name):
+    return next(fault for fault in faults.FAULTS if fault.name == name)
+
+
+def sent(faults, *at_ms, within_ms=200.0):
+    return [faults.SentImage(at, within_ms) for at in at_ms]
+
+
+def frame(faults, number, replaced=0, rejected=0, lost=0):
+    return faults.HeardFrame(0.0, number, 0, True, replaced, rejected, lost)
+
+
+def test_every_fault_has_a_name_of_its_own_and_an_expectation(faults):
+    names = [fault.name for fault in faults.FAULTS]
+    assert len(names) == len(set(names)) >= 60
+    for fault in faults.FAULTS:
+        assert fault.does and fault.stand in faults.STANDS, fault.name
+        assert fault.images is not faults.Images.NONE or fault.speed or fault.inflict, f'{fault.name} expects nothing'
+        assert fault.feed or fault.inflict or 'image' in fault.does, f'{fault.name} does nothing'
+
+
+@pytest.mark.parametrize(('answers', 'expected'), [
+    ({0: 150.0, 1: 250.0, 2: 350.0}, {'in_time': 3}),
+    ({0: 150.0, 2: 350.0}, {'in_time': 2, 'replaced': 1}),
+    ({0: 150.0, 2: 460.0}, {'in_time': 1, 'late': 2}),
+    ({0: 150.0}, {'in_time': 1, 'unanswered': 2}),
+    ({2: 350.0}, {'in_time': 1, 'replaced': 2}),
+    ({0: 150.0, 1: 250.0, 3: 1000.0}, {'in_time': 2, 'late': 1}),
+])
+def test_images_are_answered_in_time_replaced_late_or_not_at_all(faults, answers, expected):
+    images = sent(faults, 0.0, 100.0, 200.0, 900.0)
+    assert faults.answers_of(range(3), images, answers, hearing_ms=40.0) == expected
+
+
+def test_an_image_in_no_count_is_lost_silently(faults):
+    frames = [frame(faults, 9, 5, 1, 0), frame(faults, 11, 6, 1, 0), frame(faults, 16, 7, 2, 1)]
+    assert faults.silently_lost(7, frames) == 7 - 2 - 2 - 1 - 1
+    assert faults.silently_lost(7, [*frames, frame(faults, 17, 0)]) is None
+
+
+def test_a_soak_sees_growth_and_only_growth(soak):
+    at_s = [float(second) for second in range(600)]
+    steady = [soak.ProcessFigures(100_000 + second % 7 * 100, 12 + second % 2, 40) for second in range(600)]
+    assert soak.growth_of('detector', at_s, steady).grows == ()
+    leaking = [soak.ProcessFigures(found.memory_kb + 3 * second, 12 + second // 200, 40 + second)
+               for second, found in enumerate(steady)]
+    found = soak.growth_of('detector', at_s, leaking)
+    assert found.grows == ('memory', 'threads', 'descriptors')
+    assert found.slope_mb_per_h[0] == pytest.approx(3.0 * 3600.0 / 1024.0, rel=0.05)
+    with pytest.raises(ValueError, match='19 samples of detector, expected at least 20'):
+        soak.growth_of('detector', at_s[:19], steady[:19])
+
+
+def test_real_nodes_withstand_a_silent_speed_and_a_missing_file_and_a_wrong_expectation_fails(faults):
+    silent = fault_named(faults, 'speed silent')
+    wrong = replace(silent, name='speed silent and known', speed='known')
+    verdicts = faults.run([silent, fault_named(faults, 'parameter file missing'), wrong], Path('profile.json'),
+                          lambda fault, verdict: None)
+    assert [verdict.fault for verdict in verdicts] == [silent.name, wrong.name, 'parameter file missing']
+    assert [verdict.why for verdict in (verdicts[0], verdicts[2])] == [[], []]
+    assert all(verdict.survived for verdict in verdicts) and verdicts[0].recovered_s is not None
+    assert 'budgets say that the speed is unknown' in verdicts[1].why[0]
