@@ -44,8 +44,10 @@ class InventedRun(SegmentRun):
     def __init__(self, network: InventedNetwork, image_bgr: np.ndarray, path: ExecutionPath) -> None:
         super().__init__(network.path_space, path)
         self._result_type, self._image = network.result_type, image_bgr
+        self.keys: list[str] = []  # of what has run
 
     def compute(self, name: str, key: str) -> None:
+        self.keys.append(key)
         values = np.resize(self._image.astype(np.float64) / 255.0, (160, 160))
         depends_on = self.space.segments[self.segment].depends_on
         for _ in range(1 + sum(3 * self.path.settings[self.space.place[operator]] for operator in depends_on)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 import struct
 import tempfile
 from collections.abc import Collection, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
