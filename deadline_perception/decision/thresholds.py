@@ -136,8 +136,11 @@ class ThresholdPolicy:
         chosen = path
         for at in range(segment, len(self._space.segments)):
             name = self._space.segments[at].operator
-            if name is not None and self._space.operator(name).kind in DECIDED:
-                chosen = chosen.replace(**{name: self._decided(chosen, self._space.operator(name), left_ms, factor)})
+            operator = None if name is None else self._space.operator(name)
+            if operator is not None and operator.kind in DECIDED:
+                decided = self._decided(chosen, operator, left_ms, factor)
+                if decided != chosen[name]:
+                    chosen = chosen.replace(**{name: decided})
             left_ms -= self._segment_ms(chosen, at) * factor
         forecast_ms = self._rest_ms(chosen, segment)
         cheapest_ms = min(forecast_ms, self._rest_ms(self._cheapest(path, segment), segment))
