@@ -486,9 +486,10 @@ def test_a_camera_that_loses_large_images_keeps_them_with_what_the_diagnostics_n
     wait(lambda: station.status()[1] and station.status()[2].get('state') == 'active', 'the detector')
     counts = {}
     for name, given in (('without', {}), ('with', dict.fromkeys(variables, str(repository / 'config' / 'fastdds.xml')))):
-        begin, lost = len(station.latencies), int(station.status()[2]['middleware_lost'])
+        begin = len(station.latencies)
+        frames, lost = (int(station.status()[2][key]) for key in ('frames', 'middleware_lost'))
         subprocess.run([sys.executable, '-c', CAMERA], env={**others, **given}, check=True, timeout=60)
-        wait(lambda: len(station.diagnostics) and int(station.status()[2]['frames']) >= len(station.latencies), 'counts')
+        wait(lambda: int(station.status()[2]['frames']) - frames == len(station.latencies) - begin, 'the counts')
         told = station.latencies[begin:]
         counts[name] = (len(told) + sum(latency.replaced_frames for latency in told),
                         int(station.status()[2]['middleware_lost']) - lost)
