@@ -61,6 +61,7 @@ from deadline_scores import (
 from deadline_perception.contention.probe import Probe
 from deadline_perception.contention.slowdown import SlowdownEstimator
 from deadline_perception.datasets.records import Frame
+from deadline_perception.datasets.class_names import with_class_names
 from deadline_perception.datasets.source import open_source
 from deadline_perception.decision.baselines import GivenFactor
 from deadline_perception.decision.frontier import FrontierPolicy
@@ -309,6 +310,7 @@ def main() -> None:
 
     use_threads(args.threads)
     network = load_detector(args.weights, 'cpu')
+    frames = list(with_class_names(sequence, network.class_names).frames)
     images = [frame.load_bgr() for frame in frames[::max(1, len(frames) // 12)]]
     images = [image for image in images if image.shape == images[0].shape]
     network.warm_up(covering_paths(network.path_space, 1, random.Random(0)), images[0].shape[:2])
@@ -316,7 +318,8 @@ def main() -> None:
         network, images, repeats=2 if args.quick else 12, whole_paths=4 if args.quick else 16,
         path_repeats=2 if args.quick else 6, time_limit_s=8.0 if args.quick else 40.0)
     facts = read_device_facts('cpu')
-    profile.check(network_hash=network.network_hash, facts=facts, input_size=network.input_size)
+    profile.check(network_hash=network.network_hash, facts=facts, input_size=network.input_size,
+                  engine=network.engine.identity)
     forecast = PathForecast(profile, network.path_space)
     quality = PathQuality.load(args.weights.with_suffix('.quality.json'), network.path_space)
     quality.check(network.weights_hash)
@@ -343,7 +346,7 @@ def main() -> None:
         with tenants(programs, 1.0):
             long_runs, replaced = drive_on(contenders['frontier'], monitor, frames, budget, period_ms, long_s,
                                            f'{load}, frontier alone')
-        loads[load] = summary(runs, long_runs, picked[:len(runs[ORACLE])], sequence.class_names, quality, cheapest_ms,
+        loads[load] = summary(runs, long_runs, picked[:len(runs[ORACLE])], network.class_names, quality, cheapest_ms,
                               is_loaded=programs > 0)
         loads[load].update(round_ms=round_ms, tenant_pace=pace if programs else None)
         loads[load]['long_part'].update(period_ms=period_ms, replaced=replaced)

@@ -16,7 +16,7 @@ from deadline_perception.decision.path_quality import PathQuality, chance_errors
 from deadline_perception.evaluation.resampled_precision import RUN_OF_IMAGES, bootstrap_draws
 from deadline_perception.execution_path import ExecutionPath
 
-USEFUL_POINTS = 0.2  # a point of the frontier is useful when it gains so much V+L over the useful one before it
+USEFUL_POINTS = 0.2  # a point of the frontier is useful when it gains so much AP over the useful one before it
 SPLITS = 10
 HALF_DRAWS = 60  # standard errors of so many are known to 9 %
 BUDGETS = 40
@@ -42,13 +42,13 @@ def half_draws(images: int) -> np.ndarray:
 
 
 def expected_points(known: dict[ExecutionPath, float], resampled: dict[ExecutionPath, np.ndarray]) -> PathQuality:
-    """The table of qualities of measured V+L, points, with errors from the same on draws of images, `[draws]` each."""
+    """The table of qualities of measured ranking AP, points, with errors from the same on draws of images, `[draws]` each."""
     errors = chance_errors(list(known), np.array([resampled[path] for path in known]) / 100)
     return PathQuality({path: value / 100 for path, value in known.items()}, errors=dict(zip(known, errors.tolist())))
 
 
 def frontier_of(times_ms: dict[ExecutionPath, float], pooled: dict[ExecutionPath, float]) -> list[ExecutionPath]:
-    """Paths that no path beats in both time and V+L, the cheapest first."""
+    """Paths that no path beats in both time and AP, the cheapest first."""
     paths = list(pooled)
     members, _ = pareto_frontiers(np.zeros(len(paths), int), np.array([times_ms[path] for path in paths]),
                                   np.array([pooled[path] for path in paths]))
@@ -70,12 +70,12 @@ def held_out(times_ms: dict[ExecutionPath, float], halves: dict[ExecutionPath, n
 
     Args:
         times_ms: time by path.
-        halves: V+L in points by path, `[splits, 2, 1 + draws]` as `half_draws` draws it.
+        halves: ranking AP in points by path, `[splits, 2, 1 + draws]` as `half_draws` draws it.
         known: the paths that count as measured; the others are chosen by their prediction.
         full: the path that does all work, one of them.
 
     Returns:
-        For each split, half and kind of value: size of the frontier, its useful points on either half, V+L on the other
+        For each split, half and kind of value: size of the frontier, its useful points on either half, AP on the other
         half of the best path within each of `BUDGETS` times, mean, and by how much it had looked better (optimism);
         and what that one of the other paths that looked best has over the full path on the other half.
     """

@@ -1,4 +1,4 @@
-"""Worst-case times of single layers and of whole paths against the times that they took, alone and beside a second tenant.
+"""Worst-case times of single layers and of whole paths against the times that they took, alone and beside a co-runner.
 
     python benchmarks/layer_wcet.py [--device cpu] [--threads 1] [--seconds 220] [--counters FILE]
 
@@ -11,12 +11,12 @@ left out and counted. Counts come from geometry, or from a profiler's file whose
 
 A visit runs a layer five times and times the last four. Judged are all of them, against the WCET plus an allowance: the
 longest interruption of a fitted layer at that utilisation. Interrupted are runs in which the system took the processor
-away, and without a tenant those that take 1.5 times as long as another of their visit (on a CPU only). The WCET, which is
-fitted to the other runs, is shown against these as well.
+away, and without a co-runner those that take 1.5 times as long as another of their visit (on a CPU only). The WCET, which
+is fitted to the other runs, is shown against these as well.
 
 One bound is made for each utilisation, and one from the worst of all utilisations. The contention-oblivious estimate is
-assumption 1 alone, fitted to mean times without a tenant; "with margin" it is stretched until it covers the fitted layers
-at that utilisation, or at all of them, and has the same allowance.
+assumption 1 alone, fitted to mean times without a co-runner; "with margin" it is raised by the factor with which it covers
+the fitted layers at that utilisation, or at all of them, and has the same allowance.
 
 Then whole paths of `compact` with random weights: layers of some random paths are measured by themselves, steps between
 layers come from the longest times of these paths, and other random paths are judged, interruptions included.
@@ -49,7 +49,7 @@ from deadline_perception.wcet.interval_model import CoveringModel, IntervalModel
 from deadline_perception.wcet.layer_counters import CountersNotRead, read_counters
 from deadline_perception.wcet.layer_timing import (
     LayerVisit,
-    SecondTenant,
+    CoRunner,
     layer_call,
     measure_bandwidth_gb_s,
     read_cpu_lanes,
@@ -64,8 +64,8 @@ from deadline_perception.tools.profile import restart_with_environment
 
 RESULTS = Path(__file__).parent / 'results'
 UTILISATIONS = (0.0, 0.5, 1.0)
-FOREIGN_CORES = 0.05  # part of a core that programs other than the two tenants may take in a round
-TENANT_OFF = 0.1  # most that the tenant's utilisation may differ from the one that was set
+FOREIGN_CORES = 0.05  # part of a core that programs other than the network and the co-runner may take in a round
+CO_RUNNER_OFF = 0.1  # most that the co-runner's utilisation may differ from the one that was set
 GOALS = {'convolution': 0.15, 'group_norm': 0.25}  # mean over-estimate of the longest time
 # Table VI of the multi-path paper (2020); "group size 32" read as 32 groups, as its detection library has it.
 TABLE_VI = (*(ConvolutionShape(*row) for row in (
@@ -114,34 +114,34 @@ class Times:
 
 @dataclass
 class Round:
-    """One visit of every layer, a frame of every path; how long that took, for how much of it the tenant worked, in s, and
+    """A visit of every layer, a frame of every path; how long it took, for how much of it the co-runner worked, in s, and
     the cores that other programs kept busy meanwhile."""
 
     visits: dict[LayerShape, LayerVisit] = field(default_factory=dict)
     frames_ms: dict[ExecutionPath, float] = field(default_factory=dict)
     seconds: float = 0.0
-    tenant_s: float = 0.0
+    co_runner_s: float = 0.0
     foreign_cores: float = 0.0
 
 
 @contextmanager
-def watched(tenant: SecondTenant | None = None) -> Iterator[Round]:
-    """A round to fill in; at its end the work of the tenant and of programs that are neither it nor this one is noted."""
+def watched(co_runner: CoRunner | None = None) -> Iterator[Round]:
+    """A round to fill in; at its end the work of the co-runner, and of programs other than it and this one, is noted."""
     def clocks() -> tuple[float, float, float]:
-        own_s = time.process_time() + (tenant.busy_s if tenant else 0.0)
+        own_s = time.process_time() + (co_runner.busy_s if co_runner else 0.0)
         return (time.monotonic(), read_cpu_times().busy / os.sysconf('SC_CLK_TCK') - own_s,
-                tenant.worked_s if tenant else 0.0)
+                co_runner.worked_s if co_runner else 0.0)
 
     found = Round()
     before = clocks()
     yield found
     after = clocks()
-    found.seconds, foreign_s, found.tenant_s = (late - early for early, late in zip(before, after))
+    found.seconds, foreign_s, found.co_runner_s = (late - early for early, late in zip(before, after))
     found.foreign_cores = max(0.0, foreign_s / found.seconds)
 
 
 def undisturbed(rounds: list[Round]) -> list[Round]:
-    """Rounds without other programs, since these would be a third tenant; at least the quieter half."""
+    """Rounds without other programs, since these would be co-runners too; at least the quieter half."""
     quiet = [found for found in rounds if found.foreign_cores <= FOREIGN_CORES]
     quieter_half = sorted(rounds, key=lambda found: found.foreign_cores)[:-(-len(rounds) // 2)]
     return max(quiet, quieter_half, key=len)
@@ -158,8 +158,8 @@ def times_of(rounds: list[Round], on_gpu: bool, alone: bool) -> dict[LayerShape,
 
 
 def achieved(rounds: list[Round]) -> float:
-    """The part of the time for which the tenant worked."""
-    return sum(found.tenant_s for found in rounds) / sum(found.seconds for found in rounds)
+    """The part of the time for which the co-runner worked."""
+    return sum(found.co_runner_s for found in rounds) / sum(found.seconds for found in rounds)
 
 
 def counts_of(shapes: Sequence[LayerShape], processor: Processor, counters: Path | None = None) -> dict[LayerShape, LayerCounts]:
@@ -193,17 +193,17 @@ def fit_families(counts: dict[LayerShape, LayerCounts], times: dict[LayerShape, 
 
 
 def measure_layers(device: str, threads: int, seconds: float) -> dict[float, list[Round]]:
-    """Rounds over all layers at every utilisation of the second tenant."""
+    """Rounds over all layers at every utilisation of the co-runner."""
     rng = random.Random(SEED)
     calls = {shape: layer_call(shape, device) for shape in (*TABLE_VI, *FITTED)}
     rounds: dict[float, list[Round]] = {utilisation: [] for utilisation in UTILISATIONS}
-    with SecondTenant(device, threads) as tenant:
+    with CoRunner(device, threads) as co_runner:
         visit_all(calls, device, rng)  # first calls choose kernels
         end = time.monotonic() + seconds
         while time.monotonic() < end or not rounds[UTILISATIONS[-1]]:
             for utilisation in UTILISATIONS:
-                tenant.use(utilisation)
-                with watched(tenant) as found:
+                co_runner.use(utilisation)
+                with watched(co_runner) as found:
                     found.visits = visit_all(calls, device, rng)
                 rounds[utilisation].append(found)
     return rounds
@@ -323,11 +323,11 @@ def region_call(detector, shape: RegionFeaturesShape) -> Callable[[], object]:
     return lambda: region_features(levels, boxes, box_levels)
 
 
-def show(rows: list[dict], paths: dict, tenant: dict[float, float]) -> list[dict]:
-    """Prints both tables; returns what stands against the goals. `tenant` is what it achieved, by utilisation."""
+def show(rows: list[dict], paths: dict, co_runner: dict[float, float]) -> list[dict]:
+    """Prints both tables; returns what stands against the goals. `co_runner` is what it achieved, by utilisation."""
     console = Console(width=170)
-    table = Table(title='Layers of table VI beside a second tenant, all runs; ms')
-    for column in ('layer', 'tenant', 'runs', 'min', 'mean', 'max', 'WCET', 'with allowance', 'over max', 'above',
+    table = Table(title='Layers of table VI beside a co-runner, all runs; ms')
+    for column in ('layer', 'co-runner', 'runs', 'min', 'mean', 'max', 'WCET', 'with allowance', 'over max', 'above',
                    'interrupted', 'any state', 'oblivious', 'above', 'with margin'):
         table.add_column(column, justify='left' if column == 'layer' else 'right', no_wrap=column == 'layer')
     for row in rows:
@@ -341,17 +341,19 @@ def show(rows: list[dict], paths: dict, tenant: dict[float, float]) -> list[dict
     for kind, goal in GOALS.items():
         for utilisation in UTILISATIONS:
             group = [row for row in rows if row['kind'] == kind and row['utilisation'] == utilisation]
-            entry = {'kind': kind, 'utilisation': utilisation, 'achieved_utilisation': tenant[utilisation], 'goal': goal,
+            entry = {'kind': kind, 'utilisation': utilisation, 'goal': goal,
+                     'achieved_utilisation': co_runner[utilisation],
                      'bounded_share': group[0]['bounded_share'], 'allowance_ms': group[0]['allowance_ms'],
                      **{key: float(np.mean([row[key] for row in group]))
                         for key in group[0] if key.endswith(('_over_max', '_over_uninterrupted'))},
                      **{key: sum(row[key] for row in group)
                         for key in group[0] if key in ('runs', 'interrupted') or 'above_' in key}}
-            steady = abs(tenant[utilisation] - utilisation) <= TENANT_OFF
+            steady = abs(co_runner[utilisation] - utilisation) <= CO_RUNNER_OFF
             entry['met'] = steady and entry['bound_over_max'] <= goal and entry['above_bound'] == 0
             summary.append(entry)
             console.print(
-                f'{kind:11} tenant {utilisation:4.0%}{"" if steady else f" (achieved {tenant[utilisation]:.0%}, not valid)"}: '
+                f'{kind:11} co-runner {utilisation:4.0%}'
+                f'{"" if steady else f" (achieved {co_runner[utilisation]:.0%}, not valid)"}: '
                 f'above bound {entry["above_bound"]} of {entry["runs"]} (goal 0), over-estimate '
                 f'{entry["bound_over_max"]:+.1%} (goal {goal:.0%}): {"met" if entry["met"] else "NOT met"}\n'
                 f'    from the worst of all states {entry["any_state_over_max"]:+.1%}, above {entry["above_any_state"]}; '
@@ -395,8 +397,8 @@ def main() -> None:
     rows = judge_layers({utilisation: times_of(found, facts.kind == 'cuda', utilisation == 0.0)
                          for utilisation, found in kept.items()}, processor, counts)
     paths = measure_paths(args.device, processor, args.seconds * PATH_SECONDS)
-    tenant = {utilisation: achieved(found) for utilisation, found in kept.items()}
-    summary = show(rows, paths, tenant)
+    co_runner = {utilisation: achieved(found) for utilisation, found in kept.items()}
+    summary = show(rows, paths, co_runner)
     RESULTS.mkdir(exist_ok=True)
     file = RESULTS / ('layer_wcet.json' if facts.kind == 'cpu' else f'layer_wcet_{facts.slug}.json')
     file.write_text(json.dumps({'date': date.today().isoformat(), 'device': asdict(facts), 'load_before': round(load, 2),
@@ -404,7 +406,7 @@ def main() -> None:
                                 'counts_from': args.counters.name if args.counters else 'geometry',
                                 'rounds': {str(utilisation): {
                                     'measured': len(found), 'kept': len(kept[utilisation]),
-                                    'tenant_achieved': tenant[utilisation],
+                                    'co_runner_achieved': co_runner[utilisation],
                                     'foreign_cores_at_most': max(r.foreign_cores for r in kept[utilisation])}
                                     for utilisation, found in rounds.items()}, 'summary': summary,
                                 'layers': rows, 'fitted_layers': len(FITTED), 'paths': paths}, indent=1) + '\n',

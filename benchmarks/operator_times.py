@@ -36,6 +36,7 @@ from deadline_perception.rendering.drive import render_drive
 from deadline_perception.detector.checkpoint import build_detector, load_detector
 from deadline_perception.detector.configuration import CONFIGURATIONS
 from deadline_perception.detector.network import MultiPathDetector
+from deadline_perception.engine.eager import Eager
 from deadline_perception.execution_path import SKIP, ExecutionPath, PathSpace, setting_text
 from deadline_perception.latency.device import process_environment, read_device_facts, use_threads
 from deadline_perception.latency.json_file import write_text_atomically
@@ -120,25 +121,26 @@ class Variant:
         name: printed name.
         network: the network.
         replayed: as CUDA graphs.
+
+    Attributes:
+        engine: of this variant; the network may serve several.
     """
 
     def __init__(self, name: str, network: MultiPathDetector, replayed: bool) -> None:
         self.name = name
         self.network = network
-        self.graphs = None
         if replayed:
             network.use_graphs()
-            self.graphs = network.graphs
-            network.graphs = None
+        self.engine, network.engine = network.engine, Eager()
         self.memory_mb = 0.0
         self.total_ms: dict[str, list[float]] = {}
         self.segments_ms: dict[str, list[list[float]]] = {}
 
     def time(self, image: np.ndarray, path: ExecutionPath) -> tuple[float, list[float]]:
         """Time in ms of one frame and of its segments."""
-        self.network.graphs = self.graphs
+        self.network.engine, idle = self.engine, self.network.engine
         measured = time_frame(self.network, image, path)
-        self.network.graphs = None
+        self.network.engine = idle
         return measured
 
     def row(self, label: str, path: ExecutionPath) -> dict:
@@ -207,8 +209,8 @@ def measure(case: Case, device: str) -> dict:
         rows = [variant.row(label, path) for label, path in paths.items()]
         measured.append({'variant': variant.name, 'memory_mb': round(variant.memory_mb), 'rows': rows,
                          'full_over_cheapest': round(rows[0]['median_ms'] / rows[1]['median_ms'], 2),
-                         'segments_replayed': len(variant.graphs) if variant.graphs is not None else 0,
-                         'not_replayed': variant.graphs.notice if variant.graphs is not None else ''})
+                         'segments_replayed': len(variant.engine) if variant.engine.reuses_buffers else 0,
+                         'not_replayed': variant.engine.notice})
     return {'configuration': case.configuration, 'scale': case.scale, 'input_size': list(network.input_size),
             'threads': case.threads, 'weights': weights, 'proposals_found_on_full_path': selected,
             'variants': measured}

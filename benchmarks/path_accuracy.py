@@ -5,7 +5,7 @@
 
 Scores a sample of paths that shows every setting of every operator, then, twice, those that a profile and the
 qualities expected so far put on the frontier or next to it, so that the frontier is measured. Then all of them are
-timed in turn, as whole frames. V+L is the average precision over vehicles and traffic lights, which have instances
+timed in turn, as whole frames. The ranking AP is the mean over the classes that have objects
 enough to rank paths; "expected" is what the decision goes by, measurement and prediction weighed by their errors.
 An operator's effect is the largest path less the same path with this operator alone at its smallest setting; intervals
 (95 %) come from drawing runs of neighbouring images anew. --seeds are weights of one recipe that differ by their seed
@@ -40,11 +40,12 @@ from path_figures import GOALS, NESTED_POINTS, goal_rows, plot, print_tables
 from deadline_perception.datasets.coco import read_coco
 from deadline_perception.decision.frontier import pareto_frontiers
 from deadline_perception.decision.path_quality import PathQuality
+from deadline_perception.datasets.class_names import relabelled
 from deadline_perception.detector.checkpoint import load_detector
 from deadline_perception.detector.detections import Detections
 from deadline_perception.evaluation.average_precision import average_precision
-from deadline_perception.evaluation.path_accuracy import POOLED_CLASSES, annotated_frames, detect_on_frames, pooled_ap
-from deadline_perception.evaluation.path_accuracy import relabelled, sample_paths
+from deadline_perception.evaluation.path_accuracy import annotated_frames, detect_on_frames, pooled_ap, ranking_classes
+from deadline_perception.evaluation.path_accuracy import sample_paths
 from deadline_perception.evaluation.resampled_precision import bootstrap_draws, resampled_ap
 from deadline_perception.execution_path import SKIP, ExecutionPath, PathSpace
 from deadline_perception.latency.device import read_device_facts, use_threads
@@ -67,7 +68,7 @@ _held: dict = {}  # in each process of the pool: frames, and the detector of the
 
 @dataclass(frozen=True)
 class Scores:
-    """A path's average precision, 0 to 100: over all classes, at IoU 0.50, and over vehicles and lights."""
+    """A path's average precision, 0 to 100: over all classes, at IoU 0.50, and over the classes that rank."""
 
     ap: float
     ap50: float
@@ -76,7 +77,7 @@ class Scores:
 
 @dataclass(frozen=True, eq=False)
 class Redrawn:
-    """V+L of a path, points, on draws of images: float64 `[DRAWS]` of all, and of halves as `half_draws` has them."""
+    """Ranking AP of a path, points, on draws of images: float64 `[DRAWS]` of all, and of halves as `half_draws` has them."""
 
     all: np.ndarray
     halves: np.ndarray
@@ -128,19 +129,20 @@ class Judge:
         self.dataset = sequence.name
         self._truths = [relabelled(frame.truth, sequence.class_names, class_names) for frame in self.frames]
         self._names = class_names
+        self.ranked_by = list(ranking_classes(self._truths, class_names) or class_names)
         self._draws = bootstrap_draws(len(self.frames), DRAWS)
         self._halves = half_draws(len(self.frames))
 
     def scores(self, detections: list[Detections]) -> Scores:
         """A path's scores."""
         result = average_precision(detections, self._truths, self._names)
-        return Scores(100 * (result.ap or 0.0), 100 * (result.ap50 or 0.0), 100 * pooled_ap(result))
+        return Scores(100 * (result.ap or 0.0), 100 * (result.ap50 or 0.0), 100 * pooled_ap(result, self.ranked_by))
 
     def redrawn(self, detections: list[Detections]) -> Redrawn:
-        """A path's V+L on all draws."""
+        """A path's AP by which paths are ranked, on all draws."""
         halves = self._halves.reshape(-1, len(self.frames))
         values = 100 * resampled_ap(detections, self._truths, self._names, np.vstack([self._draws, halves]),
-                                    POOLED_CLASSES)
+                                    self.ranked_by)
         return Redrawn(values[:DRAWS], values[DRAWS:].reshape(self._halves.shape[:3]))
 
     def resampled_ap(self, detections: list[Detections]) -> np.ndarray:
@@ -336,6 +338,7 @@ def main() -> None:
     result = {'date': date.today().isoformat(), 'device': asdict(read_device_facts(args.device)),
               'weights': str(args.weights), 'weights_hash': detector.weights_hash,
               'seeds': [str(file) for file in args.seeds], 'dataset': judge.dataset, 'images': len(judge.frames),
+              'ranked_by': judge.ranked_by,
               'paths_of_the_network': len(space),
               'paths': [{'path': str(path), 'ms': times_ms[path], **asdict(scores[path]), 'expected': expected[path],
                          'error': 100 * quality.errors[path]} for path in sorted(scores, key=times_ms.get)],

@@ -6,11 +6,11 @@ programs, for one and two threads.
 Every setting of threads runs in a process of its own, because libraries read it as they load. There the profile is
 measured in turn with frames of the 50 paths, which it knows nothing of; then come frames beside a busy program, then beside
 as many bursting ones as there are cores, then alone once more, which shows what drifted since the profile. Bounds are formed
-as the detector node forms them (forecast times slowdown times margin, slowdown renewed three times a second) from what was
-recorded, frame after frame. Coverage is that of these frames and, over 20,000 frames, that of blocks of them drawn with
-replacement: from one condition, and `mixed`, from one after the other in stretches of up to 500 frames.
+as the detector node forms them (forecast times slowdown times calibration factor, slowdown renewed three times a second)
+from what was recorded, frame after frame. Coverage is that of these frames and, over 20,000 frames, that of blocks of them
+drawn with replacement: from one condition, and `mixed`, from one after the other in stretches of up to 500 frames.
 
-The coverage of a run so long follows from how the margin learns: with steps of 0.05 it lies (drift of the log margin) /
+The coverage of a run so long follows from how the factor learns: with steps of 0.05 it lies (drift of its logarithm) /
 (0.05 * 20,000) from its target, whatever the latencies. What a user meets is therefore told beside it: the worst stretch of
 200 and of 500 consecutive frames, and the worst path. They have no goal.
 
@@ -18,8 +18,8 @@ A path's median holds the phases in which the whole machine was slow while that 
 forecasts is told twice: as they lie from the medians, and between paths, where each frame is first relieved of the excess
 that the frames around it, on other paths, had over their forecasts. Only the second could a better composition reduce.
 
-In the table, `rest` is what was left from mid-way, bounded by the margin of whole frames as the node does, and `rest, own`
-by a margin of its own; `whole, fixed` has a margin from the first half of the frames alone (order statistic, 95 %
+In the table, `rest` is what was left from mid-way, bounded by the factor of whole frames as the node does, and `rest, own`
+by a factor of its own; `whole, fixed` has a factor from the first half of the frames alone (order statistic, 95 %
 confidence), without slowdown and without learning. Takes under 7 minutes, as each part has its time; writes
 results/path_bounds.json.
 """
@@ -141,18 +141,18 @@ class Recorder:
 
 
 class Bounds:
-    """The node's way to its bounds: slowdown from probes and frames, margin from frames; and the same from mid-way."""
+    """The node's way to its bounds: slowdown from probes and frames, factor from frames; and the same from mid-way."""
 
     def __init__(self, forecast: PathForecast) -> None:
         self._forecast = forecast
         self._estimator = SlowdownEstimator()
         self._slowdown = 1.0
         self.calibrator = _calibrator(forecast)
-        self._rest_calibrator = _calibrator(forecast)  # the node has none: what a margin of the rest's own would do
+        self._rest_calibrator = _calibrator(forecast)  # the node has none: what a factor of the rest's own would do
 
     def follow(self, events: Sequence[Frame | Look]) -> np.ndarray:
         """Goes through events; for each frame `[slowdown, forecast, bound, rest's forecast, its bound by the frame's
-        margin, its bound by its own]`, the last five over the time it took."""
+        factor, its bound by its own]`, the last five over the time it took."""
         rows = []
         for event in events:
             if isinstance(event, Look):
@@ -161,12 +161,12 @@ class Bounds:
                 self._slowdown = self._estimator.slowdown
                 continue
             slowdown = self._slowdown
-            margin = min(self.calibrator.factor, MAX_FACTOR / slowdown)
+            factor = min(self.calibrator.factor, MAX_FACTOR / slowdown)
             idle_ms = self._forecast.forecast_ms(event.path)
             expected_ms = idle_ms * slowdown
             rest_ms = self._forecast.forecast_ms(event.path, event.segment) * slowdown
-            rest_bounds = np.array([1.0, margin, self._rest_calibrator.factor]) * rest_ms / event.rest_ms
-            rows.append((slowdown, expected_ms / event.latency_ms, expected_ms * margin / event.latency_ms, *rest_bounds))
+            rest_bounds = np.array([1.0, factor, self._rest_calibrator.factor]) * rest_ms / event.rest_ms
+            rows.append((slowdown, expected_ms / event.latency_ms, expected_ms * factor / event.latency_ms, *rest_bounds))
             self._estimator.observe_frame(idle_ms, event.latency_ms)
             self.calibrator.observe(expected_ms, event.latency_ms)
             self._rest_calibrator.observe(rest_ms, event.rest_ms)
@@ -252,7 +252,7 @@ def evaluate(forecast: PathForecast, events: dict[str, list]) -> dict[str, dict]
     for name in CONDITIONS:
         found[name] = {'recorded': summary(bounds.follow(events[name])),
                        'simulated': simulate(forecast, [events[name]], rng),
-                       'offline_margin_coverage': float(np.mean(scores[name] <= offline))}
+                       'offline_factor_coverage': float(np.mean(scores[name] <= offline))}
     found[MIXED] = {'simulated': simulate(forecast, list(events.values()), rng)}
     return found
 
@@ -293,7 +293,7 @@ def worst_stretch(held: np.ndarray, length: int) -> float:
 def summary(rows: np.ndarray) -> dict:
     """Error, coverage and tightness of what `Bounds.follow` gave."""
     slowdown, forecast, bound, rest_forecast, rest_bound, rest_own = rows.T
-    parts = {'whole': (forecast, bound), 'rest': (rest_forecast, rest_bound), 'rest_own_margin': (rest_forecast, rest_own)}
+    parts = {'whole': (forecast, bound), 'rest': (rest_forecast, rest_bound), 'rest_own_factor': (rest_forecast, rest_own)}
     return {'frames': len(rows), 'median_slowdown': float(np.median(slowdown)), **{
         name: {'median_error': float(np.median(np.abs(expected - 1.0))), 'coverage': float(np.mean(limit >= 1.0)),
                'miss_ratio_upper_95': clopper_pearson_upper(int(np.sum(limit < 1.0)), len(rows)),
@@ -335,7 +335,7 @@ def show(found: dict[str, dict]) -> None:
         table.add_column(title, justify='left' if title in ('setting', 'condition', 'of') else 'right')
     for setting, result in found.items():
         for condition, rows in result['conditions'].items():
-            for part, words in (('whole', 'whole'), ('rest', 'rest'), ('rest_own_margin', 'rest, own')):
+            for part, words in (('whole', 'whole'), ('rest', 'rest'), ('rest_own_factor', 'rest, own')):
                 recorded, simulated = rows.get('recorded'), rows['simulated']
                 cells = [''] * 5 if recorded is None else [
                     str(recorded['frames']), f'{recorded["median_slowdown"]:.2f}',
@@ -346,7 +346,7 @@ def show(found: dict[str, dict]) -> None:
                               f'{simulated[part]["median_tightness"]:.3f}', *(f'{100 * share:.1f}' for share in worst))
             if 'recorded' in rows:
                 table.add_row(setting, condition, 'whole, fixed', '', '', '',
-                              f'{100 * rows["offline_margin_coverage"]:.1f}')
+                              f'{100 * rows["offline_factor_coverage"]:.1f}')
         table.add_section()
     console.print(table)
     for setting, result in found.items():

@@ -29,7 +29,7 @@ def goal_rows(result: dict, space: PathSpace) -> list[dict]:
                  'figure': f'{len(paying)} of {len(result["operators"])}',
                  'met': len(paying) == len(result['operators'])})
     over = result['worth_of_expected'][EXPECTED]['best_other_over_full']
-    rows.append({'goal': 'best other path, chosen on other images, not above the full one (points V+L)',
+    rows.append({'goal': 'best other path, chosen on other images, not above the full one (points)',
                  'figure': round(over, 2), 'met': over <= 0})
     for row in result['alone']:
         rows.append({'goal': f'{row["path"]} at most {row["goal"]} AP under trained alone',
@@ -75,7 +75,7 @@ def plot(result: dict, space: PathSpace, file: Path) -> None:
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel(f'time of a frame, ms (median, {result["device"]["name"]}, {result["device"]["threads"]} thread'
                     f'{"s" * (result["device"]["threads"] > 1)})')
-    axes.set_ylabel('expected average precision of\nvehicles and traffic lights, %')
+    axes.set_ylabel('expected average precision of\n' + ', '.join(result['ranked_by']) + ', %')
     axes.set_title(f'{len(rows)} execution paths of one network on {result["images"]} images of {result["dataset"]}',
                    loc='left', fontsize=11)
     axes.grid(color='#e1e5ea', linewidth=0.8)
@@ -100,16 +100,17 @@ def print_tables(result: dict) -> None:
 
     in_turn = [row for row in result['held_out'] if row['split'] == 0 and row['by'] == EXPECTED]
     useful_once = {path for row in in_turn for path in row['useful']}
-    show('frontier by expected V+L (* useful on held-out images)', ('path', 'ms', 'AP', 'AP50', 'V+L', 'expected'),
+    show(f'frontier by the expected AP of {", ".join(result["ranked_by"])} (rank; * useful on held-out images)',
+         ('path', 'ms', 'AP', 'AP50', 'rank', 'expected'),
          [(row['path'] + ' *' * (row['path'] in useful_once), row['ms'], row['ap'], row['ap50'], row['pooled'],
            row['expected']) for row in result['paths'] if row['path'] in result['frontier']])
     show(f'operators: largest less smallest setting; pays: beyond {result["pays_beyond"]}',
-         ('operator', 'saves ms', 'AP', 'V+L', '95 %', 'seeds: mean', 'range', 'pays'),
+         ('operator', 'saves ms', 'AP', 'rank', '95 %', 'seeds: mean', 'range', 'pays'),
          [(row['operator'], row['saves_ms'], row['ap_points'], row['pooled_points'], spanned(row['interval_points']),
            row['mean_of_seeds'], row['spread_of_seeds'], 'yes' if row['pays'] else 'no')
           for row in result['operators']])
     if result['alone']:
-        show('against the path trained alone', ('path', 'AP', 'seeds', 'alone', 'AP under', '95 %', 'V+L', 'alone'),
+        show('against the path trained alone', ('path', 'AP', 'seeds', 'alone', 'AP under', '95 %', 'rank', 'alone'),
              [(row['path'], row['ap'], ' '.join(f'{ap:.1f}' for ap in row['ap_of_seeds']) or None, row['ap_alone'],
                row['points_under'], spanned(row['interval_points']), row['pooled'], row['pooled_alone'])
               for row in result['alone']])
@@ -122,13 +123,13 @@ def print_tables(result: dict) -> None:
                       ('worth_of_expected_sample', 'the sample measured, the others predicted')):
         worth = result[key]
         gains = worth['gain_points_of_splits']
-        console.print(f'chosen on half of the images, V+L on the other half, mean over times allowed ({what}): '
+        console.print(f'chosen on half of the images, ranking AP on the other half, mean over times allowed ({what}): '
                       f'{worth[MEASURED]["realised"]:.2f} by measured values (looked {worth[MEASURED]["optimism"]:.2f} '
                       f'better), {worth[EXPECTED]["realised"]:.2f} by expected ones '
                       f'({worth[EXPECTED]["optimism"]:.2f}); gain {worth["gain_points"]:.2f}, from {min(gains):.2f} '
                       f'to {max(gains):.2f} over {len(gains)} ways to halve', soft_wrap=True)
     order = result['monotonicity']
-    console.print(f'{len(result["paths"])} paths on {result["images"]} images; rank correlation of time and V+L '
+    console.print(f'{len(result["paths"])} paths on {result["images"]} images; rank correlation of time and AP '
                   f'{order["rank_correlation_of_time_and_quality"]:.2f}; of {order["nested_pairs"]} pairs of nested '
                   f'paths the larger one is worse by over {NESTED_POINTS} points in '
                   f'{order["nested_pairs_larger_is_worse"]}')

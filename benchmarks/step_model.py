@@ -133,20 +133,20 @@ def errors_of_sweep(sweep: Sweep, measured: MeasuredLayers, known: Sequence[Conv
     reached = [shape for shape in sweep.shapes if measured.samples_ms[shape]]
     four = [reached[round(place)] for place in np.linspace(0, len(reached) - 1, 4)]
     others = [shape for shape in reached if shape not in four]
-    truth = latencies_of(others, measured)
-    return {name: float(np.mean(np.abs(predicted / truth - 1.0)))
+    observed = latencies_of(others, measured)
+    return {name: float(np.mean(np.abs(predicted / observed - 1.0)))
             for name, predicted in predict_simply(others, four, [*four, *known], measured).items()}
 
 
 def errors_of_random(learned: list[ConvolutionShape], pool: list[ConvolutionShape], tested: list[ConvolutionShape],
                      sweeps: list[SweepResult], measured: MeasuredLayers) -> tuple[dict[str, dict], ConvolutionModel]:
     """Mean and median absolute error per model, as shares, and the combined model."""
-    truth = latencies_of(tested, measured)
+    observed = latencies_of(tested, measured)
     combined = fit_convolution_model(learned, latencies_of(learned, measured),
                                      {result.sweep.dimension: result.model for result in sweeps})
     predictions = {'combined steps': np.array([combined.predict(shape) for shape in tested]),
                    **predict_simply(tested, pool, pool, measured)}
-    relative = {name: np.abs(predicted / truth - 1.0) for name, predicted in predictions.items()}
+    relative = {name: np.abs(predicted / observed - 1.0) for name, predicted in predictions.items()}
     return {name: {'mean': float(errors.mean()), 'median': float(np.median(errors)),
                    'p90': float(np.quantile(errors, 0.9))} for name, errors in relative.items()}, combined
 
@@ -214,7 +214,7 @@ def print_report(report: dict, results: list[SweepResult], device: str) -> None:
         console.print(f'goal: {goal["goal"]} at most {goal["at_most"]:.1%}: {goal["reached"]:.1%}, '
                       f'{"met" if goal["met"] else "NOT met"}')
     console.print(f'{report["layers"]} layers, visited {report["visits_per_layer"]:.0f} times (median) and known to '
-                  f'{report["uncertainty_of_medians"]:.1%} (95 %); {report["price_lists"]} price lists found')
+                  f'{report["uncertainty_of_medians"]:.1%} (95 %); {report["cost_models"]} cost models found')
 
 
 def main() -> None:
@@ -259,7 +259,7 @@ def main() -> None:
                           for model in held_out_records[0]['baselines']}}, 'random': errors,
         'measurements': {'combined_random': plan.learned, 'combined_sweeps': as_many - plan.learned, 'baselines': as_many,
                          'tested': plan.tested},
-        'price_lists': combined.price_lists}
+        'cost_models': combined.cost_models}
     report['goals'] = goals(report)
     print_report(report, results, str(facts))
     folder = RESULTS.parents[1] / 'out' / 'benchmarks' if args.quick else RESULTS  # published results stay

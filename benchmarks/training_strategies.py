@@ -31,12 +31,13 @@ from rich.console import Console
 from rich.table import Table
 from torch.utils.flop_counter import FlopCounterMode
 
+from deadline_perception.datasets.class_names import relabelled
 from deadline_perception.datasets.coco import read_coco
 from deadline_perception.datasets.records import Sequence
 from deadline_perception.detector.checkpoint import build_detector, load_detector
 from deadline_perception.detector.heads import BINS
 from deadline_perception.detector.network import MultiPathDetector
-from deadline_perception.evaluation.path_accuracy import annotated_frames, measure_paths
+from deadline_perception.evaluation.path_accuracy import annotated_frames, measure_paths, ranking_classes
 from deadline_perception.execution_path import SKIP, ExecutionPath, PathSpace
 from deadline_perception.latency.device import read_device_facts
 from deadline_perception.latency.json_file import write_text_atomically
@@ -177,7 +178,7 @@ def write_json(file: Path, content: dict) -> None:
 
 
 def verdicts(runs: list[dict]) -> list[dict]:
-    """Ours against each rival, in points of V+L, on the longest path and on the mean of the measured ones.
+    """Ours against each rival, in points of ranking AP, on the longest path and on the mean of the measured ones.
 
     Empty where ours or every rival is missing. `better` is None with one seed: there is no spread to judge by.
     """
@@ -249,6 +250,8 @@ def main() -> None:
     network = fresh_network(args, training.class_names, 0)
     source = SampleSource([training], [1.0], network.input_size)
     frames = annotated_frames(validation, args.images)
+    truths = [relabelled(frame.truth, validation.class_names, network.class_names) for frame in frames]
+    ranked_by = list(ranking_classes(truths, network.class_names) or network.class_names)
     paths = measured_paths(network.path_space)
     cost = StepCost(network)
     reference = cost.mean(STRATEGIES['ns-rs'])
@@ -262,7 +265,7 @@ def main() -> None:
                 console.print(f'{strategy}, seed {seed}: {steps} steps')
                 state = kept.with_suffix('.safetensors')
                 trained, seconds = train(args, source, strategy, seed, steps, state)
-                measured = measure_paths(trained, validation, frames, list(paths.values()))
+                measured = measure_paths(trained, validation, frames, list(paths.values()), ranked_by=ranked_by)
                 write_json(kept, {'strategy': strategy, 'seed': seed, 'steps': steps, 'seconds': round(seconds, 1),
                                   'paths': {name: {'ap': measured[path][0].ap or 0.0,
                                                    'ap50': measured[path][0].ap50 or 0.0,
@@ -270,13 +273,13 @@ def main() -> None:
                 for file in (state, state.with_suffix('.seconds')):
                     file.unlink(missing_ok=True)
             runs.append(json.loads(kept.read_text()))
-    console.print(show(runs, paths, 'pooled_ap', 'AP of vehicles and traffic lights, 0 to 100'))
+    console.print(show(runs, paths, 'pooled_ap', f'AP of {", ".join(ranked_by)}, 0 to 100'))
     console.print(show(runs, paths, 'ap', 'AP of all classes, 0 to 100'))
     found = verdicts(runs)
     for row in found:
         better = {True: 'better', False: 'not better beyond the spread', None: 'not shown by one seed'}[row['better']]
         spread = '-' if row['spread_of_seeds'] is None else f'{row["spread_of_seeds"]:.1f}'
-        console.print(f'{OURS} less {row["rival"]}, {row["on"]}: {row["gain_points"]:+.1f} points V+L, spread of the '
+        console.print(f'{OURS} less {row["rival"]}, {row["on"]}: {row["gain_points"]:+.1f} points, spread of the '
                       f'seeds {spread}: {better}; {OURS} is number {row["rank_of_ours"]} of {row["strategies"]}')
     if args.quick:
         return

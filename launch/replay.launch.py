@@ -1,6 +1,11 @@
-"""A bag through all nodes of `perception.launch.py`; everything ends when the bag has been played."""
+"""A bag through all nodes of `perception.launch.py`; everything ends when the bag has been played.
+
+The status is 1 when the bag could not be played or recorded to the end: launch has it of an exception in an action.
+"""
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from launch import LaunchContext, LaunchDescription
@@ -15,38 +20,60 @@ from launch.actions import (
 )
 from launch.event_handlers import OnProcessExit
 from launch.events import Shutdown
+from launch.events.process import ProcessExited
 from launch.launch_description_sources import PythonLaunchDescriptionSource
 from launch.substitutions import LaunchConfiguration
 
 from deadline_perception.nodes import bringup
+from deadline_perception.runtime.supervision import TRY_AGAIN_STATUS, ProcessOrder, describe_exit
 
 
 def generate_launch_description() -> LaunchDescription:
-    """Arguments, the nodes, and the player, which waits until all of them are ready."""
+    """Arguments, a look at the bag, the nodes, and the player, which waits until all of them are ready."""
     declared = [DeclareLaunchArgument(argument.name, default_value=bringup.as_text(argument.default),
                                       description=argument.description) for argument in bringup.ARGUMENTS]
     perception = IncludeLaunchDescription(
         PythonLaunchDescriptionSource(str(Path(__file__).with_name('perception.launch.py'))),
         launch_arguments=[(argument.name, LaunchConfiguration(argument.name))
                           for argument in bringup.ARGUMENTS if argument.launch])
-    return LaunchDescription([*declared, perception, OpaqueFunction(function=_replay)])
+    return LaunchDescription([*declared, OpaqueFunction(function=_check), perception, OpaqueFunction(function=_replay)])
+
+
+def _values(context: LaunchContext) -> dict[str, object]:
+    return bringup.read_values({argument.name: LaunchConfiguration(argument.name).perform(context)
+                                for argument in bringup.ARGUMENTS})
+
+
+def _check(context: LaunchContext) -> None:
+    bringup.check_replay(_values(context))
 
 
 def _replay(context: LaunchContext) -> list:
-    values = bringup.read_values({argument.name: LaunchConfiguration(argument.name).perform(context)
-                                  for argument in bringup.ARGUMENTS})
-    actions = []
-    if values['record']:
-        recorder = bringup.process_order(bringup.RECORDER, values)
-        recording = ExecuteProcess(cmd=list(recorder.command), output='screen')
-        not_recorded = EmitEvent(event=Shutdown(reason='the recorder has ended'))
-        actions += [recording, RegisterEventHandler(OnProcessExit(target_action=recording, on_exit=[not_recorded]))]
-    readiness = bringup.readiness_order(values)
-    ready = ExecuteProcess(cmd=list(readiness.command), output='screen')
-    player = ExecuteProcess(cmd=list(bringup.player_command(values)), output='screen')
-    done = TimerAction(period=bringup.LINGER_S, actions=[EmitEvent(event=Shutdown(reason='the bag has been played'))])
-    not_ready = EmitEvent(event=Shutdown(reason='the nodes did not get ready'))
-    return [*actions, ready,
-            RegisterEventHandler(OnProcessExit(
-                target_action=ready, on_exit=lambda event, _: [player] if event.returncode == 0 else [not_ready])),
-            RegisterEventHandler(OnProcessExit(target_action=player, on_exit=[done]))]
+    values = _values(context)
+    recorder = _start(bringup.process_order(bringup.RECORDER, values)) if values['record'] else []
+    return [*recorder, *_start(bringup.readiness_order(values))]
+
+
+def _start(order: ProcessOrder) -> list:
+    process = ExecuteProcess(cmd=list(order.command), additional_env=dict(order.environment), output='screen')
+    return [process, RegisterEventHandler(OnProcessExit(target_action=process, on_exit=partial(_go_on, order)))]
+
+
+def _go_on(order: ProcessOrder, event: ProcessExited, context: LaunchContext) -> list:
+    """What follows the end of a process. Launch must not be shut down twice.
+
+    Raises:
+        BringupError: the process failed, or ended before the others.
+    """
+    failure = bringup.BringupError(f'{order.name} ended with {describe_exit(event.returncode)}')
+    if context.is_shutdown:
+        if event.returncode > 0:
+            raise failure
+        return []
+    if event.returncode == TRY_AGAIN_STATUS and order.retries > 0:
+        return _start(replace(order, retries=order.retries - 1))
+    if event.returncode != 0 or not (order.then or order.ends_run):
+        raise failure
+    if order.then:
+        return [action for following in order.then for action in _start(following)]
+    return [TimerAction(period=bringup.LINGER_S, actions=[EmitEvent(event=Shutdown(reason='the bag has been played'))])]

@@ -5,9 +5,12 @@ class instead of boxes. Their work is real: products of matrices whose size foll
 """
 from __future__ import annotations
 
+import hashlib
+
 import numpy as np
 
-from deadline_perception.detector.detections import Detections
+from deadline_perception.detector.detections import Classification, Detections
+from deadline_perception.engine.eager import Eager
 from deadline_perception.engine.segment_run import SegmentRun
 from deadline_perception.execution_path import LEVEL, ExecutionPath, Operator, PathSpace, Segment
 
@@ -17,27 +20,22 @@ MAGNIFIER = PathSpace(
      Segment('name', 'naming')))
 SINGLE = PathSpace((), (Segment('all', 'all'),))
 CLASSIFIER = PathSpace((Operator('level', LEVEL, (1, 2, 3, 4), 'l'),),
-                       (Segment('input', 'pre'), Segment('layers', 'body', 'level', ('level',))))
+                       (Segment('input', 'pre'), Segment('layers', 'body', 'level', ('level',)),))
 _WORK = np.random.default_rng(0).standard_normal((160, 160)) / 13.0
 
 
 class InventedNetwork:
-    """A network that multiplies matrices, and finds one box in the middle of the image, or one class."""
+    """A network that multiplies matrices, and finds one box in the middle of the image, or a class."""
 
     config_name, input_size = 'invented', (48, 64)
 
-    def __init__(self, path_space: PathSpace, device: str = 'cpu', class_names: tuple[str, ...] = ('thing',)) -> None:
-        self.path_space, self.device, self.class_names = path_space, device, class_names
-        self.network_hash = self.weights_hash = f'{abs(hash(path_space.largest)):016x}'[:16]
+    def __init__(self, path_space: PathSpace, device: str = 'cpu', result_type: type = Detections) -> None:
+        self.path_space, self.device, self.result_type, self.engine = path_space, device, result_type, Eager()
+        self.class_names = ('thing',) if result_type is Detections else ('cat', 'dog', 'fish')
+        self.network_hash = self.weights_hash = hashlib.sha256(str(list(path_space)).encode()).hexdigest()[:16]
 
     def start(self, image_bgr: np.ndarray, path: ExecutionPath) -> InventedRun:
         return InventedRun(self, image_bgr, path)
-
-    def warm_up(self, paths, image_size) -> None:
-        for path in paths:
-            run = self.start(np.zeros((*image_size, 3), np.uint8), path)
-            while not run.finished:
-                run.run_segment()
 
 
 class InventedRun(SegmentRun):
@@ -45,7 +43,8 @@ class InventedRun(SegmentRun):
 
     def __init__(self, network: InventedNetwork, image_bgr: np.ndarray, path: ExecutionPath) -> None:
         super().__init__(network.path_space, path)
-        self._network, self._image, self.keys = network, image_bgr, []
+        self._result_type, self._image = network.result_type, image_bgr
+        self.keys: list[str] = []  # of what has run
 
     def compute(self, name: str, key: str) -> None:
         self.keys.append(key)
@@ -54,7 +53,9 @@ class InventedRun(SegmentRun):
         for _ in range(1 + sum(3 * self.path.settings[self.space.place[operator]] for operator in depends_on)):
             values = np.tanh(values @ _WORK)
 
-    def result(self) -> Detections:
+    def result(self) -> Detections | Classification:
+        if self._result_type is Classification:
+            return Classification(np.array([0.1, 0.7, 0.2]))
         height, width = self._image.shape[:2]
         return Detections(np.array([[width / 4, height / 4, width / 2, height / 2]]), np.array([0.9]), np.array([0]))
 
@@ -65,3 +66,7 @@ def make_magnifier(device: str = 'cpu') -> InventedNetwork:
 
 def make_single(device: str = 'cpu') -> InventedNetwork:
     return InventedNetwork(SINGLE, device)
+
+
+def make_classifier(device: str = 'cpu') -> InventedNetwork:
+    return InventedNetwork(CLASSIFIER, device, Classification)

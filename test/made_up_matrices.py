@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from deadline_perception.detector.declaration import multi_path_space
+from deadline_perception.engine.eager import Eager
 from deadline_perception.engine.segment_run import SegmentRun
 from deadline_perception.execution_path import ExecutionPath, PathSpace
 
@@ -19,6 +20,7 @@ class MatrixNetwork:
 
     def __init__(self, path_space: PathSpace) -> None:
         self.path_space = path_space
+        self.engine = Eager()
         self.started: list[ExecutionPath] = []
         self._weights = np.random.default_rng(0).standard_normal((64, 64)).astype(np.float32) / 8.0
 

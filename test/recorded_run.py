@@ -71,6 +71,12 @@ class RunWriter:
             'deadline_perception/msg/TimeBudget', header=self.header(stamp_ns), budget_ms=budget_ms, min_budget_ms=30.0,
             max_budget_ms=300.0, speed_mps=speed_mps, policy='stopping_distance', degraded=False, reason=''), stamp_ns)
 
+    def label_info(self, stamp_ns: int, names: tuple[str, ...]) -> None:
+        classes = [self.make('vision_msgs/msg/VisionClass', class_id=number, class_name=name)
+                   for number, name in enumerate(names)]
+        self.write('/detector/label_info', self.make('vision_msgs/msg/LabelInfo', header=self.header(stamp_ns),
+                                                     class_map=classes, threshold=0.0), stamp_ns)
+
     def contention(self, stamp_ns: int, slowdown: float) -> None:
         self.write('/contention_monitor/state', self.make(
             'deadline_perception/msg/ContentionState', header=self.header(stamp_ns), slowdown=slowdown, probe_ms=1.0,
@@ -165,3 +171,14 @@ def write_drive(bag: Path, *, frames: int = 60, seed: int = 0, namespace: str = 
             run.latency(stamp_ns, total_ms=total_ms, network_ms=network_ms, budget_ms=budget_ms, path=path,
                         bound_ms=bound_ms, feasible=feasible, outcome=1 if coasted else 0,
                         replaced_frames=1 if index and index % 37 == 0 else 0)
+
+
+def damaged(content: bytes, seed: int) -> bytes:
+    """A file with a few bytes changed, most where definitions and index are, and sometimes cut."""
+    random = np.random.default_rng(seed)
+    changed = bytearray(content)
+    for _ in range(random.integers(1, 5)):
+        far = int(random.integers(min(len(content), random.choice([1500, len(content)]))))
+        at = far if random.random() < 0.5 else len(content) - 1 - far
+        changed[at] = random.choice([random.integers(256), changed[at] ^ 1 << random.integers(8), 0, 255])
+    return bytes(changed[:random.integers(len(content)) if random.random() < 0.2 else len(content)])

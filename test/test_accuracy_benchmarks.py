@@ -13,7 +13,7 @@ TIMES_MS = dict(zip(PATHS, (10.0, 20.0, 30.0, 40.0)))
 
 
 def same_on_every_draw(halves: dict) -> dict:
-    """V+L of two halves as `held_out` takes it: no chance, one way to halve."""
+    """Ranking AP of two halves as `held_out` takes it: no chance, one way to halve."""
     return {path: np.repeat(np.array(values), 4).reshape(1, 2, 4) for path, values in halves.items()}
 
 

@@ -21,12 +21,12 @@ LAYERS = (
 )
 # Within a line, only these: the detector times its segments on an engine, the probe reads the clock, layers are timed.
 ALLOWED_ACROSS = {('execution_path', 'errors'), ('detector', 'engine'), ('detector', 'latency'), ('engine', 'latency'),
-                  ('contention', 'latency'), ('wcet', 'latency'), ('wcet', 'detector'), ('rendering', 'datasets'),
+                  ('contention', 'latency'), ('wcet', 'latency'), ('detector', 'wcet'), ('rendering', 'datasets'),
                   ('datasets', 'rendering'), ('evaluation', 'datasets'), ('evaluation', 'rendering')}
 ROS = {'ament_index_python', 'builtin_interfaces', 'cv_bridge', 'launch', 'launch_ros', 'rcl_interfaces', 'rclpy',
        'rosidl_runtime_py', 'tf2_ros'}
-TORCH_FREE = ('contention', 'datasets', 'decision', 'detector/detections.py', 'errors.py', 'evaluation',
-              'execution_path.py', 'latency', 'nested', 'rendering', 'runtime', 'wcet', 'workers.py')
+TORCH_FREE = ('contention', 'datasets', 'decision', 'detector/detections.py', 'engine/eager.py', 'errors.py',
+              'evaluation', 'execution_path.py', 'latency', 'nested', 'rendering', 'runtime', 'wcet', 'workers.py')
 TORCH = {'torch', 'torchvision'}
 
 

@@ -1,1 +1,1 @@
-"""How busy the machine is, and by what factor that stretches a frame."""
+"""How busy the machine is, and by what factor that slows a frame down."""

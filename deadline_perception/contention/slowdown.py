@@ -1,4 +1,4 @@
-"""The factor by which other programs stretch a frame now, from probes and from the frames themselves."""
+"""The factor by which other programs slow a frame down now, from probes and from the frames themselves."""
 from __future__ import annotations
 
 import math

@@ -1,8 +1,8 @@
-"""Sequences in ROS 2 bags: written as mcap, read from mcap and sqlite3."""
+"""Sequences in ROS 2 bags: written as mcap, read from whatever `BagFile` reads."""
 from __future__ import annotations
 
 import shutil
-import struct
+import threading
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -10,29 +10,21 @@ from pathlib import Path
 import cv2
 import numpy as np
 
+from deadline_perception.datasets.bag_file import IMAGE_TYPES, MCAP_MAGIC, BagError, BagFile, BagTopic
 from deadline_perception.datasets.bag_messages import BagMessages, speed_of, truth_of
-from deadline_perception.rendering.drive import CLASS_NAMES
 from deadline_perception.datasets.image_message import ImageError, to_bgr
 from deadline_perception.datasets.message_definitions import message_types
 from deadline_perception.datasets.records import Frame, Sequence
 from deadline_perception.datasets.speed_trace import SpeedTrace
-from deadline_perception.errors import DeadlinePerceptionError
 
 IMAGE_TOPIC = '/camera/image_raw'
 COMPRESSED_TOPIC = '/camera/image_raw/compressed'
 CAMERA_INFO_TOPIC = '/camera/camera_info'
 SPEED_TOPIC = '/vehicle/speed'
 TRUTH_TOPIC = '/ground_truth'
-FRAME_ID = 'camera'
 JPEG_QUALITY = 92
 FIRST_STAMP_NS = 1_000_000_000
-MCAP_MAGIC = b'\x89MCAP0\r\n'
-_IMAGE_TYPES = ('sensor_msgs/msg/Image', 'sensor_msgs/msg/CompressedImage')
 _SPEED_TYPES = ('geometry_msgs/msg/TwistStamped', 'nav_msgs/msg/Odometry')
-
-
-class BagError(DeadlinePerceptionError):
-    """A bag cannot be read or written, or holds no images."""
 
 
 def write_bag(sequence: Sequence, file: Path, *, compressed: bool = False, overwrite: bool = False,
@@ -83,9 +75,9 @@ def _is_bag(file: Path) -> bool:
 
 
 def _write(writer: object, sequence: Sequence, compressed: bool, progress: Callable[[int], None] | None) -> int:
-    messages = BagMessages(message_types(), FRAME_ID)
+    messages = BagMessages(message_types())
     image_topic = COMPRESSED_TOPIC if compressed else IMAGE_TOPIC
-    topics = {image_topic: _IMAGE_TYPES[int(compressed)], CAMERA_INFO_TOPIC: 'sensor_msgs/msg/CameraInfo',
+    topics = {image_topic: IMAGE_TYPES[int(compressed)], CAMERA_INFO_TOPIC: 'sensor_msgs/msg/CameraInfo',
               SPEED_TOPIC: _SPEED_TYPES[0], TRUTH_TOPIC: 'vision_msgs/msg/Detection2DArray'}
     if all(frame.speed_mps is None for frame in sequence.frames):
         del topics[SPEED_TOPIC]
@@ -139,41 +131,63 @@ def read_bag(file: Path, topic: str | None = None) -> Sequence:
         BagError: the bag cannot be read or holds no image on the topic.
     """
     file = Path(file)
-    content = _BagReader(file)
-    images = content.select(lambda c: c.msgtype in _IMAGE_TYPES and topic in (None, c.topic) and c.msgcount)
+    bag = BagFile(file)
+    images = _select(bag, lambda t: t.is_image and topic in (None, t.name))
     if not images:
-        known = sorted(f'{c.topic} ({c.msgtype})' for c in content.connections)
+        known = sorted(f'{t.name} ({t.msgtype})' for t in bag.topics)
         raise BagError(f'{file} holds no image on {topic or "any topic"}, only {", ".join(known) or "nothing"}')
-    entries = content.index(images[0])
+    entries = [(bag.stamp_ns(raw), logged_ns) for _, _, logged_ns, raw in bag.messages([images[0].name])]
     headers = [header_ns for header_ns, _ in entries]
     stamped = headers[0] != 0 and all(before < after for before, after in zip(headers, headers[1:]))
-    trace, trace_stamped = _speeds(content, stamped)
-    annotated = content.select(lambda c: c.topic.endswith('ground_truth') and c.msgtype.endswith('/Detection2DArray'))
-    truths = {content.stamp(raw) if stamped else logged_ns: content.parse(raw, connection)
-              for connection in annotated for logged_ns, raw in content.messages(connection)}
+    trace, trace_stamped = _speeds(bag, stamped)
+    annotated = _select(bag, lambda t: t.name.endswith('ground_truth') and t.msgtype.endswith('/Detection2DArray'))
+    truths = {bag.stamp_ns(raw) if stamped else logged_ns: bag.parse(raw, msgtype)
+              for _, msgtype, logged_ns, raw in bag.messages([t.name for t in annotated])}
     class_names = _class_names(truths.values()) if truths else ()
-    frames = []
-    for index, (header_ns, logged_ns) in enumerate(entries):
-        stamp_ns = header_ns if stamped else logged_ns
-        truth = truths.get(stamp_ns)
-        load = partial(content.load_image, images[0], logged_ns, header_ns)
-        frames.append(Frame(f'{file.stem}_{index:06d}', stamp_ns, load,
-                            trace.speed_mps((header_ns if trace_stamped else logged_ns) / 1e9) if trace else None,
-                            truth_of(truth, class_names) if truth is not None else None))
+    frames, lock = [], threading.Lock()
     try:
-        return Sequence(file.stem, class_names, tuple(frames), _camera_matrix(content))
+        for index, (header_ns, logged_ns) in enumerate(entries):
+            truth = truths.get(header_ns if stamped else logged_ns)
+            frames.append(Frame(f'{file.stem}_{index:06d}', header_ns if stamped else logged_ns,
+                                partial(_load_image, bag, lock, images[0].name, logged_ns, header_ns),
+                                trace.speed_mps((header_ns if trace_stamped else logged_ns) / 1e9) if trace else None,
+                                truth_of(truth, class_names) if truth is not None else None))
+        return Sequence(file.stem, class_names, tuple(frames), _camera_matrix(bag))
     except ValueError as error:
         raise BagError(f'{file}: {error}') from error
 
 
-def _speeds(content: _BagReader, images_stamped: bool) -> tuple[SpeedTrace | None, bool]:
+def _select(bag: BagFile, wanted: Callable[[BagTopic], bool]) -> list[BagTopic]:
+    """Topics with messages in the order of their names, those of raw images before compressed ones."""
+    return sorted((topic for topic in bag.topics if topic.count and wanted(topic)),
+                  key=lambda topic: (topic.msgtype.endswith('CompressedImage'), topic.name))
+
+
+def _load_image(bag: BagFile, lock: threading.Lock, topic: str, logged_ns: int, header_ns: int) -> np.ndarray:
+    """One image, uint8 `[height, width, 3]` BGR, read from the file each time.
+
+    Raises:
+        BagError: it cannot be decoded.
+    """
+    with lock:
+        for _, msgtype, _, raw in bag.messages([topic], logged_ns, logged_ns + 1):
+            if bag.stamp_ns(raw) == header_ns:
+                try:
+                    # A view of the raw data cannot be written to, and whoever loads an image may draw on it.
+                    return np.require(to_bgr(bag.parse(raw, msgtype)), requirements=['C', 'W'])
+                except ImageError as error:
+                    raise BagError(f'image at {header_ns} ns of {bag.file}: {error}') from error
+    raise BagError(f'{bag.file} no longer holds the image at {header_ns} ns')
+
+
+def _speeds(bag: BagFile, images_stamped: bool) -> tuple[SpeedTrace | None, bool]:
     """The first speed topic, and whether its times are header stamps; messages whose time is not later are left out.
 
     Times of recording are taken where the images or the speeds have no usable stamps: one clock for both.
     """
-    for connection in content.select(lambda c: c.msgtype in _SPEED_TYPES and c.msgcount):
-        found = [(content.stamp(raw), logged_ns, speed_of(content.parse(raw, connection)))
-                 for logged_ns, raw in content.messages(connection)]
+    for topic in _select(bag, lambda t: t.msgtype in _SPEED_TYPES):
+        found = [(bag.stamp_ns(raw), logged_ns, speed_of(bag.parse(raw, msgtype)))
+                 for _, msgtype, logged_ns, raw in bag.messages([topic.name])]
         headers = [header_ns for header_ns, _, _ in found]
         stamped = images_stamped and headers[0] != 0 and headers == sorted(headers)
         pairs: list[tuple[float, float]] = []
@@ -188,96 +202,12 @@ def _speeds(content: _BagReader, images_stamped: bool) -> tuple[SpeedTrace | Non
 
 def _class_names(arrays: object) -> tuple[str, ...]:
     names = {d.results[0].hypothesis.class_id for array in arrays for d in array.detections if d.results}
-    return CLASS_NAMES + tuple(sorted(names - set(CLASS_NAMES)))
+    return tuple(sorted(names))
 
 
-def _camera_matrix(content: _BagReader) -> np.ndarray | None:
-    for connection in content.select(lambda c: c.msgtype == 'sensor_msgs/msg/CameraInfo' and c.msgcount):
-        _, raw = next(content.messages(connection))
-        matrix = np.asarray(content.parse(raw, connection).k, dtype=np.float64).reshape(3, 3)
+def _camera_matrix(bag: BagFile) -> np.ndarray | None:
+    for topic in _select(bag, lambda t: t.msgtype == 'sensor_msgs/msg/CameraInfo'):
+        _, msgtype, _, raw = next(bag.messages([topic.name]))
+        matrix = np.asarray(bag.parse(raw, msgtype).k, dtype=np.float64).reshape(3, 3)
         return matrix if matrix[0, 0] > 0 else None
     return None
-
-
-def damage_errors() -> tuple[type[Exception], ...]:
-    """What reading a damaged file can raise inside rosbags: its own errors, and those of sizes and ids that lie."""
-    from rosbags.highlevel import AnyReaderError
-    from rosbags.rosbag2 import ReaderError
-
-    return (AnyReaderError, ReaderError, AssertionError, struct.error, OSError, LookupError, ValueError, EOFError,
-            OverflowError, MemoryError, RuntimeError)
-
-
-class _BagReader:
-    """An open bag; each call reads from the file again, so that no image stays in memory."""
-
-    def __init__(self, file: Path) -> None:
-        import threading
-
-        from rosbags.highlevel import AnyReader
-
-        if not file.exists():
-            raise FileNotFoundError(f'{file} does not exist, expected a bag folder or an .mcap or .db3 file')
-        self._file, self._lock = file, threading.Lock()
-        try:
-            self._reader = AnyReader([file], default_typestore=message_types())
-            self._reader.open()
-        except damage_errors() as error:
-            raise BagError(f'{file} cannot be read as a ROS 2 bag, it may be cut off: {error}') from error
-        self.connections = self._reader.connections
-
-    def select(self, wanted: Callable[[object], object]) -> list:
-        """Connections in the order of their topics, those of raw images before compressed ones."""
-        return sorted((c for c in self.connections if wanted(c)), key=lambda c: (c.msgtype.endswith('CompressedImage'),
-                                                                                 c.topic))
-
-    def messages(self, connection: object, start_ns: int | None = None,
-                 stop_ns: int | None = None) -> Iterator[tuple[int, bytes]]:
-        """Time of recording and raw data.
-
-        Raises:
-            BagError: the bag is damaged.
-        """
-        try:
-            for _, logged_ns, raw in self._reader.messages([connection], start_ns, stop_ns):
-                yield logged_ns, raw
-        except damage_errors() as error:
-            raise BagError(f'{self._file} is damaged: {error}') from error
-
-    def parse(self, raw: bytes, connection: object) -> object:
-        """The message in raw data."""
-        return self._reader.deserialize(raw, connection.msgtype)
-
-    @staticmethod
-    def stamp(raw: bytes) -> int:
-        """Stamp of a message that starts with a header, ns, without parsing the rest of it."""
-        seconds, nanoseconds = struct.unpack_from('<iI' if raw[1] & 1 else '>iI', raw, 4)
-        return seconds * 1_000_000_000 + nanoseconds
-
-    def index(self, connection: object) -> list[tuple[int, int]]:
-        """Header stamp and time of recording of every message.
-
-        Raises:
-            BagError: messages that the bag lists cannot be read.
-        """
-        entries = [(self.stamp(raw), logged_ns) for logged_ns, raw in self.messages(connection)]
-        if len(entries) != connection.msgcount:  # rosbags leaves out chunks that it cannot read
-            raise BagError(f'{self._file} is damaged: it lists {connection.msgcount} messages on {connection.topic}, '
-                           f'{len(entries)} could be read')
-        return entries
-
-    def load_image(self, connection: object, logged_ns: int, header_ns: int) -> np.ndarray:
-        """One image, uint8 `[height, width, 3]` BGR.
-
-        Raises:
-            BagError: it cannot be decoded.
-        """
-        with self._lock:
-            for _, raw in self.messages(connection, logged_ns, logged_ns + 1):
-                if self.stamp(raw) == header_ns:
-                    try:
-                        # A view of the raw data cannot be written to, and whoever loads an image may draw on it.
-                        return np.require(to_bgr(self.parse(raw, connection)), requirements=['C', 'W'])
-                    except ImageError as error:
-                        raise BagError(f'image at {header_ns} ns of {self._file}: {error}') from error
-        raise BagError(f'{self._file} no longer holds the image at {header_ns} ns')

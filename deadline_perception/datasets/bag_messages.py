@@ -7,6 +7,8 @@ import numpy as np
 
 from deadline_perception.datasets.records import GroundTruth
 
+CAMERA_FRAME = 'camera_optical_frame'  # z forward, x right, y down, as REP 103 has it for what a camera sees
+VEHICLE_FRAME = 'base_link'  # x forward, REP 105
 
 class BagMessages:
     """Builds messages with the classes of a rosbags type store.
@@ -18,19 +20,18 @@ class BagMessages:
         ValueError: a stamp does not fit into a message.
     """
 
-    def __init__(self, types: object, frame_id: str) -> None:
+    def __init__(self, types: object) -> None:
         self.types = types
-        self._frame_id = frame_id
 
     def _make(self, name: str, **fields: object) -> object:
         return self.types.types[name](**fields)
 
-    def _header(self, stamp_ns: int) -> object:
+    def _header(self, stamp_ns: int, frame_id: str = CAMERA_FRAME) -> object:
         seconds, nanoseconds = divmod(stamp_ns, 1_000_000_000)
         if not 0 <= seconds < 2 ** 31:
             raise ValueError(f'stamp is {stamp_ns} ns, expected at least 0 and less than 2^31 s')
         stamp = self._make('builtin_interfaces/msg/Time', sec=seconds, nanosec=nanoseconds)
-        return self._make('std_msgs/msg/Header', stamp=stamp, frame_id=self._frame_id)
+        return self._make('std_msgs/msg/Header', stamp=stamp, frame_id=frame_id)
 
     def image(self, stamp_ns: int, image: np.ndarray) -> object:
         """sensor_msgs/Image of uint8 `[height, width, 3]` BGR."""
@@ -60,7 +61,7 @@ class BagMessages:
             return self._make('geometry_msgs/msg/Vector3', x=float(x), y=0.0, z=0.0)
 
         twist = self._make('geometry_msgs/msg/Twist', linear=vector(speed_mps), angular=vector(0.0))
-        return self._make('geometry_msgs/msg/TwistStamped', header=self._header(stamp_ns), twist=twist)
+        return self._make('geometry_msgs/msg/TwistStamped', header=self._header(stamp_ns, VEHICLE_FRAME), twist=twist)
 
     def truth(self, stamp_ns: int, truth: GroundTruth, class_names: tuple[str, ...]) -> object:
         """vision_msgs/Detection2DArray: the class by name, score 1, or 0 for a crowd region."""

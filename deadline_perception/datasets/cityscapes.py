@@ -1,30 +1,30 @@
 """Cityscapes (Cordts et al. 2016): images, boxes from polygons or instance ids, recorded speeds."""
 from __future__ import annotations
 
-import json
 from functools import partial
 from pathlib import Path
 
 import cv2
 import numpy as np
 
-from deadline_perception.rendering.drive import CLASS_NAMES
+from deadline_perception.datasets.annotation_file import expected_format, read_json
 from deadline_perception.datasets.image_file import image_size, load_image
 from deadline_perception.datasets.records import Frame, GroundTruth, Sequence
 from deadline_perception.datasets.speed_trace import CITYSCAPES_SUFFIX, read_cityscapes_speed, snippet_stamps_s
 from deadline_perception.datasets.ground_truth_repair import TruthCollector
 
 IMAGE_FOLDERS = ('leftImg8bit_sequence', 'leftImg8bit')
-# cityscapesScripts, helpers/labels.py: names and ids of the classes that have a counterpart here
-LABELS = {'car': 0, 'truck': 0, 'bus': 0, 'train': 0, 'caravan': 0, 'trailer': 0, 'bicycle': 1, 'motorcycle': 2,
-          'traffic light': 3, 'traffic sign': 4}
-LABEL_IDS = {19: 'traffic light', 20: 'traffic sign', 26: 'car', 27: 'truck', 28: 'bus', 29: 'caravan', 30: 'trailer',
-             31: 'train', 32: 'motorcycle', 33: 'bicycle'}
-OTHERS = ('unlabeled', 'ego vehicle', 'rectification border', 'out of roi', 'static', 'dynamic', 'ground', 'road',
-          'sidewalk', 'parking', 'rail track', 'building', 'wall', 'fence', 'guard rail', 'bridge', 'tunnel', 'pole',
-          'vegetation', 'terrain', 'sky', 'person', 'rider', 'license plate')
+# cityscapesScripts, helpers/labels.py: the classes with instances that are evaluated, and their ids
+CLASS_IDS = {'person': 24, 'rider': 25, 'car': 26, 'truck': 27, 'bus': 28, 'train': 31, 'motorcycle': 32, 'bicycle': 33}
+CLASS_NAMES = tuple(CLASS_IDS)
+# they have instances but are not evaluated: what is found there is neither a hit nor a false alarm
+IGNORED = {'caravan': 'car', 'trailer': 'truck'}
+IGNORED_IDS = {29: 'car', 30: 'truck'}
+WITHOUT_INSTANCES = (
+    'unlabeled', 'ego vehicle', 'rectification border', 'out of roi', 'static', 'dynamic', 'ground', 'road', 'sidewalk',
+    'parking', 'rail track', 'building', 'wall', 'fence', 'guard rail', 'bridge', 'tunnel', 'pole', 'polegroup',
+    'traffic light', 'traffic sign', 'vegetation', 'terrain', 'sky', 'license plate')
 GROUP = 'group'
-WITHOUT_INSTANCES = (19, 20)
 
 
 def read_cityscapes(root: Path, split: str = 'val', city: str | None = None) -> Sequence:
@@ -32,9 +32,10 @@ def read_cityscapes(root: Path, split: str = 'val', city: str | None = None) -> 
 
     The 30-frame snippets of `leftImg8bit_sequence` are read where they exist, else the single images of
     `leftImg8bit`; frames without annotation have no truth. Boxes come from `gtFine`, `*_polygons.json` before
-    `*_instanceIds.png`, speeds from `vehicle_sequence` or `vehicle`. Groups that the annotators did not tell apart are
-    crowd regions. A rider is not part of a bike's box. Polygons of classes that Cityscapes does not have are left out,
-    with one warning that counts them.
+    `*_instanceIds.png`, speeds from `vehicle_sequence` or `vehicle`. The classes are the eight that the data set's own
+    evaluation of instances has; traffic lights and signs are not among them, because annotators did not tell one from
+    the next. Caravans, trailers and groups that were not told apart are crowd regions. A rider is not part of a
+    bicycle's box. Polygons of classes that Cityscapes does not have are left out, with one warning that counts them.
 
     Args:
         root: folder that holds `leftImg8bit` or `leftImg8bit_sequence`.
@@ -86,22 +87,22 @@ def _truth(folder: Path, stem: str, image: Path, collector: TruthCollector) -> G
 
 def _from_polygons(file: Path, collector: TruthCollector) -> GroundTruth:
     boxes, labels, crowd = [], [], []
-    try:
-        content = json.loads(file.read_text(encoding='utf-8'))
+    with expected_format(file, 'gtFine polygons'):
+        content = read_json(file)
         for item in content['objects']:
-            name = item['label'][:-len(GROUP)] if item['label'].endswith(GROUP) else item['label']
-            if name in OTHERS or item.get('deleted') or not item['polygon']:
+            name = item['label']
+            if name in WITHOUT_INSTANCES or item.get('deleted') or not item['polygon']:
                 continue
-            if name not in LABELS:
+            single = name[:-len(GROUP)] if name.endswith(GROUP) else name
+            known = IGNORED.get(single, single)
+            if known not in CLASS_IDS:
                 collector.leave_out(name)
                 continue
             corners = np.asarray(item['polygon'], dtype=np.float64).reshape(-1, 2)
             boxes.append([*corners.min(0), *corners.max(0)])
-            labels.append(LABELS[name])
-            crowd.append(name != item['label'])
+            labels.append(CLASS_NAMES.index(known))
+            crowd.append(name != known)
         return collector.collect(boxes, labels, crowd, content['imgWidth'], content['imgHeight'])
-    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
-        raise ValueError(f'{file} is not in the gtFine polygon format: {error!r}') from error
 
 
 def _instance_ids(file: Path) -> np.ndarray:
@@ -117,22 +118,15 @@ def boxes_of_instances(ids: np.ndarray) -> tuple[list[list[float]], list[int], l
 
     Args:
         ids: uint16 `[height, width]`: label id * 1000 + number of the instance, or the label id alone for groups and
-            for classes without instances, whose connected regions are taken for objects.
+            for classes without instances.
     """
+    names = {number: name for name, number in CLASS_IDS.items()} | IGNORED_IDS
     boxes, labels, crowd = [], [], []
     for value in np.unique(ids).tolist():
         label_id = value // 1000 if value >= 1000 else value
-        if label_id not in LABEL_IDS:
-            continue
-        mask = (ids == value).astype(np.uint8)
-        if value < 1000 and label_id in WITHOUT_INSTANCES:
-            _, _, stats, _ = cv2.connectedComponentsWithStats(mask, connectivity=8)
-            regions = [(x, y, x + width, y + height) for x, y, width, height, _ in stats[1:].tolist()]
-        else:
-            x, y, width, height = cv2.boundingRect(mask)
-            regions = [(x, y, x + width, y + height)]
-        for region in regions:
-            boxes.append([float(edge) for edge in region])
-            labels.append(LABELS[LABEL_IDS[label_id]])
-            crowd.append(value < 1000 and label_id not in WITHOUT_INSTANCES)
+        if label_id in names:
+            x, y, width, height = cv2.boundingRect((ids == value).astype(np.uint8))
+            boxes.append([float(edge) for edge in (x, y, x + width, y + height)])
+            labels.append(CLASS_NAMES.index(names[label_id]))
+            crowd.append(value < 1000 or label_id in IGNORED_IDS)
     return boxes, labels, crowd

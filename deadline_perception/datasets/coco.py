@@ -1,23 +1,22 @@
 """Images annotated in the COCO format: one JSON file beside a folder of images."""
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter, defaultdict
 from functools import partial
 from pathlib import Path
 
-from deadline_perception.rendering.drive import CLASS_NAMES
+from deadline_perception.datasets.annotation_file import expected_format, read_json
 from deadline_perception.datasets.image_file import image_size, load_image
-from deadline_perception.datasets.records import Frame, Sequence
+from deadline_perception.datasets.records import Frame, Sequence, check_class_names
 from deadline_perception.datasets.ground_truth_repair import TruthCollector
 
 
 def read_coco(annotations: Path, rate_hz: float = 10.0) -> Sequence:
     """Images in the order of the file, with stamps made up at a fixed rate.
 
-    Labels follow `drive.CLASS_NAMES` when the file names no other class, else the order of category ids. Boxes that
-    reach over the image are clipped, boxes outside it or without area dropped, with one warning that counts them.
+    Classes are the file's own, in the order of their ids. Boxes that reach over the image are clipped, boxes outside it
+    or without area dropped, with one warning that counts them.
 
     Args:
         annotations: the JSON file; images are looked for relative to its folder.
@@ -33,25 +32,18 @@ def read_coco(annotations: Path, rate_hz: float = 10.0) -> Sequence:
         raise ValueError(f'rate is {rate_hz} Hz, expected a finite number above 0')
     if not annotations.is_file():
         raise FileNotFoundError(f'{annotations} does not exist, expected a COCO annotation file')
-    try:
-        content = json.loads(annotations.read_text(encoding='utf-8'))
-        return _sequence(content, annotations, rate_hz)
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f'{annotations} is no JSON file: {error}') from error
-    except KeyError as error:
-        raise ValueError(f'{annotations} lacks the key {error}, expected the COCO format') from error
-    except (TypeError, AttributeError) as error:
-        raise ValueError(f'{annotations} is not in the COCO format: {error}') from error
+    with expected_format(annotations, 'COCO'):
+        return _sequence(read_json(annotations), annotations, rate_hz)
 
 
 def _sequence(content: dict, file: Path, rate_hz: float) -> Sequence:
     images, marked, categories = content['images'], content['annotations'], content['categories']
+    check_class_names(tuple(category['name'] for category in categories))
     for what, rows in (('image', images), ('annotation', marked), ('category', categories)):
         _refuse_duplicates(file, what, rows, 'id')
     _refuse_duplicates(file, 'image', images, 'file_name')
-    _refuse_duplicates(file, 'category', categories, 'name')
     names = {category['id']: category['name'] for category in sorted(categories, key=lambda c: c['id'])}
-    class_names = CLASS_NAMES if set(names.values()) <= set(CLASS_NAMES) else tuple(names.values())
+    numbers = {identity: number for number, identity in enumerate(names)}
     by_image = defaultdict(list)
     for annotation in marked:
         if annotation['category_id'] not in names:
@@ -75,12 +67,12 @@ def _sequence(content: dict, file: Path, rate_hz: float) -> Sequence:
     for index, image in enumerate(images):
         own = by_image[image['id']]
         boxes = [_corners(annotation, file) for annotation in own]
-        truth = collector.collect(boxes, [class_names.index(names[a['category_id']]) for a in own],
+        truth = collector.collect(boxes, [numbers[a['category_id']] for a in own],
                                   [bool(a.get('iscrowd', 0)) for a in own], image['width'], image['height'])
         frames.append(Frame(image['file_name'], round(index * 1e9 / rate_hz),
                             partial(load_image, file.parent / image['file_name']), None, truth))
     collector.report()
-    return Sequence(f'{file.parent.name}-{file.stem}', class_names, tuple(frames))
+    return Sequence(f'{file.parent.name}-{file.stem}', tuple(names.values()), tuple(frames))
 
 
 def _corners(annotation: dict, file: Path) -> tuple[float, float, float, float]:

@@ -9,6 +9,9 @@ import numpy as np
 from deadline_perception.datasets.records import GroundTruth
 
 
+MAX_IMAGE_PX = 65_535  # of a side, the most that a JPEG file holds
+
+
 class TruthCollector:
     """Gathers the boxes of one data set image by image; `report` says once what had to be repaired.
 
@@ -25,10 +28,10 @@ class TruthCollector:
         """The boxes of one image, those that reach over its edge clipped, those outside it or without area left out.
 
         Raises:
-            ValueError: a box is NaN or infinite, or the image has no size in px.
+            ValueError: a box is NaN or infinite, or the image has no such size.
         """
-        if not (width > 0 and height > 0):
-            raise ValueError(f'{self._source}: an image is {width} x {height} px, expected at least 1 x 1 px')
+        if not (0 < width <= MAX_IMAGE_PX and 0 < height <= MAX_IMAGE_PX):
+            raise ValueError(f'{self._source}: an image is {width} x {height} px, expected 1 to {MAX_IMAGE_PX} px each')
         boxes = np.asarray(boxes_xyxy_px, dtype=np.float64).reshape(-1, 4)
         if not np.isfinite(boxes).all():
             bad = boxes[~np.isfinite(boxes).all(1)][0].tolist()

@@ -7,6 +7,26 @@ from dataclasses import dataclass
 import numpy as np
 
 
+MAX_CLASSES = 10_000  # the largest vocabularies of published detection sets have about 1,200
+_MAX_NAME = 100
+
+
+def check_class_names(names: tuple[str, ...]) -> None:
+    """Refuses a list of classes that no data set has, before anything is made of it.
+
+    Raises:
+        ValueError: there are more than `MAX_CLASSES`, or a name occurs twice, is empty, too long or not printable.
+    """
+    if len(names) > MAX_CLASSES:
+        raise ValueError(f'there are {len(names)} class names, expected at most {MAX_CLASSES}')
+    for name in names:
+        if not isinstance(name, str) or not name.isprintable() or not 1 <= len(name) <= _MAX_NAME:
+            raise ValueError(f'class name is {ascii(name)[:_MAX_NAME]}, expected 1 to {_MAX_NAME} printable characters')
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f'class name {twice!r} occurs {names.count(twice)} times, expected once')
+
+
 @dataclass(frozen=True, eq=False)
 class GroundTruth:
     """The objects that an image is known to hold.
@@ -73,7 +93,7 @@ class Sequence:
         camera_matrix: intrinsics `[3, 3]` in px for all frames, None where they are not known.
 
     Raises:
-        ValueError: no frame, stamps out of order, or a camera matrix of another shape.
+        ValueError: no frame, stamps out of order, class names that are none, or a camera matrix of another shape.
     """
 
     name: str
@@ -84,6 +104,7 @@ class Sequence:
     def __post_init__(self) -> None:
         if not self.frames:
             raise ValueError(f'sequence {self.name!r} holds no frame, expected at least one')
+        check_class_names(self.class_names)
         for before, after in zip(self.frames, self.frames[1:]):
             if after.stamp_ns <= before.stamp_ns:
                 raise ValueError(f'stamp of frame {after.name!r} is {after.stamp_ns} ns, expected more than '

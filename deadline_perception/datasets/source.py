@@ -1,28 +1,32 @@
 """Opens whatever a user names as input: a rendered drive, a data set, a video or a bag."""
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
+from deadline_perception.datasets.annotation_file import read_json
 from deadline_perception.datasets.bag import read_bag
-from deadline_perception.datasets.bdd100k import read_bdd100k
+from deadline_perception.datasets.bdd100k import read_bdd100k, read_bdd100k_tracks, read_bdd100k_video
 from deadline_perception.datasets.cityscapes import IMAGE_FOLDERS, read_cityscapes
+from deadline_perception.datasets.class_names import read_class_mapping, with_mapping
 from deadline_perception.datasets.coco import read_coco
-from deadline_perception.rendering.drive import render_drive
 from deadline_perception.datasets.records import Sequence
-from deadline_perception.datasets.video import read_video
+from deadline_perception.rendering.drive import render_drive
 
 VIDEO_ENDINGS = ('.mp4', '.avi', '.mkv', '.mov', '.m4v', '.webm', '.mpg', '.mpeg')
 BAG_ENDINGS = ('.mcap', '.db3')
 COCO_NAMES = ('val.json', 'test.json', 'annotations.json', 'train.json')
 SPLITS = ('val', 'test', 'train')
 DRIVE_OPTIONS = {'seconds': float, 'seed': int, 'rate_hz': float, 'width': int, 'height': int}
+TRACKS = Path('images') / 'track'
 KNOWN = ("expected 'drive' (or 'drive:seed=3,seconds=40'), a folder with a COCO file (val.json), the root of "
-         'Cityscapes (leftImg8bit) or BDD100K (images/100k), a video, or a bag')
+         'Cityscapes (leftImg8bit) or BDD100K (images/100k, or a folder of images/track), a video, or a bag')
+CLASSES_HELP = ('JSON or YAML file that renames or merges classes of the data: name to new name, or to null to leave it '
+                'out')
 
 
-def open_source(text: str, *, rate_hz: float | None = None, split: str | None = None) -> Sequence:
+def open_source(text: str, *, rate_hz: float | None = None, split: str | None = None,
+                classes: Path | None = None) -> Sequence:
     """Opens a source by its name.
 
     Args:
@@ -30,11 +34,18 @@ def open_source(text: str, *, rate_hz: float | None = None, split: str | None = 
         rate_hz: frames per second: of rendering, of the stamps made up for single images, or of the frames kept of
             anything recorded. None for each format's own (10 Hz where it has none).
         split: of a data set that has splits, None for the first of `SPLITS` that is there.
+        classes: see `class_names.read_class_mapping`; without it classes keep their names.
 
     Raises:
         FileNotFoundError: nothing has that name.
         ValueError: it is of no known kind, or its reader refuses it.
     """
+    mapping = None if classes is None else read_class_mapping(classes)
+    sequence = _open(text, rate_hz, split)
+    return sequence if mapping is None else with_mapping(sequence, mapping)
+
+
+def _open(text: str, rate_hz: float | None, split: str | None) -> Sequence:
     if rate_hz is not None and not rate_hz > 0:
         raise ValueError(f'rate is {rate_hz} Hz, expected more than 0')
     if text == 'drive' or text.startswith('drive:'):
@@ -50,7 +61,7 @@ def open_source(text: str, *, rate_hz: float | None = None, split: str | None = 
         if path.suffix.lower() in BAG_ENDINGS:
             return thin_out(read_bag(path), rate_hz)
         if path.suffix.lower() in VIDEO_ENDINGS:
-            return thin_out(read_video(path), rate_hz)
+            return thin_out(read_bdd100k_video(path), rate_hz)
         raise ValueError(f'source {text!r} ends with {path.suffix!r}, {KNOWN}')
     if (path / 'metadata.yaml').is_file():
         return thin_out(read_bag(path), rate_hz)
@@ -58,13 +69,18 @@ def open_source(text: str, *, rate_hz: float | None = None, split: str | None = 
         return thin_out(read_cityscapes(path, split or _split(path, IMAGE_FOLDERS)), rate_hz)
     if (path / 'images' / '100k').is_dir():
         return read_bdd100k(path, split or _split(path, ('images/100k',)), made_up_hz)
+    tracks = _tracks(path)
+    if tracks is not None:
+        root, *rest = tracks
+        return thin_out(read_bdd100k_tracks(root, *(rest or [split or _split(root, (str(TRACKS),))])), rate_hz)
     annotations = _coco_file(path, split)
     if annotations is not None:
         return read_coco(annotations, made_up_hz)
     bags = sorted(file for ending in BAG_ENDINGS for file in path.glob(f'*{ending}'))
     if len(bags) == 1:
         return thin_out(read_bag(bags[0]), rate_hz)
-    looked_for = ', '.join(('metadata.yaml', *IMAGE_FOLDERS, 'images/100k', *COCO_NAMES, 'one .mcap or .db3 file'))
+    looked_for = ', '.join(('metadata.yaml', *IMAGE_FOLDERS, 'images/100k', str(TRACKS), *COCO_NAMES,
+                            'one .mcap or .db3 file'))
     raise ValueError(f'folder {text!r} holds none of {looked_for}; {KNOWN}')
 
 
@@ -110,6 +126,17 @@ def _split(root: Path, folders: tuple[str, ...]) -> str:
     raise ValueError(f'{root} has none of the splits {", ".join(SPLITS)} under {" or ".join(folders)}')
 
 
+def _tracks(path: Path) -> tuple[Path | str, ...] | None:
+    """Root of BDD100K's tracked videos, then split and video where the path names them; None when it is none."""
+    if (path / TRACKS).is_dir():
+        return (path,)
+    place = path.absolute()
+    for root in place.parents:
+        if root / TRACKS in (place, place.parent, place.parent.parent):
+            return (root, *place.relative_to(root / TRACKS).parts)
+    return None
+
+
 def _coco_file(folder: Path, split: str | None) -> Path | None:
     names = COCO_NAMES if split is None else (f'{split}.json',)
     for name in names:
@@ -123,7 +150,7 @@ def _coco_file(folder: Path, split: str | None) -> Path | None:
 
 def _looks_like_coco(file: Path) -> bool:
     try:
-        content = json.loads(file.read_text(encoding='utf-8'))
-    except (json.JSONDecodeError, UnicodeDecodeError):
+        content = read_json(file)
+    except ValueError:
         return False
     return isinstance(content, dict) and {'images', 'annotations', 'categories'} <= content.keys()

@@ -3,11 +3,11 @@ from __future__ import annotations
 
 import bisect
 import csv
-import json
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from deadline_perception.datasets.annotation_file import expected_format, read_json
 from deadline_perception.datasets.records import Sequence
 
 CITYSCAPES_RATE_HZ = 17.0
@@ -90,17 +90,21 @@ def read_csv_trace(file: Path) -> SpeedTrace:
     Raises:
         ValueError: a column is missing or a line holds no number.
     """
-    with file.open(newline='', encoding='utf-8') as stream:
+    pairs = []
+    with expected_format(file, 'CSV'), file.open(newline='', encoding='utf-8') as stream:
         rows = csv.DictReader(stream)
-        if rows.fieldnames is None or not {'stamp_s', 'speed_mps'} <= set(rows.fieldnames):
-            raise ValueError(f'{file} has the columns {rows.fieldnames}, expected stamp_s and speed_mps')
-        pairs = []
-        for row in rows:
-            try:
-                pairs.append((float(row['stamp_s']), float(row['speed_mps'])))
-            except (TypeError, ValueError) as error:
-                raise ValueError(f'{file} line {rows.line_num} holds {row["stamp_s"]!r} and {row["speed_mps"]!r}, '
-                                 f'expected two numbers') from error
+        try:
+            columns = rows.fieldnames
+            if columns is None or not {'stamp_s', 'speed_mps'} <= set(columns):
+                raise ValueError(f'{file} has the columns {columns}, expected stamp_s and speed_mps')
+            for row in rows:
+                try:
+                    pairs.append((float(row['stamp_s']), float(row['speed_mps'])))
+                except (TypeError, ValueError) as error:
+                    raise ValueError(f'{file} line {rows.line_num} holds {row["stamp_s"]!r} and {row["speed_mps"]!r}, '
+                                     f'expected two numbers') from error
+        except csv.Error as error:
+            raise ValueError(str(error)) from error
     return _trace(file, pairs, 0)
 
 
@@ -111,17 +115,15 @@ def read_bdd100k_trace(file: Path) -> SpeedTrace:
         NoValidSpeedError: every speed is negative, or there is none.
         ValueError: neither `locations` nor `gps` holds a speed.
     """
-    content = _json(file)
+    content = read_json(file)
     entries = content.get('locations') or content.get('gps') if isinstance(content, dict) else None
     if not isinstance(entries, list):
         raise ValueError(f'{file} has no list "locations" or "gps", expected a BDD100K info file')
     if not entries:
         raise NoValidSpeedError(f'{file} has empty lists of positions, expected at least one with a speed')
-    try:
+    with expected_format(file, 'BDD100K info, each entry with a speed and a timestamp'):
         start_ms = float(content.get('startTime', entries[0]['timestamp']))
         pairs = {(float(entry['timestamp']) - start_ms) / 1e3: float(entry['speed']) for entry in entries}
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f'{file} has an entry without a speed or timestamp: {error}') from error
     valid = sorted((stamp, speed) for stamp, speed in pairs.items() if speed >= 0)
     if not valid:
         raise NoValidSpeedError(f'{file} marks all of its {len(entries)} speeds as invalid, expected at least one')
@@ -134,10 +136,11 @@ def read_cityscapes_speed(file: Path) -> float:
     Raises:
         ValueError: the file holds no speed.
     """
-    content = _json(file)
+    content = read_json(file)
     speed = content.get('speed') if isinstance(content, dict) else None
-    if not isinstance(speed, (int, float)) or not math.isfinite(speed):
-        raise ValueError(f'{file} has the speed {speed!r}, expected a number in m/s')
+    with expected_format(file, 'a Cityscapes vehicle file'):
+        if not isinstance(speed, (int, float)) or not math.isfinite(speed):
+            raise ValueError(f'{file} has the speed {speed!r}, expected a number in m/s')
     return abs(float(speed))
 
 
@@ -168,7 +171,7 @@ def snippet_stamps_s(stems: list[str]) -> list[float]:
     before: tuple[str, int] | None = None
     for stem in stems:
         drive, _, number = stem.rpartition('_')
-        if not number.isdigit() or '_' not in drive:
+        if not number.isdecimal() or '_' not in drive:
             raise ValueError(f'frame is called {stem!r}, expected city_000000_000000')
         frame = int(number)
         if before is None:
@@ -194,10 +197,3 @@ def _trace(source: Path, pairs: list[tuple[float, float]], dropped: int) -> Spee
         return SpeedTrace(tuple(stamp for stamp, _ in pairs), tuple(speed for _, speed in pairs), dropped)
     except ValueError as error:
         raise ValueError(f'{source}: {error}') from error
-
-
-def _json(file: Path) -> object:
-    try:
-        return json.loads(file.read_text(encoding='utf-8'))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f'{file} is no JSON file: {error}') from error

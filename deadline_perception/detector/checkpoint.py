@@ -2,7 +2,9 @@
 from __future__ import annotations
 
 import json
+import math
 import os
+import reprlib
 from pathlib import Path
 
 import torch
@@ -13,6 +15,12 @@ from deadline_perception.detector.configuration import CONFIGURATIONS, DetectorC
 from deadline_perception.detector.network import MultiPathDetector
 from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.latency.device import check_device
+
+
+_MOST_HEADER_BYTES = 2**22  # a few hundred tensors with names, a class list and a recipe take a hundredth of it
+_MOST_CLASSES = 10_000
+_MOST_WEIGHTS = 2**28  # three times those of the multi-path paper's network
+_TYPES = ('F16', 'BF16', 'F32')
 
 
 class CheckpointError(DeadlinePerceptionError):
@@ -44,7 +52,7 @@ def build_detector(config: str | DetectorConfig, class_names: tuple[str, ...], *
 
 
 def save_detector(detector: MultiPathDetector, file: Path, **facts: str) -> None:
-    """Writes the weights in half precision and the network's configuration with them, whole or not at all.
+    """Writes the weights as float16 and the network's configuration with them, whole or not at all.
 
     Args:
         detector: the network.
@@ -52,14 +60,14 @@ def save_detector(detector: MultiPathDetector, file: Path, **facts: str) -> None
         facts: further text to keep with the weights, such as the recipe.
 
     Raises:
-        CheckpointError: a weight is NaN, or too large for half precision; the file before, if any, stays.
+        CheckpointError: a weight is NaN, or too large for float16; the file before, if any, stays.
     """
     metadata = {'config': detector.config.to_json(), 'class_names': json.dumps(detector.class_names),
                 'network_hash': detector.network_hash, **facts}
     tensors = {name: tensor.detach().cpu().contiguous().half() for name, tensor in detector.state_dict().items()}
     for name, tensor in tensors.items():
         if not torch.isfinite(tensor).all():
-            raise CheckpointError(f'{name} is not finite in half precision, expected weights within '
+            raise CheckpointError(f'{name} is not finite as float16, expected weights within '
                                   f'{torch.finfo(torch.half).max:.0f}; {file} is not written')
     partial = file.with_name(file.name + '.partial')
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -70,6 +78,8 @@ def save_detector(detector: MultiPathDetector, file: Path, **facts: str) -> None
 def load_detector(weights: Path, device: str = 'cpu') -> MultiPathDetector:
     """The detector that a weights file describes, in evaluation mode.
 
+    The file's header, of bounded size, is compared with the network that it names before any weight takes memory.
+
     Raises:
         CheckpointError: the file is missing, truncated, no safetensors file, or belongs to another network.
         DeviceNotFound: the device is not there.
@@ -77,37 +87,28 @@ def load_detector(weights: Path, device: str = 'cpu') -> MultiPathDetector:
     """
     check_device(device)
     weights = Path(weights)
-    if not weights.is_file():
-        raise CheckpointError(f'weights file {weights} does not exist')
-    try:
-        with safe_open(weights, framework='pt') as stored:
-            metadata = stored.metadata() or {}
-            tensors = {name: stored.get_tensor(name).float() for name in stored.keys()}
-    except (SafetensorError, OSError) as error:
-        raise CheckpointError(f'weights file {weights} cannot be read as safetensors: {error}') from error
+    metadata, stored = _read_header(weights)
     if 'config' not in metadata or 'class_names' not in metadata:
         raise CheckpointError(f'weights file {weights} holds {sorted(metadata) or "nothing"} beside the weights, '
                               f'expected config and class_names')
-    config = _configuration(metadata['config'], weights)
+    config, class_names = _configuration(metadata['config'], weights), _class_names(metadata['class_names'], weights)
+    with torch.device('meta'):  # shapes without memory
+        network = MultiPathDetector(config, class_names)
+    if metadata.get('network_hash') != network.network_hash:
+        raise CheckpointError(f'weights file {weights} was made for network '
+                              f'{reprlib.repr(metadata.get("network_hash"))}, but configuration {config.name!r} is now '
+                              f'network {network.network_hash}')
+    _compare(stored, {name: list(tensor.shape) for name, tensor in network.state_dict().items()}, weights, config.name)
     try:
-        class_names = json.loads(metadata['class_names'])
-    except json.JSONDecodeError:
-        class_names = None
-    if not isinstance(class_names, list) or not class_names or not all(isinstance(n, str) for n in class_names):
-        raise CheckpointError(f'weights file {weights} has class names {metadata["class_names"]!r}, '
-                              f'expected a JSON list of names')
+        with safe_open(weights, framework='pt') as file:
+            tensors = {name: file.get_tensor(name).float() for name in stored}
+    except (SafetensorError, OSError) as error:
+        raise CheckpointError(f'weights file {weights} cannot be read as safetensors: {error}') from error
     broken = [name for name, tensor in tensors.items() if not torch.isfinite(tensor).all()]
     if broken:
         raise CheckpointError(f'weights file {weights} holds NaN or infinity in {broken[0]}, expected finite weights')
-    detector = build_detector(config, tuple(class_names))
-    if metadata.get('network_hash') != detector.network_hash:
-        raise CheckpointError(f'weights file {weights} was made for network {metadata.get("network_hash")}, but '
-                              f'configuration {config.name!r} is now network {detector.network_hash}')
-    try:
-        detector.load_state_dict(tensors)
-    except RuntimeError as error:
-        raise CheckpointError(f'weights file {weights} does not fit configuration {config.name!r}: '
-                              f'{str(error).splitlines()[-1].strip()}') from error
+    detector = build_detector(config, class_names)
+    detector.load_state_dict(tensors)
     return detector.to(device, memory_format=torch.channels_last).eval()
 
 
@@ -117,11 +118,45 @@ def read_recipe(weights: Path) -> str | None:
     Raises:
         CheckpointError: the file cannot be read.
     """
+    return _read_header(Path(weights))[0].get('recipe')
+
+
+def _read_header(weights: Path) -> tuple[dict[str, str], dict[str, dict]]:
+    """The metadata of a safetensors file, and of each tensor `dtype` and `shape`; reads no tensor."""
+    if not weights.is_file():
+        raise CheckpointError(f'weights file {weights} does not exist')
     try:
-        with safe_open(weights, framework='pt') as stored:
-            return (stored.metadata() or {}).get('recipe')
-    except (SafetensorError, OSError) as error:
+        with weights.open('rb') as file:
+            size = int.from_bytes(file.read(8), 'little')
+            if size > _MOST_HEADER_BYTES:
+                raise ValueError(f'its header has {size} bytes, expected at most {_MOST_HEADER_BYTES}')
+            text = file.read(size)
+        if len(text) < size:
+            raise ValueError('it ends within its header')
+        header = json.loads(text)
+        metadata = header.pop('__metadata__', {})
+        if not all(isinstance(value, str) for value in metadata.values()):
+            raise ValueError('its metadata are no texts')
+        return metadata, {name: {'dtype': tensor['dtype'], 'shape': tensor['shape']} for name, tensor in header.items()}
+    except (OSError, ValueError, RecursionError, AttributeError, KeyError, TypeError) as error:
         raise CheckpointError(f'weights file {weights} cannot be read as safetensors: {error}') from error
+
+
+def _compare(stored: dict[str, dict], shapes: dict[str, list[int]], weights: Path, config_name: str) -> None:
+    """Makes sure that a file holds exactly the tensors of a network, as floating-point numbers."""
+    problem = f'weights file {weights} does not fit configuration {config_name!r}'
+    values = sum(math.prod(shape) for shape in shapes.values())
+    if values > _MOST_WEIGHTS:
+        raise CheckpointError(f'{problem}: it has {values} weights, expected at most {_MOST_WEIGHTS}')
+    for name in sorted({*shapes, *stored}):
+        found, expected = stored.get(name), shapes.get(name)
+        if found is None or found['shape'] != expected:
+            raise CheckpointError(f'{problem}: {name[:100]} has the shape '
+                                  f'{"of nothing" if found is None else reprlib.repr(found["shape"])}, '
+                                  f'expected {expected or "no such weights"}')
+        if found['dtype'] not in _TYPES:
+            raise CheckpointError(f'{problem}: {name} is of type {reprlib.repr(found["dtype"])}, expected one of '
+                                  f'{", ".join(_TYPES)}')
 
 
 def _configuration(text: str, weights: Path) -> DetectorConfig:
@@ -133,3 +168,14 @@ def _configuration(text: str, weights: Path) -> DetectorConfig:
     except (ValueError, RecursionError) as error:
         raise CheckpointError(f'weights file {weights} has configuration {text[:40]!r}, expected one of '
                               f'{", ".join(CONFIGURATIONS)} or a whole one: {error}') from error
+
+
+def _class_names(text: str, weights: Path) -> tuple[str, ...]:
+    try:
+        names = json.loads(text)
+    except (ValueError, RecursionError):
+        names = None
+    if not isinstance(names, list) or not 0 < len(names) <= _MOST_CLASSES or not all(isinstance(n, str) for n in names):
+        raise CheckpointError(f'weights file {weights} has class names {reprlib.repr(text)}, expected a JSON list of '
+                              f'1 to {_MOST_CLASSES} names')
+    return tuple(names)

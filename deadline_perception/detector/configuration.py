@@ -4,6 +4,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import reprlib
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
@@ -12,7 +13,18 @@ from deadline_perception.detector.declaration import multi_path_space
 from deadline_perception.execution_path import PathSpace
 from deadline_perception.latency.json_file import JsonFileError, read_object, write_text_atomically
 
-_NAME = re.compile(r'[A-Za-z0-9][A-Za-z0-9._-]*')  # it becomes part of file names
+_NAME = re.compile(r'[A-Za-z0-9][A-Za-z0-9._-]{0,99}')  # it becomes part of file names
+
+# A configuration may come with a file from anywhere: it must not decide how much memory a process takes. The limits lie
+# an order of magnitude above the largest published networks.
+_MOST_BLOCKS = 1000
+_MOST_CHANNELS = 10_000
+_MOST_PATHS = 2**20
+_MOST_WIDTHS = 16  # each keeps copies of the weights
+_MOST_PROPOSALS = 10_000
+_MOST_ANCHORS = 2**22
+_MOST_FEATURES = 2**27  # values in one tensor of features, 0.5 GB as float32
+_REGION_BINS = 7 * 7
 
 
 @dataclass(frozen=True)
@@ -60,7 +72,8 @@ class DetectorConfig:
         heads: subnets of the switch, the cheapest first.
 
     Raises:
-        ValueError: a value lies outside its range, or the channels do not divide into norm groups at every width.
+        ValueError: a value lies outside its range, the network would be larger than any that is known, or the channels
+            do not divide into norm groups at every width.
     """
 
     name: str
@@ -84,22 +97,52 @@ class DetectorConfig:
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
-            raise ValueError(f'name of the configuration is {self.name!r}, expected letters, digits and . _ -')
+            raise ValueError(f'name of the configuration is {reprlib.repr(self.name)}, expected at most 100 '
+                             f'letters, digits and . _ -')
         height, width = self.input_size
         if height % 32 or width % 32 or min(height, width) < 64:
-            raise ValueError(f'input_size is {self.input_size} px, expected multiples of 32 of at least 64 px')
+            raise ValueError(f'input_size is {reprlib.repr(self.input_size)} px, expected multiples of 32 of at least '
+                             f'64 px')
         per_stage = (self.stage_channels, self.kept_blocks, self.skip_groups, self.anchor_sizes_px)
         if {len(values) for values in per_stage} != {4}:
             raise ValueError('expected four stages, with channels, kept blocks, skip groups and anchor sizes each')
         if min(self.kept_blocks) < 1:
             raise ValueError(f'kept_blocks is {self.kept_blocks}, expected at least 1 in each stage')
         if any(size < 1 for groups in self.skip_groups for size in groups):
-            raise ValueError(f'skip_groups is {self.skip_groups}, expected at least 1 block in each group')
+            raise ValueError(f'skip_groups is {reprlib.repr(self.skip_groups)}, expected at least 1 block in each '
+                             f'group')
         if self.nms_candidates < 1:
             raise ValueError(f'nms_candidates is {self.nms_candidates}, expected at least 1')
+        self._check_size()
         self._check_anchors()
         self.path_space  # raises where a choice is out of order
         self._check_channels()
+
+    def _check_size(self) -> None:
+        skips = sum(len(groups) for groups in self.skip_groups)
+        fully_connected = [width for head in self.heads for width in head.fully_connected]
+        most_proposals = max(self.proposals, default=0)
+        pixels = self.input_size[0] * self.input_size[1]
+        # In 1024ths per pixel: the image at stride 1, the stem at 2, stages at 4, 8, 16 and 32, the pyramid at 4 first.
+        density = max(3 * 1024, 256 * self.stem_channels, 64 * self.pyramid_channels,
+                      *(channels * 4 ** (3 - stage) for stage, channels in enumerate(self.stage_channels)))
+        per_region = max(_REGION_BINS * self.pyramid_channels, *fully_connected, 1)
+        anchors = max(len(sizes) for sizes in self.anchor_sizes_px) * len(self.anchor_ratios) * pixels // 12
+        for what, size, most in (
+                ('number of channels', max(self.stem_channels, self.pyramid_channels, *self.stage_channels,
+                                           *fully_connected, 1), _MOST_CHANNELS),
+                ('number of blocks', sum(self.kept_blocks) + sum(map(sum, self.skip_groups)), _MOST_BLOCKS),
+                ('number of paths', 2 ** min(skips, 100) * len(self.widths) * len(self.pyramid_widths)
+                 * len(self.proposals) * len(self.heads), _MOST_PATHS),
+                ('number of widths', max(len(self.widths), len(self.pyramid_widths)), _MOST_WIDTHS),
+                ('number of head layers', len(fully_connected) + sum(head.convolutions for head in self.heads),
+                 _MOST_BLOCKS),
+                ('largest number of proposals', most_proposals, _MOST_PROPOSALS),
+                ('nms_candidates', self.nms_candidates, _MOST_PROPOSALS),
+                ('number of anchors', anchors, _MOST_ANCHORS),
+                ('number of features', max(pixels * density // 1024, most_proposals * per_region), _MOST_FEATURES)):
+            if size > most:
+                raise ValueError(f'{what} is {reprlib.repr(size)}, expected at most {most}')
 
     def _check_anchors(self) -> None:
         sizes = [size for level in self.anchor_sizes_px for size in level]
@@ -218,16 +261,18 @@ def _typed(value: Any, kind: Any, name: str) -> Any:
     if is_dataclass(kind):
         known = {field.name for field in fields(kind)}
         if not isinstance(value, dict) or set(value) != known:
-            found = sorted(value) if isinstance(value, dict) else value
-            raise ValueError(f'{name} holds {found}, expected exactly {sorted(known)}')
+            found = f'lacks or adds {reprlib.repr(sorted(set(value) ^ known))}' if isinstance(value, dict) else \
+                f'is {reprlib.repr(value)}'
+            raise ValueError(f'{name} {found}, expected exactly {sorted(known)}')
         hints = get_type_hints(kind)
         return kind(**{key: _typed(value[key], hints[key], key) for key in value})
     if get_origin(kind) is tuple:
         parts = get_args(kind)
         if not isinstance(value, list) or (parts[-1] is not Ellipsis and len(value) != len(parts)):
-            raise ValueError(f'{name} is {value!r}, expected a list' + ('' if Ellipsis in parts else f' of {len(parts)}'))
+            raise ValueError(f'{name} is {reprlib.repr(value)}, expected a list' +
+                             ('' if Ellipsis in parts else f' of {len(parts)}'))
         return tuple(_typed(item, parts[0], name) for item in value)
     fits = type(value) in (int, float) if kind is float else type(value) is kind
     if not fits or (isinstance(value, float) and not math.isfinite(value)):
-        raise ValueError(f'{name} is {value!r}, expected {kind.__name__}')
+        raise ValueError(f'{name} is {reprlib.repr(value)}, expected {kind.__name__}')
     return value

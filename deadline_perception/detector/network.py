@@ -19,7 +19,8 @@ from deadline_perception.detector.heads import Head, decode_detections, region_f
 from deadline_perception.detector.operators import Switch
 from deadline_perception.detector.proposals import DynamicProposals, RegionProposalNetwork
 from deadline_perception.detector.pyramid import Pyramid
-from deadline_perception.engine.cuda_graphs import CudaRecorder, SegmentGraphs, padded
+from deadline_perception.engine.cuda_graphs import CudaGraphs, CudaRecorder
+from deadline_perception.engine.eager import Eager
 from deadline_perception.engine.segment_run import SegmentRun
 from deadline_perception.execution_path import ExecutionPath
 
@@ -36,8 +37,11 @@ class MultiPathDetector(nn.Module):
         class_names: what the labels mean, at least one.
 
     Attributes:
-        graphs: replays recorded segments; None computes every one.
+        engine: runs the segments.
+        result_type: of what its runs give.
     """
+
+    result_type = Detections
 
     def __init__(self, config: DetectorConfig, class_names: tuple[str, ...]) -> None:
         super().__init__()
@@ -45,8 +49,8 @@ class MultiPathDetector(nn.Module):
             raise ValueError('class_names is empty, expected at least one class')
         self.config = config
         self.class_names = tuple(class_names)
-        self.graphs: SegmentGraphs | None = None
-        self.register_load_state_dict_post_hook(lambda module, keys: module._forget_recordings())
+        self.engine = Eager()
+        self.register_load_state_dict_post_hook(lambda module, keys: module.engine.clear())
         self.backbone = Backbone(config)
         self.pyramid = Pyramid(config)
         self.rpn = RegionProposalNetwork(config)
@@ -104,25 +108,21 @@ class MultiPathDetector(nn.Module):
         self.train(self.training)  # drops what was laid out of the old weights
 
     def use_graphs(self) -> None:
-        """Replays CUDA graphs from now on, each captured as its segment first runs; see `SegmentGraphs`.
+        """Replays CUDA graphs from now on, each captured as its segment first runs; see `CudaGraphs`.
 
         Raises:
             ValueError: the network is not on a CUDA device.
         """
-        self.graphs = SegmentGraphs(CudaRecorder(self.device))
+        self.engine = CudaGraphs(CudaRecorder(self.device))
 
     def train(self, mode: bool = True) -> MultiPathDetector:
-        """Sets training or evaluation mode; recorded segments are forgotten."""
-        self._forget_recordings()
+        """Sets training or evaluation mode; the engine forgets what it prepared."""
+        self.engine.clear()
         return super().train(mode)
 
     def _apply(self, function, recurse: bool = True) -> MultiPathDetector:
-        self._forget_recordings()
+        self.engine.clear()
         return super()._apply(function, recurse)
-
-    def _forget_recordings(self) -> None:
-        if self.graphs is not None:
-            self.graphs.clear()
 
     def set_training_size(self, size: tuple[int, int]) -> None:
         """Prepares for training batches of another size than `input_size`; frames still run at `input_size`.
@@ -162,25 +162,33 @@ class MultiPathDetector(nn.Module):
                 values[self.makes[segment.name]] = self.compute(segment.name, path, values)
         return list(values['pyramid'])
 
+    def reads(self, segment: str) -> tuple[str, ...]:
+        """The segments whose values `compute` takes for one between `pre` and `post`."""
+        if segment.startswith('stage'):
+            return ('pre',) if segment == 'stage1' else (f'stage{int(segment[5:]) - 1}',)
+        if segment.startswith('skip'):
+            return (self.makes[segment],)
+        if segment == 'pyramid':
+            return tuple(f'stage{stage}' for stage in range(1, len(self.config.stage_channels) + 1))
+        return {'rpn': ('pyramid',), 'proposals': ('pyramid', 'rpn'), 'head': ('pyramid', 'proposals')}[segment]
+
     def compute(self, segment: str, path: ExecutionPath, values: dict[str, tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
         """What a segment between `pre` and `post` makes of what earlier ones made; changes none of it.
 
         Args:
             segment: its name; a skip operator only where the path runs it.
             path: the path.
-            values: by the segment that made them. `pre`: image `[N, 3, h, w]`; `stage1` to `stage4`: features, with
-                the skip operators' work; `pyramid`: its levels; `rpn`: logits of each level, then deltas;
-                `proposals`: boxes `[R, 4]` and levels `[R]`; `head`: logits `[R, 1 + classes]` and deltas `[R, 4]`.
+            values: those that it `reads`, by the segment that made them. `pre`: image `[N, 3, h, w]`; `stage1` to
+                `stage4`: features, with the skip operators' work; `pyramid`: its levels; `rpn`: logits of each level,
+                then deltas; `proposals`: boxes `[R, 4]` and levels `[R]`; `head`: logits `[R, 1 + classes]` and deltas
+                `[R, 4]`.
         """
         if segment.startswith('stage'):
-            stage = int(segment[5:])
-            before = values['pre' if stage == 1 else f'stage{stage - 1}'][0]
-            return (self.backbone.kept(stage, before, path['width']),)
+            return (self.backbone.kept(int(segment[5:]), values[self.reads(segment)[0]][0], path['width']),)
         if segment.startswith('skip'):
             return (self.backbone.skips[int(segment[4:])](values[self.makes[segment]][0], path),)
         if segment == 'pyramid':
-            stages = [values[f'stage{stage}'][0] for stage in range(1, len(self.config.stage_channels) + 1)]
-            return tuple(self.pyramid(stages, path['pyramid_width']))
+            return tuple(self.pyramid([values[stage][0] for stage in self.reads(segment)], path['pyramid_width']))
         levels = values['pyramid']
         if segment == 'rpn':
             logits, deltas = self.rpn(levels)
@@ -236,17 +244,17 @@ class FrameRun(SegmentRun):
         self._values: dict[str, tuple[Tensor, ...]] = {}
         self._regions = 0
         self._detections: Detections | None = None
-        self._graphs = network.graphs
-        self._number = 0 if self._graphs is None else self._graphs.begin_frame()
+        self._number = network.engine.begin_frame()
 
     def fork(self) -> FrameRun:
         """See `SegmentRun`.
 
         Raises:
-            ValueError: segments are replayed, whose buffers serve one run at a time.
+            ValueError: the engine's buffers serve one run at a time.
         """
-        if self._graphs is not None:
-            raise ValueError('segments are replayed from fixed buffers, expected a network that computes them')
+        if self.network.engine.reuses_buffers:
+            raise ValueError(f'engine {self.network.engine.identity} reuses its buffers, expected one that runs can '
+                             f'share')
         other = super().fork()
         other._values = dict(self._values)
         return other
@@ -256,27 +264,25 @@ class FrameRun(SegmentRun):
         """See `SegmentRun`.
 
         Raises:
-            ValueError: segments are replayed, and another frame has begun since.
+            ValueError: the engine's buffers hold another frame by now.
         """
-        if self._graphs is not None:
-            self._graphs.check_frame(self._number)
+        network = self.network
+        network.engine.check_frame(self._number)
         if name == 'post':
             self._detections = self._decoded()
             return
-        made = self.network.makes[name]
+        made = network.makes[name]
         if name == 'pre':
-            values = (self.network.preprocess(self._image),)
-            self._values[made] = values if self._graphs is None else self._graphs.hold(made, values)
+            self._values[made] = network.engine.hold(made, (network.preprocess(self._image),))
             return
-        compute = partial(self.network.compute, name, self.path, dict(self._values))
+        inputs = {read: self._values[read] for read in network.reads(name)}
+        compute = partial(network.compute, name, self.path)
         if name == 'proposals':
-            values = compute()
+            values = compute(inputs)
             self._regions = len(values[0])
-            if self._graphs is not None:
-                values = self._graphs.hold(made, padded(values, self.path['proposals']))
+            self._values[made] = network.engine.hold(made, values, self.path['proposals'])
         else:
-            values = compute() if self._graphs is None else self._graphs.run(key, made, compute)
-        self._values[made] = values
+            self._values[made] = network.engine.run(key, made, compute, inputs)
 
     def result(self) -> Detections:
         """The objects found, in px of the original image.

@@ -1,10 +1,10 @@
 """Segments recorded once and replayed: on a GPU, one launch in place of hundreds.
 
-A segment (see `PathSpace.key`) always does the same work on the same shapes, so a CUDA graph of it can be replayed
-for every frame, provided that it finds its inputs where they lay when it was captured. Hence every value that passes
-from segment to segment has a buffer of its own, outside the graphs' memory; a segment reads those of earlier ones and
-its last step copies its outputs to theirs. Each buffer belongs to one kind of value at one width or number of regions,
-so which buffers a segment reads follows from its name, whatever path the frame took there.
+A segment of one key always does the same work on the same shapes, so a CUDA graph of it can be replayed for every
+frame, provided that it finds its inputs where they lay when it was captured. Hence every value that passes from segment
+to segment has a buffer of its own, outside the graphs' memory; a segment reads the buffers of earlier ones and its last
+step copies its outputs to theirs. Each buffer belongs to one kind of value at one width or number of regions, so which
+buffers a segment reads follows from its key, whatever path the frame took there.
 
 What depends on the data stays as it is: reading the image, selecting proposals (their number varies; they are padded
 to the number that the path allows) and the final decoding.
@@ -12,20 +12,21 @@ to the number that the path allows) and the final decoding.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TypeAlias
 
 import torch
-from torch import Tensor
 from torch.nn import functional as F
 
-Compute: TypeAlias = Callable[[], tuple[Tensor, ...]]
+from deadline_perception.engine.eager import Compute, Eager, Inputs, Values
+
 Replay: TypeAlias = Callable[[], None]
 
 _WARM_UPS = 2  # first calls choose kernels and allocate workspaces, which may not be captured
 _TOLERANCE = 0.01  # of the largest value: far above what another order of sums changes
 
 
-class SegmentGraphs:
+class CudaGraphs(Eager):
     """The recorded segments of one network, for one frame at a time.
 
     Each segment is recorded as it first runs, and must then give what it gave before; one that cannot be recorded, or
@@ -36,14 +37,17 @@ class SegmentGraphs:
             the outputs into the given buffers. Does not write while recording. Raises RuntimeError when it cannot.
 
     Attributes:
-        failures: why segments are not replayed, by their names.
+        failures: why segments are not replayed, by their keys.
     """
 
-    def __init__(self, record: Callable[[Compute, tuple[Tensor, ...]], Replay]) -> None:
+    identity = 'cuda_graphs'
+    reuses_buffers = True
+
+    def __init__(self, record: Callable[[Callable[[], Values], Values], Replay]) -> None:
         self.failures: dict[str, str] = {}
         self._record = record
-        self._buffers: dict[tuple, tuple[Tensor, ...]] = {}
-        self._recorded: dict[str, tuple[Replay, tuple[Tensor, ...]]] = {}
+        self._buffers: dict[tuple, Values] = {}
+        self._recorded: dict[str, tuple[Replay, Values]] = {}
         self._frame = 0
 
     def __len__(self) -> int:
@@ -52,12 +56,12 @@ class SegmentGraphs:
 
     @property
     def notice(self) -> str:
-        """What a person should know of segments that are not replayed; empty when all are."""
+        """Why segments are not replayed; empty when all are."""
         if not self.failures:
             return ''
-        segment, reason = next(iter(self.failures.items()))
+        key, reason = next(iter(self.failures.items()))
         return (f'{len(self.failures)} of {len(self.failures) + len(self)} segments run without a CUDA graph, '
-                f'{segment} because: {reason}')
+                f'{key} because: {reason}')
 
     def clear(self) -> None:
         """Forgets all, because the weights are about to move; the frame that is running cannot go on."""
@@ -72,57 +76,44 @@ class SegmentGraphs:
         return self._frame
 
     def check_frame(self, number: int) -> None:
-        """Makes sure that the buffers still hold the values of a frame.
-
-        Raises:
-            ValueError: another frame has begun since, or the weights have moved.
-        """
+        """See `Eager`."""
         if number != self._frame:
             raise ValueError('another frame has begun since or the weights have moved, expected one frame at a time')
 
-    def hold(self, name: str, values: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        """Copies values to where recorded segments look for them; returns their buffers.
-
-        Args:
-            name: kind of value, such as `stage1`; with the shapes it decides the buffers.
-            values: at least one tensor.
-        """
+    def hold(self, name: str, values: Values, rows: int | None = None) -> Values:
+        """Copies values to where recorded segments look for them; returns their buffers."""
+        if rows is not None:
+            values = tuple(F.pad(part, (0, 0) * (part.dim() - 1) + (0, rows - len(part))) for part in values)
         buffers = self._buffers_of(name, values)
         _write(buffers, values)
         return buffers
 
-    def run(self, segment: str, name: str, compute: Compute) -> tuple[Tensor, ...]:
-        """Replays a segment, or computes it; returns the buffers that hold its outputs.
-
-        Args:
-            segment: its name.
-            name: kind of value that it computes, as in `hold`.
-            compute: the segment itself, reading buffers alone.
-        """
-        if segment in self._recorded:
-            replay, buffers = self._recorded[segment]
+    def run(self, key: str, name: str, compute: Compute, inputs: Inputs) -> Values:
+        """Replays a segment, or computes it; returns the buffers that hold its outputs."""
+        if key in self._recorded:
+            replay, buffers = self._recorded[key]
             replay()
             return buffers
-        values = compute()
-        if segment in self.failures:
+        values = compute(inputs)
+        if key in self.failures:
             return self.hold(name, values)
         buffers = self._buffers_of(name, values)
         try:
-            replay = self._record(compute, buffers)
+            replay = self._record(partial(compute, inputs), buffers)
             replay()
             if not _agree(buffers, values):
                 raise RuntimeError('its replay gives other values')
         except RuntimeError as error:  # what PyTorch raises for whatever cannot be captured
-            self.failures[segment] = (str(error).splitlines() or [type(error).__name__])[0]
+            self.failures[key] = (str(error).splitlines() or [type(error).__name__])[0]
             return self.hold(name, values)
-        self._recorded[segment] = replay, buffers
+        self._recorded[key] = replay, buffers
         return buffers
 
-    def _buffers_of(self, name: str, values: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        key = (name, *(value.shape for value in values))
-        if key not in self._buffers:
-            self._buffers[key] = tuple(torch.zeros_like(value) for value in values)
-        return self._buffers[key]
+    def _buffers_of(self, name: str, values: Values) -> Values:
+        kind = (name, *(value.shape for value in values))
+        if kind not in self._buffers:
+            self._buffers[kind] = tuple(torch.zeros_like(value) for value in values)
+        return self._buffers[kind]
 
 
 class CudaRecorder:
@@ -145,8 +136,8 @@ class CudaRecorder:
         self._stream = torch.cuda.Stream(self._device)
         self._pool = torch.cuda.graph_pool_handle()
 
-    def __call__(self, compute: Compute, buffers: tuple[Tensor, ...]) -> Replay:
-        """See `SegmentGraphs`. Blocks until the device is idle."""
+    def __call__(self, compute: Callable[[], Values], buffers: Values) -> Replay:
+        """See `CudaGraphs`. Blocks until the device is idle."""
         with torch.cuda.device(self._device):
             current = torch.cuda.current_stream()
             graph = torch.cuda.CUDAGraph()
@@ -165,16 +156,11 @@ class CudaRecorder:
         return graph.replay
 
 
-def padded(regions: tuple[Tensor, ...], rows: int) -> tuple[Tensor, ...]:
-    """Tensors of at most `rows` rows with zeros below, so that they have exactly so many."""
-    return tuple(F.pad(part, (0, 0) * (part.dim() - 1) + (0, rows - len(part))) for part in regions)
-
-
-def _write(buffers: tuple[Tensor, ...], values: tuple[Tensor, ...]) -> None:
+def _write(buffers: Values, values: Values) -> None:
     for buffer, value in zip(buffers, values):
         buffer.copy_(value)
 
 
-def _agree(values: tuple[Tensor, ...], expected: tuple[Tensor, ...]) -> bool:
+def _agree(values: Values, expected: Values) -> bool:
     return all(bool((value.float() - right.float()).abs().max() <= _TOLERANCE * right.float().abs().max())
                for value, right in zip(values, expected))

@@ -2,12 +2,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
 from copy import copy
 from typing import Protocol
 
 import numpy as np
 
+from deadline_perception.engine.eager import Eager
 from deadline_perception.execution_path import ExecutionPath, PathSpace
 from deadline_perception.latency.stopwatch import now_ms, wait_for_stream
 
@@ -23,6 +23,8 @@ class Network(Protocol):
         weights_hash: identifies its weights, on which accuracy depends.
         input_size: height and width in px that it works on.
         device: processor that computes it: `cpu`, `cuda` or `cuda:INDEX`.
+        engine: runs its segments, and names what its times hold for; `Eager()` where it computes them itself.
+        result_type: of what its runs give, such as `Detections`.
     """
 
     path_space: PathSpace
@@ -32,12 +34,11 @@ class Network(Protocol):
     weights_hash: str
     input_size: tuple[int, int]
     device: str
+    engine: Eager
+    result_type: type
 
     def start(self, image_bgr: np.ndarray, path: ExecutionPath) -> SegmentRun:
         """Begins one frame, uint8 `[H, W, 3]` of any size, on a path; nothing is computed yet."""
-
-    def warm_up(self, paths: Iterable[ExecutionPath], image_size: tuple[int, int]) -> None:
-        """Runs paths once, so that no later frame pays for first calls."""
 
 
 class SegmentRun(ABC):

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import math
 import re
+import zlib
 from collections.abc import Sequence
 
 import cv2
@@ -13,8 +14,13 @@ from deadline_perception.detector.detections import Detections
 from deadline_perception.evaluation.recording import OperatorRecord
 
 Colour = tuple[int, int, int]
-# BGR; one hue per class in the order of the class names, distinguishable also with red-green blindness.
-CLASS_COLOURS: tuple[Colour, ...] = ((230, 159, 60), (115, 190, 40), (200, 120, 215), (60, 190, 250), (80, 110, 245))
+# BGR; names for the same thing share one, other names get one of `_OTHER_COLOURS` by their letters.
+_COLOURS: tuple[tuple[Colour, str], ...] = (
+    ((230, 159, 60), 'vehicle car'), ((115, 190, 40), 'bike bicycle'), ((200, 120, 215), 'motorbike motorcycle motor'),
+    ((60, 190, 250), 'traffic_light'), ((80, 110, 245), 'traffic_sign'), ((225, 225, 60), 'person pedestrian'),
+    ((170, 90, 250), 'rider'), ((240, 110, 120), 'truck'), ((60, 240, 200), 'bus'), ((130, 150, 175), 'train'))
+CLASS_COLOURS = {name: colour for colour, names in _COLOURS for name in names.split()}
+_OTHER_COLOURS = 720  # 180 hues, each bright or dark and full or pale
 _INK, _PAPER, _MUTED = (245, 245, 245), (28, 24, 22), (165, 160, 155)
 _GOOD, _LATE, _BOUND, _TRUTH = (120, 200, 80), (70, 80, 240), (60, 200, 250), (255, 255, 255)
 _FONT = cv2.FONT_HERSHEY_SIMPLEX
@@ -23,9 +29,19 @@ _DASH_PX = 6
 _BAR_REACH = 1.25  # the bar ends at this multiple of the budget, so that a miss is seen
 
 
-def class_colour(label: int) -> Colour:
-    """Colour of a class, BGR."""
-    return CLASS_COLOURS[label % len(CLASS_COLOURS)]
+def class_colour(name: str) -> Colour:
+    """Colour of a class, BGR, by its name alone, so that it is the same in every picture, node and run."""
+    known = CLASS_COLOURS.get(name.replace(' ', '_'))
+    if known:
+        return known
+    number = zlib.crc32(name.encode()) % _OTHER_COLOURS
+    hsv = np.uint8([[[number % 180, (230, 120)[number // 180 % 2], (250, 170)[number // 360]]]])
+    return tuple(cv2.cvtColor(hsv, cv2.COLOR_HSV2BGR)[0, 0].tolist())
+
+
+def class_name(label: int, class_names: Sequence[str]) -> str:
+    """Name of a label; its number when it lies beyond the names."""
+    return class_names[label] if label < len(class_names) else f'class {label}'
 
 
 def annotate(image_bgr: np.ndarray, detections: Detections, class_names: Sequence[str], *,
@@ -58,19 +74,18 @@ def annotate(image_bgr: np.ndarray, detections: Detections, class_names: Sequenc
     canvas[height:] = _PAPER
     picture = canvas[:height]
     boxes = [_corners(box) for box in detections.boxes_xyxy_px]
+    names = [class_name(label, class_names) for label in detections.labels.tolist()]
     order = np.argsort(-detections.scores, kind='stable').tolist()
     for index in reversed(order):  # the most certain on top
-        _box(picture, boxes[index], class_colour(int(detections.labels[index])), scale)
+        _box(picture, boxes[index], class_colour(names[index]), scale)
     if truth is not None:
         for box, crowd in zip(truth.boxes_xyxy_px, truth.crowd):
             if not crowd:
                 _dashed_box(picture, box)
     taken: list[tuple[int, int, int, int]] = []
     for index in order:  # the most certain choose their place first
-        label = int(detections.labels[index])
-        name = class_names[label] if label < len(class_names) else f'class {label}'
-        _tag(picture, boxes[index], f'{name.replace("_", " ")} {detections.scores[index]:.2f}', class_colour(label),
-             scale, taken)
+        _tag(picture, boxes[index], f'{names[index].replace("_", " ")} {detections.scores[index]:.2f}',
+             class_colour(names[index]), scale, taken)
     strip = canvas[height:]
     _timing(strip, scale, budget_ms, bound_ms, latency_ms, outcome, met)
     _chips(strip, scale, path_chips(path, operators))

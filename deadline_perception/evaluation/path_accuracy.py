@@ -1,14 +1,13 @@
 """Average precision of execution paths on annotated images, and which paths are worth the measuring."""
 from __future__ import annotations
 
-import math
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
+from deadline_perception.datasets.class_names import relabelled
 from deadline_perception.datasets.records import Frame, GroundTruth
 from deadline_perception.datasets.records import Sequence as DrivingSequence
 from deadline_perception.detector.detections import Detections
@@ -18,7 +17,8 @@ from deadline_perception.execution_path import ExecutionPath, PathSpace
 from deadline_perception.latency.measurement_plan import distinct_paths, one_at_a_time
 from deadline_perception.workers import Workers
 
-POOLED_CLASSES = ('vehicle', 'traffic_light')  # frequent enough to rank paths by; the others have few instances
+# The AP of a class with n objects varies by up to 50 / sqrt(n) points (a share of n draws): 7 points with so many.
+RANKING_OBJECTS = 50
 
 
 class PathScores(NamedTuple):
@@ -26,9 +26,9 @@ class PathScores(NamedTuple):
 
     Attributes:
         precision: over all classes.
-        pooled: AP over `POOLED_CLASSES`, in [0, 1]; NaN when none of them occurs.
+        pooled: AP over the classes that paths are ranked by, in [0, 1]; NaN when there are none.
         resampled: of each draw of images the AP that paths are ranked by, float64 `[draws]`: the pooled one, or that
-            of all classes where no pooled class occurs; NaN in a draw without any of their objects.
+            of all classes where no class ranks; NaN in a draw without any of their objects.
     """
 
     precision: AveragePrecision
@@ -52,18 +52,33 @@ def annotated_frames(sequence: DrivingSequence, limit: int | None = None) -> lis
     return [frames[int((index + 0.5) * len(frames) / limit)] for index in range(limit)]
 
 
-def relabelled(truth: GroundTruth, names: Sequence[str], network_names: Sequence[str]) -> GroundTruth:
-    """The truth with labels that index the network's class names.
+def ranking_classes(truths: Sequence[GroundTruth], class_names: Sequence[str],
+                    rank_by: str | None = None) -> dict[str, int]:
+    """The classes that paths are ranked by, with their numbers of objects; empty when none has enough objects.
+
+    A class with few objects would swing the mean of all classes, and with it the order of paths, by chance.
+
+    Args:
+        truths: labels index the class names; crowd regions do not count.
+        class_names: of the network.
+        rank_by: names with commas, or the least number of objects; None for `RANKING_OBJECTS`.
 
     Raises:
-        ValueError: the truth holds an object of a class that the network does not know.
+        ValueError: a name is not the network's, or occurs nowhere in the truths, or the number is below 1.
     """
-    unknown = {names[label] for label in truth.labels} - set(network_names)
-    if unknown:
-        raise ValueError(f'class {min(unknown)!r} is not known to the network, expected some of '
-                         f'{", ".join(network_names)}')
-    numbers = np.array([network_names.index(name) if name in network_names else -1 for name in names], dtype=np.int64)
-    return replace(truth, labels=numbers[truth.labels]) if len(truth) else truth
+    counts = {name: sum(int((truth.labels[~truth.crowd] == label).sum()) for truth in truths)
+              for label, name in enumerate(class_names)}
+    if rank_by is None or rank_by.strip().isdecimal():
+        least = RANKING_OBJECTS if rank_by is None else int(rank_by)
+        if least < 1:
+            raise ValueError(f'paths are to be ranked by classes of {least} objects, expected at least 1')
+        return {name: count for name, count in counts.items() if count >= least}
+    chosen = [name.strip() for name in rank_by.split(',')]
+    for name in chosen:
+        if not counts.get(name):
+            raise ValueError(f'paths are to be ranked by class {name!r}, expected some with objects among '
+                             + ', '.join(f'{known} ({count})' for known, count in counts.items()))
+    return {name: counts[name] for name in chosen}
 
 
 def detect_on_paths(detector, image_bgr: np.ndarray,
@@ -122,19 +137,20 @@ def detect_on_frames(detector, frames: Sequence[Frame], paths: Sequence[Executio
 
 def measure_paths(detector, sequence: DrivingSequence, frames: Sequence[Frame], paths: Sequence[ExecutionPath],
                   progress: Callable[[int], None] | None = None, workers: Workers = Workers(),
-                  draws: int = 1) -> dict[ExecutionPath, PathScores] | None:
+                  draws: int = 1, ranked_by: Sequence[str] = ()) -> dict[ExecutionPath, PathScores] | None:
     """Runs every path on every frame; blocks meanwhile.
 
     Of several processes each detects on its share of the frames, then scores its share of the paths.
 
     Args:
         detector: see `detect_on_paths`; has `class_names` too.
-        sequence: names the classes of the truth.
+        sequence: names the classes of the truth; objects of classes that the network does not know are left out.
         frames: annotated frames of the sequence, at least 1, neighbours beside each other.
         paths: distinct paths of the detector.
         progress: called after each path on each frame with the number of those that this process has done.
         workers: the processes that call this with the same arguments.
         draws: draws of images for `PathScores.resampled`, at least 1, the same for every path.
+        ranked_by: names of the classes that paths are ranked by, see `ranking_classes`.
 
     Returns:
         By path, its scores; None in every process but the first.
@@ -150,7 +166,7 @@ def measure_paths(detector, sequence: DrivingSequence, frames: Sequence[Frame], 
                 detections = [Detections.none()] * len(frames)
                 for number, part in enumerate(parts):
                     detections[number::workers.count] = part[path]
-                scored[path] = _scores(detections, truths, detector.class_names, counts)
+                scored[path] = _scores(detections, truths, detector.class_names, counts, ranked_by)
     results = workers.gather(scored)
     if results is None:
         return None
@@ -159,17 +175,15 @@ def measure_paths(detector, sequence: DrivingSequence, frames: Sequence[Frame], 
 
 
 def _scores(detections: list[Detections], truths: list[GroundTruth], class_names: Sequence[str],
-            counts: np.ndarray) -> PathScores:
+            counts: np.ndarray, ranked_by: Sequence[str]) -> PathScores:
     result = average_precision(detections, truths, class_names)
-    pooled = pooled_ap(result)
-    ranked_by = None if math.isnan(pooled) else [name for name in POOLED_CLASSES if name in class_names]
-    return PathScores(result, pooled, resampled_ap(detections, truths, class_names, counts, ranked_by))
+    return PathScores(result, pooled_ap(result, ranked_by),
+                      resampled_ap(detections, truths, class_names, counts, list(ranked_by) or None))
 
 
-def pooled_ap(result: AveragePrecision) -> float:
-    """Mean AP of `POOLED_CLASSES`, each weighing the same, in [0, 1]; NaN when none of them occurs."""
-    values = [result.per_class[name].ap for name in POOLED_CLASSES if name in result.per_class]
-    known = [value for value in values if value is not None]
+def pooled_ap(result: AveragePrecision, ranked_by: Sequence[str]) -> float:
+    """Mean AP of the classes that paths are ranked by, each weighing the same, in [0, 1]; NaN when there are none."""
+    known = [ap for ap in (result.per_class[name].ap for name in ranked_by) if ap is not None]
     return sum(known) / len(known) if known else float('nan')
 
 

@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
 
+from deadline_perception.datasets.bag_file import BagError, BagFile
+from deadline_perception.datasets.class_names import left_out, relabelled
 from deadline_perception.datasets.records import GroundTruth
 from deadline_perception.runtime.tracks import Outcome
 from deadline_perception.detector.detections import Detections
 from deadline_perception.errors import DeadlinePerceptionError
-from deadline_perception.rendering.drive import CLASS_NAMES
-from deadline_perception.datasets.message_definitions import message_types
 from deadline_perception.evaluation.recording import (
     NODE_PHASES,
     DecisionRecord,
@@ -30,7 +30,7 @@ from deadline_perception.evaluation.recording import (
 
 _WANTED = {'deadline_perception/msg/FrameLatency', 'deadline_perception/msg/PathDecision',
            'deadline_perception/msg/TimeBudget', 'deadline_perception/msg/ContentionState',
-           'vision_msgs/msg/Detection2DArray', 'sensor_msgs/msg/CameraInfo', 'geometry_msgs/msg/TwistStamped'}
+           'vision_msgs/msg/Detection2DArray', 'vision_msgs/msg/LabelInfo', 'sensor_msgs/msg/CameraInfo', 'geometry_msgs/msg/TwistStamped'}
 
 
 class RecordingError(DeadlinePerceptionError):
@@ -44,13 +44,25 @@ def read_recording(bag: Path) -> Recording:
         FileNotFoundError: there is no such file.
         RecordingError: the bag cannot be read, or holds no FrameLatency message.
     """
-    messages = defaultdict(list)
-    for topic, msgtype, message in _messages(Path(bag)):
-        messages[_role(topic, msgtype)].append(message)
+    bag, messages = Path(bag), defaultdict(list)
+    try:
+        return _recording(bag, messages, ending=_read(bag, messages))
+    except BagError as error:
+        raise RecordingError(str(error)) from error
+    except ValueError as error:  # of a record that damaged values do not fit
+        raise RecordingError(f'{bag} holds a value that cannot be: {error}') from error
+
+
+def _recording(bag: Path, messages: dict[str, list], *, ending: str) -> Recording:
     if not messages['FrameLatency']:
         raise RecordingError(f'{bag} holds no deadline_perception/msg/FrameLatency message, expected a recording of '
                              f'the detector (topics detector/latency, detector/path, detector/detections)')
-    class_names = _class_names(messages['detections'] + messages['ground_truth'])
+    names = _class_names(messages['detections'] + messages['ground_truth'])
+    class_names = names
+    if messages['LabelInfo']:  # what the network knows; a recording without it is scored on all that is named in it
+        known = (entry.class_name for entry in messages['LabelInfo'][-1].class_map)
+        class_names = tuple(dict.fromkeys([*known, *_class_names(messages['detections'])]))
+    truth = {_stamp(message): _truth(message, names) for message in messages['ground_truth']}
     decisions = {_stamp(message): _decision(message) for message in messages['PathDecision']}
     found = {_stamp(message): _detections(message, class_names) for message in messages['detections']}
     latencies = _distinct(messages['FrameLatency'])
@@ -61,29 +73,26 @@ def read_recording(bag: Path) -> Recording:
               or [(_stamp(message), math.hypot(message.twist.linear.x, message.twist.linear.y))
                   for message in messages['TwistStamped']])
     return Recording(
-        name=Path(bag).name, class_names=class_names, sent_stamps_ns=tuple(sorted(sent)), frames=frames,
-        truth={_stamp(message): _truth(message, class_names) for message in messages['ground_truth']},
+        name=bag.name, class_names=class_names, sent_stamps_ns=tuple(sorted(sent)), frames=frames,
+        truth={stamp_ns: relabelled(objects, names, class_names) for stamp_ns, objects in truth.items()},
+        unknown_objects=left_out(truth.values(), names, class_names),
         speed_mps=_samples(speeds),
         slowdown=_samples([(_stamp(message), message.slowdown) for message in messages['ContentionState']]),
         rejected=_growth(message.rejected_frames_total for message in latencies),
-        middleware_lost=_growth(message.middleware_lost_total for message in latencies))
+        middleware_lost=_growth(message.middleware_lost_total for message in latencies), ending=ending)
 
 
-def _messages(bag: Path) -> Iterator[tuple[str, str, object]]:
-    """Topic, type and message of all that matters here, in the order of the bag."""
-    from rosbags.highlevel import AnyReader, AnyReaderError
-
-    if not bag.exists():
-        raise FileNotFoundError(f'{bag} does not exist, expected a bag folder or an .mcap or .db3 file')
-    if bag.is_dir() and not (bag / 'metadata.yaml').is_file():
-        raise RecordingError(f'folder {bag} holds no metadata.yaml, expected a bag folder or an .mcap or .db3 file')
+def _read(bag: Path, messages: dict[str, list]) -> str:
+    """Collects by role what matters here, in the order of the bag; returns where a bag ends that was cut off."""
+    source = BagFile(bag)
     try:
-        with AnyReader([bag], default_typestore=message_types()) as reader:
-            wanted = [connection for connection in reader.connections if connection.msgtype in _WANTED]
-            for connection, _, raw in reader.messages(connections=wanted) if wanted else ():
-                yield connection.topic, connection.msgtype, reader.deserialize(raw, connection.msgtype)
-    except AnyReaderError as error:
-        raise RecordingError(f'{bag} cannot be read as a ROS 2 bag: {error}') from error
+        wanted = {topic.name for topic in source.topics if topic.msgtype in _WANTED}
+        for topic, msgtype, _, raw in source.messages(wanted):
+            if msgtype in _WANTED:
+                messages[_role(topic, msgtype)].append(source.parse(raw, msgtype))
+    finally:
+        source.close()
+    return source.ending
 
 
 def _role(topic: str, msgtype: str) -> str:
@@ -113,7 +122,7 @@ def _distinct(messages: list) -> list:
 def _class_names(arrays: list) -> tuple[str, ...]:
     names = {result.hypothesis.class_id for array in arrays for detection in array.detections
              for result in detection.results[:1]}
-    return CLASS_NAMES + tuple(sorted(names - set(CLASS_NAMES)))
+    return tuple(sorted(names))
 
 
 def _boxes(array) -> np.ndarray:

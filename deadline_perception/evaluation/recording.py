@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from deadline_perception.datasets.records import GroundTruth
 from deadline_perception.runtime.tracks import Outcome
@@ -133,11 +133,13 @@ class Recording:
         class_names: names that the labels of detections and truth index.
         sent_stamps_ns: stamps of all images that the camera sent, ascending.
         frames: delivered frames in the order of delivery, at least one.
-        truth: known objects by stamp; empty without annotations.
+        truth: known objects of the classes that the network knows, by stamp; empty without annotations.
+        unknown_objects: boxes of classes that the network does not know, by name; they are not scored.
         speed_mps: speed that the budget was computed from.
         slowdown: estimated by the contention monitor.
         rejected: images that the detector could not use.
         middleware_lost: images that the middleware reported lost.
+        ending: where the recording ends that was cut off, as a sentence; empty for a whole one.
     """
 
     name: str
@@ -149,6 +151,8 @@ class Recording:
     slowdown: Samples
     rejected: int
     middleware_lost: int
+    ending: str = ''
+    unknown_objects: dict[str, int] = field(default_factory=dict)
 
     @property
     def network_phases(self) -> tuple[str, ...]:

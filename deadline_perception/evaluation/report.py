@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence as Strings
 from pathlib import Path
 
+from deadline_perception.datasets.class_names import counted
 from deadline_perception.datasets.records import Sequence
 from deadline_perception.evaluation.gallery import Picture, gallery
 from deadline_perception.evaluation.recording import Recording
@@ -25,7 +26,7 @@ def write_report(recording: Recording, out: Path, *, source: Sequence | None = N
         notes: sentences that a reader must know, such as what of the source was left out.
     """
     facts = facts or {}
-    notes = list(notes)
+    notes = [*notes, *filter(None, [recording.ending])]
     pictures: list[Picture] = []
     if source is None:
         notes.append('The images were not at hand, so no pictures are shown.')
@@ -34,6 +35,9 @@ def write_report(recording: Recording, out: Path, *, source: Sequence | None = N
         if not pictures:
             notes.append(f'The images of {source.name} could not be matched with the stamps of the recording, '
                          f'so no pictures are shown.')
+    if recording.unknown_objects:
+        notes.append('Not scored, because the network does not know their class: '
+                     f'{counted(recording.unknown_objects)}.')
     summary = summarise(recording, facts)
     out = Path(out)
     out.mkdir(parents=True, exist_ok=True)

@@ -10,6 +10,7 @@ import numpy as np
 
 from deadline_perception.runtime.tracks import Outcome
 from deadline_perception.evaluation.recording import Recording
+from deadline_perception.latency.calibration import clopper_pearson_upper
 
 
 @dataclass(frozen=True)
@@ -100,26 +101,6 @@ class Timeliness:
     overhead_ms: Spread
     decision_us: Spread
     latency_over_bound: Spread
-
-
-def clopper_pearson_upper(misses: int, frames: int, confidence: float = 0.95) -> float:
-    """Largest miss ratio under which so few misses are not yet improbable (one-sided Clopper-Pearson bound).
-
-    Args:
-        misses: observed, in [0, frames].
-        frames: observed, >= 0; without any the bound is 1.
-        confidence: in (0, 1).
-
-    Raises:
-        ValueError: an argument lies outside its range.
-    """
-    from scipy.stats import beta
-
-    if not 0 <= misses <= frames:
-        raise ValueError(f'{misses} misses in {frames} frames, expected between 0 and {frames}')
-    if not 0 < confidence < 1:
-        raise ValueError(f'confidence is {confidence}, expected a probability in (0, 1)')
-    return 1.0 if misses == frames else float(beta.ppf(confidence, misses + 1, frames - misses))
 
 
 def account_frames(recording: Recording) -> FrameAccount:

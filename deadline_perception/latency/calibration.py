@@ -1,4 +1,4 @@
-"""Online margin that holds a target miss probability, whatever the distribution of latencies.
+"""Online calibration factor that holds a target miss probability, whatever the distribution of latencies.
 
 The bound of a frame is `U = forecast * exp(q) + allowance`. After each frame `q += eta * (e - alpha)`, with `e = 1`
 when the frame took longer than U, or would have if it had not been aborted, else 0. (Online conformal inference: Gibbs and
@@ -20,15 +20,23 @@ true in every case.
 """
 from __future__ import annotations
 
+import json
 import math
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from scipy.special import betaincinv
 
+from deadline_perception.errors import DeadlinePerceptionError
+from deadline_perception.latency.json_file import JsonFileError, read_object, write_text_atomically
+
 _LARGEST_EXPONENT = math.log(sys.float_info.max) - 1.0
 _MOST_FRAMES = 2**53  # what a float counts exactly; a camera of 1000 Hz needs 285,000 years
-_PARAMETERS = ('alpha', 'eta', 'score_width', 'initial_log_margin', 'allowance_ms')
+# A frame of an eighth or of 64 times its forecast is a fault of forecast or device; no calibration begins with it.
+_KEPT_FACTORS = (1.0 / 8.0, 64.0)
+_PARAMETERS = ('alpha', 'eta', 'score_width', 'initial_log_factor', 'allowance_ms')
 
 
 @dataclass(frozen=True)
@@ -37,7 +45,7 @@ class Certificate:
 
     Attributes:
         frames: frames observed.
-        misses: of these, frames that took longer than their bound, and frames cut off whose time so far, with the
+        misses: of these, frames that took longer than their bound, and frames aborted whose time so far, with the
             forecast of their rest, exceeded it.
         guaranteed_miss_ratio: the miss ratio over these frames is at most this, for every sequence; 1 without frames.
         upper_95: Clopper-Pearson upper 95 % confidence limit of the miss probability of a further frame; unlike the
@@ -74,11 +82,11 @@ class BoundCalibrator:
 
     Args:
         alpha: target miss ratio, in (0, 1).
-        eta: step of the log margin per frame, > 0. A large one reacts fast and bounds loosely; with 0.05 one miss
-            raises the bound by 5 %.
+        eta: step of the log of the factor per frame, > 0. A large one reacts fast and bounds loosely; with 0.05 one
+            miss raises the bound by 5 %.
         score_width: width B of the interval that holds all scores `log(latency / forecast)`, > 0; log(8) when a frame
             may take from half to four times its forecast.
-        initial_log_margin: q of the first frame, within `score_width` of 0; a positive one, such as a high quantile of
+        initial_log_factor: q of the first frame, within `score_width` of 0; a positive one, such as a high quantile of
             the profile's residuals, makes the first frames safe.
         allowance_ms: constant part of every bound, for the time slices of other programs.
 
@@ -86,7 +94,7 @@ class BoundCalibrator:
         ValueError: a value lies outside its range.
     """
 
-    def __init__(self, alpha: float, eta: float, score_width: float, initial_log_margin: float = 0.0,
+    def __init__(self, alpha: float, eta: float, score_width: float, initial_log_factor: float = 0.0,
                  allowance_ms: float = 0.0) -> None:
         if not 0.0 < alpha < 1.0:
             raise ValueError(f'alpha is {alpha}, expected a miss ratio in (0, 1)')
@@ -94,28 +102,28 @@ class BoundCalibrator:
             raise ValueError(f'eta is {eta}, expected a finite step > 0')
         if not 0.0 < score_width <= sys.float_info.max:
             raise ValueError(f'score_width is {score_width}, expected a finite width > 0')
-        if not abs(initial_log_margin) <= score_width:
-            raise ValueError(f'initial_log_margin is {initial_log_margin}, expected at most score_width = '
+        if not abs(initial_log_factor) <= score_width:
+            raise ValueError(f'initial_log_factor is {initial_log_factor}, expected at most score_width = '
                              f'{score_width} away from 0')
         if not 0.0 <= allowance_ms < math.inf:
             raise ValueError(f'allowance_ms is {allowance_ms}, expected a finite time of at least 0')
         self.alpha = float(alpha)
         self.eta = float(eta)
         self.score_width = float(score_width)
-        self.initial_log_margin = float(initial_log_margin)
+        self.initial_log_factor = float(initial_log_factor)
         self.allowance_ms = float(allowance_ms)
         self.frames = 0
         self.misses = 0
 
     @property
-    def log_margin(self) -> float:
+    def log_factor(self) -> float:
         """q, from the counts rather than summed up, so that no rounding gathers over millions of frames."""
-        return self.initial_log_margin + self.eta * (self.misses - self.alpha * self.frames)
+        return self.initial_log_factor + self.eta * (self.misses - self.alpha * self.frames)
 
     @property
     def factor(self) -> float:
         """exp(q), what a forecast is multiplied with; > 0 and finite, however far q has drifted."""
-        return math.exp(min(max(self.log_margin, -_LARGEST_EXPONENT), _LARGEST_EXPONENT))
+        return math.exp(min(max(self.log_factor, -_LARGEST_EXPONENT), _LARGEST_EXPONENT))
 
     def bound_ms(self, forecast_ms: float) -> float:
         """The time in ms that a frame of this forecast will not exceed, but for a share alpha of frames.
@@ -131,8 +139,8 @@ class BoundCalibrator:
 
         Args:
             forecast_ms: forecast of the path that ran.
-            latency_ms: how long it took; None when it was cut off, and what it had taken exceeds its bound together
-                with the forecast of the rest. Any other frame that was cut off says nothing and must not be reported.
+            latency_ms: how long it took; None when it was aborted, and what it had taken exceeds its bound together
+                with the forecast of the rest. Any other frame that was aborted says nothing and must not be reported.
 
         Raises:
             ValueError: an argument is not a positive, finite number.
@@ -141,14 +149,14 @@ class BoundCalibrator:
         if latency_ms is not None:
             _check_positive('latency', latency_ms)
         self.misses += int(latency_ms is None or latency_ms > bound_ms
-                           or (self.allowance_ms > 0 and self.log_margin < -self.score_width))
+                           or (self.allowance_ms > 0 and self.log_factor < -self.score_width))
         self.frames += 1
 
     def certificate(self) -> Certificate:
         """What holds for the frames observed so far."""
         guaranteed = 1.0
         if self.frames:
-            drift = max(self.score_width + self.eta, abs(self.log_margin - self.initial_log_margin))
+            drift = max(self.score_width + self.eta, abs(self.log_factor - self.initial_log_factor))
             guaranteed = min(1.0, self.alpha + drift / (self.eta * self.frames))
         return Certificate(self.frames, self.misses, guaranteed, clopper_pearson_upper(self.misses, self.frames))
 
@@ -161,7 +169,7 @@ class BoundCalibrator:
         """A calibrator that goes on where `state` was taken.
 
         Raises:
-            ValueError: a value is missing, of another type, or outside its range.
+            ValueError: a value is missing, of another type, or outside its range; the factor, too, has one here.
         """
         for name in (*_PARAMETERS, 'frames', 'misses'):
             expected = int if name in ('frames', 'misses') else (int, float)
@@ -173,7 +181,83 @@ class BoundCalibrator:
             raise ValueError(f'misses is {state["misses"]} of {state["frames"]} frames, expected 0 to all of them, '
                              f'and at most {_MOST_FRAMES} frames')
         calibrator.frames, calibrator.misses = state['frames'], state['misses']
+        for factor in (math.exp(min(calibrator.initial_log_factor, _LARGEST_EXPONENT)), calibrator.factor):
+            if not _KEPT_FACTORS[0] <= factor <= _KEPT_FACTORS[1]:
+                raise ValueError(f'calibration factor is {factor:g}, expected {_KEPT_FACTORS[0]:g} to '
+                                 f'{_KEPT_FACTORS[1]:g}')
         return calibrator
+
+
+class CalibrationMismatch(DeadlinePerceptionError):
+    """The state was learnt with another network, profile, device or setting than the one at hand."""
+
+
+class ForeignFile(DeadlinePerceptionError):
+    """What lies at the place of a calibration file is something else, which must not be overwritten."""
+
+
+@dataclass(frozen=True)
+class CalibrationFile:
+    """Keeps the state of a calibrator over a restart, and says what it holds for.
+
+    Attributes:
+        file: JSON file; made with its folder when first saved.
+        origin: all that the state holds for, such as the profile whose forecasts it multiplies, by name.
+    """
+
+    file: Path
+    origin: Mapping[str, str | int]
+
+    def check_place(self) -> None:
+        """Makes sure that nothing but an earlier state, or an empty file, would be overwritten.
+
+        Raises:
+            ForeignFile: something else lies there, or something that cannot be read.
+        """
+        try:
+            if not self.file.exists() or (self.file.is_file() and self.file.stat().st_size == 0):
+                return
+            ours = {'alpha', 'eta', 'frames', 'misses'} <= set(read_object(self.file, 'calibration file'))
+        except (JsonFileError, OSError) as error:
+            raise ForeignFile(f'calibration_file is {self.file}, which is none and is left as it is: '
+                              f'{error}') from error
+        if not ours:
+            raise ForeignFile(f'calibration_file is {self.file}, which holds something else and is left as it is')
+
+    def save(self, state: dict[str, float | int]) -> None:
+        """Writes what `BoundCalibrator.state` gave, in one step: the file is never half written. Waits for the disk.
+
+        Raises:
+            ForeignFile: something else lies there.
+            OSError: the file cannot be written.
+        """
+        self.check_place()
+        write_text_atomically(self.file, json.dumps({'origin': dict(self.origin), **state}, indent=2) + '\n')
+
+    def load(self, *, alpha: float, eta: float, allowance_ms: float = 0.0) -> BoundCalibrator:
+        """A calibrator that goes on where the file was written.
+
+        Args:
+            alpha: target miss ratio wanted.
+            eta: step wanted.
+            allowance_ms: constant part of every bound wanted.
+
+        Raises:
+            JsonFileError: the file is missing, unreadable, or holds something else.
+            CalibrationMismatch: it was written for something else.
+        """
+        state = read_object(self.file, 'calibration file')
+        origin = state.get('origin')
+        wanted = {'alpha': alpha, 'eta': eta, 'allowance_ms': allowance_ms}
+        learnt = {**(origin if isinstance(origin, dict) else {}), **{name: state.get(name) for name in wanted}}
+        differences = [f'{name} is {learnt.get(name)!r:.100} in the file and {value!r} here'
+                       for name, value in {**self.origin, **wanted}.items() if learnt.get(name) != value]
+        if differences:
+            raise CalibrationMismatch(f'calibration file {self.file} does not fit: {"; ".join(differences)}')
+        try:
+            return BoundCalibrator.from_state(state)
+        except ValueError as error:
+            raise JsonFileError(f'calibration file {self.file} cannot be used: {error}') from error
 
 
 def _check_positive(name: str, value_ms: float) -> None:

@@ -7,7 +7,7 @@ import platform
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 from deadline_perception.errors import DeadlinePerceptionError, command_line
@@ -35,13 +35,14 @@ class DeviceFacts:
         wait_policy: what idle OpenMP threads do: `passive`, `active`, or `default` of the library.
         allocator: `retaining` when freed memory stays with the process, `default`, or `preloaded NAME`.
         power_mode: such as `MAXN` or `15W` on a Jetson, `governor performance` elsewhere, or `unknown`.
-        torch_version: version of PyTorch, `unknown` without it.
+        torch_version: version of PyTorch, `unknown` without it; for a GPU also of CUDA and cuDNN.
         multiprocessors: multiprocessors of the GPU, 0 for a CPU.
         clock_mhz: highest clock that the settings allow, 0 where it cannot be read.
         cache_line_bytes: size of a cache line of the CPU, 0 where it cannot be read.
+        cpu_capability: vector instructions that PyTorch's kernels use, such as `AVX2`, `AVX512` or `DEFAULT`.
 
     Raises:
-        ValueError: a value lies outside its range.
+        ValueError: a value is of another type or lies outside its range.
     """
 
     name: str
@@ -55,8 +56,13 @@ class DeviceFacts:
     multiprocessors: int = 0
     clock_mhz: float = 0.0
     cache_line_bytes: int = 0
+    cpu_capability: str = UNKNOWN
 
     def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if not isinstance(value, (int, float) if field.type == 'float' else {'str': str, 'int': int}[field.type]):
+                raise ValueError(f'{field.name} of device is {value!r}, expected {field.type}')
         if self.kind not in ('cpu', 'cuda'):
             raise ValueError(f'kind of device is {self.kind!r}, expected cpu or cuda')
         for name, least in (('cores', 1), ('threads', 1), ('multiprocessors', 0), ('clock_mhz', 0),
@@ -137,7 +143,8 @@ def read_device_facts(device: str = 'cpu', *, root: Path = Path('/'),
              'wait_policy': environment.get('OMP_WAIT_POLICY', 'default').lower(),
              'allocator': _allocator(environment), 'power_mode': _power_mode(root), 'torch_version': _torch_version(),
              'clock_mhz': _clock_mhz(root, kind),
-             'cache_line_bytes': int(_number(root / 'sys/devices/system/cpu/cpu0/cache/index0/coherency_line_size'))}
+             'cache_line_bytes': int(_number(root / 'sys/devices/system/cpu/cpu0/cache/index0/coherency_line_size')),
+             'cpu_capability': _cpu_capability(root, environment)}
     if kind == 'cuda':
         facts.update(_cuda_facts(device))
         facts['clock_mhz'] = _clock_mhz(root, kind) or facts['clock_mhz']
@@ -179,7 +186,9 @@ def _cuda_facts(device: str) -> dict[str, str | int | float]:
 
     properties = torch.cuda.get_device_properties(_cuda_index(device))
     return {'name': properties.name, 'multiprocessors': properties.multi_processor_count,
-            'clock_mhz': getattr(properties, 'clock_rate', 0) / 1000.0}
+            'clock_mhz': getattr(properties, 'clock_rate', 0) / 1000.0,
+            # A board's CUDA and cuDNN come with its system and change without PyTorch.
+            'torch_version': f'{_torch_version()} CUDA {torch.version.cuda} cuDNN {torch.backends.cudnn.version()}'}
 
 
 def _text(file: Path) -> str:
@@ -235,6 +244,20 @@ def _clock_mhz(root: Path, kind: str) -> float:
     folders = (root / 'sys/class/devfreq').glob('*')
     gpus = (folder for folder in folders if re.search(r'gpu|gv11b|ga10b|gp10b|gm20b', folder.name))
     return max((_number(folder / 'max_freq') / 1e6 for folder in gpus), default=0.0)  # Hz
+
+
+def _cpu_capability(root: Path, environment: Mapping[str, str]) -> str:
+    """As `torch.backends.cpu.get_cpu_capability` says it, without loading PyTorch."""
+    forced = environment.get('ATEN_CPU_CAPABILITY', '')
+    if forced in ('default', 'avx2', 'avx512', 'sve256'):  # PyTorch ignores any other word
+        return forced.upper()
+    found = re.search(r'^(?:flags|Features)\s*:(.*)$', _text(root / 'proc/cpuinfo'), re.MULTILINE)
+    flags = set(found[1].split()) if found else set()
+    if {'avx512vl', 'avx512bw', 'avx512dq', 'fma'} <= flags:
+        return 'AVX512'
+    if {'avx2', 'fma'} <= flags:
+        return 'AVX2'
+    return 'SVE' if 'sve' in flags else 'DEFAULT' if flags else UNKNOWN
 
 
 def _torch_version() -> str:

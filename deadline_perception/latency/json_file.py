@@ -8,6 +8,8 @@ from pathlib import Path
 
 from deadline_perception.errors import DeadlinePerceptionError
 
+_MOST_BYTES = 2**24  # of a file that is read; the largest of this package's own have some hundred thousand
+
 
 class JsonFileError(DeadlinePerceptionError):
     """A JSON file is missing, unreadable or not a JSON object."""
@@ -37,10 +39,15 @@ def read_object(file: Path, what: str) -> dict:
         what: what the file should be, for the error message: `latency profile`.
 
     Raises:
-        JsonFileError: the file is missing, unreadable, no JSON, or JSON of another kind.
+        JsonFileError: the file is missing, no ordinary file, too large, unreadable, no JSON, or JSON of another kind.
     """
+    file = Path(file)
     try:
-        content = json.loads(Path(file).read_text(encoding='utf-8'))
+        if file.exists() and not file.is_file():  # a pipe would be waited for, a device read without end
+            raise ValueError('it is no ordinary file')
+        if file.stat().st_size > _MOST_BYTES:
+            raise ValueError(f'it has {file.stat().st_size} bytes, expected at most {_MOST_BYTES}')
+        content = json.loads(file.read_text(encoding='utf-8'))
     except (OSError, ValueError, RecursionError) as error:  # no text, no JSON, or numbers and nesting beyond reason
         raise JsonFileError(f'{what} {file} cannot be read: {error}') from error
     if not isinstance(content, dict):

@@ -18,7 +18,7 @@ def covering_paths(path_space: PathSpace, repeats: int, rng: random.Random) -> l
     """Random paths that together run every segment at least `repeats` times.
 
     Each next path is the one, of some random candidates, that runs most of what was run least. So the list may be
-    cut off anywhere and what remains is still balanced.
+    truncated anywhere and what remains is still balanced.
 
     Args:
         path_space: the paths to choose from.

@@ -1,6 +1,7 @@
 """Measured segment and path times of one network on one device: how they are taken, kept, and checked."""
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import random
@@ -20,7 +21,8 @@ from deadline_perception.latency.measurement_plan import covering_paths, distinc
 from deadline_perception.latency.quantiles import Quantiles
 from deadline_perception.latency.stopwatch import now_ms, synchronise
 
-FORMAT = 1
+FORMAT = 2
+_MOST_PIXELS = 2**26  # of an image; a profile must not decide how much memory warming up takes
 _LEAST_SAMPLES = 5  # of each segment, also when the time limit is too short for them
 
 
@@ -42,9 +44,10 @@ class LatencyProfile:
         load_before: programs that wanted to run in the minute before (load average); near 0 on an idle machine.
         segments: durations by the names of `PathSpace.key`, each taken in the midst of whole frames.
         paths: durations of whole frames by the path's name, of frames that the segments were not taken from.
+        engine: identity of the engine that ran the segments.
 
     Raises:
-        ValueError: a size is not positive or there is no segment.
+        ValueError: a size is not positive or beyond reason, or there is no segment.
     """
 
     facts: DeviceFacts
@@ -56,26 +59,37 @@ class LatencyProfile:
     load_before: float
     segments: dict[str, Quantiles]
     paths: dict[str, Quantiles]
+    engine: str = 'eager'
 
     def __post_init__(self) -> None:
         for name in ('input_size', 'image_size'):
             size = tuple(getattr(self, name))
-            if len(size) != 2 or not all(isinstance(side, int) and side > 0 for side in size):
-                raise ValueError(f'{name} is {size}, expected height and width in px of at least 1')
+            if len(size) != 2 or not all(isinstance(side, int) and side > 0 for side in size) or \
+                    size[0] * size[1] > _MOST_PIXELS:
+                raise ValueError(f'{name} is {size}, expected height and width in px of at least 1, and at most '
+                                 f'{_MOST_PIXELS} px together')
             object.__setattr__(self, name, size)
         if not self.segments:
             raise ValueError('profile holds no segment, expected at least one')
 
     def save(self, file: Path) -> None:
         """Writes the profile as JSON, one line per segment and path, in one step."""
+        write_text_atomically(file, self._text())
+
+    @property
+    def digest(self) -> str:
+        """Identifies this measurement: all its values, its date among them."""
+        return hashlib.sha256(self._text().encode()).hexdigest()[:16]
+
+    def _text(self) -> str:
         head = {'format': FORMAT, **{name: getattr(self, name) for name in (
-            'config_name', 'network_hash', 'input_size', 'image_size', 'date', 'load_before')}}
+            'config_name', 'network_hash', 'input_size', 'image_size', 'date', 'load_before', 'engine')}}
         lines = [f'  {json.dumps(name)}: {json.dumps(value)}' for name, value in head.items()]
         lines.append('  "facts": ' + json.dumps(asdict(self.facts), indent=4).replace('\n}', '\n  }'))
         for name in ('segments', 'paths'):
             rows = [f'    {json.dumps(key)}: {json.dumps(asdict(value))}' for key, value in getattr(self, name).items()]
             lines.append(f'  "{name}": {{' + (('\n' + ',\n'.join(rows) + '\n  ') if rows else '') + '}')
-        write_text_atomically(file, '{\n' + ',\n'.join(lines) + '\n}\n')
+        return '{\n' + ',\n'.join(lines) + '\n}\n'
 
     @classmethod
     def load(cls, file: Path) -> LatencyProfile:
@@ -96,21 +110,16 @@ class LatencyProfile:
             raise JsonFileError(f'latency profile {file} cannot be used: {error}; '
                                 f'measure again: {profile_command()}') from error
 
-    def mismatches(self, *, network_hash: str, facts: DeviceFacts, input_size: tuple[int, int]) -> list[str]:
+    def mismatches(self, *, network_hash: str, facts: DeviceFacts, input_size: tuple[int, int],
+                   engine: str) -> list[str]:
         """What differs, each as `NAME is X in the profile and Y here`; empty when the profile fits what is at hand."""
-        pairs = [('network hash', self.network_hash, network_hash),
-                 ('input size', self.input_size, tuple(input_size)), ('device kind', self.facts.kind, facts.kind),
-                 ('device', self.facts.name, facts.name),
-                 # The GPUs of several Jetson boards are all called Orin.
-                 ('number of multiprocessors', self.facts.multiprocessors, facts.multiprocessors),
-                 ('number of threads', self.facts.threads, facts.threads),
-                 ('power mode', self.facts.power_mode, facts.power_mode),
-                 ('memory allocator', self.facts.allocator, facts.allocator)]
-        if max(self.facts.threads, facts.threads) > 1:  # a single thread waits for nobody
-            pairs.append(('OpenMP wait policy', self.facts.wait_policy, facts.wait_policy))
-        return [f'{name} is {there!r} in the profile and {here!r} here' for name, there, here in pairs if there != here]
+        measured = timing_key(network_hash=self.network_hash, facts=self.facts, input_size=self.input_size,
+                              engine=self.engine)
+        at_hand = timing_key(network_hash=network_hash, facts=facts, input_size=input_size, engine=engine)
+        return [f'{name} is {measured[name]!r} in the profile and {at_hand[name]!r} here'
+                for name in measured if name in at_hand and measured[name] != at_hand[name]]
 
-    def check(self, *, network_hash: str, facts: DeviceFacts, input_size: tuple[int, int],
+    def check(self, *, network_hash: str, facts: DeviceFacts, input_size: tuple[int, int], engine: str,
               weights: str = 'WEIGHTS') -> None:
         """Refuses to be used for another network, device or setting than it was measured with.
 
@@ -118,15 +127,29 @@ class LatencyProfile:
             network_hash: hash of the network at hand.
             facts: the device at hand and its settings.
             input_size: height and width in px that the network at hand resizes images to.
+            engine: identity of the engine at hand.
             weights: file of the network at hand, for the command that the message names.
 
         Raises:
             ProfileMismatch: something differs; names both values and the command that measures anew.
         """
-        differences = self.mismatches(network_hash=network_hash, facts=facts, input_size=input_size)
+        differences = self.mismatches(network_hash=network_hash, facts=facts, input_size=input_size, engine=engine)
         if differences:
             command = profile_command(weights, facts.kind, facts.threads)
             raise ProfileMismatch(f'latency profile does not fit: {"; ".join(differences)}. Measure one: {command}')
+
+
+def timing_key(*, network_hash: str, facts: DeviceFacts, input_size: tuple[int, int],
+               engine: str) -> dict[str, str | int]:
+    """All that execution times hold for, by the words that a message uses."""
+    key = {'network hash': network_hash, 'input size': '{}x{}'.format(*input_size), 'engine': engine,
+           'PyTorch version': facts.torch_version, 'device kind': facts.kind, 'device': facts.name,
+           # The GPUs of several Jetson boards are all called Orin.
+           'number of multiprocessors': facts.multiprocessors, 'CPU capability': facts.cpu_capability,
+           'number of threads': facts.threads, 'power mode': facts.power_mode, 'memory allocator': facts.allocator}
+    if facts.threads > 1:  # a single thread waits for nobody
+        key['OpenMP wait policy'] = facts.wait_policy
+    return key
 
 
 def profile_command(weights: str = 'WEIGHTS', device: str = 'cpu', threads: int = 1) -> str:
@@ -202,6 +225,7 @@ def measure_profile(detector, images: Sequence[np.ndarray], *, repeats: int = 50
         facts=read_device_facts(detector.device), config_name=detector.config_name,
         network_hash=detector.network_hash, input_size=tuple(detector.input_size), image_size=images[0].shape[:2],
         date=datetime.now(timezone.utc).isoformat(timespec='seconds'), load_before=round(load_before, 2),
+        engine=detector.engine.identity,
         segments={name: Quantiles.from_samples(samples) for name, samples in segments.items()},
         paths={name: Quantiles.from_samples(paths[name]) for name in sorted(paths, key=lambda n: np.median(paths[n]))})
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from scipy.special import bdtr
 
+_LONGEST_MS = 3.6e6  # an hour; a profile of longer ones is damaged
 PROBABILITIES = (0.05, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
 
 
@@ -21,12 +22,12 @@ class Quantiles:
     """Quantiles of durations in ms, interpolated linearly between order statistics.
 
     Attributes:
-        p05, p25, p50, p75, p90, p95, p99: quantiles in ms, finite, not descending.
+        p05, p25, p50, p75, p90, p95, p99: quantiles in ms, not descending, at most an hour.
         max: longest duration in ms.
         count: durations in the sample, >= 1.
 
     Raises:
-        ValueError: a value is negative, not finite or out of order, or the sample is empty.
+        ValueError: a value is negative, above an hour, no number or out of order, or the sample is empty.
     """
 
     p05: float
@@ -41,8 +42,8 @@ class Quantiles:
 
     def __post_init__(self) -> None:
         values = self.values_ms
-        if not all(isinstance(value, (int, float)) and math.isfinite(value) and value >= 0.0 for value in values):
-            raise ValueError(f'quantiles are {values} ms, expected finite numbers >= 0')
+        if not all(isinstance(value, (int, float)) and 0.0 <= value <= _LONGEST_MS for value in values):
+            raise ValueError(f'quantiles are {values} ms, expected finite numbers from 0 to {_LONGEST_MS:.0f}')
         if any(after < before for before, after in zip(values, values[1:])):
             raise ValueError(f'quantiles are {values} ms, expected none to be below the one before it')
         if not isinstance(self.count, int) or self.count < 1:

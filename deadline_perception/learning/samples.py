@@ -167,8 +167,9 @@ def _digest(frames: list[Frame], facts: list[str | float]) -> str:
 
 def _repeat_factors(truths: list[GroundTruth], classes: int) -> np.ndarray:
     """How often each image is drawn relative to others, >= 1."""
-    present = np.array([[bool(((truth.labels == c) & ~truth.crowd).any()) for c in range(classes)]
-                        for truth in truths])
+    present = np.zeros((len(truths), classes), bool)
+    for row, truth in zip(present, truths):
+        row[truth.labels[~truth.crowd]] = True
     share = present.mean(0)
     factor = np.sqrt(0.5 / np.clip(share, 0.02, 0.5))
     return np.where(present, factor, 1.0).max(1)

@@ -1,7 +1,6 @@
-"""The node `bag_player`: plays an mcap or sqlite3 bag, as `ros2 bag play` does where that is installed."""
+"""The node `bag_player`: plays an mcap or sqlite3 bag, with one camera under the name that the detector listens to."""
 from __future__ import annotations
 
-import fnmatch
 import sys
 import threading
 import time
@@ -14,8 +13,9 @@ from rclpy.qos import QoSDurabilityPolicy, QoSHistoryPolicy, QoSProfile, QoSReli
 from rclpy.task import Future
 from rosgraph_msgs.msg import Clock as ClockMessage
 
+from deadline_perception.datasets.bag_file import BagError, BagFile, BagTopic
 from deadline_perception.latency.stopwatch import now_ns
-from deadline_perception.nodes.bag_source import BagSource, BagSourceError, BagTopic
+from deadline_perception.nodes.bag_source import EXCLUDED, choose_camera, is_excluded, read_ahead
 from deadline_perception.nodes.bag_types import MessageTypeError, message_class
 from deadline_perception.nodes.health import Health, Level, Report
 from deadline_perception.nodes.messages import ns_to_stamp
@@ -34,14 +34,15 @@ PARAMETERS = (
               'and /clock carries the time of the bag; so it is also with use_sim_time.', read_only=True),
     Parameter('clock_rate_hz', 100.0, 'How often /clock is published between messages.', 'Hz', 1.0, 1000.0,
               read_only=True),
-    Parameter('image_topic', '', "Name that the bag's first image topic is played under; empty: as recorded.",
+    Parameter('camera', '', 'Image topic of the bag that the detector is to see; empty: its only one, or the only one '
+              'in colour. Other image topics are played as they are, and nobody has to listen to them.',
               read_only=True),
-    Parameter('exclude', ['/clock', '/rosout', '/parameter_events', '/diagnostics', '*/detector/*',
-                          '*/time_budget/*', '*/contention_monitor/*', '*/vehicle_speed/*', '*/path_visualizer/*'],
-              "Topics that are not played, with * and ?; by default those that the running nodes publish themselves. "
-              "[''] plays all.", read_only=True),
-    Parameter('wait_for_subscribers', 1, 'Subscribers that each image topic must have before the first message; 0 '
-              'begins at once.', '', 0, 100, read_only=True),
+    Parameter('image_topic', '', 'Name that the images of the camera are played under; empty: as recorded.',
+              read_only=True),
+    Parameter('exclude', list(EXCLUDED), 'Topics that are not played, with * and ?; by default those that the running '
+              "nodes publish themselves. [''] plays all.", read_only=True),
+    Parameter('wait_for_subscribers', 1, 'Subscribers that the camera must have before the first message; 0 begins '
+              'at once.', '', 0, 100, read_only=True),
     Parameter('settle_s', 1.0, 'Time without a new subscriber that must pass before the first message.', 's', 0.0, 60.0,
               read_only=True),
     Parameter('wait_timeout_s', 30.0, 'Longest time to wait for subscribers; then the node ends with an error.', 's',
@@ -59,21 +60,28 @@ class BagPlayerNode(Node):
     def __init__(self) -> None:
         super().__init__('bag_player')
         self._values = declare(self, PARAMETERS)
-        self._source = BagSource(Path(self._values['bag']).expanduser())
+        self._bag = BagFile(Path(self._values['bag']).expanduser())
         self._keeps_stamps = not self._values['restamp'] or self.get_parameter('use_sim_time').value
-        self._restamper = Restamper(self._source.store)
+        self._restamper = Restamper(self._bag.store)
         self._outputs: dict[str, Publisher] = {}
-        self._images: list[Publisher] = []
+        self._camera = choose_camera(self._bag, self._values['camera'], self._values['exclude'])
+        self._camera_out: Publisher | None = None
         self._sent = self._sent_images = self._loops = self._shortened = 0
         self._behind_ms = 0.0
         self._state = 'waiting for subscribers'
         self._stopped = threading.Event()
         self.done: Future = Future()
-        for topic in self._source.topics:
-            self._open_topic(topic)
+        if self._camera is not None:
+            self._open_topic(self._camera, self._camera_name())
+        for topic in self._bag.topics:
+            excluded = is_excluded(topic.name, self._values['exclude'])
+            if topic.count and not excluded and topic.name not in self._outputs:
+                self._open_topic(topic, topic.name)
         if not self._outputs:
-            raise BagSourceError(f'bag {self._values["bag"]} holds nothing to play but excluded topics: '
-                                 f'{", ".join(sorted(topic.name for topic in self._source.topics))}')
+            raise BagError(f'bag {self._values["bag"]} holds nothing to play but excluded topics: '
+                           f'{", ".join(sorted(topic.name for topic in self._bag.topics))}')
+        if self._bag.ending:
+            self.get_logger().warning(self._bag.ending)
         self._clock_out = None
         if self._keeps_stamps:
             self._clock_out = self.create_publisher(ClockMessage, '/clock', QoSProfile(depth=10))
@@ -81,26 +89,28 @@ class BagPlayerNode(Node):
         self._thread = threading.Thread(target=self._run, name='bag player')
         self._thread.start()
 
-    def _open_topic(self, topic: BagTopic) -> None:
-        if topic.name in self._outputs or any(
-                fnmatch.fnmatch(topic.name, pattern) for pattern in self._values['exclude'] if pattern):
-            return
+    def _camera_name(self) -> str:
+        if not self._values['image_topic']:
+            return self._camera.name
+        suffix = '/compressed' if self._camera.msgtype.endswith('CompressedImage') else ''
+        return self._values['image_topic'].removesuffix(suffix) + suffix
+
+    def _open_topic(self, topic: BagTopic, name: str) -> None:
         try:
             kind = message_class(topic.msgtype)
         except MessageTypeError as error:
             self.get_logger().warning(f'{topic.name} is not played: {error}')
             return
-        name = topic.name
-        if topic.is_image and self._values['image_topic'] and not self._images:
-            suffix = '/compressed' if topic.msgtype.endswith('CompressedImage') else ''
-            name = self._values['image_topic'].removesuffix(suffix) + suffix
+        if self._camera_out is not None and name == self._camera_name():
+            self.get_logger().warning(f'{name} is not played: the camera {self._camera.name} takes its name')
+            return
         quality = REPLAY if topic.is_image else QoSProfile(
             history=QoSHistoryPolicy.KEEP_LAST, depth=100, reliability=QoSReliabilityPolicy.RELIABLE,
             durability=(QoSDurabilityPolicy.TRANSIENT_LOCAL if topic.latched else QoSDurabilityPolicy.VOLATILE))
         publisher = self.create_publisher(kind, name, quality, event_callbacks=publisher_events(self, name))
         self._outputs[topic.name] = publisher
-        if topic.is_image:
-            self._images.append(publisher)
+        if topic is self._camera:
+            self._camera_out = publisher
 
     # --- on the player's thread ---
 
@@ -108,7 +118,7 @@ class BagPlayerNode(Node):
         status = 1
         try:
             status = self._play_all() if self._wait_for_subscribers() else TRY_AGAIN_STATUS
-        except BagSourceError as error:
+        except BagError as error:
             self.get_logger().error(str(error))
         finally:
             self._state = 'done'
@@ -122,7 +132,7 @@ class BagPlayerNode(Node):
 
     def _wait_for_subscribers(self) -> bool:
         """Blocks until everybody listens; False when nobody came in time or the node is ending."""
-        wanted = self._values['wait_for_subscribers'] if self._images else 0
+        wanted = self._values['wait_for_subscribers'] if self._camera_out else 0
         begun_s = settled_s = time.monotonic()
         counts = None
         while not self._stopped.wait(_POLL_S):
@@ -130,12 +140,12 @@ class BagPlayerNode(Node):
             now_s = time.monotonic()
             if counts != before:
                 settled_s = now_s
-            lacking = [p.topic_name for p in self._images if p.get_subscription_count() < wanted]
-            if not lacking and (wanted == 0 or now_s - settled_s >= self._values['settle_s']):
+            is_heard = wanted == 0 or self._camera_out.get_subscription_count() >= wanted
+            if is_heard and (wanted == 0 or now_s - settled_s >= self._values['settle_s']):
                 return True
             if now_s - begun_s > self._values['wait_timeout_s']:
                 self.get_logger().error(
-                    f'after {self._values["wait_timeout_s"]:g} s {", ".join(lacking)} has fewer than {wanted} '
+                    f'after {self._values["wait_timeout_s"]:g} s {self._camera_out.topic_name} has fewer than {wanted} '
                     f'subscribers; is the detector active? (ros2 topic info -v)')
                 return False
         return False
@@ -153,14 +163,14 @@ class BagPlayerNode(Node):
         for publisher in self._outputs.values():
             if not self._stopped.is_set():
                 publisher.wait_for_all_acked(Duration(seconds=max(0.0, until_s - time.monotonic())))
-        self.get_logger().info(f'played {self._sent} messages, {self._sent_images} of them images, in '
+        self.get_logger().info(f'played {self._sent} messages, {self._sent_images} of them images of the camera, in '
                                f'{(now_ns() - begun_ns) / 1e9:.1f} s')
         return 0
 
     def _play_once(self) -> None:
         rate, longest_ns = self._values['rate'], int(self._values['longest_gap_s'] * 1e9)
         due_ns, before_ns = now_ns(), None
-        for topic, msgtype, bag_ns, raw in self._source.messages(set(self._outputs)):
+        for topic, msgtype, bag_ns, raw in read_ahead(self._bag, set(self._outputs)):
             if before_ns is not None:
                 gap_ns = max(0, bag_ns - before_ns)
                 if gap_ns > longest_ns:
@@ -196,7 +206,7 @@ class BagPlayerNode(Node):
             raw = self._restamper.restamp(raw, msgtype, time.time_ns())
         publisher.publish(bytes(raw))
         self._sent += 1
-        self._sent_images += publisher in self._images
+        self._sent_images += publisher is self._camera_out
 
     def _publish_clock(self, bag_ns: int) -> None:
         self._clock_out.publish(ClockMessage(clock=ns_to_stamp(max(0, bag_ns))))
@@ -205,7 +215,7 @@ class BagPlayerNode(Node):
         """Ends the player's thread first."""
         self._stopped.set()
         self._thread.join()
-        self._source.close()
+        self._bag.close()
         super().destroy_node()
 
     def _report(self) -> Report:

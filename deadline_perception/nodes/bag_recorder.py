@@ -1,6 +1,7 @@
-"""The node `bag_recorder`: writes topics to an mcap bag, as `ros2 bag record` does where that is installed."""
+"""The node `bag_recorder`: writes topics to an mcap file that can be read whatever ends the recording."""
 from __future__ import annotations
 
+import fnmatch
 import signal
 import sys
 from functools import partial
@@ -31,10 +32,10 @@ DEFAULT_TOPICS = {
 LATCHED_TOPICS = ('detector/label_info', '/tf_static')
 
 PARAMETERS = (
-    Parameter('output', 'recording.mcap', 'Bag to write; a name that ends with .mcap gives one file, any other a bag '
-              'folder. It must not exist yet.', read_only=True),
-    Parameter('topics', [''], "Topics to record, each as NAME or NAME:pkg/msg/Type; [''] records this package's topics, "
-              'camera_info and ground truth.', read_only=True),
+    Parameter('output', 'recording.mcap', 'mcap file to write, which must not exist yet.', read_only=True),
+    Parameter('topics', [''], "Topics to record, each as NAME, NAME:pkg/msg/Type or a pattern with * and ?; ['*'] "
+              "records all topics that are published, images too; [''] what the report needs: this package's topics, "
+              'diagnostics, camera_info and ground truth.', read_only=True),
     Parameter('depth', 1000, 'Messages per topic that the middleware keeps until they are taken.', 'messages', 1, 100000,
               read_only=True),
     Parameter('discovery_period_s', 0.2, 'How often topics without a known type are looked for.', 's', 0.02, 10.0,
@@ -62,8 +63,10 @@ class BagRecorderNode(Node):
         self.done: Future = Future()
         self._writer = BagWriter(Path(self._values['output']).expanduser(), message_types())
         wanted = [topic for topic in self._values['topics'] if topic]
+        self._patterns = [topic for topic in wanted if '*' in topic or '?' in topic]
         for topic, msgtype in (_named(wanted) if wanted else DEFAULT_TOPICS).items():
-            self._want(topic, msgtype)
+            if topic not in self._patterns:
+                self._want(topic, msgtype)
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         self.create_timer(self._values['discovery_period_s'], self._discover, clock=steady)
         self.create_timer(_TICK_S, self._tick, clock=steady)
@@ -87,7 +90,7 @@ class BagRecorderNode(Node):
             self.get_logger().error(f'{name} is not recorded: {error}')
             return
         self._unknown.pop(name, None)
-        self._subscribe(name, kind, topic in LATCHED_TOPICS, QoSReliabilityPolicy.RELIABLE)
+        self._subscribe(name, kind, topic in LATCHED_TOPICS or self._is_latched(name), QoSReliabilityPolicy.RELIABLE)
 
     def _subscribe(self, name: str, kind: type, latched: bool, reliability: QoSReliabilityPolicy) -> None:
         quality = QoSProfile(
@@ -109,14 +112,16 @@ class BagRecorderNode(Node):
         self._taken += 1
         self._writer.put(name, self.get_clock().now().nanoseconds, raw)
 
+    def _is_latched(self, name: str) -> bool:
+        durabilities = {end.qos_profile.durability for end in self.get_publishers_info_by_topic(name)}
+        return durabilities == {QoSDurabilityPolicy.TRANSIENT_LOCAL}
+
     def _discover(self) -> None:
-        waiting = [name for name, why in self._unknown.items() if why.startswith('nobody')]
-        if not waiting:
-            return
-        known = dict(self.get_topic_names_and_types())
-        for name in waiting:
-            if known.get(name):
-                self._want(name, known[name][0])
+        waiting = {name for name, why in self._unknown.items() if why.startswith('nobody')}
+        for name, types in self.get_topic_names_and_types() if waiting or self._patterns else ():
+            is_new = name not in self._topics and name not in self._unknown
+            if name in waiting or is_new and any(fnmatch.fnmatch(name, pattern) for pattern in self._patterns):
+                self._want(name, types[0])
 
     def _tick(self) -> None:
         """Watches for the end; on the executor, for a signal handler may hardly do anything."""

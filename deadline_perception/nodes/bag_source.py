@@ -1,120 +1,58 @@
-"""The messages of a bag in the order in which they were recorded, read ahead on a thread of its own."""
+"""The messages of a bag, read ahead on a thread of its own, and which of its topics is the camera."""
 from __future__ import annotations
 
+import fnmatch
 import queue
+import re
 import threading
-from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Collection, Iterator
 
-from rosbags.highlevel import AnyReader
+from deadline_perception.datasets.bag_file import BagError, BagFile, BagTopic
 
-from deadline_perception.datasets.bag import damage_errors
-from deadline_perception.datasets.message_definitions import message_types
-from deadline_perception.errors import DeadlinePerceptionError
-
+# What running nodes publish themselves.
+EXCLUDED = ('/clock', '/rosout', '/parameter_events', '/diagnostics', '*/detector/*', '*/time_budget/*',
+            '*/contention_monitor/*', '*/vehicle_speed/*', '*/path_visualizer/*')
 _READ_AHEAD = 32
+_COMPRESSED = '/compressed'
+# One channel, or 16 bits and more for a distance: grey, infrared and depth images.
+_NOT_COLOUR = re.compile(r'mono|\d+[SUF]C1\b|.*compressedDepth', re.IGNORECASE)
 
 
-class BagSourceError(DeadlinePerceptionError):
-    """A bag that is missing, empty or damaged."""
-
-
-@dataclass(frozen=True)
-class BagTopic:
-    """One topic of a bag.
-
-    Attributes:
-        name: as recorded.
-        msgtype: such as `sensor_msgs/msg/Image`.
-        count: number of messages.
-        latched: its publisher kept messages for late comers.
-    """
-
-    name: str
-    msgtype: str
-    count: int
-    latched: bool
-
-    @property
-    def is_image(self) -> bool:
-        """Carries images, raw or compressed."""
-        return self.msgtype in ('sensor_msgs/msg/Image', 'sensor_msgs/msg/CompressedImage')
-
-
-class BagSource:
-    """An open bag, mcap or sqlite3, a folder or a bare file.
-
-    Args:
-        file: the bag.
+def read_ahead(bag: BagFile, names: set[str]) -> Iterator[tuple[str, str, int, bytes]]:
+    """The messages of these topics as `BagFile.messages` gives them.
 
     Raises:
-        BagSourceError: it is missing, empty or damaged.
+        BagError: the bag is damaged further on; the messages before that have been given.
     """
+    ahead: queue.Queue = queue.Queue(_READ_AHEAD)
+    stopped = threading.Event()
+    thread = threading.Thread(target=_read, args=(bag, names, ahead, stopped), name='bag reader', daemon=True)
+    thread.start()
+    try:
+        while True:
+            entry = ahead.get()
+            if entry is None:
+                return
+            if isinstance(entry, BagError):
+                raise entry
+            yield entry
+    finally:
+        stopped.set()
+        thread.join()
 
-    def __init__(self, file: Path) -> None:
-        if not file.exists():
-            raise BagSourceError(f'bag {file} does not exist, expected a bag folder or an .mcap or .db3 file')
-        self._file = file
-        try:
-            self._reader = AnyReader([file], default_typestore=message_types())
-            self._reader.open()
-            self.topics = tuple(BagTopic(c.topic, c.msgtype, c.msgcount, _is_latched(c))
-                                for c in self._reader.connections)
-        except damage_errors() as error:
-            raise BagSourceError(f'bag {file} cannot be read, it may be cut off or no bag: {_one_line(error)}') from error
-        if not any(topic.count for topic in self.topics):
-            raise BagSourceError(f'bag {file} is empty, expected at least one message')
 
-    @property
-    def store(self):
-        """The type store with the definitions of the bag's messages."""
-        return self._reader.typestore
-
-    def messages(self, names: set[str]) -> Iterator[tuple[str, str, int, bytes]]:
-        """Topic, type, time of recording in ns and serialised message, in the order of the times.
-
-        Raises:
-            BagSourceError: the bag is damaged further on; the messages before that have been given.
-        """
-        ahead: queue.Queue = queue.Queue(_READ_AHEAD)
-        stopped = threading.Event()
-        thread = threading.Thread(target=self._read, args=(names, ahead, stopped), name='bag reader', daemon=True)
-        thread.start()
-        try:
-            while True:
-                entry = ahead.get()
-                if entry is None:
-                    return
-                if isinstance(entry, BagSourceError):
-                    raise entry
-                yield entry
-        finally:
-            stopped.set()
-            thread.join()
-
-    def close(self) -> None:
-        """Closes the file."""
-        self._reader.close()
-
-    def _read(self, names: set[str], ahead: queue.Queue, stopped: threading.Event) -> None:
-        wanted = [c for c in self._reader.connections if c.topic in names]
-        count, promised = 0, sum(c.msgcount for c in wanted)
-        # In place until the end is known, so that whoever waits is told however this thread ends.
-        entry: BagSourceError | None = BagSourceError(f'bag {self._file} could not be read to its end')
-        try:
-            for connection, time_ns, raw in self._reader.messages(wanted) if wanted else ():
-                count += 1
-                if not _offer((connection.topic, connection.msgtype, time_ns, raw), ahead, stopped):
-                    return
-        except damage_errors() as error:
-            entry = BagSourceError(f'bag {self._file} is damaged: {_one_line(error)}')
-        else:
-            entry = None
-            if count != promised:  # rosbags leaves out chunks that it cannot read
-                entry = BagSourceError(f'bag {self._file} is damaged: it lists {promised} messages, {count} could be read')
-        finally:
-            _offer(entry, ahead, stopped)
+def _read(bag: BagFile, names: set[str], ahead: queue.Queue, stopped: threading.Event) -> None:
+    # In place until the end is known, so that whoever waits is told however this thread ends.
+    entry: BagError | None = BagError('the bag could not be read to its end')
+    try:
+        for message in bag.messages(names):
+            if not _offer(message, ahead, stopped):
+                return
+        entry = None
+    except BagError as error:
+        entry = error
+    finally:
+        _offer(entry, ahead, stopped)
 
 
 def _offer(entry: object, ahead: queue.Queue, stopped: threading.Event) -> bool:
@@ -127,10 +65,45 @@ def _offer(entry: object, ahead: queue.Queue, stopped: threading.Event) -> bool:
     return False
 
 
-def _is_latched(connection) -> bool:
-    profiles = getattr(connection.ext, 'offered_qos_profiles', ())
-    return any(getattr(profile.durability, 'name', '') == 'TRANSIENT_LOCAL' for profile in profiles)
+def is_excluded(topic: str, patterns: Collection[str]) -> bool:
+    """Whether one of the patterns, with * and ?, fits a topic; an empty one fits none."""
+    return any(fnmatch.fnmatch(topic, pattern) for pattern in patterns if pattern)
 
 
-def _one_line(error: Exception) -> str:
-    return ' '.join(str(error).split()) or type(error).__name__
+def choose_camera(bag: BagFile, camera: str = '', exclude: Collection[str] = EXCLUDED) -> BagTopic | None:
+    """The image topic that the detector is to see; None for a bag without images.
+
+    Args:
+        bag: what is played.
+        camera: its topic, with or without `/compressed`; empty for the only one, or else the only one in colour. Of a
+            camera that was recorded both raw and compressed, the raw images.
+        exclude: patterns of topics that are not played.
+
+    Raises:
+        BagError: there is no such topic, or more than one that it could be.
+    """
+    images = sorted((topic for topic in bag.topics
+                     if topic.is_image and topic.count and not is_excluded(topic.name, exclude)),
+                    key=lambda topic: topic.name)
+    if camera:
+        wanted = [topic for name in (camera, camera + _COMPRESSED) for topic in images if topic.name == name]
+        if not wanted:
+            raise BagError(f'bag {bag.file} has no camera {camera}, expected one of its image topics: '
+                           f'{", ".join(topic.name for topic in images) or "none"}')
+        return wanted[0]
+    names = {topic.name for topic in images}
+    images = [topic for topic in images if topic.name.removesuffix(_COMPRESSED) not in names - {topic.name}]
+    if len(images) < 2:
+        return images[0] if images else None
+    encodings = {topic: _encoding(bag, topic) for topic in images}
+    coloured = [topic for topic, encoding in encodings.items() if not _NOT_COLOUR.match(encoding)]
+    if len(coloured) != 1:
+        found = ', '.join(f'{topic.name} ({encoding})' for topic, encoding in encodings.items())
+        raise BagError(f'bag {bag.file} holds {len(images)} cameras, expected the argument camera to name one: {found}')
+    return coloured[0]
+
+
+def _encoding(bag: BagFile, topic: BagTopic) -> str:
+    _, msgtype, _, raw = next(bag.messages([topic.name]))
+    message = bag.parse(raw, msgtype)
+    return message.format if msgtype.endswith('CompressedImage') else message.encoding

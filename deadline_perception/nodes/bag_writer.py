@@ -1,16 +1,18 @@
-"""Writes messages to a bag on a thread of its own, so that whoever receives them never waits for the disk."""
+"""Writes messages to an mcap file on a thread of its own, so that whoever receives them never waits for the disk."""
 from __future__ import annotations
 
 import os
 import queue
-import shutil
 import threading
+import time
 from pathlib import Path
 
-from rosbags.rosbag2 import StoragePlugin, Writer, WriterError
+from mcap.writer import CompressionType, Writer
 
 from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.nodes.bag_types import define
+
+FLUSH_PERIOD_S = 0.5  # what a power cut or a killed recorder takes away at most, beside the disk's own delay
 
 
 class RecordingFailed(DeadlinePerceptionError):
@@ -20,30 +22,32 @@ class RecordingFailed(DeadlinePerceptionError):
 class BagWriter:
     """Takes messages from any thread and writes them in the order in which they came.
 
-    What is being written lies in a hidden folder beside the bag and gets the bag's name when it is closed.
+    Whatever ends the process, what was written up to `FLUSH_PERIOD_S` before can be read. After a failure nothing more
+    is written.
 
     Args:
-        file: a name that ends with `.mcap` gives one file, any other a bag folder with metadata.
+        file: mcap file to write.
         store: rosbags type store; it learns the definitions of types that it lacks.
 
     Raises:
-        RecordingFailed: the name is taken, or the folder cannot be written.
+        RecordingFailed: the name is taken or no mcap file's, or the file cannot be written.
     """
 
     def __init__(self, file: Path, store) -> None:
+        if file.suffix != '.mcap':
+            raise RecordingFailed(f'{file} cannot be recorded to, expected a name that ends with .mcap')
         self._file = file
         self._store = store
-        self._part = file.with_name(f'.{file.name}.{os.getpid()}.part')
-        if file.exists():
-            raise RecordingFailed(f'{file} exists already, expected a new name for the recording')
         try:
-            self._part.mkdir(parents=True)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            self._stream = file.open('xb')
+        except FileExistsError as error:
+            raise RecordingFailed(f'{error.filename} exists already, expected a new name for the recording') from error
         except OSError as error:
             raise RecordingFailed(f'{file} cannot be written: {error.strerror}') from error
-        self._folder = self._part / file.name
-        self._writer = Writer(self._folder, version=8, storage_plugin=StoragePlugin.MCAP)
-        self._writer.open()
-        self._connections: dict[str, object] = {}
+        self._writer = Writer(self._stream, compression=CompressionType.NONE)
+        self._channels: dict[str, int] = {}
+        self._schemas: dict[str, int] = {}
         self._queue: queue.SimpleQueue = queue.SimpleQueue()
         self.written: dict[str, int] = {}
         self.dropped = 0
@@ -71,36 +75,54 @@ class BagWriter:
         return self._queue.qsize()
 
     def close(self) -> None:
-        """Writes what is waiting, finishes the bag and gives it its name. Blocks.
+        """Writes what is waiting and finishes the file. Blocks.
 
         Raises:
-            RecordingFailed: something was not written; the message says what and where the rest is.
+            RecordingFailed: something was not written; the message says what.
         """
         self._queue.put(None)
         self._thread.join()
-        try:
-            self._writer.close()
-            written = self._folder / f'{self._folder.name}.mcap' if self._file.suffix == '.mcap' else self._folder
-            written.rename(self._file)
-        except (OSError, WriterError) as error:
-            raise RecordingFailed(f'recording {self._file} cannot be finished: {error}; what was written is in '
-                                  f'{self._part}') from error
-        shutil.rmtree(self._part, ignore_errors=True)
         if self.failure:
             raise RecordingFailed(f'recording {self._file} lacks {self.dropped} messages: {self.failure}')
 
     def _run(self) -> None:
-        while True:
-            entry = self._queue.get()
-            if entry is None:
-                return
-            topic, what, raw = entry
+        self._attempt(self._writer.start, 'ros2')
+        flushed_s, entry = time.monotonic(), ()
+        while entry is not None:
             try:
-                if raw is None:
-                    self._connections[topic] = self._writer.add_connection(topic, what, typestore=self._store)
-                else:
-                    self._writer.write(self._connections[topic], what, raw)
-                    self.written[topic] += 1
-            except (OSError, WriterError, KeyError) as error:
-                self.failure = self.failure or f'{topic}: {error}'
-                self.dropped += raw is not None
+                entry = self._queue.get(timeout=max(0.0, flushed_s + FLUSH_PERIOD_S - time.monotonic()))
+            except queue.Empty:
+                self._attempt(self._flush)
+                flushed_s = time.monotonic()
+                continue
+            if entry is not None:
+                self._attempt(self._write, *entry)
+                self.dropped += bool(self.failure) and entry[2] is not None
+        self._attempt(self._writer.finish)
+        try:
+            self._stream.close()
+        except OSError as error:
+            self.failure = self.failure or str(error)
+
+    def _attempt(self, step, *arguments: object) -> None:
+        """Does nothing after a failure: what follows a part of a chunk could not be read."""
+        if not self.failure:
+            try:
+                step(*arguments)
+            except (OSError, KeyError, ValueError) as error:
+                self.failure = str(error) or type(error).__name__
+
+    def _flush(self) -> None:
+        self._writer.flush()
+        os.fsync(self._stream.fileno())
+
+    def _write(self, topic: str, what: str | int, raw: bytes | None) -> None:
+        if raw is not None:
+            self._writer.add_message(self._channels[topic], log_time=what, data=raw, publish_time=what)
+            self.written[topic] += 1
+            return
+        if what not in self._schemas:
+            definition, _ = self._store.generate_msgdef(what, ros_version=2)
+            self._schemas[what] = self._writer.register_schema(what, 'ros2msg', definition.encode())
+        self._channels[topic] = self._writer.register_channel(topic, 'cdr', self._schemas[what],
+                                                              {'offered_qos_profiles': ''})

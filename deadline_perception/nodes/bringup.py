@@ -60,7 +60,8 @@ NODES = (  # started again when they end by themselves
 )
 # What a bag says of the vehicle, by absolute names, is played to where vehicle_speed listens.
 PLAYER = NodeEntry('bag_player', remaps=tuple((f'/{topic}', argument) for topic, argument in _VEHICLE),
-                   parameters=(('bag', 'bag'), ('rate', 'rate'), ('image_topic', 'image_topic')))
+                   parameters=(('bag', 'bag'), ('rate', 'rate'), ('camera', 'camera'),
+                                ('image_topic', 'image_topic')))
 RECORDER = NodeEntry('bag_recorder', parameters=(('output', 'record'),))
 
 
@@ -99,7 +100,10 @@ ARGUMENTS = (
     Argument('log_level', 'info', 'debug, info, warn, error or fatal'),
     Argument('bag', '', 'bag to play; everything ends when it has been played', launch=False),
     Argument('rate', '1.0', 'speed of the replay', launch=False),
-    Argument('record', '', 'mcap file to record all topics to', launch=False),
+    Argument('camera', '', 'image topic of the bag that is played as image_topic; empty: its only camera, or the only '
+             'one in colour', launch=False),
+    Argument('record', '', 'mcap file to record what the report needs to: all topics of the nodes but images, '
+             'camera_info and ground truth', launch=False),
 )
 
 
@@ -213,10 +217,12 @@ def start_orders(values: dict[str, object], *, one_process: bool) -> list[Proces
     """All that is started at once; the player follows when everybody listens, so that no frame is lost.
 
     Raises:
-        BringupError: a named file is not there or cannot be used.
+        BringupError: a named file cannot be used.
+        BagError: nor can the bag.
+        FileNotFoundError: it is not there.
     """
-    if values['bag'] and not Path(str(values['bag'])).exists():
-        raise BringupError(f'bag {values["bag"]} does not exist')
+    if values['bag']:
+        check_replay(values)
     orders = [all_in_one_order(values)] if one_process else [process_order(entry, values) for entry in NODES]
     if values['record']:
         orders.append(process_order(RECORDER, values))
@@ -235,13 +241,22 @@ def readiness_order(values: dict[str, object]) -> ProcessOrder:
     return ProcessOrder('readiness', command, then=(player,))
 
 
-def player_command(values: dict[str, object]) -> tuple[str, ...]:
-    """`ros2 bag play` where it exists and the bag's own time is wanted, else the package's player, which can also
-    move the stamps to the present."""
-    ros2 = shutil.which('ros2')
-    if ros2 is None or not values['use_sim_time']:
-        return process_order(PLAYER, values).command
-    return (ros2, 'bag', 'play', str(values['bag']), '--clock', '100', '--rate', str(values['rate']))
+def check_replay(values: dict[str, object]) -> None:
+    """Finds out what would end a replay, before anything is loaded.
+
+    Raises:
+        FileNotFoundError: there is no such bag.
+        BagError: the bag is damaged, or its camera is not known.
+        BringupError: the recording would replace a file.
+    """
+    from deadline_perception.datasets.bag_file import BagFile
+    from deadline_perception.nodes.bag_source import choose_camera
+
+    bag = BagFile(Path(str(values['bag'])).expanduser())
+    choose_camera(bag, str(values['camera']))
+    bag.close()
+    if values['record'] and Path(str(values['record'])).expanduser().exists():
+        raise BringupError(f'{values["record"]} exists already, expected a new name for the recording')
 
 
 def read_values(texts: dict[str, str]) -> dict[str, object]:

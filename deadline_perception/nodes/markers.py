@@ -10,7 +10,7 @@ from std_msgs.msg import ColorRGBA, Header
 from visualization_msgs.msg import Marker, MarkerArray
 
 from deadline_perception.detector.detections import Detections
-from deadline_perception.evaluation.annotate import class_colour
+from deadline_perception.evaluation.annotate import class_colour, class_name
 
 FOCAL_RANGE_PX = (1.0, 100_000.0)
 FARTHEST_CENTRE_PX = 100_000.0
@@ -53,12 +53,12 @@ def detection_markers(detections: Detections, class_names: Sequence[str], header
             detections.boxes_xyxy_px, detections.scores, detections.labels)):
         x0, y0, x1, y1 = box
         corners = camera.at_distance(np.array([(x0, y0), (x1, y0), (x1, y1), (x0, y1)]), distance_m)
-        colour = _colour(int(label))
+        name = class_name(int(label), class_names)
+        colour = _colour(name)
         frame = Marker(header=header, ns='boxes', id=number, type=Marker.LINE_STRIP, color=colour)
         frame.scale.x = 0.004 * distance_m
         frame.pose.orientation.w = 1.0
         frame.points = [_point(corner) for corner in (*corners, corners[0])]
-        name = class_names[label] if label < len(class_names) else f'class {label}'
         markers += [frame, _text(header, 'labels', number, f'{name} {score:.2f}', corners[0], colour, distance_m)]
     top = camera.at_distance(np.array([(camera.centre_px[0], 0.0)]), distance_m)[0]
     white = ColorRGBA(r=1.0, g=1.0, b=1.0, a=1.0)
@@ -79,6 +79,6 @@ def _point(place: np.ndarray) -> Point:
     return Point(x=float(place[0]), y=float(place[1]), z=float(place[2]))
 
 
-def _colour(label: int) -> ColorRGBA:
-    blue, green, red = class_colour(label)
+def _colour(name: str) -> ColorRGBA:
+    blue, green, red = class_colour(name)
     return ColorRGBA(r=red / 255.0, g=green / 255.0, b=blue / 255.0, a=1.0)

@@ -5,7 +5,7 @@ import os
 
 from deadline_perception.runtime.loading import share_folder
 
-_VARIABLES = ('FASTRTPS_DEFAULT_PROFILES_FILE', 'FASTDDS_DEFAULT_PROFILES_FILE')  # Fast DDS 2 (to Jazzy) and 3
+VARIABLES = ('FASTRTPS_DEFAULT_PROFILES_FILE', 'FASTDDS_DEFAULT_PROFILES_FILE')  # Fast DDS 2 (to Jazzy) and 3
 
 
 def make_room_for_images() -> None:
@@ -14,6 +14,6 @@ def make_room_for_images() -> None:
     To be called before `rclpy.init`; without effect on other middleware.
     """
     file = share_folder() / 'config' / 'fastdds.xml'
-    if file.is_file() and not any(name in os.environ for name in _VARIABLES):
-        for name in _VARIABLES:
+    if file.is_file() and not any(name in os.environ for name in VARIABLES):
+        for name in VARIABLES:
             os.environ[name] = str(file)

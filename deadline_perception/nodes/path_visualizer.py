@@ -19,7 +19,6 @@ from visualization_msgs.msg import MarkerArray
 from deadline_perception.runtime.tracks import Outcome
 from deadline_perception.detector.detections import Detections
 from deadline_perception.evaluation.annotate import annotate
-from deadline_perception.rendering.drive import CLASS_NAMES
 from deadline_perception.datasets.image_message import ImageError
 from deadline_perception.msg import FrameLatency
 from deadline_perception.nodes.health import Health, Level, Report
@@ -165,7 +164,7 @@ class PathVisualizerNode(Node):
         self._show(stamp_ns, answer.detections, answer.latency)
 
     def _show(self, stamp_ns: int, found: Detection2DArray, latency: FrameLatency) -> None:
-        names = CLASS_NAMES + tuple(name for name in class_names_in(found) if name not in CLASS_NAMES)
+        names = class_names_in(found)
         try:
             detections = message_to_detections(found, names)
         except ValueError as error:

@@ -7,7 +7,7 @@ from functools import partial
 import cv2
 import numpy as np
 
-from deadline_perception.rendering import street, street_furniture
+from deadline_perception.rendering import pedestrians, street, street_furniture
 from deadline_perception.rendering.camera import Camera, View
 from deadline_perception.rendering.ground import FARTHEST_M, Ground, cloud_panorama
 from deadline_perception.rendering.painter import Light, Thing, in_sight, paint, visible_objects
@@ -15,14 +15,14 @@ from deadline_perception.datasets.records import Frame, GroundTruth, Sequence
 from deadline_perception.rendering.street import LANE_M, Course, Roadside
 from deadline_perception.rendering.traffic import MAX_SPEED_MPS, STEP_S, Lane, Motion, drive_along
 
-CLASS_NAMES = ('vehicle', 'bike', 'motorbike', 'traffic_light', 'traffic_sign')
+CLASS_NAMES = ('vehicle', 'bike', 'motorbike', 'traffic_light', 'traffic_sign', 'person')
 SIGHT_M = 125.0
 LIGHT_NAMES = ('green', 'yellow', 'red')
 
 
 def render_drive(seconds: float = 40.0, rate_hz: float = 10.0, seed: int = 0, width: int = 640,
                  height: int = 380) -> Sequence:
-    """A drive through a street that the seed decides: course, houses, traffic, weather and light.
+    """A drive through a street that the seed decides: course, houses, traffic, people on foot, weather and light.
 
     The ego vehicle approaches a red light, stands, goes on, and may reach 20 m/s; drives shorter than about 20 s
     can end before it stops. Boxes are tight around what is visible; see `painter.visible_objects` for crowd. The
@@ -77,6 +77,8 @@ class Drive:
         order = np.argsort(roadside.along_m, kind='stable')
         self._roadside = [roadside.things[i] for i in order]
         self._roadside_m = np.array(roadside.along_m)[order]
+        self._people = pedestrians.place(np.random.default_rng([seed, 21]), self._layout, self._junctions,
+                                         self._motion.red_until_s, length)
         self._light_shapes = self._make_lights(rng)
         self._crossing = self._make_crossing(rng)
         self._pitch_seed = rng.uniform(0, 6.28, 3)
@@ -214,6 +216,10 @@ class Drive:
             aside = side * ((time_s - when_s) * speed - 45)
             if abs(aside) < 45 and -15 < at_m - along < SIGHT_M:
                 things.append(self._thing(at_m - side * 1.75, aside, -side * math.pi / 2, shapes[0], label, length / 2))
+        for person in self._people:
+            if -15 < person.along_m - along < SIGHT_M + 60:
+                at, aside, turn, shape = person.pose(time_s)
+                things.append(self._thing(at, aside, turn, shape, street.PERSON, 1.0))
         return things + self._traffic_lights(time_s, along)
 
     def _thing(self, along_m: float, aside_m: float, turn_rad: float, shape: object, label: int,

@@ -169,16 +169,30 @@ def two_wheeler(paint: Colour, clothes: Colour, helmet: Colour, *, motor: bool, 
     return builder.build()
 
 
-def pedestrian(clothes: Colour, trousers: Colour, height: float, stride: float) -> Shape:
-    """A person on foot; `stride` in [-1, 1] spreads the legs."""
+@lru_cache(maxsize=4096)
+def pedestrian(clothes: Colour, trousers: Colour, hair: Colour, height: float, stride: float) -> Shape:
+    """A person on foot; `stride` in [-1, 1] puts the left foot ahead, or behind, and swings the arms against it."""
     builder = ShapeBuilder()
-    hip, shoulder = height * 0.5, height * 0.8
+    size = height / 1.75
+    hip, shoulder, spread = 0.92 * size, 1.44 * size, 0.32 * size * stride
+    shoes, sleeve = (35, 35, 40), tuple(0.9 * c for c in clothes)
     for side in (-1, 1):
-        foot = (side * stride * 0.3, side * 0.09, 0.04)
-        builder.rod((0, side * 0.09, hip), foot, 0.075, trousers)
-    builder.frustum((-0.11, 0.11, 0.16, hip - 0.05), (-0.12, 0.12, 0.21, shoulder), clothes)
+        foot, lift = side * spread, 0.1 * size * max(0.0, -side * stride)
+        knee = (foot * 0.45 + 0.05 * size + 0.5 * lift, side * 0.08, hip * 0.52 + 0.3 * lift)
+        ankle = (foot - 0.02, side * 0.08, 0.09 * size + lift)
+        builder.rod((0, side * 0.07, hip), knee, 0.078 * size, trousers)
+        builder.rod(knee, ankle, 0.058 * size, trousers)
+        builder.rod((ankle[0] - 0.03, ankle[1], ankle[2] - 0.03), (ankle[0] + 0.15, ankle[1], ankle[2] - 0.04),
+                    0.045 * size, shoes)
+    builder.frustum((-0.1, 0.1, 0.145 * size, hip - 0.08), (-0.105, 0.115, 0.165 * size, hip + 0.22 * size), clothes)
+    builder.frustum((-0.105, 0.115, 0.165 * size, hip + 0.22 * size), (-0.1, 0.1, 0.2 * size, shoulder), clothes)
+    builder.rod((0, 0, shoulder - 0.02), (0.02, 0, shoulder + 0.1 * size), 0.05 * size, SKIN)
     for side in (-1, 1):
-        builder.rod((0, side * 0.23, shoulder - 0.04), (-side * stride * 0.2, side * 0.25, hip), 0.05, clothes)
-    builder.ball((0, 0, height - 0.12), 0.12, SKIN)
-    builder.ball((-0.02, 0, height - 0.08), 0.115, (40, 50, 60))
+        hand = -side * spread * 0.8
+        elbow = (hand * 0.35 - 0.03, side * 0.245 * size, hip + 0.22 * size)
+        builder.rod((0, side * 0.205 * size, shoulder - 0.05), elbow, 0.05 * size, sleeve)
+        builder.rod(elbow, (hand + 0.05, side * 0.225 * size, hip - 0.02 + 0.25 * abs(hand)), 0.04 * size, sleeve)
+        builder.ball((hand + 0.07, side * 0.225 * size, hip - 0.06 + 0.25 * abs(hand)), 0.045 * size, SKIN, detail=True)
+    builder.ball((0.03, 0, height - 0.115), 0.105, SKIN)
+    builder.ball((-0.005, 0, height - 0.105), 0.105, hair)
     return builder.build()

@@ -10,7 +10,7 @@ from deadline_perception.rendering import road_users, street_furniture
 from deadline_perception.rendering.painter import Thing
 from deadline_perception.rendering.traffic import Junction
 
-VEHICLE, BIKE, MOTORBIKE, TRAFFIC_LIGHT, TRAFFIC_SIGN = range(5)
+VEHICLE, BIKE, MOTORBIKE, TRAFFIC_LIGHT, TRAFFIC_SIGN, PERSON = range(6)
 LANE_M = 3.5
 BEFORE_M = 60
 
@@ -200,14 +200,6 @@ class Roadside:
             if not self._near_junction(at, 8):
                 self._put(at, side * (kerb + 0.6), 0.0 if side > 0 else math.pi, shape=shape, reach_m=9)
             at += 32
-        at = 0.0
-        while at < length_m:
-            at += rng.exponential(22 if self._layout.style == 'town' else 60)
-            clothes = [road_users.CLOTHES[rng.integers(len(road_users.CLOTHES))] for _ in range(2)]
-            walker = road_users.pedestrian(clothes[0], tuple(c * 0.6 for c in clothes[1]), float(rng.uniform(1.5, 1.9)),
-                                           float(rng.uniform(-1, 1)))
-            self._put(at, side * (kerb + rng.uniform(0.9, self._layout.walk_m)), float(rng.uniform(0, 6.28)),
-                      shape=walker, reach_m=1)
         at = 0.0
         while at < length_m:
             at += rng.exponential(75)

@@ -17,11 +17,9 @@ from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.decision.policy import Forecast, Policy, Quality
 from deadline_perception.decision.thresholds import ThresholdPolicy
-from deadline_perception.detector.detections import Detections
 from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.execution_path import PathSpace
-from deadline_perception.latency.calibration import BoundCalibrator
-from deadline_perception.latency.calibration_file import CalibrationFile
+from deadline_perception.latency.calibration import BoundCalibrator, CalibrationFile, ForeignFile
 from deadline_perception.latency.device import DeviceFacts, missing_environment, read_device_facts, use_threads
 from deadline_perception.latency.measurement_plan import covering_paths
 from deadline_perception.latency.path_bound import PathForecast
@@ -30,6 +28,7 @@ from deadline_perception.latency.profile import (
     ProfileMismatch,
     default_profile_path,
     profile_command,
+    timing_key,
 )
 from deadline_perception.runtime.task import Task
 
@@ -136,16 +135,22 @@ def load_task(options: NetworkOptions, models_folder: Path) -> LoadedTask:
     forecast = PathForecast(profile, network.path_space)
     policy = make_policy(options, network.path_space, forecast, _load_quality(options, network, forecast, weights))
     warm_up(network, profile.image_size)
+    degraded = differences + environment_faults(options.device, options.threads)
     calibration_file = None
     if options.calibration_file:
-        calibration_file = CalibrationFile(Path(options.calibration_file).expanduser(), network.network_hash,
-                                           f'{facts.name} ({facts.kind})', facts.threads)
+        origin = timing_key(network_hash=network.network_hash, facts=facts, input_size=network.input_size,
+                            engine=network.engine.identity)
+        calibration_file = CalibrationFile(Path(options.calibration_file).expanduser(),
+                                           {'profile': profile.digest, **origin})
+        try:
+            calibration_file.check_place()
+        except ForeignFile as error:
+            degraded.append(f'{error}; nothing is kept over a restart: name another file')
+            calibration_file = None
     calibrator, notices = make_calibrator(options, forecast, calibration_file)
-    graphs = getattr(network, 'graphs', None)
-    if graphs is not None and graphs.notice:
-        notices.append(graphs.notice)
-    degraded = differences + environment_faults(options.device, options.threads)
-    task = Task(network, forecast, policy, calibrator, getattr(network, 'result_type', Detections))
+    if network.engine.notice:
+        notices.append(network.engine.notice)
+    task = Task(network, forecast, policy, calibrator, network.result_type)
     return LoadedTask(task, facts, calibration_file, tuple(notices), tuple(degraded))
 
 
@@ -207,7 +212,7 @@ def load_profile(options: NetworkOptions, network, facts: DeviceFacts, weights: 
 
     Args:
         options: name the profile, or leave it to be found.
-        network: with `config_name`, `network_hash` and `input_size`.
+        network: with `config_name`, `network_hash`, `input_size` and `engine`.
         facts: the device at hand.
         weights: file of the network, for the command that is named.
         models_folder: holds the profiles that came with the package.
@@ -231,12 +236,13 @@ def load_profile(options: NetworkOptions, network, facts: DeviceFacts, weights: 
     # Times of another network mean nothing. Those of another device or setting are wrong by a factor, which the
     # calibration finds within some hundred frames: so that is said, and the node runs.
     foreign = profile.mismatches(network_hash=network.network_hash, facts=profile.facts,
-                                 input_size=network.input_size)
+                                 input_size=network.input_size, engine=profile.engine)
     if profile.facts.kind != facts.kind:
         foreign.append(f'it was measured on {profile.facts.kind} and the network runs on {facts.kind}')
     if foreign:
         raise ProfileMismatch(f'latency profile {file} does not fit: {"; ".join(foreign)}. Measure one: {command}')
-    differences = profile.mismatches(network_hash=network.network_hash, facts=facts, input_size=network.input_size)
+    differences = profile.mismatches(network_hash=network.network_hash, facts=facts, input_size=network.input_size,
+                                     engine=network.engine.identity)
     if not differences:
         return profile, []
     return profile, [f'latency profile {file.name}: {"; ".join(differences)}. Measure one: {command}']
@@ -286,11 +292,8 @@ def make_calibrator(options: NetworkOptions, forecast: PathForecast,
     begun_anew = []
     if kept is not None and kept.file.exists():
         try:
-            calibrator = kept.load(alpha=options.target_miss_probability, eta=options.calibration_step)
-            if calibrator.allowance_ms == options.allowance_ms:
-                return calibrator, []
-            begun_anew.append(f'allowance_ms was {calibrator.allowance_ms:g} ms in {kept.file} and is '
-                              f'{options.allowance_ms:g} ms here; the calibration begins anew')
+            return kept.load(alpha=options.target_miss_probability, eta=options.calibration_step,
+                             allowance_ms=options.allowance_ms), []
         except DeadlinePerceptionError as error:
             begun_anew.append(f'{error}; the calibration begins anew')
     width = math.log(8.0)  # a frame takes from half to four times its forecast

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from deadline_perception.datasets.bag import write_bag
 from deadline_perception.datasets.records import Sequence
-from deadline_perception.datasets.source import open_source
+from deadline_perception.datasets.source import CLASSES_HELP, open_source
 from deadline_perception.datasets.speed_trace import SpeedTrace, read_speed_trace, with_speeds_of_trace
 
 
@@ -27,6 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         'to keep of a recording (default: all frames; 10 where the source has no rate)')
     parser.add_argument('--max-frames', type=int, help='stop after so many frames')
     parser.add_argument('--split', choices=('train', 'val', 'test'), help='of a data set with splits (default: val)')
+    parser.add_argument('--classes', type=Path, metavar='FILE', help=CLASSES_HELP)
     parser.add_argument('--speed', metavar='M/S|FILE', help='speed of the vehicle where the source has none: a number, '
                         'or a trace (CSV stamp_s,speed_mps; BDD100K info JSON; folder of Cityscapes vehicle JSON)')
     parser.add_argument('--overwrite', action='store_true', help='replace a bag of that name')
@@ -41,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(f'--max-frames is {args.max_frames}, expected at least 1')
     console = Console(stderr=True)
     with console.status(f'opening {args.source}'):
-        sequence = open_source(args.source, rate_hz=args.rate_hz, split=args.split)
+        sequence = open_source(args.source, rate_hz=args.rate_hz, split=args.split, classes=args.classes)
     if args.max_frames is not None:
         sequence = replace(sequence, frames=sequence.frames[:args.max_frames])
     if args.speed is not None:

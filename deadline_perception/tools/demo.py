@@ -16,6 +16,7 @@ from datetime import datetime
 from pathlib import Path
 
 from deadline_perception.datasets.records import Sequence
+from deadline_perception.datasets.source import CLASSES_HELP, open_source
 from deadline_perception.errors import DeadlinePerceptionError, command_line
 from deadline_perception.evaluation.scenario import limited, with_speed_in_every_frame
 from deadline_perception.latency.device import check_device
@@ -40,6 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     given.add_argument('--source', default='drive', help='drive (rendered), a COCO, Cityscapes or BDD100K folder, '
                                                          'or a video')
     given.add_argument('--bag', help='a recorded bag with camera images, instead of --source')
+    parser.add_argument('--classes', type=Path, metavar='FILE', help=CLASSES_HELP)
     parser.add_argument('--out', type=Path, default=Path('out/demo'), help='folder for bag, recording and report')
     parser.add_argument('--seconds', type=float, default=32.0, help='play at most so many seconds of the source')
     parser.add_argument('--rate', type=float, default=1.0, help='speed of the replay, as a multiple of the speed of life')
@@ -84,12 +86,10 @@ def check_ros() -> None:
 
 def open_sequence(args: argparse.Namespace) -> tuple[Sequence, list[str]]:
     """What will be played, with a speed in every frame, and what a reader of the report must know about it."""
-    from deadline_perception.datasets.source import open_source
-
     name = args.bag or args.source
     if name == 'drive':
         name = f'drive:seed={_DRIVE_SEED},seconds={args.seconds}'
-    sequence, cut = limited(open_source(name), args.seconds)
+    sequence, cut = limited(open_source(name, classes=args.classes), args.seconds)
     sequence, speed = with_speed_in_every_frame(sequence)
     notes = [f'Source: {sequence.name}, {len(sequence.frames)} frames, played at {args.rate:g} times the speed of life, '
              f'{"all nodes in one process" if args.one_process else "every node in a process of its own"}.', cut, speed]

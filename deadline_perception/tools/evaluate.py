@@ -16,8 +16,17 @@ from pathlib import Path
 import numpy as np
 
 from deadline_perception.decision.path_quality import PathQuality, PredictionError, chance_errors
+from deadline_perception.datasets.class_names import counted, left_out, relabelled
+from deadline_perception.datasets.source import CLASSES_HELP, open_source
 from deadline_perception.errors import DeadlinePerceptionError, command_line
-from deadline_perception.evaluation.path_accuracy import PathScores, annotated_frames, measure_paths, sample_paths
+from deadline_perception.evaluation.path_accuracy import (
+    RANKING_OBJECTS,
+    PathScores,
+    annotated_frames,
+    measure_paths,
+    ranking_classes,
+    sample_paths,
+)
 from deadline_perception.latency.json_file import write_text_atomically
 from deadline_perception.execution_path import ExecutionPath, PathSpace
 from deadline_perception.tools.output_place import check_file
@@ -39,6 +48,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--weights', type=Path, default=DEFAULT_WEIGHTS, help='network to evaluate')
     parser.add_argument('--paths', default='full', help=f'with commas: full, cheapest, sample ({_SAMPLE} telling '
                         'paths), all, frontier (needs --profile and --quality), or names of paths')
+    parser.add_argument('--classes', type=Path, metavar='FILE', help=CLASSES_HELP)
+    parser.add_argument('--rank-by', metavar='NAMES|NUMBER', help='classes whose mean AP ranks the paths: names with '
+                        f'commas, or the least number of objects of a class ({RANKING_OBJECTS} without the option)')
     parser.add_argument('--json', type=Path, default=Path('out/evaluation/quality.json'), help='table to write')
     parser.add_argument('--limit', type=int, help='use only so many images, spread evenly')
     parser.add_argument('--profile', type=Path, help='latency profile, for the frontier')
@@ -54,7 +66,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _evaluate(args: argparse.Namespace, workers: Workers) -> int:
-    from deadline_perception.datasets.source import open_source
     from deadline_perception.detector.checkpoint import load_detector
     from deadline_perception.latency.device import use_threads
 
@@ -63,24 +74,35 @@ def _evaluate(args: argparse.Namespace, workers: Workers) -> int:
     on_own_gpu = args.device == 'cuda' and workers.count > 1
     detector = load_detector(find_weights(args.weights), own_gpu() if on_own_gpu else args.device)
     paths = chosen_paths(args, detector)
-    sequence = open_source(args.data)
+    sequence = open_source(args.data, classes=args.classes)
     frames = annotated_frames(sequence, args.limit)
-    results = _measure(detector, sequence, frames, paths, workers)
+    known = [name for name in detector.class_names if name in sequence.class_names]
+    if not known:
+        raise EvaluationError(f'{sequence.name} names {", ".join(sequence.class_names)}, the weights know '
+                              f'{", ".join(detector.class_names)}; expected one class in common, see --classes')
+    truths = [relabelled(frame.truth, sequence.class_names, detector.class_names) for frame in frames]
+    ranking = ranking_classes(truths, detector.class_names, args.rank_by)
+    results = _measure(detector, sequence, frames, paths, workers, tuple(ranking))
     if results is None:
         return 0
-    # Paths are ranked by their common classes together: a rare one's few objects would swing the mean of all classes.
-    ranked_by = 'ap' if any(math.isnan(scores.pooled) for scores in results.values()) else 'pooled_ap'
+    ranked_by = 'pooled_ap' if ranking else 'ap'
     errors = dict(zip(paths, chance_errors(paths, np.array([results[path].resampled for path in paths])).tolist()))
-    table = {'weights_hash': detector.weights_hash, 'dataset': sequence.name, 'metric': ranked_by, 'images': len(frames),
+    table = {'weights_hash': detector.weights_hash, 'dataset': sequence.name, 'metric': ranked_by,
+             'ranked_by': ranking, 'images': len(frames),
              'paths': {str(path): _row(results[path]) | {f'{ranked_by}_error': errors[path]} for path in paths}}
     quality = PathQuality({path: table['paths'][str(path)][ranked_by] for path in paths}, errors=errors)
     error = quality.prediction_error()
     table['prediction_error'] = None if error is None else asdict(error)
     write_text_atomically(args.json, json.dumps(table, indent=1, allow_nan=False) + '\n')
     _print(results, quality, len(frames), sequence.name, error)
-    unnamed = [name for name in detector.class_names if name not in sequence.class_names]
+    print('paths are ranked by ' + (f'the mean AP of {_objects(ranking)}' if ranking else
+          f'the mean AP of all classes: none has {args.rank_by or RANKING_OBJECTS} objects'))
+    unnamed = [name for name in detector.class_names if name not in known]
     if unnamed:
         print(f'not scored, because {sequence.name} does not name them: {", ".join(unnamed)}')
+    unknown = left_out((frame.truth for frame in frames), sequence.class_names, detector.class_names)
+    if unknown:
+        print(f'boxes left out, because the weights do not know their class: {counted(unknown)}')
     print(f'wrote {args.json}')
     return 0
 
@@ -123,7 +145,12 @@ def _frontier(args: argparse.Namespace, detector) -> list[ExecutionPath]:
     return [path for path, _, _ in policy.frontier(space.largest, 0)]
 
 
-def _measure(detector, sequence, frames: list, paths: list[ExecutionPath], workers: Workers) -> dict | None:
+def _objects(counts: dict[str, int]) -> str:
+    return ', '.join(f'{name} ({count} objects)' for name, count in counts.items())
+
+
+def _measure(detector, sequence, frames: list, paths: list[ExecutionPath], workers: Workers,
+             ranked_by: tuple[str, ...]) -> dict | None:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -132,7 +159,7 @@ def _measure(detector, sequence, frames: list, paths: list[ExecutionPath], worke
     with Progress(*columns, console=Console(stderr=True), disable=not workers.leads) as bars:
         bar = bars.add_task(f'{len(paths)} paths on {len(frames)} images', total=len(paths) * len(workers.share(frames)))
         return measure_paths(detector, sequence, frames, paths, lambda done: bars.update(bar, completed=done), workers,
-                             _DRAWS)
+                             _DRAWS, ranked_by)
 
 
 def _row(scores: PathScores) -> dict:
@@ -148,9 +175,9 @@ def _print(results: dict[ExecutionPath, PathScores], quality: PathQuality, image
     from rich.table import Table
 
     table = Table(title=f'average precision on {images} images of {name}, 0 to 100',
-                  caption='S, M, L: small, medium, large objects; V+L: vehicles and traffic lights only; exp.: '
+                  caption='S, M, L: small, medium, large objects; rank: classes that paths are ranked by; exp.: '
                           'expected, which the decision goes by: measurement and prediction weighed by their errors')
-    for title in ('path', 'AP', 'AP50', 'S', 'M', 'L', 'V+L', 'exp.'):
+    for title in ('path', 'AP', 'AP50', 'S', 'M', 'L', 'rank', 'exp.'):
         table.add_column(title, justify='left' if title == 'path' else 'right', no_wrap=True)
     ranked = sorted(results.items(), key=lambda item: -(item[1].precision.ap or 0.0))
     for path, (result, pooled, _) in ranked[:_SHOWN]:

@@ -82,8 +82,8 @@ def run(args: argparse.Namespace) -> int:
     profile = _measure(detector, images, _QUICK if args.quick else _THOROUGH, minutes * 60.0)
     file = args.out or default_profile_path(detector.config_name, facts)
     profile.save(file)
-    if detector.graphs is not None and detector.graphs.notice:
-        print(detector.graphs.notice, file=sys.stderr)
+    if detector.engine.notice:
+        print(detector.engine.notice, file=sys.stderr)
     _print_tables(profile, detector.path_space)
     print(f'wrote {file}')
     return 0

@@ -64,8 +64,12 @@ def ensure_profile(weights: Path, device: str, threads: int, shipped: Path) -> P
 
 
 def _fits(file: Path, network, facts: DeviceFacts) -> bool:
+    from deadline_perception.engine.cuda_graphs import CudaGraphs
+
     try:
         profile = LatencyProfile.load(file)
     except DeadlinePerceptionError:
         return False
-    return not profile.mismatches(network_hash=network.network_hash, facts=facts, input_size=network.input_size)
+    engine = network.engine if facts.kind == 'cpu' else CudaGraphs  # as the node will run it
+    return not profile.mismatches(network_hash=network.network_hash, facts=facts, input_size=network.input_size,
+                                  engine=engine.identity)

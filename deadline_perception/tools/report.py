@@ -26,6 +26,8 @@ def run(args: argparse.Namespace) -> int:
     """Reads the recording and writes the report; returns the exit status."""
     check_folder('--out', args.out)
     recording = read_recording(args.recording)
+    if recording.ending:
+        print(recording.ending)
     source = None
     if args.source:
         from deadline_perception.datasets.source import open_source

@@ -15,8 +15,9 @@ from pathlib import Path
 import torch
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from deadline_perception.datasets.class_names import read_class_mapping, with_class_names, with_mapping
 from deadline_perception.datasets.records import Sequence
-from deadline_perception.datasets.source import open_source
+from deadline_perception.datasets.source import CLASSES_HELP, open_source
 from deadline_perception.detector.checkpoint import build_detector, load_detector, read_recipe, save_detector
 from deadline_perception.detector.network import MultiPathDetector
 from deadline_perception.detector.resnet_start import start_from_resnet
@@ -40,6 +41,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
     parser.add_argument('--data', nargs='+', required=True, metavar='SOURCE', help='annotated images: COCO files, or '
                         'data sets (their train split), bags and drives, as for the demo')
+    parser.add_argument('--classes', type=Path, metavar='FILE', help=CLASSES_HELP + '; those of all data are learnt, or '
+                        'those of --start')
     parser.add_argument('--drives', type=int, default=0, help='rendered drives to add, each with its own seed')
     parser.add_argument('--drive-share', type=float, default=0.4, help='share of the samples from rendered drives')
     parser.add_argument('--config', default='compact', help='shape of the network: a name, or a JSON file')
@@ -95,12 +98,13 @@ def _train(args: argparse.Namespace, workers: Workers, stop: StopRequest) -> int
     plan = TrainingPlan(steps=args.steps, batch=args.batch, learning_rate=args.learning_rate, seed=args.seed,
                         crop=None if args.crop is None else tuple(args.crop), crop_share=args.crop_share,
                         sizes=tuple(tuple(size) for size in args.size))
-    sequences = [_annotated(text) for text in args.data]
-    network, start = _network(args, sequences[0].class_names, device, workers.leads)
+    sequences = [_annotated(text, args.classes) for text in args.data]
+    network, start = _network(args, tuple(dict.fromkeys(name for one in sequences for name in one.class_names)), device,
+                              workers.leads)
     strategy = find_strategy(args.strategy, network.path_space)
     if args.strategy == 'sandwich':
         strategy = Sandwich(alone_share=args.alone_share, distillation_weight=args.distillation_weight)
-    source = _source(args, sequences, network.input_size)
+    source = _source(args, sequences, network, workers.leads)
     trainer = Trainer(network, source, plan, strategy, workers, start)
     if args.state.is_file():
         trainer.resume(args.state)
@@ -122,40 +126,58 @@ def _train(args: argparse.Namespace, workers: Workers, stop: StopRequest) -> int
     return stop.exit_status
 
 
-def _annotated(text: str) -> Sequence:
-    sequence = open_source(text, split='train')
+def _annotated(text: str, classes: Path | None) -> Sequence:
+    sequence = open_source(text, split='train', classes=classes)
     if not sequence.class_names:
         raise ValueError(f'source {text!r} has no annotations, expected some to train on')
     return sequence
 
 
-def _source(args: argparse.Namespace, sequences: list[Sequence], size: tuple[int, int]) -> SampleSource:
+def _source(args: argparse.Namespace, sequences: list[Sequence], network: MultiPathDetector,
+            leads: bool) -> SampleSource:
     """What is trained on: the annotated sequences with equal shares, and rendered drives, which take a while."""
+    sequences = [_with_classes_of(network, sequence, leads) for sequence in sequences]
     seeds = range(_FIRST_DRIVE_SEED, _FIRST_DRIVE_SEED + args.drives)
     drives = render_drives(seeds, _DRIVE_SECONDS, _DRIVE_RATE_HZ, args.threads)
+    if args.classes is not None:
+        mapping = read_class_mapping(args.classes)
+        drives = [with_mapping(drive, mapping) for drive in drives]
+    drives = [_with_classes_of(network, drive, leads and number == 0) for number, drive in enumerate(drives)]
     shares = [(1.0 - args.drive_share) / len(sequences)] * len(sequences)
-    return SampleSource(sequences + drives, shares + [args.drive_share / max(1, args.drives)] * len(drives), size)
+    return SampleSource(sequences + drives, shares + [args.drive_share / max(1, args.drives)] * len(drives),
+                        network.input_size)
+
+
+def _with_classes_of(network: MultiPathDetector, sequence: Sequence, says: bool) -> Sequence:
+    """The sequence with the network's classes; one that it does not name counts as background there."""
+    missing = [name for name in network.class_names if name not in sequence.class_names]
+    if len(missing) == len(network.class_names):
+        raise ValueError(f'{sequence.name} names {", ".join(sequence.class_names)}, the network learns '
+                         f'{", ".join(network.class_names)}; expected one class in common, see --classes')
+    if missing and says:
+        print(f'{sequence.name} does not name {", ".join(missing)}: they count as background there')
+    return with_class_names(sequence, network.class_names)
 
 
 def _network(args: argparse.Namespace, class_names: tuple[str, ...], device: str,
              leads: bool) -> tuple[MultiPathDetector, str]:
     """The network as training begins, and what identifies the file that it started from."""
-    network = build_detector(args.config, class_names, seed=args.seed, device=device)
+    if args.start is not None and args.backbone is not None:
+        raise ValueError(f'--backbone is {args.backbone} and --start is {args.start}, expected one of them')
+    if args.start is not None and args.start.resolve() == args.out.resolve():
+        raise ValueError(f'--start and --out are both {args.out}, expected two files')
+    start = None if args.start is None else load_detector(args.start, device)
+    network = build_detector(args.config, class_names if start is None else start.class_names, seed=args.seed,
+                             device=device)
     if args.backbone is not None:
-        if args.start is not None:
-            raise ValueError(f'--backbone is {args.backbone} and --start is {args.start}, expected one of them')
         taken = start_from_resnet(network.backbone, args.backbone)
         if leads:
             print(f'{args.backbone}: {taken}')
         return network, hashlib.sha256(args.backbone.read_bytes()).hexdigest()[:16]
-    if args.start is None:
+    if start is None:
         return network, ''
-    if args.start.resolve() == args.out.resolve():
-        raise ValueError(f'--start and --out are both {args.out}, expected two files')
-    start = load_detector(args.start, device)
-    if (start.network_hash, start.class_names) != (network.network_hash, network.class_names):
-        raise ValueError(f'{args.start} is a {start.config_name!r} with classes {", ".join(start.class_names)}; '
-                         f'expected a {network.config_name!r} with {", ".join(network.class_names)}')
+    if start.network_hash != network.network_hash:
+        raise ValueError(f'{args.start} is a {start.config_name!r}, expected a {network.config_name!r} of its shape')
     network.load_state_dict(start.state_dict())
     return network, start.weights_hash
 

@@ -2,9 +2,9 @@
 
 Beyond the Jetson paper, which leaves the combination of its dimensions to later work. A convolution costs what its
 operations cost, counted with every dimension rounded up to the blocks in which the device works; the values that it reads
-and writes, more for those that no cache holds; and a constant. The price of each is found by least squares on the relative
+and writes, more for those that no cache holds; and a constant. The cost of each is found by least squares on the relative
 error, none below zero. Libraries choose between kernels by thresholds of the shape (kernel side, stride, size), so there
-are several price lists, found by splitting the measured layers in two wherever that lowers the error enough.
+are several cost models, found by splitting the measured layers in two wherever that lowers the error enough.
 """
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from deadline_perception.wcet.layers import FLOAT_BYTES, ConvolutionShape
 from deadline_perception.wcet.step_model import StepModel, check_latencies
 
 LEAST_LAYERS = 16
-_LEAST_LEAF = 20  # layers that share a price list; fewer would not pin down its prices
+_LEAST_LEAF = 20  # layers that share a cost model; fewer would not pin it down
 _DEEPEST = 3
 _REWEIGHTINGS, _REWEIGHTINGS_OF_SEARCH = 8, 3
 _SMALL_ERROR = 0.005  # relative; errors below weigh alike, so that a perfect fit of some layers does not decide all
@@ -33,20 +33,20 @@ _ATTRIBUTES: dict[str, Callable[[ConvolutionShape], int]] = {
 
 
 @dataclass(frozen=True)
-class PriceList:
-    """What each unit of a convolution's cost costs, in ms; the units are those of `_units`."""
+class CostModel:
+    """Cost of each unit of a convolution's work, in ms; the units are those of `_units`."""
 
-    prices_ms: tuple[float, ...]
+    costs_ms: tuple[float, ...]
 
 
 @dataclass(frozen=True)
 class Split:
-    """Layers whose attribute is at most the threshold are priced by `low`, others by `high`."""
+    """Layers whose attribute is at most the threshold are predicted by `low`, others by `high`."""
 
     attribute: str
     threshold: float
-    low: PriceList | Split
-    high: PriceList | Split
+    low: CostModel | Split
+    high: CostModel | Split
 
 
 @dataclass(frozen=True)
@@ -56,31 +56,31 @@ class ConvolutionModel:
     Attributes:
         blocks: dimension to the sizes that it is rounded up to: its step depth and its period.
         cache_bytes: bytes above which what is read and written no longer stays near the processor.
-        prices: one price list, or a choice between several.
+        cost: one cost model, or a choice between several.
     """
 
     blocks: Mapping[str, tuple[int, int]]
     cache_bytes: int
-    prices: PriceList | Split
+    cost: CostModel | Split
 
     def predict(self, shape: ConvolutionShape) -> float:
         """Latency of a convolution in ms."""
-        node = self.prices
+        node = self.cost
         while isinstance(node, Split):
             node = node.low if _ATTRIBUTES[node.attribute](shape) <= node.threshold else node.high
-        return float(np.dot(_units(shape, self.blocks, self.cache_bytes), node.prices_ms))
+        return float(np.dot(_units(shape, self.blocks, self.cache_bytes), node.costs_ms))
 
     @property
-    def price_lists(self) -> int:
-        """How many price lists were found."""
-        def count(node: PriceList | Split) -> int:
-            return 1 if isinstance(node, PriceList) else count(node.low) + count(node.high)
-        return count(self.prices)
+    def cost_models(self) -> int:
+        """How many cost models were found."""
+        def count(node: CostModel | Split) -> int:
+            return 1 if isinstance(node, CostModel) else count(node.low) + count(node.high)
+        return count(self.cost)
 
 
 def fit_convolution_model(shapes: Sequence[ConvolutionShape], latencies_ms: Sequence[float],
                           steps: Mapping[str, StepModel]) -> ConvolutionModel:
-    """Finds the prices that explain measured convolutions best.
+    """Finds the costs that explain measured convolutions best.
 
     Args:
         shapes: at least 16 convolutions, best drawn at random from those that are to be predicted.
@@ -101,7 +101,7 @@ def fit_convolution_model(shapes: Sequence[ConvolutionShape], latencies_ms: Sequ
     best = None
     for cache_bytes in _CACHES_BYTES:
         units = np.array([_units(shape, blocks, cache_bytes) for shape in shapes])
-        error = _prices(units, latencies)[1]
+        error = _fit_costs(units, latencies)[1]
         if best is None or error < best[0]:
             best = error, cache_bytes, units
     _, cache_bytes, units = best
@@ -131,8 +131,8 @@ def _units(shape: ConvolutionShape, blocks: Mapping[str, tuple[int, int]], cache
             values_in, values_out, shape.weights, max(0.0, FLOAT_BYTES * shape.weights - cache_bytes)]
 
 
-def _prices(units: np.ndarray, latencies: np.ndarray, reweightings: int = _REWEIGHTINGS) -> tuple[PriceList, float]:
-    """Prices of least mean absolute relative error, by reweighted least squares, and that error."""
+def _fit_costs(units: np.ndarray, latencies: np.ndarray, reweightings: int = _REWEIGHTINGS) -> tuple[CostModel, float]:
+    """Costs of least mean absolute relative error, by reweighted least squares, and that error."""
     scale = np.maximum(units.max(axis=0), 1e-12)
     relative = units / scale / latencies[:, None]
     weights = np.ones(len(latencies))
@@ -143,14 +143,14 @@ def _prices(units: np.ndarray, latencies: np.ndarray, reweightings: int = _REWEI
         if errors.mean() < least:
             best, least = solution, errors.mean()
         weights = 1.0 / np.sqrt(np.maximum(errors, _SMALL_ERROR))
-    return PriceList(tuple(float(price) for price in best / scale)), float(least)
+    return CostModel(tuple(float(cost) for cost in best / scale)), float(least)
 
 
-def _grow(units: np.ndarray, latencies: np.ndarray, attributes: dict[str, np.ndarray], depth: int) -> PriceList | Split:
+def _grow(units: np.ndarray, latencies: np.ndarray, attributes: dict[str, np.ndarray], depth: int) -> CostModel | Split:
     """Splits the layers as the best arrangement of up to two splits begins, then each part of them in turn."""
     split = _best_arrangement(units, latencies, attributes, min(depth, 2))[1]
     if split is None:
-        return _prices(units, latencies)[0]
+        return _fit_costs(units, latencies)[0]
     name, threshold = split
     threshold = _refine(units, latencies, attributes, name, threshold, min(depth, 2) - 1)
     low = attributes[name] <= threshold
@@ -160,13 +160,13 @@ def _grow(units: np.ndarray, latencies: np.ndarray, attributes: dict[str, np.nda
 
 def _best_arrangement(units: np.ndarray, latencies: np.ndarray, attributes: dict[str, np.ndarray],
                       splits: int) -> tuple[float, tuple[str, float] | None]:
-    """Cost of the best price lists that so many levels of splits can give, and the first split (None: one list).
+    """Criterion of the best cost models that so many levels of splits can give, and the first split (None: one model).
 
-    The cost is the sum of absolute relative errors on a logarithmic scale plus what the prices' freedom must earn
+    It is the sum of absolute relative errors on a logarithmic scale plus what the costs' freedom must earn
     (Bayesian information criterion). Two levels are looked at together, because a library's choice often hangs on two
     attributes, and then neither alone tells much.
     """
-    best = _cost(_prices(units, latencies, _REWEIGHTINGS_OF_SEARCH)[1], units), None
+    best = _criterion(_fit_costs(units, latencies, _REWEIGHTINGS_OF_SEARCH)[1], units), None
     for name, values in attributes.items():
         for threshold in _thresholds(values) if splits else ():
             low = values <= threshold
@@ -197,7 +197,7 @@ def _refine(units: np.ndarray, latencies: np.ndarray, attributes: dict[str, np.n
     return best[1]
 
 
-def _cost(error: float, units: np.ndarray) -> float:
+def _criterion(error: float, units: np.ndarray) -> float:
     return 2.0 * len(units) * math.log(max(error, _SMALL_ERROR)) + (units.shape[1] + 1) * math.log(len(units))
 
 

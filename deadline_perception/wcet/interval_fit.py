@@ -6,8 +6,8 @@ Fitted are the four coefficients of assumption 1, and two shares of at most 1: o
 accesses that conflict. What a request costs comes from the device. Where times do not tell execution from memory, the
 memory gets as much as it can: of all fits that over-estimate next to least, the one with the largest share of misses.
 
-For layers that were not measured, each measured one is left out in turn and bounded by the others, stretched until they
-cover it where they do not; the bound is the largest of all these fits. (One fit to all layers, stretched by the worst of
+For layers that were not measured, each measured one is left out in turn and bounded by the others, raised until they
+cover it where they do not; the bound is the largest of all these fits. (One fit to all layers, raised by the worst of
 those factors, would count an odd layer twice: in the fit and in the factor.) If a new layer is exchangeable with the n
 measured ones, its worst time in as many runs exceeds the bound with a probability of at most 2 / (n + 1) (jackknife+,
 Barber et al. 2021). That holds on average over choices of layers, not for a layer picked for being unlike them; and the

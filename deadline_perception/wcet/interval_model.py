@@ -264,7 +264,7 @@ class CoveringModel:
     """Bound by several fits of one family: the largest of theirs.
 
     Attributes:
-        fits: the first was fitted to all measured layers, every other to all but one, stretched until it covers that one.
+        fits: the first was fitted to all measured layers, every other to all but one, raised until it covers that one.
 
     Raises:
         ValueError: there are no fits.

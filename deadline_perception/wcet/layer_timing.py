@@ -28,17 +28,17 @@ from deadline_perception.latency.stopwatch import now_ms, synchronise
 
 VISIT_RUNS = 4
 REPEATABLE = 1.5  # assumed: alone, only what takes the processor away makes a run take so much longer than the next
-_TENANT_PERIOD_S = 0.05
-_TENANT_STARTS_S = 120.0
-_TENANT_LOOK_S = 0.1
-_TENANT_LAYERS = (ConvolutionShape(128, 128, 3, 1, 40, 64), GroupNormShape(128, 32, 80, 128),
-                  ConvolutionShape(256, 128, 1, 1, 40, 64))
+_CO_RUNNER_PERIOD_S = 0.05
+_CO_RUNNER_STARTS_S = 120.0
+_CO_RUNNER_LOOK_S = 0.1
+_CO_RUNNER_LAYERS = (ConvolutionShape(128, 128, 3, 1, 40, 64), GroupNormShape(128, 32, 80, 128),
+                     ConvolutionShape(256, 128, 1, 1, 40, 64))
 _COPY_BYTES = 2 ** 28
 _COPIES = 5
 _LANES = {'avx512f': 16, 'avx2': 8, 'avx': 8}  # flag of the CPU: 32-bit values in a vector
 
 
-class TenantFailed(DeadlinePerceptionError):
+class CoRunnerFailed(DeadlinePerceptionError):
     """The second process did not get as far as running layers, or ended."""
 
 
@@ -67,11 +67,11 @@ class LayerVisit:
         """The runs that were not interrupted, and the fastest in any case.
 
         A run was interrupted where the system took the processor away. The machine beneath a virtual one does so unseen:
-        without another tenant, a run that takes much longer than another of its visit counts as interrupted as well.
-        Beside a tenant it does not, since that may have begun to work in the middle of the visit.
+        without a co-runner, a run that takes much longer than another of its visit counts as interrupted as well.
+        Beside a co-runner it does not, since that may have begun to work in the middle of the visit.
 
         Args:
-            alone: no other tenant ran.
+            alone: no co-runner ran.
         """
         return tuple(value for value, interrupted in zip(self.times_ms, self._interrupted(alone)) if not interrupted)
 
@@ -190,7 +190,7 @@ def measure_bandwidth_gb_s(device: str) -> float:
     return 2 * _COPY_BYTES / min(times_ms) / 1e6
 
 
-class SecondTenant:
+class CoRunner:
     """A second process that runs layers on the same device for a set part of the time. Use as a context.
 
     Args:
@@ -198,7 +198,7 @@ class SecondTenant:
         threads: CPU threads that its layers are spread over.
 
     Raises:
-        TenantFailed: on entering, the process does not get ready.
+        CoRunnerFailed: on entering, the process does not get ready.
     """
 
     def __init__(self, device: str, threads: int = 1) -> None:
@@ -208,7 +208,7 @@ class SecondTenant:
         self._busy_s = context.Value('d', 0.0)
         self._worked_s = context.Value('d', 0.0)
         self._ready = context.Event()
-        self._process = context.Process(target=_run_tenant, daemon=True,
+        self._process = context.Process(target=_run_co_runner, daemon=True,
                                         args=(device, threads, self._utilisation, self._busy_s, self._worked_s,
                                               self._ready))
 
@@ -222,16 +222,17 @@ class SecondTenant:
         """Time for which layers of it had run after its last one, s; 0 before its first."""
         return self._worked_s.value
 
-    def __enter__(self) -> SecondTenant:
+    def __enter__(self) -> CoRunner:
         self._process.start()
-        end = time.monotonic() + _TENANT_STARTS_S
-        while not self._ready.wait(_TENANT_LOOK_S):
+        end = time.monotonic() + _CO_RUNNER_STARTS_S
+        while not self._ready.wait(_CO_RUNNER_LOOK_S):
             if not self._process.is_alive():
-                raise TenantFailed(f'the second tenant on {self._device} ended with code {self._process.exitcode} before '
-                                   f'it was ready')
+                raise CoRunnerFailed(f'the co-runner on {self._device} ended with code {self._process.exitcode} '
+                                     f'before it was ready')
             if time.monotonic() > end:
                 self._process.terminate()
-                raise TenantFailed(f'the second tenant was not ready on {self._device} within {_TENANT_STARTS_S:.0f} s')
+                raise CoRunnerFailed(f'the co-runner was not ready on {self._device} within '
+                                     f'{_CO_RUNNER_STARTS_S:.0f} s')
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -246,21 +247,21 @@ class SecondTenant:
 
         Raises:
             ValueError: the part lies outside.
-            TenantFailed: the process has ended.
+            CoRunnerFailed: the process has ended.
         """
         if not 0 <= utilisation <= 1:
             raise ValueError(f'utilisation is {utilisation}, expected a part of the time, 0 to 1')
         if not self._process.is_alive():
-            raise TenantFailed(f'the second tenant on {self._device} ended with code {self._process.exitcode}')
+            raise CoRunnerFailed(f'the co-runner on {self._device} ended with code {self._process.exitcode}')
         self._utilisation.value = utilisation
-        time.sleep(2 * _TENANT_PERIOD_S)
+        time.sleep(2 * _CO_RUNNER_PERIOD_S)
 
 
-def _run_tenant(device: str, threads: int, utilisation, busy_s, worked_s, ready) -> None:
+def _run_co_runner(device: str, threads: int, utilisation, busy_s, worked_s, ready) -> None:
     import torch
 
     use_threads(threads)
-    calls: Sequence[Callable[[], object]] = [layer_call(shape, device) for shape in _TENANT_LAYERS]
+    calls: Sequence[Callable[[], object]] = [layer_call(shape, device) for shape in _CO_RUNNER_LAYERS]
     with torch.inference_mode():
         for call in calls:
             call()
@@ -269,7 +270,7 @@ def _run_tenant(device: str, threads: int, utilisation, busy_s, worked_s, ready)
         parent, turns = multiprocessing.parent_process(), itertools.cycle(calls)
         while parent.is_alive():
             part, started, ended = utilisation.value, time.monotonic(), time.monotonic()
-            while ended - started < part * _TENANT_PERIOD_S:
+            while ended - started < part * _CO_RUNNER_PERIOD_S:
                 before = ended
                 next(turns)()
                 synchronise(device)
@@ -277,4 +278,4 @@ def _run_tenant(device: str, threads: int, utilisation, busy_s, worked_s, ready)
                 busy_s.value = time.process_time()
                 worked_s.value += ended - before
             # The last layer outlasts its time; so does the pause then.
-            time.sleep((ended - started) * (1 - part) / part if part else _TENANT_PERIOD_S)
+            time.sleep((ended - started) * (1 - part) / part if part else _CO_RUNNER_PERIOD_S)

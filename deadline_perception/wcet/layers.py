@@ -197,7 +197,7 @@ class RegionFeaturesShape(LayerShape):
     """Region features (RoIAlign) of `[regions, bins, bins, channels]`, bilinear, from levels laid out in rows first.
 
     Attributes:
-        regions: regions cut out.
+        regions: regions whose features are taken.
         channels: channels of the levels.
         positions: positions of all levels together.
         bins: side of the features of a region.

@@ -55,13 +55,18 @@ def cityscapes_root(tmp_path: Path) -> Path:
             {'label': 'car', 'polygon': [[10, 20], [40, 22], [38, 44], [12, 43]]},
             {'label': 'cargroup', 'polygon': [[60, 20], [80, 20], [80, 30]]},
             {'label': 'bicycle', 'polygon': [[90, 30], [99, 30], [95, 45]]},
+            {'label': 'person', 'polygon': [[50, 30], [54, 30], [52, 45]]},
+            {'label': 'persongroup', 'polygon': [[70, 30], [90, 30], [80, 45]]},
+            {'label': 'rider', 'polygon': [[91, 22], [97, 22], [95, 40]]},
+            {'label': 'trailer', 'polygon': [[110, 22], [120, 22], [120, 40]]},
             {'label': 'bus', 'deleted': 1, 'polygon': [[0, 0], [9, 9], [0, 9]]},
             {'label': 'traffic light', 'polygon': [[100, 2], [104, 2], [104, 12], [100, 12]]}]})
     ids = np.full((64, 128), 7, np.uint16)
     ids[30:40, 20:50] = 26001
     ids[30:36, 70:80] = 33
     ids[5:10, 100:103] = 20
-    ids[5:10, 110:114] = 20
+    ids[50:60, 60:64] = 24000
+    ids[50:60, 90:99] = 30001
     cv2.imwrite(str(tmp_path / 'gtFine/val/ulm/ulm_000001_000019_gtFine_instanceIds.png'), ids)
     for stem, speed in zip(stems, (5.5, 6.0, -0.25)):
         write_json(tmp_path / 'vehicle/val/ulm' / f'{stem}_vehicle.json',
@@ -70,7 +75,7 @@ def cityscapes_root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def _label(category: str, box: tuple[float, float, float, float], identity: object) -> dict:
+def bdd100k_label(category: str, box: tuple[float, float, float, float], identity: object) -> dict:
     return {'category': category, 'id': identity, 'manualShape': True, 'manualAttributes': True,
             'attributes': {'occluded': False, 'truncated': False, 'trafficLightColor': 'none'},
             'box2d': dict(zip(('x1', 'y1', 'x2', 'y2'), box))}
@@ -84,8 +89,9 @@ def bdd100k_root(tmp_path: Path) -> Path:
     weather = {'weather': 'overcast', 'scene': 'city street', 'timeofday': 'daytime'}
     write_json(tmp_path / 'labels/bdd100k_labels_images_val.json', [
         {'name': 'b1c66a42-6f7d68ca.jpg', 'attributes': weather, 'timestamp': 10000, 'labels': [
-            _label('traffic sign', (50.5, 10.25, 60.0, 20.0), 0), _label('car', (-3.0, 30.0, 20.0, 50.0), 1),
-            _label('motor', (70.0, 30.0, 80.0, 44.0), 2), _label('person', (1.0, 1.0, 5.0, 9.0), 3),
+            bdd100k_label('traffic sign', (50.5, 10.25, 60.0, 20.0), 0),
+            bdd100k_label('car', (-3.0, 30.0, 20.0, 50.0), 1),
+            bdd100k_label('motor', (70.0, 30.0, 80.0, 44.0), 2), bdd100k_label('person', (1.0, 1.0, 5.0, 9.0), 3),
             {'category': 'lane', 'id': 4, 'attributes': {'direction': 'parallel'}, 'poly2d': [
                 {'vertices': [[0, 60], [60, 40]], 'types': 'LL', 'closed': False}]}]},
         {'name': 'b1c81faa-3df17267.jpg', 'attributes': weather, 'timestamp': 10000, 'labels': []}])
@@ -95,4 +101,25 @@ def bdd100k_root(tmp_path: Path) -> Path:
         'filename': '2017-09-30.mov', 'locations': [
             {'timestamp': start + second * 1000, 'speed': speed, 'course': 12.0, 'accuracy': 10.0, 'latitude': 40.7,
              'longitude': -73.9} for second, speed in ((0, 3.0), (9, 6.0), (11, 8.0), (12, -1))]})
+    return tmp_path
+
+
+@pytest.fixture
+def bdd100k_tracks(tmp_path: Path) -> Path:
+    """Two tracked videos at 5 Hz, the second without labels; speeds of the first."""
+    names = ('b1c66a42-6f7d68ca', 'b1c81faa-3df17267')
+    for name, count in zip(names, (3, 2)):
+        for number in range(1, count + 1):
+            write_image(tmp_path / f'images/track/val/{name}/{name}-{number:07d}.jpg', 128, 72)
+    people = [bdd100k_label('pedestrian', (1.0, 1.0, 9.0, 30.0), '00000113'),
+              bdd100k_label('other vehicle', (40.0, 30.0, 60.0, 50.0), '00000114'),
+              bdd100k_label('rider', (70.0, 20.0, 80.0, 44.0), '00000115')]
+    people[2]['attributes'] = {'occluded': False, 'truncated': False, 'crowd': True}
+    write_json(tmp_path / f'labels/box_track_20/val/{names[0]}.json', [
+        {'name': f'{names[0]}-{index + 1:07d}.jpg', 'videoName': names[0], 'frameIndex': index,
+         **({'labels': people} if index != 1 else {})} for index in range(3)])
+    start = 1_506_800_843_701
+    write_json(tmp_path / f'info/100k/val/{names[0]}.json', {
+        'rideID': names[0], 'startTime': start, 'endTime': start + 40_000, 'locations': [
+            {'timestamp': start + second * 1000, 'speed': 5.0 + second} for second in range(3)]})
     return tmp_path

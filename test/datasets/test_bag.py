@@ -29,13 +29,14 @@ def drive():
 
 def assert_same_facts(read, written, shift_ns):
     assert len(read.frames) == len(written.frames)
-    assert read.class_names == written.class_names
+    assert set(read.class_names) <= set(written.class_names)
     assert read.camera_matrix == pytest.approx(written.camera_matrix)
     for after, before in zip(read.frames, written.frames):
         assert after.stamp_ns == before.stamp_ns + shift_ns
         assert after.speed_mps == pytest.approx(before.speed_mps)
         assert after.truth.boxes_xyxy_px == pytest.approx(before.truth.boxes_xyxy_px, abs=1e-3)
-        assert after.truth.labels.tolist() == before.truth.labels.tolist()
+        assert [read.class_names[label] for label in after.truth.labels] \
+            == [written.class_names[label] for label in before.truth.labels]
         assert after.truth.crowd.tolist() == before.truth.crowd.tolist()
 
 
@@ -84,7 +85,7 @@ def test_frames_without_objects_differ_from_frames_without_annotation(drive, tmp
 def write_images(folder, stamps_ns, plugin=StoragePlugin.SQLITE3, encoding='bgr8', speeds=(),
                  objects=()):
     """A bag as another program may have recorded it; messages are logged 0.1 s apart."""
-    messages = BagMessages(message_types(), 'front')
+    messages = BagMessages(message_types())
     with Writer(folder, version=8, storage_plugin=plugin) as writer:
         image_topic = writer.add_connection('/front/image', 'sensor_msgs/msg/Image', typestore=messages.types)
         speed_topic = writer.add_connection('/twist', 'geometry_msgs/msg/TwistStamped', typestore=messages.types)
@@ -179,19 +180,18 @@ def test_refuses_what_is_no_bag(drive, tmp_path):
     write_bag(drive, tmp_path / 'cut.mcap')
     whole = (tmp_path / 'cut.mcap').read_bytes()
     (tmp_path / 'cut.mcap').write_bytes(whole[:len(whole) // 2])
-    with pytest.raises(BagError, match='cut off'):
+    with pytest.raises(BagError, match='cut.mcap cannot be read as a ROS 2 bag and holds no whole message'):
         read_bag(tmp_path / 'cut.mcap')
 
 
-@pytest.mark.parametrize(('side_px', 'count', 'message'), [
-    (300, 20, 'is damaged: .+'), (16, 3000, 'is damaged: it lists 3000 messages on /camera/image_raw, [0-9]+ could')])
-def test_a_bag_with_a_damaged_middle_is_refused(tmp_path, side_px, count, message):
+@pytest.mark.parametrize(('side_px', 'count'), [(300, 20), (16, 3000)])
+def test_a_bag_with_a_damaged_middle_is_refused(tmp_path, side_px, count):
     noise = np.random.default_rng(0).integers(0, 256, (side_px, side_px, 3), np.uint8)
     file = tmp_path / 'damaged.mcap'
     write_bag(Sequence('noise', (), tuple(Frame(str(i), i * 10 ** 8, lambda: noise) for i in range(count))), file)
     whole = file.read_bytes()
     file.write_bytes(whole[:1_200_000] + bytes(400_000) + whole[1_600_000:])
-    with pytest.raises(BagError, match=message):
+    with pytest.raises(BagError, match='damaged.mcap is damaged: .+'):
         read_bag(file)
 
 

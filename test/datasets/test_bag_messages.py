@@ -12,12 +12,20 @@ NAMES = ('vehicle', 'bike')
 
 @pytest.fixture(scope='module')
 def messages():
-    return BagMessages(message_types(), 'camera')
+    return BagMessages(message_types())
 
 
 def test_headers_carry_stamp_and_frame(messages):
-    header = messages.speed(12_000_000_034, 2.0).header
-    assert (header.stamp.sec, header.stamp.nanosec, header.frame_id) == (12, 34, 'camera')
+    """The vehicle's motion in its own frame, what a camera sees in an optical one (REP 103 and 105)."""
+    nothing = GroundTruth(np.zeros((0, 4)), np.zeros(0), np.zeros(0))
+    camera = (messages.image(12_000_000_034, np.zeros((2, 2, 3), np.uint8)),
+              messages.truth(12_000_000_034, nothing, ()),
+              messages.compressed_image(12_000_000_034, np.zeros(2, np.uint8)),
+              messages.camera_info(12_000_000_034, 2, 2, None))
+    for message, frame in ((messages.speed(12_000_000_034, 2.0), 'base_link'),
+                           *((message, 'camera_optical_frame') for message in camera)):
+        stamp = message.header.stamp
+        assert (stamp.sec, stamp.nanosec, message.header.frame_id) == (12, 34, frame)
 
 
 def test_refuses_stamps_that_do_not_fit(messages):

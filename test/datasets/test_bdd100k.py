@@ -2,9 +2,15 @@ from __future__ import annotations
 
 import json
 
+import cv2
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from json_damage import damaged, fuzzed, reads_or_refuses_in_one_line
 
-from deadline_perception.datasets.bdd100k import read_bdd100k
+from deadline_perception.datasets.bdd100k import CLASS_NAMES, read_bdd100k, read_bdd100k_tracks
+from deadline_perception.datasets.source import open_source
 
 
 def read(root, **options):
@@ -12,12 +18,16 @@ def read(root, **options):
         return read_bdd100k(root, **options)
 
 
+def names_of(sequence) -> list[str]:
+    return [sequence.class_names[label] for label in sequence.frames[0].truth.labels]
+
+
 def test_reads_the_old_label_form(bdd100k_root):
     sequence = read(bdd100k_root, rate_hz=5.0)
     assert [frame.stamp_ns for frame in sequence.frames] == [0, 200_000_000, 400_000_000]
     truth = sequence.frames[0].truth
-    assert truth.boxes_xyxy_px.tolist() == [[50.5, 10.25, 60, 20], [0, 30, 20, 50], [70, 30, 80, 44]]
-    assert truth.labels.tolist() == [4, 0, 2]
+    assert truth.boxes_xyxy_px.tolist() == [[50.5, 10.25, 60, 20], [0, 30, 20, 50], [70, 30, 80, 44], [1, 1, 5, 9]]
+    assert names_of(sequence) == ['traffic sign', 'car', 'motorcycle', 'pedestrian']
     assert len(sequence.frames[1].truth) == 0
     assert sequence.frames[2].truth is None
 
@@ -35,17 +45,76 @@ def test_prefers_the_new_label_form(bdd100k_root):
     new.parent.mkdir()
     new.write_text(json.dumps(old))
     sequence = read(bdd100k_root)
-    assert sequence.frames[0].truth.labels.tolist() == [4, 0, 2]
-    assert sequence.frames[0].truth.crowd.tolist() == [True, False, False]
+    assert names_of(sequence) == ['traffic sign', 'car', 'motorcycle', 'pedestrian']
+    assert sequence.frames[0].truth.crowd.tolist() == [True, False, False, False]
     assert len(sequence.frames[1].truth) == 0
 
 
-def test_people_are_left_out_in_silence_and_unknown_categories_with_a_count(bdd100k_root):
+def test_old_and_new_names_are_one_set_of_ten(bdd100k_root):
+    file = bdd100k_root / 'labels/bdd100k_labels_images_val.json'
+    label = json.loads(file.read_text())[0]['labels'][1]
+    names = [*CLASS_NAMES, 'person', 'motor', 'bike', 'other person', 'trailer']
+    file.write_text(json.dumps([{'name': 'b1c66a42-6f7d68ca.jpg', 'labels': [label | {'category': name}
+                                                                             for name in names]}]))
+    with pytest.warns(UserWarning, match='15 boxes clipped'):
+        sequence = read_bdd100k(bdd100k_root)
+    assert sequence.class_names == CLASS_NAMES and len(CLASS_NAMES) == 10
+    assert names_of(sequence) == [*CLASS_NAMES, 'pedestrian', 'motorcycle', 'bicycle', 'pedestrian', 'truck']
+    assert sequence.frames[0].truth.crowd.tolist() == [False] * 13 + [True] * 2
+
+
+def test_tracked_videos_are_sequences_at_five_hertz(bdd100k_tracks):
+    sequence = read_bdd100k_tracks(bdd100k_tracks)
+    assert sequence.class_names == CLASS_NAMES[:8], 'lights and signs are not tracked'
+    assert [frame.stamp_ns for frame in sequence.frames] == [0, 200_000_000, 400_000_000, 1_400_000_000, 1_600_000_000]
+    assert [frame.speed_mps for frame in sequence.frames] == [pytest.approx(5.0), pytest.approx(5.2),
+                                                              pytest.approx(5.4), None, None]
+    assert [None if frame.truth is None else len(frame.truth) for frame in sequence.frames] == [3, 0, 3, None, None]
+    assert names_of(sequence) == ['pedestrian', 'car', 'rider']
+    assert sequence.frames[0].truth.crowd.tolist() == [False, True, True]
+    assert sequence.frames[4].load_bgr().shape == (72, 128, 3)
+
+
+def test_tracked_videos_are_named_by_their_folders(bdd100k_tracks):
+    tracks, video = bdd100k_tracks / 'images/track', 'b1c81faa-3df17267'
+    for source, count in ((bdd100k_tracks, 5), (tracks, 5), (tracks / 'val', 5), (tracks / 'val' / video, 2)):
+        assert len(open_source(str(source)).frames) == count
+    assert len(open_source(str(tracks), rate_hz=2.5).frames) == 4
+    with pytest.raises(FileNotFoundError, match='images/track/train does not exist'):
+        read_bdd100k_tracks(bdd100k_tracks, 'train')
+    (tracks / 'val' / video / f'{video}-0000002.jpg').rename(tracks / 'val' / video / 'b.jpg')
+    with pytest.raises(ValueError, match='b.jpg, expected b1c81faa-3df17267-0000001.jpg'):
+        read_bdd100k_tracks(bdd100k_tracks)
+
+
+def test_videos_have_the_speeds_of_their_info(bdd100k_tracks):
+    file = bdd100k_tracks / 'videos/val/b1c66a42-6f7d68ca.mov'
+    file.parent.mkdir(parents=True)
+    video = cv2.VideoWriter(str(file), cv2.VideoWriter_fourcc(*'mp4v'), 30, (64, 48))
+    for shade in range(60):
+        video.write(np.full((48, 64, 3), shade, np.uint8))
+    video.release()
+    frames = open_source(str(file)).frames
+    assert len(frames) == 60
+    assert [frames[index].speed_mps for index in (30, 45)] == pytest.approx([6.0, 6.5])
+    (file.parent / 'other.mov').write_bytes(file.read_bytes())
+    assert open_source(str(file.parent / 'other.mov')).frames[30].speed_mps is None
+
+
+@fuzzed
+@given(st.data())
+def test_whatever_labels_and_info_hold_is_read_or_refused_in_one_line(bdd100k_tracks, data):
+    for file in ('labels/box_track_20/val/b1c66a42-6f7d68ca.json', 'info/100k/val/b1c66a42-6f7d68ca.json'):
+        data.draw(damaged(bdd100k_tracks / file))
+    reads_or_refuses_in_one_line(read_bdd100k_tracks, bdd100k_tracks)
+
+
+def test_unknown_categories_are_left_out_with_a_count(bdd100k_root):
     file = bdd100k_root / 'labels/bdd100k_labels_images_val.json'
     file.write_text(file.read_text().replace('"person"', '"cow"'))
     with pytest.warns(UserWarning, match="1 boxes of unknown category 'cow' dropped") as caught:
         sequence = read_bdd100k(bdd100k_root)
-    assert len(caught) == 1 and sequence.frames[0].truth.labels.tolist() == [4, 0, 2]
+    assert len(caught) == 1 and names_of(sequence) == ['traffic sign', 'car', 'motorcycle']
 
 
 def test_speed_is_that_of_the_tenth_second(bdd100k_root):
@@ -74,10 +143,10 @@ def test_refuses_other_folders_and_broken_files(bdd100k_root, tmp_path_factory):
     content = json.loads(labels.read_text())
     del content[0]['labels'][0]['box2d']['x2']
     labels.write_text(json.dumps(content))
-    with pytest.raises(ValueError, match='b1c66a42-6f7d68ca.jpg has no category or box2d'):
+    with pytest.raises(ValueError, match="lacks the key 'x2', expected BDD100K labels"):
         read_bdd100k(bdd100k_root)
     labels.write_text('[1]')
-    with pytest.raises(ValueError, match='no BDD100K label file'):
+    with pytest.raises(ValueError, match='not in the form of BDD100K labels'):
         read_bdd100k(bdd100k_root)
     (bdd100k_root / 'images/100k/train').mkdir()
     with pytest.raises(ValueError, match=r'holds no \*.jpg'):

@@ -4,6 +4,9 @@ import shutil
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from json_damage import damaged, fuzzed, reads_or_refuses_in_one_line
 
 from deadline_perception.datasets.cityscapes import boxes_of_instances, read_cityscapes
 
@@ -17,24 +20,26 @@ def test_stamps_follow_frame_numbers_and_snippets(cityscapes_root):
 
 
 def test_polygons_become_boxes_and_groups_become_crowd(cityscapes_root):
-    first, second, _ = read_cityscapes(cityscapes_root, 'val', 'ulm').frames
+    sequence = read_cityscapes(cityscapes_root, 'val', 'ulm')
+    first, second, _ = sequence.frames
     assert first.truth is None
-    assert second.truth.boxes_xyxy_px.tolist() == [[10, 20, 40, 44], [60, 20, 80, 30], [90, 30, 99, 45],
-                                                   [100, 2, 104, 12]]
-    assert second.truth.labels.tolist() == [0, 0, 1, 3]
-    assert second.truth.crowd.tolist() == [False, True, False, False]
+    assert sequence.class_names == ('person', 'rider', 'car', 'truck', 'bus', 'train', 'motorcycle', 'bicycle')
+    named = [(sequence.class_names[label], crowd) for label, crowd in zip(second.truth.labels, second.truth.crowd)]
+    assert named == [('car', False), ('car', True), ('bicycle', False), ('person', False), ('person', True),
+                     ('rider', False), ('truck', True)]
+    assert second.truth.boxes_xyxy_px[:3].tolist() == [[10, 20, 40, 44], [60, 20, 80, 30], [90, 30, 99, 45]]
 
 
 def test_instance_ids_become_boxes_where_polygons_are_absent(cityscapes_root):
     truth = read_cityscapes(cityscapes_root).frames[2].truth
     found = {(tuple(box), label, crowd) for box, label, crowd in
              zip(truth.boxes_xyxy_px.tolist(), truth.labels.tolist(), truth.crowd.tolist())}
-    assert found == {((20, 30, 50, 40), 0, False), ((70, 30, 80, 36), 1, True), ((100, 5, 103, 10), 4, False),
-                     ((110, 5, 114, 10), 4, False)}
+    assert found == {((20, 30, 50, 40), 2, False), ((70, 30, 80, 36), 7, True), ((60, 50, 64, 60), 0, False),
+                     ((90, 50, 99, 60), 3, True)}
 
 
 def test_instances_of_nothing_known_are_no_boxes():
-    assert boxes_of_instances(np.full((8, 8), 24001, np.uint16)) == ([], [], [])
+    assert boxes_of_instances(np.full((8, 8), 20, np.uint16)) == ([], [], [])
 
 
 def test_prefers_the_frames_of_whole_snippets(cityscapes_root):
@@ -45,7 +50,16 @@ def test_prefers_the_frames_of_whole_snippets(cityscapes_root):
         shutil.copy(source, target / f'ulm_000000_{number:06d}_leftImg8bit.png')
     sequence = read_cityscapes(cityscapes_root)
     assert [frame.name[-2:] for frame in sequence.frames] == ['17', '18', '19']
-    assert [len(frame.truth) if frame.truth else None for frame in sequence.frames] == [None, None, 4]
+    assert [len(frame.truth) if frame.truth else None for frame in sequence.frames] == [None, None, 7]
+
+
+@fuzzed
+@given(st.data())
+def test_whatever_annotations_and_speeds_hold_is_read_or_refused_in_one_line(cityscapes_root, data):
+    for file in ('gtFine/val/ulm/ulm_000000_000019_gtFine_polygons.json',
+                 'vehicle/val/ulm/ulm_000000_000018_vehicle.json'):
+        data.draw(damaged(cityscapes_root / file))
+    reads_or_refuses_in_one_line(read_cityscapes, cityscapes_root)
 
 
 def test_refuses_other_folders_and_broken_files(cityscapes_root, tmp_path_factory):
@@ -55,7 +69,7 @@ def test_refuses_other_folders_and_broken_files(cityscapes_root, tmp_path_factor
         read_cityscapes(cityscapes_root, city='bonn')
     polygons = cityscapes_root / 'gtFine/val/ulm/ulm_000000_000019_gtFine_polygons.json'
     polygons.write_text('{"objects": [{"polygon": []}]}')
-    with pytest.raises(ValueError, match='gtFine polygon format'):
+    with pytest.raises(ValueError, match="lacks the key 'label', expected gtFine polygons"):
         read_cityscapes(cityscapes_root)
     polygons.unlink()
     ids = cityscapes_root / 'gtFine/val/ulm/ulm_000001_000019_gtFine_instanceIds.png'

@@ -6,6 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from json_damage import damaged, fuzzed, reads_or_refuses_in_one_line
 
 from deadline_perception.datasets.coco import read_coco
 
@@ -64,18 +67,49 @@ def test_clips_and_drops_boxes_with_one_warning(coco_folder):
     (lambda c: c['annotations'][1].update(bbox=[1, 2, 3]), r'annotation 2 has the box \[1, 2, 3\]'),
     (lambda c: c['annotations'][1].update(bbox=[1, 2, 3, '4']), 'expected four numbers'),
     (lambda c: c['categories'][1].update(id=1), 'category id 1 occurs 2 times'),
-    (lambda c: c['categories'][1].update(name='vehicle'), 'category name vehicle occurs 2 times'),
+    (lambda c: c['categories'][1].update(name='vehicle'), "class name 'vehicle' occurs 2 times"),
     (lambda c: c['images'][1].update(file_name='images/Town01_000002.png'),
      'image file_name images/Town01_000002.png occurs 2 times'),
     (lambda c: c['images'][0].update(width=640), 'Town01_000002.png is 64 x 40 px, expected 640 x 40 px'),
     (lambda c: c['annotations'][0].update(category_id=None), 'annotation 1 has category None'),
-    (lambda c: c.update(annotations=None), 'not in the COCO format'),
+    (lambda c: c.update(annotations=None), 'not in the form of COCO'),
     (lambda c: c.update(images=[]), 'belong to image'),
     (lambda c: c.pop('categories'), "lacks the key 'categories'"),
 ])
 def test_refuses_broken_files_with_the_value(coco_folder, edit, message):
     with pytest.raises(ValueError, match=message):
         read_coco(change(coco_folder, edit))
+
+
+def test_refuses_a_million_classes_and_names_that_are_none(coco_folder):
+    for name in ('', 'a' * 101, 'two\nlines', '\ud800', 7):
+        with pytest.raises(ValueError, match='class name is .*, expected 1 to 100 printable characters'):
+            read_coco(change(coco_folder, lambda content: content['categories'][0].update(name=name)))
+    with pytest.raises(ValueError, match='there are 100000 class names, expected at most 10000'):
+        read_coco(change(coco_folder, lambda content: content.update(
+            categories=[{'id': number, 'name': f'class {number}'} for number in range(10 ** 5)])))
+
+
+@pytest.mark.parametrize('text', [
+    '[' * 10_000, '{"images": ' * 10_000, '[' * 10_000 + ']' * 10_000, f'[{"9" * 5_000}]', '[]', '7', 'null', '\x00',
+    '{"images": [{"id": 1, "file_name": "' + 'a' * 5_000 + '"}], "annotations": [], "categories": []}'])
+def test_absurd_files_are_refused_in_one_line(tmp_path, text):
+    (tmp_path / 'val.json').write_text(text)
+    assert reads_or_refuses_in_one_line(read_coco, tmp_path / 'val.json') is None
+
+
+@pytest.mark.parametrize('bbox', [[10 ** 400, 0, 1, 1], [1e308, 1e308, 1e308, 1e308], [0, 0, -10 ** 400, 5]])
+def test_numbers_of_400_digits_are_refused(coco_folder, bbox):
+    file = change(coco_folder, lambda content: content['annotations'][0].update(bbox=bbox))
+    reads_or_refuses_in_one_line(read_coco, file)
+
+
+@fuzzed
+@given(st.data())
+def test_whatever_a_file_holds_is_read_or_refused_in_one_line(coco_folder, data):
+    file = coco_folder / 'val.json'
+    data.draw(damaged(file))
+    reads_or_refuses_in_one_line(read_coco, file)
 
 
 def test_refuses_what_is_no_json_and_what_is_absent(tmp_path):

@@ -163,7 +163,7 @@ def test_camera_of_sixteen_bits_may_send_jpeg_of_eight():
 
 
 def test_messages_of_a_bag_are_read_by_the_same_functions():
-    messages = BagMessages(message_types(), 'camera')
+    messages = BagMessages(message_types())
     np.testing.assert_array_equal(to_bgr(messages.image(0, picture())), picture())
     coded = cv2.imencode('.png', picture())[1].ravel()
     np.testing.assert_array_equal(to_bgr(messages.compressed_image(0, coded)), picture())

@@ -5,6 +5,7 @@ import json
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from json_damage import damaged, fuzzed, reads_or_refuses_in_one_line
 
 from deadline_perception.rendering.drive import render_drive
 from deadline_perception.datasets.speed_trace import (
@@ -70,13 +71,27 @@ def test_reads_bdd100k_and_drops_invalid_fixes(bdd100k_root):
     with pytest.raises(NoValidSpeedError, match='empty lists'):
         read_speed_trace(file)
     for broken, message in (({}, 'no list'), ([], 'no list'),
-                            ({'gps': [{'speed': 1}]}, 'without a speed or timestamp')):
+                            ({'gps': [{'speed': 1}]}, "lacks the key 'timestamp'"),
+                            ({'gps': [{'speed': 'x', 'timestamp': 1}]}, 'each entry with a speed'),
+                            ({'gps': [{'speed': 10 ** 400, 'timestamp': 1}]}, 'int too large')):
         file.write_text(json.dumps(broken))
         with pytest.raises(ValueError, match=message):
             read_speed_trace(file)
     file.write_text('{')
     with pytest.raises(ValueError, match='no JSON'):
         read_speed_trace(file)
+
+
+@fuzzed
+@given(st.data())
+def test_whatever_a_trace_holds_is_read_or_refused_in_one_line(bdd100k_root, data):
+    file = bdd100k_root / 'info/100k/val/b1c66a42-6f7d68ca.json'
+    data.draw(damaged(file))
+    reads_or_refuses_in_one_line(read_speed_trace, file)
+    table = bdd100k_root / 'trace.csv'
+    table.write_bytes(b'stamp_s,speed_mps\n0,1\n' + data.draw(st.binary(max_size=30) | st.sampled_from(
+        [b'1,2\x00', b'"' + b'x' * 200_000, b'1e400,1', b'1,' + b'9' * 5_000, b'\xff\xfe', b'"a\nb",1'])))
+    reads_or_refuses_in_one_line(read_speed_trace, table)
 
 
 def test_says_what_was_looked_for(tmp_path):

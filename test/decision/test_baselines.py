@@ -9,7 +9,6 @@ from hypothesis import given, settings, strategies as st
 from deadline_perception.decision.baselines import FixedPath, GivenFactor, Reactive, spread_evenly
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.detector.declaration import multi_path_space
-from deadline_perception.execution_path import ExecutionPath
 
 SPACE = multi_path_space(skips_per_stage=(1, 1), widths=(1.0, 0.5), pyramid_widths=(1.0,), proposals=(10, 100), heads=2)
 

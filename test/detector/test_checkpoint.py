@@ -1,4 +1,7 @@
 import json
+import subprocess
+import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -7,7 +10,8 @@ from safetensors.torch import save_file
 
 from deadline_perception.detector.checkpoint import (CheckpointError, build_detector, load_detector, read_recipe,
                                                      save_detector)
-from deadline_perception.detector.configuration import save_configuration
+from deadline_perception.detector.configuration import COMPACT, save_configuration
+from deadline_perception.detector.network import MultiPathDetector
 from deadline_perception.latency.device import DeviceNotFound, read_device_facts
 
 NAMES = ('vehicle', 'bike')
@@ -58,14 +62,14 @@ def test_recipe_is_kept_with_the_weights(saved, tmp_path):
     assert read_recipe(saved[1]) == 'none'
     save_file({'weight': torch.zeros(3)}, tmp_path / 'foreign.safetensors')
     assert read_recipe(tmp_path / 'foreign.safetensors') is None
-    with pytest.raises(CheckpointError, match='nowhere.safetensors cannot be read'):
+    with pytest.raises(CheckpointError, match='nowhere.safetensors does not exist'):
         read_recipe(tmp_path / 'nowhere.safetensors')
 
 
-def test_weights_beyond_half_precision_are_not_written(saved, tmp_path):
+def test_weights_beyond_float16_are_not_written(saved, tmp_path):
     network = build_detector('compact', NAMES)
     network.rpn.outputs.weight.data[0] = 7e4
-    with pytest.raises(CheckpointError, match='rpn.outputs.weight is not finite in half .* within 65504'):
+    with pytest.raises(CheckpointError, match='rpn.outputs.weight is not finite as float16, .* within 65504'):
         save_detector(network, tmp_path / 'large.safetensors')
     assert not list(tmp_path.iterdir())
 
@@ -106,27 +110,87 @@ def test_other_network_is_refused(saved, tmp_path):
     other = tmp_path / 'other.safetensors'
     metadata = {'config': 'compact', 'class_names': json.dumps(NAMES), 'network_hash': 'abc'}
     save_file({'weight': torch.zeros(3)}, other, metadata=metadata)
-    with pytest.raises(CheckpointError, match='made for network abc'):
+    with pytest.raises(CheckpointError, match="made for network 'abc'"):
         load_detector(other)
     save_file({'weight': torch.zeros(3)}, other, metadata={**metadata, 'network_hash': saved[0].network_hash})
-    with pytest.raises(CheckpointError, match='does not fit'):
+    with pytest.raises(CheckpointError, match="does not fit .*: backbone.* has the shape of nothing, expected"):
         load_detector(other)
 
 
-@pytest.mark.parametrize('names', ['vehicle', '3', '[]', '[1]'])
+@pytest.mark.parametrize('names', ['vehicle', '3', '[]', '[1]', '[' * 100_000, '9' * 5000, json.dumps(['a'] * 10_001)])
 def test_class_names_that_are_none_are_refused(tmp_path, names):
     file = tmp_path / 'names.safetensors'
     save_file({'weight': torch.zeros(3)}, file, metadata={'config': 'compact', 'class_names': names})
-    with pytest.raises(CheckpointError, match='expected a JSON list of names'):
+    with pytest.raises(CheckpointError, match='expected a JSON list of 1 to 10000 names'):
         load_detector(file)
 
 
-def test_weights_that_are_no_numbers_are_refused(tmp_path):
-    file = tmp_path / 'nan.safetensors'
-    save_file({'weight': torch.full((3,), float('nan'))}, file,
-              metadata={'config': 'compact', 'class_names': json.dumps(NAMES)})
-    with pytest.raises(CheckpointError, match='NaN or infinity in weight'):
-        load_detector(file)
+@pytest.mark.parametrize(('change', 'message'), [
+    (lambda weight: torch.full_like(weight, torch.nan), 'NaN or infinity in rpn.outputs.bias'),
+    (lambda weight: weight.to(torch.int8), "rpn.outputs.bias is of type 'I8', expected one of F16, BF16, F32"),
+    (lambda weight: weight[:3], r"rpn.outputs.bias has the shape \[3\], expected \[20\]")])
+def test_weights_of_another_kind_are_refused(saved, tmp_path, change, message):
+    tensors = {name: tensor.contiguous() for name, tensor in saved[0].state_dict().items()}
+    tensors['rpn.outputs.bias'] = change(tensors['rpn.outputs.bias'])
+    save_file(tensors, tmp_path / 'other.safetensors', metadata={
+        'config': 'compact', 'class_names': json.dumps(NAMES), 'network_hash': saved[0].network_hash})
+    with pytest.raises(CheckpointError, match=message):
+        load_detector(tmp_path / 'other.safetensors')
+
+
+def write(file, header, size=None):
+    """A safetensors file of that header alone, which may say another size of itself."""
+    text = json.dumps(header).encode()
+    file.write_bytes((len(text) if size is None else size).to_bytes(8, 'little') + text)
+    return file
+
+
+def large_files(folder):
+    """Files of at most some MB that describe networks of many GB."""
+    compact = json.loads(COMPACT.to_json())
+
+    def described(name, config=(), names=NAMES, tensors=(), **metadata):
+        texts = {'config': json.dumps({**compact, **dict(config)}), 'class_names': json.dumps(names), **metadata}
+        return write(folder / f'{name}.safetensors', {'__metadata__': texts, **dict(tensors)})
+
+    wide = replace(COMPACT, norm_groups=8, stem_channels=10_000, stage_channels=(10_000,) * 4, pyramid_channels=1000,
+                   input_size=(64, 64), proposals=(10,))
+    with torch.device('meta'):
+        network = MultiPathDetector(wide, NAMES)
+    shapes = {name: {'dtype': 'F16', 'shape': list(tensor.shape), 'data_offsets': [0, 2]}
+              for name, tensor in network.state_dict().items()}
+    stored = {name: {**tensor, 'dtype': 'I8'} for name, tensor in shapes.items()}
+    return [
+        (described('groups', {'skip_groups': [[1] * 100_000, [], [], []]}), 'number of blocks is 100004'),
+        (described('paths', {'skip_groups': [[1] * 7, [1] * 6, [1] * 6, [1] * 6]}), 'number of paths is'),
+        (described('heads', {'heads': [{'convolutions': 10**9, 'fully_connected': [8]}]}), 'number of head layers is'),
+        (described('channels', {'stem_channels': 10**12}), 'number of channels is 1000000000000'),
+        (described('image', {'input_size': [32 * 10**6] * 2}), 'number of anchors is'),
+        (described('classes', names=['name'] * 1_000_000), 'expected at most 4194304'),
+        (described('more_classes', names=['n'] * 100_000), 'class names'),
+        (write(folder / 'header.safetensors', {}, 2**60), 'its header has 1152921504606846976 bytes'),
+        (write(folder / 'short.safetensors', {}, 2**22), 'it ends within its header'),
+        (described('weights', json.loads(wide.to_json()), tensors=stored, network_hash=network.network_hash),
+         'weights, expected at most 268435456'),
+        (described('shape', tensors={'rpn.outputs.bias': {'dtype': 'F16', 'shape': [10**12], 'data_offsets': [0, 2]}},
+                   network_hash=build_detector('compact', NAMES).network_hash), 'does not fit'),
+    ]
+
+
+def test_a_file_does_not_decide_how_much_memory_is_taken(tmp_path):
+    files = large_files(tmp_path)
+    program = ('import json, resource, sys\nfrom pathlib import Path\n'
+               'from deadline_perception.detector.checkpoint import CheckpointError, load_detector\n'
+               'taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()\n'
+               'resource.setrlimit(resource.RLIMIT_AS, (taken + 2**28,) * 2)\n'
+               'for file in sys.argv[1:]:\n    try:\n        load_detector(file)\n        print("loaded")\n'
+               '    except CheckpointError as error:\n        print(error)\n')
+    run = subprocess.run([sys.executable, '-c', program, *(str(file) for file, _ in files)], capture_output=True,
+                         text=True, timeout=120)
+    answers = run.stdout.splitlines()
+    assert len(answers) == len(files), run.stderr
+    for answer, (file, reason) in zip(answers, files):
+        assert file.name in answer and reason in answer and len(answer) < 1000
 
 
 def test_an_absent_device_is_named_with_its_index(saved):

@@ -36,7 +36,7 @@ def test_configurations_make_networks(name):
 
 
 @pytest.mark.parametrize('base, change, message', [
-    (COMPACT, {'name': 'a/b'}, "name of the configuration is 'a/b', expected letters"),
+    (COMPACT, {'name': 'a/b'}, "name of the configuration is 'a/b', expected at most 100 letters"),
     (COMPACT, {'input_size': (380, 640)}, r'input_size is \(380, 640\) px, expected multiples of 32'),
     (COMPACT, {'stage_channels': (64, 128)}, 'expected four stages'),
     (COMPACT, {'kept_blocks': (1, 0, 1, 1)}, 'kept_blocks is'),
@@ -50,6 +50,18 @@ def test_configurations_make_networks(name):
     (ORIN, {'norm_group_channels': 0}, 'expected one of them to be at least 1'),
     (PAPER, {'pyramid_channels': 48}, '48 channels are no multiple of 32, the number of norm groups'),
     (PAPER, {'stage_channels': (256, 512, 1024, 64)}, '16 channels are no multiple of 32'),
+    (COMPACT, {'skip_groups': ((1,) * 5,) * 4}, 'number of paths is 150994944, expected at most 1048576'),
+    (COMPACT, {'skip_groups': ((1,), (997,), (), ())}, 'number of blocks is 1002, expected at most 1000'),
+    (COMPACT, {'heads': (HeadConfig(500, (8,) * 501),)}, 'number of head layers is 1001'),
+    (COMPACT, {'widths': tuple(1 - i / 100 for i in range(17))}, 'number of widths is 17, expected at most 16'),
+    (COMPACT, {'stem_channels': 10**4000}, 'number of channels is 1000.*, expected at most 10000'),
+    (COMPACT, {'heads': (HeadConfig(0, (10**9,)),)}, 'number of channels is 1000000000'),
+    (COMPACT, {'proposals': (1, 10**6)}, 'largest number of proposals is 1000000'),
+    (COMPACT, {'nms_candidates': 10**6}, 'nms_candidates is 1000000, expected at most 10000'),
+    (COMPACT, {'input_size': (4096, 8192)}, 'number of anchors is 11184810, expected at most 4194304'),
+    (COMPACT, {'input_size': (2048, 2048), 'stem_channels': 8000}, 'number of features is 8388608000'),
+    (COMPACT, {'pyramid_channels': 1024, 'proposals': (9000,)}, 'number of features is 451584000'),
+    (COMPACT, {'name': 'x' * 10**6}, 'name of the configuration is .{30}, expected'),
     (COMPACT, {'heads': ()}, 'heads is 0'),
     (COMPACT, {'proposals': (5, 5)}, 'expected ascending counts'),
 ])
@@ -82,20 +94,28 @@ def test_a_configuration_that_is_none_is_named(tmp_path):
     file.write_text('{')
     with pytest.raises(JsonFileError, match='configuration .*broken.json cannot be read'):
         find_configuration(str(file))
+    file.write_text('{"heads": ' + '[' * 100_000)
+    with pytest.raises(JsonFileError, match='broken.json cannot be read'):
+        find_configuration(str(file))
+    for change in ({'skip_groups': json.loads('[' * 500 + ']' * 500)}, {'skip_groups': [[1] * 10**6, [], [], []]}):
+        file.write_text(json.dumps(asdict(COMPACT) | change))
+        with pytest.raises(JsonFileError, match='broken.json cannot be used: .*expected') as caught:
+            find_configuration(str(file))
+        assert len(str(caught.value)) < 1000
     file.write_text(json.dumps(asdict(COMPACT) | {'norm_groups': 7}))
     with pytest.raises(JsonFileError, match='broken.json cannot be used: .* no multiple of 7'):
         find_configuration(str(file))
 
 
 @pytest.mark.parametrize('change, message', [
-    ({'colour': 3}, r'configuration holds \[.*colour.*\], expected exactly \['),
+    ({'colour': 3}, r"configuration lacks or adds \['colour'\], expected exactly \["),
     ({'widths': 'wide'}, "widths is 'wide', expected a list"),
     ({'widths': [1.0, float('nan')]}, 'widths is nan, expected float'),
     ({'input_size': [64, 64, 64]}, r'input_size is \[64, 64, 64\], expected a list of 2'),
     ({'bottleneck': 1}, 'bottleneck is 1, expected bool'),
     ({'stem_channels': True}, 'stem_channels is True, expected int'),
     ({'stem_channels': 32.0}, 'stem_channels is 32.0, expected int'),
-    ({'heads': [[0, 8]]}, r'heads holds \[0, 8\], expected exactly')])
+    ({'heads': [[0, 8]]}, r'heads is \[0, 8\], expected exactly')])
 def test_records_of_another_kind_are_refused(change, message):
     with pytest.raises(ValueError, match=message):
         DetectorConfig.from_record(json.loads(COMPACT.to_json()) | change)

@@ -9,7 +9,7 @@ from deadline_perception.detector.heads import decode_detections, region_feature
 from deadline_perception.detector.network import MultiPathDetector
 from deadline_perception.detector.operators import SlicedGroupNorm
 from deadline_perception.detector.proposals import pyramid_levels
-from deadline_perception.engine.cuda_graphs import SegmentGraphs
+from deadline_perception.engine.cuda_graphs import CudaGraphs
 from deadline_perception.execution_path import SKIP
 
 IMAGE = np.random.default_rng(0).integers(0, 256, (50, 80, 3), dtype=np.uint8)
@@ -263,6 +263,6 @@ def test_forked_runs_do_not_disturb_each_other(tiny_network):
 
 
 def test_runs_from_shared_buffers_do_not_fork(tiny_network):
-    tiny_network.graphs = SegmentGraphs(lambda compute, buffers: compute)
-    with pytest.raises(ValueError, match='expected a network that computes them'):
+    tiny_network.engine = CudaGraphs(lambda compute, buffers: compute)
+    with pytest.raises(ValueError, match='engine cuda_graphs reuses its buffers'):
         tiny_network.start(np.zeros((64, 96, 3), np.uint8), tiny_network.path_space.largest).fork()

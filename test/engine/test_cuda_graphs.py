@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from deadline_perception.engine.cuda_graphs import CudaRecorder, SegmentGraphs, padded
+from deadline_perception.engine.cuda_graphs import CudaGraphs, CudaRecorder
 from deadline_perception.detector.network import MultiPathDetector
 from deadline_perception.latency.measurement_plan import covering_paths, random_path
 
@@ -71,21 +71,21 @@ def certain_network(tiny_network):
 def test_replayed_frames_equal_computed_ones_over_redirections(certain_network):
     images = _images(60)
     expected = [_run(certain_network, image, number) for number, image in enumerate(images)]
-    certain_network.graphs = SegmentGraphs(Recorder())
+    certain_network.engine = CudaGraphs(Recorder())
     found = 0
     for number, image in enumerate(images):
-        _spoil(certain_network.graphs)  # a frame must read nothing that it did not write
+        _spoil(certain_network.engine)  # a frame must read nothing that it did not write
         run = _run(certain_network, image, number)
         assert run.path == expected[number].path
         _assert_same(run.result(), expected[number].result())
         found += len(run.result())
     assert found > 60
-    assert certain_network.graphs.notice == ''
+    assert certain_network.engine.notice == ''
 
 
 def test_each_segment_is_recorded_once(tiny_network):
     recorder = Recorder()
-    tiny_network.graphs = graphs = SegmentGraphs(recorder)
+    tiny_network.engine = graphs = CudaGraphs(recorder)
     recordable = [name for name in tiny_network.path_space.carriers() if name.startswith(RECORDED_SEGMENTS)]
     for _ in range(2):
         tiny_network.warm_up(covering_paths(tiny_network.path_space, 1, random.Random(0)), (50, 80))
@@ -107,13 +107,13 @@ def test_fewer_regions_than_the_path_allows_are_padded(certain_network, monkeypa
     largest, images = certain_network.path_space.largest, _images(5)
     expected = [certain_network.detect(image, largest) for image in images]
     assert {len(boxes) for boxes, _ in selected} - {largest['proposals']}
-    certain_network.graphs = SegmentGraphs(Recorder())
+    certain_network.engine = CudaGraphs(Recorder())
     for image, found in zip(images, expected):
         _assert_same(certain_network.detect(image, largest), found)
 
 
-def test_pads_with_zero_rows():
-    boxes, levels = padded((torch.ones(2, 4), torch.ones(2, dtype=torch.long)), 3)
+def test_held_values_are_padded_with_zero_rows():
+    boxes, levels = CudaGraphs(Recorder()).hold('proposals', (torch.ones(2, 4), torch.ones(2, dtype=torch.long)), 3)
     assert boxes.tolist() == [[1.0] * 4, [1.0] * 4, [0.0] * 4]
     assert levels.tolist() == [1, 1, 0]
 
@@ -128,10 +128,10 @@ def test_what_cannot_be_recorded_is_computed(certain_network):
                 raise RuntimeError('operation not permitted when stream is capturing\nmore')
             return super().__call__(compute, buffers)
 
-    certain_network.graphs = SegmentGraphs(Fails())
+    certain_network.engine = CudaGraphs(Fails())
     for number, image in enumerate(_images(8)):
         _assert_same(_run(certain_network, image, number).result(), expected[number].result())
-    graphs = certain_network.graphs
+    graphs = certain_network.engine
     assert len(graphs) and set(graphs.failures.values()) == {'operation not permitted when stream is capturing'}
     assert graphs.notice.startswith(f'{len(graphs.failures)} of {len(graphs) + len(graphs.failures)} segments run')
 
@@ -144,30 +144,30 @@ def test_a_replay_that_gives_other_values_is_not_used(certain_network):
     def spoil(compute, buffers):
         return lambda: buffers[0].add_(1.0)
 
-    certain_network.graphs = SegmentGraphs(spoil)
+    certain_network.engine = CudaGraphs(spoil)
     for _ in range(2):
         _assert_same(certain_network.detect(image, path), expected)
-    assert not len(certain_network.graphs)
-    assert set(certain_network.graphs.failures.values()) == {'its replay gives other values'}
+    assert not len(certain_network.engine)
+    assert set(certain_network.engine.failures.values()) == {'its replay gives other values'}
 
 
 def test_new_weights_are_recorded_anew(certain_network, tiny_config):
     image = _images(1)[0]
     path = certain_network.path_space.largest
-    certain_network.graphs = SegmentGraphs(Recorder())
+    certain_network.engine = CudaGraphs(Recorder())
     certain_network.detect(image, path)
     torch.manual_seed(5)
     other = MultiPathDetector(tiny_config, ('vehicle', 'bike')).eval()
     certain_network.load_state_dict(other.state_dict())
-    assert not len(certain_network.graphs)
+    assert not len(certain_network.engine)
     _assert_same(certain_network.detect(image, path), other.detect(image, path))
     certain_network.eval()
-    assert not len(certain_network.graphs)
+    assert not len(certain_network.engine)
 
 
 def test_frame_whose_buffers_another_one_uses_is_refused(tiny_network):
     image = _images(1)[0]
-    tiny_network.graphs = SegmentGraphs(Recorder())
+    tiny_network.engine = CudaGraphs(Recorder())
     first = tiny_network.start(image, tiny_network.path_space.largest)
     first.run_segment()
     second = tiny_network.start(image, tiny_network.path_space.smallest)
@@ -191,7 +191,7 @@ def test_graphs_need_a_gpu(tiny_network):
 def test_captured_frames_equal_computed_ones_on_a_gpu(certain_network, half):
     network = certain_network.cuda()
     if half:
-        network.use_float16()
+        network.use_half_precision()
     images = _images(40)
     expected = [_run(network, image, number) for number, image in enumerate(images)]
     network.use_graphs()
@@ -200,5 +200,5 @@ def test_captured_frames_equal_computed_ones_on_a_gpu(certain_network, half):
             found = _run(network, image, number).result()
             assert len(found) == len(expected[number].result())
             np.testing.assert_allclose(found.boxes_xyxy_px, expected[number].result().boxes_xyxy_px, atol=0.1)
-    assert not network.graphs.failures
-    assert len(network.graphs) > 20
+    assert not network.engine.failures
+    assert len(network.engine) > 20

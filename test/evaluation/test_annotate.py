@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from deadline_perception.datasets.records import GroundTruth
+from deadline_perception.datasets import bdd100k, cityscapes
 from deadline_perception.detector.detections import Detections
 from deadline_perception.evaluation.annotate import annotate, class_colour, path_chips
 from deadline_perception.evaluation.recording import OperatorRecord
+from deadline_perception.rendering import drive
 
 NAMES = ('vehicle', 'bike', 'motorbike', 'traffic_light', 'traffic_sign')
 GREEN, RED, YELLOW = (120, 200, 80), (70, 80, 240), (60, 200, 250)
@@ -34,9 +36,20 @@ def test_image_is_left_alone_and_a_strip_is_added_below():
 @pytest.mark.parametrize('label', range(5))
 def test_box_is_drawn_in_the_colour_of_its_class_around_the_object(label):
     drawn = annotate(IMAGE, Detections([(100, 100, 300, 200)], [0.9], [label]), NAMES)
-    assert (drawn[150, 100] == class_colour(label)).all() and (drawn[200, 200] == class_colour(label)).all()
+    assert (drawn[150, 100] == class_colour(NAMES[label])).all()
+    assert (drawn[200, 200] == class_colour(NAMES[label])).all()
     np.testing.assert_array_equal(drawn[110:190, 110:290], IMAGE[110:190, 110:290])  # the object stays visible
-    assert share(drawn[60:100, 100:300], class_colour(label)) > 0.03  # the tag above it
+    assert share(drawn[60:100, 100:300], class_colour(NAMES[label])) > 0.03  # the tag above it
+
+
+def test_colours_follow_the_names_and_differ_within_a_data_set():
+    assert class_colour('traffic light') == class_colour('traffic_light')
+    for names in (cityscapes.CLASS_NAMES, bdd100k.CLASS_NAMES, drive.CLASS_NAMES):
+        colours = np.array([class_colour(name) for name in names], float)
+        apart = np.linalg.norm(colours[:, None] - colours, axis=2)[~np.eye(len(names), dtype=bool)]
+        assert apart.min() > 50, names
+    many = [class_colour(f'class {number}') for number in range(80)]
+    assert len(set(many)) > 70 and all(0 <= value <= 255 and isinstance(value, int) for value in sum(many, ()))
 
 
 def test_more_of_the_bar_is_filled_the_longer_the_frame_took_and_a_miss_is_red():

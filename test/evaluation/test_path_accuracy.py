@@ -1,10 +1,12 @@
 """Paths are measured on annotated images, and the sample of paths covers every operator."""
 from __future__ import annotations
 
+import json
 import math
 import random
 from copy import copy
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +18,7 @@ from deadline_perception.detector.declaration import multi_path_space
 from deadline_perception.detector.detections import Detections
 from deadline_perception.detector.network import MultiPathDetector
 from deadline_perception.evaluation.path_accuracy import annotated_frames, detect_on_paths, measure_paths
-from deadline_perception.evaluation.path_accuracy import relabelled, sample_paths
+from deadline_perception.evaluation.path_accuracy import ranking_classes, sample_paths
 
 SPACE = multi_path_space(skips_per_stage=(1, 1), widths=(1.0, 0.5), pyramid_widths=(1.0, 0.5), proposals=(10, 100),
                          heads=3)
@@ -73,9 +75,9 @@ def annotated(count: int, names=('vehicle', 'bike')) -> Sequence:
 def test_measures_every_path_and_reports_progress():
     sequence, done = annotated(4), []
     results = measure_paths(Detector(), sequence, annotated_frames(sequence), [SPACE.largest, SPACE.smallest],
-                            done.append, draws=5)
+                            done.append, draws=5, ranked_by=('vehicle',))
     assert results[SPACE.largest].precision.ap == pytest.approx(1.0)
-    assert results[SPACE.largest].pooled == pytest.approx(1.0)  # vehicles and lights alone
+    assert results[SPACE.largest].pooled == pytest.approx(1.0)
     assert results[SPACE.largest].resampled == pytest.approx(np.ones(5))
     assert results[SPACE.smallest].precision.ap == 0.0 and results[SPACE.smallest].resampled.tolist() == [0.0] * 5
     assert results[SPACE.largest].precision.images == 3
@@ -110,14 +112,33 @@ def test_shared_work_changes_no_bit_of_the_detections():
             assert np.array_equal(getattr(found[path], name), getattr(alone, name))
 
 
-def test_labels_follow_the_network_s_names():
-    truth = GroundTruth([BOX, BOX], [0, 1], [False, True])
-    assert relabelled(truth, ('vehicle', 'bike'), ('bike', 'vehicle')).labels.tolist() == [1, 0]
-    with pytest.raises(ValueError, match="class 'tram' is not known to the network"):
-        relabelled(truth, ('vehicle', 'tram'), ('bike', 'vehicle'))
+def test_paths_are_ranked_by_the_classes_with_enough_objects():
+    names = ('vehicle', 'bike', 'traffic_light')
+    truths = [GroundTruth([BOX] * 4, [0, 0, 1, 2], [False, False, False, True])] * 49
+    assert ranking_classes(truths, names) == {'vehicle': 98}
+    assert ranking_classes([*truths, GroundTruth([BOX], [1], [False])], names) == {'vehicle': 98, 'bike': 50}
+    assert ranking_classes(truths, names, '100') == {}
+    assert ranking_classes(truths, names, '1') == {'vehicle': 98, 'bike': 49}
+    assert ranking_classes(truths, names, 'bike, vehicle') == {'bike': 49, 'vehicle': 98}
+    for rank_by, words in (('tram', "'tram'"), ('traffic_light', r"'traffic_light', expected .* traffic_light \(0\)"),
+                           ('0', 'of 0 objects'), ('', "''")):
+        with pytest.raises(ValueError, match=words):
+            ranking_classes(truths, names, rank_by)
 
 
-def test_pooled_precision_is_nan_when_neither_vehicle_nor_light_occurs():
+def test_the_shipped_table_is_ranked_by_what_the_rule_chooses():
+    table = json.loads((Path(__file__).parents[2] / 'models' / 'compact.quality.json').read_text())
+    assert table['metric'] == 'pooled_ap'
+    for row in table['paths'].values():
+        counts = {name: scores['truths'] for name, scores in row['per_class'].items()}
+        truths = [GroundTruth([BOX] * count, [label] * count, [False] * count)
+                  for label, count in enumerate(counts.values())]
+        ranking = ranking_classes(truths, tuple(counts))
+        assert ranking == {'vehicle': 182, 'traffic_light': 99}
+        assert row['pooled_ap'] == pytest.approx(np.mean([row['per_class'][name]['ap'] for name in ranking]), abs=1e-12)
+
+
+def test_pooled_precision_is_nan_when_no_class_ranks():
     frame = Frame('0', 0, lambda: np.zeros((100, 100, 3), np.uint8), truth=GroundTruth([BOX], [1], [False]))
     sequence = Sequence('bikes', ('vehicle', 'bike'), (frame,))
     scores = measure_paths(Detector(), sequence, [frame], [SPACE.largest])[SPACE.largest]

@@ -2,11 +2,14 @@
 from __future__ import annotations
 
 import pytest
-from recorded_run import PATH, SECOND_NS, RunWriter
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from recorded_run import PATH, SECOND_NS, RunWriter, damaged
 from rosbags.rosbag2 import StoragePlugin
 
 from deadline_perception.runtime.tracks import Outcome
 from deadline_perception.evaluation.recorded_bag import RecordingError, read_recording
+from deadline_perception.evaluation.report import write_report
 
 START_NS = 1_700_000_000 * SECOND_NS
 BOX = [10.0, 20.0, 50.0, 80.0]
@@ -36,7 +39,7 @@ def test_reads_every_record_of_a_frame(tmp_path, namespace, storage):
     assert frame.total_bound_ms == pytest.approx(70.0)  # bound of 60 ms and 10 ms outside the network
     assert frame.detections.boxes_xyxy_px.tolist() == [BOX]
     assert recording.class_names[frame.detections.labels[0]] == 'traffic_light'
-    assert recording.truth[START_NS].labels.tolist() == [0, 1]
+    assert [recording.class_names[label] for label in recording.truth[START_NS].labels] == ['vehicle', 'bike']
     assert recording.truth[START_NS].crowd.tolist() == [False, True]
     assert [(operator.name, operator.setting) for operator in frame.decision.operators if operator.changed] == [('head', '1')]
     assert frame.decision.contention_source == 'proc_stat+probe'
@@ -82,6 +85,20 @@ def test_keeps_classes_that_are_not_its_own(tmp_path):
     assert recording.class_names[recording.frames[0].detections.labels[0]] == 'tram'
 
 
+def test_objects_that_the_network_does_not_know_are_counted_and_not_scored(tmp_path):
+    with RunWriter(tmp_path / 'run') as run:
+        run.label_info(START_NS, ('vehicle', 'tram'))
+        run.boxes('/ground_truth', START_NS, [(BOX, 'person', 1.0), (BOX, 'vehicle', 1.0), (BOX, 'person', 1.0)])
+        run.boxes('/detector/detections', START_NS, [(BOX, 'vehicle', 0.9)])
+        run.latency(START_NS)
+    recording = read_recording(tmp_path / 'run')
+    assert recording.class_names == ('vehicle', 'tram') and recording.unknown_objects == {'person': 2}
+    assert recording.truth[START_NS].labels.tolist() == [0]
+    summary = write_report(recording, tmp_path / 'report')
+    assert summary['ap'] == pytest.approx(1.0) and 'person' not in summary['ap_per_class']
+    assert 'the network does not know their class: 2 of person' in (tmp_path / 'report/report.html').read_text()
+
+
 def test_refuses_what_holds_no_run(tmp_path):
     with RunWriter(tmp_path / 'camera_only') as run:
         run.camera(START_NS)
@@ -97,5 +114,25 @@ def test_refuses_a_missing_and_a_damaged_bag(tmp_path):
     with pytest.raises(RecordingError, match='cannot be read as a ROS 2 bag'):
         read_recording(damaged)
     (tmp_path / 'empty').mkdir()
-    with pytest.raises(RecordingError, match='empty holds no metadata.yaml, expected a bag folder or an .mcap'):
+    with pytest.raises(RecordingError, match='empty is no bag, expected a bag folder or an .mcap'):
         read_recording(tmp_path / 'empty')
+
+
+@pytest.fixture(scope='module')
+def runs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp('runs')
+    for storage in (StoragePlugin.MCAP, StoragePlugin.SQLITE3):
+        with RunWriter(folder / storage.name, storage=storage) as run:
+            write_one_frame(run)
+    return sorted(file for ending in ('mcap', 'db3') for file in folder.glob(f'*/*.{ending}'))
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seed=st.integers(0, 2 ** 32 - 1), number=st.integers(0, 1))
+def test_flipped_and_missing_bytes_give_a_recording_or_a_named_error(tmp_path, runs, seed, number):
+    file = tmp_path / f'fuzzed{runs[number].suffix}'
+    file.write_bytes(damaged(runs[number].read_bytes(), seed))
+    try:
+        assert read_recording(file).frames
+    except RecordingError as error:
+        assert '\n' not in str(error)

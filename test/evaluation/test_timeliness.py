@@ -4,11 +4,10 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given, settings, strategies
 from recorded_run import SECOND_NS, RunWriter
 
 from deadline_perception.evaluation.recorded_bag import read_recording
-from deadline_perception.evaluation.timeliness import Spread, account_frames, clopper_pearson_upper, timeliness
+from deadline_perception.evaluation.timeliness import Spread, account_frames, timeliness
 
 START_NS = 1_700_000_000 * SECOND_NS
 CHEAP = 's1111-w0.25-p10-h0'
@@ -91,24 +90,3 @@ def test_quantiles_are_values_that_occurred_and_skip_what_was_not_measured():
     spread = Spread.of([*range(1, 101), math.nan, math.inf])
     assert (spread.p50, spread.p95, spread.p99, spread.max) == (51, 96, 100, 100)
     assert Spread.of([]) == Spread(None, None, None, None)
-
-
-def test_upper_bound_solves_the_binomial_equation():
-    assert clopper_pearson_upper(0, 300) == pytest.approx(1 - 0.05 ** (1 / 300))
-    assert clopper_pearson_upper(5, 5) == clopper_pearson_upper(0, 0) == 1.0
-    upper = clopper_pearson_upper(2, 50)
-    assert sum(math.comb(50, k) * upper ** k * (1 - upper) ** (50 - k) for k in range(3)) == pytest.approx(0.05)
-
-
-@settings(max_examples=50, deadline=None)
-@given(strategies.integers(1, 2000), strategies.data())
-def test_upper_bound_lies_above_the_ratio_and_grows_with_misses(frames, data):
-    misses = data.draw(strategies.integers(0, frames - 1))
-    upper = clopper_pearson_upper(misses, frames)
-    assert misses / frames < upper <= clopper_pearson_upper(misses + 1, frames) <= 1.0
-
-
-@pytest.mark.parametrize('arguments', [(-1, 5), (6, 5), (1, 5, 1.0)])
-def test_upper_bound_refuses_impossible_counts(arguments):
-    with pytest.raises(ValueError, match='expected'):
-        clopper_pearson_upper(*arguments)

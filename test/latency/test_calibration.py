@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import json
 import math
+import os
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,27 +12,35 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import beta
 
-from deadline_perception.latency.calibration import BoundCalibrator, Certificate, clopper_pearson_upper
+from deadline_perception.latency.calibration import (
+    BoundCalibrator,
+    CalibrationFile,
+    CalibrationMismatch,
+    Certificate,
+    ForeignFile,
+    clopper_pearson_upper,
+)
+from deadline_perception.latency.json_file import JsonFileError
 
 # Log ratios that fractions of the interval's width stand for; each frame the adversary picks one knowing q.
 ATTACKS = ('just_over', 'just_under', 'highest', 'lowest')
 
 
-def attack(move: str | float, log_margin: float, lowest: float, width: float) -> float:
+def attack(move: str | float, log_factor: float, lowest: float, width: float) -> float:
     """The score that the adversary picks: always within [lowest, lowest + width]."""
-    wanted = {'just_over': log_margin + 1e-6, 'just_under': log_margin - 1e-6, 'highest': math.inf,
+    wanted = {'just_over': log_factor + 1e-6, 'just_under': log_factor - 1e-6, 'highest': math.inf,
               'lowest': -math.inf}.get(move, move)
     return min(max(wanted, lowest), lowest + width)
 
 
-def frames_of(calibrator: BoundCalibrator, moves, lowest: float, cut_off: bool = True):
+def frames_of(calibrator: BoundCalibrator, moves, lowest: float, aborted: bool = True):
     """Plays the adversary's moves; yields after each frame."""
     for number, move in enumerate(moves):
         forecast_ms = 10.0 + number % 7
-        score = attack(move, calibrator.log_margin, lowest, calibrator.score_width)
+        score = attack(move, calibrator.log_factor, lowest, calibrator.score_width)
         latency_ms = forecast_ms * math.exp(score)
         is_missed = latency_ms > calibrator.bound_ms(forecast_ms)
-        calibrator.observe(forecast_ms, None if is_missed and cut_off and number % 2 else latency_ms)
+        calibrator.observe(forecast_ms, None if is_missed and aborted and number % 2 else latency_ms)
         yield is_missed
 
 
@@ -47,8 +58,8 @@ def assert_certificate_holds(calibrator: BoundCalibrator) -> None:
        offset=st.floats(0.0, 1.0), start=st.floats(-1.0, 1.0),
        moves=st.lists(st.one_of(st.sampled_from(ATTACKS), st.floats(-10.0, 10.0)), min_size=1, max_size=150))
 def test_certificate_holds_for_every_sequence(alpha, eta, width, offset, start, moves):
-    calibrator = BoundCalibrator(alpha, eta, width, initial_log_margin=start * width)
-    lowest = start * width - offset * width  # an interval of the width that contains the first margin
+    calibrator = BoundCalibrator(alpha, eta, width, initial_log_factor=start * width)
+    lowest = start * width - offset * width  # an interval of the width that contains the first q
     for _ in frames_of(calibrator, moves, lowest):
         assert_certificate_holds(calibrator)
 
@@ -72,15 +83,15 @@ def test_counts_the_misses_that_really_happened():
 
 
 def test_update_rule_by_hand():
-    calibrator = BoundCalibrator(alpha=0.1, eta=0.5, score_width=3.0, initial_log_margin=0.2)
+    calibrator = BoundCalibrator(alpha=0.1, eta=0.5, score_width=3.0, initial_log_factor=0.2)
     assert calibrator.bound_ms(10.0) == pytest.approx(10.0 * math.exp(0.2))
     calibrator.observe(10.0, 100.0)
-    assert calibrator.log_margin == pytest.approx(0.2 + 0.5 * 0.9)
+    assert calibrator.log_factor == pytest.approx(0.2 + 0.5 * 0.9)
     calibrator.observe(10.0, 5.0)
-    assert calibrator.log_margin == pytest.approx(0.2 + 0.5 * 0.9 - 0.5 * 0.1)
+    assert calibrator.log_factor == pytest.approx(0.2 + 0.5 * 0.9 - 0.5 * 0.1)
     calibrator.observe(10.0, None)
-    assert calibrator.log_margin == pytest.approx(0.2 + 0.5 * (2 - 0.3))
-    assert calibrator.factor == pytest.approx(math.exp(calibrator.log_margin))
+    assert calibrator.log_factor == pytest.approx(0.2 + 0.5 * (2 - 0.3))
+    assert calibrator.factor == pytest.approx(math.exp(calibrator.log_factor))
     assert calibrator.certificate().misses == 2
 
 
@@ -90,7 +101,7 @@ def test_a_latency_equal_to_the_bound_is_no_miss():
     assert calibrator.certificate().misses == 0
 
 
-def test_margin_returns_after_scores_left_the_interval_and_the_certificate_admits_it():
+def test_factor_returns_after_scores_left_the_interval_and_the_certificate_admits_it():
     calibrator = BoundCalibrator(alpha=0.1, eta=0.1, score_width=0.5)
     for _ in range(100):  # a hang: every frame takes a hundred times its forecast
         calibrator.observe(10.0, 1000.0)
@@ -103,7 +114,7 @@ def test_margin_returns_after_scores_left_the_interval_and_the_certificate_admit
     assert calibrator.factor < 1.1
 
 
-def test_bound_stays_a_finite_number_however_far_the_margin_drifts():
+def test_bound_stays_a_finite_number_however_far_the_factor_drifts():
     rising = BoundCalibrator(alpha=0.01, eta=100.0, score_width=1.0)
     sinking = BoundCalibrator(alpha=0.99, eta=100.0, score_width=1.0)
     for _ in range(50):
@@ -127,7 +138,7 @@ def test_impossible_frames_are_refused_and_leave_no_trace(forecast_ms, latency_m
 
 @pytest.mark.parametrize(('name', 'value'), [
     ('alpha', 0.0), ('alpha', 1.0), ('alpha', math.nan), ('eta', 0.0), ('eta', math.inf), ('score_width', -1.0),
-    ('score_width', math.nan), ('initial_log_margin', 1.1), ('initial_log_margin', math.nan)])
+    ('score_width', math.nan), ('initial_log_factor', 1.1), ('initial_log_factor', math.nan)])
 def test_impossible_parameters_are_refused_by_name(name, value):
     with pytest.raises(ValueError, match=f'^{name} is'):
         BoundCalibrator(**{'alpha': 0.1, 'eta': 0.1, 'score_width': 1.0, name: value})
@@ -156,7 +167,11 @@ def test_upper_limit_refuses_impossible_counts(arguments):
 @pytest.mark.parametrize(('change', 'message'), [
     ({'alpha': 2.0}, 'alpha is 2.0'), ({'frames': -1}, 'misses is 0 of -1'), ({'misses': 9}, 'misses is 9 of 0'),
     ({'eta': 'fast'}, 'eta'), ({'frames': 1.5}, 'frames'), ({'misses': True}, 'misses'), ({'eta': None}, 'eta'),
-    ({'frames': 10**400}, 'at most 9007199254740992'), ({'eta': 10**400}, 'eta'), ({'alpha': math.nan}, 'alpha')])
+    ({'frames': 10**400}, 'at most 9007199254740992'), ({'eta': 10**400}, 'eta'), ({'alpha': math.nan}, 'alpha'),
+    ({'score_width': 1e9, 'initial_log_factor': math.log(65.0)}, 'calibration factor is 65, expected 0.125 to 64'),
+    ({'score_width': 1e9, 'initial_log_factor': 690.0}, 'calibration factor is 4.6'),
+    ({'score_width': 1e9, 'initial_log_factor': -1e9}, 'factor is 0,'),
+    ({'frames': 50, 'misses': 50}, 'calibration factor is 90')])
 def test_an_impossible_state_is_refused_by_name(change, message):
     state = {**BoundCalibrator(alpha=0.1, eta=0.1, score_width=1.0).state(), **change}
     with pytest.raises(ValueError, match=message):
@@ -204,14 +219,84 @@ def test_no_sequence_of_numbers_makes_a_bound_negative_or_no_number(alpha, eta, 
 NUMBERS = st.one_of(st.floats(), st.integers(), st.integers(min_value=10**300), st.none(), st.booleans(), st.text())
 
 
+STATE = ['alpha', 'eta', 'score_width', 'initial_log_factor', 'frames', 'misses']
+
+
 @settings(max_examples=200, deadline=None)
-@given(changes=st.dictionaries(st.sampled_from(['alpha', 'eta', 'score_width', 'initial_log_margin', 'frames', 'misses']),
-                               NUMBERS, min_size=1))
+@given(changes=st.dictionaries(st.sampled_from(STATE), NUMBERS, min_size=1))
 def test_no_state_is_taken_over_that_could_not_have_been_kept(changes):
     state = {**BoundCalibrator(alpha=0.1, eta=0.1, score_width=1.0).state(), **changes}
     try:
         calibrator = BoundCalibrator.from_state(state)
     except ValueError:
         return
-    assert 0.0 <= calibrator.bound_ms(20.0) < math.inf
+    assert 2.5 <= calibrator.bound_ms(20.0) <= 1280.0
     assert 0.0 <= calibrator.certificate().guaranteed_miss_ratio <= 1.0
+
+
+@pytest.fixture
+def place(tmp_path):
+    origin = {'profile': 'abc', 'PyTorch version': '2.9', 'threads': 2}
+    return CalibrationFile(tmp_path / 'state' / 'factor.json', origin)
+
+
+def test_state_survives_a_restart(place):
+    calibrator = BoundCalibrator(alpha=0.02, eta=0.07, score_width=2.0, initial_log_factor=0.3)
+    for latency_ms in np.random.default_rng(0).uniform(5.0, 30.0, 200):
+        calibrator.observe(np.float64(10.0), latency_ms)
+    for _ in range(2):
+        place.save(calibrator.state())
+    restarted = place.load(alpha=0.02, eta=0.07)
+    assert restarted.state() == calibrator.state()
+    assert restarted.certificate() == calibrator.certificate()
+    assert restarted.bound_ms(12.0) == calibrator.bound_ms(12.0)
+
+
+@pytest.mark.parametrize('change', [{'profile': 'def'}, {'PyTorch version': '3.0'}, {'threads': 1}])
+def test_what_was_learnt_with_another_profile_version_or_setting_is_refused(place, change):
+    place.save(BoundCalibrator(alpha=0.1, eta=0.1, score_width=1.0).state())
+    (name, value), = change.items()
+    with pytest.raises(CalibrationMismatch, match=f'{name} is {place.origin[name]!r} in the file and {value!r} here'):
+        replace(place, origin={**place.origin, **change}).load(alpha=0.1, eta=0.1)
+
+
+@pytest.mark.parametrize(('wanted', 'message'), [
+    ({'alpha': 0.2, 'eta': 0.1}, 'alpha is 0.1 in the file and 0.2 here'), ({'alpha': 0.1, 'eta': 0.2}, 'eta is 0.1')])
+def test_another_target_or_step_begins_anew(place, wanted, message):
+    place.save(BoundCalibrator(alpha=0.1, eta=0.1, score_width=1.0).state())
+    with pytest.raises(CalibrationMismatch, match=message):
+        place.load(**wanted)
+
+
+@pytest.mark.parametrize(('change', 'message'), [
+    ({'score_width': 'wide'}, 'cannot be used: .*score_width'), ({'origin': [3]}, "profile is None in the file"),
+    ({'score_width': 1e9, 'initial_log_factor': 1e3}, 'cannot be used: calibration factor is .* expected 0.125')])
+def test_a_damaged_state_is_refused_by_name_and_may_be_replaced(place, change, message):
+    state = BoundCalibrator(alpha=0.1, eta=0.1, score_width=1.0).state()
+    place.save(state)
+    place.file.write_text(json.dumps({**json.loads(place.file.read_text()), **change}))
+    with pytest.raises((JsonFileError, CalibrationMismatch), match=message):
+        place.load(alpha=0.1, eta=0.1)
+    place.save(state)
+    assert place.load(alpha=0.1, eta=0.1).state() == state
+
+
+@pytest.mark.parametrize('content', ['export PATH=/opt/bin:$PATH\n', '{"frames": 3}', '[]', '{"alpha"', '[' * 50_000])
+def test_a_file_that_is_none_of_ours_is_left_as_it_is(place, content):
+    place.file.parent.mkdir()
+    place.file.write_text(content)
+    with pytest.raises(ForeignFile, match='calibration_file is .*factor.json, which .* is left as it is'):
+        place.save(BoundCalibrator(alpha=0.1, eta=0.1, score_width=1.0).state())
+    assert place.file.read_text() == content
+
+
+def test_neither_pipe_nor_folder_is_a_place_but_an_empty_file_is(place):
+    os.makedirs(place.file.parent)
+    os.mkfifo(place.file)
+    for wrong in (place.file, place.file.parent):
+        with pytest.raises(ForeignFile, match='no ordinary file'):
+            replace(place, file=wrong).check_place()
+    place.file.unlink()
+    place.file.touch()
+    place.save(BoundCalibrator(alpha=0.1, eta=0.1, score_width=1.0).state())
+    assert place.load(alpha=0.1, eta=0.1).frames == 0

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -25,7 +26,7 @@ def write(root, files):
 
 JETSON = {
     'proc/device-tree/model': b'NVIDIA Jetson AGX Orin Developer Kit\x00',
-    'proc/cpuinfo': 'processor\t: 0\nBogoMIPS\t: 62.50\n',
+    'proc/cpuinfo': 'processor\t: 0\nBogoMIPS\t: 62.50\nFeatures\t: fp asimd\n',
     'var/lib/nvpmodel/status': 'pmode:0002 fmode:quiet\n',
     'etc/nvpmodel.conf': '< POWER_MODEL ID=0 NAME=MAXN >\nCPU_ONLINE CORE_0 1\n'
                          '< POWER_MODEL ID=2 NAME=MODE_30W >\nCPU_ONLINE CORE_0 1\n< PM_CONFIG DEFAULT=2 >\n',
@@ -34,7 +35,7 @@ JETSON = {
     'sys/devices/system/cpu/cpu0/cache/index0/coherency_line_size': '64\n',
 }
 DESKTOP = {
-    'proc/cpuinfo': 'processor\t: 0\nmodel name\t: Intel(R) Core(TM) i7-9700K CPU @ 3.60GHz\n',
+    'proc/cpuinfo': 'processor\t: 0\nmodel name\t: Intel(R) Core(TM) i7-9700K CPU @ 3.60GHz\nflags\t\t: fpu fma avx2\n',
     'sys/devices/system/cpu/cpu0/cpufreq/scaling_max_freq': '3600000\n',
     'sys/devices/system/cpu/cpu3/cpufreq/scaling_max_freq': '4900000\n',
     'sys/devices/system/cpu/cpu0/cpufreq/scaling_governor': 'performance\n',
@@ -46,6 +47,7 @@ def test_reads_a_jetson(tmp_path):
     assert facts.name == 'NVIDIA Jetson AGX Orin Developer Kit'
     assert facts.slug == 'nvidia-jetson-agx-orin-developer-kit'
     assert (facts.power_mode, facts.clock_mhz, facts.cache_line_bytes) == ('MODE_30W', 1728.0, 64)
+    assert facts.cpu_capability == 'DEFAULT'
 
 
 def test_a_power_mode_without_a_name_keeps_its_number(tmp_path):
@@ -58,12 +60,14 @@ def test_reads_a_desktop(tmp_path):
     assert facts.slug == 'intel-core-i7-9700k-cpu-3-60ghz'
     assert (facts.power_mode, facts.clock_mhz) == ('governor performance', 4900.0)
     assert (facts.wait_policy, facts.allocator, facts.kind) == ('passive', 'default', 'cpu')
+    assert facts.cpu_capability == 'AVX2'
 
 
 def test_a_machine_that_tells_nothing_is_still_described(tmp_path):
     facts = read_device_facts('cpu', root=tmp_path, environment={})
     assert facts.name and facts.cores >= 1 and facts.threads >= 1
     assert (facts.power_mode, facts.clock_mhz, facts.cache_line_bytes) == ('unknown', 0.0, 0)
+    assert facts.cpu_capability == 'unknown'
 
 
 @pytest.mark.parametrize(('environment', 'allocator'), [
@@ -80,6 +84,18 @@ def test_this_process_is_described_without_loading_torch():
     assert run.stdout.split() == ['2', 'False'], run.stderr
 
 
+@pytest.mark.parametrize('forced', [{}, {'ATEN_CPU_CAPABILITY': 'default'}, {'ATEN_CPU_CAPABILITY': 'avx2'},
+                                    {'ATEN_CPU_CAPABILITY': 'MMX'}])
+def test_capability_is_what_torch_says_of_this_processor(forced):
+    torch = pytest.importorskip('torch')
+    program = 'import torch; print(torch.backends.cpu.get_cpu_capability())'
+    if forced.get('ATEN_CPU_CAPABILITY') == 'avx2' and 'AVX' not in torch.backends.cpu.get_cpu_capability():
+        pytest.skip('no AVX2 here')
+    run = subprocess.run([sys.executable, '-c', program], env={**os.environ, **forced}, capture_output=True, text=True)
+    expected = read_device_facts(environment=forced).cpu_capability
+    assert run.stdout.strip() == expected or expected == 'SVE', run.stderr
+
+
 def test_an_absent_gpu_is_told_in_one_line():
     torch = pytest.importorskip('torch')
     with pytest.raises(DeviceNotFound, match=r"device is 'cuda:\d+', but PyTorch .* use the device cpu") as caught:
@@ -93,7 +109,8 @@ def test_an_unknown_device_is_refused(device):
         read_device_facts(device)
 
 
-@pytest.mark.parametrize('change', [{'kind': 'tpu'}, {'cores': 0}, {'threads': 0}, {'clock_mhz': float('nan')}])
+@pytest.mark.parametrize('change', [{'kind': 'tpu'}, {'cores': 0}, {'threads': 0}, {'clock_mhz': float('nan')},
+                                    {'name': 3}, {'cores': '4'}])
 def test_impossible_facts_are_refused(change):
     with pytest.raises(ValueError, match='expected'):
         DeviceFacts(**{'name': 'x', 'kind': 'cpu', 'cores': 1, 'threads': 1, **change})

@@ -17,7 +17,7 @@ from deadline_perception.latency.profile import (
 from deadline_perception.latency.quantiles import Quantiles
 
 FACTS = DeviceFacts(name='Test Board (R) 9', kind='cpu', cores=4, threads=2, wait_policy='passive',
-                    allocator='retaining', power_mode='15W', torch_version='2.9')
+                    allocator='retaining', power_mode='15W', torch_version='2.9', cpu_capability='AVX2')
 TIMES = Quantiles.from_samples([1.0, 2.0, 3.0])
 PROFILE = LatencyProfile(facts=FACTS, config_name='compact', network_hash='abc', input_size=(384, 640),
                          image_size=(380, 640), date='2026-01-02T03:04:05+00:00', load_before=0.1,
@@ -93,23 +93,27 @@ def test_file_round_trip_is_exact_and_readable(tmp_path, network, images):
 
 
 def test_a_profile_fits_what_it_was_measured_for():
-    PROFILE.check(network_hash='abc', facts=replace(FACTS, torch_version='3.0'), input_size=(384, 640))
-    assert PROFILE.mismatches(network_hash='abc', facts=FACTS, input_size=(384, 640)) == []
+    PROFILE.check(network_hash='abc', facts=replace(FACTS, cores=1), input_size=(384, 640), engine='eager')
+    assert PROFILE.mismatches(network_hash='abc', facts=FACTS, input_size=(384, 640), engine='eager') == []
 
 
-@pytest.mark.parametrize(('network_hash', 'facts', 'input_size', 'there', 'here'), [
-    ('xyz', FACTS, (384, 640), "'abc'", "'xyz'"),
-    ('abc', replace(FACTS, threads=1), (384, 640), 'threads is 2', '1 here'),
-    ('abc', replace(FACTS, power_mode='MAXN'), (384, 640), "'15W'", "'MAXN'"),
-    ('abc', FACTS, (512, 864), '(384, 640)', '(512, 864)'),
-    ('abc', replace(FACTS, kind='cuda'), (384, 640), "'cpu'", "'cuda'"),
-    ('abc', replace(FACTS, name='Other'), (384, 640), "'Test Board (R) 9'", "'Other'"),
-    ('abc', replace(FACTS, multiprocessors=16), (384, 640), 'multiprocessors is 0', '16 here'),
-    ('abc', replace(FACTS, allocator='default'), (384, 640), "'retaining'", "'default'"),
-    ('abc', replace(FACTS, wait_policy='active'), (384, 640), "'passive'", "'active'")])
-def test_a_mismatch_names_both_values_and_the_command(network_hash, facts, input_size, there, here):
+@pytest.mark.parametrize(('change', 'there', 'here'), [
+    ({'network_hash': 'xyz'}, "'abc'", "'xyz'"),
+    ({'facts': replace(FACTS, threads=1)}, 'threads is 2', '1 here'),
+    ({'facts': replace(FACTS, power_mode='MAXN')}, "'15W'", "'MAXN'"),
+    ({'input_size': (512, 864)}, "'384x640'", "'512x864'"), ({'engine': 'cuda_graphs'}, "'eager'", "'cuda_graphs'"),
+    ({'facts': replace(FACTS, kind='cuda')}, "'cpu'", "'cuda'"),
+    ({'facts': replace(FACTS, name='Other')}, "'Test Board (R) 9'", "'Other'"),
+    ({'facts': replace(FACTS, multiprocessors=16)}, 'multiprocessors is 0', '16 here'),
+    ({'facts': replace(FACTS, torch_version='3.0')}, "PyTorch version is '2.9'", "'3.0'"),
+    ({'facts': replace(FACTS, cpu_capability='AVX512')}, "'AVX2'", "'AVX512'"),
+    ({'facts': replace(FACTS, allocator='default')}, "'retaining'", "'default'"),
+    ({'facts': replace(FACTS, wait_policy='active')}, "'passive'", "'active'")])
+def test_a_mismatch_names_both_values_and_the_command(change, there, here):
+    at_hand = {'network_hash': 'abc', 'facts': FACTS, 'input_size': (384, 640), 'engine': 'eager', **change}
+    facts = at_hand['facts']
     with pytest.raises(ProfileMismatch) as caught:
-        PROFILE.check(network_hash=network_hash, facts=facts, input_size=input_size, weights='w.safetensors')
+        PROFILE.check(**at_hand, weights='w.safetensors')
     message = str(caught.value)
     assert there in message and here in message
     assert message.endswith(f'deadline-perception profile --weights w.safetensors --device {facts.kind} '
@@ -118,17 +122,21 @@ def test_a_mismatch_names_both_values_and_the_command(network_hash, facts, input
 
 def test_wait_policy_of_a_single_thread_does_not_matter():
     single = replace(PROFILE, facts=replace(FACTS, threads=1))
-    single.check(network_hash='abc', facts=replace(FACTS, threads=1, wait_policy='active'), input_size=(384, 640))
+    single.check(network_hash='abc', facts=replace(FACTS, threads=1, wait_policy='active'), input_size=(384, 640),
+                 engine='eager')
     assert single.facts.wait_policy == 'passive'
 
 
 @pytest.mark.parametrize(('damage', 'message'), [
-    (lambda content: content.update(format=0), 'no latency profile of format 1'),
+    (lambda content: content.update(format=1), 'no latency profile of format 2'),
     (lambda content: content.pop('segments'), 'segments'),
     (lambda content: content['segments']['pre'].update(p05=float('nan')), 'finite'),
     (lambda content: content.update(segments={}), 'no segment'),
     (lambda content: content['facts'].update(threads=0), 'threads'),
+    (lambda content: content['facts'].update(name=3), 'name of device is 3, expected str'),
+    (lambda content: content['segments']['pre'].update(max=10**400), 'from 0 to 3600000'),
     (lambda content: content.update(input_size=[384]), 'input_size'),
+    (lambda content: content.update(image_size=[10**6, 10**6]), 'image_size is .* at most 67108864 px'),
     (lambda content: content.update(surprise=1), 'surprise'),
     (lambda content: content.update(paths=[]), 'cannot be used')])
 def test_a_damaged_profile_is_refused_with_what_to_run(tmp_path, damage, message):
@@ -139,6 +147,13 @@ def test_a_damaged_profile_is_refused_with_what_to_run(tmp_path, damage, message
     file.write_text(json.dumps(content))
     with pytest.raises(JsonFileError, match=f'{message}.*deadline-perception profile'):
         LatencyProfile.load(file)
+
+
+def test_the_digest_tells_one_measurement_from_another():
+    assert replace(PROFILE).digest == PROFILE.digest
+    others = [replace(PROFILE, date='2026-01-03T03:04:05+00:00'), replace(PROFILE, engine='cuda_graphs'),
+              replace(PROFILE, facts=replace(FACTS, torch_version='3.0'))]
+    assert len({PROFILE.digest, *(other.digest for other in others)}) == 4
 
 
 def test_default_place_names_network_device_and_threads(tmp_path, monkeypatch):

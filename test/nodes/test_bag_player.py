@@ -8,12 +8,15 @@ import numpy as np
 import pytest
 from geometry_msgs.msg import TwistStamped
 from rclpy.qos import QoSProfile, ReliabilityPolicy
+from rosbags.rosbag2 import StoragePlugin, Writer
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import CameraInfo, CompressedImage, Image
 from vision_msgs.msg import Detection2DArray
 
 from deadline_perception.datasets.bag import write_bag
+from deadline_perception.datasets.bag_messages import BagMessages
 from deadline_perception.datasets.image_message import to_bgr
+from deadline_perception.datasets.message_definitions import message_types
 from deadline_perception.datasets.records import Frame, GroundTruth, Sequence
 from deadline_perception.nodes.messages import stamp_to_ns
 from deadline_perception.runtime.supervision import TRY_AGAIN_STATUS
@@ -87,6 +90,55 @@ def test_compressed_images_are_played_under_another_name(start_node, observer, w
     assert np.abs(to_bgr(images[7]).astype(int) - picture(7)).max() <= 3
 
 
+@pytest.fixture
+def two_cameras(tmp_path):
+    """A colour camera that the package's own reader wrote, and depth and a second colour camera beside it."""
+    messages = BagMessages(message_types())
+    with Writer(tmp_path / 'two', version=8, storage_plugin=StoragePlugin.SQLITE3) as writer:
+        for topic, encoding, shape in (('/front/image', 'bgr8', (48, 64, 3)), ('/rear/image', 'bgr8', (48, 64, 3)),
+                                       ('/front/depth', '16UC1', (48, 64, 2))):
+            connection = writer.add_connection(topic, 'sensor_msgs/msg/Image', typestore=messages.types)
+            for number in range(FRAMES):
+                time_ns = 5_000_000_000 + number * PERIOD_NS
+                message = messages.image(time_ns, np.full(shape, len(topic) + number, np.uint8))
+                message.encoding, message.step = encoding, shape[1] * shape[2]
+                writer.write(connection, time_ns, messages.types.serialize_cdr(message, 'sensor_msgs/msg/Image'))
+    return tmp_path / 'two'
+
+
+def test_of_several_cameras_the_named_one_is_waited_for_and_renamed_and_others_play_as_they_are(
+        start_node, observer, wait_for, two_cameras):
+    seen = observer.hear(Image, '/camera/image_raw')
+    depths = observer.hear(Image, '/front/depth')
+    player = start_node('bag_player', {'bag': two_cameras, 'camera': '/rear/image', 'image_topic': '/camera/image_raw'})
+    assert player.wait_ended() == 0, player.output  # nobody listens to /front/image
+    wait_for(lambda: len(seen) == len(depths) == FRAMES, 'all images')
+    assert [image.data[0] for image in seen] == [len('/rear/image') + number for number in range(FRAMES)]
+    assert {image.encoding for image in depths} == {'16UC1'}
+    player = start_node('bag_player', {'bag': two_cameras, 'camera': '/rear/image', 'image_topic': '/front/image',
+                                       'wait_for_subscribers': 0, 'rate': 5.0})
+    assert player.wait_ended() == 0 and 'the camera /rear/image takes its name' in player.output
+
+
+def test_several_cameras_without_a_choice_end_with_one_line(start_node, two_cameras):
+    player = start_node('bag_player', {'bag': two_cameras})
+    assert player.wait_ended() == 1
+    assert 'expected the argument camera to name one: /front/depth (16UC1), /front/image (bgr8), /rear' in player.output
+    assert 'Traceback' not in player.output
+
+
+def test_a_bag_that_was_cut_off_is_played_to_its_end(start_node, observer, wait_for, tmp_path):
+    write_bag(sequence(frames=tuple(replace(frame, load_bgr=lambda: np.zeros((300, 400, 3), np.uint8))
+                                    for frame in sequence().frames)), tmp_path / 'whole.mcap')
+    whole = (tmp_path / 'whole.mcap').read_bytes()
+    (tmp_path / 'cut.mcap').write_bytes(whole[:-len(whole) // 4])
+    images = observer.hear(Image, '/camera/image_raw')
+    player = start_node('bag_player', {'bag': tmp_path / 'cut.mcap'})
+    assert player.wait_ended() == 0, player.output
+    assert 'cut.mcap was cut off' in player.output
+    wait_for(lambda: len(images) == 9, 'the images of the whole chunks')
+
+
 def test_loops_until_told_to_stop_and_then_ends_cleanly(start_node, observer, wait_for, bag):
     images = observer.hear(Image, '/camera/image_raw')
     player = start_node('bag_player', {'bag': bag, 'loop': True, 'rate': 5.0})
@@ -117,7 +169,7 @@ def test_nobody_listening_ends_with_an_error(start_node, bag):
 def test_bad_bags_end_with_one_line(start_node, bag, tmp_path):
     cut = tmp_path / 'cut.mcap'
     cut.write_bytes(bag.read_bytes()[:20_000])
-    for file, complaint in ((tmp_path / 'none.mcap', 'does not exist'), (cut, 'may be cut off or no bag')):
+    for file, complaint in ((tmp_path / 'none.mcap', 'does not exist'), (cut, 'holds no whole message')):
         player = start_node('bag_player', {'bag': file})
         assert player.wait_ended() == 1
         assert complaint in player.output and 'Traceback' not in player.output

@@ -1,24 +1,26 @@
 from __future__ import annotations
 
 import signal
+import time
 
 import pytest
 from geometry_msgs.msg import TwistStamped
-from rclpy.qos import QoSProfile, ReliabilityPolicy
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.serialization import deserialize_message
-from sensor_msgs.msg import CameraInfo
+from sensor_msgs.msg import CameraInfo, Image
 from std_msgs.msg import String
 
 from deadline_perception.msg import FrameLatency
-from deadline_perception.nodes.bag_source import BagSource
+from deadline_perception.nodes.bag_writer import FLUSH_PERIOD_S
+from deadline_perception.datasets.bag_file import BagFile
 
 BEST_EFFORT = QoSProfile(depth=1000, reliability=ReliabilityPolicy.BEST_EFFORT)
 
 
 def recorded(file, topic):
-    source = BagSource(file)
-    read = [raw for _, _, _, raw in source.messages({topic})]
-    source.close()
+    bag = BagFile(file)
+    read = [raw for *_, raw in bag.messages({topic})]
+    bag.close()
     return read
 
 
@@ -64,7 +66,7 @@ def test_best_effort_publisher_is_heard_all_the_same(start_node, observer, wait_
 
 def test_named_topics_are_recorded_as_soon_as_their_type_is_known(start_node, observer, wait_for, tmp_path):
     topics = "['/word', '/speed:geometry_msgs/msg/TwistStamped', '/x:none_msgs/msg/None']"
-    recorder = start_node('bag_recorder', {'output': tmp_path / 'run', 'topics': topics})
+    recorder = start_node('bag_recorder', {'output': tmp_path / 'run.mcap', 'topics': topics})
     speeds = observer.speaker(TwistStamped, '/speed')
     words = observer.node.create_publisher(String, '/word', 10)
     first_recorded(observer, wait_for, '/word', lambda: words.publish(String(data='hello')))
@@ -72,8 +74,40 @@ def test_named_topics_are_recorded_as_soon_as_their_type_is_known(start_node, ob
     wait_for(lambda: observer.status('bag_recorder')[0] == 1, 'a warning')
     assert 'none_msgs/msg/None is not installed' in observer.status('bag_recorder')[1]
     assert recorder.end() == 0, recorder.output
-    assert deserialize_message(recorded(tmp_path / 'run', '/word')[0], String).data == 'hello'
-    assert deserialize_message(recorded(tmp_path / 'run', '/speed')[0], TwistStamped) == twist(3)
+    assert deserialize_message(recorded(tmp_path / 'run.mcap', '/word')[0], String).data == 'hello'
+    assert deserialize_message(recorded(tmp_path / 'run.mcap', '/speed')[0], TwistStamped) == twist(3)
+
+
+def test_a_pattern_records_every_topic_that_appears_and_latched_messages_too(start_node, observer, wait_for, tmp_path):
+    latched = observer.node.create_publisher(String, '/early/latched', QoSProfile(
+        depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL))
+    latched.publish(String(data='before'))
+    recorder = start_node('bag_recorder', {'output': tmp_path / 'run.mcap', 'topics': "['*']"})
+    late = observer.speaker(Image, '/late/image')
+    first_recorded(observer, wait_for, '/late/image', lambda: late.publish(Image(width=7)))
+    first_recorded(observer, wait_for, '/early/latched', lambda: None)
+    first_recorded(observer, wait_for, '/diagnostics', lambda: None)
+    assert recorder.end() == 0, recorder.output
+    assert deserialize_message(recorded(tmp_path / 'run.mcap', '/early/latched')[0], String).data == 'before'
+    assert deserialize_message(recorded(tmp_path / 'run.mcap', '/late/image')[0], Image).width == 7
+
+
+def test_a_killed_recorder_leaves_what_it_had_counted_a_second_before(start_node, observer, wait_for, tmp_path,
+                                                                      namespace):
+    recorder = start_node('bag_recorder', {'output': tmp_path / 'run.mcap'})
+    topic = f'{namespace}/detector/latency'
+    publisher = observer.speaker(FrameLatency, topic, QoSProfile(depth=1000))
+    for number in range(300):
+        publisher.publish(FrameLatency(path=f'{number}'))
+        time.sleep(0.01)
+    first_recorded(observer, wait_for, topic, lambda: None)
+    counted = int(observer.status('bag_recorder')[2][f'messages {topic}'])
+    time.sleep(2 * FLUSH_PERIOD_S)
+    recorder.end(signal.SIGKILL)
+    raws = recorded(tmp_path / 'run.mcap', topic)
+    assert [deserialize_message(raw, FrameLatency).path for raw in raws] == [str(n) for n in range(len(raws))]
+    assert len(raws) >= counted > 0
+    assert 'run.mcap was cut off' in BagFile(tmp_path / 'run.mcap').ending
 
 
 def test_existing_file_is_not_overwritten(start_node, tmp_path):

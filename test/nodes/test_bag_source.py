@@ -1,98 +1,92 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
-from rclpy.serialization import serialize_message
-from rosbags.interfaces import Qos, QosDurability, QosHistory, QosLiveliness, QosReliability, QosTime
 from rosbags.rosbag2 import StoragePlugin, Writer
-from std_msgs.msg import String
 
+from deadline_perception.datasets.bag_file import BagError, BagFile
+from deadline_perception.datasets.bag_messages import BagMessages
 from deadline_perception.datasets.message_definitions import message_types
-from deadline_perception.nodes.bag_source import BagSource, BagSourceError
+from deadline_perception.nodes.bag_source import choose_camera, read_ahead
 
-ENDLESS = QosTime(2147483647, 4294967295)
-LATCHED = Qos(QosHistory.KEEP_LAST, 1, QosReliability.RELIABLE, QosDurability.TRANSIENT_LOCAL, ENDLESS, ENDLESS,
-              QosLiveliness.AUTOMATIC, ENDLESS, False)
-
-
-def write(folder, times_ns, plugin=StoragePlugin.MCAP, qos=(), padding=''):
-    with Writer(folder, version=8, storage_plugin=plugin) as writer:
-        connection = writer.add_connection('/word', 'std_msgs/msg/String', typestore=message_types(),
-                                           offered_qos_profiles=qos)
-        for time_ns in times_ns:
-            writer.write(connection, time_ns, serialize_message(String(data=f'{time_ns}{padding}')))
-    return folder
+STRING = 'std_msgs/msg/String'
+IMAGE, COMPRESSED = 'sensor_msgs/msg/Image', 'sensor_msgs/msg/CompressedImage'
 
 
-@pytest.mark.parametrize('plugin', list(StoragePlugin))
-def test_messages_come_in_the_order_of_their_times(tmp_path, plugin):
-    source = BagSource(write(tmp_path / 'bag', [300, 100, 200], plugin))
-    assert [(topic.name, topic.count, topic.is_image, topic.latched) for topic in source.topics] == [
-        ('/word', 3, False, False)]
-    assert [time_ns for _, _, time_ns, _ in source.messages({'/word'})] == [100, 200, 300]
-    assert list(source.messages(set())) == []
-    source.close()
+def words(folder, count):
+    types = message_types()
+    with Writer(folder, version=8, storage_plugin=StoragePlugin.MCAP) as writer:
+        connection = writer.add_connection('/word', STRING, typestore=types)
+        for time_ns in range(1, count + 1):
+            writer.write(connection, time_ns, types.serialize_cdr(types.types[STRING](f'{time_ns}'), STRING))
+    return folder / f'{folder.name}.mcap'
+
+
+def cameras(folder, **encodings):
+    """A bag with one image per topic: `left__image='rgb8'` makes /left/image; a semicolon makes a CompressedImage."""
+    messages = BagMessages(message_types())
+    with Writer(folder, version=8, storage_plugin=StoragePlugin.MCAP) as writer:
+        for name, encoding in encodings.items():
+            kind = COMPRESSED if ';' in encoding else IMAGE
+            message = messages.image(1, np.zeros((4, 6, 3), np.uint8))
+            if kind == COMPRESSED:
+                message = messages.compressed_image(1, np.zeros(9, np.uint8))
+                message.format = encoding
+            else:
+                message.encoding = encoding
+            connection = writer.add_connection('/' + name.replace('__', '/'), kind, typestore=messages.types)
+            writer.write(connection, 1, messages.types.serialize_cdr(message, kind))
+    return BagFile(folder)
 
 
 def test_reading_can_be_left_and_begun_again(tmp_path):
-    source = BagSource(write(tmp_path / 'bag', range(1, 500)))
-    for _, _, time_ns, _ in source.messages({'/word'}):
+    bag = BagFile(words(tmp_path / 'bag', 499))
+    for _, _, time_ns, _ in read_ahead(bag, {'/word'}):
         if time_ns == 3:
             break
-    assert len(list(source.messages({'/word'}))) == 499
-    source.close()
+    assert [time_ns for _, _, time_ns, _ in read_ahead(bag, {'/word'})] == list(range(1, 500))
+    bag.close()
 
 
-def test_offered_durability_is_known(tmp_path):
-    assert BagSource(write(tmp_path / 'bag', [1], qos=[LATCHED])).topics[0].latched
-
-
-@pytest.mark.parametrize(('content', 'complaint'), [
-    (b'', 'cannot be read'), (b'no bag', 'cannot be read'), (None, 'does not exist, expected a bag folder or an .mcap')])
-def test_missing_empty_or_foreign_file_is_named(tmp_path, content, complaint):
-    file = tmp_path / 'bag.mcap'
-    if content is not None:
-        file.write_bytes(content)
-    with pytest.raises(BagSourceError, match=f'bag.mcap {complaint}'):
-        BagSource(file)
-
-
-def test_bag_without_messages_is_refused(tmp_path):
-    with pytest.raises(BagSourceError, match='is empty, expected at least one message'):
-        BagSource(write(tmp_path / 'bag', []))
-
-
-def test_cut_bag_is_refused_and_a_damaged_one_gives_what_comes_before(tmp_path):
-    whole = (write(tmp_path / 'bag', range(1, 40_000)) / 'bag.mcap').read_bytes()
-    cut = tmp_path / 'cut.mcap'
-    cut.write_bytes(whole[:len(whole) // 2])
-    with pytest.raises(BagSourceError, match='may be cut off or no bag'):
-        BagSource(cut)
-    damaged = tmp_path / 'damaged.mcap'
-    damaged.write_bytes(whole[:1_200_000] + bytes(400_000) + whole[1_600_000:])
-    source, read = BagSource(damaged), []
-    with pytest.raises(BagSourceError, match='is damaged: it lists 39999 messages, [0-9]+ could be read'):
-        for message in source.messages({'/word'}):
+def test_whoever_reads_a_damaged_bag_is_told_behind_the_messages_before(tmp_path):
+    file = words(tmp_path / 'bag', 40_000)
+    whole = file.read_bytes()
+    file.write_bytes(whole[:1_200_000] + bytes(400_000) + whole[1_600_000:])
+    read = []
+    with pytest.raises(BagError, match='bag.mcap is damaged'):
+        for message in read_ahead(BagFile(file), {'/word'}):
             read.append(message)
-    assert 10_000 < len(read) < 39_999
-
-
-def test_damage_that_rosbags_does_not_expect_ends_the_reading_too(tmp_path):
-    whole = (write(tmp_path / 'bag', range(1, 21), padding='\xe9' * 130_000) / 'bag.mcap').read_bytes()
-    damaged = tmp_path / 'damaged.mcap'
-    damaged.write_bytes(whole[:1_200_000] + bytes(400_000) + whole[1_600_000:])
-    with pytest.raises(BagSourceError, match='damaged.mcap is damaged: .*too large'):
-        list(BagSource(damaged).messages({'/word'}))
+    assert 10_000 < len(read) < 40_000
 
 
 @pytest.mark.filterwarnings('ignore::pytest.PytestUnhandledThreadExceptionWarning')
-def test_whoever_waits_is_told_however_the_reading_thread_ends(tmp_path, monkeypatch):
-    class DecoderError(Exception):
-        """As those of zstd and sqlite, which have no common root."""
+def test_whoever_waits_is_told_however_the_reading_thread_ends(tmp_path):
+    bag = BagFile(words(tmp_path / 'bag', 2))
+    with pytest.raises(BagError, match='could not be read to its end'):
+        list(read_ahead(bag, 5))  # no set of topics
 
-    def messages(connections):
-        raise DecoderError('not a frame')
 
-    source = BagSource(write(tmp_path / 'bag', [1, 2]))
-    monkeypatch.setattr(source._reader, 'messages', messages)
-    with pytest.raises(BagSourceError, match='could not be read to its end'):
-        list(source.messages({'/word'}))
+@pytest.mark.parametrize(('encodings', 'camera', 'chosen'), [
+    ({'cam': 'mono8'}, '', '/cam'),
+    ({'cam__depth': '16UC1', 'cam__color': 'rgb8', 'cam__infra': 'mono8'}, '', '/cam/color'),
+    ({'cam__depth': '16UC1; compressedDepth', 'cam__color': 'rgb8; jpeg compressed bgr8'}, '', '/cam/color'),
+    ({'cam': 'bayer_rggb8', 'cam__compressed': 'bgr8; jpeg compressed bgr8'}, '', '/cam'),
+    ({'cam': 'bgr8', 'cam__compressed': 'bgr8; jpeg'}, '/cam/compressed', '/cam/compressed'),
+    ({'left__compressed': 'bgr8; jpeg', 'right__compressed': 'bgr8; jpeg'}, '/right', '/right/compressed'),
+    ({'left': 'mono8', 'right': 'mono8'}, '/right', '/right'),
+    ({'cam': 'bgr8', 'path_visualizer__image': 'bgr8'}, '', '/cam')])
+def test_the_only_camera_or_the_only_one_in_colour_or_the_named_one_is_chosen(tmp_path, encodings, camera, chosen):
+    assert choose_camera(cameras(tmp_path / 'bag', **encodings), camera).name == chosen
+
+
+def test_several_cameras_and_none_of_that_name_are_refused_with_their_topics(tmp_path):
+    for name, encoding in (('a', 'mono8'), ('b', 'bgr8')):
+        bag = cameras(tmp_path / name, left=encoding, right=encoding)
+        with pytest.raises(BagError, match=rf'2 cameras, .* camera .*: /left \({encoding}\), /right \({encoding}'):
+            choose_camera(bag)
+    with pytest.raises(BagError, match='has no camera /front, expected one of its image topics: /left, /right'):
+        choose_camera(bag, '/front')
+
+
+def test_a_bag_without_images_has_no_camera(tmp_path):
+    assert choose_camera(BagFile(words(tmp_path / 'bag', 1))) is None

@@ -1,12 +1,18 @@
 from __future__ import annotations
 
+import os
+import resource
+import signal
+import subprocess
+import sys
+
 import pytest
 from rclpy.serialization import serialize_message
 from std_msgs.msg import String
 
+from deadline_perception.datasets.bag_file import BagFile
 from deadline_perception.datasets.message_definitions import message_types
-from deadline_perception.nodes.bag_source import BagSource
-from deadline_perception.nodes.bag_writer import BagWriter, RecordingFailed
+from deadline_perception.nodes.bag_writer import FLUSH_PERIOD_S, BagWriter, RecordingFailed
 
 STRING = 'std_msgs/msg/String'
 
@@ -16,45 +22,83 @@ def raw(text):
 
 
 def content(file):
-    source = BagSource(file)
-    read = list(source.messages({topic.name for topic in source.topics}))
-    source.close()
+    bag = BagFile(file)
+    read = list(bag.messages({topic.name for topic in bag.topics}))
+    bag.close()
     return read
 
 
-@pytest.mark.parametrize('name', ['bag.mcap', 'bag'])
-def test_messages_come_back_as_they_were_from_file_and_folder(tmp_path, name):
-    writer = BagWriter(tmp_path / name, message_types())
+def test_messages_come_back_as_they_were(tmp_path):
+    file = tmp_path / 'new' / 'bag.mcap'
+    writer = BagWriter(file, message_types())
     writer.add_topic('/a', STRING)
     writer.add_topic('/b', STRING)
     for number in range(50):
         writer.put('/ab'[0] + 'ab'[number % 2], 1000 + number, raw(f'word {number}'))
     writer.close()
     assert writer.written == {'/a': 25, '/b': 25}
-    assert content(tmp_path / name) == [('/' + 'ab'[n % 2], STRING, 1000 + n, raw(f'word {n}')) for n in range(50)]
-    assert sorted(entry.name for entry in tmp_path.iterdir()) == [name]
+    assert content(file) == [('/' + 'ab'[n % 2], STRING, 1000 + n, raw(f'word {n}')) for n in range(50)]
+    assert [entry.name for entry in file.parent.iterdir()] == ['bag.mcap']
 
 
-def test_nothing_is_overwritten(tmp_path):
+def test_nothing_is_overwritten_and_only_mcap_is_written(tmp_path):
     file = tmp_path / 'bag.mcap'
     file.write_text('precious')
-    with pytest.raises(RecordingFailed, match='exists already, expected a new name'):
+    with pytest.raises(RecordingFailed, match='bag.mcap exists already, expected a new name'):
         BagWriter(file, message_types())
     assert file.read_text() == 'precious'
+    with pytest.raises(RecordingFailed, match='expected a name that ends with .mcap'):
+        BagWriter(tmp_path / 'bag', message_types())
 
 
 def test_folder_that_cannot_be_made_is_named(tmp_path):
     (tmp_path / 'file').write_text('')
-    with pytest.raises(RecordingFailed, match='cannot be written: Not a directory'):
+    with pytest.raises(RecordingFailed, match='(cannot be written: Not a directory|exists already)'):
         BagWriter(tmp_path / 'file' / 'bag.mcap', message_types())
 
 
-def test_what_was_not_written_is_counted_and_the_rest_is_kept(tmp_path):
+def test_when_there_is_no_more_room_the_rest_is_counted_and_what_was_written_can_be_read(tmp_path):
+    """A limit on the size of files stands in for a full disk."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     writer = BagWriter(tmp_path / 'bag.mcap', message_types())
     writer.add_topic('/a', STRING)
-    writer.put('/a', 1, raw('kept'))
-    writer.put('/never_announced', 2, raw('lost'))
-    writer.put('/a', 3, raw('kept too'))
-    with pytest.raises(RecordingFailed, match='lacks 1 messages: /never_announced'):
-        writer.close()
-    assert [time_ns for _, _, time_ns, _ in content(tmp_path / 'bag.mcap')] == [1, 3]
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (3_000_000, limits[1]))
+        for number in range(100):
+            writer.put('/a', number, raw('x' * 100_000))
+        with pytest.raises(RecordingFailed, match='lacks [0-9]+ messages: .*File too large'):
+            writer.close()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert writer.dropped >= 60
+    assert [time_ns for _, _, time_ns, _ in content(tmp_path / 'bag.mcap')] == list(range(22))
+
+
+WRITE_FOR_EVER = f"""
+import sys, time
+from pathlib import Path
+from test_bag_writer import STRING, BagWriter, message_types, raw
+writer = BagWriter(Path(sys.argv[1]), message_types())
+writer.add_topic('/a', STRING)
+for number in range(10 ** 9):
+    writer.put('/a', time.monotonic_ns(), raw(f'word {{number}}'))
+    print(time.monotonic_ns(), number, flush=True)
+    time.sleep(0.002)
+"""
+
+
+def test_a_killed_process_loses_no_more_than_was_not_flushed(tmp_path):
+    process = subprocess.Popen([sys.executable, '-c', WRITE_FOR_EVER, tmp_path / 'bag.mcap'], stdout=subprocess.PIPE,
+                               text=True, env={**os.environ, 'PYTHONPATH': os.path.dirname(__file__)})
+    lines = []
+    for line in process.stdout:
+        lines.append(tuple(map(int, line.split())))
+        if lines[-1][0] - lines[0][0] > 2.4 * FLUSH_PERIOD_S * 1e9:
+            process.send_signal(signal.SIGKILL)
+            break
+    process.wait(30)
+    read = content(tmp_path / 'bag.mcap')
+    assert [data for *_, data in read] == [raw(f'word {number}') for number in range(len(read))]
+    assert len(read) > 50
+    bag = BagFile(tmp_path / 'bag.mcap')
+    assert 'bag.mcap was cut off' in bag.ending and f'{len(read)} messages' in bag.ending

@@ -562,7 +562,7 @@ def test_transitions_fail_with_a_reason_until_all_that_is_needed_is_there(files,
     assert station.said == 'min_score takes force at the next activate'
     assert 'threads' in station.set(threads=0)
     assert 'floor' in station.set(reserve_floor_ms=20.0)
-    kept = files / 'kept' / 'margin.json'
+    kept = files / 'kept' / 'factor.json'
     assert not station.set(device='cpu', calibration_file=str(kept), profile=str(files / 'other_mode.json'))
 
     assert station.change(Transition.TRANSITION_CONFIGURE)
@@ -578,7 +578,7 @@ def test_transitions_fail_with_a_reason_until_all_that_is_needed_is_there(files,
 
     assert station.change(Transition.TRANSITION_DEACTIVATE)
     wait(lambda: station.compressed.get_subscription_count() == 0, 'the subscription to go')
-    assert {'threads', 'network_hash', 'device', 'frames', 'misses'} <= set(json.loads(kept.read_text()))
+    assert {'origin', 'frames', 'misses'} <= set(json.loads(kept.read_text()))
     assert station.change(Transition.TRANSITION_ACTIVATE)
     assert station.change(Transition.TRANSITION_DEACTIVATE)
     assert station.change(Transition.TRANSITION_CLEANUP)

@@ -9,7 +9,12 @@ import subprocess
 import sys
 
 import pytest
+from made_up_network import write_network
 from nav_msgs.msg import Odometry
+
+from deadline_perception.datasets.bag import write_bag
+from deadline_perception.evaluation.recorded_bag import read_recording
+from deadline_perception.rendering.drive import render_drive
 
 # `launch` alone would find this repository's folder of that name.
 pytest.importorskip('launch.actions', reason='launch comes with a ROS install')
@@ -45,6 +50,130 @@ def test_starts_the_nodes_of_the_table(repository):
         action.execute(context)
     nodes = module._nodes(context)
     assert [node.node_executable for node in nodes] == [entry.name for entry in NODES]
+
+
+# --- the steps of replay.launch.py, with small programs in the place of the nodes ---
+
+STEPS = """
+import importlib.util, sys
+from launch import LaunchDescription, LaunchService
+from launch.actions import RegisterEventHandler
+from launch.event_handlers import OnShutdown
+from deadline_perception.runtime.supervision import ProcessOrder
+spec = importlib.util.spec_from_file_location('replay', sys.argv[1])
+replay = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(replay)
+shell = lambda name, line, **more: ProcessOrder(name, ('sh', '-c', line), **more)
+player = shell('player', sys.argv[3], ends_run=True, retries=2)
+service = LaunchService()
+service.include_launch_description(LaunchDescription([
+    RegisterEventHandler(OnShutdown(on_shutdown=lambda *_: print('SHUT DOWN', flush=True))),
+    *replay._start(shell('recorder', sys.argv[2])), *replay._start(shell('readiness', 'sleep 0.2', then=(player,)))]))
+sys.exit(service.run())
+"""
+UNTIL_SIGNAL = 'trap "exit 0" INT; while :; do sleep 0.1; done'
+
+
+@pytest.mark.parametrize(('recorder', 'player', 'interrupted', 'status', 'words'), [
+    (UNTIL_SIGNAL, 'echo played', False, 0, 'played'),
+    (UNTIL_SIGNAL, UNTIL_SIGNAL, True, 0, 'user interrupted'),
+    (UNTIL_SIGNAL, 'exit 1', False, 1, 'player ended with exit status 1'),
+    (UNTIL_SIGNAL, 'echo tried; exit 75', False, 1, 'player ended with exit status 75'),
+    ('exit 0', UNTIL_SIGNAL, False, 1, 'recorder ended with exit status 0'),
+    ('trap "exit 3" INT; while :; do sleep 0.1; done', 'echo played', False, 1, 'recorder ended with exit status 3')])
+def test_launch_is_shut_down_once_and_its_status_is_that_of_the_run(repository, tmp_path, wait_for, recorder, player,
+                                                                    interrupted, status, words):
+    log = tmp_path / 'log'
+    with log.open('w') as stream:
+        process = subprocess.Popen(
+            [sys.executable, '-c', STEPS, repository / 'launch' / 'replay.launch.py', recorder, player], stdout=stream,
+            stderr=subprocess.STDOUT, cwd=tmp_path, env={**os.environ, 'ROS_LOG_DIR': str(tmp_path)},
+            start_new_session=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+    if interrupted:
+        wait_for(lambda: log.read_text().count('process started') == 3, 'the player')
+        os.killpg(process.pid, signal.SIGINT)
+    assert process.wait(60) == status, log.read_text()
+    assert log.read_text().count('SHUT DOWN') == 1 and words in log.read_text()
+    assert log.read_text().count('] tried') == (3 if '75' in words else 0)
+
+
+# --- replay.launch.py as a process ---
+
+RUN = """
+import sys
+from launch import LaunchDescription, LaunchService
+from launch.actions import IncludeLaunchDescription
+from launch.launch_description_sources import PythonLaunchDescriptionSource
+service = LaunchService()
+service.include_launch_description(LaunchDescription([IncludeLaunchDescription(
+    PythonLaunchDescriptionSource(sys.argv[1]), launch_arguments=[word.split(':=') for word in sys.argv[2:]])]))
+sys.exit(service.run())
+"""
+FRAMES = 12
+
+
+@pytest.fixture
+def start_replay(tmp_path, repository):
+    """Starts it in a process group of its own, with a program `ros2` that fails; what it says is in `log`."""
+    write_network(tmp_path)
+    write_bag(render_drive(seconds=FRAMES / 5, rate_hz=5, width=160, height=96), tmp_path / 'drive.mcap')
+    (tmp_path / 'bin').mkdir()
+    (tmp_path / 'bin' / 'ros2').write_text('#!/bin/sh\nexit 9\n')
+    (tmp_path / 'bin' / 'ros2').chmod(0o755)
+    started = []
+
+    def start(bag, *words):
+        with (tmp_path / 'log').open('w') as log:
+            process = subprocess.Popen(
+                [sys.executable, '-c', RUN, repository / 'launch' / 'replay.launch.py', f'bag:={tmp_path / bag}',
+                 f'model:={tmp_path / "good.safetensors"}', f'profile:={tmp_path / "good.json"}', *words],
+                stdout=log, stderr=subprocess.STDOUT, cwd=tmp_path, start_new_session=True,
+                # A shell's background jobs ignore SIGINT, and so would all that they start.
+                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+                env={'AMENT_PREFIX_PATH': sys.prefix, **os.environ, 'PYTHONUNBUFFERED': '1',
+                     'ROS_LOG_DIR': str(tmp_path), 'PATH': f'{tmp_path / "bin"}{os.pathsep}{os.environ["PATH"]}'})
+        started.append(process)
+        return process, (tmp_path / 'log').read_text
+
+    yield start
+    for process in started:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+COMPLAINTS = re.compile('Traceback|Caught exception|process has died|terminate called')
+
+
+@pytest.mark.parametrize('sim_time', ['false', 'true'])
+def test_a_recorded_replay_ends_with_0_and_uses_the_player_of_the_package(start_replay, tmp_path, sim_time):
+    process, log = start_replay('drive.mcap', f'record:={tmp_path / "run.mcap"}', f'use_sim_time:={sim_time}')
+    assert process.wait(200) == 0 and not COMPLAINTS.search(log()), log()
+    assert len(read_recording(tmp_path / 'run.mcap').sent_stamps_ns) == FRAMES
+
+
+@pytest.mark.parametrize(('bag', 'words', 'complaint'), [
+    ('none.mcap', (), 'none.mcap does not exist'), ('good.json', (), 'is no bag'),
+    ('drive.mcap', ('camera:=/left',), 'has no camera /left, expected one of its image topics: /camera/image_raw'),
+    ('drive.mcap', ('record:=good.json',), 'good.json exists already')])
+def test_what_cannot_be_played_or_recorded_ends_with_1_before_anything_is_loaded(start_replay, bag, words, complaint):
+    process, log = start_replay(bag, *words)
+    assert process.wait(60) == 1
+    assert complaint in log() and 'process started' not in log()
+
+
+def test_a_bag_that_nobody_listens_to_ends_with_1(start_replay, tmp_path):
+    (tmp_path / 'own.yaml').write_text('bag_player:\n  ros__parameters:\n    wait_timeout_s: 0.5\n')
+    process, log = start_replay('drive.mcap', f'params_file:={tmp_path / "own.yaml"}', 'image_transport:=compressed')
+    assert process.wait(200) == 1
+    assert log().count('has fewer than 1 subscribers') == 3 and 'bag_player ended with exit status 75' in log()
+
+
+@pytest.mark.parametrize('moment', ['process started', 'vehicle_speed]: in order again'], ids=['loading', 'playing'])
+def test_an_interrupt_of_the_whole_group_ends_it_cleanly(start_replay, wait_for, tmp_path, moment):
+    process, log = start_replay('drive.mcap', f'record:={tmp_path / "run.mcap"}', 'rate:=0.3')
+    wait_for(lambda: moment in log(), moment)
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.wait(60) == 0 and 'ROS adapter' not in log() and 'Caught exception' not in log(), log()
 
 
 def test_killed_nodes_come_back_in_their_namespace_and_odometry_there_makes_budgets(repository, observer, wait_for,

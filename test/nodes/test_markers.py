@@ -27,7 +27,7 @@ def test_markers_lie_where_the_camera_sees_the_box():
     frame = next(marker for marker in array if marker.ns == 'boxes')
     assert [(p.x, p.y, p.z) for p in frame.points] == [
         (0.0, 0.0, 10.0), (2.0, 0.0, 10.0), (2.0, 1.0, 10.0), (0.0, 1.0, 10.0), (0.0, 0.0, 10.0)]
-    blue, green, red = class_colour(1)
+    blue, green, red = class_colour('bike')
     assert (frame.color.r, frame.color.g, frame.color.b) == pytest.approx((red / 255, green / 255, blue / 255))
     assert [marker.text for marker in array if marker.text] == ['bike 0.50', 'headline']
     assert all(marker.header == header(5) for marker in array)

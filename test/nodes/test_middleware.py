@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable
 
-from deadline_perception.nodes.middleware import make_room_for_images
+import pytest
 
-VARIABLES = ('FASTRTPS_DEFAULT_PROFILES_FILE', 'FASTDDS_DEFAULT_PROFILES_FILE')
+from deadline_perception.nodes.middleware import VARIABLES, make_room_for_images
 
 
 def test_profile_gives_several_images_room(monkeypatch, repository):
@@ -23,3 +26,30 @@ def test_profile_of_the_user_stays(monkeypatch):
     monkeypatch.setenv(VARIABLES[0], '/home/me/profile.xml')
     make_room_for_images()
     assert os.environ[VARIABLES[0]] == '/home/me/profile.xml' and VARIABLES[1] not in os.environ
+
+
+@pytest.fixture
+def images_arriving(repository) -> Callable[[str], tuple[int, int]]:
+    """Starts a camera and a subscriber in processes of their own; returns how many of 30 best-effort images arrived and
+    how many the middleware reported lost."""
+    def run(camera_settings: str) -> tuple[int, int]:
+        domain = os.environ['ROS_DOMAIN_ID']
+        parts = (f'q = queue.Queue(); t.receive({domain}, "best_effort", q); ways, lost = q.get(); print(len(ways), lost)',
+                 f't.publish("{camera_settings}", {domain}, "best_effort", 921600, 30, 25.0)')
+        subscriber, camera = (subprocess.Popen(
+            [sys.executable, '-c', f'import queue; import image_transport as t; {part}'],
+            cwd=repository / 'benchmarks', stdout=subprocess.PIPE, text=True) for part in parts)
+        counts = subscriber.communicate(timeout=120)[0].split()
+        assert camera.wait(timeout=60) == 0
+        return int(counts[0]), int(counts[1])
+
+    return run
+
+
+def test_camera_with_the_default_settings_loses_images_and_the_node_is_told(images_arriving):
+    arrived, lost = images_arriving('default')
+    assert arrived < 30 and lost > 0
+
+
+def test_camera_with_the_profile_of_this_package_loses_none(images_arriving):
+    assert images_arriving('fastdds.xml') == (30, 0)

@@ -82,7 +82,7 @@ def test_draws_image_and_markers_while_watched_and_lets_the_camera_go_after(star
     wait_for(has_drawn, 'an annotated image')
     drawn = to_bgr(pictures[0])
     assert pictures[0].header.frame_id == 'camera' and drawn.shape[0] > 380
-    assert (drawn[125, 100] == class_colour(0)).all()
+    assert (drawn[125, 100] == class_colour('vehicle')).all()
     np.testing.assert_array_equal(drawn[5:60, 5:60], 100)  # a score of 0.1 is not drawn
     markers = observer.hear(MarkerArray, 'path_visualizer/markers')
 

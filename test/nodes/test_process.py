@@ -118,3 +118,20 @@ def test_a_failing_callback_ends_the_process_with_status_1_and_a_clear_line(star
     assert node.wait_ended() == 1
     assert node.output.splitlines()[-1] == ('time_budget: ends, for a callback failed: ZeroDivisionError: division by '
                                             'zero')
+
+
+def test_signal_during_a_load_that_does_not_end_leaves_no_abort(start_node, wait_for, tmp_path):
+    """Python's end while a thread is in C++ code: `terminate called without an active exception`, SIGABRT."""
+    script = tmp_path / 'loading.py'
+    script.write_text('import torch\n'
+                      'from deadline_perception.nodes import detector\n'
+                      'def load(*_):\n'
+                      '    print("loading", flush=True)\n'
+                      '    while True:\n'
+                      '        torch.randn(1000, 1000) @ torch.randn(1000, 1000)\n'
+                      'detector.load_network = load\n'
+                      'raise SystemExit(detector.main())\n')
+    node = start_node('detector', program=(sys.executable, script))
+    wait_for(lambda: 'loading' in node.output, 'the load to begin')
+    assert node.end(signal.SIGINT) == 0
+    assert not any(word in node.output for word in ('terminate called', 'Traceback', 'Fatal'))

@@ -18,7 +18,7 @@ def test_frames_come_at_the_rate_with_distinct_names(drive):
     assert len(drive.frames) == 120
     assert [frame.stamp_ns for frame in drive.frames[:3]] == [0, 200_000_000, 400_000_000]
     assert len({frame.name for frame in drive.frames}) == 120
-    assert drive.class_names == ('vehicle', 'bike', 'motorbike', 'traffic_light', 'traffic_sign')
+    assert drive.class_names == ('vehicle', 'bike', 'motorbike', 'traffic_light', 'traffic_sign', 'person')
     assert drive.camera_matrix[0, 0] == pytest.approx(320)
 
 

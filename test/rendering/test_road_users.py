@@ -36,6 +36,10 @@ def test_a_rider_makes_a_bike_taller():
     assert extent(ridden)[0] == pytest.approx(1.74, abs=0.1)
 
 
-def test_pedestrians_have_their_height():
-    shape = road_users.pedestrian((9, 9, 9), (8, 8, 8), 1.8, 0.5)
-    assert shape.outline[:, 2].max() == pytest.approx(1.8, abs=0.05)
+@pytest.mark.parametrize('height', [1.5, 1.95])
+def test_pedestrians_have_their_height_and_stride(height):
+    standing, walking = (road_users.pedestrian((9, 9, 9), (8, 8, 8), (7, 7, 7), height, stride)
+                         for stride in (0.0, 1.0))
+    assert standing.outline[:, 2].max() == pytest.approx(height, abs=0.05)
+    assert standing.outline[:, 2].min() == pytest.approx(0, abs=0.03)
+    assert extent(walking)[0] > extent(standing)[0] + 0.4

@@ -11,8 +11,8 @@ import pytest
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.detector.declaration import multi_path_space
 from deadline_perception.detector.detections import Detections
-from deadline_perception.latency.calibration import BoundCalibrator
-from deadline_perception.latency.calibration_file import CalibrationFile
+from deadline_perception.engine.eager import Eager
+from deadline_perception.latency.calibration import BoundCalibrator, CalibrationFile
 from deadline_perception.latency.device import DeviceFacts, process_environment
 from deadline_perception.latency.json_file import JsonFileError
 from deadline_perception.latency.profile import LatencyProfile, ProfileMismatch, measure_profile
@@ -59,17 +59,16 @@ def test_a_kept_calibration_goes_on_only_where_it_was_learnt(tmp_path):
     options = NetworkOptions('compact', target_miss_probability=0.02, calibration_step=0.1)
     learnt = BoundCalibrator(0.02, 0.1, math.log(8.0), 0.25)
     learnt.observe(10.0, None)
-    here = CalibrationFile(tmp_path / 'margin.json', 'abc', 'a processor (cpu)', 1)
+    here = CalibrationFile(tmp_path / 'factor.json', {'threads': 1})
     assert make_calibrator(options, Forecast(), here)[1] == []
     here.save(learnt.state())
     calibrator, begun_anew = make_calibrator(options, Forecast(), here)
     assert (calibrator.state(), begun_anew) == (learnt.state(), [])
-    calibrator, begun_anew = make_calibrator(options, Forecast(), replace(here, threads=2))
-    assert (calibrator.frames, calibrator.log_margin) == (0, 0.25)
     calibrator, begun_anew = make_calibrator(replace(options, allowance_ms=10.0), Forecast(), here)
     assert (calibrator.frames, calibrator.allowance_ms) == (0, 10.0)
-    assert 'allowance_ms was 0 ms' in begun_anew[0]
-    begun_anew = make_calibrator(options, Forecast(), replace(here, threads=2))[1]
+    assert 'allowance_ms is 0.0 in the file and 10.0 here; the calibration begins anew' in begun_anew[0]
+    calibrator, begun_anew = make_calibrator(options, Forecast(), replace(here, origin={'threads': 2}))
+    assert (calibrator.frames, calibrator.log_factor) == (0, 0.25)
     assert 'threads is 1 in the file and 2 here; the calibration begins anew' in begun_anew[0]
     here.file.write_text('{"alpha"')
     assert 'cannot be read' in make_calibrator(options, Forecast(), here)[1][0]
@@ -77,15 +76,15 @@ def test_a_kept_calibration_goes_on_only_where_it_was_learnt(tmp_path):
 
 @pytest.mark.parametrize('damage', ['', '{"alpha"', '[]', 'null', '{}', '[' * 50_000])
 def test_whatever_a_calibration_file_holds_a_calibrator_begins_and_says_so(tmp_path, damage):
-    place = CalibrationFile(tmp_path / 'margin.json', 'abc', 'a processor (cpu)', 1)
+    place = CalibrationFile(tmp_path / 'factor.json', {'threads': 1})
     place.file.write_text(damage)
     calibrator, begun_anew = make_calibrator(NetworkOptions('compact'), Forecast(), place)
-    assert (calibrator.frames, calibrator.log_margin) == (0, 0.25)
+    assert (calibrator.frames, calibrator.log_factor) == (0, 0.25)
     assert len(begun_anew) == 1 and 'the calibration begins anew' in begun_anew[0]
 
 
 FACTS = DeviceFacts('Board', 'cpu', 4, 2, wait_policy='passive', allocator='retaining', power_mode='15W')
-NETWORK = SimpleNamespace(config_name='compact', network_hash='abc', input_size=(384, 640))
+NETWORK = SimpleNamespace(config_name='compact', network_hash='abc', input_size=(384, 640), engine=Eager())
 
 
 def load(tmp_path, facts=FACTS, **changes):
@@ -103,10 +102,11 @@ COMMAND = 'deadline-perception profile --weights w.safetensors --device cpu --th
 
 def test_a_profile_of_this_device_and_settings_is_taken_without_a_word(tmp_path):
     assert load(tmp_path) == []
-    assert load(tmp_path, facts=replace(FACTS, torch_version='9', cores=2)) == []
+    assert load(tmp_path, facts=replace(FACTS, clock_mhz=9.0, cores=2)) == []
 
 
 @pytest.mark.parametrize(('change', 'said'), [
+    ({'torch_version': '9'}, "PyTorch version is '9'"), ({'cpu_capability': 'AVX2'}, "CPU capability is 'AVX2'"),
     ({'name': 'Other board'}, "device is 'Other board' in the profile and 'Board' here"),
     ({'power_mode': 'MAXN'}, "power mode is 'MAXN'"), ({'threads': 1}, 'number of threads is 1'),
     ({'wait_policy': 'default'}, "OpenMP wait policy is 'default'"),
@@ -117,7 +117,7 @@ def test_a_profile_of_other_settings_is_taken_and_degrades_the_node_with_what_to
 
 
 @pytest.mark.parametrize(('change', 'said'), [
-    ({'network_hash': 'xyz'}, "network hash is 'xyz'"), ({'input_size': (512, 864)}, r'input size is \(512, 864\)'),
+    ({'network_hash': 'xyz'}, "network hash is 'xyz'"), ({'input_size': (512, 864)}, "input size is '512x864'"),
     ({'facts': replace(FACTS, kind='cuda')}, 'measured on cuda')])
 def test_a_profile_of_another_network_input_size_or_processor_is_refused_with_what_to_run(tmp_path, change, said):
     with pytest.raises(ProfileMismatch, match=f'{said}.* Measure one: .*{COMMAND}'):
@@ -173,6 +173,25 @@ def test_every_policy_that_can_be_named_is_made_and_decides():
         make_policy(NetworkOptions('compact', policy='oracle'), space, forecast, quality)
     with pytest.raises(SetupError, match='policy fixed cannot be used: execution path is'):
         make_policy(NetworkOptions('compact', policy='fixed', fixed_path='s0-w1.00-p10-h0'), space, forecast, quality)
+
+
+@pytest.mark.parametrize(('content', 'kept', 'degraded', 'notice'), [
+    ('export PATH=/opt/bin\n', False, 'is left as it is', ''), ('', True, '', 'the calibration begins anew')])
+def test_what_is_no_calibration_file_stays_and_the_node_says_so(tmp_path, content, kept, degraded, notice):
+    from made_up_network import write_network
+
+    write_network(tmp_path)
+    (tmp_path / '.profile').write_text(content)
+    loaded = load_task(NetworkOptions(str(tmp_path / 'good.safetensors'), profile=str(tmp_path / 'good.json'),
+                                         calibration_file=str(tmp_path / '.profile')), tmp_path)
+    assert (loaded.calibration_file is not None) == kept
+    assert any('calibration_file is' in word and degraded in word for word in loaded.degraded) == (not kept)
+    assert bool(notice) == any(notice in word for word in loaded.notices)
+    assert (tmp_path / '.profile').read_text() == content
+    if kept:
+        profile = LatencyProfile.load(tmp_path / 'good.json')
+        assert loaded.calibration_file.origin['profile'] == profile.digest
+        assert {'PyTorch version', 'CPU capability', 'engine'} <= set(loaded.calibration_file.origin)
 
 
 def test_any_callable_gives_the_network_and_without_a_table_longer_paths_are_better(tmp_path):

@@ -24,6 +24,18 @@ def test_refuses_to_replace_unless_asked(tmp_path, capsys):
     assert len(read_bag(tmp_path / 'bag').frames) == 3
 
 
+def test_a_class_mapping_renames_what_is_written(tmp_path):
+    (tmp_path / 'classes.json').write_text('{"vehicle": "car", "bike": "car", "motorbike": "car"}')
+    with pytest.warns(UserWarning, match='the class mapping names none of car'):
+        (tmp_path / 'other.json').write_text('{"tram": null}')
+        assert main(['bag', 'drive:seconds=1,seed=2', str(tmp_path / 'a.mcap'), '--rate-hz', '1', '--classes',
+                     str(tmp_path / 'classes.json')]) == 0
+        assert main(['bag', str(tmp_path / 'a.mcap'), str(tmp_path / 'b.mcap'), '--classes',
+                     str(tmp_path / 'other.json')]) == 0
+    names = set(read_bag(tmp_path / 'b.mcap').class_names)
+    assert 'car' in names and not names & {'vehicle', 'bike', 'motorbike'}
+
+
 @pytest.mark.parametrize('speed', ['7.5', 'trace.csv'])
 def test_gives_a_speed_to_a_source_without_one(tmp_path, coco_like, speed):
     (tmp_path / 'trace.csv').write_text('stamp_s,speed_mps\n0,7.5\n60,7.5\n')

@@ -47,9 +47,9 @@ def test_writes_a_table_that_the_decision_can_load(weights, annotations, tmp_pat
     space = build_detector('compact', NAMES).path_space
     paths = f'{space.smallest},{space.largest}'
     assert main(['evaluate', '--data', str(annotations), '--weights', str(weights), '--paths', paths, '--limit', '2',
-                 '--json', str(table)]) == 0
+                 '--rank-by', '2', '--json', str(table)]) == 0
     content = json.loads(table.read_text())
-    assert (content['metric'], content['images']) == ('pooled_ap', 2)
+    assert (content['metric'], content['ranked_by'], content['images']) == ('pooled_ap', {'vehicle': 2}, 2)
     assert set(content['paths']) == {str(space.smallest), str(space.largest)}
     for scores in content['paths'].values():
         assert 0 <= scores['ap'] <= scores['ap50'] <= 1 and scores['per_class']['vehicle']['truths'] == 2
@@ -59,6 +59,7 @@ def test_writes_a_table_that_the_decision_can_load(weights, annotations, tmp_pat
     assert quality.quality(space.largest) == pytest.approx(content['paths'][str(space.largest)]['ap'], abs=1e-9)
     assert content['prediction_error']['paths'] == content['prediction_error']['folds'] == 2
     printed = capsys.readouterr().out
+    assert 'paths are ranked by the mean AP of vehicle (2 objects)' in printed
     assert str(space.smallest) in printed and 'error of predicting a path from the others' in printed
 
 
@@ -77,18 +78,28 @@ def test_two_processes_write_the_table_of_one(weights, annotations, tmp_path):
     assert done.stdout.count('wrote') == 1 and len(json.loads(one.read_text())['paths']) == 3
 
 
-def test_classes_that_differ_are_told(weights, annotations, tmp_path, capsys):
+def test_classes_that_the_weights_do_not_know_are_left_out_and_counted(weights, annotations, tmp_path, capsys):
     content = json.loads(annotations.read_text())
     content['categories'] = [{'id': 1, 'name': 'vehicle'}, {'id': 2, 'name': 'tram'}]
-    annotations.write_text(json.dumps(content))
-    words = ['evaluate', '--data', str(annotations), '--weights', str(weights), '--paths', 'cheapest', '--json',
-             str(tmp_path / 'q.json')]
-    assert main(words) == 0
-    assert 'does not name them: bike, motorbike, traffic_light, traffic_sign' in capsys.readouterr().out
     content['annotations'][1]['category_id'] = 2
     annotations.write_text(json.dumps(content))
-    assert main(words) == 1
-    assert "class 'tram' is not known to the network" in capsys.readouterr().err
+    table, classes = tmp_path / 'q.json', tmp_path / 'classes.json'
+    words = ['evaluate', '--data', str(annotations), '--weights', str(weights), '--paths', 'cheapest', '--json',
+             str(table)]
+    assert main(words) == 0
+    said = capsys.readouterr().out
+    assert 'does not name them: bike, motorbike, traffic_light, traffic_sign' in said
+    assert 'the weights do not know their class: 1 of tram' in said and 'none has 50 objects' in said
+    scores = json.loads(table.read_text())
+    assert scores['metric'] == 'ap' and next(iter(scores['paths'].values()))['per_class']['vehicle']['truths'] == 2
+    classes.write_text('{"tram": "vehicle"}')
+    assert main([*words, '--classes', str(classes)]) == 0
+    assert 'do not know' not in capsys.readouterr().out
+    assert next(iter(json.loads(table.read_text())['paths'].values()))['per_class']['vehicle']['truths'] == 3
+    classes.write_text('{"vehicle": "car"}')
+    assert main([*words, '--classes', str(classes)]) == 1
+    error = capsys.readouterr().err
+    assert 'names car, tram, the weights know vehicle' in error and 'see --classes' in error
 
 
 def test_an_evaluation_that_breaks_off_leaves_the_old_table(weights, annotations, tmp_path, capsys):

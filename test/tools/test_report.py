@@ -2,14 +2,17 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 
 import numpy as np
 import pytest
+from mcap.writer import Writer
 from recorded_run import NAMES, SECOND_NS, RunWriter, write_drive
 
 from deadline_perception.datasets.bag import write_bag
+from deadline_perception.datasets.bag_file import BagFile
 from deadline_perception.datasets.records import Frame, Sequence
 
 COMMAND = [sys.executable, '-m', 'deadline_perception.tools.command_line', 'report']
@@ -45,6 +48,44 @@ def test_says_in_one_line_what_is_wrong_with_the_recording(tmp_path):
         assert done.returncode == 1 and words in done.stderr
         assert done.stderr.count('\n') == 1 and done.stderr.startswith('deadline-perception report: ')
     assert not (tmp_path / 'out').exists()
+
+
+def test_a_recording_that_was_cut_off_is_reported_up_to_there(tmp_path):
+    file = tmp_path / 'run.mcap'
+    write_long_recording(file)
+    with file.open('r+b') as stream:
+        stream.truncate(file.stat().st_size * 2 // 3)
+    done = run(file, '--out', tmp_path / 'out')
+    assert (done.returncode, done.stderr) == (0, '')
+    sentence = re.search('run.mcap was cut off or damaged; the [0-9]+ messages of its first [0-9.]+ s are read',
+                         done.stdout.replace('\n', ' '))
+    assert sentence and sentence[0] in (tmp_path / 'out' / 'report.html').read_text()
+    assert 100 < json.loads((tmp_path / 'out' / 'summary.json').read_text())['frames_delivered'] < 300
+
+
+def write_long_recording(file):
+    """Small chunks, as those of a recorder that flushes by time."""
+    write_drive(file.with_suffix(''), frames=300)
+    inner = BagFile(file.with_suffix(''))
+    with file.open('wb') as stream:
+        writer = Writer(stream, chunk_size=5000)
+        writer.start('ros2')
+        channels = {}
+        for topic, msgtype, time_ns, raw in inner.messages({topic.name for topic in inner.topics}):
+            if topic not in channels:
+                definition = inner.store.generate_msgdef(msgtype, ros_version=2)[0].encode()
+                channels[topic] = writer.register_channel(
+                    topic, 'cdr', writer.register_schema(msgtype, 'ros2msg', definition), {'offered_qos_profiles': ''})
+            writer.add_message(channels[topic], time_ns, raw, time_ns)
+        writer.finish()
+
+
+@pytest.mark.parametrize('content', [b'\x89MCAP0\r\n', b'\x89MCAP0\r\n' + bytes(300)])
+def test_an_mcap_of_nothing_but_its_magic_is_refused_in_one_line(tmp_path, content):
+    (tmp_path / 'run.mcap').write_bytes(content)
+    done = run(tmp_path / 'run.mcap', '--out', tmp_path / 'out')
+    assert done.returncode == 1 and done.stderr.count('\n') == 1
+    assert 'run.mcap cannot be read as a ROS 2 bag and holds no whole message' in done.stderr
 
 
 def test_a_file_in_the_place_of_the_report_is_told_before_the_recording_is_read(tmp_path):

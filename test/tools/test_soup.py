@@ -1,4 +1,4 @@
-"""The command `deadline-perception average` on weights files of small networks."""
+"""The command `deadline-perception soup` on weights files of small networks."""
 from __future__ import annotations
 
 import json
@@ -41,6 +41,6 @@ def test_weights_of_other_classes_are_refused(files, tmp_path, capsys):
     assert not (tmp_path / 'mean.safetensors').exists()
 
 
-def test_one_file_is_no_average(files, tmp_path, capsys):
+def test_one_file_is_no_soup(files, tmp_path, capsys):
     assert main(['soup', str(files[0])]) == 1
     assert 'expected at least two for a soup' in capsys.readouterr().err

@@ -189,7 +189,24 @@ def test_weights_of_other_classes_are_refused(annotations, tmp_path, capsys):
     save_detector(build_detector('compact', ('cat', 'dog')), tmp_path / 'start.safetensors')
     assert main(['train', '--data', str(annotations), '--start', str(tmp_path / 'start.safetensors'), '--state',
                  str(tmp_path / 'state.safetensors')]) == 1
-    assert "a 'compact' with classes cat, dog; expected a 'compact' with vehicle, bike" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert 'names vehicle, bike' in error and 'the network learns cat, dog; expected one class in common' in error
+
+
+def test_classes_are_those_of_all_data_or_of_the_weights_at_the_start(annotations, tiny, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(train, '_DRIVE_SECONDS', 1.0)
+    classes = tmp_path / 'classes.yaml'
+    classes.write_text('vehicle: car\nmotorbike: bike\n')
+    first, second = tmp_path / 'first.safetensors', tmp_path / 'second.safetensors'
+    words = ['train', '--config', tiny, '--steps', '1', '--batch', '1', '--threads', '1']
+    assert main([*words, '--data', str(annotations), 'drive:seconds=1,rate_hz=2', '--classes', str(classes), '--state',
+                 str(tmp_path / 'a.safetensors'), '--out', str(first)]) == 0
+    names = load_detector(first).class_names
+    assert names == ('car', 'bike', 'traffic_light', 'traffic_sign', 'person')
+    assert 'does not name person: they count as background there' in capsys.readouterr().out
+    assert main([*words, '--data', str(annotations), '--classes', str(classes), '--drives', '1', '--start', str(first),
+                 '--state', str(tmp_path / 'b.safetensors'), '--out', str(second)]) == 0
+    assert load_detector(second).class_names == names
 
 
 def test_share_of_drives_is_a_share(annotations, capsys):

@@ -40,7 +40,7 @@ def splits(node) -> list[Split]:
     return [node, *splits(node.low), *splits(node.high)] if isinstance(node, Split) else []
 
 
-def test_finds_the_prices_of_a_blocked_device():
+def test_finds_the_costs_of_a_blocked_device():
     assert error(blocked_ms, learned=40) < 0.005
 
 
@@ -51,16 +51,16 @@ def test_steps_of_the_sweep_matter():
 def test_finds_where_the_library_changes_kernels():
     shapes = convolutions(200, 1)
     model = fit_convolution_model(shapes, [two_kernels_ms(shape) for shape in shapes], BLOCKS)
-    assert any(split.attribute == 'input values' and 19_000 <= split.threshold <= 20_480 for split in splits(model.prices))
+    assert any(split.attribute == 'input values' and 19_000 <= split.threshold <= 20_480 for split in splits(model.cost))
     assert error(two_kernels_ms, learned=200) < 0.03
 
 
-def test_one_price_list_suffices_where_nothing_changes():
+def test_one_cost_model_suffices_where_nothing_changes():
     shapes = convolutions(150, 1)
-    assert fit_convolution_model(shapes, [blocked_ms(shape) for shape in shapes], BLOCKS).price_lists == 1
+    assert fit_convolution_model(shapes, [blocked_ms(shape) for shape in shapes], BLOCKS).cost_models == 1
 
 
-def test_no_price_is_negative_so_a_larger_layer_never_costs_less():
+def test_no_cost_is_negative_so_a_larger_layer_never_costs_less():
     rng = random.Random(3)
     shapes = convolutions(60, 3)
     model = fit_convolution_model(shapes, [blocked_ms(shape) * rng.uniform(0.7, 1.4) for shape in shapes], {})

@@ -11,8 +11,8 @@ torch = pytest.importorskip('torch')
 
 from deadline_perception.wcet.layer_timing import (  # noqa: E402
     LayerVisit,
-    SecondTenant,
-    TenantFailed,
+    CoRunner,
+    CoRunnerFailed,
     layer_call,
     measure_bandwidth_gb_s,
     read_cpu_lanes,
@@ -77,7 +77,7 @@ def test_alone_what_does_not_repeat_is_an_interruption() -> None:
     assert interrupted.interruption_ms(alone=True) == 4.0
 
 
-def test_beside_a_tenant_only_a_switch_is_an_interruption() -> None:
+def test_beside_a_co_runner_only_a_switch_is_an_interruption() -> None:
     visit = LayerVisit((5.0, 1.0, 1.2, 2.0), (0, 0, 1, 0))
     assert visit.execution_ms(alone=False) == (5.0, 1.0, 2.0)
     assert visit.interruption_ms(alone=False) == pytest.approx(0.2)
@@ -112,37 +112,37 @@ def test_bandwidth_is_some() -> None:
     assert measure_bandwidth_gb_s('cpu') > 0
 
 
-def test_second_tenant_works_only_when_told() -> None:
-    with SecondTenant('cpu') as tenant:
-        before = tenant.busy_s, tenant.worked_s
-        tenant.use(1.0)
-        working = tenant.busy_s
-        assert tenant.worked_s > 0
-        tenant.use(0.0)
-        stopped = tenant.busy_s
-        tenant.use(0.0)
+def test_co_runner_works_only_when_told() -> None:
+    with CoRunner('cpu') as co_runner:
+        before = co_runner.busy_s, co_runner.worked_s
+        co_runner.use(1.0)
+        working = co_runner.busy_s
+        assert co_runner.worked_s > 0
+        co_runner.use(0.0)
+        stopped = co_runner.busy_s
+        co_runner.use(0.0)
         assert before == (0, 0)
         assert working > 0
-        assert tenant.busy_s == stopped
+        assert co_runner.busy_s == stopped
         with pytest.raises(ValueError, match='utilisation is 1.5, expected a part of the time, 0 to 1'):
-            tenant.use(1.5)
+            co_runner.use(1.5)
 
 
-def test_second_tenant_that_ends_is_noticed() -> None:
-    with SecondTenant('cpu') as tenant:
-        os.kill(tenant._process.pid, signal.SIGKILL)
-        tenant._process.join()
-        with pytest.raises(TenantFailed, match='the second tenant on cpu ended with code -9'):
-            tenant.use(1.0)
+def test_co_runner_that_ends_is_noticed() -> None:
+    with CoRunner('cpu') as co_runner:
+        os.kill(co_runner._process.pid, signal.SIGKILL)
+        co_runner._process.join()
+        with pytest.raises(CoRunnerFailed, match='the co-runner on cpu ended with code -9'):
+            co_runner.use(1.0)
 
 
-def test_second_tenant_that_crashes_at_start_is_not_waited_for() -> None:
-    with pytest.raises(TenantFailed, match='the second tenant on nowhere ended with code 1 before it was ready'):
-        SecondTenant('nowhere').__enter__()
+def test_co_runner_that_crashes_at_start_is_not_waited_for() -> None:
+    with pytest.raises(CoRunnerFailed, match='the co-runner on nowhere ended with code 1 before it was ready'):
+        CoRunner('nowhere').__enter__()
 
 
-def test_second_tenant_that_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr('deadline_perception.wcet.layer_timing._TENANT_STARTS_S', 0.0)
-    monkeypatch.setattr('deadline_perception.wcet.layer_timing._TENANT_LOOK_S', 0.0)
-    with pytest.raises(TenantFailed, match='the second tenant was not ready on cpu within 0 s'), SecondTenant('cpu'):
+def test_co_runner_that_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr('deadline_perception.wcet.layer_timing._CO_RUNNER_STARTS_S', 0.0)
+    monkeypatch.setattr('deadline_perception.wcet.layer_timing._CO_RUNNER_LOOK_S', 0.0)
+    with pytest.raises(CoRunnerFailed, match='the co-runner was not ready on cpu within 0 s'), CoRunner('cpu'):
         pass

@@ -1,0 +1,196 @@
+"""One ROS 2 bag to read, whatever its storage and state: mcap or sqlite3, folder or bare file, whole or cut off."""
+from __future__ import annotations
+
+import struct
+import tempfile
+from collections.abc import Collection, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from deadline_perception.datasets.message_definitions import message_types
+from deadline_perception.errors import DeadlinePerceptionError
+
+MCAP_MAGIC = b'\x89MCAP0\r\n'
+IMAGE_TYPES = ('sensor_msgs/msg/Image', 'sensor_msgs/msg/CompressedImage')
+_STORAGE_ENDINGS = ('.mcap', '.db3')
+
+
+class BagError(DeadlinePerceptionError):
+    """A bag cannot be read or written, or does not hold what is asked of it."""
+
+
+@dataclass(frozen=True)
+class BagTopic:
+    """One topic of a bag.
+
+    Attributes:
+        name: as recorded.
+        msgtype: such as `sensor_msgs/msg/Image`.
+        count: number of messages.
+        latched: its publisher kept messages for late comers.
+    """
+
+    name: str
+    msgtype: str
+    count: int
+    latched: bool
+
+    @property
+    def is_image(self) -> bool:
+        """Carries images, raw or compressed."""
+        return self.msgtype in IMAGE_TYPES
+
+
+class BagFile:
+    """An open bag. One that ends without its index is read up to its last whole chunk.
+
+    Args:
+        file: a bag folder, or a bare .mcap or .db3 file.
+
+    Attributes:
+        file: as given.
+        topics: in the order of the bag.
+        ending: where a bag ends that was cut off, as a sentence; empty for a whole one.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        BagError: nothing of it can be read.
+    """
+
+    def __init__(self, file: Path) -> None:
+        if not file.exists():
+            raise FileNotFoundError(f'bag {file} does not exist, expected a bag folder or an .mcap or .db3 file')
+        parts = [file] if file.is_file() else sorted(
+            part for part in file.iterdir() if part.suffix in _STORAGE_ENDINGS)
+        self.file, self._open, self.ending = file, ExitStack(), ''
+        if not parts or parts[0].suffix not in _STORAGE_ENDINGS:
+            raise BagError(f'{file} is no bag, expected a bag folder or an .mcap or .db3 file')
+        try:
+            if any(_has_journal(part) for part in parts):
+                self._open_incomplete(parts)
+            else:
+                try:
+                    self._open_reader([file])
+                except damage_errors() as error:
+                    self._open_incomplete(parts, error)
+            self.topics = self._topics()
+        except BaseException as error:
+            self._open.close()
+            if isinstance(error, damage_errors()):
+                raise BagError(f'{file} cannot be read as a ROS 2 bag: {_one_line(error)}') from error
+            raise
+
+    def _open_reader(self, paths: list) -> None:
+        from rosbags.highlevel import AnyReader
+
+        self._reader = AnyReader(paths, default_typestore=message_types())
+        self._reader.open()
+        self._open.callback(self._reader.close)
+
+    def _open_incomplete(self, parts: list[Path], cause: Exception | None = None) -> None:
+        from deadline_perception.datasets.incomplete_bag import IncompleteMcap, salvage_sqlite
+
+        folder = Path(self._open.enter_context(tempfile.TemporaryDirectory()))
+        salvaged = [IncompleteMcap(part) if part.suffix == '.mcap' else salvage_sqlite(part, folder) for part in parts]
+        readable = [part for part in salvaged if not isinstance(part, IncompleteMcap) or part.messages]
+        if readable:
+            self._open_reader(readable)
+        if not readable or not self._reader.message_count:
+            raise BagError(f'{self.file} cannot be read as a ROS 2 bag and holds no whole message: '
+                           f'{_one_line(cause) if cause else "its journal has none"}') from cause
+        lost = sum(part.lost_bytes for part in salvaged if isinstance(part, IncompleteMcap))
+        self.ending = (f'{self.file.name} was cut off or damaged; the {self._reader.message_count} messages of its '
+                       f'first {self._reader.duration / 1e9:.1f} s are read, what follows is lost'
+                       + (f' ({lost} bytes)' if lost else '') + '.')
+
+    def _topics(self) -> tuple[BagTopic, ...]:
+        found: dict[tuple[str, str], BagTopic] = {}
+        for connection in self._reader.connections:
+            key = connection.topic, connection.msgtype
+            known = found.get(key, BagTopic(*key, 0, False))
+            found[key] = BagTopic(*key, known.count + connection.msgcount, known.latched or _is_latched(connection))
+        return tuple(found.values())
+
+    @property
+    def store(self):
+        """The type store with the definitions of the bag's messages."""
+        return self._reader.typestore
+
+    def messages(self, names: Collection[str], start_ns: int | None = None,
+                 stop_ns: int | None = None) -> Iterator[tuple[str, str, int, bytes]]:
+        """Topic, type, time of recording in ns and serialised message, in the order of the times.
+
+        Raises:
+            BagError: the bag is damaged further on; the messages before that have been given.
+        """
+        wanted = [connection for connection in self._reader.connections if connection.topic in names]
+        count = 0
+        try:
+            for connection, time_ns, raw in self._reader.messages(wanted, start_ns, stop_ns) if wanted else ():
+                count += 1
+                yield connection.topic, connection.msgtype, time_ns, raw
+        except damage_errors() as error:
+            raise BagError(f'{self.file} is damaged: {_one_line(error)}') from error
+        promised = sum(connection.msgcount for connection in wanted)
+        if start_ns is None and stop_ns is None and count != promised:  # rosbags leaves out chunks that it cannot read
+            raise BagError(f'{self.file} is damaged: it lists {promised} messages on {", ".join(sorted(names))}, '
+                           f'{count} could be read')
+
+    def parse(self, raw: bytes, msgtype: str) -> object:
+        """The message in raw data.
+
+        Raises:
+            BagError: it is damaged.
+        """
+        try:
+            return self._reader.deserialize(raw, msgtype)
+        except damage_errors() as error:
+            raise BagError(f'{self.file} holds a damaged {msgtype}: {_one_line(error)}') from error
+
+    def stamp_ns(self, raw: bytes) -> int:
+        """Stamp of a message that starts with a header, without parsing the rest of it.
+
+        Raises:
+            BagError: it is damaged.
+        """
+        try:
+            seconds, nanoseconds = struct.unpack_from('<iI' if raw[1] & 1 else '>iI', raw, 4)
+        except (IndexError, struct.error) as error:
+            raise BagError(f'{self.file} holds a message of {len(raw)} bytes, expected one with a header') from error
+        return seconds * 1_000_000_000 + nanoseconds
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._open.close()
+
+
+def damage_errors() -> tuple[type[Exception], ...]:
+    """What reading a damaged file can raise inside rosbags: its own errors, and those of sizes and texts that lie."""
+    import sqlite3
+
+    import apsw
+    from backports.zstd import ZstdError
+    from rosbags.highlevel import AnyReaderError
+    from rosbags.rosbag2 import ReaderError
+    from rosbags.serde import SerdeError
+    from rosbags.typesys import TypesysError
+
+    return (AnyReaderError, ReaderError, SerdeError, TypesysError, ZstdError, apsw.Error, sqlite3.Error, AssertionError,
+            struct.error, OSError, LookupError, ValueError, TypeError, AttributeError, SyntaxError, NameError, EOFError,
+            OverflowError, MemoryError, RuntimeError)
+
+
+def _has_journal(part: Path) -> bool:
+    """A database whose last changes lie in a file beside it, because whoever wrote it did not close it."""
+    journals = [Path(f'{part}{ending}') for ending in ('-wal', '-journal')] if part.suffix == '.db3' else []
+    return any(journal.exists() and journal.stat().st_size for journal in journals)
+
+
+def _is_latched(connection) -> bool:
+    profiles = getattr(connection.ext, 'offered_qos_profiles', ())
+    return any(getattr(profile.durability, 'name', '') == 'TRANSIENT_LOCAL' for profile in profiles)
+
+
+def _one_line(error: BaseException) -> str:
+    return ' '.join(str(error).split()) or type(error).__name__

@@ -1,0 +1,53 @@
+import random
+
+import numpy as np
+import pytest
+
+from deadline_perception.engine.eager import Eager
+from deadline_perception.latency.measurement_plan import covering_paths, random_path
+
+
+class Watching(Eager):
+    """Keeps what an engine that prepares segments ahead must rely on."""
+
+    def __init__(self):
+        self.seen, self.held = {}, {}
+
+    def hold(self, name, values, rows=None):
+        self.held[name] = rows
+        return super().hold(name, values, rows)
+
+    def run(self, key, name, compute, inputs):
+        outputs = super().run(key, name, compute, inputs)
+        shapes = {kind: [value.shape for value in values] for kind, values in {**inputs, 'gives': outputs}.items()
+                  if kind != 'proposals'}  # fewer regions than the path allows may be found
+        assert self.seen.setdefault(key, shapes) == shapes
+        for kind, values in inputs.items():  # the same function again, of values that lie elsewhere
+            assert all(value.is_inference() for value in values), kind
+        again = compute({kind: tuple(value.clone() for value in values) for kind, values in inputs.items()})
+        assert all(np.array_equal(one.numpy(), other.numpy()) for one, other in zip(outputs, again))
+        return outputs
+
+
+def test_a_key_decides_shapes_and_all_that_a_segment_reads_is_handed_to_it(tiny_network):
+    tiny_network.engine = engine = Watching()
+    space, rng = tiny_network.path_space, random.Random(0)
+    image = np.random.default_rng(0).integers(0, 256, (64, 96, 3), dtype=np.uint8)
+    for path in [*covering_paths(space, 1, rng), *(random_path(space, rng) for _ in range(20))]:
+        tiny_network.detect(image, path)
+        assert engine.held == {'pre': None, 'proposals': path['proposals']}
+    assert set(engine.seen) == {key for key in space.carriers() if not key.startswith(('pre', 'proposals', 'post'))}
+
+
+@pytest.mark.parametrize('change', [lambda network: network.eval(), lambda network: network.float(),
+                                    lambda network: network.load_state_dict(network.state_dict())])
+def test_an_engine_forgets_what_it_prepared_when_weights_may_change(tiny_network, change):
+    class Forgets(Eager):
+        cleared = False
+
+        def clear(self):
+            self.cleared = True
+
+    tiny_network.engine = Forgets()
+    change(tiny_network)
+    assert tiny_network.engine.cleared

@@ -1,0 +1,74 @@
+"""Networks that the package has never heard of, from profile to report, through real nodes."""
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from invented_networks import make_classifier, make_magnifier, make_single
+from rclpy.qos import QoSProfile
+from sensor_msgs.msg import Image
+from std_msgs.msg import Header
+from vision_msgs.msg import Classification, Detection2DArray
+
+from deadline_perception.decision.frontier import FrontierPolicy
+from deadline_perception.decision.path_quality import PathQuality
+from deadline_perception.evaluation.recorded_bag import read_recording
+from deadline_perception.evaluation.report import write_report
+from deadline_perception.latency.device import process_environment
+from deadline_perception.latency.path_bound import PathForecast
+from deadline_perception.latency.profile import LatencyProfile, measure_profile
+from deadline_perception.msg import FrameLatency, PathDecision, TimeBudget
+from deadline_perception.nodes.messages import bgr_to_image, ns_to_stamp
+
+IMAGES = 12
+
+
+@pytest.mark.parametrize('make, topic, kind', [
+    (make_magnifier, 'detections', Detection2DArray), (make_single, 'detections', Detection2DArray),
+    (make_classifier, 'classification', Classification)])
+def test_an_invented_network_runs_from_profile_to_report(make, topic, kind, start_node, observer, wait_for, namespace,
+                                                         tmp_path, repository, monkeypatch):
+    network = make()
+    image = np.random.default_rng(0).integers(0, 256, (48, 64, 3), dtype=np.uint8)
+    measure_profile(network, [image], repeats=8, whole_paths=4, path_repeats=4).save(tmp_path / 'profile.json')
+    profile = LatencyProfile.load(tmp_path / 'profile.json')
+    forecast = PathForecast(profile, network.path_space)
+    quality = PathQuality.from_forecast(network.path_space, forecast)
+    best = FrontierPolicy(network.path_space, forecast, quality).frontier(network.path_space.largest, 0)
+    assert best[-1][2] == 1.0 and set(profile.segments) == set(network.path_space.carriers())
+
+    monkeypatch.setenv('PYTHONPATH', str(repository / 'test'))
+    for name, value in process_environment(1).items():
+        monkeypatch.setenv(name, value)
+    detector = start_node('detector', {'model': f'invented_networks:{make.__name__}',
+                                       'profile': tmp_path / 'profile.json'})
+    recorder = start_node('bag_recorder', {'output': tmp_path / 'run.mcap'})
+    results = observer.hear(kind, f'{namespace}/detector/{topic}')
+    latencies = observer.hear(FrameLatency, f'{namespace}/detector/latency')
+    decisions = observer.hear(PathDecision, f'{namespace}/detector/path')
+    budget = observer.speaker(TimeBudget, f'{namespace}/time_budget/budget', QoSProfile(depth=5))
+    camera = observer.speaker(Image, f'{namespace}/image')
+    for number in range(IMAGES):
+        budget.publish(TimeBudget(budget_ms=2000.0, min_budget_ms=2000.0, max_budget_ms=2000.0))
+        now = observer.node.get_clock().now().nanoseconds
+        camera.publish(bgr_to_image(image, Header(stamp=ns_to_stamp(now), frame_id='camera')))
+        wait_for(lambda: len(latencies) > number and len(decisions) > number and len(results) > number,
+                 f'answer {number}: {detector.output}')
+    assert {latency.outcome for latency in latencies} == {FrameLatency.DETECTED}
+    assert [phase.name for phase in latencies[-1].phases] == list(network.path_space.phases)
+    for decision in decisions:
+        path = network.path_space.parse(decision.path)
+        assert {operator.name: operator.level for operator in decision.operators} == {
+            operator.name: level for operator, level in zip(network.path_space.operators, path.settings)}
+        assert [operator.kind for operator in decision.operators] == [
+            network.path_space.operator(operator.name).kind for operator in decision.operators]
+    first = results[0].results[0] if kind is Classification else results[0].detections[0].results[0].hypothesis
+    assert first.class_id == ('dog' if kind is Classification else 'thing')
+
+    assert detector.end() == 0, detector.output
+    assert recorder.end() == 0, recorder.output
+    recording = read_recording(tmp_path / 'run.mcap')
+    summary = write_report(recording, tmp_path / 'report')
+    assert summary['frames_delivered'] == IMAGES and summary['distinct_paths'] >= 1
+    page = (tmp_path / 'report' / 'report.html').read_text()
+    assert all(operator.name in page for operator in network.path_space.operators)
+    assert all(f'network: {phase}' in page for phase in network.path_space.phases)

@@ -1,0 +1,71 @@
+"""README, docs, model cards and CONTRIBUTING: short where promised, and every link, command and argument in them exists."""
+from __future__ import annotations
+
+import argparse
+import importlib
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from deadline_perception.nodes.bringup import ARGUMENTS
+from deadline_perception.tools.command_line import COMMANDS
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = {str(file.relative_to(ROOT)): file.read_text(encoding='utf-8')
+             for pattern in ('*.md', 'docs/*.md', 'models/*.md') for file in sorted(ROOT.glob(pattern))}
+each_document = pytest.mark.parametrize('name', DOCUMENTS)
+
+
+def anchors(text: str) -> set[str]:
+    """Names of a document's headings in links, as GitHub makes them."""
+    return {re.sub(r'[^\w\- ]', '', heading.lower()).replace(' ', '-') for heading in re.findall(r'^#+ (.+)$', text, re.M)}
+
+
+def commands(text: str) -> list[list[str]]:
+    """Words behind `deadline-perception`, or its module, of every command in a block of shell."""
+    lines = [line for block in re.findall(r'^ *```bash\n(.*?)```', text, re.M | re.S)
+             for line in block.replace('\\\n', ' ').splitlines()]
+    found = (re.search(r'(?:deadline-perception|tools\.command_line) (?!deadline-perception)(.+)', line) for line in lines)
+    return [shlex.split(match[1], comments=True) for match in found if match]
+
+
+def test_readme_has_at_most_150_lines():
+    assert len(DOCUMENTS['README.md'].splitlines()) <= 150
+
+
+@each_document
+def test_links_lead_somewhere(name):
+    for link in re.findall(r'\]\(([^)\s]+)\)', DOCUMENTS[name]):
+        target, _, anchor = link.partition('#')
+        if '://' in target:
+            continue
+        file = ((ROOT / name).parent / target).resolve() if target else ROOT / name
+        assert file.exists(), f'{name}: {link}'
+        assert not anchor or anchor in anchors(file.read_text(encoding='utf-8')), f'{name}: {link}'
+
+
+@each_document
+def test_scripts_and_results_exist(name):
+    for file in re.findall(r'\bbenchmarks/[\w/]+\.\w+', DOCUMENTS[name]):
+        assert (ROOT / file).is_file(), f'{name}: {file}'
+
+
+@each_document
+def test_commands_are_accepted(name):
+    assert set(re.findall(r'`deadline-perception (\w+)', DOCUMENTS[name])) <= set(COMMANDS)
+    for command, *words in commands(DOCUMENTS[name]):
+        assert command in COMMANDS, f'{name}: {command}'
+        parser = argparse.ArgumentParser()
+        importlib.import_module(f'deadline_perception.tools.{command}').add_arguments(parser)
+        parser.parse_args(words)
+
+
+@each_document
+def test_launch_arguments_exist(name):
+    assert set(re.findall(r'(\w+):=', DOCUMENTS[name])) <= {argument.name for argument in ARGUMENTS}
+
+
+def test_documents_name_commands():
+    assert len(commands(DOCUMENTS['README.md'])) >= 5  # otherwise nothing was looked at
