@@ -123,7 +123,9 @@ class Stand:
             for name in self.names:
                 self.launch(name)
             if 'detector' in self.names or 'bringup' in self.names:
-                self.wait(lambda: self.recovered(0.0), 'the first answer', START_LIMIT_S)
+                self.wait(lambda: self.recovered(0.0) or self.refusal, 'the first answer', START_LIMIT_S)
+                if self.refusal:
+                    raise StandError(f'a node of the stand refuses: {self.refusal}')
             for name in self.names:
                 if name != 'bringup':
                     self.wait(lambda: any(said[1] == name for said in self.heard.diagnostics), f'{name}',  # noqa: B023
@@ -337,12 +339,17 @@ class Stand:
         except ExternalShutdownException:
             pass
 
+    @property
+    def refusal(self) -> str:
+        """Why a node cannot be configured, empty when none has said so."""
+        return next((text for _, _, _, text in self.heard.diagnostics if text.startswith('cannot be configured')), '')
+
     def recovered(self, since_ms: float) -> bool:
         """The network has found objects in time in an image sent after that."""
         return any(frame.outcome == FrameLatency.DETECTED and frame.met and 0 <= frame.number < len(self.sent)
                    and self.sent[frame.number].sent_ms > since_ms for frame in reversed(self.heard.frames[-50:]))
 
-    def wait(self, condition: Callable[[], bool], what: str, limit_s: float) -> None:
+    def wait(self, condition: Callable[[], object], what: str, limit_s: float) -> None:
         """Blocks until something holds.
 
         Raises:

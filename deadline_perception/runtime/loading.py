@@ -253,7 +253,7 @@ def _load_quality(options: NetworkOptions, network, forecast: PathForecast,
     file = Path(options.quality).expanduser() if options.quality else weights.with_suffix('.quality.json')
     if not options.quality and not file.is_file():  # the latter also of a network that has no file
         return PathQuality.from_forecast(network.path_space, forecast)
-    quality = PathQuality.load(file)
+    quality = PathQuality.load(file, network.path_space)
     quality.check(network.weights_hash)
     return quality
 
