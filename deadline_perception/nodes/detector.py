@@ -22,7 +22,7 @@ from rclpy.subscription import Subscription
 from sensor_msgs.msg import CompressedImage, Image
 from vision_msgs.msg import LabelInfo, VisionClass
 
-from deadline_perception.datasets.image_message import ImageError, to_bgr
+from deadline_perception.datasets.image_message import ImageError
 from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.latency.calibration import ForeignFile
 from deadline_perception.latency.stopwatch import ms_from_ns, now_ms
@@ -31,7 +31,7 @@ from deadline_perception.nodes import detector_parameters
 from deadline_perception.nodes.frame_messages import RESULT_KINDS, frame_latency, path_decision
 from deadline_perception.nodes.health import Health, Level, Report
 from deadline_perception.nodes.managed_node import ManagedNode
-from deadline_perception.nodes.messages import stamp_to_ns
+from deadline_perception.nodes.messages import stamp_to_ns, to_bgr
 from deadline_perception.nodes.parameters import Value, declare
 from deadline_perception.nodes.process import run_node
 from deadline_perception.nodes.service_quality import LATCHED, RESULTS, publisher_events, subscription_events
@@ -83,7 +83,7 @@ class DetectorNode(ManagedNode):
     def __init__(self) -> None:
         super().__init__('detector')
         self._values = declare(self, detector_parameters.PARAMETERS, detector_parameters.check)
-        self._state, self._refusal = 'unconfigured', ''
+        self._refusal = ''
         self._worker: WorkThread | None = None
         self._loaded: LoadedTask | None = None
         self._mailbox: Mailbox | None = None
@@ -126,7 +126,7 @@ class DetectorNode(ManagedNode):
         self._publish_latency = self._output(FrameLatency, '~/latency')
         self._publish_labels = self._output(LabelInfo, '~/label_info', LATCHED)
         self._health.hardware_id = str(self._loaded.facts)
-        self._state, self._refusal = 'inactive', ''
+        self._refusal = ''
         self.get_logger().info(f'configured: {network.config_name} on {self._loaded.facts}, '
                                f'{len(network.path_space)} paths')
         return super().on_configure(state)
@@ -162,39 +162,13 @@ class DetectorNode(ManagedNode):
         gc.collect()
         gc.freeze()
         gc.disable()
-        self._state, self._refusal = 'active', ''
+        self._refusal = ''
         return result
-
-    def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Stops to listen; waits for the frame at work."""
-        self._halt()
-        self._state = 'inactive'
-        return super().on_deactivate(state)
-
-    def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Lets go of the network."""
-        self._release()
-        return super().on_cleanup(state)
-
-    def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Stops whatever runs and lets go of the network."""
-        self._halt()
-        self._release()
-        self._state = 'finalized'
-        return super().on_shutdown(state)
 
     def on_error(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Back to unconfigured after an error that nobody expected."""
-        self._halt()
-        self._release()
         self._refusal = 'a transition failed unexpectedly, see the log'
-        return TransitionCallbackReturn.SUCCESS
-
-    def destroy_node(self) -> None:
-        """Ends the threads before the node's publishers go."""
-        self._halt()
-        self._release()
-        super().destroy_node()
+        return super().on_error(state)
 
     def _refuse(self, error: Exception) -> TransitionCallbackReturn:
         again, self._refusal = bool(self._refusal), f'cannot be configured: {str(error) or type(error).__name__}'
@@ -247,7 +221,6 @@ class DetectorNode(ManagedNode):
         if self._worker is not None:
             self._worker.stop(0.0 if self._still_hangs() else STOP_TIMEOUT_S)
             self._worker = None
-        self._state = 'unconfigured'
         torch = sys.modules.get('torch')
         if torch is not None and torch.cuda.is_initialized():
             torch.cuda.empty_cache()

@@ -1,6 +1,10 @@
 """A lifecycle node that starts itself when wanted, and survives requests that do not fit its state."""
 from __future__ import annotations
 
+import traceback
+from collections.abc import Callable
+from functools import partial
+
 from lifecycle_msgs.srv import ChangeState
 from rclpy.clock import Clock, ClockType
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
@@ -14,6 +18,19 @@ class ManagedNode(LifecycleNode):
     """
 
     _state = 'unconfigured'
+
+    def __init__(self, name: str, **options) -> None:
+        super().__init__(name, **options)
+        # rclpy's own table of the methods above, the same from Humble to Kilted.
+        self._callbacks = {state: partial(self._told, callback) for state, callback in self._callbacks.items()}
+
+    def _told(self, callback: Callable, state: LifecycleState) -> TransitionCallbackReturn:
+        """Logs what a transition raises, which rclpy turns into its result without a word."""
+        try:
+            return callback(state)
+        except Exception:  # rclpy goes on with on_error
+            self.get_logger().error(traceback.format_exc())
+            raise
 
     def _halt(self) -> None:
         """Ends the work of an active node."""

@@ -88,11 +88,12 @@ def test_what_was_taken_is_given_back_whichever_way_the_node_ends(spun):
     assert node.calls == ['configure', 'activate', 'halt', 'release', 'configure', 'activate', 'halt', 'release']
 
 
-def test_a_transition_that_fails_unexpectedly_leads_back_to_unconfigured(spun):
+def test_a_transition_that_fails_unexpectedly_leads_back_to_unconfigured_and_says_why(spun, capfd):
     make, _ = spun
     node = make(refuses=None)
     node.trigger_configure()
     assert node.trigger_activate() == TransitionCallbackReturn.ERROR
+    assert 'ZeroDivisionError: made up' in capfd.readouterr().err
     assert node._state == 'unconfigured' and node.calls[-2:] == ['halt', 'release']
     assert node.trigger_configure() == TransitionCallbackReturn.SUCCESS
 
