@@ -4,8 +4,8 @@
 
 Every few seconds, memory (resident), threads and file descriptors of every node process are noted. After a warm-up, the
 first fifth of the run and at least 30 s, they are judged. Memory grows when the slope of the medians of 20 equal
-stretches of time (Theil and Sen) is, at the lower end of its 95 % interval, more than 4 MB an hour, and the last stretch
-is more than 1 MB above the first, without which a run of minutes would be judged by single pages. Threads and
+stretches of time (Theil and Sen) is, at the lower end of its 95 % interval, more than 4 MB an hour, and the last
+stretch is more than 1 MB above the first, without which a run of minutes would be judged by single pages. Threads and
 descriptors grow when the fewest of the last quarter are more than the most of the first. A node that was started anew
 fails, too. Prints a table and writes results/soak.json.
 """
