@@ -303,7 +303,7 @@ def all_end(stand: Stand) -> str:
 
 def file_given(name: str, parameter: str, make: Callable[[Stand], bytes | None], suffix: str, *, kept: bool = False,
                own: bool = False, place: str = '') -> Fault:
-    """Another file, which the detector must refuse with a reason; or, `kept`, name, and, unless `own`, leave as it is."""
+    """Another file, to be refused with a reason; or, `kept`, to be named and, unless `own`, left as it is."""
     def inflict(stand: Stand) -> str:
         file, content = Path(place) if place else stand.folder / f'{name.replace(" ", "_")}{suffix}', make(stand)
         if content is not None:

@@ -4,7 +4,8 @@
 
 Every few seconds, memory (resident), threads and file descriptors of every node process are noted. After a warm-up, the
 first fifth of the run and at least 30 s, they are judged. Memory grows when the slope of the medians of 20 equal
-stretches of time (Theil and Sen) is, at the lower end of its 95 % interval, more than 4 MB an hour. Threads and
+stretches of time (Theil and Sen) is, at the lower end of its 95 % interval, more than 4 MB an hour, and the last
+stretch is more than 1 MB above the first, without which a run of minutes would be judged by single pages. Threads and
 descriptors grow when the fewest of the last quarter are more than the most of the first. A node that was started anew
 fails, too. Prints a table and writes results/soak.json.
 """
@@ -37,7 +38,7 @@ from node_stand import Feed, Stand
 RESULTS = Path(__file__).parent / 'results' / 'soak.json'
 STRETCHES = 20
 WARM_UP_SHARE, WARM_UP_S = 0.2, 30.0
-GROWTH_MB_PER_H = 4.0
+GROWTH_MB_PER_H, GROWTH_MB = 4.0, 1.0
 SAMPLES = 600  # over the whole run, but at most one a second
 
 
@@ -81,7 +82,7 @@ def growth_of(node: str, at_s: Sequence[float], figures: Sequence[ProcessFigures
                  for begin, end in zip(edges, edges[1:])]
     hours = [statistics.median(at_s[begin:end]) / 3600.0 for begin, end in zip(edges, edges[1:])]
     slope, _, low, high = theilslopes(memory_mb, hours, 0.95)
-    grows = ['memory'] if low > GROWTH_MB_PER_H else []
+    grows = ['memory'] if low > GROWTH_MB_PER_H and memory_mb[-1] - memory_mb[0] > GROWTH_MB else []
     quarter = len(figures) // 4
     for name in ('threads', 'descriptors'):
         values = [getattr(found, name) for found in figures]

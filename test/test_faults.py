@@ -56,6 +56,8 @@ def test_images_are_answered_in_time_replaced_late_or_not_at_all(faults, answers
 def test_an_image_in_no_count_is_lost_silently(faults):
     frames = [frame(faults, 9, 5, 1, 0), frame(faults, 11, 6, 1, 0), frame(faults, 16, 7, 2, 1)]
     assert faults.silently_lost(7, frames) == 7 - 2 - 2 - 1 - 1
+    assert faults.silently_lost(7, frames, {12, 30}) == 0
+    assert faults.silently_lost(7, [frames[0], frames[2], frames[1]]) == 1
     assert faults.silently_lost(7, [*frames, frame(faults, 17, 0)]) is None
 
 
