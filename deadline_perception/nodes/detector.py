@@ -369,7 +369,7 @@ class DetectorNode(ManagedNode):
                                          target_miss_probability=task.calibrator.alpha))
 
     def _failed(self, error: Exception) -> None:
-        self._status.failures += 1
+        self._status.fail(error)
         if self.context.ok():
             self.get_logger().error(f'a frame failed: {type(error).__name__}: {error}',
                                     throttle_duration_sec=THROTTLE_S)

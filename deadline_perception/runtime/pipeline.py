@@ -285,6 +285,7 @@ class FramePipeline:
             if frame.attempts > MAX_ATTEMPTS:
                 self._open.remove(frame)
                 self.unpublished += 1
+                self._not_told += 1 + frame.replaced  # the next answer stands for it too
                 return at_ms, self._ready
             return at_ms, partial(self._answer, frame, Outcome.COASTED, None)
 

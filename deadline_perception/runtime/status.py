@@ -11,6 +11,7 @@ from deadline_perception.runtime.tracks import Outcome
 
 WINDOW = 200  # frames that the miss ratio is taken over
 HANGING_MS = 5000.0
+FAILURE_TOLD_MS = 5000.0
 # Fast DDS shares 512 KiB by default, less than one raw image of 640 x 380, and best effort does not send it again.
 MORE_ROOM = ('let the camera driver publish reliably, or start it with FASTRTPS_DEFAULT_PROFILES_FILE (and '
              'FASTDDS_DEFAULT_PROFILES_FILE) naming config/fastdds.xml of this package, which makes room for images')
@@ -28,6 +29,8 @@ class DetectorStatus:
     frames: int = 0
     unanswered: int = 0
     failures: int = 0
+    last_failure: str = ''
+    failed_ms: float = -FAILURE_TOLD_MS
     last: FrameRecord | None = None
     _missed: deque = field(default_factory=lambda: deque(maxlen=WINDOW))
     _missed_in_a_row: int = 0
@@ -60,6 +63,11 @@ class DetectorStatus:
                 self._delayed_since_ms = None
             elif self._delayed_since_ms is None:
                 self._delayed_since_ms = now_ms()
+
+    def fail(self, error: Exception) -> None:
+        """Counts a failure of conversion, network or publication."""
+        self.failures += 1
+        self.last_failure, self.failed_ms = f'{type(error).__name__}: {error}', now_ms()
 
     def halt(self, pipeline: FramePipeline) -> None:
         """Counts what the node held as it was deactivated, which no published frame tells of."""
@@ -98,6 +106,8 @@ class DetectorStatus:
     def concerns(self) -> tuple[str, ...]:
         """What is degraded, for a person."""
         found = list(self.last.reasons) if self.last is not None else []
+        if self.failures and now_ms() - self.failed_ms < FAILURE_TOLD_MS:
+            found.append(f'{self.failures} failures, the last: {self.last_failure}')
         if self.rejected_total:
             cause, count = self.rejected.most_common(1)[0]
             found.append(f'{self.rejected_total} images rejected, {count} of them: {cause}')

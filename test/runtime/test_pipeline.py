@@ -308,11 +308,15 @@ def test_an_answer_that_cannot_be_published_at_all_is_counted_and_the_next_image
     def publish(arrival, found):
         raise RuntimeError('no connection')
 
-    bench.publish = publish
+    works, bench.publish = bench.publish, publish
     pipeline.arrive(arrive(age_ms=0.0))
     wait_until(lambda: pipeline.unpublished == 1)
     assert pipeline.wants_image
     assert bench.records == [] and len(bench.failures) > 1
+    bench.publish, bench.budget_ms = works, 9000.0
+    pipeline.arrive(arrive(age_ms=0.0))
+    pipeline.process(bench.mailbox.take(0)[1])
+    assert [record.replaced for record in bench.records] == [1]
 
 
 def test_one_worker_serves_the_task_whose_deadline_is_earliest(bench):

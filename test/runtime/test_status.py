@@ -84,3 +84,12 @@ def test_rejections_are_counted_by_cause_and_further_causes_together():
 @pytest.mark.parametrize('busy_for_ms, hangs', [(None, False), (10.0, False), (60_000.0, True)])
 def test_a_network_that_does_not_answer_is_noticed(busy_for_ms, hangs):
     assert ('has not answered' in hanging(None if busy_for_ms is None else now_ms() - busy_for_ms)) == hangs
+
+
+def test_a_failure_is_a_concern_for_some_seconds():
+    status = DetectorStatus()
+    assert status.concerns() == ()
+    status.fail(RuntimeError('no connection'))
+    assert status.concerns() == ('1 failures, the last: RuntimeError: no connection',)
+    status.failed_ms -= 5001.0
+    assert status.concerns() == () and status.values()['failures'] == '1'
