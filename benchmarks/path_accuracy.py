@@ -313,14 +313,13 @@ def main() -> None:
     redrawn: dict[ExecutionPath, Redrawn] = {}
     seeds, alone_rows = [], []
     with Detecting(args) as detecting:
-        for search in range(1 + SEARCHES):
-            if search:
-                wanted = near_frontier(space, forecast, quality, args.extra // SEARCHES)
+        for _ in range(1 + SEARCHES):
             found.update(detecting.run(args.weights, wanted))
             scores.update((path, judge.scores(found[path])) for path in wanted)
             redrawn.update((path, judge.redrawn(found[path])) for path in wanted)
             quality = expected_points({path: value.pooled for path, value in scores.items()},
                                       {path: value.all for path, value in redrawn.items()})
+            wanted = near_frontier(space, forecast, quality, args.extra // SEARCHES)
             print(f'scored {len(scores)} paths', flush=True)
         for weights in args.seeds:
             seeds.append(detecting.run(weights, list(dict.fromkeys([space.largest, *shrunk,

@@ -6,8 +6,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from deadline_perception.datasets.annotation_file import expected_format, read_json
-from deadline_perception.datasets.ground_truth_repair import TruthCollector
+from deadline_perception.datasets.annotation_file import TruthCollector, expected_format, read_json
 from deadline_perception.datasets.image_file import image_size, load_image
 from deadline_perception.datasets.records import Frame, GroundTruth, Sequence
 from deadline_perception.datasets.speed_trace import NoValidSpeedError, SpeedTrace, read_bdd100k_trace

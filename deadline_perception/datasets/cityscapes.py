@@ -7,11 +7,10 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from deadline_perception.datasets.annotation_file import expected_format, read_json
+from deadline_perception.datasets.annotation_file import TruthCollector, expected_format, read_json
 from deadline_perception.datasets.image_file import image_size, load_image
 from deadline_perception.datasets.records import Frame, GroundTruth, Sequence
 from deadline_perception.datasets.speed_trace import CITYSCAPES_SUFFIX, read_cityscapes_speed, snippet_stamps_s
-from deadline_perception.datasets.ground_truth_repair import TruthCollector
 
 IMAGE_FOLDERS = ('leftImg8bit_sequence', 'leftImg8bit')
 # cityscapesScripts, helpers/labels.py: the classes with instances that are evaluated, and their ids

@@ -13,9 +13,8 @@ from deadline_perception.detector import boxes as box_ops
 from deadline_perception.detector import heads as head_ops
 from deadline_perception.detector import proposals as proposal_ops
 from deadline_perception.detector.network import MultiPathDetector
-from deadline_perception.learning.anchor_sample import ANCHORS_PER_IMAGE, AnchorSample
+from deadline_perception.learning.targets import ANCHORS_PER_IMAGE, AnchorSample, Truth, sample_regions
 from deadline_perception.learning.strategies import TrainedPath
-from deadline_perception.learning.targets import Truth, sample_regions
 from deadline_perception.learning.transfer import to_device
 
 REGIONS_PER_IMAGE = 128

@@ -20,14 +20,12 @@ from torch import Tensor
 from deadline_perception.detector.network import MultiPathDetector
 from deadline_perception.detector.operators import SlicedGroupNorm
 from deadline_perception.errors import DeadlinePerceptionError
-from deadline_perception.learning.anchor_sample import ImageAnchors, choose_anchors, join_anchors, lay_out_anchors
-from deadline_perception.learning.gradient_sum import add_up_gradients
+from deadline_perception.learning.targets import ImageAnchors, Truth, choose_anchors, join_anchors, lay_out_anchors
+from deadline_perception.learning.transfer import add_up_gradients, to_batch
 from deadline_perception.learning.losses import path_losses
 from deadline_perception.learning.samples import Sample, SampleSource
 from deadline_perception.learning.strategies import Strategy, TrainedPath
-from deadline_perception.learning.targets import Truth
 from deadline_perception.learning.training_plan import TrainingPlan
-from deadline_perception.learning.transfer import to_batch
 from deadline_perception.workers import Workers
 
 _DRAWING_THREADS = 8

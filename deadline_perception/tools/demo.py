@@ -21,9 +21,8 @@ from deadline_perception.errors import DeadlinePerceptionError, command_line
 from deadline_perception.evaluation.scenario import limited, with_speed_in_every_frame
 from deadline_perception.latency.device import check_device
 from deadline_perception.tools.machine_findings import share_folder
-from deadline_perception.tools.output_place import check_folder
+from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, check_folder, find_weights
 from deadline_perception.tools.profile_at_hand import ensure_profile
-from deadline_perception.tools.weights_file import DEFAULT_WEIGHTS, find_weights
 
 _DRIVE_SEED = 12  # stands at a red light and reaches 19.5 m/s within 32 s
 _RAW_LIMIT_BYTES = 1_000_000_000  # longer sequences are put into the bag as JPEG
@@ -128,7 +127,7 @@ def machine_facts(device_facts) -> dict[str, str]:
 def _report(out: Path, recording: Path, sequence: Sequence, facts: dict[str, str], notes: list[str]) -> int:
     from deadline_perception.evaluation.recorded_bag import read_recording
     from deadline_perception.evaluation.report import write_report
-    from deadline_perception.tools.closing_table import print_closing_table
+    from deadline_perception.tools.report import print_closing_table
 
     summary = write_report(read_recording(recording), out, source=sequence, facts=facts, notes=notes)
     print_closing_table(summary, out / 'report.html')

@@ -29,8 +29,7 @@ from deadline_perception.evaluation.path_accuracy import (
 )
 from deadline_perception.latency.json_file import write_text_atomically
 from deadline_perception.execution_path import ExecutionPath, PathSpace
-from deadline_perception.tools.output_place import check_file
-from deadline_perception.tools.weights_file import DEFAULT_WEIGHTS, find_weights
+from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, check_file, find_weights
 from deadline_perception.workers import Workers, joined_workers, own_gpu
 
 _SAMPLE = 60

@@ -5,17 +5,15 @@ import cv2
 import numpy as np
 import pytest
 import torch
+from made_up_detector import TINY
 
 from deadline_perception.datasets.records import Frame, GroundTruth, Sequence
-from deadline_perception.detector.configuration import COMPACT, HeadConfig
 from deadline_perception.detector.network import MultiPathDetector
 
 # Beside other work on the machine, several threads would wait for each other.
 torch.set_num_threads(1)
 
-TINY = replace(COMPACT, name='tiny', input_size=(64, 96), stem_channels=16, stage_channels=(16, 32, 32, 64),
-               norm_group_channels=4, pyramid_channels=16, proposals=(5, 20, 60), nms_candidates=60,
-               heads=(HeadConfig(0, (16, 16)), HeadConfig(1, (32,))))
+_TWO_HEADS = replace(TINY, heads=TINY.heads[:2])
 NAMES = ('square', 'bar')
 
 
@@ -45,4 +43,4 @@ def shapes():
 @pytest.fixture()
 def tiny_network():
     torch.manual_seed(0)
-    return MultiPathDetector(TINY, NAMES)
+    return MultiPathDetector(_TWO_HEADS, NAMES)

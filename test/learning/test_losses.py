@@ -2,10 +2,9 @@ import numpy as np
 import pytest
 import torch
 
-from deadline_perception.learning.anchor_sample import choose_anchors, join_anchors, lay_out_anchors
+from deadline_perception.learning.targets import Truth, choose_anchors, join_anchors, lay_out_anchors
 from deadline_perception.learning.losses import path_losses
 from deadline_perception.learning.strategies import TrainedPath
-from deadline_perception.learning.targets import Truth
 
 OBJECT = [[10.0, 10, 40, 40]]
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deadline_perception.datasets.ground_truth_repair import TruthCollector
+from deadline_perception.datasets.annotation_file import TruthCollector
 
 
 def test_counts_over_images_and_warns_once():
