@@ -93,22 +93,22 @@ def best_executed(runs: dict[str, list[Run]], quality: Callable[[ExecutionPath],
     return outputs
 
 
-def precision(outputs: list[Detections], truths: Sequence[GroundTruth | None], chosen: np.ndarray,
+def precision(outputs: list[Detections], ground_truths: Sequence[GroundTruth | None], chosen: np.ndarray,
               class_names: tuple[str, ...]) -> dict[str, float | None]:
     """Average precision on the annotated ones of the chosen frames."""
-    kept = [index for index in chosen.tolist() if truths[index] is not None]
-    found = average_precision([outputs[index] for index in kept], [truths[index] for index in kept], class_names)
+    kept = [index for index in chosen.tolist() if ground_truths[index] is not None]
+    found = average_precision([outputs[index] for index in kept], [ground_truths[index] for index in kept], class_names)
     return {'ap': found.ap, 'ap50': found.ap50}
 
 
-def resampled(outputs: list[Detections], truths: Sequence[GroundTruth | None],
+def resampled(outputs: list[Detections], ground_truths: Sequence[GroundTruth | None],
               class_names: tuple[str, ...]) -> np.ndarray:
     """AP of the annotated frames drawn anew, with the same draws for every policy: float64 `[DRAWS]`. As if frames were
     independent; neighbours are not, so the true spread is wider."""
-    kept = [index for index, truth in enumerate(truths) if truth is not None]
+    kept = [index for index, ground_truth in enumerate(ground_truths) if ground_truth is not None]
     if not kept:
         return np.full(DRAWS, math.nan)
-    return resampled_ap([outputs[index] for index in kept], [truths[index] for index in kept], class_names,
+    return resampled_ap([outputs[index] for index in kept], [ground_truths[index] for index in kept], class_names,
                         bootstrap_draws(len(kept), DRAWS))
 
 
@@ -152,14 +152,15 @@ def timing_figures(runs: Sequence[Run], feasible: np.ndarray, possible: np.ndarr
             'distinct_paths': len(set(paths)), 'median_decision_us': statistics.median(decisions_us)}
 
 
-def figures(name: str, runs: list[Run], outputs: list[Detections], truths: Sequence[GroundTruth | None],
+def figures(name: str, runs: list[Run], outputs: list[Detections], ground_truths: Sequence[GroundTruth | None],
             class_names: tuple[str, ...], draws: np.ndarray) -> dict:
     """What is said about the detections that one policy delivered under one load."""
     budgets_ms = np.array([run.record.conditions.budget_ms for run in runs])
     ranges = np.array_split(np.argsort(budgets_ms, kind='stable'), BUDGET_RANGES)
-    return {**precision(outputs, truths, np.arange(len(runs)), class_names),
+    return {**precision(outputs, ground_truths, np.arange(len(runs)), class_names),
             'ap_interval_95': [None if math.isnan(limit) else limit for limit in interval(draws)],
-            'by_budget': [{'to_ms': float(budgets_ms[chosen].max()), **precision(outputs, truths, chosen, class_names)}
+            'by_budget': [{'to_ms': float(budgets_ms[chosen].max()),
+                           **precision(outputs, ground_truths, chosen, class_names)}
                           for chosen in ranges if len(chosen)],
             **({'trace': [[round(run.record.conditions.budget_ms, 1), round(run.record.total_ms, 2)] for run in runs]}
                if name in TRACED else {})}

@@ -260,7 +260,7 @@ def evenly(frames: list[Frame], count: int) -> list[Frame]:
 def summary(runs: dict[str, list[Run]], long_runs: list[Run], frames: list[Frame], class_names: tuple[str, ...],
             quality: Quality, cheapest_ms: float, is_loaded: bool) -> dict:
     """All that is said about one load."""
-    truths = [frame.truth for frame in frames]
+    ground_truths = [frame.ground_truth for frame in frames]
     feasible = np.array([run.is_feasible for run in runs['frontier']])
     possible = could_be_met(runs['frontier'], round_stretches(runs), cheapest_ms)
     long = timing_figures(long_runs, np.array([run.is_feasible for run in long_runs]),
@@ -268,12 +268,12 @@ def summary(runs: dict[str, list[Run]], long_runs: list[Run], frames: list[Frame
     found, draws = {}, {}
     for name, part in runs.items():
         outputs = delivered(part, late_too=name == ORACLE)
-        draws[name] = resampled(outputs, truths, class_names)
-        found[name] = {**figures(name, part, outputs, truths, class_names, draws[name]),
+        draws[name] = resampled(outputs, ground_truths, class_names)
+        found[name] = {**figures(name, part, outputs, ground_truths, class_names, draws[name]),
                        **timing_figures(part, feasible, possible)}
     best = best_executed(runs, cache(quality.quality))
-    best_ap = precision(best, truths, np.arange(len(best)), class_names)['ap']
-    goals = check_goals(found, draws, best_ap, resampled(best, truths, class_names), long, is_loaded)
+    best_ap = precision(best, ground_truths, np.arange(len(best)), class_names)['ap']
+    goals = check_goals(found, draws, best_ap, resampled(best, ground_truths, class_names), long, is_loaded)
     return {'frames': len(frames), 'infeasible_ratio': float(1.0 - feasible.mean()),
             'could_be_met_ratio': float(possible.mean()), 'best_executed_ap': best_ap,
             'median_slowdown': statistics.median(run.record.conditions.slowdown for run in runs[ORACLE]),
@@ -304,7 +304,7 @@ def main() -> None:
     restart_with_environment(args.threads)
     sequence, note = with_speed_in_every_frame(open_source(args.data))
     frames = list(sequence.frames)
-    if len(frames) < 2 or all(frame.truth is None for frame in frames):
+    if len(frames) < 2 or all(frame.ground_truth is None for frame in frames):
         parser.error(f'--data is {args.data}, expected at least 2 frames, some of them annotated')
     from deadline_perception.detector.checkpoint import load_detector
 

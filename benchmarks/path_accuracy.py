@@ -127,27 +127,28 @@ class Judge:
         sequence = read_coco(args.data)
         self.frames = annotated_frames(sequence, args.limit)
         self.dataset = sequence.name
-        self._truths = [relabelled(frame.truth, sequence.class_names, class_names) for frame in self.frames]
+        self._ground_truths = [relabelled(frame.ground_truth, sequence.class_names, class_names)
+                               for frame in self.frames]
         self._names = class_names
-        self.ranked_by = list(ranking_classes(self._truths, class_names) or class_names)
+        self.ranked_by = list(ranking_classes(self._ground_truths, class_names) or class_names)
         self._draws = bootstrap_draws(len(self.frames), DRAWS)
         self._halves = half_draws(len(self.frames))
 
     def scores(self, detections: list[Detections]) -> Scores:
         """A path's scores."""
-        result = average_precision(detections, self._truths, self._names)
+        result = average_precision(detections, self._ground_truths, self._names)
         return Scores(100 * (result.ap or 0.0), 100 * (result.ap50 or 0.0), 100 * pooled_ap(result, self.ranked_by))
 
     def redrawn(self, detections: list[Detections]) -> Redrawn:
         """A path's AP by which paths are ranked, on all draws."""
         halves = self._halves.reshape(-1, len(self.frames))
-        values = 100 * resampled_ap(detections, self._truths, self._names, np.vstack([self._draws, halves]),
+        values = 100 * resampled_ap(detections, self._ground_truths, self._names, np.vstack([self._draws, halves]),
                                     self.ranked_by)
         return Redrawn(values[:DRAWS], values[DRAWS:].reshape(self._halves.shape[:3]))
 
     def resampled_ap(self, detections: list[Detections]) -> np.ndarray:
         """AP over all classes, points, of each draw of all images: float64 `[DRAWS]`."""
-        return 100 * resampled_ap(detections, self._truths, self._names, self._draws)
+        return 100 * resampled_ap(detections, self._ground_truths, self._names, self._draws)
 
 
 def interval(larger: np.ndarray, smaller: np.ndarray) -> tuple[float, float]:

@@ -87,7 +87,7 @@ def _same_rhythm(sent: list[int], source: list[int]) -> bool:
 def _draw(recording: Recording, frame: FrameRecord, image_bgr: np.ndarray) -> str:
     detections = (frame.detections or Detections.none()).with_score(SHOWN_SCORE)
     drawn = annotate(image_bgr, detections, recording.class_names,
-                     truth=recording.truth.get(frame.stamp_ns), budget_ms=frame.budget_ms,
+                     ground_truth=recording.ground_truth.get(frame.stamp_ns), budget_ms=frame.budget_ms,
                      bound_ms=frame.total_bound_ms, latency_ms=frame.total_ms, path=frame.path,
                      operators=frame.decision.operators if frame.decision else (), outcome=frame.outcome.name.lower(), met=frame.in_time)
     if drawn.shape[1] > _WIDTH_PX:

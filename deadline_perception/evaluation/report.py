@@ -201,8 +201,8 @@ def _quality(summary: dict) -> str:
     if summary['ap50'] is None:
         return _section('How good were the detections?', 'The source has no ground truth, so accuracy was not scored.',
                         '')
-    rows = [[escape(name), str(scores['truths']), _share(scores['ap50']), _share(scores['ap'])]
-            for name, scores in summary['ap_per_class'].items() if scores['truths']]
+    rows = [[escape(name), str(scores['ground_truths']), _share(scores['ap50']), _share(scores['ap'])]
+            for name, scores in summary['ap_per_class'].items() if scores['ground_truths']]
     rows.append(['<b>mean over classes</b>', '', f'<b>{_share(summary["ap50"])}</b>', f'<b>{_share(summary["ap"])}</b>'])
     return _section('How good were the detections?', f'Average precision over {summary["frames_scored"]} images, 0 to '
                     '100. Every image sent counts: one that was replaced, lost or late is scored with the detections '

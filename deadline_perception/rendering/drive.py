@@ -54,7 +54,7 @@ def render_drive(seconds: float = 40.0, rate_hz: float = 10.0, seed: int = 0, wi
     for index in range(max(1, int(round(seconds * rate_hz)))):
         time_s = index / rate_hz
         frames.append(Frame(f'drive{seed:04d}_{index:06d}', int(round(time_s * 1e9)), partial(drive.image, time_s),
-                            drive.speed_mps(time_s), drive.truth(time_s)))
+                            drive.speed_mps(time_s), drive.ground_truth(time_s)))
     return Sequence(f'drive-seed{seed}', CLASS_NAMES, tuple(frames), drive.camera.matrix)
 
 
@@ -256,7 +256,7 @@ class Drive:
                                     label=street.TRAFFIC_LIGHT, reach_m=1))
         return things
 
-    def truth(self, time_s: float) -> GroundTruth:
+    def ground_truth(self, time_s: float) -> GroundTruth:
         """Boxes of what is visible."""
         view = self.view(time_s)
         return GroundTruth(*visible_objects(in_sight(self._things(time_s), view, SIGHT_M), view))

@@ -109,7 +109,7 @@ def test_words_of_a_recording_cannot_break_out_of_the_page(tmp_path):
     assert page.count['script'] == 2 and 'x' not in page.addresses  # the data and the page's own script
 
 
-def test_a_run_without_truth_says_that_accuracy_was_not_scored(tmp_path):
+def test_a_run_without_ground_truth_says_that_accuracy_was_not_scored(tmp_path):
     with RunWriter(tmp_path / 'run') as run:
         run.latency(START_NS)
     text = ' '.join(page_of(read_recording(tmp_path / 'run')).words)

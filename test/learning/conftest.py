@@ -13,7 +13,6 @@ from deadline_perception.detector.network import MultiPathDetector
 # Beside other work on the machine, several threads would wait for each other.
 torch.set_num_threads(1)
 
-_TWO_HEADS = replace(TINY, heads=TINY.heads[:2])
 NAMES = ('square', 'bar')
 
 
@@ -27,8 +26,8 @@ def _frame(index):
         cv2.rectangle(image, (x, y), (x + width - 1, y + height - 1), colour, -1)
         boxes.append((x, y, x + width, y + height))
         labels.append(label)
-    truth = GroundTruth(np.array(boxes, np.float32), np.array(labels), np.zeros(2, bool))
-    return Frame(f'{index}', index, lambda: image, None, truth)
+    ground_truth = GroundTruth(np.array(boxes, np.float32), np.array(labels), np.zeros(2, bool))
+    return Frame(f'{index}', index, lambda: image, None, ground_truth)
 
 
 def make_shapes():
@@ -40,7 +39,11 @@ def shapes():
     return make_shapes()
 
 
+def make_tiny_network():
+    torch.manual_seed(0)
+    return MultiPathDetector(replace(TINY, heads=TINY.heads[:2]), NAMES)
+
+
 @pytest.fixture()
 def tiny_network():
-    torch.manual_seed(0)
-    return MultiPathDetector(_TWO_HEADS, NAMES)
+    return make_tiny_network()

@@ -112,7 +112,7 @@ def test_shows_the_account_of_frames_and_where_the_report_lies(tmp_path, capsys)
     assert shown.rstrip().endswith('Report: out/report.html')
 
 
-def test_a_run_without_truth_and_stamps_has_dashes_instead_of_figures(tmp_path, capsys):
+def test_a_run_without_ground_truth_and_stamps_has_dashes_instead_of_figures(tmp_path, capsys):
     with RunWriter(tmp_path / 'run') as run:
         run.latency(0, total_ms=float('nan'), feasible=False)
         run.camera(SECOND_NS)

@@ -27,11 +27,11 @@ def test_adds_up_layers_and_steps() -> None:
 
 
 def test_finds_the_steps_between_layers() -> None:
-    truth = PathWcet(MODELS, step_ms=(2.0, 0.5, 0.1))
+    ground_truth = PathWcet(MODELS, step_ms=(2.0, 0.5, 0.1))
     paths = [path(layers, boxes) for layers, boxes in ((1, 5), (4, 5), (2, 60), (9, 20), (6, 40), (3, 30))]
-    model = fit_path_wcet(MODELS, [(layers, truth.wcet_ms(layers)) for layers in paths])
+    model = fit_path_wcet(MODELS, [(layers, ground_truth.wcet_ms(layers)) for layers in paths])
     assert model.step_ms == pytest.approx((2.0, 0.5, 0.1), rel=1e-6)
-    assert model.wcet_ms(path(5, 50)) >= truth.wcet_ms(path(5, 50)) * (1 - 1e-9)
+    assert model.wcet_ms(path(5, 50)) >= ground_truth.wcet_ms(path(5, 50)) * (1 - 1e-9)
 
 
 def test_steps_take_nothing_where_layers_cover_the_path() -> None:
