@@ -143,7 +143,7 @@ def load(frames: int, ap: float | None) -> dict:
 
 def test_draws_a_column_for_each_load_also_where_nothing_is_known(deadline_plot, tmp_path):
     result = {'date': 'today', 'device': 'some processor', 'data': 'a drive'}
-    for loads in ({'alone': load(3, 0.25)}, {'alone': load(3, 0.25), 'beside 2 tenants': load(3, None)}):
+    for loads in ({'alone': load(3, 0.25)}, {'alone': load(3, 0.25), 'beside 2 co-runners': load(3, None)}):
         deadline_plot.draw({**result, 'loads': loads}, tmp_path / 'drawn.png')
         assert cv2.imread(str(tmp_path / 'drawn.png')).shape == (1280, 600 * len(loads), 3)
 

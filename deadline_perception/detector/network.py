@@ -150,7 +150,7 @@ class MultiPathDetector(nn.Module):
         return self.normalise(pixels.permute(2, 0, 1)[None].float()).to(self.precision)
 
     def normalise(self, pixels: Tensor) -> Tensor:
-        """Pixel values 0 to 255 `[N, 3, h, w]`, BGR -> zero mean and unit spread."""
+        """Pixel values 0 to 255 `[N, 3, h, w]`, BGR -> zero mean and unit standard deviation."""
         return (pixels - self.pixel_mean) * self.pixel_scale
 
     def features(self, images: Tensor, path: ExecutionPath) -> list[Tensor]:

@@ -77,7 +77,7 @@ def _spread(frames: list[FrameRecord], count: int) -> list[FrameRecord]:
 
 
 def _same_rhythm(sent: list[int], source: list[int]) -> bool:
-    """Stamps of the source, stretched by one factor for the rate, fit the sent ones to half a frame."""
+    """Stamps of the source, multiplied by one factor for the rate, fit the sent ones to half a frame."""
     sent_ns = np.array(sent, dtype=np.float64) - sent[0]
     source_ns = np.array(source[:len(sent)], dtype=np.float64) - source[0]
     stretched_ns = source_ns * (sent_ns[-1] / source_ns[-1])

@@ -42,7 +42,7 @@ def read_recording(bag: Path) -> Recording:
 
     Raises:
         FileNotFoundError: there is no such file.
-        RecordingError: the bag cannot be read, or holds no FrameLatency message.
+        RecordingError: the bag cannot be read, holds messages of another definition, or no FrameLatency message.
     """
     bag, messages = Path(bag), defaultdict(list)
     try:
@@ -51,6 +51,8 @@ def read_recording(bag: Path) -> Recording:
         raise RecordingError(str(error)) from error
     except ValueError as error:  # of a record that damaged values do not fit
         raise RecordingError(f'{bag} holds a value that cannot be: {error}') from error
+    except AttributeError as error:  # its own definitions lack a field, of another version or damaged
+        raise RecordingError(f'{bag} holds messages of another definition: {error}') from error
 
 
 def _recording(bag: Path, messages: dict[str, list], *, ending: str) -> Recording:

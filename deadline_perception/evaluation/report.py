@@ -193,7 +193,7 @@ def _bounds(recording: Recording, summary: dict) -> str:
     return _section('Did the bounds hold?', f'{summary["bound_exceeded"]} of {summary["frames_delivered"]} frames took '
                     f'longer than promised (right of 1). The median frame used '
                     f'{"?" if ratio is None else f"{100 * ratio:.0f} %"} of its bound; the closer to 1 without crossing '
-                    f'it, the less time is wasted. Frames that were given up within their bound are not drawn.',
+                    f'it, the less time is wasted. Frames that were aborted within their bound are not drawn.',
                     charts.bound_histogram(recording))
 
 
@@ -275,7 +275,7 @@ def _words() -> str:
         ['<b>bound</b>', 'time that the chosen path exceeds only with a small, chosen probability'],
         ['<b>infeasible</b>', 'not even the cheapest path\'s bound fitted the time left'],
         ['<b>coasted</b>', 'the detections before were published again, moved forward; counted as a miss'],
-        ['<b>slowdown</b>', 'factor by which other programs on the machine stretch the detector\'s work']]))
+        ['<b>slowdown</b>', 'factor by which other programs on the machine slow the detector down']]))
 
 
 def _readout(frame: FrameRecord, time_s: float) -> str:

@@ -26,7 +26,7 @@ SHAPES = [ConvolutionShape(c, o, 1, 1, s, 2 * s) for c, o, s in
 
 
 def measured(model: IntervalModel, noise: list[float]) -> list[MeasuredLayer]:
-    """Layers whose worst times are those of a model, stretched."""
+    """Layers whose worst times are those of a model, times a factor."""
     return [MeasuredLayer(LayerCounts.of(shape, PROCESSOR), 0.8 * model.wcet_ms(shape) * factor,
                           model.wcet_ms(shape) * factor) for shape, factor in zip(SHAPES, noise)]
 
@@ -41,10 +41,10 @@ def test_covers_every_observation(noise: list[float], traffic: float) -> None:
         assert model.wcet_ms(layer.counts) >= layer.worst_ms * (1 - 1e-9)
 
 
-def test_finds_a_model_that_is_right_without_margin() -> None:
+def test_finds_a_model_that_is_right_without_calibration() -> None:
     ground_truth = IntervalModel(PROCESSOR, (0.9, 0.2, 0.1, 3e5), missing=0.05)
     model = fit_interval_model(measured(ground_truth, [1.0] * len(SHAPES)), PROCESSOR)
-    assert model.margin == pytest.approx(1.0, abs=0.02)
+    assert model.calibration_factor == pytest.approx(1.0, abs=0.02)
     held_out = ConvolutionShape(192, 224, 1, 1, 33, 57)
     assert model.wcet_ms(held_out) == pytest.approx(ground_truth.wcet_ms(held_out), rel=0.02)
 
@@ -91,11 +91,11 @@ def test_a_share_never_exceeds_one() -> None:
 
 
 def test_an_odd_layer_counts_once() -> None:
-    """Layers of equal counts, one twice as slow: the others bound it at half, stretched they give its own time."""
+    """Layers of equal counts, one twice as slow: the others bound it at half, calibrated they give its own time."""
     counts = LayerCounts.of(SHAPES[0], PROCESSOR)
     layers = [MeasuredLayer(counts, 1.0, 1.0), MeasuredLayer(counts, 1.0, 1.0), MeasuredLayer(counts, 2.0, 2.0)]
     model = fit_interval_model(layers, PROCESSOR)
-    assert model.margin == pytest.approx(2.0)
+    assert model.calibration_factor == pytest.approx(2.0)
     assert model.wcet_ms(counts) == pytest.approx(2.0)
 
 
