@@ -10,10 +10,12 @@ enough to rank paths; "expected" is what the decision goes by, measurement and p
 An operator's effect is the largest path less the same path with this operator alone at its smallest setting; intervals
 (95 %) come from drawing runs of neighbouring images anew. --seeds are weights of one recipe that differ by their seed
 alone; --weights may be their model soup. An operator pays when its effect, of the weights and in the mean of the seeds,
-is larger than the range of the seeds' effects. Seeds that begin with the same weights show the spread of what came after.
+is larger than the range of the seeds' effects. Seeds that begin with the same weights show the
+spread of what came after.
 --alone compares a path with weights that were trained on that path alone; with --seeds it is judged against the mean of
 the seeds, since a model soup of several runs has had more compute. The frontier shown is chosen on all images, so that
-it leans to the good side. What is judged is chosen on one half of the images and counts on the other (held_out_choice.py):
+it leans to the good side. What is judged is chosen on one half of the images and counts on the other
+(held_out_choice.py):
 the useful points of the frontier (runs of neighbours taken in turn, both ways, the lower count) and what the best of
 the other paths has over the full one (ten ways to halve, mean). The same halves show what expected values are worth.
 On CUDA the network that is timed replays graphs, as the node does.

@@ -49,6 +49,7 @@ def _one_line(error: Exception) -> str:
     words = ' '.join(str(error).split()).encode('ascii', 'backslashreplace').decode()
     return words if len(words) <= _MAX_WORDS else words[:_MAX_WORDS] + ' ...'
 
+
 class GroundTruthCollector:
     """Gathers the boxes of one data set image by image; `report` says once what had to be repaired.
 

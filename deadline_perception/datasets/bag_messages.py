@@ -10,6 +10,7 @@ from deadline_perception.datasets.records import GroundTruth
 CAMERA_FRAME = 'camera_optical_frame'  # z forward, x right, y down, as REP 103 has it for what a camera sees
 VEHICLE_FRAME = 'base_link'  # x forward, REP 105
 
+
 class BagMessages:
     """Builds messages with the classes of a rosbags type store.
 

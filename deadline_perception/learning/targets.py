@@ -120,6 +120,7 @@ def _share_inside(boxes: np.ndarray, regions: np.ndarray) -> np.ndarray:
     """Largest share of each box's area `[N]` that lies inside one of the regions, of which there are some."""
     return (_intersections(boxes, regions) / _areas(boxes).clip(min=1e-6)[:, None]).max(1)
 
+
 @dataclass(frozen=True, eq=False)
 class ImageAnchors:
     """The anchors of one image to train on.
