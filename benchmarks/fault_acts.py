@@ -126,7 +126,6 @@ def turning_budgets(message: TimeBudget) -> None:
 
 # --- what is done beyond other messages; each returns what was not as expected ---
 
-
 def images_of(name: str, does: str, images: Images, change: Callable, **more: object) -> Fault:
     """Other images than the camera's."""
     feed = {'image': change, **more.pop('feed', {})}

@@ -80,8 +80,6 @@ def test_gains_too_small_make_no_useful_point(load_benchmark):
     (1.0, 0.1, [], True), (1.0, -0.1, [], False),
     (2.0, -0.1, [1.5, 2.0, 2.5], True), (2.0, 1.0, [0.5, 2.0, 3.5], False),
     (0.9, 0.1, [1.5, 2.0, 2.5], False)])
-
-
 def test_an_operator_pays_beyond_the_range_of_the_seeds(load_benchmark, gain, low, of_seeds, pays):
     assert load_benchmark('path_accuracy').verdict(gain, low, of_seeds)['pays'] is pays
 

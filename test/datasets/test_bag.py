@@ -132,8 +132,6 @@ def test_falls_back_to_the_times_of_recording(tmp_path, stamps):
     ([0, 0, 0], 900_000_000_000),                                # only the speeds have one
     ([2_000_000_000, 2_100_000_000, 2_200_000_000], 0),          # only the images have one
     ([3_000_000_000, 2_000_000_000, 4_000_000_000], 3 * 10 ** 9)])  # images run backwards
-
-
 def test_speed_is_found_by_the_times_of_recording_where_headers_have_none(tmp_path, image_stamps, speed_stamp):
     read = read_bag(write_images(tmp_path / 'bag', image_stamps, speeds=[
         (7_000_000_000, 2.0, speed_stamp), (7_100_000_000, 4.0, speed_stamp), (7_300_000_000, 8.0, speed_stamp)]))

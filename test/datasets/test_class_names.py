@@ -61,8 +61,6 @@ def test_reads_json_and_yaml(tmp_path, name, coco_folder):
     '[]', '{}', '7', '{"car": 3}', '{"car": ["a"]}', '{"": "car"}', '{"car": ""}', '[' * 10_000, '{"car": "a\\nb"}',
     '\x00',
     json.dumps({f'class {number}': 'car' for number in range(20_000)}), '{"car": "' + 'x' * 2_000_000 + '"}'])
-
-
 @pytest.mark.parametrize('name', ['classes.json', 'classes.yaml'])
 def test_refuses_other_mappings_in_one_line(tmp_path, text, name):
     if name.endswith('yaml') and len(text) > 100_000:

@@ -76,8 +76,6 @@ def test_clips_and_drops_boxes_with_one_warning(coco_folder):
     (lambda c: c.update(images=[]), 'belong to image'),
     (lambda c: c.pop('categories'), "lacks the key 'categories'"),
 ])
-
-
 def test_refuses_broken_files_with_the_value(coco_folder, edit, message):
     with pytest.raises(ValueError, match=message):
         read_coco(change(coco_folder, edit))
@@ -95,8 +93,6 @@ def test_refuses_a_million_classes_and_names_that_are_none(coco_folder):
 @pytest.mark.parametrize('text', [
     '[' * 10_000, '{"images": ' * 10_000, '[' * 10_000 + ']' * 10_000, f'[{"9" * 5_000}]', '[]', '7', 'null', '\x00',
     '{"images": [{"id": 1, "file_name": "' + 'a' * 5_000 + '"}], "annotations": [], "categories": []}'])
-
-
 def test_absurd_files_are_refused_in_one_line(tmp_path, text):
     (tmp_path / 'val.json').write_text(text)
     assert reads_or_refuses_in_one_line(read_coco, tmp_path / 'val.json') is None

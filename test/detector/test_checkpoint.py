@@ -134,8 +134,6 @@ def test_class_names_that_are_none_are_refused(tmp_path, names):
     (lambda weight: torch.full_like(weight, torch.nan), 'NaN or infinity in rpn.outputs.bias'),
     (lambda weight: weight.to(torch.int8), "rpn.outputs.bias is of type 'I8', expected one of F16, BF16, F32"),
     (lambda weight: weight[:3], r"rpn.outputs.bias has the shape \[3\], expected \[20\]")])
-
-
 def test_weights_of_another_kind_are_refused(saved, tmp_path, change, message):
     tensors = {name: tensor.contiguous() for name, tensor in saved[0].state_dict().items()}
     tensors['rpn.outputs.bias'] = change(tensors['rpn.outputs.bias'])

@@ -68,8 +68,6 @@ def test_bound_is_a_mark_on_the_bar_only_where_it_is_known():
 @pytest.mark.parametrize('given', [
     {}, {'budget_ms': math.nan, 'latency_ms': math.nan}, {'budget_ms': 100.0, 'latency_ms': math.inf},
     {'budget_ms': 0.0}, {'budget_ms': 50.0, 'bound_ms': math.inf}, {'path': ''}, {'path': 'odd name'}])
-
-
 def test_unknown_values_leave_gaps_but_draw(given):
     assert strip(**given).any()
 

@@ -89,8 +89,6 @@ def test_refuses_labels_without_a_name():
 @given(strategies.lists(strategies.tuples(strategies.integers(0, 200), strategies.integers(0, 200),
                                           strategies.integers(5, 100), strategies.integers(0, 4)),
                         min_size=1, max_size=6, unique_by=lambda box: box[:2]))
-
-
 def test_the_truth_given_back_as_detections_always_scores_one(objects):
     boxes = [[x, y, x + size, y + size] for x, y, size, _ in objects]
     labels = [label for *_, label in objects]

@@ -37,8 +37,6 @@ def tightest(tmp_path, slowdown: float = 1.0, **fields):
     ({'total_ms': 140.0, 'queue_ms': 5.0, 'publish_ms': 81.0, 'overhead_ms': 86.0}, Cause.OVERHEAD,
      '86 ms went outside it, most of them publishing'),
 ])
-
-
 def test_names_the_cause(tmp_path, fields, cause, words):
     found = tightest(tmp_path, **fields)
     assert found.cause is cause

@@ -134,8 +134,6 @@ def test_a_run_without_any_valid_stamp_can_still_be_shown(tmp_path):
     ({'frames_age_unknown': 300, 'deadline_misses': 0}, 'bad', 'no deadline can be judged'),
     ({'feasible_miss_ratio': None}, 'bad', 'too short for even the cheapest path on every frame'),
 ])
-
-
 def test_verdict_is_good_only_below_two_percent_and_without_loss(changes, grade, words):
     found, sentence = verdict(SUMMARY | changes)
     assert found == grade and words in sentence

@@ -68,8 +68,6 @@ def test_time_of_a_frame_covers_its_segments(network, images):
 
 @pytest.mark.parametrize(('change', 'message'), [({'repeats': 0}, 'repeats'), ({'whole_paths': 1}, 'whole_paths'),
                                                  ({'path_repeats': 0}, 'path_repeats')])
-
-
 def test_impossible_counts_are_refused(network, images, change, message):
     with pytest.raises(ValueError, match=message):
         measure_profile(network, images, **change)
@@ -111,8 +109,6 @@ def test_a_profile_fits_what_it_was_measured_for():
     ({'facts': replace(FACTS, cpu_capability='AVX512')}, "'AVX2'", "'AVX512'"),
     ({'facts': replace(FACTS, allocator='default')}, "'retaining'", "'default'"),
     ({'facts': replace(FACTS, wait_policy='active')}, "'passive'", "'active'")])
-
-
 def test_a_mismatch_names_both_values_and_the_command(change, there, here):
     at_hand = {'network_hash': 'abc', 'facts': FACTS, 'input_size': (384, 640), 'engine': 'eager', **change}
     facts = at_hand['facts']
@@ -143,8 +139,6 @@ def test_wait_policy_of_a_single_thread_does_not_matter():
     (lambda content: content.update(image_size=[10**6, 10**6]), 'image_size is .* at most 67108864 px'),
     (lambda content: content.update(surprise=1), 'surprise'),
     (lambda content: content.update(paths=[]), 'cannot be used')])
-
-
 def test_a_damaged_profile_is_refused_with_what_to_run(tmp_path, damage, message):
     file = tmp_path / 'profile.json'
     PROFILE.save(file)

@@ -9,12 +9,8 @@ from deadline_perception.learning.transfer import to_batch, to_device
 
 @pytest.mark.parametrize('device', ['cpu', pytest.param('cuda', marks=pytest.mark.skipif(
     not torch.cuda.is_available(), reason='needs a CUDA device'))])
-
-
 @pytest.mark.parametrize('values', [np.arange(12).reshape(3, 4), np.float32([[1, 2], [3, 4]]).T,
                                     np.zeros((0, 4), np.uint8)])
-
-
 def test_values_and_their_type_arrive(device, values):
     moved = to_device(values, torch.device(device))
     assert moved.device.type == device and np.array_equal(moved.cpu().numpy(), values)

@@ -50,8 +50,6 @@ def test_a_source_without_speed_gets_one_and_a_long_one_is_cut(repository):
     (['--device', 'gpu'], "device is 'gpu', expected cpu, cuda or cuda:INDEX"),
     (['--seconds', '1'], 'weights.safetensors cannot be read as safetensors'),
 ])
-
-
 def test_one_line_says_what_is_wrong(monkeypatch, tmp_path, capsys, words, message):
     monkeypatch.setattr(demo, 'check_ros', lambda: None)
     weights = tmp_path / 'weights.safetensors'

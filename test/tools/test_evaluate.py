@@ -138,8 +138,6 @@ def test_all_and_sample_are_paths_of_the_network(weights):
     (['--data', 'nowhere.json'], 'nowhere.json'),
     (['--limit', '0'], 'limit is 0'),
 ])
-
-
 def test_one_line_says_what_is_wrong(weights, annotations, tmp_path, capsys, arguments, words):
     wanted = {'--data': str(annotations), '--json': str(tmp_path / 'q.json')} | dict([arguments])
     assert main(['evaluate', '--weights', str(weights), *(word for pair in wanted.items() for word in pair)]) == 1

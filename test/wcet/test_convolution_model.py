@@ -74,8 +74,6 @@ def test_no_cost_is_negative_so_a_larger_layer_never_costs_less():
     (20, -1.0, {}, 'latency is -1.0 ms'),
     (20, 1.0, {'depth': BLOCKS['out_channels']}, "steps are given for .'depth'."),
 ])
-
-
 def test_unusable_measurements_are_refused(count, latency, steps, message):
     with pytest.raises(ValueError, match=message):
         fit_convolution_model(convolutions(count, 1), [latency] * count, steps)
