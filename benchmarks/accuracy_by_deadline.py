@@ -122,13 +122,14 @@ class Scored:
     resampled_pooled: np.ndarray
 
     @classmethod
-    def of(cls, found: list[Detections], truths: list, class_names: tuple[str, ...], ranked_by: list[str]) -> Scored:
+    def of(cls, found: list[Detections], ground_truths: list, class_names: tuple[str, ...],
+           ranked_by: list[str]) -> Scored:
         """Scores of detections, one per image; the pooled ones are of the classes that paths are ranked by."""
-        result = average_precision(found, truths, class_names)
-        draws = bootstrap_draws(len(truths), DRAWS)
+        result = average_precision(found, ground_truths, class_names)
+        draws = bootstrap_draws(len(ground_truths), DRAWS)
         return cls(100 * (result.ap or 0.0), 100 * (result.ap50 or 0.0), 100 * pooled_ap(result, ranked_by),
-                   100 * resampled_ap(found, truths, class_names, draws),
-                   100 * resampled_ap(found, truths, class_names, draws, ranked_by))
+                   100 * resampled_ap(found, ground_truths, class_names, draws),
+                   100 * resampled_ap(found, ground_truths, class_names, draws, ranked_by))
 
     def loss_against(self, reference: Scored) -> dict:
         """What is lost against other detections, with 95 % intervals."""
@@ -241,8 +242,8 @@ def main() -> None:
     quality.check(detector.weights_hash)
     sequence = read_coco(args.data)
     frames = annotated_frames(sequence, 8 if args.quick else args.limit)
-    truths = [relabelled(frame.truth, sequence.class_names, detector.class_names) for frame in frames]
-    ranked_by = list(ranking_classes(truths, detector.class_names) or detector.class_names)
+    ground_truths = [relabelled(frame.ground_truth, sequence.class_names, detector.class_names) for frame in frames]
+    ranked_by = list(ranking_classes(ground_truths, detector.class_names) or detector.class_names)
     images = [frame.load_bgr() for frame in frames]
     profile = LatencyProfile.load(args.profile) if args.profile else measure_profile(
         detector, images[:40], repeats=12, whole_paths=16, path_repeats=6, time_limit_s=PROFILE_S)
@@ -269,13 +270,14 @@ def main() -> None:
     cells['best', math.inf] = FixedPath(best_path, space, forecast, quality)
     taken = run_all(detector, cells, images, factor)
     single = taken['fixed', math.inf]
-    full, best = (Scored.of([frame.detections for frame in taken[name, math.inf]], truths, detector.class_names,
+    full, best = (Scored.of([frame.detections for frame in taken[name, math.inf]], ground_truths, detector.class_names,
                             ranked_by) for name in ('fixed', 'best'))
     rows = []
     for name in NAMES:
         for value, deadline_ms in zip(relative, deadlines_ms):
             ran = taken.get((name, deadline_ms), single)
-            scored = Scored.of([frame.within(deadline_ms) for frame in ran], truths, detector.class_names, ranked_by)
+            scored = Scored.of([frame.within(deadline_ms) for frame in ran], ground_truths, detector.class_names,
+                               ranked_by)
             rows.append(row_of(name, value, deadline_ms, ran, scored, full, best))
     at_half = next(row for row in rows if row['policy'] == 'frontier' and row['relative_deadline'] == judged)
     pace = float(np.median([frame.latency_ms for frame in single])) / full_ms

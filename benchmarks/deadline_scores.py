@@ -33,11 +33,11 @@ DRAWS = 300
 @dataclass(frozen=True, eq=False)
 class Run:
     """What one policy made of one frame: its own detections and how many times longer than its path's idle forecast the
-    network took, both None when it was given up."""
+    network took, both None when it was aborted."""
 
     record: FrameRecord
     detections: Detections | None
-    stretch: float | None
+    slowdown: float | None
 
     @property
     def in_time(self) -> bool:
@@ -50,27 +50,27 @@ class Run:
         return self.record.frame.plan is not None and self.record.frame.plan.feasible
 
 
-def round_stretches(runs: dict[str, list[Run]]) -> np.ndarray:
-    """Median stretch of each round over the policies that ran it to its end: float64 `[frames]`, NaN where none did."""
+def round_slowdowns(runs: dict[str, list[Run]]) -> np.ndarray:
+    """Median slowdown of each round over the policies that ended it: float64 `[frames]`, NaN where none did."""
     rounds = zip(*(runs[name] for name in CAUSAL))
-    found = [[run.stretch for run in together if run.stretch is not None] for together in rounds]
-    return np.array([statistics.median(stretches) if stretches else math.nan for stretches in found])
+    found = [[run.slowdown for run in together if run.slowdown is not None] for together in rounds]
+    return np.array([statistics.median(slowdowns) if slowdowns else math.nan for slowdowns in found])
 
 
-def own_stretches(runs: Sequence[Run]) -> np.ndarray:
-    """Stretch of each frame of one policy, a given-up one's between those of its neighbours: float64 `[frames]`."""
-    ended = [index for index, run in enumerate(runs) if run.stretch is not None]
+def own_slowdowns(runs: Sequence[Run]) -> np.ndarray:
+    """Slowdown of each frame of one policy, an aborted one's between those of its neighbours: float64 `[frames]`."""
+    ended = [index for index, run in enumerate(runs) if run.slowdown is not None]
     if not ended:
         return np.full(len(runs), math.nan)
-    return np.interp(np.arange(len(runs)), ended, [runs[index].stretch for index in ended])
+    return np.interp(np.arange(len(runs)), ended, [runs[index].slowdown for index in ended])
 
 
-def could_be_met(runs: Sequence[Run], stretches: np.ndarray, cheapest_ms: float) -> np.ndarray:
-    """Frames within whose budget, less the wait for the thread, the cheapest path fits, stretched as it was found
+def could_be_met(runs: Sequence[Run], slowdowns: np.ndarray, cheapest_ms: float) -> np.ndarray:
+    """Frames within whose budget, less the wait for the thread, the cheapest path fits, slowed down as it was found
     afterwards; bool `[frames]`. No policy's bound has a say in it."""
     budgets_ms, queue_ms = (np.array(times) for times in zip(*(
         (run.record.conditions.budget_ms, run.record.queue_ms) for run in runs)))
-    return is_met(queue_ms + cheapest_ms * stretches, budgets_ms)
+    return is_met(queue_ms + cheapest_ms * slowdowns, budgets_ms)
 
 
 def delivered(runs: Sequence[Run], late_too: bool) -> list[Detections]:
@@ -93,22 +93,22 @@ def best_executed(runs: dict[str, list[Run]], quality: Callable[[ExecutionPath],
     return outputs
 
 
-def precision(outputs: list[Detections], truths: Sequence[GroundTruth | None], chosen: np.ndarray,
+def precision(outputs: list[Detections], ground_truths: Sequence[GroundTruth | None], chosen: np.ndarray,
               class_names: tuple[str, ...]) -> dict[str, float | None]:
     """Average precision on the annotated ones of the chosen frames."""
-    kept = [index for index in chosen.tolist() if truths[index] is not None]
-    found = average_precision([outputs[index] for index in kept], [truths[index] for index in kept], class_names)
+    kept = [index for index in chosen.tolist() if ground_truths[index] is not None]
+    found = average_precision([outputs[index] for index in kept], [ground_truths[index] for index in kept], class_names)
     return {'ap': found.ap, 'ap50': found.ap50}
 
 
-def resampled(outputs: list[Detections], truths: Sequence[GroundTruth | None],
+def resampled(outputs: list[Detections], ground_truths: Sequence[GroundTruth | None],
               class_names: tuple[str, ...]) -> np.ndarray:
     """AP of the annotated frames drawn anew, with the same draws for every policy: float64 `[DRAWS]`. As if frames were
     independent; neighbours are not, so the true spread is wider."""
-    kept = [index for index, truth in enumerate(truths) if truth is not None]
+    kept = [index for index, ground_truth in enumerate(ground_truths) if ground_truth is not None]
     if not kept:
         return np.full(DRAWS, math.nan)
-    return resampled_ap([outputs[index] for index in kept], [truths[index] for index in kept], class_names,
+    return resampled_ap([outputs[index] for index in kept], [ground_truths[index] for index in kept], class_names,
                         bootstrap_draws(len(kept), DRAWS))
 
 
@@ -136,15 +136,15 @@ def timing_figures(runs: Sequence[Run], feasible: np.ndarray, possible: np.ndarr
     missed = np.array([not run.in_time for run in runs])
     records = [run.record for run in runs]
     paths = [record.frame.path for record in records]
-    tightness = [run.record.frame.plan.bound_ms / run.record.frame.plan.forecast_ms / run.stretch for run in runs
-                 if run.stretch is not None]
+    tightness = [run.record.frame.plan.bound_ms / run.record.frame.plan.forecast_ms / run.slowdown for run in runs
+                 if run.slowdown is not None]
     decisions_us = [value for record in records for value in
                     (record.frame.decision_us, *(decision.decision_us for decision in record.frame.decisions))]
     own_ms = [run.record.total_ms for run in runs if run.detections is not None]
     return {'feasible': count_misses(missed, feasible), 'possible': count_misses(missed, possible),
             'miss_ratio_all': float(missed.mean()),
             'infeasible_ratio': float(np.mean([not run.is_feasible for run in runs])),
-            'given_up': len(records) - len(own_ms),
+            'aborted': len(records) - len(own_ms),
             'p99_latency_ms': float(np.quantile([record.total_ms for record in records], 0.99)),
             'p99_own_latency_ms': float(np.quantile(own_ms, 0.99)) if own_ms else None,
             'median_bound_over_latency': statistics.median(tightness) if tightness else None,
@@ -152,14 +152,15 @@ def timing_figures(runs: Sequence[Run], feasible: np.ndarray, possible: np.ndarr
             'distinct_paths': len(set(paths)), 'median_decision_us': statistics.median(decisions_us)}
 
 
-def figures(name: str, runs: list[Run], outputs: list[Detections], truths: Sequence[GroundTruth | None],
+def figures(name: str, runs: list[Run], outputs: list[Detections], ground_truths: Sequence[GroundTruth | None],
             class_names: tuple[str, ...], draws: np.ndarray) -> dict:
     """What is said about the detections that one policy delivered under one load."""
     budgets_ms = np.array([run.record.conditions.budget_ms for run in runs])
     ranges = np.array_split(np.argsort(budgets_ms, kind='stable'), BUDGET_RANGES)
-    return {**precision(outputs, truths, np.arange(len(runs)), class_names),
+    return {**precision(outputs, ground_truths, np.arange(len(runs)), class_names),
             'ap_interval_95': [None if math.isnan(limit) else limit for limit in interval(draws)],
-            'by_budget': [{'to_ms': float(budgets_ms[chosen].max()), **precision(outputs, truths, chosen, class_names)}
+            'by_budget': [{'to_ms': float(budgets_ms[chosen].max()),
+                           **precision(outputs, ground_truths, chosen, class_names)}
                           for chosen in ranges if len(chosen)],
             **({'trace': [[round(run.record.conditions.budget_ms, 1), round(run.record.total_ms, 2)] for run in runs]}
                if name in TRACED else {})}
@@ -193,7 +194,7 @@ def check_goals(found: dict[str, dict], draws: dict[str, np.ndarray], best_ap: f
         draws: resampled AP by policy.
         best_ap, best_draws: of the best that was executed in each round.
         long: figures of the long part.
-        is_loaded: beside tenants.
+        is_loaded: beside co-runners.
     """
     own, own_draws = found['frontier'], draws['frontier']
     goals = dict((few_misses('long part, feasible frames (the firm claim)', long['feasible']),

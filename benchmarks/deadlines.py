@@ -1,4 +1,4 @@
-"""A drive at varying speed under several policies: misses, latency and average precision, alone and beside a tenant.
+"""A drive at varying speed under several policies: misses, latency and average precision, alone and beside a co-runner.
 
     python benchmarks/deadlines.py [--quick] [--data SOURCE] [--profile FILE] [--minutes 7] [--long-minutes 2.4]
 
@@ -16,11 +16,11 @@ path's bound fits the smallest budget. The policies of the papers run every fram
 bounds may give it up, as the node does. A missed frame scores the last output delivered in time.
 
 Misses are counted on the frames that the frontier's own bound called feasible, and on those that could be met: the
-cheapest path's idle forecast, stretched as the round was, fits the budget (long part: as the frame itself was, or its
-neighbours, if it was given up).
+cheapest path's idle forecast, slowed down as the round was, fits the budget (long part: as the frame itself was, or its
+neighbours, if it was aborted).
 The slowdown is learnt as in the monitor node, and of frames that were cut also by the least that they would have taken,
 where the node knows only what they had taken.
-The tenant is as many programs as there are cores, whose duty cycle changes every 0.5 to 3 s of the drive: in the
+The co-runner is as many programs as there are cores, whose duty cycle changes every 0.5 to 3 s of the drive: in the
 interleaved part, where a frame takes as long as all policies together, so many times more slowly.
 Writes results/deadlines.json and results/deadlines.png; --draw draws the latter anew from the former.
 """
@@ -50,10 +50,10 @@ from deadline_scores import (
     could_be_met,
     delivered,
     figures,
-    own_stretches,
+    own_slowdowns,
     precision,
     resampled,
-    round_stretches,
+    round_slowdowns,
     show,
     timing_figures,
 )
@@ -90,8 +90,8 @@ from deadline_perception.tools.profile import restart_with_environment
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / 'benchmarks' / 'results'
-# Each tenant works for a share of every 20 ms; ends by itself when its parent is gone.
-TENANT = '''
+# Each co-runner works for a share of every 20 ms; ends by itself when its parent is gone.
+CO_RUNNER = '''
 import os, random, sys, time
 import numpy as np
 rng, memory = random.Random(int(sys.argv[2])), np.ones(1 << 20, np.float32)
@@ -217,8 +217,8 @@ def drive(contenders: dict[str, Contender], clairvoyant: GivenFactor, monitor: M
             if probe is not None:
                 contenders[name].hear_probe(*probe)
             runs[name].append(contenders[name].run(image, now_ms(), frame.stamp_ns, budget_ms))
-        met = [runs[name][-1].stretch for name in CAUSAL]
-        clairvoyant.factor = statistics.median([stretch for stretch in met if stretch is not None] or [1.0])
+        met = [runs[name][-1].slowdown for name in CAUSAL]
+        clairvoyant.factor = statistics.median([slowdown for slowdown in met if slowdown is not None] or [1.0])
         runs[ORACLE].append(contenders[ORACLE].run(image, now_ms(), frame.stamp_ns, budget_ms,
                                                    max(clairvoyant.factor, 1.0)))
         rounds_ms.append(now_ms() - begun_ms)
@@ -247,9 +247,9 @@ def drive_on(contender: Contender, monitor: Monitor, frames: list[Frame], budget
     return runs, replaced
 
 
-def tenants(count: int, pace: float) -> AbstractContextManager[None]:
+def co_runners(count: int, pace: float) -> AbstractContextManager[None]:
     """Meanwhile so many programs work in bursts, so many times longer than those of the drive."""
-    return beside_programs(TENANT, [(str(seed), str(pace)) for seed in range(count)])
+    return beside_programs(CO_RUNNER, [(str(seed), str(pace)) for seed in range(count)])
 
 
 def evenly(frames: list[Frame], count: int) -> list[Frame]:
@@ -260,20 +260,20 @@ def evenly(frames: list[Frame], count: int) -> list[Frame]:
 def summary(runs: dict[str, list[Run]], long_runs: list[Run], frames: list[Frame], class_names: tuple[str, ...],
             quality: Quality, cheapest_ms: float, is_loaded: bool) -> dict:
     """All that is said about one load."""
-    truths = [frame.truth for frame in frames]
+    ground_truths = [frame.ground_truth for frame in frames]
     feasible = np.array([run.is_feasible for run in runs['frontier']])
-    possible = could_be_met(runs['frontier'], round_stretches(runs), cheapest_ms)
+    possible = could_be_met(runs['frontier'], round_slowdowns(runs), cheapest_ms)
     long = timing_figures(long_runs, np.array([run.is_feasible for run in long_runs]),
-                          could_be_met(long_runs, own_stretches(long_runs), cheapest_ms))
+                          could_be_met(long_runs, own_slowdowns(long_runs), cheapest_ms))
     found, draws = {}, {}
     for name, part in runs.items():
         outputs = delivered(part, late_too=name == ORACLE)
-        draws[name] = resampled(outputs, truths, class_names)
-        found[name] = {**figures(name, part, outputs, truths, class_names, draws[name]),
+        draws[name] = resampled(outputs, ground_truths, class_names)
+        found[name] = {**figures(name, part, outputs, ground_truths, class_names, draws[name]),
                        **timing_figures(part, feasible, possible)}
     best = best_executed(runs, cache(quality.quality))
-    best_ap = precision(best, truths, np.arange(len(best)), class_names)['ap']
-    goals = check_goals(found, draws, best_ap, resampled(best, truths, class_names), long, is_loaded)
+    best_ap = precision(best, ground_truths, np.arange(len(best)), class_names)['ap']
+    goals = check_goals(found, draws, best_ap, resampled(best, ground_truths, class_names), long, is_loaded)
     return {'frames': len(frames), 'infeasible_ratio': float(1.0 - feasible.mean()),
             'could_be_met_ratio': float(possible.mean()), 'best_executed_ap': best_ap,
             'median_slowdown': statistics.median(run.record.conditions.slowdown for run in runs[ORACLE]),
@@ -291,20 +291,21 @@ def main() -> None:
                         help='network, with its .quality.json beside it')
     parser.add_argument('--profile', type=Path, help='latency profile; measured first, in about 40 s, when not given')
     parser.add_argument('--threads', type=int, default=1, help='CPU threads of the network')
-    parser.add_argument('--tenants', type=int, default=len(os.sched_getaffinity(0)), help='programs beside the network')
+    parser.add_argument('--co-runners', type=int, default=len(os.sched_getaffinity(0)),
+                        help='programs beside the network')
     parser.add_argument('--quick', action='store_true', help='8 frames, a long part of 6 s, a coarse profile')
     parser.add_argument('--draw', action='store_true', help='only draw results/deadlines.json anew')
     args = parser.parse_args()
     if args.draw:
         draw(json.loads((RESULTS / 'deadlines.json').read_text()), RESULTS / 'deadlines.png')
         return
-    for name, least in (('frames', 2), ('minutes', 0.0), ('long_minutes', 0.0), ('warm_up', 1), ('tenants', 0)):
+    for name, least in (('frames', 2), ('minutes', 0.0), ('long_minutes', 0.0), ('warm_up', 1), ('co_runners', 0)):
         if not getattr(args, name) >= least:
             parser.error(f'--{name.replace("_", "-")} is {getattr(args, name)}, expected at least {least}')
     restart_with_environment(args.threads)
     sequence, note = with_speed_in_every_frame(open_source(args.data))
     frames = list(sequence.frames)
-    if len(frames) < 2 or all(frame.truth is None for frame in frames):
+    if len(frames) < 2 or all(frame.ground_truth is None for frame in frames):
         parser.error(f'--data is {args.data}, expected at least 2 frames, some of them annotated')
     from deadline_perception.detector.checkpoint import load_detector
 
@@ -333,22 +334,22 @@ def main() -> None:
     count, warm_up = (8, 2) if args.quick else (args.frames, args.warm_up)
     long_s = 6.0 if args.quick else 60.0 * args.long_minutes
     monitor, rng, loads, pace, left_s = Monitor(), random.Random(0), {}, 1.0, 60.0 * args.minutes
-    for load, programs, share in (('alone', 0, 0.5), (f'beside {args.tenants} tenants', args.tenants, 1.0)):
+    for load, programs, share in (('alone', 0, 0.5), (f'beside {args.co_runners} co-runners', args.co_runners, 1.0)):
         begun_ms, limit_s = now_ms(), share * left_s
-        with tenants(programs, pace):
+        with co_runners(programs, pace):
             _, round_ms = drive(contenders, clairvoyant, monitor, frames[:warm_up], budget, rng, limit_s,
                                 f'{load}, warm-up')
         pace, rest_s = round_ms / period_ms, limit_s - (now_ms() - begun_ms) / 1000.0
         picked = evenly(frames, min(count, max(2, int(1000.0 * rest_s / round_ms))))
-        with tenants(programs, pace):
+        with co_runners(programs, pace):
             runs, round_ms = drive(contenders, clairvoyant, monitor, picked, budget, rng, rest_s, load)
         left_s -= (now_ms() - begun_ms) / 1000.0
-        with tenants(programs, 1.0):
+        with co_runners(programs, 1.0):
             long_runs, replaced = drive_on(contenders['frontier'], monitor, frames, budget, period_ms, long_s,
                                            f'{load}, frontier alone')
         loads[load] = summary(runs, long_runs, picked[:len(runs[ORACLE])], network.class_names, quality, cheapest_ms,
                               is_loaded=programs > 0)
-        loads[load].update(round_ms=round_ms, tenant_pace=pace if programs else None)
+        loads[load].update(round_ms=round_ms, co_runner_pace=pace if programs else None)
         loads[load]['long_part'].update(period_ms=period_ms, replaced=replaced)
         show(load, loads[load])
     for contender in contenders.values():

@@ -10,7 +10,7 @@ from diagnostic_msgs.msg import DiagnosticArray
 from rclpy.qos import ReliabilityPolicy
 
 from deadline_perception.msg import ContentionState, TimeBudget
-from deadline_perception.tools.weights_file import DEFAULT_WEIGHTS, find_weights
+from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, find_weights
 from fault_acts import (Fault, INF, Images, NAN, all_end, boxes, budget_of, calibration, camera_leaves, clock,
                         file_given, flood, foreign_topic, forward, frame_of, frame_times, images_of,
                         killed_again_and_again, late_comer, many_readers, misfit_reader, nan_times, parameter_file,

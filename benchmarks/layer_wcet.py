@@ -15,7 +15,8 @@ away, and without a co-runner those that take 1.5 times as long as another of th
 is fitted to the other runs, is shown against these as well.
 
 One bound is made for each utilisation, and one from the worst of all utilisations. The contention-oblivious estimate is
-assumption 1 alone, fitted to mean times without a co-runner; "with margin" it is raised by the factor with which it covers
+assumption 1 alone, fitted to mean times without a co-runner; "calibrated" it is raised by the factor with which it
+covers
 the fitted layers at that utilisation, or at all of them, and has the same allowance.
 
 Then whole paths of `compact` with random weights: layers of some random paths are measured by themselves, steps between
@@ -220,24 +221,24 @@ def judge_layers(times: dict[float, dict[LayerShape, Times]], processor: Process
             pooled[shape].add(seen[shape])
 
     def bounds(seen: dict[LayerShape, Times]) -> tuple[dict[str, CoveringModel], dict[str, float], float]:
-        """Models by family, margins of the oblivious ones, and the allowance, ms."""
-        margins: dict[str, float] = {}
+        """Models by family, calibration factors of the oblivious ones, and the allowance, ms."""
+        calibration_factors: dict[str, float] = {}
         for shape in FITTED:
             over = max(seen[shape].execution) / oblivious[shape.family].wcet_ms(counts[shape])
-            margins[shape.family] = max(margins.get(shape.family, 1.0), over)
-        return (fit_families(fitted, seen, processor, fit_interval_model), margins,
+            calibration_factors[shape.family] = max(calibration_factors.get(shape.family, 1.0), over)
+        return (fit_families(fitted, seen, processor, fit_interval_model), calibration_factors,
                 max(seen[shape].interruption for shape in FITTED))
 
-    any_models, any_margins, any_allowance = bounds(pooled)
+    any_models, any_calibration_factors, any_allowance = bounds(pooled)
     rows = []
     for utilisation in UTILISATIONS:
-        models, margins, allowance = bounds(times[utilisation])
+        models, calibration_factors, allowance = bounds(times[utilisation])
         for number, shape in enumerate(TABLE_VI):
             found, family = times[utilisation][shape], shape.family
             wcet, guess = models[family].wcet_ms(counts[shape]), oblivious[family].wcet_ms(counts[shape])
             judged = {'bound': wcet + allowance, 'any_state': any_models[family].wcet_ms(counts[shape]) + any_allowance,
-                      'oblivious': guess, 'oblivious_with_margin': guess * margins[family] + allowance,
-                      'oblivious_any_state': guess * any_margins[family] + any_allowance}
+                      'oblivious': guess, 'oblivious_calibrated': guess * calibration_factors[family] + allowance,
+                      'oblivious_any_state': guess * any_calibration_factors[family] + any_allowance}
             longest = max(found.every)
             rows.append({
                 'layer': f'{shape.kind.value} {number % (len(TABLE_VI) // 2) + 1}', 'kind': shape.kind.value,
@@ -250,7 +251,8 @@ def judge_layers(times: dict[float, dict[LayerShape, Times]], processor: Process
                 'interrupted': len(found.every) - len(found.execution), 'uninterrupted_max_ms': max(found.execution),
                 'wcet_over_uninterrupted': wcet / max(found.execution) - 1.0,
                 'uninterrupted_above_wcet': sum(value > wcet for value in found.execution),
-                'margin': models[family].margin, 'missing': [fit.missing for fit in models[family].fits]})
+                'calibration_factor': models[family].calibration_factor,
+                'missing': [fit.missing for fit in models[family].fits]})
     return rows
 
 
@@ -291,7 +293,8 @@ def measure_paths(device: str, processor: Processor, seconds: float) -> dict:
     models = fit_families(counts_of(chosen, processor), times, processor, fit_interval_model)
     bound = fit_path_wcet(models, [(layers[path], max(frames[path])) for path in fitted])
     return {'rounds': len(rounds), 'rounds_kept': len(kept), 'layers_measured': len(chosen),
-            'fitted_paths': [str(path) for path in fitted], 'step_ms': bound.step_ms, 'margin': bound.margin,
+            'fitted_paths': [str(path) for path in fitted], 'step_ms': bound.step_ms,
+            'calibration_factor': bound.calibration_factor,
             'rows': [{'path': str(path), 'runs': len(frames[path]), 'min_ms': min(frames[path]),
                       'mean_ms': float(np.mean(frames[path])), 'max_ms': max(frames[path]),
                       'layers_ms': bound.layers_ms(layers[path]), 'wcet_ms': bound.wcet_ms(layers[path]),
@@ -328,14 +331,14 @@ def show(rows: list[dict], paths: dict, co_runner: dict[float, float]) -> list[d
     console = Console(width=170)
     table = Table(title='Layers of table VI beside a co-runner, all runs; ms')
     for column in ('layer', 'co-runner', 'runs', 'min', 'mean', 'max', 'WCET', 'with allowance', 'over max', 'above',
-                   'interrupted', 'any state', 'oblivious', 'above', 'with margin'):
+                   'interrupted', 'any state', 'oblivious', 'above', 'calibrated'):
         table.add_column(column, justify='left' if column == 'layer' else 'right', no_wrap=column == 'layer')
     for row in rows:
         table.add_row(row['layer'], f'{row["utilisation"]:.0%}', str(row['runs']),
                       *(f'{row[key]:.2f}' for key in ('min_ms', 'mean_ms', 'max_ms', 'wcet_ms', 'bound_ms')),
                       f'{row["bound_over_max"]:+.0%}', str(row['above_bound']), str(row['interrupted']),
                       f'{row["any_state_ms"]:.2f}', f'{row["oblivious_ms"]:.2f}', str(row['above_oblivious']),
-                      f'{row["oblivious_with_margin_ms"]:.2f}')
+                      f'{row["oblivious_calibrated_ms"]:.2f}')
     console.print(table)
     summary = []
     for kind, goal in GOALS.items():
@@ -357,8 +360,9 @@ def show(rows: list[dict], paths: dict, co_runner: dict[float, float]) -> list[d
                 f'above bound {entry["above_bound"]} of {entry["runs"]} (goal 0), over-estimate '
                 f'{entry["bound_over_max"]:+.1%} (goal {goal:.0%}): {"met" if entry["met"] else "NOT met"}\n'
                 f'    from the worst of all states {entry["any_state_over_max"]:+.1%}, above {entry["above_any_state"]}; '
-                f'oblivious: above {entry["above_oblivious"]}, with margin {entry["oblivious_with_margin_over_max"]:+.1%}, '
-                f'above {entry["above_oblivious_with_margin"]}; from all states '
+                f'oblivious: above {entry["above_oblivious"]}, '
+                f'calibrated {entry["oblivious_calibrated_over_max"]:+.1%}, '
+                f'above {entry["above_oblivious_calibrated"]}; from all states '
                 f'{entry["oblivious_any_state_over_max"]:+.1%}, above {entry["above_oblivious_any_state"]}\n'
                 f'    without allowance ({entry["allowance_ms"]:.1f} ms) and the {entry["interrupted"]} interrupted runs: '
                 f'{entry["wcet_over_uninterrupted"]:+.1%}, above {entry["uninterrupted_above_wcet"]}; the longest run of '

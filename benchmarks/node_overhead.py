@@ -30,7 +30,7 @@ from deadline_perception.tools.demo import check_ros, machine_facts
 from deadline_perception.tools.machine_findings import share_folder
 from deadline_perception.tools.node_run import run_nodes
 from deadline_perception.tools.profile_at_hand import ensure_profile
-from deadline_perception.tools.weights_file import DEFAULT_WEIGHTS, find_weights
+from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, find_weights
 
 RESULTS = Path(__file__).parent / 'results' / 'node_overhead.json'
 SIZES = ((640, 380), (1280, 720))

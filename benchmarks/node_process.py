@@ -16,7 +16,7 @@ from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.nodes.middleware import make_room_for_images
 from deadline_perception.runtime.loading import share_folder
 from deadline_perception.tools.profile_at_hand import ensure_profile
-from deadline_perception.tools.weights_file import DEFAULT_WEIGHTS, find_weights
+from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, find_weights
 
 _PR_SET_PDEATHSIG = 1
 

@@ -3,7 +3,7 @@
     python benchmarks/operator_times.py [--device cpu] [--configurations compact orin paper] [--quick]
 
 Frames of all settings are mixed at random, in rounds, so that what else the machine does falls on all alike. On a GPU,
-frames in single and half precision, computed and replayed as CUDA graphs, are mixed as well; single precision there is
+frames in float32 and float16, computed and replayed as CUDA graphs, are mixed as well; float32 there is
 what PyTorch does unasked, and named TF32 where its convolutions are rounded to that. Each network runs in a process
 of its own with the settings that the detector node uses. `compact` has its trained weights, the others random ones, which
 find as many proposals as a path allows but name next to nothing, so that their final suppression is lighter than a trained

@@ -9,11 +9,13 @@ timed in turn, as whole frames. The ranking AP is the mean over the classes that
 enough to rank paths; "expected" is what the decision goes by, measurement and prediction weighed by their errors.
 An operator's effect is the largest path less the same path with this operator alone at its smallest setting; intervals
 (95 %) come from drawing runs of neighbouring images anew. --seeds are weights of one recipe that differ by their seed
-alone; --weights may be their average. An operator pays when its effect, of the weights and in the mean of the seeds, is
-larger than the range of the seeds' effects. Seeds that begin with the same weights show the spread of what came after.
+alone; --weights may be their model soup. An operator pays when its effect, of the weights and in the mean of the seeds,
+is larger than the range of the seeds' effects. Seeds that begin with the same weights show the
+spread of what came after.
 --alone compares a path with weights that were trained on that path alone; with --seeds it is judged against the mean of
-the seeds, since an average of several runs has had more compute. The frontier shown is chosen on all images, so that it
-leans to the good side. What is judged is chosen on one half of the images and counts on the other (held_out_choice.py):
+the seeds, since a model soup of several runs has had more compute. The frontier shown is chosen on all images, so that
+it leans to the good side. What is judged is chosen on one half of the images and counts on the other
+(held_out_choice.py):
 the useful points of the frontier (runs of neighbours taken in turn, both ways, the lower count) and what the best of
 the other paths has over the full one (ten ways to halve, mean). The same halves show what expected values are worth.
 On CUDA the network that is timed replays graphs, as the node does.
@@ -127,27 +129,28 @@ class Judge:
         sequence = read_coco(args.data)
         self.frames = annotated_frames(sequence, args.limit)
         self.dataset = sequence.name
-        self._truths = [relabelled(frame.truth, sequence.class_names, class_names) for frame in self.frames]
+        self._ground_truths = [relabelled(frame.ground_truth, sequence.class_names, class_names)
+                               for frame in self.frames]
         self._names = class_names
-        self.ranked_by = list(ranking_classes(self._truths, class_names) or class_names)
+        self.ranked_by = list(ranking_classes(self._ground_truths, class_names) or class_names)
         self._draws = bootstrap_draws(len(self.frames), DRAWS)
         self._halves = half_draws(len(self.frames))
 
     def scores(self, detections: list[Detections]) -> Scores:
         """A path's scores."""
-        result = average_precision(detections, self._truths, self._names)
+        result = average_precision(detections, self._ground_truths, self._names)
         return Scores(100 * (result.ap or 0.0), 100 * (result.ap50 or 0.0), 100 * pooled_ap(result, self.ranked_by))
 
     def redrawn(self, detections: list[Detections]) -> Redrawn:
         """A path's AP by which paths are ranked, on all draws."""
         halves = self._halves.reshape(-1, len(self.frames))
-        values = 100 * resampled_ap(detections, self._truths, self._names, np.vstack([self._draws, halves]),
+        values = 100 * resampled_ap(detections, self._ground_truths, self._names, np.vstack([self._draws, halves]),
                                     self.ranked_by)
         return Redrawn(values[:DRAWS], values[DRAWS:].reshape(self._halves.shape[:3]))
 
     def resampled_ap(self, detections: list[Detections]) -> np.ndarray:
         """AP over all classes, points, of each draw of all images: float64 `[DRAWS]`."""
-        return 100 * resampled_ap(detections, self._truths, self._names, self._draws)
+        return 100 * resampled_ap(detections, self._ground_truths, self._names, self._draws)
 
 
 def interval(larger: np.ndarray, smaller: np.ndarray) -> tuple[float, float]:
@@ -313,14 +316,13 @@ def main() -> None:
     redrawn: dict[ExecutionPath, Redrawn] = {}
     seeds, alone_rows = [], []
     with Detecting(args) as detecting:
-        for search in range(1 + SEARCHES):
-            if search:
-                wanted = near_frontier(space, forecast, quality, args.extra // SEARCHES)
+        for _ in range(1 + SEARCHES):
             found.update(detecting.run(args.weights, wanted))
             scores.update((path, judge.scores(found[path])) for path in wanted)
             redrawn.update((path, judge.redrawn(found[path])) for path in wanted)
             quality = expected_points({path: value.pooled for path, value in scores.items()},
                                       {path: value.all for path, value in redrawn.items()})
+            wanted = near_frontier(space, forecast, quality, args.extra // SEARCHES)
             print(f'scored {len(scores)} paths', flush=True)
         for weights in args.seeds:
             seeds.append(detecting.run(weights, list(dict.fromkeys([space.largest, *shrunk,

@@ -56,7 +56,7 @@ def main() -> None:
             for _ in range(ROUNDS):
                 for name, function in (('ours_ms', region_features), ('torchvision_ms', torchvisions)):
                     started = now_ms()
-                    result = function(levels, boxes, box_levels)
+                    function(levels, boxes, box_levels)
                     synchronise(args.device)
                     times[name].append(now_ms() - started)
             difference = (region_features(levels, boxes, box_levels) - torchvisions(levels, boxes, box_levels)).abs().max()

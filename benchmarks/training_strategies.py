@@ -250,8 +250,8 @@ def main() -> None:
     network = fresh_network(args, training.class_names, 0)
     source = SampleSource([training], [1.0], network.input_size)
     frames = annotated_frames(validation, args.images)
-    truths = [relabelled(frame.truth, validation.class_names, network.class_names) for frame in frames]
-    ranked_by = list(ranking_classes(truths, network.class_names) or network.class_names)
+    ground_truths = [relabelled(frame.ground_truth, validation.class_names, network.class_names) for frame in frames]
+    ranked_by = list(ranking_classes(ground_truths, network.class_names) or network.class_names)
     paths = measured_paths(network.path_space)
     cost = StepCost(network)
     reference = cost.mean(STRATEGIES['ns-rs'])

@@ -2,13 +2,8 @@
 from dataclasses import replace
 
 import pytest
-import torch
 
 from deadline_perception.detector.configuration import COMPACT, HeadConfig
-from deadline_perception.detector.network import MultiPathDetector
-
-# Beside other work on the machine, several threads would wait for each other.
-torch.set_num_threads(1)
 
 TINY = replace(COMPACT, name='tiny', input_size=(64, 96), stem_channels=16, stage_channels=(16, 32, 32, 64),
                norm_group_channels=4, pyramid_channels=16, proposals=(5, 20, 60), nms_candidates=60,
@@ -22,5 +17,10 @@ def tiny_config():
 
 @pytest.fixture()
 def tiny_network():
+    import torch
+
+    from deadline_perception.detector.network import MultiPathDetector
+
+    torch.set_num_threads(1)  # beside other work on the machine, several would wait for each other
     torch.manual_seed(0)
     return MultiPathDetector(TINY, ('vehicle', 'bike')).eval()

@@ -51,14 +51,9 @@ class MatrixRun(SegmentRun):
 
 
 @pytest.fixture()
-def path_space() -> PathSpace:
-    return multi_path_space(skips_per_stage=(1, 2), widths=(1.0, 0.5), pyramid_widths=(1.0, 0.5), proposals=(10, 40),
-                            heads=2)
-
-
-@pytest.fixture()
-def network(path_space: PathSpace) -> MatrixNetwork:
-    return MatrixNetwork(path_space)
+def network() -> MatrixNetwork:
+    return MatrixNetwork(multi_path_space(skips_per_stage=(1, 2), widths=(1.0, 0.5), pyramid_widths=(1.0, 0.5),
+                                          proposals=(10, 40), heads=2))
 
 
 @pytest.fixture()

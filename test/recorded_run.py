@@ -137,7 +137,7 @@ class RunWriter:
             **values), stamp_ns)
 
 
-def write_drive(bag: Path, *, frames: int = 60, seed: int = 0, namespace: str = '', truth: bool = True,
+def write_drive(bag: Path, *, frames: int = 60, seed: int = 0, namespace: str = '', ground_truth: bool = True,
                 start_ns: int = 1_700_000_000 * SECOND_NS) -> None:
     """A made-up drive at 10 Hz that speeds up and stops: path and budget follow the speed, a few frames miss."""
     random = np.random.default_rng(seed)
@@ -152,7 +152,7 @@ def write_drive(bag: Path, *, frames: int = 60, seed: int = 0, namespace: str = 
             run.budget(stamp_ns, budget_ms, speed_mps)
             run.contention(stamp_ns, slowdown)
             box = [100 + 2 * index % 400, 150, 180 + 2 * index % 400, 210]
-            if truth:
+            if ground_truth:
                 run.boxes('/ground_truth', stamp_ns, [(box, 'vehicle', 1.0), ([300, 50, 312, 80], 'traffic_light', 1.0),
                                                       ([500, 200, 504, 204], 'bike', 0.0)])
             if index % 37 == 36:

@@ -85,7 +85,7 @@ def test_an_operator_pays_beyond_the_range_of_the_seeds(load_benchmark, gain, lo
 
 
 def test_weights_trained_alone_are_held_against_as_much_training(load_benchmark):
-    """An average of three seeds has had three times the compute, so their mean is judged."""
+    """A model soup of three seeds has had three times the compute, so their mean is judged."""
     path_accuracy = load_benchmark('path_accuracy')
 
     class Judge:

@@ -4,12 +4,16 @@ from __future__ import annotations
 import random
 from types import SimpleNamespace
 
+import cv2
 import numpy as np
 import pytest
+from recorded_run import NAMES, SECOND_NS, write_drive
 
+from deadline_perception.datasets.records import Frame, Sequence
 from deadline_perception.decision.policy import Choice
 from deadline_perception.detector.declaration import multi_path_space
 from deadline_perception.detector.detections import Detections
+from deadline_perception.evaluation.recorded_bag import read_recording
 
 SPACE = multi_path_space(skips_per_stage=(1,), widths=(1.0,), pyramid_widths=(1.0,), proposals=range(1, 11),
                          heads=1)
@@ -119,3 +123,41 @@ def test_output_delivered_last_stands_in_for_frames_that_missed(load_benchmark):
     assert len(in_time[0]) == 0
     assert in_time[1:] == [boxes[0], boxes[0], boxes[0], boxes[2]]
     assert scores.delivered(runs, late_too=True)[1:] == [boxes[0], boxes[1], boxes[1], boxes[2]]
+
+
+@pytest.fixture(scope='module')
+def deadline_plot(load_benchmark):
+    return load_benchmark('deadline_plot')
+
+
+def load(frames: int, ap: float | None) -> dict:
+    """Figures of a load as deadlines.json holds them, of as many policies as are drawn."""
+    possible = {'frames': frames, 'misses': 1, 'ratio': 1 / frames}
+    policy = {'possible': possible, 'ap': ap, 'ap_interval_95': [None if ap is None else 0.1, None],
+              'by_budget': [{'to_ms': to_ms, 'ap': ap} for to_ms in (100.0, 250.0, 250.0)],
+              'trace': [[100.0, 90.0], [250.0, 260.0], [250.0, 120.0]]}
+    return {'frames': frames, 'policies': dict.fromkeys(('frontier', 'thresholds', 'oblivious', 'reactive_1',
+                                                         'median clairvoyant'), policy),
+            'long_part': {'frames': 9, 'possible': {'frames': 0, 'misses': 0, 'ratio': None}}}
+
+
+def test_draws_a_column_for_each_load_also_where_nothing_is_known(deadline_plot, tmp_path):
+    result = {'date': 'today', 'device': 'some processor', 'data': 'a drive'}
+    for loads in ({'alone': load(3, 0.25)}, {'alone': load(3, 0.25), 'beside 2 co-runners': load(3, None)}):
+        deadline_plot.draw({**result, 'loads': loads}, tmp_path / 'drawn.png')
+        assert cv2.imread(str(tmp_path / 'drawn.png')).shape == (1280, 600 * len(loads), 3)
+
+
+def test_ranges_of_budgets_have_names_of_their_own(deadline_plot):
+    assert deadline_plot.ranges([71.4, 100.0, 250.0], [100.0, 250.0, 250.0]) == ['71 to 100 ms', '100 to 250 ms',
+                                                                                 '250 ms']
+
+
+def test_picture_of_a_demo_is_small_and_not_empty(tmp_path, load_benchmark):
+    write_drive(tmp_path / 'run', frames=60)
+    source = Sequence('plain', NAMES, tuple(
+        Frame(str(index), index * SECOND_NS // 10, lambda: np.full((380, 640, 3), 90, np.uint8)) for index in range(60)))
+    picture = tmp_path / 'demo.png'
+    load_benchmark('demo_picture').draw(read_recording(tmp_path / 'run'), source, picture)
+    assert picture.stat().st_size < 200_000
+    assert cv2.imread(str(picture))[:330, 60:].std() > 40  # frames on top, on white

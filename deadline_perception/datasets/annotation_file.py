@@ -2,10 +2,17 @@
 from __future__ import annotations
 
 import json
+import warnings
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
+
+from deadline_perception.datasets.records import GroundTruth
+
+MAX_IMAGE_PX = 65_535  # of a side, the most that a JPEG file holds
 _MAX_WORDS = 600
 
 
@@ -41,3 +48,48 @@ def _one_line(error: Exception) -> str:
     """The error's words, printable and not too many, whatever of the file they repeat."""
     words = ' '.join(str(error).split()).encode('ascii', 'backslashreplace').decode()
     return words if len(words) <= _MAX_WORDS else words[:_MAX_WORDS] + ' ...'
+
+
+class GroundTruthCollector:
+    """Gathers the boxes of one data set image by image; `report` says once what had to be repaired.
+
+    Args:
+        source: what the warning and errors call the data set.
+    """
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._repairs: Counter[str] = Counter()
+
+    def collect(self, boxes_xyxy_px: list, labels: list[int], crowd: list[bool], width: int,
+                height: int) -> GroundTruth:
+        """The boxes of one image, those that reach over its edge clipped, those outside it or without area left out.
+
+        Raises:
+            ValueError: a box is NaN or infinite, or the image has no such size.
+        """
+        if not (0 < width <= MAX_IMAGE_PX and 0 < height <= MAX_IMAGE_PX):
+            raise ValueError(f'{self._source}: an image is {width} x {height} px, expected 1 to {MAX_IMAGE_PX} px each')
+        boxes = np.asarray(boxes_xyxy_px, dtype=np.float64).reshape(-1, 4)
+        if not np.isfinite(boxes).all():
+            bad = boxes[~np.isfinite(boxes).all(1)][0].tolist()
+            raise ValueError(f'{self._source}: box {bad} holds NaN or infinity, expected finite pixels')
+        clipped = np.clip(boxes, 0, (width, height, width, height))
+        # rounding of a tenth of a pixel is no repair worth a warning
+        outside = (np.abs(clipped - boxes) > 0.1).any(1)
+        kept = (clipped[:, 2] > clipped[:, 0]) & (clipped[:, 3] > clipped[:, 1])
+        solid = (boxes[:, 2] > boxes[:, 0]) & (boxes[:, 3] > boxes[:, 1])
+        self._repairs['clipped to the image'] += int((outside & kept).sum())
+        self._repairs['outside the image dropped'] += int((solid & ~kept).sum())
+        self._repairs['without area dropped'] += int((~solid).sum())
+        return GroundTruth(clipped[kept], np.asarray(labels, np.int64)[kept], np.asarray(crowd, bool)[kept])
+
+    def leave_out(self, category: str) -> None:
+        """Notes a box whose category the format of the data set does not have, and which is dropped."""
+        self._repairs[f'of unknown category {category!r} dropped'] += 1
+
+    def report(self) -> None:
+        """Warns, once for the whole data set, when anything was repaired or left out."""
+        counts = [f'{count} boxes {what}' for what, count in self._repairs.items() if count]
+        if counts:
+            warnings.warn(f'{self._source}: {", ".join(counts)}', stacklevel=3)

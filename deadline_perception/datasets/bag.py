@@ -11,7 +11,7 @@ import cv2
 import numpy as np
 
 from deadline_perception.datasets.bag_file import IMAGE_TYPES, MCAP_MAGIC, BagError, BagFile, BagTopic
-from deadline_perception.datasets.bag_messages import BagMessages, speed_of, truth_of
+from deadline_perception.datasets.bag_messages import BagMessages, speed_of, ground_truth_of
 from deadline_perception.datasets.image_message import ImageError, to_bgr
 from deadline_perception.datasets.message_definitions import message_types
 from deadline_perception.datasets.records import Frame, Sequence
@@ -21,7 +21,7 @@ IMAGE_TOPIC = '/camera/image_raw'
 COMPRESSED_TOPIC = '/camera/image_raw/compressed'
 CAMERA_INFO_TOPIC = '/camera/camera_info'
 SPEED_TOPIC = '/vehicle/speed'
-TRUTH_TOPIC = '/ground_truth'
+GROUND_TRUTH_TOPIC = '/ground_truth'
 JPEG_QUALITY = 92
 FIRST_STAMP_NS = 1_000_000_000
 _SPEED_TYPES = ('geometry_msgs/msg/TwistStamped', 'nav_msgs/msg/Odometry')
@@ -78,11 +78,11 @@ def _write(writer: object, sequence: Sequence, compressed: bool, progress: Calla
     messages = BagMessages(message_types())
     image_topic = COMPRESSED_TOPIC if compressed else IMAGE_TOPIC
     topics = {image_topic: IMAGE_TYPES[int(compressed)], CAMERA_INFO_TOPIC: 'sensor_msgs/msg/CameraInfo',
-              SPEED_TOPIC: _SPEED_TYPES[0], TRUTH_TOPIC: 'vision_msgs/msg/Detection2DArray'}
+              SPEED_TOPIC: _SPEED_TYPES[0], GROUND_TRUTH_TOPIC: 'vision_msgs/msg/Detection2DArray'}
     if all(frame.speed_mps is None for frame in sequence.frames):
         del topics[SPEED_TOPIC]
-    if all(frame.truth is None for frame in sequence.frames):
-        del topics[TRUTH_TOPIC]
+    if all(frame.ground_truth is None for frame in sequence.frames):
+        del topics[GROUND_TRUTH_TOPIC]
     connections = {topic: writer.add_connection(topic, kind, typestore=messages.types)
                    for topic, kind in topics.items()}
     shift_ns = max(0, FIRST_STAMP_NS - sequence.frames[0].stamp_ns)
@@ -104,8 +104,8 @@ def _of_frame(messages: BagMessages, frame: Frame, stamp_ns: int, sequence: Sequ
     if frame.speed_mps is not None:
         yield SPEED_TOPIC, messages.speed(stamp_ns, frame.speed_mps)
     yield CAMERA_INFO_TOPIC, messages.camera_info(stamp_ns, image.shape[1], image.shape[0], sequence.camera_matrix)
-    if frame.truth is not None:
-        yield TRUTH_TOPIC, messages.truth(stamp_ns, frame.truth, sequence.class_names)
+    if frame.ground_truth is not None:
+        yield GROUND_TRUTH_TOPIC, messages.ground_truth(stamp_ns, frame.ground_truth, sequence.class_names)
     if image_topic == IMAGE_TOPIC:
         yield image_topic, messages.image(stamp_ns, image)
     else:
@@ -141,17 +141,17 @@ def read_bag(file: Path, topic: str | None = None) -> Sequence:
     stamped = headers[0] != 0 and all(before < after for before, after in zip(headers, headers[1:]))
     trace, trace_stamped = _speeds(bag, stamped)
     annotated = _select(bag, lambda t: t.name.endswith('ground_truth') and t.msgtype.endswith('/Detection2DArray'))
-    truths = {bag.stamp_ns(raw) if stamped else logged_ns: bag.parse(raw, msgtype)
-              for _, msgtype, logged_ns, raw in bag.messages([t.name for t in annotated])}
-    class_names = _class_names(truths.values()) if truths else ()
+    ground_truths = {bag.stamp_ns(raw) if stamped else logged_ns: bag.parse(raw, msgtype)
+                     for _, msgtype, logged_ns, raw in bag.messages([t.name for t in annotated])}
+    class_names = _class_names(ground_truths.values()) if ground_truths else ()
     frames, lock = [], threading.Lock()
     try:
         for index, (header_ns, logged_ns) in enumerate(entries):
-            truth = truths.get(header_ns if stamped else logged_ns)
+            ground_truth = ground_truths.get(header_ns if stamped else logged_ns)
             frames.append(Frame(f'{file.stem}_{index:06d}', header_ns if stamped else logged_ns,
                                 partial(_load_image, bag, lock, images[0].name, logged_ns, header_ns),
                                 trace.speed_mps((header_ns if trace_stamped else logged_ns) / 1e9) if trace else None,
-                                truth_of(truth, class_names) if truth is not None else None))
+                                ground_truth_of(ground_truth, class_names) if ground_truth is not None else None))
         return Sequence(file.stem, class_names, tuple(frames), _camera_matrix(bag))
     except ValueError as error:
         raise BagError(f'{file}: {error}') from error

@@ -10,6 +10,7 @@ from deadline_perception.datasets.records import GroundTruth
 CAMERA_FRAME = 'camera_optical_frame'  # z forward, x right, y down, as REP 103 has it for what a camera sees
 VEHICLE_FRAME = 'base_link'  # x forward, REP 105
 
+
 class BagMessages:
     """Builds messages with the classes of a rosbags type store.
 
@@ -63,12 +64,12 @@ class BagMessages:
         twist = self._make('geometry_msgs/msg/Twist', linear=vector(speed_mps), angular=vector(0.0))
         return self._make('geometry_msgs/msg/TwistStamped', header=self._header(stamp_ns, VEHICLE_FRAME), twist=twist)
 
-    def truth(self, stamp_ns: int, truth: GroundTruth, class_names: tuple[str, ...]) -> object:
+    def ground_truth(self, stamp_ns: int, ground_truth: GroundTruth, class_names: tuple[str, ...]) -> object:
         """vision_msgs/Detection2DArray: the class by name, score 1, or 0 for a crowd region."""
         header = self._header(stamp_ns)
         detections = []
-        for number, (box, label, crowd) in enumerate(zip(truth.boxes_xyxy_px.tolist(), truth.labels.tolist(),
-                                                         truth.crowd.tolist())):
+        for number, (box, label, crowd) in enumerate(zip(
+                ground_truth.boxes_xyxy_px.tolist(), ground_truth.labels.tolist(), ground_truth.crowd.tolist())):
             hypothesis = self._make('vision_msgs/msg/ObjectHypothesis', class_id=class_names[label],
                                     score=0.0 if crowd else 1.0)
             result = self._make('vision_msgs/msg/ObjectHypothesisWithPose', hypothesis=hypothesis, pose=self._no_pose())
@@ -94,8 +95,8 @@ def speed_of(message: object) -> float:
     return math.hypot(twist.linear.x, twist.linear.y)
 
 
-def truth_of(message: object, class_names: tuple[str, ...]) -> GroundTruth:
-    """Objects of a Detection2DArray as `BagMessages.truth` writes it."""
+def ground_truth_of(message: object, class_names: tuple[str, ...]) -> GroundTruth:
+    """Objects of a Detection2DArray as `BagMessages.ground_truth` writes it."""
     marked = [detection for detection in message.detections if detection.results]
     boxes = [(box.center.position.x - box.size_x / 2, box.center.position.y - box.size_y / 2,
               box.center.position.x + box.size_x / 2, box.center.position.y + box.size_y / 2)

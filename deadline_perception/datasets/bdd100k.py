@@ -6,8 +6,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from deadline_perception.datasets.annotation_file import expected_format, read_json
-from deadline_perception.datasets.ground_truth_repair import TruthCollector
+from deadline_perception.datasets.annotation_file import GroundTruthCollector, expected_format, read_json
 from deadline_perception.datasets.image_file import image_size, load_image
 from deadline_perception.datasets.records import Frame, GroundTruth, Sequence
 from deadline_perception.datasets.speed_trace import NoValidSpeedError, SpeedTrace, read_bdd100k_trace
@@ -29,8 +28,8 @@ def read_bdd100k(root: Path, split: str = 'val', rate_hz: float = 10.0, labels: 
     """Images of a split in the order of their names, with stamps made up at a fixed rate.
 
     They come from different videos, so the sequence is a slide show; the speed of a frame is that of its own video
-    at the moment of the image. Images that the label file leaves out have no truth. The classes are the ten of the
-    data set, by their new names; boxes of other categories are left out, with one warning that counts them.
+    at the moment of the image. Images that the label file leaves out have no ground truth. The classes are the ten of
+    the data set, by their new names; boxes of other categories are left out, with one warning that counts them.
 
     Args:
         root: folder that holds `images/100k`, and where they exist `labels` and `info/100k`.
@@ -50,13 +49,13 @@ def read_bdd100k(root: Path, split: str = 'val', rate_hz: float = 10.0, labels: 
         raise FileNotFoundError(f'{labels} does not exist, expected a BDD100K label file')
     candidates = [Path(labels)] if labels is not None else [root / name.format(split=split) for name in LABEL_FILES]
     label_file = next((file for file in candidates if file.is_file()), None)
-    collector = TruthCollector(str(label_file))
-    truths = _truths(label_file, files, CLASS_NAMES, collector)
+    collector = GroundTruthCollector(str(label_file))
+    ground_truths = _ground_truths(label_file, files, CLASS_NAMES, collector)
     frames = []
-    for index, (file, truth) in enumerate(zip(files, truths)):
+    for index, (file, ground_truth) in enumerate(zip(files, ground_truths)):
         trace = _trace(root, split, file.stem)
         frames.append(Frame(file.stem, round(index * 1e9 / rate_hz), partial(load_image, file),
-                            trace.speed_mps(IMAGE_AT_S) if trace else None, truth))
+                            trace.speed_mps(IMAGE_AT_S) if trace else None, ground_truth))
     collector.report()
     return Sequence(f'bdd100k-{split}', CLASS_NAMES, tuple(frames))
 
@@ -78,21 +77,21 @@ def read_bdd100k_tracks(root: Path, split: str = 'val', video: str | None = None
     if not folder.is_dir():
         raise FileNotFoundError(f'{folder} does not exist, expected the images of BDD100K')
     videos = sorted(place.name for place in folder.iterdir() if place.is_dir()) if video is None else [video]
-    collector = TruthCollector(str(root / 'labels' / 'box_track_20' / split))
+    collector = GroundTruthCollector(str(root / 'labels' / 'box_track_20' / split))
     frames: list[Frame] = []
     for name in videos:
         begin_s = frames[-1].stamp_ns / 1e9 + 1.0 if frames else 0.0
         files = _images(folder / name)
         labels = root / 'labels' / 'box_track_20' / split / f'{name}.json'
         trace = _trace(root, split, name)
-        truths = _truths(labels if labels.is_file() else None, files, TRACKED_NAMES, collector)
-        for file, truth in zip(files, truths):
+        ground_truths = _ground_truths(labels if labels.is_file() else None, files, TRACKED_NAMES, collector)
+        for file, ground_truth in zip(files, ground_truths):
             number = file.stem[len(name) + 1:]
             if not (file.stem.startswith(f'{name}-') and number.isdecimal() and int(number) > 0):
                 raise ValueError(f'image is called {file}, expected {name}-0000001.jpg and so on')
             time_s = (int(number) - 1) / TRACK_RATE_HZ
             frames.append(Frame(file.stem, round((begin_s + time_s) * 1e9), partial(load_image, file),
-                                trace.speed_mps(time_s) if trace else None, truth))
+                                trace.speed_mps(time_s) if trace else None, ground_truth))
     collector.report()
     return Sequence(f'bdd100k-track-{video or split}', TRACKED_NAMES, tuple(frames))
 
@@ -122,8 +121,8 @@ def _images(folder: Path) -> list[Path]:
     return files
 
 
-def _truths(label_file: Path | None, images: list[Path], class_names: tuple[str, ...],
-            collector: TruthCollector) -> list[GroundTruth | None]:
+def _ground_truths(label_file: Path | None, images: list[Path], class_names: tuple[str, ...],
+                   collector: GroundTruthCollector) -> list[GroundTruth | None]:
     """Known objects of each image, None where the label file does not list it."""
     if label_file is None:
         return [None] * len(images)
@@ -137,7 +136,7 @@ def _truths(label_file: Path | None, images: list[Path], class_names: tuple[str,
 
 
 def _boxes(objects: list[dict], class_names: tuple[str, ...],
-           collector: TruthCollector) -> tuple[list, list[int], list[bool]]:
+           collector: GroundTruthCollector) -> tuple[list, list[int], list[bool]]:
     boxes, labels, crowd = [], [], []
     for item in objects:
         box, category = item.get('box2d'), item['category']

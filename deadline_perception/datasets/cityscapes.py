@@ -7,11 +7,10 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from deadline_perception.datasets.annotation_file import expected_format, read_json
+from deadline_perception.datasets.annotation_file import GroundTruthCollector, expected_format, read_json
 from deadline_perception.datasets.image_file import image_size, load_image
 from deadline_perception.datasets.records import Frame, GroundTruth, Sequence
 from deadline_perception.datasets.speed_trace import CITYSCAPES_SUFFIX, read_cityscapes_speed, snippet_stamps_s
-from deadline_perception.datasets.ground_truth_repair import TruthCollector
 
 IMAGE_FOLDERS = ('leftImg8bit_sequence', 'leftImg8bit')
 # cityscapesScripts, helpers/labels.py: the classes with instances that are evaluated, and their ids
@@ -31,7 +30,7 @@ def read_cityscapes(root: Path, split: str = 'val', city: str | None = None) -> 
     """Frames of a split in the order of their names, at 17 Hz within a snippet.
 
     The 30-frame snippets of `leftImg8bit_sequence` are read where they exist, else the single images of
-    `leftImg8bit`; frames without annotation have no truth. Boxes come from `gtFine`, `*_polygons.json` before
+    `leftImg8bit`; frames without annotation have no ground truth. Boxes come from `gtFine`, `*_polygons.json` before
     `*_instanceIds.png`, speeds from `vehicle_sequence` or `vehicle`. The classes are the eight that the data set's own
     evaluation of instances has; traffic lights and signs are not among them, because annotators did not tell one from
     the next. Caravans, trailers and groups that were not told apart are crowd regions. A rider is not part of a
@@ -57,12 +56,12 @@ def read_cityscapes(root: Path, split: str = 'val', city: str | None = None) -> 
         raise ValueError(f'{folder / (city or "*")} holds no *{ending}, expected city_000000_000000{ending}')
     stems = [file.name[:-len(ending)] for file in files]
     stamps = snippet_stamps_s(stems)
-    collector = TruthCollector(str(root))
+    collector = GroundTruthCollector(str(root))
     frames = []
     for file, stem, stamp_s in zip(files, stems, stamps):
         place = Path(split) / file.parent.name
         frames.append(Frame(stem, round(stamp_s * 1e9), partial(load_image, file), _speed(root, place, stem),
-                            _truth(root / 'gtFine' / place, stem, file, collector)))
+                            _ground_truth(root / 'gtFine' / place, stem, file, collector)))
     collector.report()
     return Sequence(f'cityscapes-{split}' + (f'-{city}' if city else ''), CLASS_NAMES, tuple(frames))
 
@@ -75,7 +74,7 @@ def _speed(root: Path, place: Path, stem: str) -> float | None:
     return None
 
 
-def _truth(folder: Path, stem: str, image: Path, collector: TruthCollector) -> GroundTruth | None:
+def _ground_truth(folder: Path, stem: str, image: Path, collector: GroundTruthCollector) -> GroundTruth | None:
     polygons, instances = folder / f'{stem}_gtFine_polygons.json', folder / f'{stem}_gtFine_instanceIds.png'
     if polygons.is_file():
         return _from_polygons(polygons, collector)
@@ -85,7 +84,7 @@ def _truth(folder: Path, stem: str, image: Path, collector: TruthCollector) -> G
     return None
 
 
-def _from_polygons(file: Path, collector: TruthCollector) -> GroundTruth:
+def _from_polygons(file: Path, collector: GroundTruthCollector) -> GroundTruth:
     boxes, labels, crowd = [], [], []
     with expected_format(file, 'gtFine polygons'):
         content = read_json(file)

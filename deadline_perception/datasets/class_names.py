@@ -42,23 +42,24 @@ def read_class_mapping(file: Path) -> dict[str, str | None]:
     return mapping
 
 
-def relabelled(truth: GroundTruth, names: Many[str | None], wanted: Many[str]) -> GroundTruth:
+def relabelled(ground_truth: GroundTruth, names: Many[str | None], wanted: Many[str]) -> GroundTruth:
     """The objects of wanted classes, their labels as indices into `wanted`; those of other classes are left out.
 
     Args:
-        truth: labels index `names`.
+        ground_truth: labels index `names`.
         names: of the labels; one that occurs twice merges two classes, None is never wanted.
         wanted: each once.
     """
     index = {name: number for number, name in enumerate(wanted)}
-    labels = np.array([index.get(name, -1) for name in names], np.int64)[truth.labels]
+    labels = np.array([index.get(name, -1) for name in names], np.int64)[ground_truth.labels]
     kept = labels >= 0
-    return GroundTruth(truth.boxes_xyxy_px[kept], labels[kept], truth.crowd[kept])
+    return GroundTruth(ground_truth.boxes_xyxy_px[kept], labels[kept], ground_truth.crowd[kept])
 
 
-def left_out(truths: Iterable[GroundTruth], names: Many[str], wanted: Many[str]) -> dict[str, int]:
+def left_out(ground_truths: Iterable[GroundTruth], names: Many[str], wanted: Many[str]) -> dict[str, int]:
     """How many boxes `relabelled` leaves out, by name; classes without any are not named."""
-    counts = sum((np.bincount(truth.labels, minlength=len(names)) for truth in truths), np.zeros(len(names), np.int64))
+    counts = sum((np.bincount(known.labels, minlength=len(names)) for known in ground_truths),
+                 np.zeros(len(names), np.int64))
     return {name: int(count) for name, count in zip(names, counts) if count and name not in wanted}
 
 
@@ -92,10 +93,11 @@ def with_class_names(sequence: Sequence, wanted: tuple[str, ...]) -> Sequence:
 
 
 def _with_names(sequence: Sequence, names: Many[str | None], wanted: tuple[str, ...], kept: Iterable[str]) -> Sequence:
-    truths = (frame.truth for frame in sequence.frames if frame.truth is not None)
-    dropped = left_out(truths, sequence.class_names, set(kept))
+    ground_truths = (frame.ground_truth for frame in sequence.frames if frame.ground_truth is not None)
+    dropped = left_out(ground_truths, sequence.class_names, set(kept))
     if dropped:
         warnings.warn(f'{sequence.name}: boxes left out: {counted(dropped)}', stacklevel=3)
     return replace(sequence, class_names=wanted, frames=tuple(
-        frame if frame.truth is None else replace(frame, truth=relabelled(frame.truth, names, wanted))
+        frame if frame.ground_truth is None else
+        replace(frame, ground_truth=relabelled(frame.ground_truth, names, wanted))
         for frame in sequence.frames))

@@ -6,10 +6,9 @@ from collections import Counter, defaultdict
 from functools import partial
 from pathlib import Path
 
-from deadline_perception.datasets.annotation_file import expected_format, read_json
+from deadline_perception.datasets.annotation_file import GroundTruthCollector, expected_format, read_json
 from deadline_perception.datasets.image_file import image_size, load_image
 from deadline_perception.datasets.records import Frame, Sequence, check_class_names
-from deadline_perception.datasets.ground_truth_repair import TruthCollector
 
 
 def read_coco(annotations: Path, rate_hz: float = 10.0) -> Sequence:
@@ -62,15 +61,15 @@ def _sequence(content: dict, file: Path, rate_hz: float) -> Sequence:
         if size != (image['width'], image['height']):
             raise ValueError(f'{file}: image {image["file_name"]} is {size[0]} x {size[1]} px, expected '
                              f'{image["width"]} x {image["height"]} px, as its boxes are meant for')
-    collector = TruthCollector(str(file))
+    collector = GroundTruthCollector(str(file))
     frames = []
     for index, image in enumerate(images):
         own = by_image[image['id']]
         boxes = [_corners(annotation, file) for annotation in own]
-        truth = collector.collect(boxes, [numbers[a['category_id']] for a in own],
-                                  [bool(a.get('iscrowd', 0)) for a in own], image['width'], image['height'])
+        ground_truth = collector.collect(boxes, [numbers[a['category_id']] for a in own],
+                                         [bool(a.get('iscrowd', 0)) for a in own], image['width'], image['height'])
         frames.append(Frame(image['file_name'], round(index * 1e9 / rate_hz),
-                            partial(load_image, file.parent / image['file_name']), None, truth))
+                            partial(load_image, file.parent / image['file_name']), None, ground_truth))
     collector.report()
     return Sequence(f'{file.parent.name}-{file.stem}', tuple(names.values()), tuple(frames))
 

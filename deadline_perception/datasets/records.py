@@ -68,14 +68,14 @@ class Frame:
         stamp_ns: time of capture, ns since the sequence's own epoch, >= 0.
         load_bgr: returns the image, uint8 `[height, width, 3]` in OpenCV's channel order.
         speed_mps: speed of the vehicle in m/s, None where it is not recorded.
-        truth: known objects, None where they are not annotated.
+        ground_truth: known objects, None where they are not annotated.
     """
 
     name: str
     stamp_ns: int
     load_bgr: Callable[[], np.ndarray]
     speed_mps: float | None = None
-    truth: GroundTruth | None = None
+    ground_truth: GroundTruth | None = None
 
     def __post_init__(self) -> None:
         if self.stamp_ns < 0:

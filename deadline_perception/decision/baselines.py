@@ -117,7 +117,7 @@ class GivenFactor:
     """Decides as another policy does, but by a factor of its own in place of the one that was learnt.
 
     With a factor of 1 it is oblivious of contention, which expects the idle machine's median times and keeps no
-    margin (multi-path paper, section VI-A); with the slowdown that each frame is going to meet, a clairvoyant.
+    calibration factor (multi-path paper, section VI-A); with the slowdown that each frame will meet, a clairvoyant.
     The bound that it states is that of the factor that was learnt, which alone holds the target miss probability.
 
     Args:

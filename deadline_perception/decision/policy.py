@@ -10,7 +10,7 @@ import numpy as np
 
 from deadline_perception.execution_path import ExecutionPath, PathSpace
 
-MAX_FACTOR = 1e6  # a forecast stretched further than this is a fault, and its product could overflow
+MAX_FACTOR = 1e6  # a larger one is a fault, and its product could overflow
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Choice:
 class Policy(Protocol):
     """Chooses execution paths. Between two calls of `observe` the same arguments give the same choice.
 
-    `factor` is slowdown times calibration margin: it turns an idle forecast into a bound. A remaining time that is
+    `factor` is slowdown times calibration factor: it turns an idle forecast into a bound. A remaining time that is
     negative gives the cheapest path, infeasible; an infinite one is allowed.
     """
 

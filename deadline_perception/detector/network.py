@@ -12,13 +12,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from deadline_perception.detector.backbone import Backbone
+from deadline_perception.detector.backbone import Backbone, Pyramid
 from deadline_perception.detector.configuration import DetectorConfig
 from deadline_perception.detector.detections import Detections
 from deadline_perception.detector.heads import Head, decode_detections, region_features
 from deadline_perception.detector.operators import Switch
 from deadline_perception.detector.proposals import DynamicProposals, RegionProposalNetwork
-from deadline_perception.detector.pyramid import Pyramid
 from deadline_perception.engine.cuda_graphs import CudaGraphs, CudaRecorder
 from deadline_perception.engine.eager import Eager
 from deadline_perception.engine.segment_run import SegmentRun
@@ -151,7 +150,7 @@ class MultiPathDetector(nn.Module):
         return self.normalise(pixels.permute(2, 0, 1)[None].float()).to(self.precision)
 
     def normalise(self, pixels: Tensor) -> Tensor:
-        """Pixel values 0 to 255 `[N, 3, h, w]`, BGR -> zero mean and unit spread."""
+        """Pixel values 0 to 255 `[N, 3, h, w]`, BGR -> zero mean and unit standard deviation."""
         return (pixels - self.pixel_mean) * self.pixel_scale
 
     def features(self, images: Tensor, path: ExecutionPath) -> list[Tensor]:

@@ -22,7 +22,7 @@ _COLOURS: tuple[tuple[Colour, str], ...] = (
 CLASS_COLOURS = {name: colour for colour, names in _COLOURS for name in names.split()}
 _OTHER_COLOURS = 720  # 180 hues, each bright or dark and full or pale
 _INK, _PAPER, _MUTED = (245, 245, 245), (28, 24, 22), (165, 160, 155)
-_GOOD, _LATE, _BOUND, _TRUTH = (120, 200, 80), (70, 80, 240), (60, 200, 250), (255, 255, 255)
+_GOOD, _LATE, _BOUND, _GROUND_TRUTH = (120, 200, 80), (70, 80, 240), (60, 200, 250), (255, 255, 255)
 _FONT = cv2.FONT_HERSHEY_SIMPLEX
 _REFERENCE_HEIGHT_PX = 480
 _DASH_PX = 6
@@ -45,7 +45,7 @@ def class_name(label: int, class_names: Sequence[str]) -> str:
 
 
 def annotate(image_bgr: np.ndarray, detections: Detections, class_names: Sequence[str], *,
-             truth: GroundTruth | None = None, budget_ms: float = math.nan, bound_ms: float = math.nan,
+             ground_truth: GroundTruth | None = None, budget_ms: float = math.nan, bound_ms: float = math.nan,
              latency_ms: float = math.nan, path: str = '', operators: Sequence[OperatorRecord] = (),
              outcome: str = '', met: bool = True) -> np.ndarray:
     """A copy of the image with boxes drawn and, below it, a strip with the time and the path.
@@ -54,7 +54,7 @@ def annotate(image_bgr: np.ndarray, detections: Detections, class_names: Sequenc
         image_bgr: uint8 `[H, W, 3]`.
         detections: boxes with class and score.
         class_names: names that the labels index; a label beyond them is shown by its number.
-        truth: known objects, dashed in white; crowd regions are not drawn.
+        ground_truth: known objects, dashed in white; crowd regions are not drawn.
         budget_ms: longest allowed time, the full scale of the bar; NaN: no bar.
         bound_ms: predicted bound on the same clock, a mark on the bar; NaN: no mark.
         latency_ms: time the frame took; NaN: not known.
@@ -78,8 +78,8 @@ def annotate(image_bgr: np.ndarray, detections: Detections, class_names: Sequenc
     order = np.argsort(-detections.scores, kind='stable').tolist()
     for index in reversed(order):  # the most certain on top
         _box(picture, boxes[index], class_colour(names[index]), scale)
-    if truth is not None:
-        for box, crowd in zip(truth.boxes_xyxy_px, truth.crowd):
+    if ground_truth is not None:
+        for box, crowd in zip(ground_truth.boxes_xyxy_px, ground_truth.crowd):
             if not crowd:
                 _dashed_box(picture, box)
     taken: list[tuple[int, int, int, int]] = []
@@ -138,10 +138,10 @@ def _dashed_box(picture: np.ndarray, box: np.ndarray) -> None:
     x0, y0, x1, y1 = _corners(box)
     for x in range(x0, x1, 2 * _DASH_PX):
         for y in (y0, y1):
-            cv2.line(picture, (x, y), (min(x + _DASH_PX, x1), y), _TRUTH, 1)
+            cv2.line(picture, (x, y), (min(x + _DASH_PX, x1), y), _GROUND_TRUTH, 1)
     for y in range(y0, y1, 2 * _DASH_PX):
         for x in (x0, x1):
-            cv2.line(picture, (x, y), (x, min(y + _DASH_PX, y1)), _TRUTH, 1)
+            cv2.line(picture, (x, y), (x, min(y + _DASH_PX, y1)), _GROUND_TRUTH, 1)
 
 
 def _timing(strip: np.ndarray, scale: float, budget_ms: float, bound_ms: float, latency_ms: float, outcome: str,

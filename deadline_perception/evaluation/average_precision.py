@@ -21,12 +21,12 @@ class ClassPrecision:
     """Average precision of one class; None where no object of it is known.
 
     Attributes:
-        truths: number of known objects, crowd regions not counted.
+        ground_truths: number of known objects, crowd regions not counted.
         ap: mean over the IoU thresholds 0.50:0.05:0.95, in [0, 1].
         ap50: at IoU 0.50.
     """
 
-    truths: int
+    ground_truths: int
     ap: float | None
     ap50: float | None
 
@@ -60,7 +60,7 @@ class AveragePrecision:
         return asdict(self)
 
 
-def average_precision(detections: Sequence[Detections], truths: Sequence[GroundTruth],
+def average_precision(detections: Sequence[Detections], ground_truths: Sequence[GroundTruth],
                       class_names: Sequence[str]) -> AveragePrecision:
     """Scores one `Detections` per image against the `GroundTruth` of the same image.
 
@@ -68,26 +68,27 @@ def average_precision(detections: Sequence[Detections], truths: Sequence[GroundT
 
     Args:
         detections: one per image.
-        truths: one per image, in the same order.
+        ground_truths: one per image, in the same order.
         class_names: names that the labels of both index.
 
     Raises:
         ValueError: the lengths differ, or a label is no index into the class names.
     """
-    precision = _precision(detections, truths, class_names)
-    counts = [sum(int(((truth.labels == k) & ~truth.crowd).sum()) for truth in truths) for k in range(len(class_names))]
+    precision = _precision(detections, ground_truths, class_names)
+    counts = [sum(int(((known.labels == k) & ~known.crowd).sum()) for known in ground_truths)
+              for k in range(len(class_names))]
     per_class = {name: ClassPrecision(counts[k], _mean(precision[:, :, k, _ALL]),
                                       _mean(precision[_IOU_50, :, k, _ALL])) for k, name in enumerate(class_names)}
     return AveragePrecision(
-        images=len(truths), ap=_mean(precision[..., _ALL]), ap50=_mean(precision[_IOU_50, ..., _ALL]),
+        images=len(ground_truths), ap=_mean(precision[..., _ALL]), ap50=_mean(precision[_IOU_50, ..., _ALL]),
         ap75=_mean(precision[_IOU_75, ..., _ALL]), ap_small=_mean(precision[..., _SMALL]),
         ap_medium=_mean(precision[..., _MEDIUM]), ap_large=_mean(precision[..., _LARGE]), per_class=per_class)
 
 
-def _precision(detections: Sequence[Detections], truths: Sequence[GroundTruth],
+def _precision(detections: Sequence[Detections], ground_truths: Sequence[GroundTruth],
                class_names: Sequence[str]) -> np.ndarray:
     """COCOeval's precision `[IoU threshold, recall, class, size]`, -1 where no object is known."""
-    evaluation = matched(detections, truths, class_names)
+    evaluation = matched(detections, ground_truths, class_names)
     if evaluation is None:
         return np.full((10, 101, len(class_names), 4), -1.0)
     with contextlib.redirect_stdout(io.StringIO()):
@@ -95,7 +96,7 @@ def _precision(detections: Sequence[Detections], truths: Sequence[GroundTruth],
     return evaluation.eval['precision'][..., 0]
 
 
-def matched(detections: Sequence[Detections], truths: Sequence[GroundTruth], class_names: Sequence[str]):
+def matched(detections: Sequence[Detections], ground_truths: Sequence[GroundTruth], class_names: Sequence[str]):
     """A `COCOeval` that has matched detections with objects, image by image; None without images or classes.
 
     Raises:
@@ -103,22 +104,22 @@ def matched(detections: Sequence[Detections], truths: Sequence[GroundTruth], cla
     """
     from pycocotools.cocoeval import COCOeval
 
-    if len(detections) != len(truths):
-        raise ValueError(f'{len(detections)} detections for {len(truths)} images, expected one per image')
-    if not truths or not class_names:
+    if len(detections) != len(ground_truths):
+        raise ValueError(f'{len(detections)} detections for {len(ground_truths)} images, expected one per image')
+    if not ground_truths or not class_names:
         return None
-    for what, images in (('an object', truths), ('a detection', detections)):
+    for what, images in (('an object', ground_truths), ('a detection', detections)):
         strange = [label for image in images for label in image.labels if not 0 <= label < len(class_names)]
         if strange:
             raise ValueError(f'label of {what} is {strange[0]}, expected an index into {len(class_names)} class names')
     annotations = [{'iscrowd': int(crowd)} | _box(image_id, label, box)
-                   for image_id, truth in enumerate(truths, 1)
-                   for label, crowd, box in zip(truth.labels, truth.crowd, truth.boxes_xyxy_px)]
+                   for image_id, ground_truth in enumerate(ground_truths, 1)
+                   for label, crowd, box in zip(ground_truth.labels, ground_truth.crowd, ground_truth.boxes_xyxy_px)]
     results = [{'iscrowd': 0, 'score': float(score)} | _box(image_id, label, box)
                for image_id, found in enumerate(detections, 1)
                for label, score, box in zip(found.labels, found.scores, found.boxes_xyxy_px)]
     with contextlib.redirect_stdout(io.StringIO()):
-        evaluation = COCOeval(_coco(annotations, len(truths), class_names), _coco(results, len(truths), class_names),
+        evaluation = COCOeval(*(_coco(entries, len(ground_truths), class_names) for entries in (annotations, results)),
                               'bbox')
         evaluation.params.maxDets = [MAX_DETECTIONS]
         evaluation.evaluate()

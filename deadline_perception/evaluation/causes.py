@@ -60,7 +60,7 @@ def blame(frame: FrameRecord, typical_ms: dict[str, float], slowdown: float) -> 
     """
     if frame.in_time:
         return Blame(frame, Cause.NONE, f'{frame.total_ms:.0f} of {frame.budget_ms:.0f} ms were used.')
-    contention = f' while other work stretched everything {slowdown:.1f}-fold' if slowdown >= 1.15 else ''
+    contention = f' while other work slowed everything down {slowdown:.1f}-fold' if slowdown >= 1.15 else ''
     early_ms = {phase: frame.phase_ms[phase] - typical_ms[phase] for phase in ('age', 'queue')
                 if math.isfinite(frame.phase_ms[phase])}
     slowest = max(early_ms, key=early_ms.get, default=None)
@@ -83,7 +83,7 @@ def blame(frame: FrameRecord, typical_ms: dict[str, float], slowdown: float) -> 
     if frame.outcome is Outcome.COASTED:
         return Blame(frame, Cause.COASTED,
                      f'Stopped after {frame.network_ms:.0f} ms in the network (bound {frame.bound_ms:.0f} ms), because '
-                     f'the rest no longer fitted; the detections before were published, moved forward{contention}.')
+                     f'the rest no longer fitted; the detections before were published, coasted{contention}.')
     outside = max(('convert', 'decision', 'publish'), key=lambda phase: frame.phase_ms[phase] - typical_ms[phase])
     return Blame(frame, Cause.OVERHEAD,
                  f'The network kept its bound; {frame.overhead_ms:.0f} ms went outside it, most of them '

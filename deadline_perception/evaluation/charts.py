@@ -183,7 +183,7 @@ def phase_legend(recording: Recording) -> list[tuple[str, str]]:
 def bound_histogram(recording: Recording) -> str:
     """Distribution of the network's time over its bound; right of 1 the bound was exceeded.
 
-    Frames that were given up within their bound are left out: nobody knows how long they would have taken.
+    Frames that were aborted within their bound are left out: nobody knows how long they would have taken.
     """
     ratios = np.array([frame.network_ms / frame.bound_ms for frame in recording.frames if frame.bound_ms > 0 and not (
         frame.outcome is Outcome.COASTED and frame.network_ms <= frame.bound_ms)])

@@ -77,7 +77,7 @@ def _spread(frames: list[FrameRecord], count: int) -> list[FrameRecord]:
 
 
 def _same_rhythm(sent: list[int], source: list[int]) -> bool:
-    """Stamps of the source, stretched by one factor for the rate, fit the sent ones to half a frame."""
+    """Stamps of the source, multiplied by one factor for the rate, fit the sent ones to half a frame."""
     sent_ns = np.array(sent, dtype=np.float64) - sent[0]
     source_ns = np.array(source[:len(sent)], dtype=np.float64) - source[0]
     stretched_ns = source_ns * (sent_ns[-1] / source_ns[-1])
@@ -87,7 +87,7 @@ def _same_rhythm(sent: list[int], source: list[int]) -> bool:
 def _draw(recording: Recording, frame: FrameRecord, image_bgr: np.ndarray) -> str:
     detections = (frame.detections or Detections.none()).with_score(SHOWN_SCORE)
     drawn = annotate(image_bgr, detections, recording.class_names,
-                     truth=recording.truth.get(frame.stamp_ns), budget_ms=frame.budget_ms,
+                     ground_truth=recording.ground_truth.get(frame.stamp_ns), budget_ms=frame.budget_ms,
                      bound_ms=frame.total_bound_ms, latency_ms=frame.total_ms, path=frame.path,
                      operators=frame.decision.operators if frame.decision else (), outcome=frame.outcome.name.lower(), met=frame.in_time)
     if drawn.shape[1] > _WIDTH_PX:

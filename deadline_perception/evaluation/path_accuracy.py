@@ -44,7 +44,7 @@ def annotated_frames(sequence: DrivingSequence, limit: int | None = None) -> lis
     """
     if limit is not None and limit < 1:
         raise ValueError(f'limit is {limit}, expected at least 1 image')
-    frames = [frame for frame in sequence.frames if frame.truth is not None]
+    frames = [frame for frame in sequence.frames if frame.ground_truth is not None]
     if not frames:
         raise ValueError(f'{sequence.name} has no ground truth, expected annotated images')
     if limit is None or limit >= len(frames):
@@ -52,21 +52,21 @@ def annotated_frames(sequence: DrivingSequence, limit: int | None = None) -> lis
     return [frames[int((index + 0.5) * len(frames) / limit)] for index in range(limit)]
 
 
-def ranking_classes(truths: Sequence[GroundTruth], class_names: Sequence[str],
+def ranking_classes(ground_truths: Sequence[GroundTruth], class_names: Sequence[str],
                     rank_by: str | None = None) -> dict[str, int]:
     """The classes that paths are ranked by, with their numbers of objects; empty when none has enough objects.
 
     A class with few objects would swing the mean of all classes, and with it the order of paths, by chance.
 
     Args:
-        truths: labels index the class names; crowd regions do not count.
+        ground_truths: labels index the class names; crowd regions do not count.
         class_names: of the network.
         rank_by: names with commas, or the least number of objects; None for `RANKING_OBJECTS`.
 
     Raises:
-        ValueError: a name is not the network's, or occurs nowhere in the truths, or the number is below 1.
+        ValueError: a name is not the network's, or occurs nowhere in the ground truth, or the number is below 1.
     """
-    counts = {name: sum(int((truth.labels[~truth.crowd] == label).sum()) for truth in truths)
+    counts = {name: sum(int((known.labels[~known.crowd] == label).sum()) for known in ground_truths)
               for label, name in enumerate(class_names)}
     if rank_by is None or rank_by.strip().isdecimal():
         least = RANKING_OBJECTS if rank_by is None else int(rank_by)
@@ -144,7 +144,7 @@ def measure_paths(detector, sequence: DrivingSequence, frames: Sequence[Frame], 
 
     Args:
         detector: see `detect_on_paths`; has `class_names` too.
-        sequence: names the classes of the truth; objects of classes that the network does not know are left out.
+        sequence: names the classes of the ground truth; objects of classes that the network does not know are left out.
         frames: annotated frames of the sequence, at least 1, neighbours beside each other.
         paths: distinct paths of the detector.
         progress: called after each path on each frame with the number of those that this process has done.
@@ -155,7 +155,7 @@ def measure_paths(detector, sequence: DrivingSequence, frames: Sequence[Frame], 
     Returns:
         By path, its scores; None in every process but the first.
     """
-    truths = [relabelled(frame.truth, sequence.class_names, detector.class_names) for frame in frames]
+    ground_truths = [relabelled(frame.ground_truth, sequence.class_names, detector.class_names) for frame in frames]
     counts = bootstrap_draws(len(frames), draws)
     found = detect_on_frames(detector, workers.share(frames), paths, progress)
     scored = {}
@@ -166,7 +166,7 @@ def measure_paths(detector, sequence: DrivingSequence, frames: Sequence[Frame], 
                 detections = [Detections.none()] * len(frames)
                 for number, part in enumerate(parts):
                     detections[number::workers.count] = part[path]
-                scored[path] = _scores(detections, truths, detector.class_names, counts, ranked_by)
+                scored[path] = _scores(detections, ground_truths, detector.class_names, counts, ranked_by)
     results = workers.gather(scored)
     if results is None:
         return None
@@ -174,11 +174,11 @@ def measure_paths(detector, sequence: DrivingSequence, frames: Sequence[Frame], 
     return {path: merged[path] for path in paths}
 
 
-def _scores(detections: list[Detections], truths: list[GroundTruth], class_names: Sequence[str],
+def _scores(detections: list[Detections], ground_truths: list[GroundTruth], class_names: Sequence[str],
             counts: np.ndarray, ranked_by: Sequence[str]) -> PathScores:
-    result = average_precision(detections, truths, class_names)
+    result = average_precision(detections, ground_truths, class_names)
     return PathScores(result, pooled_ap(result, ranked_by),
-                      resampled_ap(detections, truths, class_names, counts, list(ranked_by) or None))
+                      resampled_ap(detections, ground_truths, class_names, counts, list(ranked_by) or None))
 
 
 def pooled_ap(result: AveragePrecision, ranked_by: Sequence[str]) -> float:

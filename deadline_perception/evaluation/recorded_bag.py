@@ -42,7 +42,7 @@ def read_recording(bag: Path) -> Recording:
 
     Raises:
         FileNotFoundError: there is no such file.
-        RecordingError: the bag cannot be read, or holds no FrameLatency message.
+        RecordingError: the bag cannot be read, holds messages of another definition, or no FrameLatency message.
     """
     bag, messages = Path(bag), defaultdict(list)
     try:
@@ -51,6 +51,8 @@ def read_recording(bag: Path) -> Recording:
         raise RecordingError(str(error)) from error
     except ValueError as error:  # of a record that damaged values do not fit
         raise RecordingError(f'{bag} holds a value that cannot be: {error}') from error
+    except AttributeError as error:  # its own definitions lack a field, of another version or damaged
+        raise RecordingError(f'{bag} holds messages of another definition: {error}') from error
 
 
 def _recording(bag: Path, messages: dict[str, list], *, ending: str) -> Recording:
@@ -62,7 +64,7 @@ def _recording(bag: Path, messages: dict[str, list], *, ending: str) -> Recordin
     if messages['LabelInfo']:  # what the network knows; a recording without it is scored on all that is named in it
         known = (entry.class_name for entry in messages['LabelInfo'][-1].class_map)
         class_names = tuple(dict.fromkeys([*known, *_class_names(messages['detections'])]))
-    truth = {_stamp(message): _truth(message, names) for message in messages['ground_truth']}
+    ground_truth = {_stamp(message): _ground_truth(message, names) for message in messages['ground_truth']}
     decisions = {_stamp(message): _decision(message) for message in messages['PathDecision']}
     found = {_stamp(message): _detections(message, class_names) for message in messages['detections']}
     latencies = _distinct(messages['FrameLatency'])
@@ -74,8 +76,8 @@ def _recording(bag: Path, messages: dict[str, list], *, ending: str) -> Recordin
                   for message in messages['TwistStamped']])
     return Recording(
         name=bag.name, class_names=class_names, sent_stamps_ns=tuple(sorted(sent)), frames=frames,
-        truth={stamp_ns: relabelled(objects, names, class_names) for stamp_ns, objects in truth.items()},
-        unknown_objects=left_out(truth.values(), names, class_names),
+        ground_truth={stamp_ns: relabelled(objects, names, class_names) for stamp_ns, objects in ground_truth.items()},
+        unknown_objects=left_out(ground_truth.values(), names, class_names),
         speed_mps=_samples(speeds),
         slowdown=_samples([(_stamp(message), message.slowdown) for message in messages['ContentionState']]),
         rejected=_growth(message.rejected_frames_total for message in latencies),
@@ -142,7 +144,7 @@ def _detections(array, class_names: tuple[str, ...]) -> Detections:
                       np.array([class_names.index(hypothesis.class_id) for hypothesis in hypotheses]))
 
 
-def _truth(array, class_names: tuple[str, ...]) -> GroundTruth:
+def _ground_truth(array, class_names: tuple[str, ...]) -> GroundTruth:
     hypotheses = _hypotheses(array)
     return GroundTruth(_boxes(array), np.array([class_names.index(hypothesis.class_id) for hypothesis in hypotheses]),
                        np.array([hypothesis.score == 0.0 for hypothesis in hypotheses]))

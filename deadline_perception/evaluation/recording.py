@@ -130,10 +130,10 @@ class Recording:
 
     Attributes:
         name: what the bag is called.
-        class_names: names that the labels of detections and truth index.
+        class_names: names that the labels of detections and ground truth index.
         sent_stamps_ns: stamps of all images that the camera sent, ascending.
         frames: delivered frames in the order of delivery, at least one.
-        truth: known objects of the classes that the network knows, by stamp; empty without annotations.
+        ground_truth: known objects of the classes that the network knows, by stamp; empty without annotations.
         unknown_objects: boxes of classes that the network does not know, by name; they are not scored.
         speed_mps: speed that the budget was computed from.
         slowdown: estimated by the contention monitor.
@@ -146,7 +146,7 @@ class Recording:
     class_names: tuple[str, ...]
     sent_stamps_ns: tuple[int, ...]
     frames: tuple[FrameRecord, ...]
-    truth: dict[int, GroundTruth]
+    ground_truth: dict[int, GroundTruth]
     speed_mps: Samples
     slowdown: Samples
     rejected: int

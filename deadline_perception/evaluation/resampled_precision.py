@@ -38,7 +38,7 @@ def bootstrap_draws(images: int, draws: int, seed: int = 0, run: int = RUN_OF_IM
     return counts
 
 
-def resampled_ap(detections: Sequence[Detections], truths: Sequence[GroundTruth], class_names: Sequence[str],
+def resampled_ap(detections: Sequence[Detections], ground_truths: Sequence[GroundTruth], class_names: Sequence[str],
                  draws: np.ndarray, classes: Sequence[str] | None = None) -> np.ndarray:
     """Average precision over IoU thresholds 0.50:0.05:0.95 and classes, image i counted `draws[d, i]` times.
 
@@ -46,7 +46,7 @@ def resampled_ap(detections: Sequence[Detections], truths: Sequence[GroundTruth]
 
     Args:
         detections: one per image.
-        truths: one per image, in the same order.
+        ground_truths: one per image, in the same order.
         class_names: names that the labels of both index.
         draws: int `[D, images]`, >= 0.
         classes: names of the only classes to score; None scores all.
@@ -57,21 +57,22 @@ def resampled_ap(detections: Sequence[Detections], truths: Sequence[GroundTruth]
     Raises:
         ValueError: the lengths differ, or a class is unknown.
     """
-    if draws.ndim != 2 or draws.shape[1] != len(truths):
-        raise ValueError(f'draws have the shape {draws.shape}, expected [draws, {len(truths)} images]')
+    if draws.ndim != 2 or draws.shape[1] != len(ground_truths):
+        raise ValueError(f'draws have the shape {draws.shape}, expected [draws, {len(ground_truths)} images]')
     scored = tuple(class_names) if classes is None else tuple(classes)
     unknown = [name for name in scored if name not in class_names]
     if unknown:
         raise ValueError(f'class {unknown[0]!r} is unknown, expected some of {", ".join(class_names)}')
-    evaluation = matched(detections, truths, class_names)
+    evaluation = matched(detections, ground_truths, class_names)
     if evaluation is None:
         return np.full(len(draws), np.nan)
     sizes = len(evaluation.params.areaRng)
     per_class = []
     for name in scored:
         # evalImgs lies class by class, size by size, image by image; the first size is all sizes
-        begin = class_names.index(name) * sizes * len(truths)
-        per_class.append(_class_ap(evaluation.evalImgs[begin:begin + len(truths)], draws, evaluation.params.recThrs))
+        begin = class_names.index(name) * sizes * len(ground_truths)
+        per_class.append(_class_ap(evaluation.evalImgs[begin:begin + len(ground_truths)], draws,
+                                   evaluation.params.recThrs))
     table = np.array(per_class)
     known = ~np.isnan(table)
     sums = np.where(known, table, 0.0).sum(0)

@@ -57,23 +57,23 @@ def scored_outputs(recording: Recording) -> tuple[list[Detections], list[GroundT
     """
     own = {frame.stamp_ns: frame for frame in recording.frames if frame.detections is not None}
     delivered = sorted(own)
-    outputs, truths = [], []
+    outputs, ground_truths = [], []
     for stamp_ns in recording.sent_stamps_ns:
-        if stamp_ns not in recording.truth:
+        if stamp_ns not in recording.ground_truth:
             continue
         frame = own.get(stamp_ns)
         if frame is None or not (frame.in_time or frame.outcome is Outcome.COASTED):
             before = bisect_right(delivered, stamp_ns - 1)
             frame = own[delivered[before - 1]] if before else None
         outputs.append(frame.detections if frame else Detections.none())
-        truths.append(recording.truth[stamp_ns])
-    return outputs, truths
+        ground_truths.append(recording.ground_truth[stamp_ns])
+    return outputs, ground_truths
 
 
 def precision(recording: Recording) -> AveragePrecision | None:
     """Average precision over all sent frames with known objects, None when there are none."""
-    outputs, truths = scored_outputs(recording)
-    return average_precision(outputs, truths, recording.class_names) if truths else None
+    outputs, ground_truths = scored_outputs(recording)
+    return average_precision(outputs, ground_truths, recording.class_names) if ground_truths else None
 
 
 def summarise(recording: Recording, facts: dict[str, str]) -> dict:

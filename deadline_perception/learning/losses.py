@@ -13,9 +13,8 @@ from deadline_perception.detector import boxes as box_ops
 from deadline_perception.detector import heads as head_ops
 from deadline_perception.detector import proposals as proposal_ops
 from deadline_perception.detector.network import MultiPathDetector
-from deadline_perception.learning.anchor_sample import ANCHORS_PER_IMAGE, AnchorSample
+from deadline_perception.learning.targets import ANCHORS_PER_IMAGE, AnchorSample, TargetObjects, sample_regions
 from deadline_perception.learning.strategies import TrainedPath
-from deadline_perception.learning.targets import Truth, sample_regions
 from deadline_perception.learning.transfer import to_device
 
 REGIONS_PER_IMAGE = 128
@@ -59,8 +58,8 @@ class DistillationTarget:
     classes: Tensor
 
 
-def path_losses(network: MultiPathDetector, images: Tensor, truths: Sequence[Truth], anchors: AnchorSample,
-                trained: TrainedPath, generators: Sequence[np.random.Generator], *, batch: int,
+def path_losses(network: MultiPathDetector, images: Tensor, ground_truths: Sequence[TargetObjects],
+                anchors: AnchorSample, trained: TrainedPath, generators: Sequence[np.random.Generator], *, batch: int,
                 target: DistillationTarget | None = None) -> tuple[dict[str, Tensor], DistillationTarget]:
     """Losses of one path, each a scalar, and the distillation target for other paths on the same batch.
 
@@ -70,7 +69,7 @@ def path_losses(network: MultiPathDetector, images: Tensor, truths: Sequence[Tru
     Args:
         network: in training mode.
         images: `[N, 3, h, w]`, normalised.
-        truths: N images' objects.
+        ground_truths: N images' objects.
         anchors: of these images.
         trained: the path, and the heads to train on its regions.
         generators: one per image; draw the regions.
@@ -87,7 +86,7 @@ def path_losses(network: MultiPathDetector, images: Tensor, truths: Sequence[Tru
     losses = {'objectness': F.binary_cross_entropy_with_logits(said, wanted, reduction='sum') * weight,
               'anchor_boxes': F.smooth_l1_loss(said_deltas, anchors.deltas, beta=_BOX_BETA, reduction='sum') * weight}
 
-    regions = target.regions if target else _draw_regions(network, logits, deltas, truths, trained, generators)
+    regions = target.regions if target else _draw_regions(network, logits, deltas, ground_truths, trained, generators)
     chosen = np.flatnonzero(regions.ranks < trained.path['proposals'])
     on_objects = np.flatnonzero(regions.on_object[chosen])
     moved = to_device(np.concatenate((chosen, on_objects)), images.device)
@@ -95,11 +94,11 @@ def path_losses(network: MultiPathDetector, images: Tensor, truths: Sequence[Tru
     boxes, labels = regions.boxes[kept], regions.labels[kept]
     features = head_ops.region_features([level.float() for level in levels], boxes,
                                     proposal_ops.pyramid_levels(boxes, len(levels)), regions.images[kept])
-    truth_classes = F.one_hot(labels, len(network.class_names) + 1).float()
+    known_classes = F.one_hot(labels, len(network.class_names) + 1).float()
     distilled = target.classes[kept] if target else None
     weight = 1.0 / (REGIONS_PER_IMAGE * batch)
     for name, class_logits, box_deltas in _head_outputs(network, features, trained):
-        wanted = truth_classes if distilled is None else truth_classes.lerp(distilled, trained.distillation_weight)
+        wanted = known_classes if distilled is None else known_classes.lerp(distilled, trained.distillation_weight)
         losses[f'classes_{name}'] = F.cross_entropy(class_logits, wanted, reduction='sum') * weight
         losses[f'boxes_{name}'] = F.smooth_l1_loss(box_deltas[positive], regions.deltas[kept[positive]], beta=_BOX_BETA,
                                                    reduction='sum') * weight
@@ -121,12 +120,13 @@ def _head_outputs(network: MultiPathDetector, features: Tensor,
              torch.stack([boxes for _, _, boxes in outputs]).mean(0))]
 
 
-def _draw_regions(network: MultiPathDetector, logits: list[Tensor], deltas: list[Tensor], truths: Sequence[Truth],
-                  trained: TrainedPath, generators: Sequence[np.random.Generator]) -> RegionSample:
+def _draw_regions(network: MultiPathDetector, logits: list[Tensor], deltas: list[Tensor],
+                  ground_truths: Sequence[TargetObjects], trained: TrainedPath,
+                  generators: Sequence[np.random.Generator]) -> RegionSample:
     parts = []
     proposed = network.select_proposals.of_batch(network.rpn, logits, deltas, trained.path['proposals'])
-    for image, (regions, truth, generator) in enumerate(zip(proposed, truths, generators)):
-        boxes, labels, targets, ranks = sample_regions(regions, truth, REGIONS_PER_IMAGE, _REGION_POSITIVE_SHARE,
+    for image, (regions, ground_truth, generator) in enumerate(zip(proposed, ground_truths, generators)):
+        boxes, labels, targets, ranks = sample_regions(regions, ground_truth, REGIONS_PER_IMAGE, _REGION_POSITIVE_SHARE,
                                                        generator)
         wanted = np.zeros_like(boxes)
         wanted[:len(targets)] = box_ops.encode(torch.from_numpy(targets), torch.from_numpy(boxes[:len(targets)]),

@@ -23,7 +23,7 @@ class Sample:
     """One training image and its objects: uint8 `[h, w, 3]` BGR, and boxes in its px."""
 
     image_bgr: np.ndarray
-    truth: GroundTruth
+    ground_truth: GroundTruth
 
 
 class SampleSource:
@@ -58,16 +58,16 @@ class SampleSource:
             if sequence.class_names != self.class_names:
                 raise ValueError(f'sequence {sequence.name!r} has classes {sequence.class_names}, '
                                  f'expected {self.class_names}')
-            frames = [frame for frame in sequence.frames if frame.truth is not None]
+            frames = [frame for frame in sequence.frames if frame.ground_truth is not None]
             if not frames:
                 raise ValueError(f'sequence {sequence.name!r} has no annotated frame, expected some')
             self._frames += frames
-            repeat = _repeat_factors([frame.truth for frame in frames], len(self.class_names))
+            repeat = _repeat_factors([frame.ground_truth for frame in frames], len(self.class_names))
             weights.append(share * repeat / repeat.sum())
         joined = np.concatenate(weights)
         self._probabilities = joined / joined.sum()
-        truths = [frame.truth for frame in self._frames]
-        counts = np.bincount(np.concatenate([truth.labels[~truth.crowd] for truth in truths]),
+        ground_truths = [frame.ground_truth for frame in self._frames]
+        counts = np.bincount(np.concatenate([known.labels[~known.crowd] for known in ground_truths]),
                              minlength=len(self.class_names))
         self._rarity = 1.0 / np.sqrt(np.maximum(counts, 1))  # how often a class's objects draw a window to themselves
         self.digest = _digest(self._frames, [*self.class_names, *shares])
@@ -92,7 +92,7 @@ class SampleSource:
             sample = self._mosaic(generator, size)
         else:
             sample = self._view(generator, size, _SCALES)
-        return Sample(_photometric(sample.image_bgr, generator), sample.truth)
+        return Sample(_photometric(sample.image_bgr, generator), sample.ground_truth)
 
     def _image(self, index: int) -> np.ndarray:
         """uint8 `[h, w, 3]`; several threads may ask at once, and at worst read an image twice."""
@@ -111,7 +111,7 @@ class SampleSource:
         With `whole`, the view is a window into a view of that size.
         """
         index = int(generator.choice(len(self._frames), p=self._probabilities))
-        image, truth = self._image(index), self._frames[index].truth
+        image, ground_truth = self._image(index), self._frames[index].ground_truth
         height, width = size
         fit = max((whole or size)[0] / image.shape[0], (whole or size)[1] / image.shape[1])
         if generator.random() < 0.3 and scales[0] < 1.0 < scales[1]:
@@ -121,7 +121,7 @@ class SampleSource:
         spare_x, spare_y = width - image.shape[1] * scale, height - image.shape[0] * scale
         shift_x, shift_y = generator.uniform(min(spare_x, 0), max(spare_x, 0)), generator.uniform(
             min(spare_y, 0), max(spare_y, 0))
-        objects, labels = truth.boxes_xyxy_px[~truth.crowd], truth.labels[~truth.crowd]
+        objects, labels = ground_truth.boxes_xyxy_px[~ground_truth.crowd], ground_truth.labels[~ground_truth.crowd]
         if whole is not None and len(objects) and generator.random() < _CROP_ON_OBJECT_SHARE:
             chances = self._rarity[labels] / self._rarity[labels].sum()
             left, top, right, bottom = objects[generator.choice(len(objects), p=chances)] * scale
@@ -136,7 +136,7 @@ class SampleSource:
         centred = matrix.copy()
         centred[:, 2] += 0.5 * (matrix[:, 0] + matrix[:, 1]) - 0.5
         view = cv2.warpAffine(image, centred, (width, height), flags=cv2.INTER_LINEAR, borderValue=(114, 114, 114))
-        return Sample(view, _move(truth, matrix, size))
+        return Sample(view, _move(ground_truth, matrix, size))
 
     def _mosaic(self, generator: np.random.Generator, size: tuple[int, int]) -> Sample:
         """Four smaller views in one image around a random centre."""
@@ -147,8 +147,8 @@ class SampleSource:
         for y0, y1, x0, x1 in ((0, cy, 0, cx), (0, cy, cx, width), (cy, height, 0, cx), (cy, height, cx, width)):
             part = self._view(generator, (y1 - y0, x1 - x0), (0.8, 1.8))
             image[y0:y1, x0:x1] = part.image_bgr
-            boxes = part.truth.boxes_xyxy_px + np.float32([x0, y0, x0, y0])
-            parts.append(GroundTruth(boxes, part.truth.labels, part.truth.crowd))
+            boxes = part.ground_truth.boxes_xyxy_px + np.float32([x0, y0, x0, y0])
+            parts.append(GroundTruth(boxes, part.ground_truth.labels, part.ground_truth.crowd))
         return Sample(image, GroundTruth(np.concatenate([part.boxes_xyxy_px for part in parts]),
                                          np.concatenate([part.labels for part in parts]),
                                          np.concatenate([part.crowd for part in parts])))
@@ -157,30 +157,30 @@ class SampleSource:
 def _digest(frames: list[Frame], facts: list[str | float]) -> str:
     digest = hashlib.sha256(json.dumps(facts).encode())
     for frame in frames:
-        truth = frame.truth
+        ground_truth = frame.ground_truth
         # Rounded, because a drive's boxes can differ in their last bits between machines.
-        boxes = np.rint(truth.boxes_xyxy_px * 10).astype(np.int32)
-        for part in (frame.name.encode(), boxes.tobytes(), truth.labels.tobytes(), truth.crowd.tobytes()):
+        boxes = np.rint(ground_truth.boxes_xyxy_px * 10).astype(np.int32)
+        for part in (frame.name.encode(), boxes.tobytes(), ground_truth.labels.tobytes(), ground_truth.crowd.tobytes()):
             digest.update(part)
     return digest.hexdigest()[:16]
 
 
-def _repeat_factors(truths: list[GroundTruth], classes: int) -> np.ndarray:
+def _repeat_factors(ground_truths: list[GroundTruth], classes: int) -> np.ndarray:
     """How often each image is drawn relative to others, >= 1."""
-    present = np.zeros((len(truths), classes), bool)
-    for row, truth in zip(present, truths):
-        row[truth.labels[~truth.crowd]] = True
+    present = np.zeros((len(ground_truths), classes), bool)
+    for row, ground_truth in zip(present, ground_truths):
+        row[ground_truth.labels[~ground_truth.crowd]] = True
     share = present.mean(0)
     factor = np.sqrt(0.5 / np.clip(share, 0.02, 0.5))
     return np.where(present, factor, 1.0).max(1)
 
 
-def _move(truth: GroundTruth, matrix: np.ndarray, size: tuple[int, int]) -> GroundTruth:
+def _move(known: GroundTruth, matrix: np.ndarray, size: tuple[int, int]) -> GroundTruth:
     """Boxes under an axis-aligned affine map, cut to the view; objects mostly cut off, or small, become crowd."""
     height, width = size
-    if len(truth) == 0:
-        return truth
-    corners = truth.boxes_xyxy_px * np.float32([matrix[0, 0], matrix[1, 1]] * 2) + np.float32(matrix[:, 2].tolist() * 2)
+    if len(known) == 0:
+        return known
+    corners = known.boxes_xyxy_px * np.float32([matrix[0, 0], matrix[1, 1]] * 2) + np.float32(matrix[:, 2].tolist() * 2)
     low, high = np.minimum(corners[:, :2], corners[:, 2:]), np.maximum(corners[:, :2], corners[:, 2:])
     corners = np.concatenate((low, high), 1)
     cut = corners.clip(0, np.float32([width, height, width, height]))
@@ -188,8 +188,8 @@ def _move(truth: GroundTruth, matrix: np.ndarray, size: tuple[int, int]) -> Grou
     visible = (cut[:, 2:] - cut[:, :2]).prod(1) / np.maximum(area, 1e-6)
     solid = ((cut[:, 2:] - cut[:, :2]) >= 1.0).all(1)
     small = (cut[:, 2:] - cut[:, :2]).prod(1) < CROWD_AREA_PX
-    crowd = truth.crowd | (visible < _MIN_VISIBLE_SHARE) | small
-    return GroundTruth(cut[solid], truth.labels[solid], crowd[solid])
+    crowd = known.crowd | (visible < _MIN_VISIBLE_SHARE) | small
+    return GroundTruth(cut[solid], known.labels[solid], crowd[solid])
 
 
 def _photometric(image: np.ndarray, generator: np.random.Generator) -> np.ndarray:

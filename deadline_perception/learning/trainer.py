@@ -20,14 +20,13 @@ from torch import Tensor
 from deadline_perception.detector.network import MultiPathDetector
 from deadline_perception.detector.operators import SlicedGroupNorm
 from deadline_perception.errors import DeadlinePerceptionError
-from deadline_perception.learning.anchor_sample import ImageAnchors, choose_anchors, join_anchors, lay_out_anchors
-from deadline_perception.learning.gradient_sum import add_up_gradients
+from deadline_perception.learning.targets import (ImageAnchors, TargetObjects, choose_anchors, join_anchors,
+                                                  lay_out_anchors)
+from deadline_perception.learning.transfer import add_up_gradients, to_batch
 from deadline_perception.learning.losses import path_losses
 from deadline_perception.learning.samples import Sample, SampleSource
 from deadline_perception.learning.strategies import Strategy, TrainedPath
-from deadline_perception.learning.targets import Truth
 from deadline_perception.learning.training_plan import TrainingPlan
-from deadline_perception.learning.transfer import to_batch
 from deadline_perception.workers import Workers
 
 _DRAWING_THREADS = 8
@@ -43,7 +42,7 @@ class _Batch:
 
     size: tuple[int, int]
     images: int
-    drawn: list[Future[tuple[Sample, Truth, ImageAnchors, np.random.Generator]]]
+    drawn: list[Future[tuple[Sample, TargetObjects, ImageAnchors, np.random.Generator]]]
     trained: list[TrainedPath]
 
 
@@ -137,17 +136,17 @@ class Trainer:
         return _Batch(size, images, drawn, self.strategy.paths(self.network.path_space, step / plan.steps, draws))
 
     def _draw_image(self, generator: np.random.Generator, size: tuple[int, int], crop: tuple[int, int] | None,
-                    anchors: np.ndarray) -> tuple[Sample, Truth, ImageAnchors, np.random.Generator]:
+                    anchors: np.ndarray) -> tuple[Sample, TargetObjects, ImageAnchors, np.random.Generator]:
         """An image, its objects and anchors to train on, and the generator that goes on to draw its regions."""
         sample = self.source.draw(generator, size, crop)
-        truth = Truth.of(sample.truth)
-        return sample, truth, choose_anchors(anchors, truth, generator), generator
+        ground_truth = TargetObjects.of(sample.ground_truth)
+        return sample, ground_truth, choose_anchors(anchors, ground_truth, generator), generator
 
     def _train_step(self, batch: _Batch, stop: bool) -> tuple[dict[str, float], bool]:
         """Losses of the step, and whether some process wants to stop."""
         plan, device = self.plan, self.network.pixel_mean.device
         self.network.set_training_size(batch.size)
-        samples, truths, chosen, generators = zip(*(future.result() for future in batch.drawn))
+        samples, ground_truths, chosen, generators = zip(*(future.result() for future in batch.drawn))
         images = self.network.normalise(to_batch(samples, device)).contiguous(memory_format=torch.channels_last)
         anchors = join_anchors(chosen, len(lay_out_anchors(self.network.config, batch.size)), device)
         for group in self.optimiser.param_groups:
@@ -157,7 +156,7 @@ class Trainer:
         target = None
         for rank, one in enumerate(batch.trained):
             with torch.autocast(device.type, dtype=torch.bfloat16, enabled=plan.bfloat16):
-                losses, target = path_losses(self.network, images, truths, anchors, one, generators,
+                losses, target = path_losses(self.network, images, ground_truths, anchors, one, generators,
                                              batch=batch.images, target=target)
             total = sum(losses.values())
             total.backward()

@@ -1,11 +1,12 @@
-"""Brings what the CPU chose to the device that trains, without waiting for it."""
+"""Tensors on their way: from the CPU to the device that trains, and between processes that share a batch."""
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import torch
-from torch import Tensor
+import torch.distributed
+from torch import Tensor, nn
 
 from deadline_perception.learning.samples import Sample
 
@@ -22,3 +23,19 @@ def to_device(values: np.ndarray, device: torch.device) -> Tensor:
 def to_batch(samples: Sequence[Sample], device: torch.device) -> Tensor:
     """Samples -> pixel values `[N, 3, h, w]` float32, channels last."""
     return to_device(np.stack([sample.image_bgr for sample in samples]), device).permute(0, 3, 1, 2).float()
+
+
+def add_up_gradients(parameters: Iterable[nn.Parameter], values: Tensor) -> Tensor:
+    """Replaces every gradient by its sum over all processes; returns the sum of the values `[V]` float32.
+
+    One plain all-reduce at the end of a step: a step has a backward pass per path, and each reaches other parameters,
+    which DistributedDataParallel's hooks are not made for. All processes must call it with gradients of the same
+    parameters; it blocks until they have, and all get the same bits.
+    """
+    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    joined = torch.cat([*(gradient.reshape(-1) for gradient in gradients), values])
+    torch.distributed.all_reduce(joined)
+    *parts, summed = joined.split([*(gradient.numel() for gradient in gradients), len(values)])
+    for gradient, part in zip(gradients, parts):
+        gradient.copy_(part.view(gradient.shape))
+    return summed

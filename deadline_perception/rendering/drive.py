@@ -2,16 +2,20 @@
 from __future__ import annotations
 
 import math
+import multiprocessing
+from collections.abc import Sequence as Many
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from functools import partial
 
 import cv2
 import numpy as np
 
+from deadline_perception.datasets.records import Frame, GroundTruth, Sequence
 from deadline_perception.rendering import pedestrians, street, street_furniture
 from deadline_perception.rendering.camera import Camera, View
 from deadline_perception.rendering.ground import FARTHEST_M, Ground, cloud_panorama
 from deadline_perception.rendering.painter import Light, Thing, in_sight, paint, visible_objects
-from deadline_perception.datasets.records import Frame, GroundTruth, Sequence
 from deadline_perception.rendering.street import LANE_M, Course, Roadside
 from deadline_perception.rendering.traffic import MAX_SPEED_MPS, STEP_S, Lane, Motion, drive_along
 
@@ -50,7 +54,7 @@ def render_drive(seconds: float = 40.0, rate_hz: float = 10.0, seed: int = 0, wi
     for index in range(max(1, int(round(seconds * rate_hz)))):
         time_s = index / rate_hz
         frames.append(Frame(f'drive{seed:04d}_{index:06d}', int(round(time_s * 1e9)), partial(drive.image, time_s),
-                            drive.speed_mps(time_s), drive.truth(time_s)))
+                            drive.speed_mps(time_s), drive.ground_truth(time_s)))
     return Sequence(f'drive-seed{seed}', CLASS_NAMES, tuple(frames), drive.camera.matrix)
 
 
@@ -252,7 +256,7 @@ class Drive:
                                     label=street.TRAFFIC_LIGHT, reach_m=1))
         return things
 
-    def truth(self, time_s: float) -> GroundTruth:
+    def ground_truth(self, time_s: float) -> GroundTruth:
         """Boxes of what is visible."""
         view = self.view(time_s)
         return GroundTruth(*visible_objects(in_sight(self._things(time_s), view, SIGHT_M), view))
@@ -272,3 +276,27 @@ class Drive:
         shift = np.random.default_rng(int(round(time_s * 1e6))).integers(0, 64, 2)
         noise = self._noise[shift[0]:shift[0] + self.camera.height, shift[1]:shift[1] + self.camera.width]
         return np.clip(image + noise, 0, 255).astype(np.uint8)
+
+
+def render_drives(seeds: Many[int], seconds: float, rate_hz: float, processes: int) -> list[Sequence]:
+    """A drive per seed, its images rendered already and held in memory.
+
+    Args:
+        seeds: each decides a drive.
+        seconds: duration of each.
+        rate_hz: frames per second.
+        processes: that render at the same time; with one, this process renders.
+    """
+    render = partial(_held_drive, seconds, rate_hz)
+    processes = min(processes, len(seeds))
+    if processes < 2:
+        return [render(seed) for seed in seeds]
+    # Spawned, because a fork would copy locks that other threads of this process hold.
+    with ProcessPoolExecutor(processes, multiprocessing.get_context('spawn')) as pool:
+        return list(pool.map(render, seeds))
+
+
+def _held_drive(seconds: float, rate_hz: float, seed: int) -> Sequence:
+    drive = render_drive(seconds=seconds, rate_hz=rate_hz, seed=seed)
+    return replace(drive, frames=tuple(replace(frame, load_bgr=partial(np.asarray, frame.load_bgr()))
+                                       for frame in drive.frames))

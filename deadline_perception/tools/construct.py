@@ -20,7 +20,7 @@ from deadline_perception.execution_path import ExecutionPath
 from deadline_perception.latency.device import read_device_facts, use_threads
 from deadline_perception.latency.profile import time_frame
 from deadline_perception.latency.stopwatch import now_ms
-from deadline_perception.tools.output_place import check_file
+from deadline_perception.tools.file_arguments import check_file
 from deadline_perception.tools.profile import restart_with_environment
 
 _CLASSES = tuple(f'class{number}' for number in range(8))  # as many as Cityscapes has; each costs a row of one layer

@@ -1,7 +1,7 @@
 """Play a drive through the running nodes and write a report.
 
 Renders or opens a driving sequence, puts it into a bag, makes sure that this device has a latency profile, starts every
-node in a process of its own, plays the bag to them at the speed of life, records what they say, and turns that into
+node in a process of its own, plays the bag to them in real time, records what they say, and turns that into
 summary.json and report.html.
 """
 from __future__ import annotations
@@ -21,9 +21,8 @@ from deadline_perception.errors import DeadlinePerceptionError, command_line
 from deadline_perception.evaluation.scenario import limited, with_speed_in_every_frame
 from deadline_perception.latency.device import check_device
 from deadline_perception.tools.machine_findings import share_folder
-from deadline_perception.tools.output_place import check_folder
+from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, check_folder, find_weights
 from deadline_perception.tools.profile_at_hand import ensure_profile
-from deadline_perception.tools.weights_file import DEFAULT_WEIGHTS, find_weights
 
 _DRIVE_SEED = 12  # stands at a red light and reaches 19.5 m/s within 32 s
 _RAW_LIMIT_BYTES = 1_000_000_000  # longer sequences are put into the bag as JPEG
@@ -44,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--classes', type=Path, metavar='FILE', help=CLASSES_HELP)
     parser.add_argument('--out', type=Path, default=Path('out/demo'), help='folder for bag, recording and report')
     parser.add_argument('--seconds', type=float, default=32.0, help='play at most so many seconds of the source')
-    parser.add_argument('--rate', type=float, default=1.0, help='speed of the replay, as a multiple of the speed of life')
+    parser.add_argument('--rate', type=float, default=1.0, help='speed of the replay, as a multiple of real time')
     parser.add_argument('--model', type=Path, default=DEFAULT_WEIGHTS, help='weights (safetensors)')
     parser.add_argument('--device', default='cpu', help='cpu, cuda or cuda:INDEX')
     parser.add_argument('--threads', type=int, default=1, help='CPU threads of the network')
@@ -91,7 +90,7 @@ def open_sequence(args: argparse.Namespace) -> tuple[Sequence, list[str]]:
         name = f'drive:seed={_DRIVE_SEED},seconds={args.seconds}'
     sequence, cut = limited(open_source(name, classes=args.classes), args.seconds)
     sequence, speed = with_speed_in_every_frame(sequence)
-    notes = [f'Source: {sequence.name}, {len(sequence.frames)} frames, played at {args.rate:g} times the speed of life, '
+    notes = [f'Source: {sequence.name}, {len(sequence.frames)} frames, played at {args.rate:g} times real time, '
              f'{"all nodes in one process" if args.one_process else "every node in a process of its own"}.', cut, speed]
     if args.load:
         notes.append(f'Busy programs beside the nodes: {args.load}.')
@@ -128,7 +127,7 @@ def machine_facts(device_facts) -> dict[str, str]:
 def _report(out: Path, recording: Path, sequence: Sequence, facts: dict[str, str], notes: list[str]) -> int:
     from deadline_perception.evaluation.recorded_bag import read_recording
     from deadline_perception.evaluation.report import write_report
-    from deadline_perception.tools.closing_table import print_closing_table
+    from deadline_perception.tools.report import print_closing_table
 
     summary = write_report(read_recording(recording), out, source=sequence, facts=facts, notes=notes)
     print_closing_table(summary, out / 'report.html')

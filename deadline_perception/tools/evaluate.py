@@ -29,8 +29,7 @@ from deadline_perception.evaluation.path_accuracy import (
 )
 from deadline_perception.latency.json_file import write_text_atomically
 from deadline_perception.execution_path import ExecutionPath, PathSpace
-from deadline_perception.tools.output_place import check_file
-from deadline_perception.tools.weights_file import DEFAULT_WEIGHTS, find_weights
+from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, check_file, find_weights
 from deadline_perception.workers import Workers, joined_workers, own_gpu
 
 _SAMPLE = 60
@@ -80,8 +79,8 @@ def _evaluate(args: argparse.Namespace, workers: Workers) -> int:
     if not known:
         raise EvaluationError(f'{sequence.name} names {", ".join(sequence.class_names)}, the weights know '
                               f'{", ".join(detector.class_names)}; expected one class in common, see --classes')
-    truths = [relabelled(frame.truth, sequence.class_names, detector.class_names) for frame in frames]
-    ranking = ranking_classes(truths, detector.class_names, args.rank_by)
+    ground_truths = [relabelled(frame.ground_truth, sequence.class_names, detector.class_names) for frame in frames]
+    ranking = ranking_classes(ground_truths, detector.class_names, args.rank_by)
     results = _measure(detector, sequence, frames, paths, workers, tuple(ranking))
     if results is None:
         return 0
@@ -100,7 +99,7 @@ def _evaluate(args: argparse.Namespace, workers: Workers) -> int:
     unnamed = [name for name in detector.class_names if name not in known]
     if unnamed:
         print(f'not scored, because {sequence.name} does not name them: {", ".join(unnamed)}')
-    unknown = left_out((frame.truth for frame in frames), sequence.class_names, detector.class_names)
+    unknown = left_out((frame.ground_truth for frame in frames), sequence.class_names, detector.class_names)
     if unknown:
         print(f'boxes left out, because the weights do not know their class: {counted(unknown)}')
     print(f'wrote {args.json}')

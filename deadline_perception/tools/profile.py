@@ -18,8 +18,7 @@ from deadline_perception.latency.device import missing_environment, process_envi
 from deadline_perception.latency.path_bound import PathForecast
 from deadline_perception.latency.profile import LatencyProfile, default_profile_path, measure_profile
 from deadline_perception.latency.quantiles import bounded_share, samples_needed
-from deadline_perception.tools.output_place import check_file
-from deadline_perception.tools.weights_file import DEFAULT_WEIGHTS, find_weights
+from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, check_file, find_weights
 
 _RESTARTED = 'DEADLINE_PERCEPTION_RESTARTED'
 _IMAGES = 40

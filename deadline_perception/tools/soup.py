@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 
 from deadline_perception.detector.checkpoint import load_detector, read_recipe, save_detector
-from deadline_perception.tools.output_place import check_file
+from deadline_perception.tools.file_arguments import check_file
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -15,7 +15,7 @@ from deadline_perception.latency.device import read_device_facts, use_threads
 from deadline_perception.wcet.layer_sweep import LayerTimer, Repetition, measure_layers, quick_sweeps, table_sweeps
 from deadline_perception.wcet.measured_layers import MeasuredLayers
 from deadline_perception.latency.stopwatch import now_ms
-from deadline_perception.tools.output_place import check_folder
+from deadline_perception.tools.file_arguments import check_folder
 from deadline_perception.tools.profile import restart_with_environment
 
 _SAVE_MS = 20_000.0

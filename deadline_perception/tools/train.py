@@ -22,12 +22,12 @@ from deadline_perception.detector.checkpoint import build_detector, load_detecto
 from deadline_perception.detector.network import MultiPathDetector
 from deadline_perception.detector.resnet_start import start_from_resnet
 from deadline_perception.learning.loss_log import open_log
-from deadline_perception.learning.rendered_drives import render_drives
+from deadline_perception.rendering.drive import render_drives
 from deadline_perception.learning.samples import SampleSource
 from deadline_perception.learning.strategies import STRATEGIES, Sandwich, find_strategy
 from deadline_perception.learning.trainer import Trainer
 from deadline_perception.learning.training_plan import TrainingPlan
-from deadline_perception.tools.output_place import check_file
+from deadline_perception.tools.file_arguments import check_file
 from deadline_perception.tools.stop_request import StopRequest
 from deadline_perception.workers import Workers, joined_workers, own_gpu
 

@@ -72,7 +72,7 @@ def fit_interval_model(layers: Sequence[MeasuredLayer], processor: Processor) ->
     for left_out in range(len(layers)):
         others = _covering_model([layer for i, layer in enumerate(layers) if i != left_out], processor)
         bound_ms = others.wcet_ms(layers[left_out].counts)
-        fits.append(replace(others, margin=max(1.0, layers[left_out].worst_ms / bound_ms)))
+        fits.append(replace(others, calibration_factor=max(1.0, layers[left_out].worst_ms / bound_ms)))
     return CoveringModel(tuple(fits))
 
 
@@ -104,7 +104,7 @@ def covering_weights(columns: np.ndarray, targets: np.ndarray, scale: np.ndarray
         scale: `[N]`, above 0.
 
     Raises:
-        FitNotFound: nothing covers the targets, or the solver gave up.
+        FitNotFound: nothing covers the targets, or the solver found nothing in its time.
     """
     unit = columns.max(0)
     unit[unit == 0] = 1.0
@@ -129,7 +129,7 @@ def _columns(layers: Sequence[MeasuredLayer], processor: Processor) -> np.ndarra
 
 
 def _covering_model(layers: Sequence[MeasuredLayer], processor: Processor) -> IntervalModel:
-    """The fit without margin.
+    """The fit without calibration factor.
 
     The bound takes the larger of two memory delays, so that "bound above observation" is no linear constraint. It is
     one once it is settled which of the two is the larger for each layer: that is guessed, solved and put right until

@@ -215,17 +215,17 @@ class IntervalModel:
         missing: requests to the memory for each line loaded or stored, 0 to 1: alpha and beta of assumption 2.
         conflicting: requests to one bank of the shared memory for each shared load or store, 0 to 1: those of
             assumption 3.
-        margin: factor by which a layer that took no part in the fit exceeded it, at least 1.
+        calibration_factor: factor by which a layer that took no part in the fit exceeded it, at least 1.
 
     Raises:
-        ValueError: a coefficient is negative, a share outside 0 to 1, or the margin below 1.
+        ValueError: a coefficient is negative, a share outside 0 to 1, or the calibration factor below 1.
     """
 
     processor: Processor
     execution: tuple[float, float, float, float]
     missing: float = 0.0
     conflicting: float = 0.0
-    margin: float = 1.0
+    calibration_factor: float = 1.0
 
     def __post_init__(self) -> None:
         if not all(0 <= value < math.inf for value in self.execution):
@@ -233,8 +233,8 @@ class IntervalModel:
         for name in ('missing', 'conflicting'):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f'{name} of interval model is {getattr(self, name)}, expected a share, 0 to 1')
-        if not 1 <= self.margin < math.inf:
-            raise ValueError(f'margin of interval model is {self.margin}, expected a factor of at least 1')
+        if not 1 <= self.calibration_factor < math.inf:
+            raise ValueError(f'calibration_factor of interval model is {self.calibration_factor}, expected at least 1')
 
     def execution_cycles(self, counts: LayerCounts) -> float:
         """Assumption 1: N_block times the sum of N_warp * C_exec."""
@@ -256,7 +256,7 @@ class IntervalModel:
         """
         counts = layer if isinstance(layer, LayerCounts) else LayerCounts.of(layer, self.processor)
         cycles = (self.execution_cycles(counts) + self.memory_cycles(counts)) / self.processor.processors
-        return self.margin * self.processor.ms(cycles)
+        return self.calibration_factor * self.processor.ms(cycles)
 
 
 @dataclass(frozen=True)
@@ -277,9 +277,9 @@ class CoveringModel:
             raise ValueError('covering model has no fits, expected at least one')
 
     @property
-    def margin(self) -> float:
+    def calibration_factor(self) -> float:
         """The largest factor by which a layer exceeded the bound that the others gave it, 1 if none did."""
-        return max(fit.margin for fit in self.fits)
+        return max(fit.calibration_factor for fit in self.fits)
 
     def wcet_ms(self, layer: LayerShape | LayerCounts) -> float:
         """The bound, ms; `layer` as in `IntervalModel.wcet_ms`."""

@@ -132,7 +132,7 @@ class GroupNormShape(LayerShape):
 
     Attributes:
         channels: channels, a multiple of the groups.
-        groups: groups that share mean and spread.
+        groups: groups that share mean and standard deviation.
         height, width: size in px.
         batch: images, or regions in a head.
 

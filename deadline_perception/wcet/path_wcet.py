@@ -23,21 +23,21 @@ class PathWcet:
     Attributes:
         models: bound of a layer, by family.
         step_ms: time of all steps between layers: once a frame, per layer, per box; ms.
-        margin: factor by which paths that took no part in a fit exceeded it, at least 1.
+        calibration_factor: factor by which paths that took no part in a fit exceeded it, at least 1.
 
     Raises:
-        ValueError: a time is negative, or the margin is below 1.
+        ValueError: a time is negative, or the calibration factor is below 1.
     """
 
     models: Mapping[str, CoveringModel]
     step_ms: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    margin: float = 1.0
+    calibration_factor: float = 1.0
 
     def __post_init__(self) -> None:
         if not all(0 <= value < math.inf for value in self.step_ms):
             raise ValueError(f'step_ms is {self.step_ms}, expected times of at least 0 ms')
-        if not 1 <= self.margin < math.inf:
-            raise ValueError(f'margin of path bound is {self.margin}, expected a factor of at least 1')
+        if not 1 <= self.calibration_factor < math.inf:
+            raise ValueError(f'calibration_factor of path bound is {self.calibration_factor}, expected at least 1')
 
     def wcet_ms(self, layers: Sequence[LayerShape]) -> float:
         """The bound of a path with these layers, ms.
@@ -45,7 +45,7 @@ class PathWcet:
         Raises:
             ValueError: no model covers a layer's family.
         """
-        return self.margin * (self.layers_ms(layers) + float(np.dot(_steps(layers), self.step_ms)))
+        return self.calibration_factor * (self.layers_ms(layers) + float(np.dot(_steps(layers), self.step_ms)))
 
     def layers_ms(self, layers: Sequence[LayerShape]) -> float:
         """The part of the bound that the layers take, ms.
@@ -75,11 +75,11 @@ def fit_path_wcet(models: Mapping[str, CoveringModel],
     for layers, worst_ms in paths:
         if not 0 < worst_ms < math.inf:
             raise ValueError(f'longest time of a path is {worst_ms} ms, expected more than 0 ms')
-    margin = 1.0
+    calibration_factor = 1.0
     for left_out, (layers, worst_ms) in enumerate(paths):
         fitted = _cover(models, [path for i, path in enumerate(paths) if i != left_out])
-        margin = max(margin, worst_ms / fitted.wcet_ms(layers))
-    return PathWcet(models, _cover(models, paths).step_ms, margin)
+        calibration_factor = max(calibration_factor, worst_ms / fitted.wcet_ms(layers))
+    return PathWcet(models, _cover(models, paths).step_ms, calibration_factor)
 
 
 def _cover(models: Mapping[str, CoveringModel], paths: Sequence[tuple[Sequence[LayerShape], float]]) -> PathWcet:

@@ -34,10 +34,10 @@ def assert_same_facts(read, written, shift_ns):
     for after, before in zip(read.frames, written.frames):
         assert after.stamp_ns == before.stamp_ns + shift_ns
         assert after.speed_mps == pytest.approx(before.speed_mps)
-        assert after.truth.boxes_xyxy_px == pytest.approx(before.truth.boxes_xyxy_px, abs=1e-3)
-        assert [read.class_names[label] for label in after.truth.labels] \
-            == [written.class_names[label] for label in before.truth.labels]
-        assert after.truth.crowd.tolist() == before.truth.crowd.tolist()
+        assert after.ground_truth.boxes_xyxy_px == pytest.approx(before.ground_truth.boxes_xyxy_px, abs=1e-3)
+        assert [read.class_names[label] for label in after.ground_truth.labels] \
+            == [written.class_names[label] for label in before.ground_truth.labels]
+        assert after.ground_truth.crowd.tolist() == before.ground_truth.crowd.tolist()
 
 
 @pytest.mark.parametrize('name', ['drive.mcap', 'drive'])
@@ -65,21 +65,23 @@ def test_compressed_frames_come_back_nearly(drive, tmp_path):
 
 
 def test_what_is_not_known_stays_unknown(drive, tmp_path):
-    frames = tuple(replace(frame, speed_mps=None, truth=None, stamp_ns=frame.stamp_ns + 17 * 10 ** 17)
+    frames = tuple(replace(frame, speed_mps=None, ground_truth=None, stamp_ns=frame.stamp_ns + 17 * 10 ** 17)
                    for frame in drive.frames[:2])
     write_bag(Sequence('bare', (), frames), tmp_path / 'bare.mcap')
     read = read_bag(tmp_path / 'bare.mcap')
     assert read.class_names == () and read.camera_matrix is None
     assert [frame.stamp_ns for frame in read.frames] == [frame.stamp_ns for frame in frames]
-    assert all(frame.speed_mps is None and frame.truth is None for frame in read.frames)
+    assert all(frame.speed_mps is None and frame.ground_truth is None for frame in read.frames)
 
 
 def test_frames_without_objects_differ_from_frames_without_annotation(drive, tmp_path):
     nothing = GroundTruth(np.zeros((0, 4)), np.zeros(0), np.zeros(0))
-    frames = (replace(drive.frames[0], truth=nothing), replace(drive.frames[1], truth=None), drive.frames[2])
+    frames = (replace(drive.frames[0], ground_truth=nothing), replace(drive.frames[1], ground_truth=None),
+              drive.frames[2])
     write_bag(replace(drive, frames=frames), tmp_path / 'a.mcap')
     first, second, third = read_bag(tmp_path / 'a.mcap').frames
-    assert len(first.truth) == 0 and second.truth is None and len(third.truth) == len(drive.frames[2].truth)
+    assert len(first.ground_truth) == 0 and second.ground_truth is None
+    assert len(third.ground_truth) == len(drive.frames[2].ground_truth)
 
 
 def write_images(folder, stamps_ns, plugin=StoragePlugin.SQLITE3, encoding='bgr8', speeds=(),
@@ -92,12 +94,12 @@ def write_images(folder, stamps_ns, plugin=StoragePlugin.SQLITE3, encoding='bgr8
         for stamp_ns, speed, *header_ns in speeds:  # a header stamp of its own comes third
             writer.write(speed_topic, stamp_ns, messages.types.serialize_cdr(
                 messages.speed(*header_ns or [stamp_ns], speed), 'geometry_msgs/msg/TwistStamped'))
-        truth_topic = writer.add_connection('/ground_truth', 'vision_msgs/msg/Detection2DArray',
+        ground_truth_topic = writer.add_connection('/ground_truth', 'vision_msgs/msg/Detection2DArray',
                                             typestore=messages.types)
         for logged_ns, count in objects:
-            truth = GroundTruth(np.tile([1.0, 1, 3, 3], (count, 1)), np.zeros(count, int), np.zeros(count, bool))
-            writer.write(truth_topic, logged_ns, messages.types.serialize_cdr(
-                messages.truth(0, truth, ('vehicle',)), 'vision_msgs/msg/Detection2DArray'))
+            ground_truth = GroundTruth(np.tile([1.0, 1, 3, 3], (count, 1)), np.zeros(count, int), np.zeros(count, bool))
+            writer.write(ground_truth_topic, logged_ns, messages.types.serialize_cdr(
+                messages.ground_truth(0, ground_truth, ('vehicle',)), 'vision_msgs/msg/Detection2DArray'))
         for index, stamp_ns in enumerate(stamps_ns):
             message = messages.image(stamp_ns, np.full((4, 6, 3), 10 * index, np.uint8))
             message.encoding = encoding
@@ -136,9 +138,9 @@ def test_speed_is_found_by_the_times_of_recording_where_headers_have_none(tmp_pa
     assert [frame.speed_mps for frame in read.frames] == pytest.approx([2.0, 4.0, 6.0])
 
 
-def test_truth_without_stamps_belongs_to_what_was_recorded_with_it(tmp_path):
+def test_ground_truth_without_stamps_belongs_to_what_was_recorded_with_it(tmp_path):
     read = read_bag(write_images(tmp_path / 'bag', [0, 0, 0], objects=[(7_000_000_000, 2), (7_200_000_000, 1)]))
-    assert [None if frame.truth is None else len(frame.truth) for frame in read.frames] == [2, None, 1]
+    assert [None if frame.ground_truth is None else len(frame.ground_truth) for frame in read.frames] == [2, None, 1]
 
 
 def test_an_image_that_cannot_be_decoded_says_where(tmp_path):

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from deadline_perception.datasets.bag_messages import BagMessages, speed_of, truth_of
+from deadline_perception.datasets.bag_messages import BagMessages, speed_of, ground_truth_of
 from deadline_perception.datasets.message_definitions import message_types
 from deadline_perception.datasets.records import GroundTruth
 
@@ -19,7 +19,7 @@ def test_headers_carry_stamp_and_frame(messages):
     """The vehicle's motion in its own frame, what a camera sees in an optical one (REP 103 and 105)."""
     nothing = GroundTruth(np.zeros((0, 4)), np.zeros(0), np.zeros(0))
     camera = (messages.image(12_000_000_034, np.zeros((2, 2, 3), np.uint8)),
-              messages.truth(12_000_000_034, nothing, ()),
+              messages.ground_truth(12_000_000_034, nothing, ()),
               messages.compressed_image(12_000_000_034, np.zeros(2, np.uint8)),
               messages.camera_info(12_000_000_034, 2, 2, None))
     for message, frame in ((messages.speed(12_000_000_034, 2.0), 'base_link'),
@@ -34,14 +34,14 @@ def test_refuses_stamps_that_do_not_fit(messages):
             messages.speed(stamp_ns, 2.0)
 
 
-def test_truth_survives(messages):
-    truth = GroundTruth([[1, 2, 5, 9], [0, 0, 3, 3]], [1, 0], [False, True])
-    message = messages.truth(5, truth, NAMES)
+def test_ground_truth_survives(messages):
+    ground_truth = GroundTruth([[1, 2, 5, 9], [0, 0, 3, 3]], [1, 0], [False, True])
+    message = messages.ground_truth(5, ground_truth, NAMES)
     assert [d.results[0].hypothesis.score for d in message.detections] == [1.0, 0.0]
     assert [d.results[0].hypothesis.class_id for d in message.detections] == ['bike', 'vehicle']
     assert (message.detections[0].bbox.center.position.x, message.detections[0].bbox.size_y) == (3.0, 7.0)
-    back = truth_of(message, NAMES)
-    assert back.boxes_xyxy_px.tolist() == truth.boxes_xyxy_px.tolist()
+    back = ground_truth_of(message, NAMES)
+    assert back.boxes_xyxy_px.tolist() == ground_truth.boxes_xyxy_px.tolist()
     assert back.labels.tolist() == [1, 0] and back.crowd.tolist() == [False, True]
 
 

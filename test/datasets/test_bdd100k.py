@@ -19,17 +19,18 @@ def read(root, **options):
 
 
 def names_of(sequence) -> list[str]:
-    return [sequence.class_names[label] for label in sequence.frames[0].truth.labels]
+    return [sequence.class_names[label] for label in sequence.frames[0].ground_truth.labels]
 
 
 def test_reads_the_old_label_form(bdd100k_root):
     sequence = read(bdd100k_root, rate_hz=5.0)
     assert [frame.stamp_ns for frame in sequence.frames] == [0, 200_000_000, 400_000_000]
-    truth = sequence.frames[0].truth
-    assert truth.boxes_xyxy_px.tolist() == [[50.5, 10.25, 60, 20], [0, 30, 20, 50], [70, 30, 80, 44], [1, 1, 5, 9]]
+    ground_truth = sequence.frames[0].ground_truth
+    assert ground_truth.boxes_xyxy_px.tolist() == [[50.5, 10.25, 60, 20], [0, 30, 20, 50], [70, 30, 80, 44],
+                                                   [1, 1, 5, 9]]
     assert names_of(sequence) == ['traffic sign', 'car', 'motorcycle', 'pedestrian']
-    assert len(sequence.frames[1].truth) == 0
-    assert sequence.frames[2].truth is None
+    assert len(sequence.frames[1].ground_truth) == 0
+    assert sequence.frames[2].ground_truth is None
 
 
 def test_prefers_the_new_label_form(bdd100k_root):
@@ -46,8 +47,8 @@ def test_prefers_the_new_label_form(bdd100k_root):
     new.write_text(json.dumps(old))
     sequence = read(bdd100k_root)
     assert names_of(sequence) == ['traffic sign', 'car', 'motorcycle', 'pedestrian']
-    assert sequence.frames[0].truth.crowd.tolist() == [True, False, False, False]
-    assert len(sequence.frames[1].truth) == 0
+    assert sequence.frames[0].ground_truth.crowd.tolist() == [True, False, False, False]
+    assert len(sequence.frames[1].ground_truth) == 0
 
 
 def test_old_and_new_names_are_one_set_of_ten(bdd100k_root):
@@ -60,7 +61,7 @@ def test_old_and_new_names_are_one_set_of_ten(bdd100k_root):
         sequence = read_bdd100k(bdd100k_root)
     assert sequence.class_names == CLASS_NAMES and len(CLASS_NAMES) == 10
     assert names_of(sequence) == [*CLASS_NAMES, 'pedestrian', 'motorcycle', 'bicycle', 'pedestrian', 'truck']
-    assert sequence.frames[0].truth.crowd.tolist() == [False] * 13 + [True] * 2
+    assert sequence.frames[0].ground_truth.crowd.tolist() == [False] * 13 + [True] * 2
 
 
 def test_tracked_videos_are_sequences_at_five_hertz(bdd100k_tracks):
@@ -69,9 +70,10 @@ def test_tracked_videos_are_sequences_at_five_hertz(bdd100k_tracks):
     assert [frame.stamp_ns for frame in sequence.frames] == [0, 200_000_000, 400_000_000, 1_400_000_000, 1_600_000_000]
     assert [frame.speed_mps for frame in sequence.frames] == [pytest.approx(5.0), pytest.approx(5.2),
                                                               pytest.approx(5.4), None, None]
-    assert [None if frame.truth is None else len(frame.truth) for frame in sequence.frames] == [3, 0, 3, None, None]
+    known = [frame.ground_truth for frame in sequence.frames]
+    assert [None if one is None else len(one) for one in known] == [3, 0, 3, None, None]
     assert names_of(sequence) == ['pedestrian', 'car', 'rider']
-    assert sequence.frames[0].truth.crowd.tolist() == [False, True, True]
+    assert sequence.frames[0].ground_truth.crowd.tolist() == [False, True, True]
     assert sequence.frames[4].load_bgr().shape == (72, 128, 3)
 
 

@@ -22,18 +22,19 @@ def test_stamps_follow_frame_numbers_and_snippets(cityscapes_root):
 def test_polygons_become_boxes_and_groups_become_crowd(cityscapes_root):
     sequence = read_cityscapes(cityscapes_root, 'val', 'ulm')
     first, second, _ = sequence.frames
-    assert first.truth is None
+    assert first.ground_truth is None
     assert sequence.class_names == ('person', 'rider', 'car', 'truck', 'bus', 'train', 'motorcycle', 'bicycle')
-    named = [(sequence.class_names[label], crowd) for label, crowd in zip(second.truth.labels, second.truth.crowd)]
+    named = [(sequence.class_names[label], crowd)
+             for label, crowd in zip(second.ground_truth.labels, second.ground_truth.crowd)]
     assert named == [('car', False), ('car', True), ('bicycle', False), ('person', False), ('person', True),
                      ('rider', False), ('truck', True)]
-    assert second.truth.boxes_xyxy_px[:3].tolist() == [[10, 20, 40, 44], [60, 20, 80, 30], [90, 30, 99, 45]]
+    assert second.ground_truth.boxes_xyxy_px[:3].tolist() == [[10, 20, 40, 44], [60, 20, 80, 30], [90, 30, 99, 45]]
 
 
 def test_instance_ids_become_boxes_where_polygons_are_absent(cityscapes_root):
-    truth = read_cityscapes(cityscapes_root).frames[2].truth
+    ground_truth = read_cityscapes(cityscapes_root).frames[2].ground_truth
     found = {(tuple(box), label, crowd) for box, label, crowd in
-             zip(truth.boxes_xyxy_px.tolist(), truth.labels.tolist(), truth.crowd.tolist())}
+             zip(ground_truth.boxes_xyxy_px.tolist(), ground_truth.labels.tolist(), ground_truth.crowd.tolist())}
     assert found == {((20, 30, 50, 40), 2, False), ((70, 30, 80, 36), 7, True), ((60, 50, 64, 60), 0, False),
                      ((90, 50, 99, 60), 3, True)}
 
@@ -50,7 +51,7 @@ def test_prefers_the_frames_of_whole_snippets(cityscapes_root):
         shutil.copy(source, target / f'ulm_000000_{number:06d}_leftImg8bit.png')
     sequence = read_cityscapes(cityscapes_root)
     assert [frame.name[-2:] for frame in sequence.frames] == ['17', '18', '19']
-    assert [len(frame.truth) if frame.truth else None for frame in sequence.frames] == [None, None, 7]
+    assert [len(frame.ground_truth) if frame.ground_truth else None for frame in sequence.frames] == [None, None, 7]
 
 
 @fuzzed

@@ -15,19 +15,20 @@ from deadline_perception.datasets.class_names import (
 from deadline_perception.datasets.records import Frame, GroundTruth, Sequence
 from deadline_perception.datasets.source import open_source
 
-TRUTH = GroundTruth(np.arange(16).reshape(4, 4), [0, 1, 2, 2], [False, True, False, False])
+GROUND_TRUTH = GroundTruth(np.arange(16).reshape(4, 4), [0, 1, 2, 2], [False, True, False, False])
 DRIVE = Sequence('drive', ('car', 'truck', 'person'), tuple(
-    Frame(str(stamp_ns), stamp_ns, lambda: np.zeros((4, 4, 3), np.uint8), truth=truth)
-    for stamp_ns, truth in enumerate((TRUTH, None))))
+    Frame(str(stamp_ns), stamp_ns, lambda: np.zeros((4, 4, 3), np.uint8), ground_truth=ground_truth)
+    for stamp_ns, ground_truth in enumerate((GROUND_TRUTH, None))))
 
 
 def test_a_mapping_renames_merges_and_counts_what_it_leaves_out():
     with pytest.warns(UserWarning, match='drive: boxes left out: 2 of person'):
         mapped = with_mapping(DRIVE, {'car': 'vehicle', 'truck': 'vehicle', 'person': None, 'tram': 'vehicle'})
     assert mapped.class_names == ('vehicle',)
-    truth = mapped.frames[0].truth
-    assert truth.labels.tolist() == [0, 0] and truth.crowd.tolist() == [False, True]
-    assert truth.boxes_xyxy_px.tolist() == TRUTH.boxes_xyxy_px[:2].tolist() and mapped.frames[1].truth is None
+    ground_truth = mapped.frames[0].ground_truth
+    assert ground_truth.labels.tolist() == [0, 0] and ground_truth.crowd.tolist() == [False, True]
+    assert ground_truth.boxes_xyxy_px.tolist() == GROUND_TRUTH.boxes_xyxy_px[:2].tolist()
+    assert mapped.frames[1].ground_truth is None
 
 
 def test_a_mapping_that_names_nothing_is_told_and_one_that_leaves_nothing_is_refused():
@@ -38,12 +39,12 @@ def test_a_mapping_that_names_nothing_is_told_and_one_that_leaves_nothing_is_ref
 
 
 def test_labels_follow_the_names_of_a_network():
-    found = relabelled(TRUTH, DRIVE.class_names, ('person', 'sign', 'car'))
+    found = relabelled(GROUND_TRUTH, DRIVE.class_names, ('person', 'sign', 'car'))
     assert found.labels.tolist() == [2, 0, 0] and len(found.boxes_xyxy_px) == len(found.crowd) == 3
-    assert left_out([TRUTH], DRIVE.class_names, ('person', 'car')) == {'truck': 1}
+    assert left_out([GROUND_TRUTH], DRIVE.class_names, ('person', 'car')) == {'truck': 1}
     assert len(relabelled(GroundTruth([], [], []), (), ('car',))) == 0
     with pytest.warns(UserWarning, match='drive: boxes left out: 1 of car, 1 of truck'):
-        assert with_class_names(DRIVE, ('person',)).frames[0].truth.labels.tolist() == [0, 0]
+        assert with_class_names(DRIVE, ('person',)).frames[0].ground_truth.labels.tolist() == [0, 0]
 
 
 @pytest.mark.parametrize('name', ['classes.json', 'classes.yaml'])
@@ -53,7 +54,7 @@ def test_reads_json_and_yaml(tmp_path, name, coco_folder):
     assert read_class_mapping(tmp_path / name) == {'vehicle': 'car', 'bike': None}
     sequence = open_source(str(coco_folder), classes=tmp_path / name)
     assert sequence.class_names == ('car', 'motorbike', 'traffic_light', 'traffic_sign')
-    assert [frame.truth.labels.tolist() for frame in sequence.frames] == [[0, 2], [3]]
+    assert [frame.ground_truth.labels.tolist() for frame in sequence.frames] == [[0, 2], [3]]
 
 
 @pytest.mark.parametrize('text', [

@@ -28,9 +28,9 @@ def test_reads_images_in_file_order_with_made_up_stamps(coco_folder):
     assert sequence.class_names == ('vehicle', 'bike', 'motorbike', 'traffic_light', 'traffic_sign')
     assert [frame.name for frame in sequence.frames] == ['images/Town01_000002.png', 'images/Town01_000001.png']
     assert [frame.stamp_ns for frame in sequence.frames] == [0, 250_000_000]
-    truth = sequence.frames[0].truth
-    assert truth.boxes_xyxy_px.tolist() == [[4, 5, 24, 15], [40, 2, 43, 8]]
-    assert truth.labels.tolist() == [0, 3] and truth.crowd.tolist() == [False, True]
+    ground_truth = sequence.frames[0].ground_truth
+    assert ground_truth.boxes_xyxy_px.tolist() == [[4, 5, 24, 15], [40, 2, 43, 8]]
+    assert ground_truth.labels.tolist() == [0, 3] and ground_truth.crowd.tolist() == [False, True]
     assert sequence.frames[1].load_bgr().shape == (40, 64, 3)
     assert sequence.frames[0].speed_mps is None
 
@@ -51,8 +51,8 @@ def test_clips_and_drops_boxes_with_one_warning(coco_folder):
                                          '1 boxes without area dropped') as caught:
         sequence = read_coco(file)
     assert len(caught) == 1
-    assert sequence.frames[0].truth.boxes_xyxy_px.tolist() == [[0, 30, 15, 40]]
-    assert len(sequence.frames[1].truth) == 0
+    assert sequence.frames[0].ground_truth.boxes_xyxy_px.tolist() == [[0, 30, 15, 40]]
+    assert len(sequence.frames[1].ground_truth) == 0
 
 
 @pytest.mark.parametrize(('edit', 'message'), [
@@ -131,4 +131,4 @@ def test_reads_the_driving_data():
     assert len(sequence.frames) == 142
     image = sequence.frames[5].load_bgr()
     assert image.shape == (380, 640, 3) and image.dtype == np.uint8
-    assert sum(len(frame.truth) for frame in sequence.frames) > 200
+    assert sum(len(frame.ground_truth) for frame in sequence.frames) > 200

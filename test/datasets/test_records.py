@@ -11,9 +11,10 @@ def frame(stamp_ns):
 
 
 def test_ground_truth_takes_lists_and_fixes_their_types():
-    truth = GroundTruth([[1, 2, 3, 4]], [2], [1])
-    assert (truth.boxes_xyxy_px.dtype, truth.labels.dtype, truth.crowd.dtype) == (np.float32, np.int64, bool)
-    assert len(truth) == 1 and len(GroundTruth([], [], [])) == 0
+    ground_truth = GroundTruth([[1, 2, 3, 4]], [2], [1])
+    assert ground_truth.boxes_xyxy_px.dtype == np.float32
+    assert (ground_truth.labels.dtype, ground_truth.crowd.dtype) == (np.int64, bool)
+    assert len(ground_truth) == 1 and len(GroundTruth([], [], [])) == 0
 
 
 @pytest.mark.parametrize(('labels', 'crowd'), [([1, 2], [0]), ([1], []), ([[1]], [0])])

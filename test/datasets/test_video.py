@@ -27,7 +27,8 @@ def test_stamps_follow_the_frame_rate(clip):
     sequence = read_video(clip)
     assert len(sequence.frames) == 50
     assert [frame.stamp_ns for frame in sequence.frames[:3]] == [0, 50_000_000, 100_000_000]
-    assert sequence.class_names == () and sequence.frames[0].truth is None and sequence.frames[0].speed_mps is None
+    assert sequence.class_names == ()
+    assert sequence.frames[0].ground_truth is None and sequence.frames[0].speed_mps is None
 
 
 def test_frames_load_in_any_order(clip):

@@ -1,7 +1,8 @@
 import pytest
 import torch
+from torch.nn import functional as F
 
-from deadline_perception.detector.backbone import Backbone, ResidualBlock
+from deadline_perception.detector.backbone import Backbone, Pyramid, ResidualBlock
 from deadline_perception.detector.configuration import PAPER
 
 
@@ -37,3 +38,29 @@ def test_bottleneck_of_the_paper_keeps_its_shape():
         assert block(torch.randn(1, 256, 8, 6), 512).shape == (1, 512, 4, 3)
     kernels = [convolution.weight.shape[-1] for convolution in block.convolutions]
     assert kernels == [1, 3, 1] and block.convolutions[1].stride == 2
+
+
+def _stages(config, width):
+    torch.manual_seed(1)
+    return [torch.randn(1, round(c * width), 64 // s, 96 // s) for c, s in zip(config.stage_channels, (4, 8, 16, 32))]
+
+
+def test_levels_have_the_pyramids_width_whatever_the_backbones(tiny_config):
+    pyramid = Pyramid(tiny_config).eval()
+    for width in (1.0, 0.25):
+        for pyramid_width, channels in ((1.0, 16), (0.5, 8)):
+            with torch.no_grad():
+                levels = pyramid(_stages(tiny_config, width), pyramid_width)
+            assert [tuple(level.shape) for level in levels] == [(1, channels, 64 // s, 96 // s) for s in (4, 8, 16, 32)]
+
+
+def test_coarse_levels_reach_fine_ones(tiny_config):
+    """Level 2 equals its own lateral plus the coarsest one, enlarged; the finest changes with the coarsest stage."""
+    pyramid = Pyramid(tiny_config).eval()
+    stages = _stages(tiny_config, 1.0)
+    with torch.no_grad():
+        levels = pyramid(stages, 1.0)
+        merged = pyramid.laterals[2](stages[2], 16) + F.interpolate(pyramid.laterals[3](stages[3], 16), scale_factor=2)
+        torch.testing.assert_close(levels[2], pyramid.norms[2](pyramid.outputs[2](merged, 16)))
+        changed = pyramid([*stages[:3], stages[3] + 1.0], 1.0)
+    assert not torch.allclose(levels[0], changed[0])

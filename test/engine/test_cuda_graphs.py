@@ -191,7 +191,7 @@ def test_graphs_need_a_gpu(tiny_network):
 def test_captured_frames_equal_computed_ones_on_a_gpu(certain_network, half):
     network = certain_network.cuda()
     if half:
-        network.use_half_precision()
+        network.use_float16()
     images = _images(40)
     expected = [_run(network, image, number) for number, image in enumerate(images)]
     network.use_graphs()

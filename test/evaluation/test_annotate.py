@@ -72,9 +72,9 @@ def test_unknown_values_leave_gaps_but_draw(given):
     assert strip(**given).any()
 
 
-def test_truth_is_dashed_and_crowds_are_not_drawn():
-    truth = GroundTruth([(100, 100, 300, 200), (400, 100, 600, 200)], [0, 0], [False, True])
-    drawn = annotate(IMAGE, Detections.none(), NAMES, truth=truth)
+def test_ground_truth_is_dashed_and_crowds_are_not_drawn():
+    ground_truth = GroundTruth([(100, 100, 300, 200), (400, 100, 600, 200)], [0, 0], [False, True])
+    drawn = annotate(IMAGE, Detections.none(), NAMES, ground_truth=ground_truth)
     edge = (drawn[150:200, 100] == 255).all(axis=1)
     assert edge.any() and not edge.all()
     np.testing.assert_array_equal(drawn[:380, 350:], IMAGE[:, 350:])

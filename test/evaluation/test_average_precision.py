@@ -15,7 +15,7 @@ NAMES = ('vehicle', 'bike', 'motorbike', 'traffic_light', 'traffic_sign')
 BOX = [10, 10, 60, 60]
 
 
-def truth(*objects: tuple) -> GroundTruth:
+def ground_truth(*objects: tuple) -> GroundTruth:
     return GroundTruth([box for box, *_ in objects] or np.zeros((0, 4)), [label for _, label, *_ in objects],
                        [len(rest) > 0 for _, _, *rest in objects])
 
@@ -26,62 +26,63 @@ def found(*objects: tuple) -> Detections:
 
 
 def test_exact_boxes_score_one_and_the_size_of_the_object_decides_where_it_counts():
-    result = average_precision([found((BOX, 0, 0.9))], [truth((BOX, 0))], NAMES)
+    result = average_precision([found((BOX, 0, 0.9))], [ground_truth((BOX, 0))], NAMES)
     assert [result.ap, result.ap50, result.ap75, result.ap_medium] == pytest.approx([1.0] * 4)
     assert result.ap_small is None and result.ap_large is None
-    assert result.per_class['vehicle'].truths == 1
+    assert result.per_class['vehicle'].ground_truths == 1
     assert result.per_class['bike'].ap is None
 
 
 def test_iou_of_two_thirds_counts_for_the_four_thresholds_below_it():
     shifted = [20, 10, 70, 60]  # overlap 40 x 50 of a union 60 x 50: IoU 2/3, above 0.50, 0.55, 0.60, 0.65
-    result = average_precision([found((shifted, 0, 0.9))], [truth((BOX, 0))], NAMES)
+    result = average_precision([found((shifted, 0, 0.9))], [ground_truth((BOX, 0))], NAMES)
     assert result.ap50 == pytest.approx(1.0)
     assert result.ap75 == pytest.approx(0.0)
     assert result.ap == pytest.approx(4 / 10)
 
 
 def test_one_of_two_objects_found_scores_fifty_one_of_the_hundred_and_one_recall_points():
-    result = average_precision([found((BOX, 0, 0.9))], [truth((BOX, 0), ([100, 100, 150, 150], 0))], NAMES)
+    result = average_precision([found((BOX, 0, 0.9))], [ground_truth((BOX, 0), ([100, 100, 150, 150], 0))], NAMES)
     assert result.ap50 == pytest.approx(51 / 101)
 
 
 def test_a_more_certain_false_alarm_halves_the_precision():
-    result = average_precision([found(([200, 200, 250, 250], 0, 0.95), (BOX, 0, 0.9))], [truth((BOX, 0))], NAMES)
+    result = average_precision([found(([200, 200, 250, 250], 0, 0.95), (BOX, 0, 0.9))], [ground_truth((BOX, 0))], NAMES)
     assert result.ap50 == pytest.approx(0.5)
 
 
 def test_a_detection_on_a_crowd_region_is_neither_hit_nor_false_alarm():
     crowd = ([200, 200, 300, 300], 0, 'crowd')
-    result = average_precision([found(([210, 210, 250, 250], 0, 0.95), (BOX, 0, 0.9))], [truth((BOX, 0), crowd)], NAMES)
+    result = average_precision([found(([210, 210, 250, 250], 0, 0.95), (BOX, 0, 0.9))],
+                               [ground_truth((BOX, 0), crowd)], NAMES)
     assert result.ap50 == pytest.approx(1.0)
-    assert result.per_class['vehicle'].truths == 1
+    assert result.per_class['vehicle'].ground_truths == 1
 
 
 def test_nothing_found_scores_zero_and_nothing_known_scores_none():
-    assert average_precision([Detections.none()], [truth((BOX, 0))], NAMES).ap == 0.0
-    assert average_precision([found((BOX, 0, 0.9))], [truth()], NAMES).ap is None
+    assert average_precision([Detections.none()], [ground_truth((BOX, 0))], NAMES).ap == 0.0
+    assert average_precision([found((BOX, 0, 0.9))], [ground_truth()], NAMES).ap is None
     assert average_precision([], [], NAMES).ap50 is None
 
 
 def test_prints_nothing_and_its_json_form_can_be_written(capsys):
-    result = average_precision([found((BOX, 0, 0.9))], [truth((BOX, 0))], NAMES)
+    result = average_precision([found((BOX, 0, 0.9))], [ground_truth((BOX, 0))], NAMES)
     assert capsys.readouterr().out == ''
-    assert json.loads(json.dumps(result.as_json()))['per_class']['vehicle'] == {'truths': 1, 'ap': pytest.approx(1.0),
-                                                                               'ap50': pytest.approx(1.0)}
+    assert json.loads(json.dumps(result.as_json()))['per_class']['vehicle'] == {
+        'ground_truths': 1, 'ap': pytest.approx(1.0), 'ap50': pytest.approx(1.0)}
 
 
 def test_refuses_other_lengths():
     with pytest.raises(ValueError, match='1 detections for 2 images'):
-        average_precision([Detections.none()], [truth(), truth()], NAMES)
+        average_precision([Detections.none()], [ground_truth(), ground_truth()], NAMES)
 
 
 def test_refuses_labels_without_a_name():
     with pytest.raises(ValueError, match='label of a detection is 5, expected an index into 5 class names'):
-        average_precision([found((BOX, 5, 0.9))], [truth((BOX, 0))], NAMES)
+        average_precision([found((BOX, 5, 0.9))], [ground_truth((BOX, 0))], NAMES)
     for label in (-1, 7):
         with pytest.raises(ValueError, match=f'label of an object is {label}, expected'):
-            average_precision([Detections.none()], [truth((BOX, label))], NAMES)
+            average_precision([Detections.none()], [ground_truth((BOX, label))], NAMES)
 
 
 @settings(max_examples=20, deadline=None)

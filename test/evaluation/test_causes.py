@@ -45,7 +45,7 @@ def test_names_the_cause(tmp_path, fields, cause, words):
 
 def test_mentions_contention_when_the_machine_was_slowed_down(tmp_path):
     found = tightest(tmp_path, slowdown=1.8, network_ms=120.0, total_ms=130.0, bound_ms=90.0)
-    assert found.sentence.endswith('while other work stretched everything 1.8-fold.')
+    assert found.sentence.endswith('while other work slowed everything down 1.8-fold.')
 
 
 def test_lists_frames_that_missed_before_tighter_ones_in_time(tmp_path):

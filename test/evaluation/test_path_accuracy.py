@@ -67,7 +67,7 @@ class Detector:
 
 def annotated(count: int, names=('vehicle', 'bike')) -> Sequence:
     frames = [Frame(str(index), index, lambda shift=index: np.full((100, 100, 3), shift, np.uint8),
-                    truth=None if index == 0 else GroundTruth([[value + index for value in BOX]], [0], [False]))
+                    ground_truth=None if index == 0 else GroundTruth([[value + index for value in BOX]], [0], [False]))
               for index in range(count)]
     return Sequence('made up', names, tuple(frames))
 
@@ -114,32 +114,32 @@ def test_shared_work_changes_no_bit_of_the_detections():
 
 def test_paths_are_ranked_by_the_classes_with_enough_objects():
     names = ('vehicle', 'bike', 'traffic_light')
-    truths = [GroundTruth([BOX] * 4, [0, 0, 1, 2], [False, False, False, True])] * 49
-    assert ranking_classes(truths, names) == {'vehicle': 98}
-    assert ranking_classes([*truths, GroundTruth([BOX], [1], [False])], names) == {'vehicle': 98, 'bike': 50}
-    assert ranking_classes(truths, names, '100') == {}
-    assert ranking_classes(truths, names, '1') == {'vehicle': 98, 'bike': 49}
-    assert ranking_classes(truths, names, 'bike, vehicle') == {'bike': 49, 'vehicle': 98}
+    ground_truths = [GroundTruth([BOX] * 4, [0, 0, 1, 2], [False, False, False, True])] * 49
+    assert ranking_classes(ground_truths, names) == {'vehicle': 98}
+    assert ranking_classes([*ground_truths, GroundTruth([BOX], [1], [False])], names) == {'vehicle': 98, 'bike': 50}
+    assert ranking_classes(ground_truths, names, '100') == {}
+    assert ranking_classes(ground_truths, names, '1') == {'vehicle': 98, 'bike': 49}
+    assert ranking_classes(ground_truths, names, 'bike, vehicle') == {'bike': 49, 'vehicle': 98}
     for rank_by, words in (('tram', "'tram'"), ('traffic_light', r"'traffic_light', expected .* traffic_light \(0\)"),
                            ('0', 'of 0 objects'), ('', "''")):
         with pytest.raises(ValueError, match=words):
-            ranking_classes(truths, names, rank_by)
+            ranking_classes(ground_truths, names, rank_by)
 
 
 def test_the_shipped_table_is_ranked_by_what_the_rule_chooses():
     table = json.loads((Path(__file__).parents[2] / 'models' / 'compact.quality.json').read_text())
     assert table['metric'] == 'pooled_ap'
     for row in table['paths'].values():
-        counts = {name: scores['truths'] for name, scores in row['per_class'].items()}
-        truths = [GroundTruth([BOX] * count, [label] * count, [False] * count)
-                  for label, count in enumerate(counts.values())]
-        ranking = ranking_classes(truths, tuple(counts))
+        counts = {name: scores['ground_truths'] for name, scores in row['per_class'].items()}
+        ground_truths = [GroundTruth([BOX] * count, [label] * count, [False] * count)
+                         for label, count in enumerate(counts.values())]
+        ranking = ranking_classes(ground_truths, tuple(counts))
         assert ranking == {'vehicle': 182, 'traffic_light': 99}
         assert row['pooled_ap'] == pytest.approx(np.mean([row['per_class'][name]['ap'] for name in ranking]), abs=1e-12)
 
 
 def test_pooled_precision_is_nan_when_no_class_ranks():
-    frame = Frame('0', 0, lambda: np.zeros((100, 100, 3), np.uint8), truth=GroundTruth([BOX], [1], [False]))
+    frame = Frame('0', 0, lambda: np.zeros((100, 100, 3), np.uint8), ground_truth=GroundTruth([BOX], [1], [False]))
     sequence = Sequence('bikes', ('vehicle', 'bike'), (frame,))
     scores = measure_paths(Detector(), sequence, [frame], [SPACE.largest])[SPACE.largest]
     assert math.isnan(scores.pooled) and scores.resampled.tolist() == [0.0], 'ranked by all classes then'

@@ -27,9 +27,9 @@ def test_replaced_and_late_frames_are_scored_with_what_was_delivered_last_before
         for index, fields in {1: {}, 3: {'total_ms': 150.0}, 4: {'outcome': 1}}.items():  # 0 and 2 are replaced
             run.boxes('/detector/detections', START_NS + index, [(box(index), 'vehicle', 0.9)])
             run.latency(START_NS + index, **fields)
-    outputs, truths = scored_outputs(read_recording(tmp_path / 'run'))
+    outputs, ground_truths = scored_outputs(read_recording(tmp_path / 'run'))
     assert [found.boxes_xyxy_px[:, 0].tolist() for found in outputs] == [[], [11.0], [11.0], [11.0], [14.0]]
-    assert [truth.boxes_xyxy_px[0, 0] for truth in truths] == [10.0, 11.0, 12.0, 13.0, 14.0]
+    assert [ground_truth.boxes_xyxy_px[0, 0] for ground_truth in ground_truths] == [10.0, 11.0, 12.0, 13.0, 14.0]
 
 
 def test_summary_has_the_promised_keys_and_is_valid_json(tmp_path):

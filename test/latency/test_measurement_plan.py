@@ -6,12 +6,12 @@ from collections import Counter
 import pytest
 
 from deadline_perception.detector.declaration import multi_path_space
-from deadline_perception.latency.measurement_plan import (
-    covering_paths,
-    distinct_paths,
-    interleave,
-    random_path,
-)
+from deadline_perception.latency.measurement_plan import covering_paths, distinct_paths, interleave, random_path
+
+
+@pytest.fixture
+def path_space(network):
+    return network.path_space
 
 
 def test_every_segment_is_run_often_enough_and_no_more_frames_than_needed(path_space):

@@ -53,8 +53,8 @@ def test_time_limit_stops_as_soon_as_every_segment_has_some_samples(network, ima
     assert min(times.count for times in profile.paths.values()) >= 1
 
 
-def test_the_same_seed_runs_the_same_paths(path_space, network, images):
-    other = type(network)(path_space)
+def test_the_same_seed_runs_the_same_paths(network, images):
+    other = type(network)(network.path_space)
     for measured in (network, other):
         measure_profile(measured, images, repeats=2, whole_paths=2, path_repeats=1, seed=3)
     assert network.started == other.started

@@ -2,10 +2,9 @@ import numpy as np
 import pytest
 import torch
 
-from deadline_perception.learning.anchor_sample import choose_anchors, join_anchors, lay_out_anchors
+from deadline_perception.learning.targets import TargetObjects, choose_anchors, join_anchors, lay_out_anchors
 from deadline_perception.learning.losses import path_losses
 from deadline_perception.learning.strategies import TrainedPath
-from deadline_perception.learning.targets import Truth
 
 OBJECT = [[10.0, 10, 40, 40]]
 
@@ -18,21 +17,21 @@ def _images(count):
     return torch.randn(count, 3, 64, 96, generator=torch.Generator().manual_seed(0))
 
 
-def _truth(boxes, labels):
-    return Truth(np.float32(boxes).reshape(-1, 4), np.int64(labels), np.zeros((0, 4), np.float32))
+def _ground_truth(boxes, labels):
+    return TargetObjects(np.float32(boxes).reshape(-1, 4), np.int64(labels), np.zeros((0, 4), np.float32))
 
 
-def _step(network, truths, *trained, images=None, batch=None, first=0):
+def _step(network, ground_truths, *trained, images=None, batch=None, first=0):
     """Losses of several paths on one batch, each with what the first can teach."""
-    generators = _generators(len(truths), first)
-    images = _images(len(truths)) if images is None else images
+    generators = _generators(len(ground_truths), first)
+    images = _images(len(ground_truths)) if images is None else images
     all_anchors = lay_out_anchors(network.config, (64, 96))
-    anchors = join_anchors([choose_anchors(all_anchors, truth, generator) for truth, generator
-                            in zip(truths, generators)], len(all_anchors), images.device)
+    anchors = join_anchors([choose_anchors(all_anchors, ground_truth, generator) for ground_truth, generator
+                            in zip(ground_truths, generators)], len(all_anchors), images.device)
     losses, target = [], None
     for one in trained:
-        own, target = path_losses(network, images, truths, anchors, one, generators,
-                                  batch=batch or len(truths), target=target)
+        own, target = path_losses(network, images, ground_truths, anchors, one, generators,
+                                  batch=batch or len(ground_truths), target=target)
         losses.append(own)
     return losses, target
 
@@ -40,11 +39,11 @@ def _step(network, truths, *trained, images=None, batch=None, first=0):
 def test_images_with_and_without_objects_give_finite_losses(tiny_network):
     network = tiny_network.train()
     largest = network.path_space.largest
-    (losses,), _ = _step(network, [_truth(OBJECT, [0]), _truth([], [])], TrainedPath(largest, (0, 1)))
+    (losses,), _ = _step(network, [_ground_truth(OBJECT, [0]), _ground_truth([], [])], TrainedPath(largest, (0, 1)))
     assert set(losses) == {'objectness', 'anchor_boxes', 'classes_h0', 'boxes_h0', 'classes_h1', 'boxes_h1'}
     assert all(torch.isfinite(loss) for loss in losses.values())
     assert losses['boxes_h0'] > 0
-    (empty,), _ = _step(network, [_truth([], [])], TrainedPath(largest, (0,)))
+    (empty,), _ = _step(network, [_ground_truth([], [])], TrainedPath(largest, (0,)))
     assert empty['anchor_boxes'] == 0 and empty['boxes_h0'] == 0 and torch.isfinite(empty['classes_h0'])
 
 
@@ -58,9 +57,9 @@ def test_losses_of_a_network_that_says_the_same_everywhere(tiny_network):
             layer.bias.zero_()
         network.rpn.outputs.bias[:network.rpn.per_position] = -1.0
         network.heads.subnets[1].deltas.bias.copy_(torch.tensor([0.3, 0.0, -0.05, 0.0]))
-    truth = _truth(OBJECT, [0])
-    anchors = choose_anchors(lay_out_anchors(network.config, (64, 96)), truth, np.random.default_rng(0))
-    (losses,), target = _step(network, [truth], TrainedPath(network.path_space.largest, (1,)))
+    ground_truth = _ground_truth(OBJECT, [0])
+    anchors = choose_anchors(lay_out_anchors(network.config, (64, 96)), ground_truth, np.random.default_rng(0))
+    (losses,), target = _step(network, [ground_truth], TrainedPath(network.path_space.largest, (1,)))
     losses = {name: loss.item() for name, loss in losses.items()}
     objects, all_anchors = len(anchors.deltas), len(anchors.indices)
     assert objects > 0 and all_anchors == 256
@@ -79,7 +78,7 @@ def test_losses_of_a_network_that_says_the_same_everywhere(tiny_network):
 
 def test_gradients_reach_only_what_the_path_runs(tiny_network):
     network = tiny_network.train()
-    (losses,), _ = _step(network, [_truth(OBJECT, [0])], TrainedPath(network.path_space.smallest, (0,)))
+    (losses,), _ = _step(network, [_ground_truth(OBJECT, [0])], TrainedPath(network.path_space.smallest, (0,)))
     sum(losses.values()).backward()
     assert all(p.grad is None for p in network.backbone.skips.parameters())
     assert all(p.grad is None for p in network.heads.subnets[1].parameters())
@@ -91,22 +90,23 @@ def test_gradients_reach_only_what_the_path_runs(tiny_network):
 
 def test_losses_of_parts_add_up_to_those_of_the_batch(tiny_network):
     network = tiny_network.train()
-    truths, images = [_truth(OBJECT, [0]), _truth([[50.0, 5, 70, 60]], [1]), _truth([], [])], _images(3)
+    images = _images(3)
+    ground_truths = [_ground_truth(OBJECT, [0]), _ground_truth([[50.0, 5, 70, 60]], [1]), _ground_truth([], [])]
     space = network.path_space
     trained = (TrainedPath(space.largest, (1, 0), 0.5), TrainedPath(space.smallest, (0,), 0.5))
-    whole, _ = _step(network, truths, *trained, images=images)
-    one, _ = _step(network, truths[:1], *trained, images=images[:1], batch=3)
-    others, _ = _step(network, truths[1:], *trained, images=images[1:], batch=3, first=1)
+    whole, _ = _step(network, ground_truths, *trained, images=images)
+    one, _ = _step(network, ground_truths[:1], *trained, images=images[:1], batch=3)
+    others, _ = _step(network, ground_truths[1:], *trained, images=images[1:], batch=3, first=1)
     for path in range(2):
         for name, loss in whole[path].items():
             torch.testing.assert_close(one[path][name] + others[path][name], loss)
 
 
 def test_teacher_that_is_distilled_learns_nothing_new(tiny_network):
-    """Told only what it says itself, a path has no gradient in objectness and classes; boxes still follow the truth."""
+    """Told only what it says itself, a path has no gradient in objectness and classes; boxes follow ground truth."""
     network = tiny_network.train()
     largest = network.path_space.largest
-    (_, losses), target = _step(network, [_truth(OBJECT, [0])], TrainedPath(largest, (1,)),
+    (_, losses), target = _step(network, [_ground_truth(OBJECT, [0])], TrainedPath(largest, (1,)),
                                 TrainedPath(largest, (1,), distillation_weight=1.0))
     assert not any(part.requires_grad for part in (target.objectness, target.classes))
     (losses['objectness'] + losses['classes_h1']).backward(retain_graph=True)
@@ -115,13 +115,13 @@ def test_teacher_that_is_distilled_learns_nothing_new(tiny_network):
     assert float(network.heads.subnets[1].deltas.weight.grad.abs().max()) > 1e-4
 
 
-def test_soft_targets_lie_between_truth_and_teacher(tiny_network):
+def test_soft_targets_lie_between_ground_truth_and_teacher(tiny_network):
     """Both losses are linear in their targets."""
     network = tiny_network.train()
     space = network.path_space
     told = {}
     for share in (0.0, 0.5, 1.0):
-        (_, told[share]), _ = _step(network, [_truth(OBJECT, [0])], TrainedPath(space.largest, (1,)),
+        (_, told[share]), _ = _step(network, [_ground_truth(OBJECT, [0])], TrainedPath(space.largest, (1,)),
                                     TrainedPath(space.smallest, (0,), distillation_weight=share))
     for name in ('objectness', 'classes_h0'):
         assert told[0.0][name] != told[1.0][name]
@@ -137,7 +137,7 @@ def test_distilled_path_keeps_its_number_of_proposals(tiny_network):
     seen = []
     network.heads.subnets[0].register_forward_hook(lambda module, inputs, output: seen.append(len(inputs[0])))
     paths = [space.largest.replace(proposals=proposals) for proposals in (60, 20, 5)]
-    _, target = _step(network, [_truth(OBJECT, [0])], *(TrainedPath(path, (0,), 0.5) for path in paths))
+    _, target = _step(network, [_ground_truth(OBJECT, [0])], *(TrainedPath(path, (0,), 0.5) for path in paths))
     assert seen == [int((target.regions.ranks < proposals).sum()) for proposals in (60, 20, 5)]
     assert seen[0] > seen[1] > seen[2] > 0
     assert (target.regions.ranks[target.regions.on_object] == -1).any()
@@ -145,7 +145,7 @@ def test_distilled_path_keeps_its_number_of_proposals(tiny_network):
 
 def test_aggregated_heads_have_one_loss_and_share_its_gradient(tiny_network):
     network = tiny_network.train()
-    (losses,), _ = _step(network, [_truth(OBJECT, [0])],
+    (losses,), _ = _step(network, [_ground_truth(OBJECT, [0])],
                          TrainedPath(network.path_space.largest, (0, 1), aggregated=True))
     assert set(losses) == {'objectness', 'anchor_boxes', 'classes_mean', 'boxes_mean'}
     losses['classes_mean'].backward()
@@ -155,10 +155,10 @@ def test_aggregated_heads_have_one_loss_and_share_its_gradient(tiny_network):
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason='needs a CUDA device')
 def test_losses_on_a_gpu_are_those_on_the_cpu(tiny_network):
-    truth, trained = _truth(OBJECT, [0]), TrainedPath(tiny_network.path_space.largest, (1, 0), 0.5)
-    (on_cpu,), _ = _step(tiny_network.train(), [truth], trained)
+    ground_truth, trained = _ground_truth(OBJECT, [0]), TrainedPath(tiny_network.path_space.largest, (1, 0), 0.5)
+    (on_cpu,), _ = _step(tiny_network.train(), [ground_truth], trained)
     network = tiny_network.to('cuda')
-    (on_gpu,), _ = _step(network, [truth], trained, images=_images(1).cuda())
+    (on_gpu,), _ = _step(network, [ground_truth], trained, images=_images(1).cuda())
     for name in ('objectness', 'anchor_boxes'):  # the regions depend on the order of nearly equal scores
         torch.testing.assert_close(on_gpu[name].cpu(), on_cpu[name], rtol=1e-2, atol=1e-3)
     assert all(torch.isfinite(loss) for loss in on_gpu.values())

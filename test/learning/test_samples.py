@@ -15,11 +15,11 @@ def test_samples_have_the_size_and_boxes_that_fit(shapes):
     for _ in range(60):
         sample = source.draw(generator)
         assert sample.image_bgr.shape == (64, 96, 3) and sample.image_bgr.dtype == np.uint8
-        boxes = sample.truth.boxes_xyxy_px
+        boxes = sample.ground_truth.boxes_xyxy_px
         if len(boxes):
             assert boxes.min() >= 0 and boxes[:, 2].max() <= 96.01 and boxes[:, 3].max() <= 64.01
             assert (boxes[:, 2:] > boxes[:, :2]).all()
-        objects += int((~sample.truth.crowd).sum())
+        objects += int((~sample.ground_truth.crowd).sum())
     assert objects > 30
 
 
@@ -29,7 +29,8 @@ def test_boxes_follow_their_pixels(shapes):
     generator = np.random.default_rng(1)
     for _ in range(30):
         view = source._view(generator, (64, 96), (0.8, 1.5))
-        for box, label, crowd in zip(view.truth.boxes_xyxy_px, view.truth.labels, view.truth.crowd):
+        known = view.ground_truth
+        for box, label, crowd in zip(known.boxes_xyxy_px, known.labels, known.crowd):
             x0, y0, x1, y1 = box.round().astype(int)
             if label == 0 and not crowd and x1 - x0 > 8 and y1 - y0 > 8:
                 assert view.image_bgr[y0 + 2:y1 - 2, x0 + 2:x1 - 2, 1].mean() > 150
@@ -39,14 +40,14 @@ def test_boxes_lie_on_their_pixels_to_a_fraction_of_one():
     """The centre of a bright square's light is that of its box, mirrored or not, at every scale."""
     image = np.zeros((96, 128, 3), np.uint8)
     image[30:50, 60:90] = 255
-    truth = GroundTruth(np.float32([[60, 30, 90, 50]]), np.array([0]), np.array([False]))
-    frame = Frame('square', 0, lambda: image, truth=truth)
+    ground_truth = GroundTruth(np.float32([[60, 30, 90, 50]]), np.array([0]), np.array([False]))
+    frame = Frame('square', 0, lambda: image, ground_truth=ground_truth)
     source = SampleSource([Sequence('square', ('square',), (frame,))], [1.0], (96, 128))
     centres = (np.mgrid[:96, :128] + 0.5)[::-1]
     seen = 0
     for seed in range(40):
         view = source._view(np.random.default_rng(seed), (96, 128), (0.75, 1.6))
-        box = view.truth.boxes_xyxy_px[0]
+        box = view.ground_truth.boxes_xyxy_px[0]
         if box.min() < 2 or box[2] > 126 or box[3] > 94:
             continue  # cut by the edge
         left, top, right, bottom = (box + [-2, -2, 3, 3]).astype(int)  # grey lies beside a scaled-down image
@@ -69,8 +70,8 @@ def _within(boxes, margin, size):
 def test_every_bright_pixel_lies_in_a_box_and_every_box_on_bright_pixels(kind):
     image = np.zeros((96, 128, 3), np.uint8)
     image[30:50, 60:90] = 255
-    truth = GroundTruth(np.float32([[60, 30, 90, 50]]), np.array([0]), np.array([False]))
-    frame = Frame('square', 0, lambda: image, truth=truth)
+    ground_truth = GroundTruth(np.float32([[60, 30, 90, 50]]), np.array([0]), np.array([False]))
+    frame = Frame('square', 0, lambda: image, ground_truth=ground_truth)
     source = SampleSource([Sequence('square', ('square',), (frame,))], [1.0], (96, 128))
     seen = 0
     for seed in range(60):
@@ -81,7 +82,7 @@ def test_every_bright_pixel_lies_in_a_box_and_every_box_on_bright_pixels(kind):
             sample = source._view(generator, (64, 64), (0.75, 1.6), whole=(96, 128))
         else:
             sample = source._view(generator, (96, 128), (0.75, 1.6))
-        bright, boxes = sample.image_bgr[..., 0] > 127, sample.truth.boxes_xyxy_px
+        bright, boxes = sample.image_bgr[..., 0] > 127, sample.ground_truth.boxes_xyxy_px
         assert not (_within(boxes, -0.4, bright.shape) & ~bright).any()
         if len(boxes) == (4 if kind == 'mosaic' else 1):  # none is out of sight
             assert not (bright & ~_within(boxes, 0.15, bright.shape)).any()
@@ -93,8 +94,9 @@ def test_every_bright_pixel_lies_in_a_box_and_every_box_on_bright_pixels(kind):
 def test_a_view_at_the_size_of_a_frame_is_what_a_frame_becomes(size):
     """As `MultiPathDetector.preprocess` resizes it, or its mirror image; the outermost pixels blend with the grey."""
     image = cv2.GaussianBlur(np.random.default_rng(0).integers(0, 256, (96, 144, 3), dtype=np.uint8), (0, 0), 2.0)
-    truth = GroundTruth(np.zeros((0, 4)), np.zeros(0), np.zeros(0))
-    source = SampleSource([Sequence('one', ('x',), (Frame('0', 0, lambda: image, truth=truth),))], [1.0], size)
+    ground_truth = GroundTruth(np.zeros((0, 4)), np.zeros(0), np.zeros(0))
+    frame = Frame('0', 0, lambda: image, ground_truth=ground_truth)
+    source = SampleSource([Sequence('one', ('x',), (frame,))], [1.0], size)
     resized = cv2.resize(image, size[::-1], interpolation=cv2.INTER_LINEAR).astype(int)
     mirrored = set()
     for seed in range(8):
@@ -106,14 +108,14 @@ def test_a_view_at_the_size_of_a_frame_is_what_a_frame_becomes(size):
 
 
 def _marked(name, labels, place=(10, 10, 30, 30)):
-    truth = GroundTruth(np.float32([place] * len(labels)), np.array(labels), np.zeros(len(labels), bool))
-    return Frame(name, int(name), lambda: np.zeros((64, 96, 3), np.uint8), truth=truth)
+    ground_truth = GroundTruth(np.float32([place] * len(labels)), np.array(labels), np.zeros(len(labels), bool))
+    return Frame(name, int(name), lambda: np.zeros((64, 96, 3), np.uint8), ground_truth=ground_truth)
 
 
 def test_images_with_rare_classes_are_drawn_more_often_within_the_share_of_their_sequence():
     frames = (_marked('0', [0, 1]), _marked('1', [0]), _marked('2', [0]), _marked('3', []))
     # Class 0 is in more than half of the images, class 1 in a quarter: sqrt(0.5 / 0.25).
-    assert _repeat_factors([frame.truth for frame in frames], 2) == pytest.approx([2 ** 0.5, 1, 1, 1])
+    assert _repeat_factors([frame.ground_truth for frame in frames], 2) == pytest.approx([2 ** 0.5, 1, 1, 1])
     many, few = (Sequence(name, ('common', 'rare'), part) for name, part in (('many', frames), ('few', frames[1:3])))
     chances = SampleSource([many, few], [0.6, 0.2], (64, 96))._probabilities
     assert chances[:4] == pytest.approx(0.75 * np.array([2 ** 0.5, 1, 1, 1]) / (3 + 2 ** 0.5))
@@ -122,22 +124,23 @@ def test_images_with_rare_classes_are_drawn_more_often_within_the_share_of_their
 
 def test_windows_are_cut_around_rare_objects_more_often():
     """Sixteen common objects and a rare one: of the two in one image the rare one is chosen four times out of five."""
-    truth = GroundTruth(np.float32([[10, 20, 30, 40], [226, 20, 246, 40]]), np.array([0, 1]), np.zeros(2, bool))
-    both = Frame('0', 0, lambda: np.zeros((64, 256, 3), np.uint8), truth=truth)
+    ground_truth = GroundTruth(np.float32([[10, 20, 30, 40], [226, 20, 246, 40]]), np.array([0, 1]), np.zeros(2, bool))
+    both = Frame('0', 0, lambda: np.zeros((64, 256, 3), np.uint8), ground_truth=ground_truth)
     others = tuple(_marked(f'{index}', [0]) for index in range(1, 16))
     source = SampleSource([Sequence('both', ('common', 'rare'), (both, *others))], [1.0], (64, 256))
     source._probabilities = np.eye(16)[0]
-    windows = [source.draw(np.random.default_rng(seed), crop=(64, 64)).truth for seed in range(300)]
+    windows = [source.draw(np.random.default_rng(seed), crop=(64, 64)).ground_truth for seed in range(300)]
     common, rare = (sum(bool((window.labels[~window.crowd] == label).any()) for window in windows) for label in (0, 1))
     assert rare > 150 and 2 * common < rare
 
 
 def test_objects_that_become_small_are_crowd():
     """Under 64 px2 they are neither right nor wrong, whatever they were before."""
-    truth = GroundTruth(np.float32([[10, 10, 30, 20], [10, 40, 50, 48]]), np.array([0, 1]), np.array([False, False]))
+    ground_truth = GroundTruth(np.float32([[10, 10, 30, 20], [10, 40, 50, 48]]), np.array([0, 1]),
+                               np.array([False, False]))
     for scale, crowd in ((1.0, [False, False]), (0.55, [True, False]), (0.4, [True, True])):
         matrix = np.array([[scale, 0, 0], [0, scale, 0]])
-        assert _move(truth, matrix, (96, 128)).crowd.tolist() == crowd
+        assert _move(ground_truth, matrix, (96, 128)).crowd.tolist() == crowd
 
 
 def test_images_beyond_the_memory_are_read_whenever_they_are_drawn(shapes):
@@ -164,11 +167,11 @@ def test_digest_tells_other_data(shapes):
         return SampleSource([sequence], [share], (64, 96)).digest
 
     first, *others = shapes.frames
-    truth = first.truth
-    moved = replace(truth, boxes_xyxy_px=truth.boxes_xyxy_px + 1)
-    crowd = replace(truth, crowd=~truth.crowd)
-    changed = [replace(shapes, frames=(replace(first, truth=moved), *others)),
-               replace(shapes, frames=(replace(first, truth=crowd), *others)),
+    ground_truth = first.ground_truth
+    moved = replace(ground_truth, boxes_xyxy_px=ground_truth.boxes_xyxy_px + 1)
+    crowd = replace(ground_truth, crowd=~ground_truth.crowd)
+    changed = [replace(shapes, frames=(replace(first, ground_truth=moved), *others)),
+               replace(shapes, frames=(replace(first, ground_truth=crowd), *others)),
                replace(shapes, frames=(replace(first, name='other'), *others)), replace(shapes, frames=tuple(others))]
     assert len({digest(), digest(share=0.5), *(digest(sequence) for sequence in changed)}) == 6
     assert digest(replace(shapes, name='same')) == digest()
@@ -188,11 +191,11 @@ def test_windows_are_cut_around_objects_as_large_as_in_whole_images(shapes):
     for seed in range(120):
         sample = source.draw(np.random.default_rng(seed), crop=(96, 96))
         assert sample.image_bgr.shape == (96, 96, 3)
-        boxes = sample.truth.boxes_xyxy_px
+        boxes = sample.ground_truth.boxes_xyxy_px
         if len(boxes):
             assert boxes.min() >= 0 and boxes.max() <= 96.01
         # Squares of 24 px in images of 96 px, which are brought to 192 px and scaled by 0.75 to 1.6.
-        inside = ((boxes > 0.5) & (boxes < 95.5)).all(1) & (sample.truth.labels == 0)
+        inside = ((boxes > 0.5) & (boxes < 95.5)).all(1) & (sample.ground_truth.labels == 0)
         widths += (boxes[inside, 2] - boxes[inside, 0]).tolist()
         empty += len(boxes) == 0
     assert len(widths) > 20 and 48 * 0.74 < min(widths) < 45 and 55 < max(widths) < 48 * 1.61
@@ -204,7 +207,7 @@ def test_images_are_brought_to_the_size_asked_for(shapes):
     for seed in range(20):
         sample = source.draw(np.random.default_rng(seed), size=(96, 128))
         assert sample.image_bgr.shape == (96, 128, 3)
-        boxes = sample.truth.boxes_xyxy_px
+        boxes = sample.ground_truth.boxes_xyxy_px
         if len(boxes):
             assert boxes.min() >= 0 and (boxes <= np.float32([128.01, 96.01] * 2)).all()
 
@@ -213,7 +216,7 @@ def test_draws_are_decided_by_the_generator(shapes):
     source = SampleSource([shapes], [1.0], (64, 96))
     one, other = (source.draw(np.random.default_rng(5)) for _ in range(2))
     assert np.array_equal(one.image_bgr, other.image_bgr)
-    assert np.array_equal(one.truth.boxes_xyxy_px, other.truth.boxes_xyxy_px)
+    assert np.array_equal(one.ground_truth.boxes_xyxy_px, other.ground_truth.boxes_xyxy_px)
 
 
 def test_sequences_that_do_not_fit_are_refused(shapes):

@@ -20,7 +20,7 @@ from deadline_perception.workers import Workers
 
 
 def _trainer(network, shapes, strategy=Sandwich(alone_share=0.3), **changes):
-    plan = TrainingPlan(**{'steps': 6, 'batch': 2, 'warm_up': 2, 'half_precision': False, **changes})
+    plan = TrainingPlan(**{'steps': 6, 'batch': 2, 'warm_up': 2, 'bfloat16': False, **changes})
     return Trainer(network, SampleSource([shapes], [1.0], (64, 96)), plan, strategy)
 
 
@@ -56,14 +56,14 @@ def test_run_that_is_asked_to_stop_ends_after_the_step(tiny_network, shapes):
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason='needs a CUDA device')
-def test_half_precision_on_a_gpu_is_saved_and_resumed(tiny_network, shapes, tmp_path):
+def test_bfloat16_on_a_gpu_is_saved_and_resumed(tiny_network, shapes, tmp_path):
     """Sums on a GPU have no fixed order, so that the resumed run is close to the unbroken one, not the same."""
     network = tiny_network.to('cuda', memory_format=torch.channels_last)
-    whole, broken = (_trainer(copy.deepcopy(network), shapes, half_precision=True) for _ in range(2))
+    whole, broken = (_trainer(copy.deepcopy(network), shapes, bfloat16=True) for _ in range(2))
     whole.run()
     broken.run(until=3)
     broken.save(tmp_path / 'state.safetensors')
-    resumed = _trainer(network, shapes, half_precision=True)
+    resumed = _trainer(network, shapes, bfloat16=True)
     resumed.resume(tmp_path / 'state.safetensors')
     for mine, theirs in ((resumed.average, broken.average), (network.state_dict(), broken.network.state_dict())):
         torch.testing.assert_close(mine, theirs, atol=0, rtol=0)
@@ -113,7 +113,8 @@ def test_kill_while_the_state_is_written_leaves_the_state_before(tiny_network, s
     trainer.save(file)
     before = file.read_bytes()
     # The process says when half of the new state is on disk, and is then killed by the kernel.
-    script = (f'import sys, time, torch\nfrom pathlib import Path\nsys.path.insert(0, {str(Path(__file__).parent)!r})\n'
+    folders = [str(folder) for folder in Path(__file__).parents[:2]]
+    script = (f'import sys, time, torch\nfrom pathlib import Path\nsys.path[:0] = {folders}\n'
               'import conftest\nfrom deadline_perception.learning import samples, strategies, trainer, training_plan\n'
               'whole = trainer.save_file\n'
               'def half(tensors, file, metadata):\n'
@@ -121,9 +122,9 @@ def test_kill_while_the_state_is_written_leaves_the_state_before(tiny_network, s
               '    file.write_bytes(file.read_bytes()[:file.stat().st_size // 2])\n'
               '    print("half", flush=True)\n    time.sleep(100)\n'
               'trainer.save_file = half\n'
-              'network = conftest.MultiPathDetector(conftest.TINY, conftest.NAMES)\n'
+              'network = conftest.make_tiny_network()\n'
               'source = samples.SampleSource([conftest.make_shapes()], [1.0], (64, 96))\n'
-              'plan = training_plan.TrainingPlan(steps=6, batch=2, warm_up=2, half_precision=False)\n'
+              'plan = training_plan.TrainingPlan(steps=6, batch=2, warm_up=2, bfloat16=False)\n'
               'one = trainer.Trainer(network, source, plan, strategies.Sandwich(alone_share=0.3))\n'
               f'one.resume(Path({str(file)!r}))\none.run(until=2)\none.save(Path({str(file)!r}))\n')
     with subprocess.Popen([sys.executable, '-c', script], stdout=subprocess.PIPE, text=True) as process:
@@ -217,15 +218,16 @@ def test_few_images_are_learnt(tiny_network, shapes):
     assert np.mean(losses[-20:]) < 0.4 * np.mean(losses[:10])
     network = trainer.network.eval()
     network.load_state_dict(trainer.average)
-    found = sum(_found(network.detect(frame.load_bgr(), network.path_space.largest), frame.truth)
+    found = sum(_found(network.detect(frame.load_bgr(), network.path_space.largest), frame.ground_truth)
                 for frame in shapes.frames)
     assert found >= 9  # of 12
 
 
-def _found(detections, truth):
+def _found(detections, ground_truth):
     """Number of known objects that one of the ten surest detections of their class overlaps by half."""
     mine, labels = torch.from_numpy(detections.boxes_xyxy_px[:10]), torch.from_numpy(detections.labels[:10])
-    overlap = box_iou(torch.from_numpy(truth.boxes_xyxy_px), mine) * (torch.from_numpy(truth.labels)[:, None] == labels)
+    overlap = box_iou(torch.from_numpy(ground_truth.boxes_xyxy_px), mine)
+    overlap = overlap * (torch.from_numpy(ground_truth.labels)[:, None] == labels)
     return int((overlap > 0.5).any(1).sum())
 
 

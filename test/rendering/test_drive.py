@@ -2,11 +2,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from deadline_perception.rendering.camera import Camera
-from deadline_perception.rendering.drive import CLASS_NAMES, Drive, render_drive
+from deadline_perception.rendering.drive import CLASS_NAMES, Drive, render_drive, render_drives
 
 
 @pytest.fixture(scope='module')
@@ -47,18 +46,18 @@ def test_the_camera_moves_by_its_speed(drive):
 def test_boxes_lie_inside_the_image_and_hold_all_kinds_of_facts(seed):
     frames = render_drive(seconds=3.0, rate_hz=2.0, seed=seed).frames
     for frame in frames:
-        boxes = frame.truth.boxes_xyxy_px
+        boxes = frame.ground_truth.boxes_xyxy_px
         assert np.isfinite(boxes).all()
         assert (boxes[:, :2] >= 0).all() and (boxes[:, 2] <= 640).all() and (boxes[:, 3] <= 380).all()
         assert (boxes[:, 2:] - boxes[:, :2] >= 1).all()
         area = np.prod(boxes[:, 2:] - boxes[:, :2], axis=1)
-        assert frame.truth.crowd[area < 64].all()
-    assert sum(len(frame.truth) for frame in frames) > 0
+        assert frame.ground_truth.crowd[area < 64].all()
+    assert sum(len(frame.ground_truth) for frame in frames) > 0
 
 
 def test_all_classes_occur_over_a_few_seeds():
     seen = {label for seed in range(4) for frame in render_drive(12.0, 1.0, seed).frames
-            for label, crowd in zip(frame.truth.labels.tolist(), frame.truth.crowd.tolist()) if not crowd}
+            for label, crowd in zip(frame.ground_truth.labels.tolist(), frame.ground_truth.crowd.tolist()) if not crowd}
     assert seen == set(range(len(CLASS_NAMES)))
 
 
@@ -68,7 +67,8 @@ def test_the_same_seed_gives_the_same_drive_in_any_order(drive):
         image = again.frames[index].load_bgr()
         assert image.dtype == np.uint8 and image.shape == (380, 640, 3)
         assert np.array_equal(image, drive.frames[index].load_bgr())
-        assert np.array_equal(again.frames[index].truth.boxes_xyxy_px, drive.frames[index].truth.boxes_xyxy_px)
+        boxes, boxes_again = (one.frames[index].ground_truth.boxes_xyxy_px for one in (drive, again))
+        assert np.array_equal(boxes_again, boxes)
     other = render_drive(seconds=1.0, rate_hz=5.0, seed=1).frames[3].load_bgr()
     assert not np.array_equal(other, drive.frames[3].load_bgr())
 
@@ -88,7 +88,7 @@ def test_objects_stand_out_from_what_is_behind_them(drive):
     contrasts = []
     for frame in drive.frames[::30]:
         image = frame.load_bgr().astype(float)
-        for box, crowd in zip(frame.truth.boxes_xyxy_px.astype(int).tolist(), frame.truth.crowd.tolist()):
+        for box, crowd in zip(frame.ground_truth.boxes_xyxy_px.astype(int).tolist(), frame.ground_truth.crowd.tolist()):
             left, top, right, bottom = box
             if not crowd and (right - left) * (bottom - top) > 400:
                 contrasts.append(image[top:bottom, left:right].std())
@@ -102,3 +102,19 @@ def test_objects_stand_out_from_what_is_behind_them(drive):
 def test_refuses_what_cannot_be_rendered(options, message):
     with pytest.raises(ValueError, match=message):
         render_drive(**options)
+
+
+def test_processes_render_what_one_renders():
+    alone = render_drives([3, 4], seconds=1.0, rate_hz=2.0, processes=1)
+    shared = render_drives([3, 4], seconds=1.0, rate_hz=2.0, processes=2)
+    assert [drive.name for drive in shared] == [drive.name for drive in alone]
+    for mine, theirs in zip(alone, shared):
+        assert len(mine.frames) == len(theirs.frames) == 2
+        for one, other in zip(mine.frames, theirs.frames):
+            assert one.name == other.name and one.load_bgr() is one.load_bgr()
+            assert np.array_equal(one.load_bgr(), other.load_bgr())
+            assert np.array_equal(one.ground_truth.boxes_xyxy_px, other.ground_truth.boxes_xyxy_px)
+
+
+def test_no_seeds_are_no_drives():
+    assert render_drives(range(0), seconds=1.0, rate_hz=2.0, processes=4) == []

@@ -25,7 +25,7 @@ def test_default_drive_has_at_least_300_frames_at_10_hz_from_standstill_to_20_mp
     speeds = [frame.speed_mps for frame in sequence.frames]
     assert len(stamps) >= 300 and stamps[1] - stamps[0] == SECOND_NS // 10
     assert min(speeds) < 0.1 and 18 < max(speeds) <= 20.5
-    assert all(frame.truth is not None for frame in sequence.frames)
+    assert all(frame.ground_truth is not None for frame in sequence.frames)
     assert len(notes) == 1 and 'every node in a process of its own' in notes[0]
 
 

@@ -52,7 +52,7 @@ def test_writes_a_table_that_the_decision_can_load(weights, annotations, tmp_pat
     assert (content['metric'], content['ranked_by'], content['images']) == ('pooled_ap', {'vehicle': 2}, 2)
     assert set(content['paths']) == {str(space.smallest), str(space.largest)}
     for scores in content['paths'].values():
-        assert 0 <= scores['ap'] <= scores['ap50'] <= 1 and scores['per_class']['vehicle']['truths'] == 2
+        assert 0 <= scores['ap'] <= scores['ap50'] <= 1 and scores['per_class']['vehicle']['ground_truths'] == 2
         assert 0 <= scores['pooled_ap_error'] < 0.5
     quality = PathQuality.load(table, space)
     quality.check(load_detector(weights).weights_hash)
@@ -91,11 +91,12 @@ def test_classes_that_the_weights_do_not_know_are_left_out_and_counted(weights, 
     assert 'does not name them: bike, motorbike, traffic_light, traffic_sign' in said
     assert 'the weights do not know their class: 1 of tram' in said and 'none has 50 objects' in said
     scores = json.loads(table.read_text())
-    assert scores['metric'] == 'ap' and next(iter(scores['paths'].values()))['per_class']['vehicle']['truths'] == 2
+    assert scores['metric'] == 'ap'
+    assert next(iter(scores['paths'].values()))['per_class']['vehicle']['ground_truths'] == 2
     classes.write_text('{"tram": "vehicle"}')
     assert main([*words, '--classes', str(classes)]) == 0
     assert 'do not know' not in capsys.readouterr().out
-    assert next(iter(json.loads(table.read_text())['paths'].values()))['per_class']['vehicle']['truths'] == 3
+    assert next(iter(json.loads(table.read_text())['paths'].values()))['per_class']['vehicle']['ground_truths'] == 3
     classes.write_text('{"vehicle": "car"}')
     assert main([*words, '--classes', str(classes)]) == 1
     error = capsys.readouterr().err

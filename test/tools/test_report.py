@@ -5,6 +5,7 @@ import json
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +15,9 @@ from recorded_run import NAMES, SECOND_NS, RunWriter, write_drive
 from deadline_perception.datasets.bag import write_bag
 from deadline_perception.datasets.bag_file import BagFile
 from deadline_perception.datasets.records import Frame, Sequence
+from deadline_perception.evaluation.recorded_bag import read_recording
+from deadline_perception.evaluation.summary import summarise
+from deadline_perception.tools.report import print_closing_table
 
 COMMAND = [sys.executable, '-m', 'deadline_perception.tools.command_line', 'report']
 
@@ -93,3 +97,25 @@ def test_a_file_in_the_place_of_the_report_is_told_before_the_recording_is_read(
     done = run(tmp_path / 'absent', '--out', tmp_path / 'out')
     assert (done.returncode, done.stderr) == (1, f'deadline-perception report: --out is {tmp_path / "out"}, which is a '
                                                  f'file; expected a folder\n')
+
+
+@pytest.fixture(autouse=True)
+def wide_terminal(monkeypatch):
+    monkeypatch.setenv('COLUMNS', '160')
+
+
+def test_shows_the_account_of_frames_and_where_the_report_lies(tmp_path, capsys):
+    write_drive(tmp_path / 'run', frames=40)
+    print_closing_table(summarise(read_recording(tmp_path / 'run'), {}), Path('out/report.html'))
+    shown = capsys.readouterr().out
+    assert '39 delivered, 1 replaced by a newer one, 0 lost' in shown
+    assert shown.rstrip().endswith('Report: out/report.html')
+
+
+def test_a_run_without_ground_truth_and_stamps_has_dashes_instead_of_figures(tmp_path, capsys):
+    with RunWriter(tmp_path / 'run') as run:
+        run.latency(0, total_ms=float('nan'), feasible=False)
+        run.camera(SECOND_NS)
+    print_closing_table(summarise(read_recording(tmp_path / 'run'), {}), Path('report.html'))
+    shown = capsys.readouterr().out
+    assert 'no ground truth' in shown and 'latency' not in shown

@@ -26,7 +26,7 @@ def test_every_weight_is_the_mean(files, tmp_path, capsys):
     assert main(['soup', *map(str, files), '--out', str(out)]) == 0
     first, second, mean = (load_detector(file).state_dict() for file in (*files, out))
     for name, tensor in mean.items():
-        # Files hold half precision, 11 significant bits.
+        # Files hold float16, 11 significant bits.
         torch.testing.assert_close(tensor, (first[name] + second[name]) / 2, rtol=1e-3, atol=1e-6)
     assert json.loads(read_recipe(out)) == {'mean of': ['first.safetensors', {'step': 7}]}
     assert 'the mean of 2 files' in capsys.readouterr().out

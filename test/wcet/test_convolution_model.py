@@ -30,10 +30,10 @@ def two_kernels_ms(shape: ConvolutionShape) -> float:
     return blocked_ms(shape) * 1.8 if small else blocked_ms(shape)
 
 
-def error(truth, learned: int = 150, steps=BLOCKS) -> float:
+def error(ground_truth, learned: int = 150, steps=BLOCKS) -> float:
     shapes, held_out = convolutions(learned, 1), convolutions(60, 2)
-    model = fit_convolution_model(shapes, [truth(shape) for shape in shapes], steps)
-    return sum(abs(model.predict(shape) / truth(shape) - 1.0) for shape in held_out) / len(held_out)
+    model = fit_convolution_model(shapes, [ground_truth(shape) for shape in shapes], steps)
+    return sum(abs(model.predict(shape) / ground_truth(shape) - 1.0) for shape in held_out) / len(held_out)
 
 
 def splits(node) -> list[Split]:

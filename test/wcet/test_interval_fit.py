@@ -26,7 +26,7 @@ SHAPES = [ConvolutionShape(c, o, 1, 1, s, 2 * s) for c, o, s in
 
 
 def measured(model: IntervalModel, noise: list[float]) -> list[MeasuredLayer]:
-    """Layers whose worst times are those of a model, stretched."""
+    """Layers whose worst times are those of a model, times a factor."""
     return [MeasuredLayer(LayerCounts.of(shape, PROCESSOR), 0.8 * model.wcet_ms(shape) * factor,
                           model.wcet_ms(shape) * factor) for shape, factor in zip(SHAPES, noise)]
 
@@ -34,27 +34,27 @@ def measured(model: IntervalModel, noise: list[float]) -> list[MeasuredLayer]:
 @settings(max_examples=15, deadline=None)
 @given(st.lists(st.floats(1.0, 2.0), min_size=len(SHAPES), max_size=len(SHAPES)), st.floats(0.0, 1.0))
 def test_covers_every_observation(noise: list[float], traffic: float) -> None:
-    truth = IntervalModel(PROCESSOR, (0.9, 0.2, 0.1, 1000.0), missing=traffic)
-    layers = measured(truth, noise)
+    ground_truth = IntervalModel(PROCESSOR, (0.9, 0.2, 0.1, 1000.0), missing=traffic)
+    layers = measured(ground_truth, noise)
     model = fit_interval_model(layers, PROCESSOR)
     for layer in layers:
         assert model.wcet_ms(layer.counts) >= layer.worst_ms * (1 - 1e-9)
 
 
-def test_finds_a_model_that_is_right_without_margin() -> None:
-    truth = IntervalModel(PROCESSOR, (0.9, 0.2, 0.1, 3e5), missing=0.05)
-    model = fit_interval_model(measured(truth, [1.0] * len(SHAPES)), PROCESSOR)
-    assert model.margin == pytest.approx(1.0, abs=0.02)
+def test_finds_a_model_that_is_right_without_calibration() -> None:
+    ground_truth = IntervalModel(PROCESSOR, (0.9, 0.2, 0.1, 3e5), missing=0.05)
+    model = fit_interval_model(measured(ground_truth, [1.0] * len(SHAPES)), PROCESSOR)
+    assert model.calibration_factor == pytest.approx(1.0, abs=0.02)
     held_out = ConvolutionShape(192, 224, 1, 1, 33, 57)
-    assert model.wcet_ms(held_out) == pytest.approx(truth.wcet_ms(held_out), rel=0.02)
+    assert model.wcet_ms(held_out) == pytest.approx(ground_truth.wcet_ms(held_out), rel=0.02)
 
 
 def test_finds_both_sides_of_the_larger_memory_delay() -> None:
-    truth = IntervalModel(PROCESSOR, (0.0, 0.0, 0.0, 1e4), missing=0.2, conflicting=0.02)
+    ground_truth = IntervalModel(PROCESSOR, (0.0, 0.0, 0.0, 1e4), missing=0.2, conflicting=0.02)
     delays = [(PROCESSOR.memory_delay(0.2 * (c.memory_loads + c.memory_stores), 0),
                PROCESSOR.memory_delay(0, 0.02 * (c.near_loads + c.near_stores))) for c in (LayerCounts.of(s, PROCESSOR) for s in SHAPES)]
     assert {memory > near for memory, near in delays} == {True, False}
-    layers = measured(truth, [1.0] * len(SHAPES))
+    layers = measured(ground_truth, [1.0] * len(SHAPES))
     model = fit_interval_model(layers, PROCESSOR)
     excess = [model.fits[0].wcet_ms(layer.counts) / layer.worst_ms for layer in layers]
     assert min(excess) >= 1 - 1e-9
@@ -91,18 +91,18 @@ def test_a_share_never_exceeds_one() -> None:
 
 
 def test_an_odd_layer_counts_once() -> None:
-    """Layers of equal counts, one twice as slow: the others bound it at half, stretched they give its own time."""
+    """Layers of equal counts, one twice as slow: the others bound it at half, calibrated they give its own time."""
     counts = LayerCounts.of(SHAPES[0], PROCESSOR)
     layers = [MeasuredLayer(counts, 1.0, 1.0), MeasuredLayer(counts, 1.0, 1.0), MeasuredLayer(counts, 2.0, 2.0)]
     model = fit_interval_model(layers, PROCESSOR)
-    assert model.margin == pytest.approx(2.0)
+    assert model.calibration_factor == pytest.approx(2.0)
     assert model.wcet_ms(counts) == pytest.approx(2.0)
 
 
 def test_layers_between_the_measured_ones_are_covered_when_times_vary() -> None:
-    truth = IntervalModel(PROCESSOR, (0.9, 0.2, 0.1, 3e5), missing=0.05)
+    ground_truth = IntervalModel(PROCESSOR, (0.9, 0.2, 0.1, 3e5), missing=0.05)
     noise = np.random.default_rng(0).uniform(1.0, 1.2, len(SHAPES))
-    layers = measured(truth, noise.tolist())
+    layers = measured(ground_truth, noise.tolist())
     bounds = [fit_interval_model(layers[:i] + layers[i + 1:], PROCESSOR).wcet_ms(layer.counts) / layer.worst_ms
               for i, layer in enumerate(layers)]
     assert np.mean(np.array(bounds) >= 1.0) >= 0.75
@@ -110,11 +110,11 @@ def test_layers_between_the_measured_ones_are_covered_when_times_vary() -> None:
 
 
 def test_oblivious_baseline_fits_means_and_no_contention() -> None:
-    truth = IntervalModel(PROCESSOR, (0.9, 0.2, 0.1, 1000.0))
-    model = fit_oblivious_model(measured(truth, [1.0] * len(SHAPES)), PROCESSOR)
+    ground_truth = IntervalModel(PROCESSOR, (0.9, 0.2, 0.1, 1000.0))
+    model = fit_oblivious_model(measured(ground_truth, [1.0] * len(SHAPES)), PROCESSOR)
     assert model.missing == model.conflicting == 0.0
     for shape in SHAPES:
-        assert model.wcet_ms(shape) == pytest.approx(0.8 * truth.wcet_ms(shape), rel=1e-6)
+        assert model.wcet_ms(shape) == pytest.approx(0.8 * ground_truth.wcet_ms(shape), rel=1e-6)
 
 
 def test_weights_cover_at_least_cost() -> None:

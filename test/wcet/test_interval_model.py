@@ -65,7 +65,8 @@ def test_model_is_the_sum_over_intervals_that_are_alike(warps: int, blocks: int,
 
 
 def test_bound_of_a_layer() -> None:
-    model = IntervalModel(PROCESSOR, execution=(2.0, 1.0, 3.0, 50.0), missing=0.5, conflicting=0.75, margin=1.5)
+    model = IntervalModel(PROCESSOR, execution=(2.0, 1.0, 3.0, 50.0), missing=0.5, conflicting=0.75,
+                          calibration_factor=1.5)
     assert model.execution_cycles(COUNTS) == 200 + 20 + 30 + 50
     assert model.memory_cycles(COUNTS) == max(0.5 * (6 + 4) * 52, 0.75 * (30 + 10) * 10) == 300
     # 600 cycles over 4 processors at 2 GHz.
@@ -124,8 +125,8 @@ def test_refuses_counts_and_coefficients_that_cannot_be(value: float) -> None:
         replace(COUNTS, loads=value)
     with pytest.raises(ValueError, match='execution of interval model is .*, expected coefficients of at least 0'):
         IntervalModel(PROCESSOR, (1.0, 0.0, value, 0.0))
-    with pytest.raises(ValueError, match=f'margin of interval model is {value}, expected a factor of at least 1'):
-        IntervalModel(PROCESSOR, (1.0, 0.0, 0.0, 0.0), margin=value)
+    with pytest.raises(ValueError, match=f'calibration_factor of interval model is {value}, expected at least 1'):
+        IntervalModel(PROCESSOR, (1.0, 0.0, 0.0, 0.0), calibration_factor=value)
 
 
 @pytest.mark.parametrize('value', [-0.1, 1.1, math.nan])
@@ -137,10 +138,10 @@ def test_refuses_shares_that_cannot_be(value: float) -> None:
 
 
 def test_covering_model_takes_the_largest_bound() -> None:
-    by_operations = IntervalModel(PROCESSOR, (4.0, 0.0, 0.0, 0.0), margin=1.5)
+    by_operations = IntervalModel(PROCESSOR, (4.0, 0.0, 0.0, 0.0), calibration_factor=1.5)
     constant = IntervalModel(PROCESSOR, (0.0, 0.0, 0.0, 1000.0))
     model = CoveringModel((by_operations, constant))
-    assert model.margin == 1.5
+    assert model.calibration_factor == 1.5
     assert model.wcet_ms(COUNTS) == constant.wcet_ms(COUNTS)
     assert model.wcet_ms(replace(COUNTS, computations=1000)) == PROCESSOR.ms(1.5 * 4000 / 4)
     with pytest.raises(ValueError, match='covering model has no fits'):

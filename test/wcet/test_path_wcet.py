@@ -20,24 +20,24 @@ def path(layers: int, boxes: int) -> list[LayerShape]:
 
 
 def test_adds_up_layers_and_steps() -> None:
-    model = PathWcet(MODELS, step_ms=(2.0, 0.5, 0.1), margin=2.0)
+    model = PathWcet(MODELS, step_ms=(2.0, 0.5, 0.1), calibration_factor=2.0)
     layers = path(3, 10)
     assert model.layers_ms(layers) == pytest.approx(3.0 + 0.045)
     assert model.wcet_ms(layers) == pytest.approx(2.0 * (3.045 + 2.0 + 4 * 0.5 + 10 * 0.1))
 
 
 def test_finds_the_steps_between_layers() -> None:
-    truth = PathWcet(MODELS, step_ms=(2.0, 0.5, 0.1))
+    ground_truth = PathWcet(MODELS, step_ms=(2.0, 0.5, 0.1))
     paths = [path(layers, boxes) for layers, boxes in ((1, 5), (4, 5), (2, 60), (9, 20), (6, 40), (3, 30))]
-    model = fit_path_wcet(MODELS, [(layers, truth.wcet_ms(layers)) for layers in paths])
+    model = fit_path_wcet(MODELS, [(layers, ground_truth.wcet_ms(layers)) for layers in paths])
     assert model.step_ms == pytest.approx((2.0, 0.5, 0.1), rel=1e-6)
-    assert model.wcet_ms(path(5, 50)) >= truth.wcet_ms(path(5, 50)) * (1 - 1e-9)
+    assert model.wcet_ms(path(5, 50)) >= ground_truth.wcet_ms(path(5, 50)) * (1 - 1e-9)
 
 
 def test_steps_take_nothing_where_layers_cover_the_path() -> None:
     model = fit_path_wcet(MODELS, [(path(4, 2), 1.0), (path(8, 2), 2.0)])
     assert model.step_ms == (0.0, 0.0, 0.0)
-    assert model.margin == 1.0
+    assert model.calibration_factor == 1.0
 
 
 def test_refuses_a_layer_without_model() -> None:
@@ -52,5 +52,5 @@ def test_refuses_what_cannot_be_fitted() -> None:
         fit_path_wcet(MODELS, [(path(1, 1), 1.0), (path(2, 1), float('nan'))])
     with pytest.raises(ValueError, match='step_ms is .*, expected times of at least 0 ms'):
         PathWcet(MODELS, step_ms=(0.0, -1.0, 0.0))
-    with pytest.raises(ValueError, match='margin of path bound is 0.5, expected a factor of at least 1'):
-        PathWcet(MODELS, margin=0.5)
+    with pytest.raises(ValueError, match='calibration_factor of path bound is 0.5, expected at least 1'):
+        PathWcet(MODELS, calibration_factor=0.5)

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deadline_perception.datasets.ground_truth_repair import TruthCollector
+from deadline_perception.datasets.annotation_file import GroundTruthCollector
 
 
 def test_counts_over_images_and_warns_once():
-    collector = TruthCollector('set')
+    collector = GroundTruthCollector('set')
     first = collector.collect([(-1, 0, 5, 5), (3, 3, 3, 9)], [0, 1], [False, True], 10, 10)
     second = collector.collect([(8, 8, 30, 9)], [2], [True], 10, 10)
     assert first.boxes_xyxy_px.tolist() == [[0, 0, 5, 5]] and first.labels.tolist() == [0]
@@ -20,7 +20,7 @@ def test_counts_over_images_and_warns_once():
 
 
 def test_names_unknown_categories():
-    collector = TruthCollector('set')
+    collector = GroundTruthCollector('set')
     for category in ('tram', 'tram', 'cow'):
         collector.leave_out(category)
     with pytest.warns(UserWarning, match="set: 2 boxes of unknown category 'tram' dropped, 1 boxes of unknown"):
@@ -28,7 +28,7 @@ def test_names_unknown_categories():
 
 
 def test_is_silent_about_rounding():
-    collector = TruthCollector('set')
+    collector = GroundTruthCollector('set')
     collector.collect([(-0.05, 0, 5, 10.04)], [0], [False], 10, 10)
     with warnings.catch_warnings():
         warnings.simplefilter('error')
@@ -38,13 +38,13 @@ def test_is_silent_about_rounding():
 
 def test_refuses_boxes_that_are_no_numbers():
     with pytest.raises(ValueError, match=r'box \[0.0, nan, 1.0, 1.0\]'):
-        TruthCollector('set').collect([(0, float('nan'), 1, 1)], [0], [False], 10, 10)
+        GroundTruthCollector('set').collect([(0, float('nan'), 1, 1)], [0], [False], 10, 10)
     with pytest.raises(ValueError, match='set: an image is 0 x 10 px'):
-        TruthCollector('set').collect([], [], [], 0, 10)
+        GroundTruthCollector('set').collect([], [], [], 0, 10)
 
 
 def test_boxes_outside_the_image_are_told_from_those_without_area():
-    collector = TruthCollector('set')
+    collector = GroundTruthCollector('set')
     assert len(collector.collect([(20, 2, 30, 5), (3, 3, 3, 9), (5, 5, 2, 8)], [0] * 3, [False] * 3, 10, 10)) == 0
     with pytest.warns(UserWarning, match='1 boxes outside the image dropped, 2 boxes without area dropped'):
         collector.report()
@@ -53,8 +53,8 @@ def test_boxes_outside_the_image_are_told_from_those_without_area():
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(*[st.floats(-50, 150)] * 4), max_size=12))
 def test_whatever_remains_lies_inside(boxes):
-    truth = TruthCollector('set').collect(boxes, [0] * len(boxes), [False] * len(boxes), 100, 60)
-    kept = truth.boxes_xyxy_px
+    ground_truth = GroundTruthCollector('set').collect(boxes, [0] * len(boxes), [False] * len(boxes), 100, 60)
+    kept = ground_truth.boxes_xyxy_px
     assert (kept >= 0).all() and (kept[:, 2] <= 100).all() and (kept[:, 3] <= 60).all()
     assert (kept[:, 2:] >= kept[:, :2]).all()
     inside = [b for b in boxes if 0 <= b[0] < b[2] <= 100 and 0 <= b[1] < b[3] <= 60]

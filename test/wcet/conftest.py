@@ -1,2 +1,0 @@
-"""What times are taken of."""
-from made_up_matrices import images, network, path_space  # noqa: F401  fixtures
