@@ -58,11 +58,12 @@ NODES = (  # started again when they end by themselves
     NodeEntry('path_visualizer', remaps=(('image', 'image_topic'),),
               parameters=(('image_transport', 'image_transport'), ('camera_info_topic', 'camera_info_topic'))),
 )
-# What a bag says of the vehicle, by absolute names, is played to where vehicle_speed listens.
+# What a bag says of vehicle and camera, by absolute names, is played to where the nodes listen.
 PLAYER = NodeEntry('bag_player', remaps=tuple((f'/{topic}', argument) for topic, argument in _VEHICLE),
                    parameters=(('bag', 'bag'), ('rate', 'rate'), ('camera', 'camera'),
-                                ('image_topic', 'image_topic')))
-RECORDER = NodeEntry('bag_recorder', parameters=(('output', 'record'),))
+                                ('image_topic', 'image_topic'), ('camera_info_topic', 'camera_info_topic')))
+RECORDER = NodeEntry('bag_recorder', remaps=(('camera/camera_info', 'camera_info_topic'),),
+                     parameters=(('output', 'record'),))
 
 
 @dataclass(frozen=True)
@@ -132,13 +133,21 @@ def parameter_files(entry: NodeEntry, values: dict[str, object]) -> list[Path]:
 
 def node_parameters(entry: NodeEntry, values: dict[str, object]) -> dict[str, object]:
     """The parameters that the arguments set."""
-    given = {parameter: values[argument] for parameter, argument in entry.parameters if values[argument] != ''}
+    given = {parameter: _value(values, argument) for parameter, argument in entry.parameters}
+    given = {parameter: value for parameter, value in given.items() if value != ''}
     return {'use_sim_time': values['use_sim_time'], **given}
 
 
 def node_remaps(entry: NodeEntry, values: dict[str, object]) -> list[tuple[str, str]]:
     """The topics that the arguments rename."""
-    return [(topic, str(values[argument])) for topic, argument in entry.remaps if values[argument] != '']
+    return [(topic, str(_value(values, argument))) for topic, argument in entry.remaps
+            if _value(values, argument) != '']
+
+
+def _value(values: dict[str, object], argument: str) -> object:
+    if argument == 'camera_info_topic' and not values[argument]:  # beside the images
+        return ''.join(str(values['image_topic']).rpartition('/')[:2]) + 'camera_info'
+    return values[argument]
 
 
 def file_arguments(entries: Sequence[NodeEntry], values: dict[str, object]) -> list[str]:

@@ -67,6 +67,16 @@ def test_speed_goes_where_it_is_asked_for_from_bag_and_vehicle_alike():
         assert f'{mark}odom:=/robot/odom' in command and f'{mark}vehicle/speed:=wheel_speed' in command
 
 
+@pytest.mark.parametrize(('given', 'wanted'), [
+    ({}, 'camera/camera_info'), ({'image_topic': '/front/image'}, '/front/camera_info'),
+    ({'image_topic': 'image'}, 'camera_info'), ({'camera_info_topic': '/calibration'}, '/calibration')])
+def test_calibration_is_played_shown_and_recorded_under_one_name(given, wanted):
+    visualizer = next(entry for entry in NODES if entry.name == 'path_visualizer')
+    for entry in (PLAYER, visualizer):
+        assert f'camera_info_topic:={wanted}' in bringup.process_order(entry, values(**given)).command
+    assert f'camera/camera_info:={wanted}' in bringup.process_order(RECORDER, values(**given)).command
+
+
 def test_default_topics_lie_in_the_namespace():
     topics = [argument for argument in ARGUMENTS if argument.name.endswith('_topic')]
     assert len(topics) == 4 and not any(argument.default.startswith('/') for argument in topics)
