@@ -39,6 +39,8 @@ PARAMETERS = (
               read_only=True),
     Parameter('image_topic', '', 'Name that the images of the camera are played under; empty: as recorded.',
               read_only=True),
+    Parameter('camera_info_topic', '', "Name that the camera's calibration, camera_info beside its images in the bag, is "
+              'played under; empty: camera_info beside image_topic.', read_only=True),
     Parameter('exclude', list(EXCLUDED), 'Topics that are not played, with * and ?; by default those that the running '
               "nodes publish themselves. [''] plays all.", read_only=True),
     Parameter('wait_for_subscribers', 1, 'Subscribers that the camera must have before the first message; 0 begins '
@@ -71,12 +73,10 @@ class BagPlayerNode(Node):
         self._state = 'waiting for subscribers'
         self._stopped = threading.Event()
         self.done: Future = Future()
-        if self._camera is not None:
-            self._open_topic(self._camera, self._camera_name())
-        for topic in self._bag.topics:
-            excluded = is_excluded(topic.name, self._values['exclude'])
-            if topic.count and not excluded and topic.name not in self._outputs:
-                self._open_topic(topic, topic.name)
+        renamed = self._renamed()
+        for topic in sorted(self._bag.topics, key=lambda topic: topic.name not in renamed):
+            if topic.count and not is_excluded(topic.name, self._values['exclude']):
+                self._open_topic(topic, renamed.get(topic.name, topic.name))
         if not self._outputs:
             raise BagError(f'bag {self._values["bag"]} holds nothing to play but excluded topics: '
                            f'{", ".join(sorted(topic.name for topic in self._bag.topics))}')
@@ -89,11 +89,15 @@ class BagPlayerNode(Node):
         self._thread = threading.Thread(target=self._run, name='bag player')
         self._thread.start()
 
-    def _camera_name(self) -> str:
-        if not self._values['image_topic']:
-            return self._camera.name
+    def _renamed(self) -> dict[str, str]:
+        """Topic of the bag -> other name, for the camera and its calibration: in a namespace the nodes listen there."""
+        if self._camera is None:
+            return {}
         suffix = '/compressed' if self._camera.msgtype.endswith('CompressedImage') else ''
-        return self._values['image_topic'].removesuffix(suffix) + suffix
+        before = self._camera.name.removesuffix(suffix)
+        after = self.resolve_topic_name((self._values['image_topic'] or before).removesuffix(suffix))
+        info = self._values['camera_info_topic'] or f'{after.rpartition("/")[0]}/camera_info'
+        return {self._camera.name: after + suffix, f'{before.rpartition("/")[0]}/camera_info': info}
 
     def _open_topic(self, topic: BagTopic, name: str) -> None:
         try:
@@ -101,7 +105,8 @@ class BagPlayerNode(Node):
         except MessageTypeError as error:
             self.get_logger().warning(f'{topic.name} is not played: {error}')
             return
-        if self._camera_out is not None and name == self._camera_name():
+        taken = {publisher.topic_name for publisher in self._outputs.values()}
+        if self.resolve_topic_name(name) in taken:
             self.get_logger().warning(f'{name} is not played: the camera {self._camera.name} takes its name')
             return
         quality = REPLAY if topic.is_image else QoSProfile(

@@ -28,7 +28,7 @@ DEFAULT_TOPICS = {
     'time_budget/budget': 'deadline_perception/msg/TimeBudget',
     'contention_monitor/state': 'deadline_perception/msg/ContentionState',
     'vehicle_speed/speed': 'geometry_msgs/msg/TwistStamped', '/diagnostics': 'diagnostic_msgs/msg/DiagnosticArray',
-    '/camera/camera_info': 'sensor_msgs/msg/CameraInfo', '/ground_truth': 'vision_msgs/msg/Detection2DArray'}
+    'camera/camera_info': 'sensor_msgs/msg/CameraInfo', '/ground_truth': 'vision_msgs/msg/Detection2DArray'}
 LATCHED_TOPICS = ('detector/label_info', '/tf_static')
 
 PARAMETERS = (

@@ -20,6 +20,7 @@ from deadline_perception.runtime.loading import share_folder
 from deadline_perception.runtime.supervision import RESPAWN_DELAY_S, ProcessOrder, Supervisor
 
 PACKAGE = 'deadline_perception'
+NODES_PACKAGE = f'{PACKAGE}.nodes'  # `python -m` runs it with a node's name
 LINGER_S = 1.5  # the last frame of a bag is still on its way when the player ends
 
 
@@ -43,8 +44,8 @@ class NodeEntry:
 
     @property
     def module(self) -> str:
-        """Module that `python -m` runs."""
-        return f'{PACKAGE}.nodes.{self.name}'
+        """Where its function `main` lies."""
+        return f'{NODES_PACKAGE}.{self.name}'
 
 
 _VEHICLE = (('odom', 'odometry_topic'), ('vehicle/speed', 'speed_topic'))
@@ -58,11 +59,12 @@ NODES = (  # started again when they end by themselves
     NodeEntry('path_visualizer', remaps=(('image', 'image_topic'),),
               parameters=(('image_transport', 'image_transport'), ('camera_info_topic', 'camera_info_topic'))),
 )
-# What a bag says of the vehicle, by absolute names, is played to where vehicle_speed listens.
+# What a bag says of vehicle and camera, by absolute names, is played to where the nodes listen.
 PLAYER = NodeEntry('bag_player', remaps=tuple((f'/{topic}', argument) for topic, argument in _VEHICLE),
                    parameters=(('bag', 'bag'), ('rate', 'rate'), ('camera', 'camera'),
-                                ('image_topic', 'image_topic')))
-RECORDER = NodeEntry('bag_recorder', parameters=(('output', 'record'),))
+                                ('image_topic', 'image_topic'), ('camera_info_topic', 'camera_info_topic')))
+RECORDER = NodeEntry('bag_recorder', remaps=(('camera/camera_info', 'camera_info_topic'),),
+                     parameters=(('output', 'record'),))
 
 
 @dataclass(frozen=True)
@@ -132,13 +134,21 @@ def parameter_files(entry: NodeEntry, values: dict[str, object]) -> list[Path]:
 
 def node_parameters(entry: NodeEntry, values: dict[str, object]) -> dict[str, object]:
     """The parameters that the arguments set."""
-    given = {parameter: values[argument] for parameter, argument in entry.parameters if values[argument] != ''}
+    given = {parameter: _value(values, argument) for parameter, argument in entry.parameters}
+    given = {parameter: value for parameter, value in given.items() if value != ''}
     return {'use_sim_time': values['use_sim_time'], **given}
 
 
 def node_remaps(entry: NodeEntry, values: dict[str, object]) -> list[tuple[str, str]]:
     """The topics that the arguments rename."""
-    return [(topic, str(values[argument])) for topic, argument in entry.remaps if values[argument] != '']
+    return [(topic, str(_value(values, argument))) for topic, argument in entry.remaps
+            if _value(values, argument) != '']
+
+
+def _value(values: dict[str, object], argument: str) -> object:
+    if argument == 'camera_info_topic' and not values[argument]:  # beside the images
+        return ''.join(str(values['image_topic']).rpartition('/')[:2]) + 'camera_info'
+    return values[argument]
 
 
 def file_arguments(entries: Sequence[NodeEntry], values: dict[str, object]) -> list[str]:
@@ -197,7 +207,7 @@ def node_environment(entry: NodeEntry, values: dict[str, object]) -> dict[str, s
 
 def process_order(entry: NodeEntry, values: dict[str, object], *, ends_run: bool = False) -> ProcessOrder:
     """How a node is started as a process; those of `NODES` are started again when they end by themselves."""
-    command = (sys.executable, '-m', entry.module, '--ros-args', *common_ros_arguments(values),
+    command = (sys.executable, '-m', NODES_PACKAGE, entry.name, '--ros-args', *common_ros_arguments(values),
                *file_arguments([entry], values), *ros_arguments(entry, values))
     return ProcessOrder(entry.name, command, node_environment(entry, values), respawn=entry in NODES,
                         ends_run=ends_run)
@@ -209,7 +219,7 @@ def all_in_one_order(values: dict[str, object]) -> ProcessOrder:
     for entry in NODES:
         words += ros_arguments(entry, values, prefix=f'{entry.name}:')
         environment.update(node_environment(entry, values))
-    command = (sys.executable, '-m', f'{PACKAGE}.nodes.one_process', '--ros-args', *words)
+    command = (sys.executable, '-m', NODES_PACKAGE, 'one_process', '--ros-args', *words)
     return ProcessOrder('nodes', command, environment, respawn=True)
 
 
@@ -234,7 +244,7 @@ def start_orders(values: dict[str, object], *, one_process: bool) -> list[Proces
 def readiness_order(values: dict[str, object]) -> ProcessOrder:
     """Waits until all nodes are ready, and then has the bag played."""
     awaited = [RECORDER.name] if values['record'] else []
-    command = (sys.executable, '-m', f'{PACKAGE}.nodes.readiness', *awaited, '--ros-args',
+    command = (sys.executable, '-m', NODES_PACKAGE, 'readiness', *awaited, '--ros-args',
                *common_ros_arguments(values))
     # Now and then the middleware does not introduce a new process to the others; the next one meets them.
     player = replace(process_order(PLAYER, values, ends_run=True), retries=2)

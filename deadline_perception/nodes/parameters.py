@@ -214,10 +214,22 @@ def declare(node: Node, table: Sequence[Parameter],
         waiting = [f'{row.name} takes force at the next {row.waits_for}' for row in table
                    if row.waits_for and proposed[row.name] != in_force[row.name]]
         in_force.replace(proposed)
+        said.extend(waiting)
         if waiting:
             node.get_logger().info('; '.join(waiting))
-        return SetParametersResult(successful=True, reason='; '.join(waiting))
+        return SetParametersResult(successful=True)
 
+    # rclpy forgets what a callback says of a change that it takes, and `ros2 param set` is to show it.
+    set_atomically, said = node.set_parameters_atomically, []
+
+    def set_and_tell(changes: list) -> SetParametersResult:
+        said.clear()
+        result = set_atomically(changes)
+        if result.successful:
+            result.reason = '; '.join(said)
+        return result
+
+    node.set_parameters_atomically = set_and_tell
     node.add_on_set_parameters_callback(on_set)
     return in_force
 

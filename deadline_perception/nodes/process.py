@@ -86,6 +86,10 @@ def _run(name: str, create: Sequence[Callable[[], Node]], spin: Callable[[Sequen
          own_signals: bool = False) -> int:
     nodes: list[Node] = []
     threads_before = set(threading.enumerate())
+    # Before rclpy's own handlers, which call these: what blocks the main thread, such as a load, is left at once. A
+    # process that was started to ignore SIGINT, as a shell's background job is, would otherwise load to the end.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     try:
         make_room_for_images()
         try:
@@ -108,8 +112,11 @@ def _run(name: str, create: Sequence[Callable[[], Node]], spin: Callable[[Sequen
         else:
             traceback.print_exc()
             print(f'{name}: ends, for a callback failed: {type(error).__name__}: {error}', file=sys.stderr)
-    signal.signal(signal.SIGINT, lambda *_: None)  # the terminal's Ctrl-C and the launch's often come both
+    for number in (signal.SIGINT, signal.SIGTERM):  # the terminal's Ctrl-C and the launch's often come both
+        signal.signal(number, lambda *_: None)
     _close(nodes)
+    for number in (signal.SIGINT, signal.SIGTERM):  # rclpy's end brought back Python's handlers, whose end kills
+        signal.signal(number, signal.SIG_IGN)
     left = set(threading.enumerate()) - threads_before
     if left:
         # Python's own end would stop these threads in the middle of C++ code: `terminate called`, SIGABRT.

@@ -120,6 +120,16 @@ def test_of_several_cameras_the_named_one_is_waited_for_and_renamed_and_others_p
     assert player.wait_ended() == 0 and 'the camera /rear/image takes its name' in player.output
 
 
+@pytest.mark.parametrize(('parameters', 'wanted'), [
+    ({'image_topic': 'front/image'}, 'front/camera_info'),
+    ({'image_topic': 'front/image', 'camera_info_topic': 'calibration'}, 'calibration')])
+def test_the_calibration_goes_where_the_camera_goes(start_node, observer, wait_for, bag, parameters, wanted):
+    images, infos = observer.hear(Image, 'front/image'), observer.hear(CameraInfo, wanted)  # in the namespace
+    player = start_node('bag_player', {'bag': bag, 'rate': 5.0, **parameters})
+    assert player.wait_ended() == 0, player.output
+    wait_for(lambda: len(images) == len(infos) == FRAMES, 'all messages')
+
+
 def test_several_cameras_without_a_choice_end_with_one_line(start_node, two_cameras):
     player = start_node('bag_player', {'bag': two_cameras})
     assert player.wait_ended() == 1

@@ -54,13 +54,14 @@ def test_every_message_is_in_the_bag_when_a_signal_ends_it(start_node, observer,
     assert not list(tmp_path.glob('.*'))
 
 
-def test_best_effort_publisher_is_heard_all_the_same(start_node, observer, wait_for, tmp_path):
+def test_best_effort_publisher_is_heard_all_the_same(start_node, observer, wait_for, tmp_path, namespace):
+    topic = f'{namespace}/camera/camera_info'
     recorder = start_node('bag_recorder', {'output': tmp_path / 'run.mcap'})
-    publisher = observer.node.create_publisher(CameraInfo, '/camera/camera_info', BEST_EFFORT)
-    first_recorded(observer, wait_for, '/camera/camera_info', lambda: publisher.publish(CameraInfo(width=640)))
+    publisher = observer.node.create_publisher(CameraInfo, topic, BEST_EFFORT)
+    first_recorded(observer, wait_for, topic, lambda: publisher.publish(CameraInfo(width=640)))
     assert recorder.end() == 0, recorder.output
-    assert '/camera/camera_info is offered with best effort only' in recorder.output
-    raw = recorded(tmp_path / 'run.mcap', '/camera/camera_info')[0]
+    assert f'{topic} is offered with best effort only' in recorder.output
+    raw = recorded(tmp_path / 'run.mcap', topic)[0]
     assert deserialize_message(raw, CameraInfo).width == 640
 
 

@@ -53,7 +53,7 @@ def test_arguments_become_remaps_parameters_and_namespace():
     detector = next(entry for entry in NODES if entry.name == 'detector')
     given = values(namespace='/front/', image_topic='/cam', model='compact', use_sim_time=True, log_level='debug')
     command = bringup.process_order(detector, given).command
-    assert command[1:3] == ('-m', 'deadline_perception.nodes.detector')
+    assert command[1:4] == ('-m', 'deadline_perception.nodes', 'detector')
     for words in (('-r', '__ns:=/front'), ('-r', 'image:=/cam'), ('-p', 'model:=compact'),
                   ('-p', 'use_sim_time:=true'), ('--log-level', 'debug')):
         assert words in list(zip(command, command[1:]))
@@ -65,6 +65,16 @@ def test_speed_goes_where_it_is_asked_for_from_bag_and_vehicle_alike():
     for entry, mark in ((NODES[0], ''), (PLAYER, '/')):
         command = bringup.process_order(entry, given).command
         assert f'{mark}odom:=/robot/odom' in command and f'{mark}vehicle/speed:=wheel_speed' in command
+
+
+@pytest.mark.parametrize(('given', 'wanted'), [
+    ({}, 'camera/camera_info'), ({'image_topic': '/front/image'}, '/front/camera_info'),
+    ({'image_topic': 'image'}, 'camera_info'), ({'camera_info_topic': '/calibration'}, '/calibration')])
+def test_calibration_is_played_shown_and_recorded_under_one_name(given, wanted):
+    visualizer = next(entry for entry in NODES if entry.name == 'path_visualizer')
+    for entry in (PLAYER, visualizer):
+        assert f'camera_info_topic:={wanted}' in bringup.process_order(entry, values(**given)).command
+    assert f'camera/camera_info:={wanted}' in bringup.process_order(RECORDER, values(**given)).command
 
 
 def test_default_topics_lie_in_the_namespace():
@@ -146,8 +156,8 @@ def wait(node, condition, what):
         node.spin()
 
 
-def children(pid, module):
-    """Process numbers of the descendants of a process that run a module."""
+def children(pid, word):
+    """Process numbers of the children of a process that have a word in their command line."""
     found = []
     for folder in Path('/proc').glob('[0-9]*'):
         try:
@@ -155,7 +165,7 @@ def children(pid, module):
             words = (folder / 'cmdline').read_bytes().split(b'\0')
         except (FileNotFoundError, ProcessLookupError):
             continue
-        if parent == pid and module.encode() in words:
+        if parent == pid and word.encode() in words:
             found.append(int(folder.name))
     return found
 
@@ -171,15 +181,14 @@ def test_all_nodes_start_killed_ones_come_back_and_none_outlives_the_start_up(ob
             wait(observer, lambda: observer.count_publishers(topic), topic)
         check_state(observer, 'detector')
         check_state(observer, 'contention_monitor')
-        modules = [f'deadline_perception.nodes.{name}' for name in names]
-        killed = [pid for module in modules for pid in children(process.pid, module)]
+        killed = [pid for name in names for pid in children(process.pid, name)]
         for pid in killed:
             os.kill(pid, signal.SIGKILL)
-        for module in modules:
-            wait(observer, lambda: set(children(process.pid, module)) - set(killed), f'{module} to come back')
+        for name in names:
+            wait(observer, lambda: set(children(process.pid, name)) - set(killed), f'{name} to come back')
         check_state(observer, 'detector')
         assert all(f'{name} died: killed by SIGKILL' in (tmp_path / 'log').read_text() for name in names)
-        pids = [pid for module in modules for pid in children(process.pid, module)]
+        pids = [pid for name in names for pid in children(process.pid, name)]
         assert len(pids) == len(names)
         process.send_signal(signal.SIGINT)
         assert process.wait(30) == 0

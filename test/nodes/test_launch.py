@@ -77,6 +77,7 @@ UNTIL_SIGNAL = 'trap "exit 0" INT; while :; do sleep 0.1; done'
 @pytest.mark.parametrize(('recorder', 'player', 'interrupted', 'status', 'words'), [
     (UNTIL_SIGNAL, 'echo played', False, 0, 'played'),
     (UNTIL_SIGNAL, UNTIL_SIGNAL, True, 0, 'user interrupted'),
+    (UNTIL_SIGNAL, UNTIL_SIGNAL.replace('0', '1', 1), True, 0, 'user interrupted'),
     (UNTIL_SIGNAL, 'exit 1', False, 1, 'player ended with exit status 1'),
     (UNTIL_SIGNAL, 'echo tried; exit 75', False, 1, 'player ended with exit status 75'),
     ('exit 0', UNTIL_SIGNAL, False, 1, 'recorder ended with exit status 0'),

@@ -143,3 +143,12 @@ def test_change_to_an_illegal_value_or_of_a_fixed_parameter_is_rejected(make_nod
         result = node.set_parameters([RosParameter(name, value=value)])[0]
         assert not result.successful and name in result.reason
     assert dict(values) == validate(TABLE, {})
+
+
+def test_a_change_that_waits_says_so_to_whoever_makes_it(make_node):
+    node = make_node()
+    declare(node, (Parameter('model', '', 'Which.', waits_for='configure'), Parameter('rate_hz', 10.0, 'How often.')))
+    answer = node.set_parameters_atomically([RosParameter('model', value='other')])
+    assert answer.successful and answer.reason == 'model takes force at the next configure'
+    answer = node.set_parameters_atomically([RosParameter('rate_hz', value=5.0)])
+    assert answer.successful and not answer.reason
