@@ -136,16 +136,16 @@ def read_bag(file: Path, topic: str | None = None) -> Sequence:
     if not images:
         known = sorted(f'{t.name} ({t.msgtype})' for t in bag.topics)
         raise BagError(f'{file} holds no image on {topic or "any topic"}, only {", ".join(known) or "nothing"}')
-    entries = [(bag.stamp_ns(raw), logged_ns) for _, _, logged_ns, raw in bag.messages([images[0].name])]
-    headers = [header_ns for header_ns, _ in entries]
-    stamped = headers[0] != 0 and all(before < after for before, after in zip(headers, headers[1:]))
-    trace, trace_stamped = _speeds(bag, stamped)
-    annotated = _select(bag, lambda t: t.name.endswith('ground_truth') and t.msgtype.endswith('/Detection2DArray'))
-    ground_truths = {bag.stamp_ns(raw) if stamped else logged_ns: bag.parse(raw, msgtype)
-                     for _, msgtype, logged_ns, raw in bag.messages([t.name for t in annotated])}
-    class_names = _class_names(ground_truths.values()) if ground_truths else ()
-    frames, lock = [], threading.Lock()
     try:
+        entries = [(bag.stamp_ns(raw), logged_ns) for _, _, logged_ns, raw in bag.messages([images[0].name])]
+        headers = [header_ns for header_ns, _ in entries]
+        stamped = headers[0] != 0 and all(before < after for before, after in zip(headers, headers[1:]))
+        trace, trace_stamped = _speeds(bag, stamped)
+        annotated = _select(bag, lambda t: t.name.endswith('ground_truth') and t.msgtype.endswith('/Detection2DArray'))
+        ground_truths = {bag.stamp_ns(raw) if stamped else logged_ns: bag.parse(raw, msgtype)
+                         for _, msgtype, logged_ns, raw in bag.messages([t.name for t in annotated])}
+        class_names = _class_names(ground_truths.values()) if ground_truths else ()
+        frames, lock = [], threading.Lock()
         for index, (header_ns, logged_ns) in enumerate(entries):
             ground_truth = ground_truths.get(header_ns if stamped else logged_ns)
             frames.append(Frame(f'{file.stem}_{index:06d}', header_ns if stamped else logged_ns,
@@ -153,7 +153,7 @@ def read_bag(file: Path, topic: str | None = None) -> Sequence:
                                 trace.speed_mps((header_ns if trace_stamped else logged_ns) / 1e9) if trace else None,
                                 ground_truth_of(ground_truth, class_names) if ground_truth is not None else None))
         return Sequence(file.stem, class_names, tuple(frames), _camera_matrix(bag))
-    except ValueError as error:
+    except (ValueError, AttributeError) as error:  # values that cannot be, or definitions that lack a field
         raise BagError(f'{file}: {error}') from error
 
 
@@ -175,7 +175,7 @@ def _load_image(bag: BagFile, lock: threading.Lock, topic: str, logged_ns: int, 
                 try:
                     # A view of the raw data cannot be written to, and whoever loads an image may draw on it.
                     return np.require(to_bgr(bag.parse(raw, msgtype)), requirements=['C', 'W'])
-                except ImageError as error:
+                except (ImageError, AttributeError) as error:
                     raise BagError(f'image at {header_ns} ns of {bag.file}: {error}') from error
     raise BagError(f'{bag.file} no longer holds the image at {header_ns} ns')
 
