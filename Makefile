@@ -41,7 +41,7 @@ demo: setup
 	@$(VENV)/bin/deadline-perception demo $(ARGS)
 
 test: setup
-	@$(VENV)/bin/python -m pytest $(ARGS)
+	@$(VENV)/bin/python -m pytest -n 2 --dist loadfile $(ARGS)
 
 doctor: setup
 	@$(VENV)/bin/deadline-perception doctor $(ARGS)

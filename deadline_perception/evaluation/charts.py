@@ -23,7 +23,7 @@ _THEME = {'ink': '#010203', 'muted': '#010204', 'grid': '#010205', 'budget': '#0
 _LEVELS = 5
 _NODE_STACK = (('age', 'camera to node', ('age',)), ('queue', 'waiting for the frame before', ('queue',)),
                ('node', 'convert, decide, publish', ('convert', 'decision', 'publish')))
-LEFT, RIGHT = 0.085, 0.985  # share of the width where every time axis begins and ends
+LEFT, RIGHT = 0.1, 0.985  # share of the width where every time axis begins and ends
 _WIDTH_IN = 11.5
 
 

@@ -1,6 +1,7 @@
 """Runs nodes as a process: clean end on SIGINT and SIGTERM, one line for an expected error, never half a process."""
 from __future__ import annotations
 
+import faulthandler
 import os
 import queue
 import signal
@@ -84,6 +85,7 @@ def run_nodes(name: str, create: Sequence[Callable[[], Node]]) -> int:
 
 def _run(name: str, create: Sequence[Callable[[], Node]], spin: Callable[[Sequence[Node]], int], *,
          own_signals: bool = False) -> int:
+    faulthandler.enable()  # a crash of a library below says where the threads were
     nodes: list[Node] = []
     threads_before = set(threading.enumerate())
     # Before rclpy's own handlers, which call these: what blocks the main thread, such as a load, is left at once. A

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 import yaml
@@ -33,9 +34,16 @@ def test_every_topic_and_field_of_a_layout_exists(name, repository):
     assert len(shown) >= 2
     for word in shown:
         topic, *fields = word.split('.')
-        value = message_class(TYPES[topic])()
+        kind = message_class(TYPES[topic])
         for field in fields:
-            value = getattr(value, field)
+            name, filters = re.match(r'(\w+)(?:\[:\]\{(\w+)==.*\})?$', field).groups()
+            if filters is None:
+                getattr(kind(), name)
+                kind = type(getattr(kind(), name))
+            else:  # of the elements of a list, that with a certain value of a field
+                element = re.fullmatch(r'sequence<(\w+)/(\w+)>', kind.get_fields_and_field_types()[name])
+                kind = message_class(f'{element[1]}/msg/{element[2]}')
+                assert filters in kind.get_fields_and_field_types()
 
 
 def test_every_foxglove_panel_is_placed_once(repository):

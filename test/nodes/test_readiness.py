@@ -8,11 +8,13 @@ import pytest
 import rclpy
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 
+from deadline_perception.datasets.bag import write_bag
 from deadline_perception.nodes.readiness import ReadinessNode
+from deadline_perception.rendering.drive import render_drive
 
 
 def test_the_run_ends_with_the_reason_when_the_detector_cannot_be_configured(tmp_path):
-    (tmp_path / 'drive.mcap').touch()
+    write_bag(render_drive(seconds=0.4, rate_hz=5, width=160, height=96), tmp_path / 'drive.mcap')
     done = subprocess.run([sys.executable, '-m', 'deadline_perception.nodes.bringup', '--bag',
                            str(tmp_path / 'drive.mcap'), '--model', str(tmp_path / 'missing.safetensors')],
                           capture_output=True, text=True, timeout=200)
