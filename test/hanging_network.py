@@ -1,14 +1,11 @@
-"""Networks for a real node process that hang while a file exists, one of them with a class in place of boxes."""
+"""A network for a real node process that hangs while a file exists."""
 from __future__ import annotations
 
 import os
 import time
 from pathlib import Path
 
-import numpy as np
 from invented_networks import SINGLE, InventedNetwork, InventedRun
-
-from deadline_perception.detector.detections import Classification
 
 FLAG = 'HANG_WHILE_THIS_FILE_EXISTS'
 
@@ -26,23 +23,6 @@ class HangingRun(InventedRun):
             time.sleep(0.01)
 
 
-class HangingClassifier(HangingNetwork):
-    """The same with a class as its result."""
-
-    result_type = Classification
-
-    def start(self, image_bgr, path):
-        return ClassifierRun(self, image_bgr, path)
-
-
-class ClassifierRun(HangingRun):
-    def result(self):
-        return Classification(np.array([0.25, 0.75, 0.01]))
-
-
 def make(device='cpu'):
     return HangingNetwork(SINGLE, device)
 
-
-def make_classifier(device='cpu'):
-    return HangingClassifier(SINGLE, device, ('bus', 'tram', 'car'))

@@ -37,10 +37,10 @@ def test_a_failure_names_the_log_and_shows_its_end(start_up, tmp_path):
 
 
 def test_nodes_that_hang_are_asked_to_end(start_up, tmp_path):
-    start_up('import signal, sys, time\nprint("up", flush=True)\ntry:\n    time.sleep(60)\n'
+    start_up('import signal, sys, time\ntry:\n    print("up", flush=True)\n    time.sleep(60)\n'
              'except KeyboardInterrupt:\n    print("asked to end", flush=True)\n')
     with pytest.raises(NodeRunError, match='did not end within'):
-        run_nodes([], tmp_path / 'nodes.log', limit_s=1.0, tick=lambda passed_s: None)
+        run_nodes([], tmp_path / 'nodes.log', limit_s=4.0, tick=lambda passed_s: None)
     assert 'asked to end' in (tmp_path / 'nodes.log').read_text()
 
 
