@@ -414,7 +414,7 @@ def start_hanging(files, station, tmp_path, repository):
 
 
 def test_while_the_network_hangs_every_image_is_answered_by_coasted_tracks_in_time(start_hanging, station):
-    process = start_hanging()
+    process = start_hanging(reserve_floor_ms=40.0)
     until_first_answer(station)
     begin = len(station.latencies)
     start_hanging.flag.touch()
@@ -427,8 +427,8 @@ def test_while_the_network_hangs_every_image_is_answered_by_coasted_tracks_in_ti
     answers = station.latencies[begin:]
     assert {latency.outcome for latency in answers} <= {FrameLatency.COASTED, FrameLatency.DETECTED}
     assert sum(latency.outcome == FrameLatency.COASTED for latency in answers) >= 10
-    # How many come within one budget, benchmarks/faults.py measures; here a shared machine may delay one or the other.
-    assert max(latency.total_ms for latency in answers) < 2 * HANG_BUDGET_MS
+    # Coasted tracks go out the reserve before the deadline; a busy machine may delay one or the other.
+    assert sum(latency.deadline_met for latency in answers) >= 0.9 * len(answers)
     start_hanging.flag.unlink()
     wait(lambda: station.answer(station.image()).outcome == FrameLatency.DETECTED, 'detections')
     assert end(process) == 0
