@@ -17,7 +17,6 @@ from pathlib import Path
 import rclpy.time
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import Image
-from std_msgs.msg import String
 from vision_msgs.msg import BoundingBox2D, Detection2D, Detection2DArray, LabelInfo
 
 from deadline_perception.latency.stopwatch import now_ms
@@ -201,19 +200,26 @@ def turned_while_hung(stand: Stand) -> str:
     return problem
 
 
-def reader(stand: Stand, *, then: str) -> str:
-    """Another process that subscribes to everything the detector says, and is killed, or stopped for a while."""
-    program = (
-        'import sys, rclpy\nfrom vision_msgs.msg import Detection2DArray\nfrom deadline_perception.msg import '
-        'FrameLatency, PathDecision\nrclpy.init()\nnode = rclpy.create_node("reader")\n'
+def other_program(stand: Stand, lines: str, name: str) -> NodeProcess:
+    """Starts a process with a node `node` in the stand's namespace; returns once its lines have run."""
+    program = ('import sys, time, rclpy\nfrom std_msgs.msg import String\nfrom vision_msgs.msg import Detection2DArray\n'
+               'from deadline_perception.msg import FrameLatency, PathDecision\nrclpy.init()\n'
+               f'node = rclpy.create_node("{name}", namespace=sys.argv[1])\n{lines}\n'
+               f'print("{name} is ready", flush=True)\nrclpy.spin(node)\n')
+    process = NodeProcess(name, (sys.executable, '-c', program, stand.namespace), {}, stand.folder / f'{name}.log')
+    stand.wait(lambda: f'{name} is ready' in process.output, name, 20.0)
+    return process
+
+
+def reader(stand: Stand, *, then: str, each: int = 1) -> str:
+    """Another process that subscribes to everything the detector says, `each` times; it is killed, at once or later."""
+    process = other_program(stand, (
         'for kind, topic in ((Detection2DArray, "detections"), (FrameLatency, "latency"), (PathDecision, "path")):\n'
-        '    node.create_subscription(kind, f"{sys.argv[1]}/detector/{topic}", lambda message: None, 1)\n'
-        'rclpy.spin(node)\n')
-    process = NodeProcess('reader', (sys.executable, '-c', program, stand.namespace), {}, stand.folder / 'reader.log')
-    topic = f'{stand.namespace}/detector/detections'
-    stand.wait(lambda: stand.node.count_subscribers(topic) >= 2, 'the reader', 20.0)
+        f'    for _ in range({each}):\n'
+        '        node.create_subscription(kind, f"detector/{topic}", lambda message: None, 1)'), 'reader')
     if then == 'stop':
         os.kill(process.pid, signal.SIGSTOP)
+    if then != 'kill':
         time.sleep(4.0)
     process.process.kill()
     process.process.wait(5.0)
@@ -231,25 +237,13 @@ def late_comer(stand: Stand) -> str:
     return '' if heard and heard[0].class_map else 'the names of the classes were not heard'
 
 
-def many_readers(stand: Stand) -> str:
-    """Thirty subscribers more."""
-    subscriptions = [stand.node.create_subscription(Detection2DArray, 'detector/detections', lambda message: None, 5)
-                     for _ in range(30)]
-    time.sleep(3.0)
-    for subscription in subscriptions:
-        stand.node.destroy_subscription(subscription)
-    return ''
-
-
 def foreign_topic(stand: Stand) -> str:
     """Messages of another type under the names of the inputs."""
-    publishers = [stand.publisher(String, topic) for topic in ('image', 'time_budget/budget')]
-    for _ in range(20):
-        for publisher in publishers:
-            publisher.publish(String(data='not an image'))
-        time.sleep(0.1)
-    for publisher in publishers:
-        stand.node.destroy_publisher(publisher)
+    process = other_program(stand, (
+        'outs = [node.create_publisher(String, topic, 10) for topic in ("image", "time_budget/budget")]\n'
+        'node.create_timer(0.1, lambda: [out.publish(String(data="not an image")) for out in outs])'), 'foreigner')
+    time.sleep(2.0)
+    process.end()
     return ''
 
 
@@ -360,7 +354,7 @@ def calibration(stand: Stand) -> bytes:
     stand.set_parameters('detector', calibration_file=str(file))
     stand.turn('detector', 'configure', 'activate', 'deactivate', 'cleanup', 'configure', 'activate')
     content = json.loads(file.read_text()) if file.exists() else {}
-    return json.dumps({**content, 'initial_log_margin': 690.0, 'score_width': 700.0}).encode()
+    return json.dumps({**content, 'initial_log_factor': 690.0, 'score_width': 700.0}).encode()
 
 
 def started(node: str, words: Callable[[Stand], list[str]], *, status: int | None, says: str,
@@ -495,7 +489,8 @@ def flood(kind: type, topic: str, **values: object) -> Callable[[Stand], str]:
     return inflict
 
 
-def struck(name: str, does: str, lasts_s: float, *, says: str = '', **points: dict) -> Fault:
+def struck(name: str, does: str, lasts_s: float, *, images: Images = Images.IN_TIME, says: str = '',
+           **points: dict) -> Fault:
     """The detector hangs or fails at a point of `fault_points`."""
     def inflict(stand: Stand) -> str:
         stand.strike(**points)
@@ -505,7 +500,7 @@ def struck(name: str, does: str, lasts_s: float, *, says: str = '', **points: di
         reached.unlink(missing_ok=True)
         return f'the fault was not inflicted: {", ".join(missing)} never reached' if missing else ''
     return Fault(name, 'hangs' if any('hang_s' in order for order in points.values()) else 'errors', 'points', does,
-                 Images.IN_TIME, inflict, lasts_s=0.5, says=says)
+                 images, inflict, lasts_s=0.5, says=says)
 
 
 def clock(rate: float = 1.0, jump_s: float = 0.0, seconds: float = 3.0) -> Callable[[Stand], str]:

@@ -124,7 +124,7 @@ def inflict(fault: Fault, stand: Stand) -> Verdict:
     """Lets a fault happen on a stand that works, and judges it. Blocks for seconds."""
     verdict = Verdict(fault.name)
     time.sleep(CALM_S)
-    threads = {name: (stand.pids()[name], found.threads) for name, found in stand.figures().items()}
+    threads = usual_threads(stand)
     said_before, begun_ms, first = len(stand.output()), now_ms(), len(stand.sent)
     frames_before = len(stand.heard.frames)
     stand.within_ms = fault.within_ms
@@ -152,6 +152,18 @@ def inflict(fault: Fault, stand: Stand) -> Verdict:
     return verdict
 
 
+def usual_threads(stand: Stand) -> dict[str, tuple[int, Counter]]:
+    """Process and threads of every node: of those it has now, the ones that it had when it was first looked at.
+
+    A thread that stood in for a slow one may be left over from an earlier fault, and may end at any time.
+    """
+    found = {}
+    for name, figures in stand.figures().items():
+        pid, names = stand.pids()[name], Counter(figures.thread_names)
+        found[name] = pid, names & stand.first_threads.setdefault(pid, names)
+    return found
+
+
 def recover(fault: Fault, stand: Stand, ended_ms: float, verdict: Verdict) -> dict[str, int]:
     """Waits until everything works again, starting anew what has died. Returns what died with its exit status."""
     died: dict[str, int] = {}
@@ -177,18 +189,19 @@ def recover(fault: Fault, stand: Stand, ended_ms: float, verdict: Verdict) -> di
         time.sleep(0.1)
 
 
-def judge_processes(fault: Fault, stand: Stand, before: Mapping[str, tuple[int, int]], ended_ms: float,
+def judge_processes(fault: Fault, stand: Stand, before: Mapping[str, tuple[int, Counter]], ended_ms: float,
                     verdict: Verdict) -> None:
     """Every process that is up has its threads, and is heard."""
     now, pids = stand.figures(), stand.pids()
     for name, (pid, threads) in before.items():
         # The supervisor has one per node that it looks after, and a node may rightly stay down.
-        if name != 'bringup' and pids.get(name) == pid and name in now and now[name].threads < threads:
+        if name != 'bringup' and pids.get(name) == pid and name in now and now[name].threads < threads.total():
             time.sleep(1.0)  # a thread that stands in for another may still be starting
-            lost = threads - stand.figures()[name].threads
-            if lost > 0:
-                verdict.threads += lost
-                verdict.why.append(f'{name} has lost {lost} of {threads} threads')
+            lost = threads - Counter(stand.figures()[name].thread_names)
+            if lost:
+                verdict.threads += lost.total()
+                verdict.why.append(f'{name} has lost {lost.total()} of {threads.total()} threads, named '
+                                   f'{", ".join(lost)}')
     if verdict.recovered_s is not None:
         heard_ms = {name: at_ms for at_ms, name, _, _ in stand.heard.diagnostics}
         mute = sorted(name for name, at_ms in heard_ms.items() if name in stand.names and now_ms() - at_ms > QUIET_MS)
@@ -260,8 +273,8 @@ def run(faults: Sequence[Fault], profile: Path, note: Callable[[Fault, Verdict],
                     fault = waiting.pop(0)
                     try:
                         verdict = inflict(fault, stand)
-                    except StandError as error:
-                        verdict = Verdict(fault.name, why=[str(error)])
+                    except Exception as error:  # a fault that cannot be inflicted must not hide the others
+                        verdict = Verdict(fault.name, why=[f'{type(error).__name__}: {error}'])
                     verdicts.append(verdict)
                     note(fault, verdict)
                     if verdict.why or not verdict.survived:

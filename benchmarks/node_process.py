@@ -32,12 +32,14 @@ class ProcessFigures:
     Attributes:
         memory_kb: resident memory.
         threads: threads of the operating system.
+        thread_names: of these, as the operating system has them.
         descriptors: open files and sockets.
     """
 
     memory_kb: int
     threads: int
     descriptors: int
+    thread_names: tuple[str, ...]
 
 
 def process_figures(pid: int) -> ProcessFigures:
@@ -48,7 +50,13 @@ def process_figures(pid: int) -> ProcessFigures:
     """
     status = Path(f'/proc/{pid}/status').read_text()
     found = {key: int(re.search(rf'^{key}:\s+(\d+)', status, re.MULTILINE)[1]) for key in ('VmRSS', 'Threads')}
-    return ProcessFigures(found['VmRSS'], found['Threads'], len(os.listdir(f'/proc/{pid}/fd')))
+    names = []
+    for place in Path(f'/proc/{pid}/task').iterdir():
+        try:
+            names.append(place.joinpath('comm').read_text().strip())
+        except OSError:  # it ended meanwhile
+            pass
+    return ProcessFigures(found['VmRSS'], found['Threads'], len(os.listdir(f'/proc/{pid}/fd')), tuple(sorted(names)))
 
 
 def children(pid: int) -> dict[int, str]:

@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from array import array
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -93,6 +94,7 @@ class Stand:
         self.sent: list[SentImage] = []
         self.within_ms = BUDGET_MS
         self.processes: dict[str, NodeProcess] = {}
+        self.first_threads: dict[int, Counter] = {}  # of every process, by the name that the operating system has
         self.orders = folder / 'orders.json' if points else None
         self.profile = profile
         self.simulated_ns: int | None = 1_000_000_000_000 if simulated else None
