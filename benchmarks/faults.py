@@ -32,7 +32,7 @@ from deadline_perception.tools.demo import check_ros, machine_facts
 from fault_acts import Fault, Images
 from fault_table import FAULTS, STANDS
 from node_listener import HeardFrame
-from node_process import StandError, keep_to_this_machine, profile_for
+from node_process import keep_to_this_machine, profile_for
 from node_stand import BUDGET_MS, Feed, SentImage, Stand
 
 RESULTS = Path(__file__).parent / 'results' / 'faults.json'

@@ -10,6 +10,7 @@ from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import LifecycleNode, Node
 
 from deadline_perception.nodes import bringup
+from deadline_perception.runtime.supervision import RESPAWN_DELAY_S
 
 MAX_RESPAWNS = 20  # of one node; launch counts from its own start, not within a window of time
 # Launch of Humble and Iron knows no limit: there, nodes are started again for ever.
@@ -50,7 +51,7 @@ def _node(entry: bringup.NodeEntry, values: dict[str, object]) -> Node:
 
     return kind(
         package=bringup.PACKAGE, executable=entry.name, name=entry.name, namespace=str(values['namespace']),
-        output='screen', emulate_tty=True, respawn=True, respawn_delay=bringup.RESPAWN_DELAY_S,
+        output='screen', emulate_tty=True, respawn=True, respawn_delay=RESPAWN_DELAY_S,
         on_exit=say_when_given_up, **_LIMIT,
         additional_env=bringup.node_environment(entry, values),
         parameters=[*(str(file) for file in bringup.parameter_files(entry, values)),

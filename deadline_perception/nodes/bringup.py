@@ -17,7 +17,7 @@ import yaml
 from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.latency.device import process_environment
 from deadline_perception.runtime.loading import share_folder
-from deadline_perception.runtime.supervision import RESPAWN_DELAY_S, ProcessOrder, Supervisor
+from deadline_perception.runtime.supervision import ProcessOrder, Supervisor
 
 PACKAGE = 'deadline_perception'
 NODES_PACKAGE = f'{PACKAGE}.nodes'  # `python -m` runs it with a node's name

@@ -74,14 +74,14 @@ def test_when_there_is_no_more_room_the_rest_is_counted_and_what_was_written_can
     assert [time_ns for _, _, time_ns, _ in content(tmp_path / 'bag.mcap')] == list(range(22))
 
 
-WRITE_FOR_EVER = f"""
+WRITE_FOR_EVER = """
 import sys, time
 from pathlib import Path
 from test_bag_writer import STRING, BagWriter, message_types, raw
 writer = BagWriter(Path(sys.argv[1]), message_types())
 writer.add_topic('/a', STRING)
 for number in range(10 ** 9):
-    writer.put('/a', time.monotonic_ns(), raw(f'word {{number}}'))
+    writer.put('/a', time.monotonic_ns(), raw(f'word {number}'))
     print(time.monotonic_ns(), number, flush=True)
     time.sleep(0.002)
 """

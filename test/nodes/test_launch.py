@@ -214,7 +214,7 @@ def test_a_node_that_dies_again_and_again_is_given_up_with_a_word(repository, mo
         pytest.skip('this version of launch starts again for ever')
     monkeypatch.setattr(module, 'MAX_RESPAWNS', 2)
     monkeypatch.setitem(module._LIMIT, 'respawn_max_retries', 2)
-    monkeypatch.setattr(module.bringup, 'RESPAWN_DELAY_S', 0.1)
+    monkeypatch.setattr(module, 'RESPAWN_DELAY_S', 0.1)
     said = []
     broken = tmp_path / 'broken.yaml'
     broken.write_text('/**/time_budget:\n  ros__parameters:\n    rate_hz: 5000.0\n')

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from rclpy.qos import QoSDurabilityPolicy, QoSProfile, QoSReliabilityPolicy
+from rclpy.qos import QoSProfile, QoSReliabilityPolicy
 from std_msgs.msg import String
 
 from deadline_perception.nodes.service_quality import (

@@ -184,6 +184,21 @@ def test_an_image_is_wanted_while_none_is_at_work_or_waits(bench):
     assert wanted == [True]
 
 
+def test_what_belongs_between_two_frames_is_done_after_each_although_the_next_image_waits(bench):
+    pipeline, done = bench.build(), []
+
+    def between():
+        done.append(len(bench.records))
+        if len(done) == 5:
+            bench.mailbox.close()
+
+    convert = bench.convert
+    bench.convert = lambda arrival: (pipeline.arrive(arrive()), convert(arrival))[1]  # overload: one always waits
+    pipeline.arrive(arrive())
+    serve(bench.mailbox, bench.failures.append, between)
+    assert done == [1, 2, 3, 4, 5]
+
+
 def test_a_newer_image_replaces_the_one_that_waits_and_counts_it(bench):
     pipeline = bench.build()
     pipeline.arrive(arrive(left_out=2))
