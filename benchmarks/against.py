@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import statistics
 import subprocess
@@ -41,8 +42,9 @@ def measure(checkout: Path, script: str, arguments: list[str]) -> dict[str, floa
     kept = result.read_bytes() if result.exists() else None
     try:
         result.unlink(missing_ok=True)
-        done = subprocess.run([python, file, *arguments], cwd=checkout, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True)
+        # Each has latency profiles of its own: their formats may differ.
+        done = subprocess.run([python, file, *arguments], cwd=checkout, stdout=subprocess.PIPE, text=True,
+                              stderr=subprocess.STDOUT, env=os.environ | {'XDG_CACHE_HOME': str(checkout / 'out/cache')})
         if done.returncode or not result.exists():
             raise DeadlinePerceptionError(f'{file} ended with {done.returncode} and '
                                           f'{"a" if result.exists() else "no"} result: {done.stdout[-300:]}')

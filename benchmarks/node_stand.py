@@ -172,7 +172,7 @@ class Stand:
         """Process of every node that runs."""
         if 'bringup' in self.names:
             found = {name: pid for pid, line in children(self.processes['bringup'].pid).items()
-                     for name in [entry.name for entry in NODES] if f'nodes.{name} ' in line}
+                     for name in [entry.name for entry in NODES] if f'deadline_perception.nodes {name} ' in line}
             return found | {'bringup': self.processes['bringup'].pid}
         return {name: process.pid for name, process in self.processes.items() if process.exit_status is None}
 

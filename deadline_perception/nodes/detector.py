@@ -298,11 +298,16 @@ class DetectorNode(ManagedNode):
         """Images that a newer one replaced in the middleware since the last: missing in its numbers, and not lost."""
         last, self._last_number = self._last_number, number
         missing = 0 if last is None or number is None else number - last - 1
-        if missing > 0 and self.count_publishers(self._images_in.topic_name) == 1:  # each has numbers of its own
+        if missing > 0 and self._cameras() == 1:  # each has numbers of its own
             self._missing += missing
         left_out = max(0, self._missing - self._status.middleware_lost - self._left_out)
         self._left_out += left_out
         return left_out
+
+    def _cameras(self) -> int:
+        """Publishers that are heard; those of another type under the same name are not."""
+        name = f'sensor_msgs/msg/{self._images_in.msg_type.__name__}'
+        return sum(info.topic_type == name for info in self.get_publishers_info_by_topic(self._images_in.topic_name))
 
     def _wake(self) -> None:
         """Lets the executor look anew which subscriptions are to be served."""

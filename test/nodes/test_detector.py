@@ -27,6 +27,7 @@ from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.parameter import Parameter
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import CompressedImage, Image
+from std_msgs.msg import String
 from vision_msgs.msg import Detection2DArray, LabelInfo
 
 from deadline_perception.latency.device import process_environment
@@ -345,7 +346,23 @@ def test_a_budget_that_is_none_is_left_out(ready):
     assert set(heard) <= {BUDGET_MS, BUDGET_MS - 1}
 
 
-def test_every_image_sent_is_delivered_or_replaced_and_answered_once(ready):
+@pytest.fixture
+def foreigner():
+    """Somebody who publishes texts under the name of the images: a participant of its own."""
+    context = rclpy.Context()
+    rclpy.init(context=context)
+    node = rclpy.create_node('foreigner', context=context)
+    yield node.create_publisher(String, 'image', 10)
+    node.destroy_node()
+    context.try_shutdown()
+
+
+@pytest.mark.parametrize('with_foreigner', [False, True])
+def test_every_image_sent_is_delivered_or_replaced_and_answered_once(ready, request, with_foreigner):
+    if with_foreigner:
+        request.getfixturevalue('foreigner')
+        wait(lambda: ready.node.count_publishers('image') == 2, 'the other publisher')
+        time.sleep(0.5)  # for the detector to see it as well
     before = ready.answer(ready.image())
     begin = len(ready.latencies)
     stamps = []
