@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
 import statistics
 import subprocess
@@ -24,6 +23,7 @@ from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.latency.device import read_device_facts
 from deadline_perception.tools.command_line import exit_status
 from deadline_perception.tools.demo import machine_facts
+from deadline_perception.tools.node_run import free_domain
 
 HERE = Path(__file__).resolve().parent
 
@@ -42,9 +42,13 @@ def measure(checkout: Path, script: str, arguments: list[str]) -> dict[str, floa
     kept = result.read_bytes() if result.exists() else None
     try:
         result.unlink(missing_ok=True)
-        # Each has latency profiles of its own: their formats may differ.
+        # Each has latency profiles of its own: their formats may differ. What the libraries of this process have put
+        # into its environment would lead the other checkout to the message types of this one.
+        begun_with = dict(entry.split('=', 1) for entry in Path('/proc/self/environ').read_text().split('\0') if entry)
         done = subprocess.run([python, file, *arguments], cwd=checkout, stdout=subprocess.PIPE, text=True,
-                              stderr=subprocess.STDOUT, env=os.environ | {'XDG_CACHE_HOME': str(checkout / 'out/cache')})
+                              stderr=subprocess.STDOUT,
+                              env=begun_with | {'XDG_CACHE_HOME': str(checkout / 'out/cache'),
+                                                'ROS_DOMAIN_ID': str(free_domain())})
         if done.returncode or not result.exists():
             raise DeadlinePerceptionError(f'{file} ended with {done.returncode} and '
                                           f'{"a" if result.exists() else "no"} result: {done.stdout[-300:]}')
@@ -75,14 +79,15 @@ def main() -> None:
     parser.add_argument('script', help='name of a benchmark that both have, such as decision_cost.py')
     parser.add_argument('--rounds', type=int, default=3, help='times that each is run')
     parser.add_argument('--shown', default='p50|_us$', help='regular expression of the places to show; all are written')
-    parser.add_argument('arguments', nargs='*', help='of the benchmark, after --')
-    args = parser.parse_args()
+    words = sys.argv[1:]
+    cut = words.index('--') if '--' in words else len(words)
+    args, arguments = parser.parse_args(words[:cut]), words[cut + 1:]
     if args.rounds < 1:
         parser.error(f'--rounds is {args.rounds}, expected at least 1')
     rounds = {'other': [], 'this': []}
     for number in range(args.rounds):
         for name, checkout in (('other', args.checkout.resolve()), ('this', HERE.parent)):
-            rounds[name].append(measure(checkout, args.script, args.arguments))
+            rounds[name].append(measure(checkout, args.script, arguments))
             print(f'round {number + 1} of {args.rounds}, {name}: {len(rounds[name][-1])} numbers', flush=True)
     shared = [place for place in rounds['this'][0] if all(place in found for each in rounds.values() for found in each)]
     rows = []
@@ -97,7 +102,7 @@ def main() -> None:
     commit = subprocess.run(['git', '-C', args.checkout, 'rev-parse', 'HEAD'], capture_output=True, text=True).stdout
     out = HERE / 'results' / f'against_{Path(args.script).stem}.json'
     out.write_text(json.dumps({'date': date.today().isoformat(), 'machine': machine_facts(read_device_facts('cpu')),
-                               'other_commit': commit.strip(), 'arguments': args.arguments, 'rows': rows},
+                               'other_commit': commit.strip(), 'arguments': arguments, 'rows': rows},
                               indent=1) + '\n', encoding='utf-8')
     print(f'wrote {out}')
 

@@ -27,12 +27,14 @@ from pathlib import Path
 from deadline_perception.latency.device import read_device_facts
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.nodes.bringup import NODES
+from deadline_perception.nodes.middleware import make_room_for_images
 from deadline_perception.tools.command_line import exit_status
 from deadline_perception.tools.demo import check_ros, machine_facts
+from deadline_perception.tools.node_run import keep_to_this_machine
 from fault_acts import Fault, Images
 from fault_table import FAULTS, STANDS
 from node_listener import HeardFrame
-from node_process import keep_to_this_machine, profile_for
+from node_process import profile_for
 from node_stand import BUDGET_MS, Feed, SentImage, Stand
 
 RESULTS = Path(__file__).parent / 'results' / 'faults.json'
@@ -337,6 +339,7 @@ def main() -> int:
         return 0
     check_ros()
     keep_to_this_machine()
+    make_room_for_images()
     facts = machine_facts(read_device_facts('cpu'))
 
     def note(fault: Fault, verdict: Verdict) -> None:

@@ -3,17 +3,14 @@ from __future__ import annotations
 
 import ctypes
 import os
-import random
 import re
 import signal
-import socket
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from deadline_perception.errors import DeadlinePerceptionError
-from deadline_perception.nodes.middleware import make_room_for_images
 from deadline_perception.runtime.loading import share_folder
 from deadline_perception.tools.profile_at_hand import ensure_profile
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, find_weights
@@ -118,26 +115,6 @@ class NodeProcess:
                     self.process.wait(wait_s)
                 except subprocess.TimeoutExpired:
                     pass
-
-
-def free_domain() -> int:
-    """A ROS domain whose discovery ports nobody on this machine uses."""
-    for domain in random.SystemRandom().sample(range(1, 102), 101):
-        try:
-            for port in (7400 + 250 * domain, 7410 + 250 * domain):  # DDS-RTPS 2.5, section 9.6.2.4
-                with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-                    probe.bind(('', port))
-            return domain
-        except OSError:
-            continue
-    raise StandError('no ROS domain from 1 to 101 is free on this machine')
-
-
-def keep_to_this_machine() -> None:
-    """Takes a domain of its own, heard on this machine alone, unless one is given; before anything joins ROS."""
-    os.environ.setdefault('ROS_DOMAIN_ID', str(free_domain()))
-    os.environ.setdefault('ROS_AUTOMATIC_DISCOVERY_RANGE', 'LOCALHOST')
-    make_room_for_images()
 
 
 def profile_for(given: Path | None) -> Path:

@@ -30,9 +30,11 @@ from visualization_msgs.msg import MarkerArray
 
 from deadline_perception.latency.device import read_device_facts
 from deadline_perception.nodes.bringup import NODES
+from deadline_perception.nodes.middleware import make_room_for_images
 from deadline_perception.tools.command_line import exit_status
 from deadline_perception.tools.demo import check_ros, machine_facts
-from node_process import ProcessFigures, keep_to_this_machine, profile_for
+from deadline_perception.tools.node_run import keep_to_this_machine
+from node_process import ProcessFigures, profile_for
 from node_stand import Feed, Stand
 
 RESULTS = Path(__file__).parent / 'results' / 'soak.json'
@@ -119,6 +121,7 @@ def main() -> int:
         parser.error(f'--minutes is {args.minutes}, expected 1 to 10,000 min')
     check_ros()
     keep_to_this_machine()
+    make_room_for_images()
 
     def drive(message: Odometry) -> None:
         message.twist.twist.linear.x = 8.0 + 7.0 * math.sin(time.monotonic() / 20.0)

@@ -102,7 +102,10 @@ def _play(args: argparse.Namespace, sequence: Sequence, weights: Path, profile: 
     """Runs the nodes on the bag."""
     import yaml
 
-    from deadline_perception.tools.node_run import busy_programs, run_nodes
+    from deadline_perception.tools.node_run import busy_programs, keep_to_this_machine, run_nodes
+
+    keep_to_this_machine()
+    print(f'The nodes run on ROS domain {os.environ["ROS_DOMAIN_ID"]}; set ROS_DOMAIN_ID for another.')
 
     parameters = args.out / 'parameters.yaml'
     parameters.write_text(yaml.safe_dump({'detector': {'ros__parameters': {'threads': args.threads}}}))

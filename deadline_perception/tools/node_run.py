@@ -2,7 +2,9 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -48,8 +50,37 @@ def busy_programs(count: int) -> AbstractContextManager[None]:
     return beside_programs(_BUSY_PROGRAM, [()] * count)
 
 
+def free_domain() -> int:
+    """A ROS domain whose discovery ports nobody on this machine uses.
+
+    Raises:
+        NodeRunError: all are in use.
+    """
+    for domain in random.SystemRandom().sample(range(1, 102), 101):
+        try:
+            for port in (7400 + 250 * domain, 7410 + 250 * domain):  # DDS-RTPS 2.5, section 9.6.2.4
+                with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+                    probe.bind(('', port))
+            return domain
+        except OSError:
+            continue
+    raise NodeRunError('no ROS domain from 1 to 101 is free on this machine, expected one; set ROS_DOMAIN_ID')
+
+
+def keep_to_this_machine() -> None:
+    """Takes a ROS domain that nobody uses, heard on this machine alone, unless ROS_DOMAIN_ID says which to take.
+
+    So a robot's own odometry does not reach the nodes of a demo, nor do two demos hear each other.
+    """
+    if 'ROS_DOMAIN_ID' not in os.environ:
+        os.environ['ROS_DOMAIN_ID'] = str(free_domain())
+        os.environ.setdefault('ROS_AUTOMATIC_DISCOVERY_RANGE', 'LOCALHOST')
+
+
 def run_nodes(arguments: list[str], log: Path, *, limit_s: float, tick: Callable[[float], None]) -> None:
     """Starts the nodes, blocks until they have ended, and keeps what they print in a file.
+
+    They have a ROS domain of their own unless ROS_DOMAIN_ID is set, see `keep_to_this_machine`.
 
     Args:
         arguments: of the start-up, see `python -m deadline_perception.nodes.bringup --help`.
@@ -60,6 +91,7 @@ def run_nodes(arguments: list[str], log: Path, *, limit_s: float, tick: Callable
     Raises:
         NodeRunError: they failed or took too long.
     """
+    keep_to_this_machine()
     with log.open('wb') as output:
         process = subprocess.Popen([sys.executable, '-m', BRINGUP, *arguments], stdin=subprocess.DEVNULL,
                                    stdout=output, stderr=subprocess.STDOUT, env={**os.environ, 'PYTHONUNBUFFERED': '1'},

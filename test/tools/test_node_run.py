@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -28,6 +29,25 @@ def test_waits_for_the_nodes_ticks_and_keeps_their_output(start_up, tmp_path):
     ticks = []
     run_nodes(['--bag', 'x.mcap'], tmp_path / 'nodes.log', limit_s=30.0, tick=ticks.append)
     assert ticks and (tmp_path / 'nodes.log').read_text() == 'played --bag x.mcap\n'
+
+
+@pytest.mark.parametrize('given', [None, '7'])
+def test_nodes_have_a_domain_of_their_own_unless_one_is_given(start_up, tmp_path, monkeypatch, given):
+    monkeypatch.setenv('ROS_AUTOMATIC_DISCOVERY_RANGE', 'SUBNET')  # is restored with the domain
+    monkeypatch.setenv('ROS_DOMAIN_ID', given or '0')
+    if given is None:
+        monkeypatch.delenv('ROS_DOMAIN_ID')
+    start_up('import os; print(os.environ["ROS_DOMAIN_ID"])')
+    run_nodes([], tmp_path / 'nodes.log', limit_s=30.0, tick=lambda passed_s: None)
+    domain = int((tmp_path / 'nodes.log').read_text())
+    assert domain == 7 if given else 1 <= domain <= 101
+
+
+def test_a_domain_that_is_in_use_is_not_taken(monkeypatch):
+    monkeypatch.setattr(node_run.random.SystemRandom, 'sample', lambda self, domains, count: [11, 12])
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
+        taken.bind(('', 7400 + 250 * 11))
+        assert node_run.free_domain() == 12
 
 
 def test_a_failure_names_the_log_and_shows_its_end(start_up, tmp_path):
