@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import statistics
 import subprocess
@@ -42,13 +43,12 @@ def measure(checkout: Path, script: str, arguments: list[str]) -> dict[str, floa
     kept = result.read_bytes() if result.exists() else None
     try:
         result.unlink(missing_ok=True)
-        # Each has latency profiles of its own: their formats may differ. What the libraries of this process have put
-        # into its environment would lead the other checkout to the message types of this one.
-        begun_with = dict(entry.split('=', 1) for entry in Path('/proc/self/environ').read_text().split('\0') if entry)
-        done = subprocess.run([python, file, *arguments], cwd=checkout, stdout=subprocess.PIPE, text=True,
-                              stderr=subprocess.STDOUT,
-                              env=begun_with | {'XDG_CACHE_HOME': str(checkout / 'out/cache'),
-                                                'ROS_DOMAIN_ID': str(free_domain())})
+        # Each has latency profiles of its own, for their formats may differ, and nothing of what the libraries of this
+        # process have put into its environment: it would lead the other checkout to the message types of this one.
+        inherited = {name: os.environ[name] for name in ('PATH', 'HOME', 'LANG', 'TMPDIR') if name in os.environ}
+        done = subprocess.run(
+            [python, file, *arguments], cwd=checkout, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            env=inherited | {'XDG_CACHE_HOME': str(checkout / 'out/cache'), 'ROS_DOMAIN_ID': str(free_domain())})
         if done.returncode or not result.exists():
             raise DeadlinePerceptionError(f'{file} ended with {done.returncode} and '
                                           f'{"a" if result.exists() else "no"} result: {done.stdout[-300:]}')
