@@ -125,6 +125,7 @@ class Contender:
             if keeps_time else Reserve(0.0, 0.0),
             conditions=lambda: self._conditions, convert=lambda arrival: arrival.message,
             publish=lambda arrival, found: self._published.append(found), publish_record=self._records.append,
+            publish_late=lambda record: self._estimator.observe_frame(record.idle_forecast_ms, record.frame.network_ms),
             failed=self._failures.append, late_policy=late_policy, late_grace_ms=node['late_grace_ms'],
             max_coasted=node['max_coasted'])
 

@@ -39,7 +39,7 @@ from deadline_perception.runtime.loading import LoadedTask, SetupError, load_tas
 from deadline_perception.runtime.mailbox import Mailbox
 from deadline_perception.runtime.pipeline import Arrival, FramePipeline, FrameRecord, serve
 from deadline_perception.runtime.status import DetectorStatus, hanging
-from deadline_perception.runtime.tracks import LatePolicy
+from deadline_perception.runtime.tracks import BoxesAt, LatePolicy
 from deadline_perception.runtime.watchdog import Watchdog
 from deadline_perception.runtime.work_thread import WorkThread
 
@@ -124,6 +124,7 @@ class DetectorNode(ManagedNode):
         self._publish_result = self._output(kind.message, kind.topic)
         self._publish_path = self._output(PathDecision, '~/path')
         self._publish_latency = self._output(FrameLatency, '~/latency')
+        self._publish_late_latency = self._output(FrameLatency, '~/late')
         self._publish_labels = self._output(LabelInfo, '~/label_info', LATCHED)
         self._health.hardware_id = str(self._loaded.facts)
         self._refusal = ''
@@ -149,8 +150,10 @@ class DetectorNode(ManagedNode):
             reserve=detector_parameters.make_reserve(values), conditions=self._conditions.now, convert=self._convert,
             publish=self._publish, publish_record=self._publish_record, failed=self._failed,
             finish=lambda result: result.with_score(min_score), ready=self._wake,
+            publish_late=lambda record: self._publish_late_latency(self._latency_message(record)),
             late_policy=LatePolicy(values['late_policy']), late_grace_ms=values['late_grace_ms'],
-            max_coasted=values['max_coasted'])
+            max_coasted=values['max_coasted'], max_track_age_ms=values['max_track_age_ms'],
+            boxes_at=BoxesAt(values['boxes_at']))
         result = super().on_activate(state)
         self._publish_labels(self._label_info())
         self._keeper = WorkThread('calibration') if loaded.calibration_file else None
@@ -367,11 +370,14 @@ class DetectorNode(ManagedNode):
     def _publish_record(self, record: FrameRecord) -> None:
         status, task = self._status, self._loaded.task
         status.note(record)
-        self._publish_latency(frame_latency(
-            record, device=str(self._loaded.facts), replaced_total=status.replaced,
-            rejected_total=status.rejected_total, lost_total=status.middleware_lost))
+        self._publish_latency(self._latency_message(record))
         self._publish_path(path_decision(record, policy=task.policy.name,
                                          target_miss_probability=task.calibrator.alpha))
+
+    def _latency_message(self, record: FrameRecord) -> FrameLatency:
+        status = self._status
+        return frame_latency(record, device=str(self._loaded.facts), replaced_total=status.replaced,
+                             rejected_total=status.rejected_total, lost_total=status.middleware_lost)
 
     def _failed(self, error: Exception) -> None:
         self._status.fail(error)
@@ -394,7 +400,7 @@ class DetectorNode(ManagedNode):
         certificate = calibrator.certificate()
         values |= {'calibration_factor': calibrator.factor, 'bound_misses': certificate.misses,
                    'bound_frames': certificate.frames, 'guaranteed_miss_ratio': certificate.guaranteed_miss_ratio,
-                   'unpublished_frames': pipeline.unpublished}
+                   'unpublished_frames': pipeline.unpublished, 'late_results': pipeline.late_results}
         concerns = tuple(dict.fromkeys((*status.concerns(), *degraded)))  # the last frame says why it was degraded, too
         if concerns:
             return Report(Level.WARN, '; '.join(concerns), values)

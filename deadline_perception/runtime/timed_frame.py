@@ -1,4 +1,5 @@
-"""One frame through the network against its deadline: plan, re-decide at every operator, abort when time runs out.
+"""One frame through the network against its deadline: plan, re-decide at every operator, and when time has run out go
+on for what the result is still worth.
 
 The network is duck-typed (`path_space`, `start(image, path) -> run`), so everything here runs without torch and is
 tested with a network that only counts time.
@@ -8,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -50,7 +52,7 @@ class TimedFrame:
         phase_ms: time per phase of the network, what was running when the frame was looked at included.
         elapsed_ms: planning to now.
         result: what the network gave; None when it did not finish.
-        reason: why it was aborted, empty otherwise.
+        reason: why it could not be in time or was aborted, empty otherwise.
         segment: index of the segment that it was aborted before, or that is running.
     """
 
@@ -126,6 +128,30 @@ class FrameProgress:
                           tuple(self._decisions), phase_ms, elapsed_ms, self.result, self.reason, self.segment)
 
 
+class Late(Protocol):
+    """What is to become of a frame whose own result comes too late; asked by the thread that runs the network."""
+
+    def give_up(self) -> None:
+        """The frame cannot be in time any more: its image is to be answered by something else."""
+
+    def is_answered(self) -> bool:
+        """Its image has been answered."""
+
+    def until_ms(self) -> float:
+        """Time of the monotonic clock until which the network is not needed for anything better."""
+
+    def abandoned(self, path: ExecutionPath, segment: int) -> str:
+        """Why the rest of a path is not to be run any more; empty while its result is worth something."""
+
+
+class WhateverItTakes(Late):
+    """Of a frame that nobody answers but itself: it is run to its end."""
+
+    def is_answered(self) -> bool:
+        """See `Late`: never."""
+        return False
+
+
 class TimedInference:
     """Runs frames one after the other; holds nothing between two frames but the network and the policy.
 
@@ -147,22 +173,24 @@ class TimedInference:
         self._finish = finish
         self._clock_ms = clock_ms
 
-    def run(self, image_bgr: np.ndarray, progress: FrameProgress, *, due_ms: float, slowdown: float,
-            calibration_factor: float, best_case: float, may_abort: bool, abandoned: Callable[[], bool],
-            deciding_ms: float = 0.0) -> TimedFrame:
+    def run(self, image_bgr: np.ndarray, progress: FrameProgress, late: Late, *, due_ms: float, slowdown: float,
+            calibration_factor: float, best_case: float, may_give_up: bool, deciding_ms: float = 0.0) -> TimedFrame:
         """Takes one frame through the network.
+
+        A frame whose image has been answered, or is given up here, goes on with the best path that is expected, not
+        bound, to end before `late.until_ms()`.
 
         Args:
             image_bgr: uint8 `[H, W, 3]`.
             progress: a fresh one; another thread may look at it meanwhile.
+            late: what to do when time has run out.
             due_ms: time of the monotonic clock at which the network must be done.
             slowdown: factor >= 1 of contention on every forecast.
             calibration_factor: turns the expected time into a bound.
             best_case: factor that turns the expected time into one that few frames undercut.
-            may_abort: give up at an operator boundary once not even the best case of what remains fits. (Not once its
-                bound does not: a frame whose bound no longer fits mostly makes it all the same, and one whose
-                expected time no longer fits does so half the time.)
-            abandoned: True once nobody waits for the frame any more; it is then aborted at the next boundary.
+            may_give_up: do so at an operator once not even the best case of what remains fits. (Not once its bound does
+                not: a frame whose bound no longer fits mostly makes it all the same, and one whose expected time no
+                longer fits does so half the time.)
             deciding_ms: what the decisions of a frame take; reserved in proportion to the segments that are left, since
                 those already made are in the time that has passed.
 
@@ -177,32 +205,42 @@ class TimedInference:
         planned_ms = self._clock_ms()
         progress.decision_us = (planned_ms - progress.begun_ms) * 1000.0
         progress.plan, progress.path = plan, plan.path
-        least = slowdown * best_case
-        if may_abort and plan.forecast_ms * least > left_ms(due_ms, planned_ms):
+        is_late, least = late.is_answered(), slowdown * best_case if may_give_up else -math.inf
+        if not is_late and plan.forecast_ms * least > left_ms(due_ms, planned_ms):
             progress.reason = self._too_late('the frame', plan, least, left_ms(due_ms, planned_ms))
-        else:
-            run = self._network.start(image_bgr, plan.path)
-            self._run_segments(run, progress, due_ms, deciding_ms, least, factor, may_abort, abandoned)
+            late.give_up()
+            is_late = True
+        if is_late:
+            progress.path = self._policy.plan(left_ms(late.until_ms(), self._clock_ms()), slowdown).path
+        is_late = self._run_segments(self._network.start(image_bgr, progress.path), progress, late, is_late, due_ms,
+                                     deciding_ms, least, slowdown, factor)
         progress.ended_ms = self._clock_ms()
         frame = progress.look(progress.ended_ms)
-        self._policy.observe(math.inf if frame.result is None else frame.elapsed_ms, frame.remaining_ms)
+        self._policy.observe(math.inf if frame.result is None or is_late else frame.elapsed_ms, frame.remaining_ms)
         return frame
 
-    def _run_segments(self, run, progress: FrameProgress, due_ms: float, deciding_ms: float, least: float,
-                      factor: float, may_abort: bool, abandoned: Callable[[], bool]) -> None:
+    def _run_segments(self, run, progress: FrameProgress, late: Late, is_late: bool, due_ms: float,
+                      deciding_ms: float, least: float, slowdown: float, factor: float) -> bool:
+        """Runs what there is to run. Returns whether the frame was late before its last segment."""
         count = len(self._segments)
         while not run.finished:
             progress.segment = run.segment
             segment = self._segments[run.segment]
-            if abandoned():
-                progress.reason = f'aborted before {segment.name}: its deadline had passed'
-                return
+            is_late = is_late or late.is_answered()
+            abandoned = late.abandoned(run.path, run.segment) if is_late else ''
+            if abandoned:
+                progress.reason = f'aborted before {segment.name}: {abandoned}'
+                return True
             if segment.operator is not None:
-                reserve_ms = deciding_ms * (1.0 - run.segment / count)
-                choice, remaining_ms = self._redecide(run, segment.operator, progress, due_ms, reserve_ms, factor)
-                if may_abort and choice.forecast_ms * least > remaining_ms:
-                    progress.reason = self._too_late(segment.name, choice, least, remaining_ms)
-                    return
+                if not is_late:
+                    reserve_ms = deciding_ms * (1.0 - run.segment / count)
+                    choice, remaining_ms = self._redecide(run, segment.operator, progress, due_ms, reserve_ms, factor)
+                    if choice.forecast_ms * least > remaining_ms:
+                        progress.reason = self._too_late(segment.name, choice, least, remaining_ms)
+                        late.give_up()
+                        is_late = True
+                if is_late:
+                    self._redecide(run, segment.operator, progress, late.until_ms(), 0.0, slowdown)
             progress.enter(segment.phase, self._clock_ms())
             progress.leave(segment.phase, run.run_segment())
         begun_ms, phase = self._clock_ms(), self._segments[-1].phase
@@ -210,6 +248,7 @@ class TimedInference:
         result = self._finish(run.result())
         progress.leave(phase, self._clock_ms() - begun_ms)
         progress.result = result
+        return is_late
 
     def _redecide(self, run, operator: str, progress: FrameProgress, due_ms: float, reserve_ms: float,
                   factor: float) -> tuple[Choice, float]:
@@ -227,5 +266,5 @@ class TimedInference:
 
     @staticmethod
     def _too_late(what: str, choice: Choice, least: float, remaining_ms: float) -> str:
-        return (f'aborted before {what}: the rest takes {choice.forecast_ms * least:.1f} ms at best, '
+        return (f'too late before {what}: the rest takes {choice.forecast_ms * least:.1f} ms at best, '
                 f'{remaining_ms:.1f} ms left')
