@@ -127,7 +127,8 @@ class Contender:
             publish=lambda arrival, found: self._published.append(found), publish_record=self._records.append,
             publish_late=lambda record: self._estimator.observe_frame(record.idle_forecast_ms, record.frame.network_ms),
             failed=self._failures.append, late_policy=late_policy, late_grace_ms=node['late_grace_ms'],
-            max_coasted=node['max_coasted'])
+            max_coasted=node['max_coasted'],
+            spares_next_image=node['spare_next_image'] and policy.name == 'frontier')
 
     def hear_probe(self, probe_ms: float, idle_ms: float) -> None:
         """Takes in the monitor's probe."""

@@ -153,7 +153,8 @@ class DetectorNode(ManagedNode):
             publish_late=lambda record: self._publish_late_latency(self._latency_message(record)),
             late_policy=LatePolicy(values['late_policy']), late_grace_ms=values['late_grace_ms'],
             max_coasted=values['max_coasted'], max_track_age_ms=values['max_track_age_ms'],
-            boxes_at=BoxesAt(values['boxes_at']))
+            boxes_at=BoxesAt(values['boxes_at']),
+            spares_next_image=values['spare_next_image'] and values['policy'] == 'frontier')
         result = super().on_activate(state)
         self._publish_labels(self._label_info())
         self._keeper = WorkThread('calibration') if loaded.calibration_file else None

@@ -57,6 +57,9 @@ PARAMETERS = (
               'whatever waits, which renews the tracks.', minimum=0, maximum=1000),
     Parameter('max_track_age_ms', 1000.0, 'Longest time that an object is coasted without a result that shows it.',
               unit='ms', minimum=1.0, maximum=60000.0),
+    Parameter('spare_next_image', True, 'Under the policy frontier, take the best path that is expected to end before '
+              'the next image comes; where none is, before the one after. false: the best that fits the budget, also '
+              'where it is longer than the time between two images.'),
     Parameter('boxes_at', 'image', 'The time that published boxes are for. image: the stamp that they carry. '
               'publication: the moment at which they are published, along their tracks, for a listener who acts on '
               'them at once and does not look at the stamp.', choices=('image', 'publication')),

@@ -21,8 +21,8 @@ class ImagePeriod:
 
     @property
     def period_ms(self) -> float:
-        """Time between two images; NaN until two have come that belong together."""
-        return statistics.median(self._distances_ms) if self._distances_ms else math.nan
+        """Time between two images; inf until two have come that belong together."""
+        return statistics.median(self._distances_ms) if self._distances_ms else math.inf
 
     def observe(self, arrived_ms: float, left_out: int = 0) -> None:
         """Takes in an image.
@@ -37,12 +37,12 @@ class ImagePeriod:
         self._last_ms = arrived_ms
 
     def next_ms(self, at_ms: float) -> float:
-        """When the next image after a time is expected; that time itself while nothing is known.
+        """When the next image after a time is expected; inf while nothing is known.
 
         An image that is overdue is expected a whole period after it should have come.
         """
         period_ms = self.period_ms
-        if math.isnan(period_ms):
-            return at_ms
+        if period_ms == math.inf:
+            return math.inf
         periods = max(1, math.floor((at_ms - self._last_ms) / period_ms) + 1)
         return self._last_ms + periods * period_ms

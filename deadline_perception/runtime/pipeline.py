@@ -23,7 +23,7 @@ from deadline_perception.runtime.image_period import ImagePeriod
 from deadline_perception.runtime.mailbox import Mailbox
 from deadline_perception.runtime.reserve import FrameReserve, Reserve
 from deadline_perception.runtime.task import Task
-from deadline_perception.runtime.timed_frame import FrameProgress, TimedFrame, TimedInference
+from deadline_perception.runtime.timed_frame import FrameProgress, NextImages, TimedFrame, TimedInference
 from deadline_perception.runtime.tracks import BoxesAt, LatePolicy, Outcome
 from deadline_perception.runtime.watchdog import Act, Watchdog
 
@@ -224,6 +224,8 @@ class FramePipeline:
             waits.
         max_track_age_ms: longest time that an object is coasted without a result that shows it, > 0.
         boxes_at: the time that published boxes are for.
+        spares_next_image: take a path that is expected to end before an image comes, the next one if that is possible,
+            rather than the best one that fits the budget.
 
     Attributes:
         arrived: images that came, those left out before them included.
@@ -243,7 +245,8 @@ class FramePipeline:
                  ready: Callable[[], None] = lambda: None,
                  publish_late: Callable[[FrameRecord], None] = lambda record: None,
                  late_policy: LatePolicy = LatePolicy.COASTED, late_grace_ms: float = 1000.0,
-                 max_coasted: int = 3, max_track_age_ms: float = 1000.0, boxes_at: BoxesAt = BoxesAt.IMAGE) -> None:
+                 max_coasted: int = 3, max_track_age_ms: float = 1000.0, boxes_at: BoxesAt = BoxesAt.IMAGE,
+                 spares_next_image: bool = False) -> None:
         if not late_grace_ms >= 0 or max_coasted < 0:
             raise ValueError(f'late_grace_ms is {late_grace_ms} and max_coasted {max_coasted}, expected '
                              f'numbers of at least 0')
@@ -254,7 +257,7 @@ class FramePipeline:
         self._deciding = Reserve(0.0, quantile=0.5)
         self._conditions, self._convert, self._failed, self._ready = conditions, convert, failed, ready
         self._publish, self._publish_record, self._publish_late = publish, publish_record, publish_late
-        self._boxes_at = boxes_at
+        self._boxes_at, self._spares_next_image = boxes_at, spares_next_image
         self._late_policy, self._late_grace_ms, self._max_coasted = late_policy, late_grace_ms, max_coasted
         self._lock = threading.Lock()  # of all below and of the stand-in; never held over a call that may hang
         self._stopped = False
@@ -368,6 +371,8 @@ class FramePipeline:
 
     def _run(self, frame: _Frame, due_ms: float) -> None:
         failure = None
+        with self._lock:
+            next_images = NextImages(self._period.next_ms(now_ms()), self._period.period_ms, self._task.forecast)
         self._watchdog.expect(frame.stand_in_ms)
         try:
             image = self._convert(frame.arrival)
@@ -379,7 +384,8 @@ class FramePipeline:
             ran = self._inference.run(
                 image, frame.progress, _Late(self, frame), due_ms=due_ms, slowdown=frame.conditions.slowdown,
                 calibration_factor=frame.calibration_factor, best_case=self._best_case.factor,
-                may_give_up=self._late_policy is not LatePolicy.LATE, deciding_ms=frame.reserve.deciding_ms)
+                may_give_up=self._late_policy is not LatePolicy.LATE, deciding_ms=frame.reserve.deciding_ms,
+                next_images=next_images if self._spares_next_image else None)
         except Exception as error:  # whatever a network throws, the node goes on
             failure, ran = error, frame.progress.look(now_ms())
             self._failed(error)
@@ -430,7 +436,8 @@ class FramePipeline:
         """When the worker should be free for the next image: now, while one waits."""
         at_ms = now_ms()
         with self._lock:
-            return at_ms if self._waiting() is not None else self._period.next_ms(at_ms)
+            next_ms = self._period.next_ms(at_ms)
+            return at_ms if self._waiting() is not None or next_ms == math.inf else next_ms
 
     def _waiting(self) -> _Frame | None:
         """The image that waits for the worker; hold the lock."""

@@ -13,10 +13,12 @@ from typing import Protocol
 
 import numpy as np
 
-from deadline_perception.decision.policy import Choice, Policy
+from deadline_perception.decision.policy import Choice, Forecast, Policy
 from deadline_perception.execution_path import ExecutionPath, PathSpace
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.runtime.deadline import left_ms
+
+_ROUNDING = 1.0 + 1e-9  # that of a bound does not make the plan too long
 
 
 @dataclass(frozen=True)
@@ -152,6 +154,43 @@ class WhateverItTakes(Late):
         return False
 
 
+@dataclass(frozen=True)
+class NextImages:
+    """What is known of the images after this one.
+
+    Attributes:
+        first_ms: when the next one is expected, on the monotonic clock; inf when nobody knows.
+        period_ms: time between two of them, > 0.
+        forecast: expected idle times of the paths.
+
+    Raises:
+        ValueError: the period is not above 0.
+    """
+
+    first_ms: float
+    period_ms: float
+    forecast: Forecast
+
+    def __post_init__(self) -> None:
+        if not self.period_ms > 0:
+            raise ValueError(f'period of the images is {self.period_ms} ms, expected more than 0')
+
+
+@dataclass(frozen=True)
+class _Terms:
+    """What a frame is decided under once it is planned: when it is due, and the image before which it should end; what
+    is reserved for deciding, the factors, and the constant part of a bound."""
+
+    due_ms: float
+    until_ms: float
+    next_images: NextImages | None
+    deciding_ms: float
+    least: float
+    slowdown: float
+    calibration_factor: float
+    allowance_ms: float
+
+
 class TimedInference:
     """Runs frames one after the other; holds nothing between two frames but the network and the policy.
 
@@ -174,10 +213,13 @@ class TimedInference:
         self._clock_ms = clock_ms
 
     def run(self, image_bgr: np.ndarray, progress: FrameProgress, late: Late, *, due_ms: float, slowdown: float,
-            calibration_factor: float, best_case: float, may_give_up: bool, deciding_ms: float = 0.0) -> TimedFrame:
+            calibration_factor: float, best_case: float, may_give_up: bool, deciding_ms: float = 0.0,
+            next_images: NextImages | None = None) -> TimedFrame:
         """Takes one frame through the network.
 
-        A frame whose image has been answered, or is given up here, goes on with the best path that is expected, not
+        Where the next images are known, the plan is the best path that is expected to end before the next one comes;
+        where none is, before the one after, and so on until the frame is due. A re-decision may take as long as the
+        plan. A frame whose image has been answered, or is given up here, goes on with the best path that is expected, not
         bound, to end before `late.until_ms()`.
 
         Args:
@@ -193,6 +235,7 @@ class TimedInference:
                 longer fits does so half the time.)
             deciding_ms: what the decisions of a frame take; reserved in proportion to the segments that are left, since
                 those already made are in the time that has passed.
+            next_images: None where the frame is not to look at them.
 
         Returns:
             The frame; its result is None when it was aborted.
@@ -201,7 +244,7 @@ class TimedInference:
         progress.slowdown = slowdown
         progress.begun_ms = self._clock_ms()
         progress.remaining_ms = left_ms(due_ms, progress.begun_ms, deciding_ms)
-        plan = self._policy.plan(progress.remaining_ms, factor)
+        plan, until_ms = self._plan(progress, factor, calibration_factor, next_images)
         planned_ms = self._clock_ms()
         progress.decision_us = (planned_ms - progress.begun_ms) * 1000.0
         progress.plan, progress.path = plan, plan.path
@@ -212,15 +255,29 @@ class TimedInference:
             is_late = True
         if is_late:
             progress.path = self._policy.plan(left_ms(late.until_ms(), self._clock_ms()), slowdown).path
-        is_late = self._run_segments(self._network.start(image_bgr, progress.path), progress, late, is_late, due_ms,
-                                     deciding_ms, least, slowdown, factor)
+        terms = _Terms(due_ms, until_ms, next_images, deciding_ms, least, slowdown, calibration_factor,
+                       max(0.0, plan.bound_ms - plan.forecast_ms * factor))
+        is_late = self._run_segments(self._network.start(image_bgr, progress.path), progress, late, is_late, terms)
         progress.ended_ms = self._clock_ms()
         frame = progress.look(progress.ended_ms)
         self._policy.observe(math.inf if frame.result is None or is_late else frame.elapsed_ms, frame.remaining_ms)
         return frame
 
-    def _run_segments(self, run, progress: FrameProgress, late: Late, is_late: bool, due_ms: float,
-                      deciding_ms: float, least: float, slowdown: float, factor: float) -> bool:
+    def _plan(self, progress: FrameProgress, factor: float, calibration_factor: float,
+              next_images: NextImages | None) -> tuple[Choice, float]:
+        """The path to start on, and when the image comes before which it is expected to end; inf without any."""
+        image_ms = math.inf if next_images is None else next_images.first_ms
+        while True:
+            # Of the bound only the calibration factor lies above the expected time.
+            until_image_ms = left_ms(image_ms, progress.begun_ms) * calibration_factor
+            if not until_image_ms < progress.remaining_ms:
+                return self._policy.plan(progress.remaining_ms, factor), math.inf
+            plan = self._policy.plan(until_image_ms, factor)
+            if plan.feasible:
+                return plan, image_ms
+            image_ms += next_images.period_ms
+
+    def _run_segments(self, run, progress: FrameProgress, late: Late, is_late: bool, terms: _Terms) -> bool:
         """Runs what there is to run. Returns whether the frame was late before its last segment."""
         count = len(self._segments)
         while not run.finished:
@@ -233,14 +290,17 @@ class TimedInference:
                 return True
             if segment.operator is not None:
                 if not is_late:
-                    reserve_ms = deciding_ms * (1.0 - run.segment / count)
-                    choice, remaining_ms = self._redecide(run, segment.operator, progress, due_ms, reserve_ms, factor)
-                    if choice.forecast_ms * least > remaining_ms:
-                        progress.reason = self._too_late(segment.name, choice, least, remaining_ms)
+                    remaining_ms = left_ms(terms.due_ms, self._clock_ms(),
+                                           terms.deciding_ms * (1.0 - run.segment / count))
+                    choice = self._redecide(run, segment.operator, progress, remaining_ms, self._limit_ms(
+                        run, remaining_ms, terms), terms.slowdown * terms.calibration_factor)
+                    if choice.forecast_ms * terms.least > remaining_ms:
+                        progress.reason = self._too_late(segment.name, choice, terms.least, remaining_ms)
                         late.give_up()
                         is_late = True
                 if is_late:
-                    self._redecide(run, segment.operator, progress, late.until_ms(), 0.0, slowdown)
+                    remaining_ms = left_ms(late.until_ms(), self._clock_ms())
+                    self._redecide(run, segment.operator, progress, remaining_ms, remaining_ms, terms.slowdown)
             progress.enter(segment.phase, self._clock_ms())
             progress.leave(segment.phase, run.run_segment())
         begun_ms, phase = self._clock_ms(), self._segments[-1].phase
@@ -250,11 +310,20 @@ class TimedInference:
         progress.result = result
         return is_late
 
-    def _redecide(self, run, operator: str, progress: FrameProgress, due_ms: float, reserve_ms: float,
-                  factor: float) -> tuple[Choice, float]:
+    def _limit_ms(self, run, remaining_ms: float, terms: _Terms) -> float:
+        """The longest bound of what remains: as planned, or until the image before which the plan ends if that is
+        later."""
+        if terms.until_ms == math.inf:
+            return remaining_ms
+        until_ms = left_ms(terms.until_ms, self._clock_ms()) * terms.calibration_factor
+        rest_ms = terms.next_images.forecast.forecast_ms(run.path, run.segment)
+        planned_ms = rest_ms * terms.slowdown * terms.calibration_factor
+        return min(remaining_ms, max(until_ms, (planned_ms + terms.allowance_ms) * _ROUNDING))
+
+    def _redecide(self, run, operator: str, progress: FrameProgress, remaining_ms: float, limit_ms: float,
+                  factor: float) -> Choice:
         begun_ms = self._clock_ms()
-        remaining_ms = left_ms(due_ms, begun_ms, reserve_ms)
-        choice = self._policy.redecide(run.path, run.segment, remaining_ms, factor)
+        choice = self._policy.redecide(run.path, run.segment, limit_ms, factor)
         decided_ms = self._clock_ms()
         if choice.path != run.path:
             run.redirect(choice.path)
@@ -262,7 +331,7 @@ class TimedInference:
         place = self._places[run.segment]
         changed = choice.path.settings[place] != progress.plan.path.settings[place]
         progress.decide(Decision(operator, changed, remaining_ms, choice.bound_ms, (decided_ms - begun_ms) * 1000.0))
-        return choice, remaining_ms
+        return choice
 
     @staticmethod
     def _too_late(what: str, choice: Choice, least: float, remaining_ms: float) -> str:

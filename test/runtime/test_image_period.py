@@ -16,8 +16,7 @@ def learnt(*arrivals):
 
 def test_nothing_is_expected_before_two_images_have_come():
     for period in (learnt(), learnt(5.0)):
-        assert math.isnan(period.period_ms)
-        assert period.next_ms(7.0) == 7.0
+        assert period.period_ms == period.next_ms(7.0) == math.inf
 
 
 def test_the_median_distance_is_the_period_and_one_late_image_does_not_matter():

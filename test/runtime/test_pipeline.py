@@ -447,6 +447,20 @@ def test_the_network_goes_on_with_the_best_path_that_is_expected_to_end_before_t
     assert policy.asked_ms[0] <= 0.0 and 0.0 < policy.asked_ms[1] <= 400.0
 
 
+@pytest.mark.parametrize('spares', [True, False])
+def test_the_next_image_is_spared_on_demand_once_the_period_is_learnt(bench, spares):
+    policy = OnePath()
+    plan, asked_ms = policy.plan, []
+    policy.plan = lambda remaining_ms, factor: (asked_ms.append(remaining_ms), plan(remaining_ms, factor))[1]
+    pipeline = bench.build(policy, spares_next_image=spares)
+    bench.run(pipeline)
+    for before_ms in (800.0, 400.0, 0.0):
+        pipeline._period.observe(now_ms() - before_ms)
+    bench.run(pipeline)
+    assert len(asked_ms) == 2 and asked_ms[0] > 9000.0
+    assert (asked_ms[1] <= 400.0) is spares
+
+
 def test_an_image_that_was_answered_while_it_waited_renews_the_tracks_too(bench):
     pipeline = bench.build()
     bench.budget_ms = 20.0

@@ -8,7 +8,7 @@ import pytest
 from deadline_perception.decision.baselines import FixedPath
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
-from deadline_perception.runtime.timed_frame import FrameProgress, TimedInference
+from deadline_perception.runtime.timed_frame import FrameProgress, NextImages, TimedInference
 from deadline_perception.detector.declaration import multi_path_space
 from deadline_perception.detector.detections import Detections
 
@@ -37,7 +37,8 @@ class CountedForecast:
 
 
 FORECAST = CountedForecast()
-POLICY = FrontierPolicy(SPACE, FORECAST, PathQuality.from_forecast(SPACE, FORECAST))
+QUALITY = PathQuality.from_forecast(SPACE, FORECAST)
+POLICY = FrontierPolicy(SPACE, FORECAST, QUALITY)
 
 
 class CountingNetwork:
@@ -100,11 +101,12 @@ class Late:
 
 
 def run(network, budget_ms, *, late=None, may_give_up=True, slowdown=1.0, calibration_factor=1.0, best_case=1.0,
-        policy=POLICY, deciding_ms=0.0):
+        policy=POLICY, deciding_ms=0.0, next_images=None):
     progress, late = FrameProgress(), late or Late(network)
     frame = TimedInference(network, SPACE, policy, clock_ms=network.clock_ms).run(
         IMAGE, progress, late, due_ms=network.now_ms + budget_ms, slowdown=slowdown,
-        calibration_factor=calibration_factor, best_case=best_case, may_give_up=may_give_up, deciding_ms=deciding_ms)
+        calibration_factor=calibration_factor, best_case=best_case, may_give_up=may_give_up, deciding_ms=deciding_ms,
+        next_images=next_images)
     return frame, late
 
 
@@ -220,6 +222,46 @@ def test_the_policy_is_told_what_the_frame_took_and_had_and_that_it_was_given_up
         run(CountingNetwork(), budget_ms, may_give_up=may_give_up, policy=policy)
     cheapest_ms = pytest.approx(FORECAST.forecast_ms(SPACE.smallest))
     assert policy.outcomes == [(cheapest_ms, 1000.0), (cheapest_ms, 5.0), (math.inf, 5.0)]
+
+
+def spared(network, first_ms, period_ms=100.0):
+    return NextImages(network.now_ms + first_ms, period_ms, FORECAST)
+
+
+def test_takes_the_best_path_that_is_expected_to_end_before_the_next_image():
+    network = CountingNetwork()
+    frame, _ = run(network, 1000.0, next_images=spared(network, 45.0), calibration_factor=1.3)
+    assert frame.plan.path == POLICY.plan(45.0, 1.0).path
+    assert frame.plan.feasible and frame.plan.bound_ms == pytest.approx(1.3 * frame.plan.forecast_ms)
+    assert network.now_ms <= 1045.0
+    assert frame.remaining_ms == 1000.0
+
+
+def test_where_no_path_ends_before_the_next_image_takes_the_best_that_ends_before_the_one_after():
+    network = CountingNetwork()
+    cheapest_ms = FORECAST.forecast_ms(SPACE.smallest)
+    frame, _ = run(network, 1000.0, next_images=spared(network, cheapest_ms - 1.0, 20.0))
+    assert frame.plan.path == POLICY.plan(cheapest_ms + 19.0, 1.0).path
+
+
+@pytest.mark.parametrize('first_ms', [45.0, 500.0, math.inf])
+def test_a_deadline_before_the_next_image_alone_counts(first_ms):
+    network = CountingNetwork()
+    frame, _ = run(network, 45.0, next_images=spared(network, first_ms), calibration_factor=1.3)
+    assert frame.plan.path == POLICY.plan(45.0, 1.3).path
+
+
+def test_a_slow_frame_keeps_its_plan_though_the_next_image_comes_and_takes_no_longer_path():
+    network = CountingNetwork(lambda segment: 2.0 if segment == 1 else 1.0)
+    frame, _ = run(network, 1000.0, next_images=spared(network, 45.0))
+    assert network.now_ms > 1045.0
+    assert FORECAST.forecast_ms(frame.path) <= FORECAST.forecast_ms(frame.plan.path)
+    assert QUALITY.quality(frame.path) >= frame.plan.quality - 0.01
+
+
+def test_a_period_of_nothing_is_refused():
+    with pytest.raises(ValueError, match='period of the images is 0.0 ms'):
+        NextImages(1.0, 0.0, FORECAST)
 
 
 def test_another_thread_sees_what_is_running():
