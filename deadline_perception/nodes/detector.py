@@ -399,9 +399,10 @@ class DetectorNode(ManagedNode):
             return Report(Level.WARN if degraded else Level.OK, '; '.join((self._state, *degraded)), values)
         calibrator = self._loaded.task.calibrator
         certificate = calibrator.certificate()
-        values |= {'calibration_factor': calibrator.factor, 'bound_misses': certificate.misses,
+        values |= {'late_results': pipeline.late_results, 'calibration_factor': calibrator.factor,
+                   'bound_misses': certificate.misses,
                    'bound_frames': certificate.frames, 'guaranteed_miss_ratio': certificate.guaranteed_miss_ratio,
-                   'unpublished_frames': pipeline.unpublished, 'late_results': pipeline.late_results}
+                   'unpublished_frames': pipeline.unpublished}
         concerns = tuple(dict.fromkeys((*status.concerns(), *degraded)))  # the last frame says why it was degraded, too
         if concerns:
             return Report(Level.WARN, '; '.join(concerns), values)
