@@ -80,7 +80,8 @@ from deadline_perception.latency.path_bound import PathForecast
 from deadline_perception.latency.profile import LatencyProfile, measure_profile
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.runtime.mailbox import Mailbox
-from deadline_perception.runtime.pipeline import Arrival, Conditions, FramePipeline, FrameRecord
+from deadline_perception.runtime.frame_record import Arrival, Conditions, FrameRecord
+from deadline_perception.runtime.pipeline import FramePipeline
 from deadline_perception.runtime.loading import NetworkOptions, make_calibrator, make_policy
 from deadline_perception.runtime.task import Task
 from deadline_perception.runtime.watchdog import Watchdog

@@ -14,7 +14,7 @@ from deadline_perception.detector.detections import Classification, Detections
 from deadline_perception.execution_path import PathSpace, setting_text
 from deadline_perception.msg import FrameLatency, OperatorDecision, PathDecision, PhaseTime
 from deadline_perception.nodes.messages import DetectionsMessage
-from deadline_perception.runtime.pipeline import FrameRecord
+from deadline_perception.runtime.frame_record import FrameRecord
 from deadline_perception.runtime.timed_frame import TimedFrame
 
 _ROOM_FOR_OBJECTS = 100

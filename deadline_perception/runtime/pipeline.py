@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -17,8 +16,8 @@ from deadline_perception.decision.policy import MAX_FACTOR
 from deadline_perception.execution_path import ExecutionPath
 from deadline_perception.latency.calibration import BoundCalibrator
 from deadline_perception.latency.stopwatch import now_ms
-from deadline_perception.runtime.deadline import deadline_at_ms, is_met, left_ms
-from deadline_perception.runtime.image_age import StampReading
+from deadline_perception.runtime.deadline import deadline_at_ms, left_ms
+from deadline_perception.runtime.frame_record import Arrival, Conditions, FrameRecord
 from deadline_perception.runtime.image_period import ImagePeriod
 from deadline_perception.runtime.mailbox import Mailbox
 from deadline_perception.runtime.reserve import FrameReserve, Reserve
@@ -34,119 +33,6 @@ _BEST_CASE_STEP = 0.05
 HOPELESS_SHARE, HOPELESS_MS = 0.1, 20.0
 HANGING_PUBLICATION_MS = 20.0  # a publication that takes longer, and past the deadline, is made again by another thread
 MAX_ATTEMPTS = 4  # to publish one answer
-
-
-@dataclass(frozen=True, eq=False)
-class Arrival:
-    """One image message, and when it came.
-
-    Attributes:
-        message: with a header.
-        arrived_ms: monotonic clock.
-        stamp: what its stamp says about its age.
-        left_out: images between the one taken before and this one, which were never taken off the middleware.
-    """
-
-    message: object
-    arrived_ms: float
-    stamp: StampReading
-    left_out: int = 0
-
-    @property
-    def captured_ms(self) -> float:
-        """Monotonic time of capture; of the arrival when the age is unknown."""
-        return self.arrived_ms - self.stamp.known_age_ms
-
-    @property
-    def motion_s(self) -> float:
-        """Time along which objects move: the stamp, at whatever rate a bag is played; without one, the arrival."""
-        return self.stamp.stamp_ns / 1e9 if self.stamp.stamp_ns > 0 else self.arrived_ms / 1000.0
-
-    def motion_at_s(self, at_ms: float) -> float:
-        """The same at a time of the monotonic clock; right where a bag is played at the rate of its recording."""
-        return self.motion_s + (at_ms - self.captured_ms) / 1000.0
-
-
-@dataclass(frozen=True)
-class Conditions:
-    """What a frame is decided under.
-
-    Attributes:
-        budget_ms: longest allowed time from capture to published result.
-        slowdown: factor >= 1 of contention.
-        contention_source: sensors behind the slowdown.
-        reasons: why the node is degraded, empty when it is not.
-    """
-
-    budget_ms: float
-    slowdown: float
-    contention_source: str
-    reasons: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, eq=False)
-class FrameRecord:
-    """One answered frame; all that its latency and its path messages say.
-
-    Attributes:
-        arrival: the image.
-        conditions: budget and contention when it was taken, or when it arrived if it never was.
-        outcome: what was published.
-        frame: how far the network came.
-        queue_ms, convert_ms, publish_ms: the node's own times around it.
-        calibration_factor: from expected time to bound.
-        allowance_ms: constant part of the bound.
-        replaced: frames that it replaced, in the mailbox or before.
-        failure: error of conversion or network, empty otherwise.
-        idle_forecast_ms: expected time of the path that ran, on the idle device; NaN without a path.
-        evidence_age_ms: from the image on which what was published rests to this one: 0 for its own result, NaN
-            when there was nothing to go on from.
-    """
-
-    arrival: Arrival
-    conditions: Conditions
-    outcome: Outcome
-    frame: TimedFrame
-    queue_ms: float
-    convert_ms: float
-    publish_ms: float
-    calibration_factor: float
-    allowance_ms: float
-    replaced: int
-    failure: str
-    idle_forecast_ms: float
-    evidence_age_ms: float
-
-    @property
-    def elapsed_ms(self) -> float:
-        """Arrival to published result."""
-        return (self.queue_ms + self.convert_ms + self.frame.decision_ms + self.frame.network_ms + self.publish_ms)
-
-    @property
-    def total_ms(self) -> float:
-        """Capture to published result; NaN when the age is unknown."""
-        return self.arrival.stamp.age_ms + self.elapsed_ms
-
-    @property
-    def overhead_ms(self) -> float:
-        """The node's own time outside the network."""
-        return self.elapsed_ms - self.frame.network_ms
-
-    @property
-    def bound_ms(self) -> float:
-        """Bound of the network's time on the path that ran; NaN without a path. That of the plan is `frame.plan`'s."""
-        return self.idle_forecast_ms * self.frame.slowdown * self.calibration_factor + self.allowance_ms
-
-    @property
-    def deadline_met(self) -> bool:
-        """Published within the budget, counted from the arrival when the age is unknown."""
-        return is_met(self.arrival.stamp.known_age_ms + self.elapsed_ms, self.conditions.budget_ms)
-
-    @property
-    def reasons(self) -> tuple[str, ...]:
-        """Everything that is degraded about this frame."""
-        return tuple(reason for reason in (*self.conditions.reasons, self.arrival.stamp.reason, self.failure)
-                     if reason)
 
 
 class _Frame:
@@ -183,13 +69,13 @@ class _Late:
     """What becomes of one frame when it cannot be in time: `timed_frame.Late`."""
 
     def __init__(self, pipeline: FramePipeline, frame: _Frame) -> None:
-        self._frame = frame
+        self._pipeline, self._frame = pipeline, frame
         self.give_up = partial(pipeline._give_up, frame)
         self.until_ms = pipeline._free_until_ms
         self.abandoned = partial(pipeline._abandoned, frame)
 
     def is_answered(self) -> bool:
-        return self._frame.attempts > 0
+        return self._frame.attempts > 0 or self._pipeline._stopped
 
 
 class FramePipeline:
@@ -392,20 +278,19 @@ class FramePipeline:
         renews = failure is None and ran.result is not None
         if renews and self._boxes_at is BoxesAt.PUBLICATION:  # which needs the velocities
             self._renew(frame, ran)
-        if self._claim(frame):
+        is_late = not self._claim(frame)
+        if not is_late:
             in_time = left_ms(frame.deadline_ms, now_ms()) >= 0.0
             outcome = (Outcome.COASTED if ran.result is None or failure is not None else
                        Outcome.DETECTED if in_time else Outcome.LATE)
             self._answer(frame, outcome, ran, '' if failure is None else f'frame failed: {failure}')
-            is_late = False
-        else:
-            is_late = True
         if renews and self._boxes_at is BoxesAt.IMAGE:
             self._renew(frame, ran)
         if failure is None:
             self._learn(frame, ran, is_late)
         if renews and is_late and not self._stopped:
             self.late_results += 1
+            frame.evidence_s = frame.arrival.motion_s
             self._publish_late(self._record(frame, Outcome.LATE, ran, '', now_ms()))
         self._coasted = 0 if renews else self._coasted + 1
 

@@ -11,7 +11,7 @@ from deadline_perception.detector.detections import Classification
 from deadline_perception.msg import FrameLatency
 from deadline_perception.nodes.frame_messages import ClassesMessage, frame_latency, path_decision
 from deadline_perception.runtime.image_age import StampReading
-from deadline_perception.runtime.pipeline import Arrival, Conditions, FrameRecord
+from deadline_perception.runtime.frame_record import Arrival, Conditions, FrameRecord
 from deadline_perception.runtime.timed_frame import Decision, FrameProgress
 from deadline_perception.runtime.tracks import Outcome
 

@@ -15,7 +15,8 @@ from deadline_perception.latency.calibration import BoundCalibrator
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.runtime.image_age import StampReading
 from deadline_perception.runtime.mailbox import Mailbox
-from deadline_perception.runtime.pipeline import Arrival, Conditions, FramePipeline, serve
+from deadline_perception.runtime.frame_record import Arrival, Conditions
+from deadline_perception.runtime.pipeline import FramePipeline, serve
 from deadline_perception.runtime.reserve import Reserve
 from deadline_perception.runtime.task import Task
 from deadline_perception.runtime.tracks import BoxesAt, LatePolicy, Outcome
@@ -38,7 +39,7 @@ class Network:
         self.error = None
         self.found = FOUND
         self.segment_ms = 0.1
-        self.begun = []
+        self.begun, self.segments = [], 0
 
     def start(self, image, path):
         self.begun.append(image)
@@ -62,6 +63,7 @@ class Run:
         if self.segment == 1 and self.network.gate is not None:
             assert self.network.gate.wait(WAIT_S)
         self.segment += 1
+        self.network.segments += 1
         return self.network.segment_ms
 
     def result(self):
@@ -392,6 +394,7 @@ def test_a_stopped_pipeline_aborts_the_frame_that_the_network_still_holds(bench)
     bench.network.gate.set()
     worker.join(WAIT_S)
     assert not worker.is_alive()
+    assert bench.network.segments == 2 < len(SPACE.segments)
     assert bench.records == bench.published == []
 
 
@@ -407,7 +410,8 @@ def test_an_image_that_cannot_be_in_time_is_answered_at_once_and_its_result_rene
     assert [len(found) for found in bench.published] == [0, 1, 1]
     assert [record.evidence_age_ms for record in bench.records] == pytest.approx([math.nan, 100.0, 100.0], nan_ok=True)
     assert [record.outcome for record in late] == [Outcome.LATE] * 3
-    assert all(record.frame.network_ms > 0 and record.idle_forecast_ms == 1e6 for record in late)
+    assert all(record.frame.network_ms > 0 and record.idle_forecast_ms == 1e6 and record.evidence_age_ms == 0
+               for record in late)
     assert pipeline.late_results == bench.calibrator.frames == 3
 
 

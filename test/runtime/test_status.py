@@ -11,7 +11,7 @@ from deadline_perception.runtime.timed_frame import FrameProgress
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.runtime import status as status_module
 from deadline_perception.runtime.status import DetectorStatus, hanging
-from deadline_perception.runtime.pipeline import Arrival, Conditions, FrameRecord
+from deadline_perception.runtime.frame_record import Arrival, Conditions, FrameRecord
 
 
 def record(outcome=Outcome.DETECTED, budget_ms=100.0, reasons=(), replaced=0):
