@@ -46,6 +46,7 @@ from deadline_perception.runtime.mailbox import Mailbox
 from deadline_perception.runtime.pipeline import FramePipeline, serve
 from deadline_perception.runtime.reserve import Reserve
 from deadline_perception.runtime.task import Task
+from deadline_perception.runtime.tracks import Outcome
 from deadline_perception.runtime.watchdog import Watchdog
 from deadline_perception.tools.command_line import exit_status
 
@@ -159,7 +160,7 @@ def run(frames: Sequence[Frame], network: WaitingNetwork, budget_ms: float) -> d
         last = answers.get(frame.stamp_ns, last)
         outputs.append(last)
     found = average_precision(outputs[WARM_UP:], [frame.ground_truth for frame in frames[WARM_UP:]], CLASS_NAMES)
-    ages_ms = [getattr(record, 'evidence_age_ms', math.nan) for record in records if record.outcome.name == 'COASTED']
+    ages_ms = [record.evidence_age_ms for record in records if record.outcome is Outcome.COASTED]
     return {'budget_ms': budget_ms, 'outcomes': dict(Counter(record.outcome.name for record in records)),
             'met': sum(record.deadline_met for record in records) / len(records),
             'evidence_age_ms': statistics.median(ages_ms) if ages_ms else None,

@@ -14,6 +14,9 @@ from scipy.optimize import linear_sum_assignment
 
 from deadline_perception.detector.detections import Detections
 
+# How the noise of acceleration follows the innovations: the share of the way taken per result, in logarithms; the most
+# that one result or one innovation, squared in variances, may count; and the limits of its factor.
+_AGILITY_GAIN, _MOST_CHANGE, _MOST_INNOVATION, _AGILITY_LIMITS = 0.2, 4.0, 9.0, (0.2, 4.0)
 MAX_OBJECTS = 100  # followed at once; a result with more has them all, and nothing that it misses is kept beside
 
 
@@ -78,7 +81,9 @@ class Tracks:
     """Follows the objects from result to result and moves them on at constant velocity of centre, width and height.
 
     Each of the four is a Kalman filter of its own, whose noises are in shares of the box's width or height, so that
-    they hold near and far; driven by white noise of acceleration, so that results may come at any distance in time.
+    they hold near and far; driven by white noise of acceleration, so that results may come at any distance in time. How
+    strong that noise is differs with the vehicle's own speed by a factor of ten, so it follows what the filters get wrong:
+    squared innovations should equal their variances in the mean (Mehra 1970, by one factor for all objects).
     A stamp that goes back resets it: after a bag has looped, old objects are wrong. Default noises and times: best of
     some in benchmarks/tracks.py.
 
@@ -89,7 +94,7 @@ class Tracks:
         image_size: height and width in px that predictions are clipped to; None until `follow` tells it.
         min_iou: overlap with its predicted place from which a detection is the same object.
         measurement_noise: standard deviation of detected centres and sizes, in sizes.
-        acceleration_noise: density of the white noise of acceleration, in sizes per s^1.5.
+        acceleration_noise: density of the white noise of acceleration at first, in sizes per s^1.5.
         velocity_noise: standard deviation of the velocity of an object seen once, in sizes per s.
         score_half_life_s: time in which the score of an object that is only predicted halves.
         max_age_s: an object that no result shows for longer is forgotten; all are when there is none for longer.
@@ -135,6 +140,8 @@ class Tracks:
         """Forgets all objects."""
         self.evidence_s: float | None = None
         # Those of the last result come first, in its order.
+        self._agility = 1.0  # of the noise of acceleration
+        self._times_seen = np.zeros(0, np.int64)
         self._labels, self._scores, self._seen_s = np.zeros(0, np.int64), np.zeros(0), np.zeros(0)
         self._state = np.zeros((2, 0, 4))  # x, y, width, height, and their velocities
         self._variance = np.zeros((3, 0, 4))  # of the state, of state and velocity, of the velocity
@@ -164,7 +171,9 @@ class Tracks:
         # What was there before, corrected, takes the place of what would be born.
         prior, noise = variance[:, old], born_variance[0, new]
         gains = prior[:2] / (prior[0] + noise)
-        born_state[:, new] = state[:, old] + gains * (measured[new] - state[0, old])
+        innovation = measured[new] - state[0, old]
+        self._adapt(innovation ** 2 / (prior[0] + noise), self._times_seen[old])
+        born_state[:, new] = state[:, old] + gains * innovation
         born_variance[:, new] = np.stack([prior[0] * (1.0 - gains[0]), prior[1] * (1.0 - gains[0]),
                                           prior[2] - gains[1] * prior[1]])
         missed = np.setdiff1d(np.flatnonzero(stamp_s - self._seen_s <= self._max_age_s), old)
@@ -172,6 +181,9 @@ class Tracks:
         self._state = np.concatenate([born_state, state[:, missed]], axis=1)
         self._variance = np.concatenate([born_variance, variance[:, missed]], axis=1)
         self._scores = np.concatenate([detections.scores, self._scores[missed]])
+        times_seen = np.ones(len(detections), np.int64)
+        times_seen[new] += self._times_seen[old]
+        self._times_seen = np.concatenate([times_seen, self._times_seen[missed]])
         self._labels = np.concatenate([detections.labels, self._labels[missed]])
         self._seen_s = np.concatenate([np.full(len(detections), stamp_s), self._seen_s[missed]])
         self.evidence_s = stamp_s
@@ -201,6 +213,13 @@ class Tracks:
         boxes = _corners(_centres(detections.boxes_xyxy_px.astype(np.float64)) + velocity * by_s)
         return _with_area(Detections(np.clip(boxes, 0.0, self._limits_px), detections.scores, detections.labels))
 
+    def _adapt(self, innovations: np.ndarray, times_seen: np.ndarray) -> None:
+        """Takes in squared innovations `[P, 4]`, in their variances, of objects that were seen so often before."""
+        known = innovations[times_seen >= 2]  # before that the velocity is a guess
+        if len(known):
+            change = np.clip(np.minimum(known, _MOST_INNOVATION).mean(), 1.0 / _MOST_CHANGE, _MOST_CHANGE)
+            self._agility = float(np.clip(self._agility * change ** _AGILITY_GAIN, *_AGILITY_LIMITS))
+
     def _decayed(self, stamp_s: float) -> np.ndarray:
         """Scores at a time, the lower the longer an object was not seen."""
         return self._scores * 0.5 ** ((stamp_s - self._seen_s) / self._score_half_life_s)
@@ -221,7 +240,7 @@ class Tracks:
         """State and variances after some time."""
         position, velocity = self._state
         of_state, of_both, of_velocity = self._variance
-        density = (self._acceleration_noise * np.tile(np.maximum(position[:, 2:], 1.0), 2)) ** 2
+        density = (self._agility * self._acceleration_noise * np.tile(np.maximum(position[:, 2:], 1.0), 2)) ** 2
         return (np.stack([position + velocity * passed_s, velocity]), np.stack([
             of_state + 2.0 * passed_s * of_both + passed_s ** 2 * of_velocity + density * passed_s ** 3 / 3.0,
             of_both + passed_s * of_velocity + density * passed_s ** 2 / 2.0, of_velocity + density * passed_s]))

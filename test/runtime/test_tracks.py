@@ -73,6 +73,17 @@ def test_noise_of_detections_is_smoothed():
     assert filtered < 0.95 * raw
 
 
+@pytest.mark.parametrize(('jolts_px', 'least', 'most'), [(0.0, 0.0, 0.5), (12.0, 0.6, 1.0)])
+def test_where_objects_accelerate_much_a_measurement_counts_more(jolts_px, least, most):
+    rng, tracks, left = np.random.default_rng(0), Tracks(SIZE), 300.0
+    for step in range(60):
+        left = 300.0 + 0.9 * (left - 300.0) + rng.normal(0, jolts_px)
+        tracks.update(objects((left, 100, left + 40, 140, 0.8, 0)), 0.1 * step)
+    before = tracks.predict(6.0).boxes_xyxy_px[0, 0]
+    tracks.update(objects((before + 8, 100, before + 48, 140, 0.8, 0)), 6.0)
+    assert least <= (tracks.predict(6.0).boxes_xyxy_px[0, 0] - before) / 8 <= most
+
+
 def test_a_new_object_stands_still():
     tracks = Tracks(SIZE)
     tracks.update(objects((10, 10, 50, 50, 0.9, 0)), 0.0)
