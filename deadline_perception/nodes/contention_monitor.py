@@ -47,8 +47,9 @@ def gpu_index(device: str) -> int:
 def observe_frame(estimator: SlowdownEstimator, message: FrameLatency) -> None:
     """Lets the estimator learn from one frame, whichever way its path was changed as it ran.
 
-    A frame that was answered before its network had ended would have taken longer than it did until then: it counts where
-    that already says more than the estimator knows. If it ended after all, it is told again as late, and counts in full.
+    A frame that was answered before its network had ended would have taken longer than it did until then: it counts
+    where that already says more than the estimator knows. If it ended after all, it is told again as late, and counts in
+    full.
     """
     if message.outcome == FrameLatency.COASTED and not (
             message.network_ms > estimator.slowdown * message.idle_forecast_ms):

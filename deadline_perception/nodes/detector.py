@@ -35,9 +35,9 @@ from deadline_perception.nodes.messages import stamp_to_ns, to_bgr
 from deadline_perception.nodes.parameters import Value, declare
 from deadline_perception.nodes.process import run_node
 from deadline_perception.nodes.service_quality import LATCHED, RESULTS, publisher_events, subscription_events
+from deadline_perception.runtime.frame_record import Arrival, FrameRecord
 from deadline_perception.runtime.loading import LoadedTask, SetupError, load_task, share_folder
 from deadline_perception.runtime.mailbox import Mailbox
-from deadline_perception.runtime.frame_record import Arrival, FrameRecord
 from deadline_perception.runtime.pipeline import FramePipeline, serve
 from deadline_perception.runtime.status import DetectorStatus, hanging
 from deadline_perception.runtime.tracks import BoxesAt, LatePolicy

@@ -219,8 +219,8 @@ class TimedInference:
 
         Where the next images are known, the plan is the best path that is expected to end before the next one comes;
         where none is, before the one after, and so on until the frame is due. A re-decision may take as long as the
-        plan. A frame whose image has been answered, or is given up here, goes on with the best path that is expected, not
-        bound, to end before `late.until_ms()`.
+        plan. A frame whose image has been answered, or is given up here, goes on with the best path that is expected,
+        not bound, to end before `late.until_ms()`.
 
         Args:
             image_bgr: uint8 `[H, W, 3]`.

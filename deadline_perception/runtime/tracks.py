@@ -81,9 +81,9 @@ class Tracks:
     """Follows the objects from result to result and moves them on at constant velocity of centre, width and height.
 
     Each of the four is a Kalman filter of its own, whose noises are in shares of the box's width or height, so that
-    they hold near and far; driven by white noise of acceleration, so that results may come at any distance in time. How
-    strong that noise is differs with the vehicle's own speed by a factor of ten, so it follows what the filters get wrong:
-    squared innovations should equal their variances in the mean (Mehra 1970, by one factor for all objects).
+    they hold near and far; driven by white noise of acceleration, so that results may come at any distance in time.
+    How strong that noise is differs with the vehicle's own speed by a factor of ten, so it follows what the filters get
+    wrong: squared innovations should equal their variances in the mean (Mehra 1970, by one factor for all objects).
     A stamp that goes back resets it: after a bag has looped, old objects are wrong. Default noises and times: best of
     some in benchmarks/tracks.py.
 

@@ -80,7 +80,7 @@ class CountingRun:
 
 
 class Late:
-    """A frame's image, answered when it is given up or by a watchdog; the network is free for so long after the begin."""
+    """An image, answered when it is given up or by a watchdog; the network is free for so long after the begin."""
 
     def __init__(self, network, free_ms=0.0, answered=lambda: False, abandoned=lambda: ''):
         self.network, self.due_ms, self.answered, self.why = network, network.now_ms + free_ms, answered, abandoned
