@@ -136,11 +136,12 @@ class Contender:
         self._estimator.observe_probe(probe_ms, idle_ms)
 
     def run(self, image: np.ndarray, captured_ms: float, stamp_ns: int, budget_ms: float,
-            slowdown: float | None = None) -> Run:
-        """Takes one frame to its publication; the slowdown is the monitor's unless it is given."""
+            slowdown: float | None = None, left_out: int = 0) -> Run:
+        """Takes one frame, before which so many were left out, to its publication; the slowdown is the monitor's unless
+        it is given."""
         self._conditions = Conditions(budget_ms, slowdown or self._estimator.slowdown, '')
         self._published.clear()
-        self.pipeline.arrive(Arrival(image, captured_ms, StampReading(0.0, '', stamp_ns)))
+        self.pipeline.arrive(Arrival(image, captured_ms, StampReading(0.0, '', stamp_ns), left_out))
         taken = self._mailbox.take(0)
         if taken is not None:  # else its time was up at once, and the watchdog has answered
             taken[0].process(taken[1])
@@ -240,12 +241,13 @@ def drive_on(contender: Contender, monitor: Monitor, frames: list[Frame], budget
         if probe is not None:
             contender.hear_probe(*probe)
         number = max(next_number, int((now_ms() - begun_ms) / period_ms))  # the newest there is, or the next to come
-        replaced += number - next_number
+        left_out = number - next_number
+        replaced += left_out
         captured_ms = begun_ms + number * period_ms
         time.sleep(max(0.0, captured_ms - now_ms()) / 1000.0)
         index = number % len(frames)
         runs.append(contender.run(images[index], captured_ms, begun_ns + int((number + 1) * period_ms * 1e6),
-                                  budget.budget_ms(frames[index].speed_mps).budget_ms))
+                                  budget.budget_ms(frames[index].speed_mps).budget_ms, left_out=left_out))
         next_number = number + 1
     return runs, replaced
 
