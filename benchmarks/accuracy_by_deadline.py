@@ -41,7 +41,7 @@ from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.decision.policy import Policy
 from deadline_perception.decision.thresholds import ThresholdPolicy, largest_that_fits
 from deadline_perception.runtime.deadline import deadline_at_ms, is_met
-from deadline_perception.runtime.timed_frame import FrameProgress, TimedInference
+from deadline_perception.runtime.timed_frame import FrameProgress, TimedInference, WhateverItTakes
 from deadline_perception.datasets.class_names import relabelled
 from deadline_perception.detector.checkpoint import load_detector
 from deadline_perception.detector.detections import Detections
@@ -85,8 +85,8 @@ def run_frame(detector, policy: Policy, image: np.ndarray, deadline_ms: float, f
     """Runs one image against a deadline that begins now."""
     inference = TimedInference(detector, detector.path_space, policy)
     begun_ms = now_ms()
-    frame = inference.run(image, FrameProgress(), due_ms=deadline_at_ms(begun_ms, deadline_ms), slowdown=1.0,
-                          calibration_factor=factor, best_case=1.0, may_abort=False, abandoned=lambda: False)
+    frame = inference.run(image, FrameProgress(), WhateverItTakes(), due_ms=deadline_at_ms(begun_ms, deadline_ms),
+                          slowdown=1.0, calibration_factor=factor, best_case=1.0, may_give_up=False)
     return Taken(frame.result, now_ms() - begun_ms, str(frame.path))
 
 

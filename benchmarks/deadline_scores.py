@@ -19,7 +19,7 @@ from deadline_perception.evaluation.resampled_precision import bootstrap_draws, 
 from deadline_perception.execution_path import ExecutionPath
 from deadline_perception.latency.calibration import clopper_pearson_upper
 from deadline_perception.runtime.deadline import is_met
-from deadline_perception.runtime.pipeline import FrameRecord
+from deadline_perception.runtime.frame_record import FrameRecord
 
 WITH_BOUNDS = ('frontier', 'thresholds', 'thresholds full width')
 SAID_TO_FAIL = ('oblivious', 'reactive_1', 'reactive_n')  # beside other programs, by both papers

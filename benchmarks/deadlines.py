@@ -80,7 +80,8 @@ from deadline_perception.latency.path_bound import PathForecast
 from deadline_perception.latency.profile import LatencyProfile, measure_profile
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.runtime.mailbox import Mailbox
-from deadline_perception.runtime.pipeline import Arrival, Conditions, FramePipeline, FrameRecord
+from deadline_perception.runtime.frame_record import Arrival, Conditions, FrameRecord
+from deadline_perception.runtime.pipeline import FramePipeline
 from deadline_perception.runtime.loading import NetworkOptions, make_calibrator, make_policy
 from deadline_perception.runtime.task import Task
 from deadline_perception.runtime.watchdog import Watchdog
@@ -125,19 +126,22 @@ class Contender:
             if keeps_time else Reserve(0.0, 0.0),
             conditions=lambda: self._conditions, convert=lambda arrival: arrival.message,
             publish=lambda arrival, found: self._published.append(found), publish_record=self._records.append,
+            publish_late=lambda record: self._estimator.observe_frame(record.idle_forecast_ms, record.frame.network_ms),
             failed=self._failures.append, late_policy=late_policy, late_grace_ms=node['late_grace_ms'],
-            max_coasted=node['max_coasted'])
+            max_coasted=node['max_coasted'],
+            spares_next_image=node['spare_next_image'] and policy.name == 'frontier')
 
     def hear_probe(self, probe_ms: float, idle_ms: float) -> None:
         """Takes in the monitor's probe."""
         self._estimator.observe_probe(probe_ms, idle_ms)
 
     def run(self, image: np.ndarray, captured_ms: float, stamp_ns: int, budget_ms: float,
-            slowdown: float | None = None) -> Run:
-        """Takes one frame to its publication; the slowdown is the monitor's unless it is given."""
+            slowdown: float | None = None, left_out: int = 0) -> Run:
+        """Takes one frame, before which so many were left out, to its publication; the slowdown is the monitor's unless
+        it is given."""
         self._conditions = Conditions(budget_ms, slowdown or self._estimator.slowdown, '')
         self._published.clear()
-        self.pipeline.arrive(Arrival(image, captured_ms, StampReading(0.0, '', stamp_ns)))
+        self.pipeline.arrive(Arrival(image, captured_ms, StampReading(0.0, '', stamp_ns), left_out))
         taken = self._mailbox.take(0)
         if taken is not None:  # else its time was up at once, and the watchdog has answered
             taken[0].process(taken[1])
@@ -237,12 +241,13 @@ def drive_on(contender: Contender, monitor: Monitor, frames: list[Frame], budget
         if probe is not None:
             contender.hear_probe(*probe)
         number = max(next_number, int((now_ms() - begun_ms) / period_ms))  # the newest there is, or the next to come
-        replaced += number - next_number
+        left_out = number - next_number
+        replaced += left_out
         captured_ms = begun_ms + number * period_ms
         time.sleep(max(0.0, captured_ms - now_ms()) / 1000.0)
         index = number % len(frames)
         runs.append(contender.run(images[index], captured_ms, begun_ns + int((number + 1) * period_ms * 1e6),
-                                  budget.budget_ms(frames[index].speed_mps).budget_ms))
+                                  budget.budget_ms(frames[index].speed_mps).budget_ms, left_out=left_out))
         next_number = number + 1
     return runs, replaced
 

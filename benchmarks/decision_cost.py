@@ -30,7 +30,7 @@ from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.decision.policy import Policy
 from deadline_perception.decision.thresholds import ThresholdPolicy
-from deadline_perception.runtime.timed_frame import FrameProgress, TimedInference
+from deadline_perception.runtime.timed_frame import FrameProgress, TimedInference, WhateverItTakes
 from deadline_perception.detector.declaration import multi_path_space
 from deadline_perception.detector.detections import Detections
 from deadline_perception.engine.segment_run import SegmentRun
@@ -148,8 +148,8 @@ def time_loop(policy: Policy, space: PathSpace, longest_ms: float, frames: int, 
         remaining_ms, factor = longest_ms * rng.uniform(0.1, 1.5), rng.uniform(1.0, 2.0)
         if sweep is not None:
             sweep += 1
-        frame = inference.run(image, FrameProgress(), due_ms=now_ms() + remaining_ms, slowdown=1.0,
-                              calibration_factor=factor, best_case=1.0, may_abort=False, abandoned=lambda: False)
+        frame = inference.run(image, FrameProgress(), WhateverItTakes(), due_ms=now_ms() + remaining_ms, slowdown=1.0,
+                              calibration_factor=factor, best_case=1.0, may_give_up=False)
         times.append(1000.0 * frame.decision_ms)
     return times
 

@@ -116,7 +116,7 @@ class RunWriter:
             'feasible': True,
             'deadline_met': total_ms <= budget_ms, 'replaced_frames': 0, 'replaced_frames_total': 0,
             'rejected_frames_total': 0, 'middleware_lost_total': 0, 'device': 'cpu (1 thread)', 'degraded': False,
-            'reason': ''} | fields
+            'reason': '', 'evidence_age_ms': 0.0} | fields
         self.write('/detector/latency', self.make(
             'deadline_perception/msg/FrameLatency', header=self.header(stamp_ns), total_ms=total_ms,
             budget_ms=budget_ms, network_ms=network_ms, **values), stamp_ns)

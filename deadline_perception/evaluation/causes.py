@@ -82,8 +82,8 @@ def blame(frame: FrameRecord, typical_ms: dict[str, float], slowdown: float) -> 
         return Blame(frame, Cause.ARRIVED_LATE, _sentence(wait) + f'{contention}.')
     if frame.outcome is Outcome.COASTED:
         return Blame(frame, Cause.COASTED,
-                     f'Stopped after {frame.network_ms:.0f} ms in the network (bound {frame.bound_ms:.0f} ms), because '
-                     f'the rest no longer fitted; the detections before were published, coasted{contention}.')
+                     f'After {frame.network_ms:.0f} ms in the network (bound {frame.bound_ms:.0f} ms) the rest no '
+                     f'longer fitted; the detections before were published, coasted{contention}.')
     outside = max(('convert', 'decision', 'publish'), key=lambda phase: frame.phase_ms[phase] - typical_ms[phase])
     return Blame(frame, Cause.OVERHEAD,
                  f'The network kept its bound; {frame.overhead_ms:.0f} ms went outside it, most of them '

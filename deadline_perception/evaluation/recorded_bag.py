@@ -98,11 +98,11 @@ def _read(bag: Path, messages: dict[str, list]) -> str:
 
 
 def _role(topic: str, msgtype: str) -> str:
-    """What a topic is to us: the message's type, but detections and ground truth share theirs."""
-    kind = msgtype.rsplit('/', 1)[-1]
+    """What a topic is to us: the message's type, but some share theirs."""
+    kind, name = msgtype.rsplit('/', 1)[-1], topic.rsplit('/', 1)[-1]
     if kind == 'Detection2DArray':
-        return {'ground_truth': 'ground_truth', 'detections': 'detections'}.get(topic.rsplit('/', 1)[-1], 'other')
-    return kind
+        return name if name in ('ground_truth', 'detections') else 'other'
+    return 'other' if name == 'late' else kind
 
 
 def _stamp(message) -> int:

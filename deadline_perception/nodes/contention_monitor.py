@@ -47,8 +47,9 @@ def gpu_index(device: str) -> int:
 def observe_frame(estimator: SlowdownEstimator, message: FrameLatency) -> None:
     """Lets the estimator learn from one frame, whichever way its path was changed as it ran.
 
-    A frame whose network was given up would have taken longer than it did: it counts where that already says more than
-    the estimator knows.
+    A frame that was answered before its network had ended would have taken longer than it did until then: it counts
+    where that already says more than the estimator knows. If it ended after all, it is told again as late, and counts in
+    full.
     """
     if message.outcome == FrameLatency.COASTED and not (
             message.network_ms > estimator.slowdown * message.idle_forecast_ms):
@@ -66,7 +67,8 @@ class ContentionMonitorNode(ManagedNode):
         self._why_no_nvml = ''
         self._probe: Probe | None = None
         self._readings = Readings()
-        self._publisher = self._timer = self._frames_in = None
+        self._publisher = self._timer = None
+        self._frames_in = []
         self._health = Health(self, self._report, hardware_id=self._values['device'])
         if self._values['autostart']:
             self.start_by_itself()
@@ -88,9 +90,9 @@ class ContentionMonitorNode(ManagedNode):
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Starts to measure and to publish."""
-        self._frames_in = self.create_subscription(
-            FrameLatency, 'detector/latency', self._on_frame, RESULTS,
-            event_callbacks=subscription_events(self, 'detector/latency'))
+        self._frames_in = [self.create_subscription(FrameLatency, topic, self._on_frame, RESULTS,
+                                                    event_callbacks=subscription_events(self, topic))
+                           for topic in ('detector/latency', 'detector/late')]
         # The steady clock: the machine is busy at its own pace, whatever a simulated clock says.
         self._timer = self.create_timer(1.0 / self._values['rate_hz'], self._measure,
                                         clock=Clock(clock_type=ClockType.STEADY_TIME))
@@ -99,8 +101,9 @@ class ContentionMonitorNode(ManagedNode):
     def _halt(self) -> None:
         if self._timer is not None:
             self.destroy_timer(self._timer)
-            self.destroy_subscription(self._frames_in)
-            self._timer = self._frames_in = None
+            for subscription in self._frames_in:
+                self.destroy_subscription(subscription)
+            self._timer, self._frames_in = None, []
 
     def _release(self) -> None:
         if self._publisher is not None:

@@ -35,11 +35,12 @@ from deadline_perception.nodes.messages import stamp_to_ns, to_bgr
 from deadline_perception.nodes.parameters import Value, declare
 from deadline_perception.nodes.process import run_node
 from deadline_perception.nodes.service_quality import LATCHED, RESULTS, publisher_events, subscription_events
+from deadline_perception.runtime.frame_record import Arrival, FrameRecord
 from deadline_perception.runtime.loading import LoadedTask, SetupError, load_task, share_folder
 from deadline_perception.runtime.mailbox import Mailbox
-from deadline_perception.runtime.pipeline import Arrival, FramePipeline, FrameRecord, serve
+from deadline_perception.runtime.pipeline import FramePipeline, serve
 from deadline_perception.runtime.status import DetectorStatus, hanging
-from deadline_perception.runtime.tracks import LatePolicy
+from deadline_perception.runtime.tracks import BoxesAt, LatePolicy
 from deadline_perception.runtime.watchdog import Watchdog
 from deadline_perception.runtime.work_thread import WorkThread
 
@@ -124,6 +125,7 @@ class DetectorNode(ManagedNode):
         self._publish_result = self._output(kind.message, kind.topic)
         self._publish_path = self._output(PathDecision, '~/path')
         self._publish_latency = self._output(FrameLatency, '~/latency')
+        self._publish_late_latency = self._output(FrameLatency, '~/late')
         self._publish_labels = self._output(LabelInfo, '~/label_info', LATCHED)
         self._health.hardware_id = str(self._loaded.facts)
         self._refusal = ''
@@ -149,8 +151,11 @@ class DetectorNode(ManagedNode):
             reserve=detector_parameters.make_reserve(values), conditions=self._conditions.now, convert=self._convert,
             publish=self._publish, publish_record=self._publish_record, failed=self._failed,
             finish=lambda result: result.with_score(min_score), ready=self._wake,
+            publish_late=lambda record: self._publish_late_latency(self._latency_message(record)),
             late_policy=LatePolicy(values['late_policy']), late_grace_ms=values['late_grace_ms'],
-            max_coasted=values['max_coasted'])
+            max_coasted=values['max_coasted'], max_track_age_ms=values['max_track_age_ms'],
+            boxes_at=BoxesAt(values['boxes_at']),
+            spares_next_image=values['spare_next_image'] and values['policy'] == 'frontier')
         result = super().on_activate(state)
         self._publish_labels(self._label_info())
         self._keeper = WorkThread('calibration') if loaded.calibration_file else None
@@ -367,11 +372,14 @@ class DetectorNode(ManagedNode):
     def _publish_record(self, record: FrameRecord) -> None:
         status, task = self._status, self._loaded.task
         status.note(record)
-        self._publish_latency(frame_latency(
-            record, device=str(self._loaded.facts), replaced_total=status.replaced,
-            rejected_total=status.rejected_total, lost_total=status.middleware_lost))
+        self._publish_latency(self._latency_message(record))
         self._publish_path(path_decision(record, policy=task.policy.name,
                                          target_miss_probability=task.calibrator.alpha))
+
+    def _latency_message(self, record: FrameRecord) -> FrameLatency:
+        status = self._status
+        return frame_latency(record, device=str(self._loaded.facts), replaced_total=status.replaced,
+                             rejected_total=status.rejected_total, lost_total=status.middleware_lost)
 
     def _failed(self, error: Exception) -> None:
         self._status.fail(error)
@@ -392,7 +400,8 @@ class DetectorNode(ManagedNode):
             return Report(Level.WARN if degraded else Level.OK, '; '.join((self._state, *degraded)), values)
         calibrator = self._loaded.task.calibrator
         certificate = calibrator.certificate()
-        values |= {'calibration_factor': calibrator.factor, 'bound_misses': certificate.misses,
+        values |= {'late_results': pipeline.late_results, 'calibration_factor': calibrator.factor,
+                   'bound_misses': certificate.misses,
                    'bound_frames': certificate.frames, 'guaranteed_miss_ratio': certificate.guaranteed_miss_ratio,
                    'unpublished_frames': pipeline.unpublished}
         concerns = tuple(dict.fromkeys((*status.concerns(), *degraded)))  # the last frame says why it was degraded, too

@@ -51,10 +51,18 @@ PARAMETERS = (
               'precision need the low ones; a robot that acts on each takes 0.3 to 0.5.', minimum=0.0, maximum=1.0),
     Parameter('late_policy', 'coasted', 'When time runs out: publish, in time, coasted tracks of the previous '
               'detections (for other results the last one again); or the own ones, late.', choices=('coasted', 'late')),
-    Parameter('late_grace_ms', 1000.0, 'Longest time past the deadline that a frame may run which is not aborted in '
-              'time.', unit='ms', minimum=0.0, maximum=60000.0),
-    Parameter('max_coasted', 3, 'After so many frames in a row without own detections one is run to its end, which '
-              'renews the tracks.', minimum=0, maximum=1000),
+    Parameter('late_grace_ms', 1000.0, 'Longest time past the deadline, or past its begin, that the network may go on '
+              'with a frame.', unit='ms', minimum=0.0, maximum=60000.0),
+    Parameter('max_coasted', 3, 'After so many frames in a row without a result of the network, one is run to its end '
+              'whatever waits, which renews the tracks.', minimum=0, maximum=1000),
+    Parameter('max_track_age_ms', 1000.0, 'Longest time that an object is coasted without a result that shows it.',
+              unit='ms', minimum=1.0, maximum=60000.0),
+    Parameter('spare_next_image', True, 'Under the policy frontier, take the best path that is expected to end before '
+              'the next image comes; where none is, before the one after. false: the best that fits the budget, also '
+              'where it is longer than the time between two images.'),
+    Parameter('boxes_at', 'image', 'The time that published boxes are for. image: the stamp that they carry. '
+              'publication: the moment at which they are published, along their tracks, for a listener who acts on '
+              'them at once and does not look at the stamp.', choices=('image', 'publication')),
     Parameter('reserve_floor_ms', 2.0, 'Least reserve for publication; more where it was observed to take longer.',
               unit='ms', minimum=0.0, maximum=1000.0),
     Parameter('reserve_ceiling_ms', 15.0, 'Largest reserve.', unit='ms', minimum=0.0, maximum=1000.0),

@@ -14,7 +14,7 @@ from deadline_perception.detector.detections import Classification, Detections
 from deadline_perception.execution_path import PathSpace, setting_text
 from deadline_perception.msg import FrameLatency, OperatorDecision, PathDecision, PhaseTime
 from deadline_perception.nodes.messages import DetectionsMessage
-from deadline_perception.runtime.pipeline import FrameRecord
+from deadline_perception.runtime.frame_record import FrameRecord
 from deadline_perception.runtime.timed_frame import TimedFrame
 
 _ROOM_FOR_OBJECTS = 100
@@ -126,6 +126,7 @@ def frame_latency(record: FrameRecord, *, device: str, replaced_total: int, reje
         overhead_ms=record.overhead_ms, total_ms=record.total_ms,
         forecast_ms=frame.plan.forecast_ms * frame.slowdown if planned else math.nan,
         idle_forecast_ms=float(record.idle_forecast_ms), bound_ms=float(record.bound_ms),
+        evidence_age_ms=float(record.evidence_age_ms),
         feasible=bool(planned and frame.plan.feasible), deadline_met=bool(record.deadline_met),
         replaced_frames=record.replaced, replaced_frames_total=replaced_total, rejected_frames_total=rejected_total,
         middleware_lost_total=lost_total, device=device, degraded=bool(record.reasons),

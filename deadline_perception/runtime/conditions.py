@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.runtime.deadline import MAX_BUDGET_MS
-from deadline_perception.runtime.pipeline import Conditions
+from deadline_perception.runtime.frame_record import Conditions
 
 
 @dataclass(frozen=True)

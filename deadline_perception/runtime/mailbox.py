@@ -1,6 +1,7 @@
 """Where frames wait for the thread that works on them: one place per task, in which a newer frame replaces an older."""
 from __future__ import annotations
 
+import math
 import threading
 from typing import Generic, TypeVar
 
@@ -56,11 +57,16 @@ class Mailbox(Generic[Task, Item]):
             task = min(self._places, key=lambda task: self._places[task][0])
             return task, self._places.pop(task)[1]
 
-    def withdraw(self, task: Task, item: Item) -> None:
-        """Takes an item back, if no worker has it."""
+    def postpone(self, task: Task, item: Item) -> None:
+        """From now on the items of all other tasks go before it, if no worker has it."""
         with self._changed:
             if task in self._places and self._places[task][1] is item:
-                del self._places[task]
+                self._places[task] = (math.inf, item)
+
+    def holds_other(self, task: Task) -> bool:
+        """An item of another task waits that was not postponed."""
+        with self._changed:
+            return any(due_ms < math.inf for other, (due_ms, _) in self._places.items() if other is not task)
 
     def close(self) -> None:
         """Wakes every waiting taker with None; from now on nothing is held or given."""

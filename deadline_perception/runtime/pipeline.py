@@ -8,21 +8,22 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from deadline_perception.decision.policy import MAX_FACTOR
+from deadline_perception.execution_path import ExecutionPath
 from deadline_perception.latency.calibration import BoundCalibrator
 from deadline_perception.latency.stopwatch import now_ms
-from deadline_perception.runtime.deadline import deadline_at_ms, is_met, left_ms
-from deadline_perception.runtime.image_age import StampReading
+from deadline_perception.runtime.deadline import deadline_at_ms, left_ms
+from deadline_perception.runtime.frame_record import Arrival, Conditions, FrameRecord
+from deadline_perception.runtime.image_period import ImagePeriod
 from deadline_perception.runtime.mailbox import Mailbox
 from deadline_perception.runtime.reserve import FrameReserve, Reserve
 from deadline_perception.runtime.task import Task
-from deadline_perception.runtime.timed_frame import FrameProgress, TimedFrame, TimedInference
-from deadline_perception.runtime.tracks import LatePolicy, Outcome
+from deadline_perception.runtime.timed_frame import FrameProgress, NextImages, TimedFrame, TimedInference
+from deadline_perception.runtime.tracks import BoxesAt, LatePolicy, Outcome
 from deadline_perception.runtime.watchdog import Act, Watchdog
 
 BEST_CASE_SHARE = 0.1  # frames that are faster than the best case, which decides what is worth going on with
@@ -32,112 +33,6 @@ _BEST_CASE_STEP = 0.05
 HOPELESS_SHARE, HOPELESS_MS = 0.1, 20.0
 HANGING_PUBLICATION_MS = 20.0  # a publication that takes longer, and past the deadline, is made again by another thread
 MAX_ATTEMPTS = 4  # to publish one answer
-
-
-@dataclass(frozen=True, eq=False)
-class Arrival:
-    """One image message, and when it came.
-
-    Attributes:
-        message: with a header.
-        arrived_ms: monotonic clock.
-        stamp: what its stamp says about its age.
-        left_out: images between the one taken before and this one, which were never taken off the middleware.
-    """
-
-    message: object
-    arrived_ms: float
-    stamp: StampReading
-    left_out: int = 0
-
-    @property
-    def captured_ms(self) -> float:
-        """Monotonic time of capture; of the arrival when the age is unknown."""
-        return self.arrived_ms - self.stamp.known_age_ms
-
-    @property
-    def motion_s(self) -> float:
-        """Time along which objects move: the stamp, at whatever rate a bag is played; without one, the arrival."""
-        return self.stamp.stamp_ns / 1e9 if self.stamp.stamp_ns > 0 else self.arrived_ms / 1000.0
-
-
-@dataclass(frozen=True)
-class Conditions:
-    """What a frame is decided under.
-
-    Attributes:
-        budget_ms: longest allowed time from capture to published result.
-        slowdown: factor >= 1 of contention.
-        contention_source: sensors behind the slowdown.
-        reasons: why the node is degraded, empty when it is not.
-    """
-
-    budget_ms: float
-    slowdown: float
-    contention_source: str
-    reasons: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, eq=False)
-class FrameRecord:
-    """One answered frame; all that its latency and its path messages say.
-
-    Attributes:
-        arrival: the image.
-        conditions: budget and contention when it was taken, or when it arrived if it never was.
-        outcome: what was published.
-        frame: how far the network came.
-        queue_ms, convert_ms, publish_ms: the node's own times around it.
-        calibration_factor: from expected time to bound.
-        allowance_ms: constant part of the bound.
-        replaced: frames that it replaced, in the mailbox or before.
-        failure: error of conversion or network, empty otherwise.
-        idle_forecast_ms: expected time of the path that ran, on the idle device; NaN without a path.
-    """
-
-    arrival: Arrival
-    conditions: Conditions
-    outcome: Outcome
-    frame: TimedFrame
-    queue_ms: float
-    convert_ms: float
-    publish_ms: float
-    calibration_factor: float
-    allowance_ms: float
-    replaced: int
-    failure: str
-    idle_forecast_ms: float
-
-    @property
-    def elapsed_ms(self) -> float:
-        """Arrival to published result."""
-        return (self.queue_ms + self.convert_ms + self.frame.decision_ms + self.frame.network_ms + self.publish_ms)
-
-    @property
-    def total_ms(self) -> float:
-        """Capture to published result; NaN when the age is unknown."""
-        return self.arrival.stamp.age_ms + self.elapsed_ms
-
-    @property
-    def overhead_ms(self) -> float:
-        """The node's own time outside the network."""
-        return self.elapsed_ms - self.frame.network_ms
-
-    @property
-    def bound_ms(self) -> float:
-        """Bound of the network's time on the path that ran; NaN without a path. That of the plan is `frame.plan`'s."""
-        return self.idle_forecast_ms * self.frame.slowdown * self.calibration_factor + self.allowance_ms
-
-    @property
-    def deadline_met(self) -> bool:
-        """Published within the budget, counted from the arrival when the age is unknown."""
-        return is_met(self.arrival.stamp.known_age_ms + self.elapsed_ms, self.conditions.budget_ms)
-
-    @property
-    def reasons(self) -> tuple[str, ...]:
-        """Everything that is degraded about this frame."""
-        return tuple(reason for reason in (*self.conditions.reasons, self.arrival.stamp.reason, self.failure)
-                     if reason)
 
 
 class _Frame:
@@ -160,6 +55,7 @@ class _Frame:
         self.progress = FrameProgress(phases)
         self.attempts = 0  # to answer it
         self.claimed_ms = math.nan
+        self.evidence_s: float | None = None  # what its answer rests on
 
     def claim(self, at_ms: float) -> bool:
         """For an answer now. Returns whether it is the first; should that hang, the watchdog will try again."""
@@ -169,12 +65,31 @@ class _Frame:
         return self.attempts == 1
 
 
+class _Late:
+    """What becomes of one frame when it cannot be in time: `timed_frame.Late`."""
+
+    def __init__(self, pipeline: FramePipeline, frame: _Frame) -> None:
+        self._pipeline, self._frame = pipeline, frame
+        self.give_up = partial(pipeline._give_up, frame)
+        self.until_ms = pipeline._free_until_ms
+        self.abandoned = partial(pipeline._abandoned, frame)
+
+    def is_answered(self) -> bool:
+        return self._frame.attempts > 0 or self._pipeline._stopped
+
+
 class FramePipeline:
     """Takes the images of one task through conversion, network and publication; answers in time whatever happens.
 
     An image is answered once, unless it is rejected or replaced by a newer one before a worker took it. When its time
     is up, the watchdog answers with what stands in; so it does for the newest image that waits, when the time of the first
     one that it replaced is up. Only a publication that takes past the deadline may be heard beside one in its place.
+
+    The network goes on with an image that was answered by what stands in, on the best path that is expected to end
+    before the next image, else on the cheapest; also with one that nobody took until then. Its result is not published,
+    because an image has one answer: it renews what stands in for the next one, and slowdown and calibration learn
+    from it. It is aborted only where the next image could be in time without it and not with it, or another task has
+    an image to be in time with.
 
     Args:
         task: network, forecast, policy, calibrator and stand-in.
@@ -185,17 +100,24 @@ class FramePipeline:
         convert: message -> uint8 `[H, W, 3]`; None when the image is rejected, which then is no frame.
         publish: publishes a result of an image.
         publish_record: publishes what is known about the frame, after its result.
+        publish_late: is told of a result that came after its image was answered.
         failed: is told an error of conversion, network or publication.
         finish: made of every result of the network before anything else is done with it.
         ready: called when another image can be used, from any thread.
         late_policy: what is published when a result is not in time.
-        late_grace_ms: longest time past the deadline that a frame may run which is not aborted in time.
-        max_coasted: after so many frames in a row without own results, one is run to its end, to renew what stands in.
+        late_grace_ms: longest time past the deadline, or past the frame's begin, that the network may go on.
+        max_coasted: after so many frames in a row without a result of the network, one is run to its end, whatever
+            waits.
+        max_track_age_ms: longest time that an object is coasted without a result that shows it, > 0.
+        boxes_at: the time that published boxes are for.
+        spares_next_image: take a path that is expected to end before an image comes, the next one if that is possible,
+            rather than the best one that fits the budget.
 
     Attributes:
         arrived: images that came, those left out before them included.
         replaced: of these, the ones that a newer one replaced.
         unpublished: images whose answer could not be published.
+        late_results: results that came after their image was answered.
         busy_since_ms: since when the worker has had its frame; None while it has none.
 
     Raises:
@@ -207,26 +129,30 @@ class FramePipeline:
                  publish: Callable[[Arrival, object], None], publish_record: Callable[[FrameRecord], None],
                  failed: Callable[[Exception], None], finish: Callable[[object], object] = lambda result: result,
                  ready: Callable[[], None] = lambda: None,
+                 publish_late: Callable[[FrameRecord], None] = lambda record: None,
                  late_policy: LatePolicy = LatePolicy.COASTED, late_grace_ms: float = 1000.0,
-                 max_coasted: int = 3) -> None:
+                 max_coasted: int = 3, max_track_age_ms: float = 1000.0, boxes_at: BoxesAt = BoxesAt.IMAGE,
+                 spares_next_image: bool = False) -> None:
         if not late_grace_ms >= 0 or max_coasted < 0:
             raise ValueError(f'late_grace_ms is {late_grace_ms} and max_coasted {max_coasted}, expected '
                              f'numbers of at least 0')
         self._task, self._mailbox, self._watchdog, self._reserve = task, mailbox, watchdog, reserve
         self._inference = TimedInference(task.network, task.path_space, task.policy, finish=finish)
-        self._stand_in = task.make_stand_in()
+        self._stand_in = task.make_stand_in(max_track_age_ms / 1000.0)
         self._best_case = BoundCalibrator(1.0 - BEST_CASE_SHARE, _BEST_CASE_STEP, task.calibrator.score_width)
         self._deciding = Reserve(0.0, quantile=0.5)
         self._conditions, self._convert, self._failed, self._ready = conditions, convert, failed, ready
-        self._publish, self._publish_record = publish, publish_record
+        self._publish, self._publish_record, self._publish_late = publish, publish_record, publish_late
+        self._boxes_at, self._spares_next_image = boxes_at, spares_next_image
         self._late_policy, self._late_grace_ms, self._max_coasted = late_policy, late_grace_ms, max_coasted
         self._lock = threading.Lock()  # of all below and of the stand-in; never held over a call that may hang
         self._stopped = False
         self._open: list[_Frame] = []  # arrived, and neither answered, replaced nor rejected
+        self._period = ImagePeriod()
         self._last_captured_ms: float | None = None
         self._not_told = 0  # frames that a rejected one had replaced
         self._coasted = 0
-        self.arrived = self.replaced = self.unpublished = 0
+        self.arrived = self.replaced = self.unpublished = self.late_results = 0
         self.busy_since_ms: float | None = None
         watchdog.watch(self.look)
 
@@ -253,13 +179,14 @@ class FramePipeline:
                 frame.stand_in_ms -= passed_ms * arrival.left_out / (arrival.left_out + 1)
             frame.stand_in_ms = max(frame.stand_in_ms, now_ms())  # one that is too old is due at once, not before
             self._last_captured_ms = arrival.captured_ms
+            self._period.observe(arrival.arrived_ms, arrival.left_out)
             self.arrived += 1 + arrival.left_out
             self.replaced += arrival.left_out
             replaced = self._mailbox.put(self, frame, until_ms)
             if replaced is frame:
                 return
             self._open.append(frame)
-            if replaced is not None:
+            if replaced is not None and replaced.attempts == 0:
                 self._open.remove(replaced)
                 self.replaced += 1
                 frame.replaced += 1 + replaced.replaced
@@ -280,7 +207,7 @@ class FramePipeline:
             frame = min(self._open, key=lambda frame: frame.stand_in_ms)
             if frame.stand_in_ms > at_ms:
                 return frame.stand_in_ms, None
-            self._mailbox.withdraw(self, frame)
+            self._mailbox.postpone(self, frame)
             frame.claim(at_ms)
             if frame.attempts > MAX_ATTEMPTS:
                 self._open.remove(frame)
@@ -297,10 +224,14 @@ class FramePipeline:
         try:
             conditions = self._conditions()
             with self._lock:
-                if frame.attempts or self._stopped:
+                if self._stopped:
                     return
-                due_ms, may_abort = self._take(frame, conditions, taken_ms)
-            self._run(frame, due_ms, may_abort)
+                if frame.attempts:  # answered while it waited, which no longer concerns what is run here
+                    answered, frame = frame, _Frame(frame.arrival, conditions, frame.deadline_ms, math.inf,
+                                                    self._task.path_space.phases)
+                    frame.attempts = answered.attempts
+                due_ms = self._take(frame, conditions, taken_ms)
+            self._run(frame, due_ms)
         finally:
             self.busy_since_ms = None
 
@@ -309,11 +240,12 @@ class FramePipeline:
         with self._lock:
             self._stopped = True
 
-    def _take(self, frame: _Frame, conditions: Conditions, taken_ms: float) -> tuple[float, bool]:
-        """Settles what a frame is run under. Returns when the network must be done, and whether it may be aborted."""
+    def _take(self, frame: _Frame, conditions: Conditions, taken_ms: float) -> float:
+        """Settles what a frame is run under. Returns when the network must be done."""
         frame.taken_ms, frame.conditions = taken_ms, conditions
-        frame.replaced += self._not_told
-        self._not_told = 0
+        if not frame.attempts:
+            frame.replaced += self._not_told
+            self._not_told = 0
         frame.calibration_factor = min(self._task.calibrator.factor, MAX_FACTOR / conditions.slowdown)
         frame.reserve = FrameReserve(self._deciding.reserve_ms, self._reserve.reserve_ms)
         frame.deadline_ms = deadline_at_ms(frame.arrival.captured_ms, conditions.budget_ms)
@@ -321,10 +253,12 @@ class FramePipeline:
         # An image that is too old to be met is left to the thread at hand, which will notice at once.
         late_ms = max(due_ms, taken_ms) if self._grace_ms else due_ms
         frame.stand_in_ms = max(late_ms + self._grace_ms, taken_ms + 1.0)
-        return due_ms, self._late_policy is not LatePolicy.LATE and self._coasted < self._max_coasted
+        return due_ms
 
-    def _run(self, frame: _Frame, due_ms: float, may_abort: bool) -> None:
-        failure, give_up_ms = None, max(due_ms, frame.taken_ms) + self._late_grace_ms
+    def _run(self, frame: _Frame, due_ms: float) -> None:
+        failure = None
+        with self._lock:
+            next_images = NextImages(self._period.next_ms(now_ms()), self._period.period_ms, self._task.forecast)
         self._watchdog.expect(frame.stand_in_ms)
         try:
             image = self._convert(frame.arrival)
@@ -334,23 +268,41 @@ class FramePipeline:
             with self._lock:
                 self._stand_in.follow(image.shape[:2])
             ran = self._inference.run(
-                image, frame.progress, due_ms=due_ms, slowdown=frame.conditions.slowdown,
-                calibration_factor=frame.calibration_factor, best_case=self._best_case.factor, may_abort=may_abort,
-                deciding_ms=frame.reserve.deciding_ms, abandoned=lambda: self._stopped or (
-                    frame.attempts > 0 and (may_abort or now_ms() > give_up_ms)))
+                image, frame.progress, _Late(self, frame), due_ms=due_ms, slowdown=frame.conditions.slowdown,
+                calibration_factor=frame.calibration_factor, best_case=self._best_case.factor,
+                may_give_up=self._late_policy is not LatePolicy.LATE, deciding_ms=frame.reserve.deciding_ms,
+                next_images=next_images if self._spares_next_image else None)
         except Exception as error:  # whatever a network throws, the node goes on
             failure, ran = error, frame.progress.look(now_ms())
             self._failed(error)
-        with self._lock:
-            is_first = not self._stopped and frame.attempts == 0 and frame.claim(now_ms())
-        if is_first:
+        renews = failure is None and ran.result is not None
+        if renews and self._boxes_at is BoxesAt.PUBLICATION:  # which needs the velocities
+            self._renew(frame, ran)
+        is_late = not self._claim(frame)
+        if not is_late:
             in_time = left_ms(frame.deadline_ms, now_ms()) >= 0.0
             outcome = (Outcome.COASTED if ran.result is None or failure is not None else
                        Outcome.DETECTED if in_time else Outcome.LATE)
             self._answer(frame, outcome, ran, '' if failure is None else f'frame failed: {failure}')
+        if renews and self._boxes_at is BoxesAt.IMAGE:
+            self._renew(frame, ran)
         if failure is None:
-            self._learn(frame, ran)
-        self._coasted = self._coasted + 1 if failure is not None or ran.result is None else 0
+            self._learn(frame, ran, is_late)
+        if renews and is_late and not self._stopped:
+            self.late_results += 1
+            frame.evidence_s = frame.arrival.motion_s
+            self._publish_late(self._record(frame, Outcome.LATE, ran, '', now_ms()))
+        self._coasted = 0 if renews else self._coasted + 1
+
+    def _claim(self, frame: _Frame) -> bool:
+        """For an answer by the worker. Returns whether nobody has begun one."""
+        with self._lock:
+            return not self._stopped and frame.attempts == 0 and frame.claim(now_ms())
+
+    def _renew(self, frame: _Frame, ran: TimedFrame) -> None:
+        """Lets what stands in for the next images rest on a result."""
+        with self._lock:
+            self._stand_in.update(ran.result, frame.arrival.motion_s)
 
     def _drop(self, frame: _Frame) -> None:
         """Takes back a frame whose image was rejected, unless the watchdog has answered in its place."""
@@ -360,6 +312,43 @@ class FramePipeline:
                 self._not_told += frame.replaced
         self._ready()
 
+    def _give_up(self, frame: _Frame) -> None:
+        """Answers an image that cannot be in time, unless the watchdog was faster."""
+        if self._claim(frame):
+            self._answer(frame, Outcome.COASTED, None)
+
+    def _free_until_ms(self) -> float:
+        """When the worker should be free for the next image: now, while one waits."""
+        at_ms = now_ms()
+        with self._lock:
+            next_ms = self._period.next_ms(at_ms)
+            return at_ms if self._waiting() is not None or next_ms == math.inf else next_ms
+
+    def _waiting(self) -> _Frame | None:
+        """The image that waits for the worker; hold the lock."""
+        return next((frame for frame in self._open if frame.taken_ms is None and frame.attempts == 0), None)
+
+    def _abandoned(self, frame: _Frame, path: ExecutionPath, segment: int) -> str:
+        """Why a frame whose image was answered is not to be run to its end; empty while it is worth something."""
+        at_ms = now_ms()
+        if self._stopped:
+            return 'the node stops'
+        if at_ms > max(frame.deadline_ms, frame.taken_ms) + self._late_grace_ms:
+            return 'its deadline had passed long ago'
+        if self._coasted >= self._max_coasted:
+            return ''
+        if self._mailbox.holds_other(self):
+            return 'another task waits'
+        with self._lock:
+            waiting = self._waiting()
+        if waiting is None:
+            return ''
+        remaining_ms = left_ms(waiting.deadline_ms, at_ms, frame.reserve.publishing_ms + frame.reserve.deciding_ms)
+        rest_ms = self._task.forecast.forecast_ms(path, segment) * frame.conditions.slowdown
+        now, after = (self._task.policy.plan(left, frame.conditions.slowdown * frame.calibration_factor)
+                      for left in (remaining_ms, remaining_ms - rest_ms))
+        return 'the next image can be in time only without it' if now.feasible and not after.feasible else ''
+
     # --- on either ---
 
     def _answer(self, frame: _Frame, outcome: Outcome, ran: TimedFrame | None, failure: str = '') -> None:
@@ -367,10 +356,7 @@ class FramePipeline:
         if ran is None:
             ran = frame.progress.look(now_ms())
         try:
-            result = ran.result
-            if outcome is Outcome.COASTED:
-                with self._lock:
-                    result = self._stand_in.predict(frame.arrival.motion_s)
+            result = self._published(frame, outcome, ran)
             if result is not None:
                 self._publish(frame.arrival, result)
             published_ms = now_ms()
@@ -387,6 +373,21 @@ class FramePipeline:
         except Exception as error:  # the frame stays open, and the watchdog tries again
             self._failed(error)
 
+    def _published(self, frame: _Frame, outcome: Outcome, ran: TimedFrame):
+        """What an answer says; None when there is nothing to say."""
+        motion_s, at_s = frame.arrival.motion_s, frame.arrival.motion_s
+        if self._boxes_at is BoxesAt.PUBLICATION:
+            at_s = frame.arrival.motion_at_s(now_ms())
+        if outcome is Outcome.COASTED:
+            with self._lock:
+                frame.evidence_s = self._stand_in.evidence_s
+                return self._stand_in.predict(at_s)
+        frame.evidence_s = motion_s
+        if at_s == motion_s:
+            return ran.result
+        with self._lock:
+            return self._stand_in.advance(ran.result, at_s - motion_s)
+
     def _record(self, frame: _Frame, outcome: Outcome, ran: TimedFrame, failure: str,
                 published_ms: float) -> FrameRecord:
         taken_ms = published_ms if frame.taken_ms is None else frame.taken_ms
@@ -396,23 +397,24 @@ class FramePipeline:
             frame.arrival, frame.conditions, outcome, ran, queue_ms=taken_ms - frame.arrival.arrived_ms,
             convert_ms=begun_ms - taken_ms, publish_ms=max(0.0, published_ms - begun_ms - ran.elapsed_ms),
             calibration_factor=frame.calibration_factor, allowance_ms=self._task.calibrator.allowance_ms,
-            replaced=frame.replaced, failure=failure, idle_forecast_ms=idle_ms)
+            replaced=frame.replaced, failure=failure, idle_forecast_ms=idle_ms,
+            evidence_age_ms=math.nan if frame.evidence_s is None else
+            1000.0 * (frame.arrival.motion_s - frame.evidence_s))
 
-    def _learn(self, frame: _Frame, ran: TimedFrame) -> None:
-        """Everything that the next frame can use, after this one is out."""
-        if ran.result is not None:
-            with self._lock:
-                self._stand_in.update(ran.result, frame.arrival.motion_s)
+    def _learn(self, frame: _Frame, ran: TimedFrame, is_late: bool) -> None:
+        """What this frame says about the times of the next ones, after it is out."""
         if ran.path is None:
             return
         forecast, calibrator = self._task.forecast, self._task.calibrator
         expected_ms = forecast.forecast_ms(ran.path) * ran.slowdown
-        overrun_ms = frame.reserve.overrun_ms(ran.decision_ms, frame.publish_ms)
+        # Beside a late frame's network its image was answered, which its decisions' time has in it.
+        overrun_ms = 0.0 if is_late else frame.reserve.overrun_ms(ran.decision_ms, frame.publish_ms)
         if ran.result is not None:
             try:
                 self._best_case.observe(expected_ms, ran.network_ms)
                 calibrator.observe(expected_ms, ran.network_ms + overrun_ms)
-                self._deciding.observe(ran.decision_ms)
+                if not is_late:
+                    self._deciding.observe(ran.decision_ms)
             except ValueError as error:  # a clock that jumped: the frame is out, and teaches nothing
                 self._failed(error)
             return

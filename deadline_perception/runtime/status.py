@@ -6,7 +6,8 @@ from collections import Counter, deque
 from dataclasses import dataclass, field
 
 from deadline_perception.latency.stopwatch import now_ms
-from deadline_perception.runtime.pipeline import FramePipeline, FrameRecord
+from deadline_perception.runtime.frame_record import FrameRecord
+from deadline_perception.runtime.pipeline import FramePipeline
 from deadline_perception.runtime.tracks import Outcome
 
 WINDOW = 200  # frames that the miss ratio is taken over

@@ -12,7 +12,13 @@ from deadline_perception.runtime.tracks import Tracks
 
 
 class StandIn(Protocol):
-    """What is published for an image whose own result does not come in time, made of the results before."""
+    """What is published for an image whose own result does not come in time, made of the results before.
+
+    Attributes:
+        evidence_s: time of the newest result; None while there is nothing to go on from.
+    """
+
+    evidence_s: float | None
 
     def follow(self, image_size: tuple[int, int]) -> None:
         """Takes in the height and width of the images, px."""
@@ -21,7 +27,10 @@ class StandIn(Protocol):
         """Takes in the own result of an image."""
 
     def predict(self, stamp_s: float):
-        """What to publish for an image; None when there is nothing yet."""
+        """What to publish for a time; None when there is nothing yet."""
+
+    def advance(self, result, by_s: float):
+        """The result that was taken in last, as it should be some time later."""
 
 
 class LastResult:
@@ -29,17 +38,22 @@ class LastResult:
 
     def __init__(self) -> None:
         self._result = None
+        self.evidence_s: float | None = None
 
     def follow(self, image_size: tuple[int, int]) -> None:
         """Changes nothing: no result is in px."""
 
     def update(self, result, stamp_s: float) -> None:
         """See `StandIn.update`."""
-        self._result = result
+        self._result, self.evidence_s = result, stamp_s
 
     def predict(self, stamp_s: float):
         """See `StandIn.predict`."""
         return self._result
+
+    def advance(self, result, by_s: float):
+        """Changes nothing, as `follow`."""
+        return result
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +79,6 @@ class Task:
         """All paths of the network."""
         return self.network.path_space
 
-    def make_stand_in(self) -> StandIn:
-        """Coasted tracks for objects, the last result for all others."""
-        return Tracks() if self.result_type is Detections else LastResult()
+    def make_stand_in(self, max_age_s: float) -> StandIn:
+        """Coasted tracks for objects, not shown for longer than that; the last result for all others."""
+        return Tracks(max_age_s=max_age_s) if self.result_type is Detections else LastResult()

@@ -1,4 +1,5 @@
-"""One frame through the network against its deadline: plan, re-decide at every operator, abort when time runs out.
+"""One frame through the network against its deadline: plan, re-decide at every operator, and when time has run out go
+on for what the result is still worth.
 
 The network is duck-typed (`path_space`, `start(image, path) -> run`), so everything here runs without torch and is
 tested with a network that only counts time.
@@ -8,13 +9,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
-from deadline_perception.decision.policy import Choice, Policy
+from deadline_perception.decision.policy import Choice, Forecast, Policy
 from deadline_perception.execution_path import ExecutionPath, PathSpace
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.runtime.deadline import left_ms
+
+_ROUNDING = 1.0 + 1e-9  # that of a bound does not make the plan too long
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,7 @@ class TimedFrame:
         phase_ms: time per phase of the network, what was running when the frame was looked at included.
         elapsed_ms: planning to now.
         result: what the network gave; None when it did not finish.
-        reason: why it was aborted, empty otherwise.
+        reason: why it could not be in time or was aborted, empty otherwise.
         segment: index of the segment that it was aborted before, or that is running.
     """
 
@@ -126,6 +130,67 @@ class FrameProgress:
                           tuple(self._decisions), phase_ms, elapsed_ms, self.result, self.reason, self.segment)
 
 
+class Late(Protocol):
+    """What is to become of a frame whose own result comes too late; asked by the thread that runs the network."""
+
+    def give_up(self) -> None:
+        """The frame cannot be in time any more: its image is to be answered by something else."""
+
+    def is_answered(self) -> bool:
+        """Its image has been answered."""
+
+    def until_ms(self) -> float:
+        """Time of the monotonic clock until which the network is not needed for anything better."""
+
+    def abandoned(self, path: ExecutionPath, segment: int) -> str:
+        """Why the rest of a path is not to be run any more; empty while its result is worth something."""
+
+
+class WhateverItTakes(Late):
+    """Of a frame that nobody answers but itself: it is run to its end."""
+
+    def is_answered(self) -> bool:
+        """See `Late`: never."""
+        return False
+
+
+@dataclass(frozen=True)
+class NextImages:
+    """What is known of the images after this one.
+
+    Attributes:
+        first_ms: when the next one is expected, on the monotonic clock; inf when nobody knows.
+        period_ms: time between two of them, > 0.
+        forecast: expected idle times of the paths.
+
+    Raises:
+        ValueError: the period is not above 0.
+    """
+
+    first_ms: float
+    period_ms: float
+    forecast: Forecast
+
+    def __post_init__(self) -> None:
+        if not self.period_ms > 0:
+            raise ValueError(f'period of the images is {self.period_ms} ms, expected more than 0')
+
+
+@dataclass(frozen=True)
+class _Terms:
+    """What a frame is decided under once it is planned: when it is due, and the image before which it should end; what
+    is reserved for deciding, the factors, and the constant part of a bound."""
+
+    due_ms: float
+    until_ms: float
+    next_images: NextImages | None
+    deciding_ms: float
+    least: float
+    slowdown: float
+    calibration_factor: float
+    allowance_ms: float
+
+
 class TimedInference:
     """Runs frames one after the other; holds nothing between two frames but the network and the policy.
 
@@ -147,24 +212,30 @@ class TimedInference:
         self._finish = finish
         self._clock_ms = clock_ms
 
-    def run(self, image_bgr: np.ndarray, progress: FrameProgress, *, due_ms: float, slowdown: float,
-            calibration_factor: float, best_case: float, may_abort: bool, abandoned: Callable[[], bool],
-            deciding_ms: float = 0.0) -> TimedFrame:
+    def run(self, image_bgr: np.ndarray, progress: FrameProgress, late: Late, *, due_ms: float, slowdown: float,
+            calibration_factor: float, best_case: float, may_give_up: bool, deciding_ms: float = 0.0,
+            next_images: NextImages | None = None) -> TimedFrame:
         """Takes one frame through the network.
+
+        Where the next images are known, the plan is the best path that is expected to end before the next one comes;
+        where none is, before the one after, and so on until the frame is due. A re-decision may take as long as the
+        plan. A frame whose image has been answered, or is given up here, goes on with the best path that is expected,
+        not bound, to end before `late.until_ms()`.
 
         Args:
             image_bgr: uint8 `[H, W, 3]`.
             progress: a fresh one; another thread may look at it meanwhile.
+            late: what to do when time has run out.
             due_ms: time of the monotonic clock at which the network must be done.
             slowdown: factor >= 1 of contention on every forecast.
             calibration_factor: turns the expected time into a bound.
             best_case: factor that turns the expected time into one that few frames undercut.
-            may_abort: give up at an operator boundary once not even the best case of what remains fits. (Not once its
-                bound does not: a frame whose bound no longer fits mostly makes it all the same, and one whose
-                expected time no longer fits does so half the time.)
-            abandoned: True once nobody waits for the frame any more; it is then aborted at the next boundary.
+            may_give_up: do so at an operator once not even the best case of what remains fits. (Not once its bound does
+                not: a frame whose bound no longer fits mostly makes it all the same, and one whose expected time no
+                longer fits does so half the time.)
             deciding_ms: what the decisions of a frame take; reserved in proportion to the segments that are left, since
                 those already made are in the time that has passed.
+            next_images: None where the frame is not to look at them.
 
         Returns:
             The frame; its result is None when it was aborted.
@@ -173,36 +244,63 @@ class TimedInference:
         progress.slowdown = slowdown
         progress.begun_ms = self._clock_ms()
         progress.remaining_ms = left_ms(due_ms, progress.begun_ms, deciding_ms)
-        plan = self._policy.plan(progress.remaining_ms, factor)
+        plan, until_ms = self._plan(progress, factor, calibration_factor, next_images)
         planned_ms = self._clock_ms()
         progress.decision_us = (planned_ms - progress.begun_ms) * 1000.0
         progress.plan, progress.path = plan, plan.path
-        least = slowdown * best_case
-        if may_abort and plan.forecast_ms * least > left_ms(due_ms, planned_ms):
+        is_late, least = late.is_answered(), slowdown * best_case if may_give_up else -math.inf
+        if not is_late and plan.forecast_ms * least > left_ms(due_ms, planned_ms):
             progress.reason = self._too_late('the frame', plan, least, left_ms(due_ms, planned_ms))
-        else:
-            run = self._network.start(image_bgr, plan.path)
-            self._run_segments(run, progress, due_ms, deciding_ms, least, factor, may_abort, abandoned)
+            late.give_up()
+            is_late = True
+        if is_late:
+            progress.path = self._policy.plan(left_ms(late.until_ms(), self._clock_ms()), slowdown).path
+        terms = _Terms(due_ms, until_ms, next_images, deciding_ms, least, slowdown, calibration_factor,
+                       max(0.0, plan.bound_ms - plan.forecast_ms * factor))
+        is_late = self._run_segments(self._network.start(image_bgr, progress.path), progress, late, is_late, terms)
         progress.ended_ms = self._clock_ms()
         frame = progress.look(progress.ended_ms)
-        self._policy.observe(math.inf if frame.result is None else frame.elapsed_ms, frame.remaining_ms)
+        self._policy.observe(math.inf if frame.result is None or is_late else frame.elapsed_ms, frame.remaining_ms)
         return frame
 
-    def _run_segments(self, run, progress: FrameProgress, due_ms: float, deciding_ms: float, least: float,
-                      factor: float, may_abort: bool, abandoned: Callable[[], bool]) -> None:
+    def _plan(self, progress: FrameProgress, factor: float, calibration_factor: float,
+              next_images: NextImages | None) -> tuple[Choice, float]:
+        """The path to start on, and when the image comes before which it is expected to end; inf without any."""
+        image_ms = math.inf if next_images is None else next_images.first_ms
+        while True:
+            # Of the bound only the calibration factor lies above the expected time.
+            until_image_ms = left_ms(image_ms, progress.begun_ms) * calibration_factor
+            if not until_image_ms < progress.remaining_ms:
+                return self._policy.plan(progress.remaining_ms, factor), math.inf
+            plan = self._policy.plan(until_image_ms, factor)
+            if plan.feasible:
+                return plan, image_ms
+            image_ms += next_images.period_ms
+
+    def _run_segments(self, run, progress: FrameProgress, late: Late, is_late: bool, terms: _Terms) -> bool:
+        """Runs what there is to run. Returns whether the frame was late before its last segment."""
         count = len(self._segments)
         while not run.finished:
             progress.segment = run.segment
             segment = self._segments[run.segment]
-            if abandoned():
-                progress.reason = f'aborted before {segment.name}: its deadline had passed'
-                return
+            is_late = is_late or late.is_answered()
+            abandoned = late.abandoned(run.path, run.segment) if is_late else ''
+            if abandoned:
+                progress.reason = f'aborted before {segment.name}: {abandoned}'
+                return True
             if segment.operator is not None:
-                reserve_ms = deciding_ms * (1.0 - run.segment / count)
-                choice, remaining_ms = self._redecide(run, segment.operator, progress, due_ms, reserve_ms, factor)
-                if may_abort and choice.forecast_ms * least > remaining_ms:
-                    progress.reason = self._too_late(segment.name, choice, least, remaining_ms)
-                    return
+                if not is_late:
+                    remaining_ms = left_ms(terms.due_ms, self._clock_ms(),
+                                           terms.deciding_ms * (1.0 - run.segment / count))
+                    choice = self._redecide(run, segment.operator, progress, remaining_ms, self._limit_ms(
+                        run, remaining_ms, terms), terms.slowdown * terms.calibration_factor)
+                    if choice.forecast_ms * terms.least > remaining_ms:
+                        progress.reason = self._too_late(segment.name, choice, terms.least, remaining_ms)
+                        late.give_up()
+                        is_late = True
+                if is_late:
+                    remaining_ms = left_ms(late.until_ms(), self._clock_ms())
+                    self._redecide(run, segment.operator, progress, remaining_ms, remaining_ms, terms.slowdown)
             progress.enter(segment.phase, self._clock_ms())
             progress.leave(segment.phase, run.run_segment())
         begun_ms, phase = self._clock_ms(), self._segments[-1].phase
@@ -210,12 +308,22 @@ class TimedInference:
         result = self._finish(run.result())
         progress.leave(phase, self._clock_ms() - begun_ms)
         progress.result = result
+        return is_late
 
-    def _redecide(self, run, operator: str, progress: FrameProgress, due_ms: float, reserve_ms: float,
-                  factor: float) -> tuple[Choice, float]:
+    def _limit_ms(self, run, remaining_ms: float, terms: _Terms) -> float:
+        """The longest bound of what remains: as planned, or until the image before which the plan ends if that is
+        later."""
+        if terms.until_ms == math.inf:
+            return remaining_ms
+        until_ms = left_ms(terms.until_ms, self._clock_ms()) * terms.calibration_factor
+        rest_ms = terms.next_images.forecast.forecast_ms(run.path, run.segment)
+        planned_ms = rest_ms * terms.slowdown * terms.calibration_factor
+        return min(remaining_ms, max(until_ms, (planned_ms + terms.allowance_ms) * _ROUNDING))
+
+    def _redecide(self, run, operator: str, progress: FrameProgress, remaining_ms: float, limit_ms: float,
+                  factor: float) -> Choice:
         begun_ms = self._clock_ms()
-        remaining_ms = left_ms(due_ms, begun_ms, reserve_ms)
-        choice = self._policy.redecide(run.path, run.segment, remaining_ms, factor)
+        choice = self._policy.redecide(run.path, run.segment, limit_ms, factor)
         decided_ms = self._clock_ms()
         if choice.path != run.path:
             run.redirect(choice.path)
@@ -223,9 +331,9 @@ class TimedInference:
         place = self._places[run.segment]
         changed = choice.path.settings[place] != progress.plan.path.settings[place]
         progress.decide(Decision(operator, changed, remaining_ms, choice.bound_ms, (decided_ms - begun_ms) * 1000.0))
-        return choice, remaining_ms
+        return choice
 
     @staticmethod
     def _too_late(what: str, choice: Choice, least: float, remaining_ms: float) -> str:
-        return (f'aborted before {what}: the rest takes {choice.forecast_ms * least:.1f} ms at best, '
+        return (f'too late before {what}: the rest takes {choice.forecast_ms * least:.1f} ms at best, '
                 f'{remaining_ms:.1f} ms left')

@@ -1,12 +1,23 @@
-"""Coasted tracks, published when a deadline cannot be met: the previous objects, moved to where they should be now."""
+"""Coasted tracks, published when a deadline cannot be met: the previous objects, moved to where they should be now.
+
+A Kalman filter per object, all of them in a few array operations. Libraries were looked at: those that are maintained
+(norfair, trackers, supervision) count time in frames of equal distance and keep one filter object per track in Python,
+some for older numpy alone; here results come at uneven times, and only the stamps say how far apart.
+"""
 from __future__ import annotations
 
 import math
 from enum import Enum, IntEnum
 
 import numpy as np
+from scipy.optimize import linear_sum_assignment
 
 from deadline_perception.detector.detections import Detections
+
+# How the noise of acceleration follows the innovations: the share of the way taken per result, in logarithms; the most
+# that one result or one innovation, squared in variances, may count; and the limits of its factor.
+_AGILITY_GAIN, _MOST_CHANGE, _MOST_INNOVATION, _AGILITY_LIMITS = 0.2, 4.0, 9.0, (0.2, 4.0)
+MAX_OBJECTS = 100  # followed at once; a result with more has them all, and nothing that it misses is kept beside
 
 
 class LatePolicy(str, Enum):
@@ -17,6 +28,16 @@ class LatePolicy(str, Enum):
 
     COASTED = 'coasted'
     LATE = 'late'
+
+
+class BoxesAt(str, Enum):
+    """The time that published boxes are for.
+
+    IMAGE: the stamp that they carry. PUBLICATION: the moment at which they are published, along their tracks.
+    """
+
+    IMAGE = 'image'
+    PUBLICATION = 'publication'
 
 
 class Outcome(IntEnum):
@@ -42,53 +63,61 @@ def pairwise_iou(first_xyxy: np.ndarray, second_xyxy: np.ndarray) -> np.ndarray:
     return np.divide(overlap, union, out=np.zeros_like(overlap), where=union > 0)
 
 
-def match_greedily(first: Detections, second: Detections, min_iou: float) -> list[tuple[int, int]]:
-    """Pairs objects of equal label, largest overlap first, each at most once.
+def match_objects(first: Detections, second: Detections, min_iou: float) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs objects of equal label, each at most once, so that the overlaps of all pairs together are largest.
 
     Returns:
-        Index into `first` and index into `second` of each pair whose overlap is at least `min_iou` and above 0.
+        Indices into `first` and into `second`, int `[P]` each, of the pairs whose overlap is at least `min_iou` and
+        above 0.
     """
     overlap = pairwise_iou(first.boxes_xyxy_px, second.boxes_xyxy_px)
-    overlap[first.labels[:, None] != second.labels[None]] = 0.0
-    rows, columns = np.nonzero((overlap >= min_iou) & (overlap > 0))
-    pairs, free_rows, free_columns = [], set(rows.tolist()), set(columns.tolist())
-    for at in np.argsort(-overlap[rows, columns], kind='stable'):
-        row, column = int(rows[at]), int(columns[at])
-        if row in free_rows and column in free_columns:
-            free_rows.remove(row)
-            free_columns.remove(column)
-            pairs.append((row, column))
-    return pairs
+    overlap[(first.labels[:, None] != second.labels[None]) | (overlap < min_iou)] = 0.0
+    rows, columns = linear_sum_assignment(overlap, maximize=True)
+    kept = overlap[rows, columns] > 0
+    return rows[kept], columns[kept]
 
 
 class Tracks:
-    """Follows the objects from frame to frame and moves them on at constant velocity.
+    """Follows the objects from result to result and moves them on at constant velocity of centre, width and height.
 
-    A stamp that goes back resets it: after a bag has looped, old objects are wrong.
+    Each of the four is a Kalman filter of its own, whose noises are in shares of the box's width or height, so that
+    they hold near and far; driven by white noise of acceleration, so that results may come at any distance in time.
+    How strong that noise is differs with the vehicle's own speed by a factor of ten, so it follows what the filters get
+    wrong: squared innovations should equal their variances in the mean (Mehra 1970, by one factor for all objects).
+    A stamp that goes back resets it: after a bag has looped, old objects are wrong. Default noises and times: best of
+    some in benchmarks/tracks.py.
+
+    Attributes:
+        evidence_s: stamp of the last result; None while there is nothing to go on from.
 
     Args:
         image_size: height and width in px that predictions are clipped to; None until `follow` tells it.
         min_iou: overlap with its predicted place from which a detection is the same object.
-        velocity_gain: share of the newest measured velocity in the filtered one, in (0, 1].
+        measurement_noise: standard deviation of detected centres and sizes, in sizes.
+        acceleration_noise: density of the white noise of acceleration at first, in sizes per s^1.5.
+        velocity_noise: standard deviation of the velocity of an object seen once, in sizes per s.
         score_half_life_s: time in which the score of an object that is only predicted halves.
-        max_age_s: older detections are forgotten.
+        max_age_s: an object that no result shows for longer is forgotten; all are when there is none for longer.
 
     Raises:
         ValueError: a value lies outside its range.
     """
 
-    def __init__(self, image_size: tuple[int, int] | None = None, *, min_iou: float = 0.3, velocity_gain: float = 0.6,
-                 score_half_life_s: float = 0.5, max_age_s: float = 1.0) -> None:
-        if not (0.0 <= min_iou <= 1.0 and 0.0 < velocity_gain <= 1.0):
-            raise ValueError(f'min_iou is {min_iou} and velocity_gain {velocity_gain}, expected [0, 1] and (0, 1]')
+    def __init__(self, image_size: tuple[int, int] | None = None, *, min_iou: float = 0.02,
+                 measurement_noise: float = 0.05, acceleration_noise: float = 1.25, velocity_noise: float = 4.0,
+                 score_half_life_s: float = 0.15, max_age_s: float = 1.0) -> None:
+        if not 0.0 <= min_iou <= 1.0:
+            raise ValueError(f'min_iou is {min_iou}, expected an overlap in [0, 1]')
+        noises = (measurement_noise, acceleration_noise, velocity_noise)
+        if not all(0.0 < noise < math.inf for noise in noises):
+            raise ValueError(f'noises are {noises}, expected finite numbers above 0, in sizes of the box')
         if not (0.0 < score_half_life_s < math.inf and 0.0 < max_age_s < math.inf):
             raise ValueError(f'score_half_life_s is {score_half_life_s} and max_age_s {max_age_s}, expected finite '
                              f'times above 0 s')
         self._image_size: tuple[int, int] | None = None
         self._min_iou = min_iou
-        self._velocity_gain = velocity_gain
-        self._score_half_life_s = score_half_life_s
-        self._max_age_s = max_age_s
+        self._measurement_noise, self._acceleration_noise, self._velocity_noise = noises
+        self._score_half_life_s, self._max_age_s = score_half_life_s, max_age_s
         self.reset()
         if image_size is not None:
             self.follow(image_size)
@@ -109,38 +138,58 @@ class Tracks:
 
     def reset(self) -> None:
         """Forgets all objects."""
-        self._objects = Detections.none()
-        self._stamp_s: float | None = None
-        self._velocities = np.zeros((0, 4))
-        self._has_velocity = np.zeros(0, dtype=bool)
+        self.evidence_s: float | None = None
+        # Those of the last result come first, in its order.
+        self._agility = 1.0  # of the noise of acceleration
+        self._times_seen = np.zeros(0, np.int64)
+        self._labels, self._scores, self._seen_s = np.zeros(0, np.int64), np.zeros(0), np.zeros(0)
+        self._state = np.zeros((2, 0, 4))  # x, y, width, height, and their velocities
+        self._variance = np.zeros((3, 0, 4))  # of the state, of state and velocity, of the velocity
 
     def update(self, detections: Detections, stamp_s: float) -> None:
-        """Takes in the detections of an image; none at all means that nothing is there any more.
+        """Takes in the result of an image.
 
         Args:
             detections: in px of an image of `image_size`.
-            stamp_s: the image's stamp. The same stamp again replaces the objects and keeps their velocities.
+            stamp_s: the image's stamp.
 
         Raises:
             ValueError: the stamp is not finite.
         """
-        passed_s = self._passed_s(stamp_s)
-        velocities = np.zeros((len(detections), 4))
-        has_velocity = np.zeros(len(detections), dtype=bool)
-        if passed_s is not None and len(self._objects) and len(detections):
-            expected = Detections(self._moved(passed_s), self._objects.scores, self._objects.labels)
-            for old, new in match_greedily(expected, detections, self._min_iou):
-                velocities[new], has_velocity[new] = self._velocities[old], self._has_velocity[old]
-                if passed_s > 0:
-                    step_px = (detections.boxes_xyxy_px[new].astype(np.float64) - self._objects.boxes_xyxy_px[old])
-                    gain = self._velocity_gain if self._has_velocity[old] else 1.0
-                    velocities[new] += gain * (step_px / passed_s - velocities[new])
-                    has_velocity[new] = True
-        self._objects, self._stamp_s = detections, stamp_s
-        self._velocities, self._has_velocity = velocities, has_velocity
+        passed_s = self._passed_s(stamp_s) or 0.0
+        state, variance = self._moved(passed_s)
+        # Widened by one deviation of its place (buffered IoU, Yang et al. 2023, by a share of the box): small, fast
+        # objects leave their boxes between two results.
+        room = np.maximum(state[0, :, 2:], 0.0) + 2.0 * np.sqrt(variance[0, :, :2])  # on both sides
+        expected = Detections(_corners(np.hstack([state[0, :, :2], room])), self._scores, self._labels)
+        old, new = match_objects(expected, detections, self._min_iou)
+        measured = _centres(detections.boxes_xyxy_px.astype(np.float64))
+        deviation = np.tile(np.maximum(measured[:, 2:], 1.0), 2)  # one size
+        born_state = np.stack([measured, np.zeros_like(measured)])
+        born_variance = np.stack([(self._measurement_noise * deviation) ** 2, np.zeros_like(measured),
+                                  (self._velocity_noise * deviation) ** 2])
+        # What was there before, corrected, takes the place of what would be born.
+        prior, noise = variance[:, old], born_variance[0, new]
+        gains = prior[:2] / (prior[0] + noise)
+        innovation = measured[new] - state[0, old]
+        self._adapt(innovation ** 2 / (prior[0] + noise), self._times_seen[old])
+        born_state[:, new] = state[:, old] + gains * innovation
+        born_variance[:, new] = np.stack([prior[0] * (1.0 - gains[0]), prior[1] * (1.0 - gains[0]),
+                                          prior[2] - gains[1] * prior[1]])
+        missed = np.setdiff1d(np.flatnonzero(stamp_s - self._seen_s <= self._max_age_s), old)
+        missed = missed[np.argsort(-self._decayed(stamp_s)[missed])][:max(0, MAX_OBJECTS - len(detections))]
+        self._state = np.concatenate([born_state, state[:, missed]], axis=1)
+        self._variance = np.concatenate([born_variance, variance[:, missed]], axis=1)
+        self._scores = np.concatenate([detections.scores, self._scores[missed]])
+        times_seen = np.ones(len(detections), np.int64)
+        times_seen[new] += self._times_seen[old]
+        self._times_seen = np.concatenate([times_seen, self._times_seen[missed]])
+        self._labels = np.concatenate([detections.labels, self._labels[missed]])
+        self._seen_s = np.concatenate([np.full(len(detections), stamp_s), self._seen_s[missed]])
+        self.evidence_s = stamp_s
 
     def predict(self, stamp_s: float) -> Detections:
-        """The objects as they should be at the stamp of an image: moved on, clipped to it, with decayed scores.
+        """The objects as they should be at a time: moved on, clipped to the image, with decayed scores.
 
         Returns:
             Most certain first; none before the first update, and when the last one is too old.
@@ -149,27 +198,66 @@ class Tracks:
             ValueError: the stamp is not finite.
         """
         passed_s = self._passed_s(stamp_s)
-        if passed_s is None or not len(self._objects):
+        if passed_s is None or not len(self._scores):
             return Detections.none()
-        boxes = np.clip(self._moved(passed_s), 0.0, self._limits_px)
-        seen = (boxes[:, 2] > boxes[:, 0]) & (boxes[:, 3] > boxes[:, 1])
-        scores = self._objects.scores * 0.5 ** (passed_s / self._score_half_life_s)
-        return Detections(boxes[seen], scores[seen], self._objects.labels[seen])
+        boxes = np.clip(_corners(self._moved(passed_s)[0][0]), 0.0, self._limits_px)
+        scores = self._decayed(stamp_s)
+        order = np.argsort(-scores, kind='stable')
+        return _with_area(Detections(boxes[order], scores[order], self._labels[order]))
+
+    def advance(self, detections: Detections, by_s: float) -> Detections:
+        """The very detections that `update` took in last, some time later: boxes moved, scores as they were."""
+        velocity = self._state[1, :len(detections)]
+        if len(velocity) < len(detections):  # forgotten in between
+            return detections
+        boxes = _corners(_centres(detections.boxes_xyxy_px.astype(np.float64)) + velocity * by_s)
+        return _with_area(Detections(np.clip(boxes, 0.0, self._limits_px), detections.scores, detections.labels))
+
+    def _adapt(self, innovations: np.ndarray, times_seen: np.ndarray) -> None:
+        """Takes in squared innovations `[P, 4]`, in their variances, of objects that were seen so often before."""
+        known = innovations[times_seen >= 2]  # before that the velocity is a guess
+        if len(known):
+            change = np.clip(np.minimum(known, _MOST_INNOVATION).mean(), 1.0 / _MOST_CHANGE, _MOST_CHANGE)
+            self._agility = float(np.clip(self._agility * change ** _AGILITY_GAIN, *_AGILITY_LIMITS))
+
+    def _decayed(self, stamp_s: float) -> np.ndarray:
+        """Scores at a time, the lower the longer an object was not seen."""
+        return self._scores * 0.5 ** ((stamp_s - self._seen_s) / self._score_half_life_s)
 
     def _passed_s(self, stamp_s: float) -> float | None:
-        """Time since the last update; None when there is nothing to go on from."""
+        """Time since the last result; None when there is nothing to go on from."""
         if not math.isfinite(stamp_s):
             raise ValueError(f'stamp is {stamp_s} s, expected a finite time')
-        if self._stamp_s is None:
+        if self.evidence_s is None:
             return None
-        passed_s = stamp_s - self._stamp_s
+        passed_s = stamp_s - self.evidence_s
         if not 0.0 <= passed_s <= self._max_age_s:
             self.reset()
             return None
         return passed_s
 
-    def _moved(self, passed_s: float) -> np.ndarray:
-        """Boxes after some time: float64 `[N, 4]`; one that would turn inside out shrinks to a point instead."""
-        boxes = self._objects.boxes_xyxy_px + self._velocities * passed_s
-        middle = (boxes[:, :2] + boxes[:, 2:]) / 2.0
-        return np.concatenate([np.minimum(boxes[:, :2], middle), np.maximum(boxes[:, 2:], middle)], axis=1)
+    def _moved(self, passed_s: float) -> tuple[np.ndarray, np.ndarray]:
+        """State and variances after some time."""
+        position, velocity = self._state
+        of_state, of_both, of_velocity = self._variance
+        density = (self._agility * self._acceleration_noise * np.tile(np.maximum(position[:, 2:], 1.0), 2)) ** 2
+        return (np.stack([position + velocity * passed_s, velocity]), np.stack([
+            of_state + 2.0 * passed_s * of_both + passed_s ** 2 * of_velocity + density * passed_s ** 3 / 3.0,
+            of_both + passed_s * of_velocity + density * passed_s ** 2 / 2.0, of_velocity + density * passed_s]))
+
+
+def _with_area(found: Detections) -> Detections:
+    """Those that did not leave the image or shrink to nothing."""
+    kept = (found.boxes_xyxy_px[:, 2:] > found.boxes_xyxy_px[:, :2]).all(axis=1)
+    return Detections(found.boxes_xyxy_px[kept], found.scores[kept], found.labels[kept])
+
+
+def _centres(boxes_xyxy: np.ndarray) -> np.ndarray:
+    """Corners to centre x, centre y, width and height: `[N, 4]`."""
+    return np.hstack([(boxes_xyxy[:, :2] + boxes_xyxy[:, 2:]) / 2.0, boxes_xyxy[:, 2:] - boxes_xyxy[:, :2]])
+
+
+def _corners(centres: np.ndarray) -> np.ndarray:
+    """The reverse of `_centres`; sides below 0 are 0."""
+    half = np.maximum(centres[:, 2:], 0.0) / 2.0
+    return np.hstack([centres[:, :2] - half, centres[:, :2] + half])

@@ -33,7 +33,7 @@ def tightest(tmp_path, slowdown: float = 1.0, **fields):
     ({'feasible': False, 'total_ms': 150.0, 'network_ms': 50.0, 'age_ms': 90.0, 'queue_ms': 5.0}, Cause.ARRIVED_LATE,
      'spent 90 ms on its way from the camera, and even the cheapest'),
     ({'total_ms': 150.0, 'network_ms': 50.0, 'queue_ms': 95.0}, Cause.ARRIVED_LATE, 'spent 95 ms waiting'),
-    ({'total_ms': 99.0, 'outcome': 1, 'queue_ms': 5.0}, Cause.COASTED, 'stopped after 50 ms in the network (bound 60 ms)'),
+    ({'total_ms': 99.0, 'outcome': 1, 'queue_ms': 5.0}, Cause.COASTED, 'after 50 ms in the network (bound 60 ms)'),
     ({'total_ms': 140.0, 'queue_ms': 5.0, 'publish_ms': 81.0, 'overhead_ms': 86.0}, Cause.OVERHEAD,
      '86 ms went outside it, most of them publishing'),
 ])

@@ -58,10 +58,11 @@ def test_state_names_its_sources_and_holds_the_probe(start_node, observer, wait_
     assert 'proc_stat' in values['contention_source'] and 'probe' in values['contention_source']
 
 
-def test_frames_that_take_longer_than_forecast_raise_the_slowdown(start_node, observer, wait_for):
+@pytest.mark.parametrize('topic', ['detector/latency', 'detector/late'])
+def test_frames_that_take_longer_than_forecast_raise_the_slowdown(start_node, observer, wait_for, topic):
     start_node('contention_monitor')
     heard = observer.hear(ContentionState, 'contention_monitor/state')
-    latencies = observer.speaker(FrameLatency, 'detector/latency')
+    latencies = observer.speaker(FrameLatency, topic)
 
     def is_slow():
         latencies.publish(latency(network_ms=4000.0))

@@ -11,7 +11,7 @@ from deadline_perception.detector.detections import Classification
 from deadline_perception.msg import FrameLatency
 from deadline_perception.nodes.frame_messages import ClassesMessage, frame_latency, path_decision
 from deadline_perception.runtime.image_age import StampReading
-from deadline_perception.runtime.pipeline import Arrival, Conditions, FrameRecord
+from deadline_perception.runtime.frame_record import Arrival, Conditions, FrameRecord
 from deadline_perception.runtime.timed_frame import Decision, FrameProgress
 from deadline_perception.runtime.tracks import Outcome
 
@@ -26,7 +26,7 @@ def frame(progress, outcome=Outcome.DETECTED, reasons=(), age_ms=4.0, idle_forec
     image.header.frame_id = 'camera'
     conditions = Conditions(120.0, 1.25, 'probe', reasons)
     return FrameRecord(Arrival(image, 100.0, StampReading(age_ms, '')), conditions, outcome, progress.look(160.0),
-                       2.0, 3.0, 5.0, 1.2, 1.0, 7, '', idle_forecast_ms)
+                       2.0, 3.0, 5.0, 1.2, 1.0, 7, '', idle_forecast_ms, 0.0)
 
 
 def test_the_message_names_the_outcomes_as_they_are_named_elsewhere():
@@ -55,7 +55,7 @@ def test_the_latency_adds_up_and_its_bound_is_that_of_the_path_that_ran():
     assert message.total_ms == pytest.approx(4.0 + 12.0 + 43.0)
     assert message.header.frame_id == 'camera'
     assert (message.path, message.outcome) == (str(RAN), FrameLatency.DETECTED)
-    assert (message.forecast_ms, message.idle_forecast_ms) == (50.0, 32.0)
+    assert (message.forecast_ms, message.idle_forecast_ms, message.evidence_age_ms) == (50.0, 32.0, 0.0)
     assert message.bound_ms == pytest.approx(32.0 * 1.25 * 1.2 + 1.0)
     assert message.deadline_met
     assert not message.degraded

@@ -24,15 +24,21 @@ def test_gives_the_task_that_is_due_first():
     assert [mailbox.take(0)[0] for _ in range(3)] == ['early', 'middle', 'late']
 
 
-def test_gives_nothing_when_the_time_is_up_or_the_item_was_withdrawn():
+def test_gives_nothing_when_the_time_is_up():
+    assert [Mailbox().take(timeout_s) for timeout_s in (0, -1.0, 0.01)] == [None] * 3
+
+
+def test_a_postponed_item_goes_last_and_no_other_task_sees_it_waiting():
     mailbox = Mailbox()
-    mailbox.put('task', 'a', 1.0)
-    mailbox.withdraw('task', 'another')
-    assert mailbox.take(0) == ('task', 'a')
-    mailbox.put('task', 'b', 1.0)
-    mailbox.withdraw('task', 'b')
-    mailbox.withdraw('task', 'b')
-    assert [mailbox.take(timeout_s) for timeout_s in (0, -1.0, 0.01)] == [None] * 3
+    mailbox.put('first', 'a', 1.0)
+    mailbox.put('second', 'b', 2.0)
+    mailbox.postpone('first', 'another')
+    assert mailbox.holds_other('second') and mailbox.holds_other('first')
+    mailbox.postpone('first', 'a')
+    assert not mailbox.holds_other('second') and mailbox.holds_other('first')
+    assert [mailbox.take(0) for _ in range(2)] == [('second', 'b'), ('first', 'a')]
+    mailbox.postpone('first', 'a')
+    assert mailbox.take(0) is None
 
 
 def test_timeout_of_nan_is_refused_and_an_infinite_one_accepted():

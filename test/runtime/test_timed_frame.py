@@ -8,7 +8,7 @@ import pytest
 from deadline_perception.decision.baselines import FixedPath
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
-from deadline_perception.runtime.timed_frame import FrameProgress, TimedInference
+from deadline_perception.runtime.timed_frame import FrameProgress, NextImages, TimedInference
 from deadline_perception.detector.declaration import multi_path_space
 from deadline_perception.detector.detections import Detections
 
@@ -37,7 +37,8 @@ class CountedForecast:
 
 
 FORECAST = CountedForecast()
-POLICY = FrontierPolicy(SPACE, FORECAST, PathQuality.from_forecast(SPACE, FORECAST))
+QUALITY = PathQuality.from_forecast(SPACE, FORECAST)
+POLICY = FrontierPolicy(SPACE, FORECAST, QUALITY)
 
 
 class CountingNetwork:
@@ -78,13 +79,35 @@ class CountingRun:
         return Detections([[0, 0, 2, 2]], [0.9], [1])
 
 
-def run(network, budget_ms, *, may_abort=True, abandoned=lambda: False, slowdown=1.0, calibration_factor=1.0, best_case=1.0,
-        policy=POLICY, deciding_ms=0.0):
-    progress = FrameProgress()
+class Late:
+    """An image, answered when it is given up or by a watchdog; the network is free for so long after the begin."""
+
+    def __init__(self, network, free_ms=0.0, answered=lambda: False, abandoned=lambda: ''):
+        self.network, self.due_ms, self.answered, self.why = network, network.now_ms + free_ms, answered, abandoned
+        self.given_up_after = None
+
+    def give_up(self):
+        assert self.given_up_after is None
+        self.given_up_after = list(self.network.ran)
+
+    def is_answered(self):
+        return self.answered() or self.given_up_after is not None
+
+    def until_ms(self):
+        return self.due_ms
+
+    def abandoned(self, path, segment):
+        return self.why()
+
+
+def run(network, budget_ms, *, late=None, may_give_up=True, slowdown=1.0, calibration_factor=1.0, best_case=1.0,
+        policy=POLICY, deciding_ms=0.0, next_images=None):
+    progress, late = FrameProgress(), late or Late(network)
     frame = TimedInference(network, SPACE, policy, clock_ms=network.clock_ms).run(
-        IMAGE, progress, due_ms=network.now_ms + budget_ms, slowdown=slowdown, calibration_factor=calibration_factor,
-        best_case=best_case, may_abort=may_abort, abandoned=abandoned, deciding_ms=deciding_ms)
-    return frame, progress
+        IMAGE, progress, late, due_ms=network.now_ms + budget_ms, slowdown=slowdown,
+        calibration_factor=calibration_factor, best_case=best_case, may_give_up=may_give_up, deciding_ms=deciding_ms,
+        next_images=next_images)
+    return frame, late
 
 
 def test_a_frame_with_time_takes_the_largest_path_and_accounts_for_all_of_it():
@@ -123,52 +146,71 @@ def test_a_slow_start_makes_later_operators_choose_less_and_the_frame_is_in_time
     assert network.now_ms <= 1060.0
 
 
-def test_is_aborted_at_an_operator_when_not_even_the_cheapest_rest_fits():
+def test_is_given_up_at_an_operator_when_not_even_the_cheapest_rest_fits_and_goes_on_until_the_next_image():
+    network = CountingNetwork(lambda segment: 30.0 if segment == 1 else 1.0)
+    frame, late = run(network, 60.0, late=Late(network, 1000.0))
+    assert late.given_up_after == ['pre', 'stage1']
+    assert 'too late before skip0' in frame.reason
+    assert frame.plan.feasible
+    assert frame.result is not None
+    assert frame.path == SPACE.largest  # its first segments had run at full width
+
     network = CountingNetwork(lambda segment: 30.0 if segment == 1 else 1.0)
     frame, _ = run(network, 60.0)
-    assert frame.result is None
-    assert network.ran == ['pre', 'stage1']
-    assert 'aborted before skip0' in frame.reason
-    assert frame.plan.feasible
+    assert (frame.path['head'], frame.path['skip0']) == (SPACE.smallest['head'], 'skip')
 
 
-def test_is_not_begun_when_nothing_fits():
-    network = CountingNetwork()
-    frame, _ = run(network, 5.0)
-    assert network.ran == []
+@pytest.mark.parametrize(('free_ms', 'slowdown'), [(0.0, 1.0), (50.0, 1.0), (50.0, 1.5), (1000.0, 1.0)])
+def test_when_nothing_fits_takes_the_best_path_that_is_expected_to_end_before_the_next_image(free_ms, slowdown):
+    network = CountingNetwork(lambda segment: slowdown)
+    frame, late = run(network, 5.0, late=Late(network, free_ms), slowdown=slowdown, calibration_factor=3.0)
+    assert late.given_up_after == []
+    assert frame.reason.startswith('too late before the frame')
     assert not frame.plan.feasible
-    assert frame.network_ms == 0.0
-    assert frame.reason.startswith('aborted before the frame')
+    assert frame.path == POLICY.plan(free_ms, slowdown).path
+    assert free_ms == 0.0 or network.now_ms <= 1000.0 + free_ms
+    assert frame.result is not None
 
 
 def test_a_frame_that_may_come_late_runs_to_its_end_on_the_cheapest_path():
-    frame, _ = run(CountingNetwork(), 5.0, may_abort=False)
+    frame, late = run(CountingNetwork(), 5.0, may_give_up=False)
     assert frame.path == SPACE.smallest
     assert frame.result is not None
+    assert late.given_up_after is None
 
 
-def test_stops_at_the_next_boundary_once_nobody_waits():
+def test_a_frame_that_was_answered_meanwhile_takes_what_is_left_until_the_next_image():
     network = CountingNetwork()
-    frame, _ = run(network, 1000.0, abandoned=lambda: len(network.ran) >= 3)
+    frame, late = run(network, 40.0, late=Late(network, 1000.0, answered=lambda: len(network.ran) >= 2))
+    assert late.given_up_after is None
+    assert frame.result is not None
+    assert frame.plan.bound_ms <= 40.0 < frame.network_ms
+
+
+def test_stops_at_the_next_boundary_once_its_result_is_worth_nothing():
+    network = CountingNetwork()
+    late = Late(network, answered=lambda: len(network.ran) >= 1,
+                abandoned=lambda: 'enough' if len(network.ran) >= 3 else '')
+    frame, _ = run(network, 1000.0, late=late)
     assert len(network.ran) == 3
     assert frame.result is None
-    assert 'deadline had passed' in frame.reason
+    assert frame.reason == f'aborted before {SPACE.segments[frame.segment].name}: enough'
 
 
-def test_goes_on_as_long_as_the_best_case_of_the_rest_fits():
+def test_is_in_time_as_long_as_the_best_case_of_the_rest_fits():
     tight_ms = 0.8 * FORECAST.forecast_ms(SPACE.smallest)
-    assert run(CountingNetwork(), tight_ms)[0].result is None
+    assert run(CountingNetwork(), tight_ms)[1].given_up_after == []
     network = CountingNetwork(lambda segment: 0.79)
-    frame, _ = run(network, tight_ms, best_case=0.75)
-    assert frame.result is not None
+    frame, late = run(network, tight_ms, best_case=0.75)
+    assert frame.result is not None and late.given_up_after is None
     assert not frame.plan.feasible
     assert network.now_ms <= 1000.0 + tight_ms
-    frame, _ = run(CountingNetwork(), tight_ms, best_case=0.85)
-    assert frame.result is None
+    frame, late = run(CountingNetwork(), tight_ms, best_case=0.85)
+    assert late.given_up_after == []
     assert 'at best' in frame.reason
 
 
-def test_the_policy_is_told_what_the_frame_took_and_had_and_that_it_was_aborted():
+def test_the_policy_is_told_what_the_frame_took_and_had_and_that_it_was_given_up():
     class Told(FixedPath):
         outcomes = []
 
@@ -176,10 +218,50 @@ def test_the_policy_is_told_what_the_frame_took_and_had_and_that_it_was_aborted(
             self.outcomes.append((latency_ms, remaining_ms))
 
     policy = Told(SPACE.smallest, SPACE, FORECAST, PathQuality.from_forecast(SPACE, FORECAST))
-    for budget_ms, may_abort in ((1000.0, True), (5.0, False), (5.0, True)):
-        run(CountingNetwork(), budget_ms, may_abort=may_abort, policy=policy)
+    for budget_ms, may_give_up in ((1000.0, True), (5.0, False), (5.0, True)):
+        run(CountingNetwork(), budget_ms, may_give_up=may_give_up, policy=policy)
     cheapest_ms = pytest.approx(FORECAST.forecast_ms(SPACE.smallest))
     assert policy.outcomes == [(cheapest_ms, 1000.0), (cheapest_ms, 5.0), (math.inf, 5.0)]
+
+
+def spared(network, first_ms, period_ms=100.0):
+    return NextImages(network.now_ms + first_ms, period_ms, FORECAST)
+
+
+def test_takes_the_best_path_that_is_expected_to_end_before_the_next_image():
+    network = CountingNetwork()
+    frame, _ = run(network, 1000.0, next_images=spared(network, 45.0), calibration_factor=1.3)
+    assert frame.plan.path == POLICY.plan(45.0, 1.0).path
+    assert frame.plan.feasible and frame.plan.bound_ms == pytest.approx(1.3 * frame.plan.forecast_ms)
+    assert network.now_ms <= 1045.0
+    assert frame.remaining_ms == 1000.0
+
+
+def test_where_no_path_ends_before_the_next_image_takes_the_best_that_ends_before_the_one_after():
+    network = CountingNetwork()
+    cheapest_ms = FORECAST.forecast_ms(SPACE.smallest)
+    frame, _ = run(network, 1000.0, next_images=spared(network, cheapest_ms - 1.0, 20.0))
+    assert frame.plan.path == POLICY.plan(cheapest_ms + 19.0, 1.0).path
+
+
+@pytest.mark.parametrize('first_ms', [45.0, 500.0, math.inf])
+def test_a_deadline_before_the_next_image_alone_counts(first_ms):
+    network = CountingNetwork()
+    frame, _ = run(network, 45.0, next_images=spared(network, first_ms), calibration_factor=1.3)
+    assert frame.plan.path == POLICY.plan(45.0, 1.3).path
+
+
+def test_a_slow_frame_keeps_its_plan_though_the_next_image_comes_and_takes_no_longer_path():
+    network = CountingNetwork(lambda segment: 2.0 if segment == 1 else 1.0)
+    frame, _ = run(network, 1000.0, next_images=spared(network, 45.0))
+    assert network.now_ms > 1045.0
+    assert FORECAST.forecast_ms(frame.path) <= FORECAST.forecast_ms(frame.plan.path)
+    assert QUALITY.quality(frame.path) >= frame.plan.quality - 0.01
+
+
+def test_a_period_of_nothing_is_refused():
+    with pytest.raises(ValueError, match='period of the images is 0.0 ms'):
+        NextImages(1.0, 0.0, FORECAST)
 
 
 def test_another_thread_sees_what_is_running():

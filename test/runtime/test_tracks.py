@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from deadline_perception.runtime.tracks import LatePolicy, Tracks, match_greedily, pairwise_iou
+from deadline_perception.runtime.tracks import MAX_OBJECTS, LatePolicy, Tracks, match_objects, pairwise_iou
 from deadline_perception.detector.detections import Detections
 
 SIZE = (380, 640)
@@ -24,101 +24,153 @@ def test_iou_computed_by_hand():
     assert pairwise_iou(np.zeros((0, 4)), boxes).shape == (0, 3)
 
 
-def test_matches_the_largest_overlap_first_and_never_across_labels():
+def test_pairs_have_the_largest_overlap_together_and_never_cross_labels():
     first = objects((0, 0, 10, 10, 0.9, 0), (4, 0, 14, 10, 0.8, 0), (0, 0, 10, 10, 0.7, 1))
     second = objects((3, 0, 13, 10, 0.9, 0), (0, 0, 10, 10, 0.6, 2))
-    assert match_greedily(first, second, 0.3) == [(1, 0)]
-    assert match_greedily(first, Detections.none(), 0.3) == []
-    assert match_greedily(first, second, 0.9) == []
+    assert [pair.tolist() for pair in match_objects(first, second, 0.3)] == [[1], [0]]
+    # The nearest pair first would leave the second object alone: 9/11 + 0 against 7/13 + 7/13.
+    first, second = objects((0, 0, 10, 10, 0.9, 0), (4, 0, 14, 10, 0.8, 0)), objects(
+        (3, 0, 13, 10, 0.9, 0), (7, 0, 17, 10, 0.8, 0))
+    assert [pair.tolist() for pair in match_objects(first, second, 0.02)] == [[0, 1], [0, 1]]
+    assert [len(pair) for pair in match_objects(first, Detections.none(), 0.3)] == [0, 0]
+    assert [len(pair) for pair in match_objects(first, second, 0.9)] == [0, 0]
 
 
-def test_moving_object_is_predicted_where_it_will_be():
-    tracker = Tracks(SIZE, score_half_life_s=0.5)
-    tracker.update(objects((100, 100, 140, 120, 0.8, 2)), 1.0)
-    tracker.update(objects((104, 100, 144, 122, 0.8, 2)), 1.1)
-    predicted = tracker.predict(1.35)
-    assert predicted.boxes_xyxy_px == pytest.approx(np.array([[114, 100, 154, 127]]), abs=1e-3)
+def moving(px_per_s, steps, size=SIZE, grows=0.0, **settings):
+    """Tracks of one object that was seen every 0.1 s."""
+    tracks = Tracks(size, **settings)
+    for step in range(steps):
+        left, side = 100 + 0.1 * px_per_s * step, 40 + 0.1 * grows * step
+        tracks.update(objects((left, 100, left + side, 140, 0.8, 2)), 0.1 * step)
+    return tracks
+
+
+def test_a_moving_object_is_predicted_where_it_will_be():
+    predicted = moving(60.0, 20, score_half_life_s=0.5).predict(1.9 + 0.25)
+    assert predicted.boxes_xyxy_px == pytest.approx(np.array([[229, 100, 269, 140]]), abs=0.5)
     assert predicted.labels.tolist() == [2]
     assert predicted.scores == pytest.approx([0.8 * 0.5 ** 0.5])
 
 
-def test_velocity_is_smoothed():
-    tracker = Tracks(SIZE, velocity_gain=0.25)
-    for stamp_s, left in ((0.0, 100), (0.1, 110), (0.2, 124)):
-        tracker.update(objects((left, 50, left + 60, 100, 0.9, 0)), stamp_s)
-    # 100 px/s, then a quarter of the way to 140 px/s.
-    assert tracker.predict(0.3).boxes_xyxy_px[0, 0] == pytest.approx(124 + 11.0, abs=1e-3)
+def test_one_step_of_the_filter_computed_by_hand():
+    tracks = Tracks(SIZE, measurement_noise=0.1, velocity_noise=1.0, acceleration_noise=1e-9)
+    tracks.update(objects((100, 100, 120, 120, 0.8, 0)), 0.0)
+    tracks.update(objects((110, 100, 130, 120, 0.8, 0)), 0.5)
+    # Variances in sizes of 20 px: of the place 0.01 + 0.25 * 1 and of the measurement 0.01, so gains 0.26 / 0.27 and
+    # 0.5 / 0.27, of 10 px.
+    expected = 100 + 10 * (0.26 / 0.27 + 0.1 * 0.5 / 0.27)
+    assert tracks.predict(0.6).boxes_xyxy_px[0, 0] == pytest.approx(expected, abs=1e-3)
 
 
-def test_new_object_stands_still():
-    tracker = Tracks(SIZE)
-    tracker.update(objects((10, 10, 50, 50, 0.9, 0)), 0.0)
-    tracker.update(objects((300, 200, 350, 250, 0.9, 0)), 0.1)
-    assert tracker.predict(0.2).boxes_xyxy_px.tolist() == [[300, 200, 350, 250]]
+def test_noise_of_detections_is_smoothed():
+    rng, tracks, errors = np.random.default_rng(0), Tracks(SIZE), []
+    for step in range(200):
+        left = 100 + 2 * step
+        seen = left + rng.normal(0, 2)
+        tracks.update(objects((seen, 100, seen + 40, 140, 0.8, 0)), 0.1 * step)
+        errors.append((abs(tracks.predict(0.1 * step).boxes_xyxy_px[0, 0] - left), abs(seen - left)))
+    filtered, raw = np.mean(errors[10:], axis=0)
+    assert filtered < 0.95 * raw
 
 
-def test_prediction_is_clipped_and_what_has_left_the_image_is_gone():
-    tracker = Tracks(SIZE, max_age_s=5.0)
-    tracker.update(objects((560, 100, 620, 160, 0.9, 0), (100, 100, 160, 160, 0.8, 0)), 0.0)
-    tracker.update(objects((580, 100, 640, 160, 0.9, 0), (100, 100, 160, 160, 0.8, 0)), 0.1)
-    assert tracker.predict(0.2).boxes_xyxy_px.tolist() == [[600, 100, 640, 160], [100, 100, 160, 160]]
-    assert tracker.predict(1.0).boxes_xyxy_px.tolist() == [[100, 100, 160, 160]]
+@pytest.mark.parametrize(('jolts_px', 'least', 'most'), [(0.0, 0.0, 0.5), (12.0, 0.6, 1.0)])
+def test_where_objects_accelerate_much_a_measurement_counts_more(jolts_px, least, most):
+    rng, tracks, left = np.random.default_rng(0), Tracks(SIZE), 300.0
+    for step in range(60):
+        left = 300.0 + 0.9 * (left - 300.0) + rng.normal(0, jolts_px)
+        tracks.update(objects((left, 100, left + 40, 140, 0.8, 0)), 0.1 * step)
+    before = tracks.predict(6.0).boxes_xyxy_px[0, 0]
+    tracks.update(objects((before + 8, 100, before + 48, 140, 0.8, 0)), 6.0)
+    assert least <= (tracks.predict(6.0).boxes_xyxy_px[0, 0] - before) / 8 <= most
 
 
-def test_shrinking_object_never_turns_inside_out():
-    tracker = Tracks(SIZE, max_age_s=5.0)
-    tracker.update(objects((100, 100, 200, 200, 0.9, 0)), 0.0)
-    tracker.update(objects((110, 110, 190, 190, 0.9, 0)), 0.1)
-    assert len(tracker.predict(0.4)) == 1
-    assert len(tracker.predict(2.0)) == 0
+def test_a_new_object_stands_still():
+    tracks = Tracks(SIZE)
+    tracks.update(objects((10, 10, 50, 50, 0.9, 0)), 0.0)
+    assert tracks.predict(0.1).boxes_xyxy_px == pytest.approx(np.array([[10, 10, 50, 50]]))
 
 
-def test_nothing_seen_means_nothing_there():
-    tracker = Tracks(SIZE)
-    assert len(tracker.predict(0.0)) == 0
-    tracker.update(objects((10, 10, 50, 50, 0.9, 0)), 0.0)
-    tracker.update(Detections.none(), 0.1)
-    assert len(tracker.predict(0.15)) == 0
-    tracker.update(objects((10, 10, 50, 50, 0.9, 0)), 0.2)
-    assert len(tracker.predict(0.25)) == 1
+def test_a_small_object_that_left_its_box_is_the_same_one():
+    tracks = Tracks(SIZE)
+    tracks.update(objects((100, 200, 106, 206, 0.8, 0)), 0.1)
+    tracks.update(objects((107, 200, 113, 206, 0.8, 0)), 0.2)
+    assert tracks.predict(0.3).boxes_xyxy_px[0, 0] > 113
+
+
+def test_predictions_are_clipped_and_what_has_left_the_image_is_gone():
+    tracks = moving(500.0, 10)
+    assert tracks.predict(0.95).boxes_xyxy_px[0, [0, 2]] == pytest.approx([575, 615], abs=1)
+    assert tracks.predict(1.02).boxes_xyxy_px[0, 2] == 640
+    assert len(tracks.predict(1.2)) == 0
+
+
+def test_a_shrinking_object_never_turns_inside_out():
+    tracks = moving(0.0, 5, grows=-60.0)
+    assert len(tracks.predict(0.45)) == 1
+    assert len(tracks.predict(1.2)) == 0
+
+
+def test_an_object_that_a_result_misses_goes_on_with_a_lower_score_and_dies_of_age():
+    tracks = moving(60.0, 10, score_half_life_s=0.1)
+    tracks.update(Detections.none(), 1.0)
+    assert tracks.predict(1.0).scores == pytest.approx([0.4])
+    assert tracks.predict(1.0).boxes_xyxy_px[0, 0] == pytest.approx(160, abs=0.5)
+    tracks.update(Detections.none(), 1.85)
+    assert len(tracks.predict(1.85)) == 1
+    tracks.update(Detections.none(), 1.95)
+    assert len(tracks.predict(1.95)) == 0
+
+
+def test_no_more_objects_are_kept_beside_a_result_than_the_limit():
+    tracks, rng = Tracks(SIZE), np.random.default_rng(0)
+    for step in range(5):
+        corners = rng.uniform(0, 300, (MAX_OBJECTS // 2, 2))
+        tracks.update(Detections(np.hstack([corners, corners + 4]), np.full(len(corners), 0.5),
+                                 np.arange(len(corners)) + 100 * step), 0.1 * step)
+    assert len(tracks.predict(0.4)) == MAX_OBJECTS
+    assert (tracks.predict(0.4).labels[:MAX_OBJECTS // 2] >= 400).all()
+
+
+def test_detections_of_the_last_result_are_moved_along_their_tracks():
+    tracks = moving(60.0, 20)
+    seen = objects((220, 100, 260, 140, 0.9, 2), (400, 10, 440, 50, 0.3, 0))
+    tracks.update(seen, 2.0)
+    moved = tracks.advance(seen, 0.1)
+    assert moved.boxes_xyxy_px == pytest.approx(np.array([[226, 100, 266, 140], [400, 10, 440, 50]]), abs=0.5)
+    assert moved.scores.tolist() == seen.scores.tolist()
+    tracks.reset()
+    assert tracks.advance(seen, 0.1) is seen
 
 
 @pytest.mark.parametrize('later_s', [5.0, 12.0])
-def test_stamp_that_goes_back_or_far_ahead_resets(later_s):
-    tracker = Tracks(SIZE, max_age_s=1.0)
-    tracker.update(objects((10, 10, 50, 50, 0.9, 0)), 9.9)
-    tracker.update(objects((20, 10, 60, 50, 0.9, 0)), 10.0)
-    assert len(tracker.predict(later_s)) == 0
-    tracker.update(objects((30, 10, 70, 50, 0.9, 0)), later_s)
-    assert tracker.predict(later_s + 0.1).boxes_xyxy_px.tolist() == [[30, 10, 70, 50]]
-
-
-def test_same_stamp_again_replaces_the_objects_and_keeps_their_velocity():
-    tracker = Tracks(SIZE)
-    tracker.update(objects((100, 100, 150, 150, 0.9, 0)), 0.0)
-    tracker.update(objects((110, 100, 160, 150, 0.9, 0)), 0.1)
-    tracker.update(objects((112, 100, 162, 150, 0.5, 0)), 0.1)
-    predicted = tracker.predict(0.2)
-    assert predicted.boxes_xyxy_px == pytest.approx(np.array([[122, 100, 172, 150]]), abs=1e-3)
+def test_a_stamp_that_goes_back_or_far_ahead_resets(later_s):
+    tracks = Tracks(SIZE, max_age_s=1.0)
+    tracks.update(objects((10, 10, 50, 50, 0.9, 0)), 9.9)
+    tracks.update(objects((20, 10, 60, 50, 0.9, 0)), 10.0)
+    assert len(tracks.predict(later_s)) == 0
+    assert tracks.evidence_s is None
+    tracks.update(objects((30, 10, 70, 50, 0.9, 0)), later_s)
+    assert tracks.predict(later_s + 0.1).boxes_xyxy_px.tolist() == [[30, 10, 70, 50]]
+    assert tracks.evidence_s == later_s
 
 
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 10_000), stamps_s=st.lists(st.floats(-3, 3), min_size=1, max_size=6))
 def test_predictions_are_always_valid_and_never_more_certain(seed, stamps_s):
-    rng = np.random.default_rng(seed)
-    tracker = Tracks(SIZE)
+    rng, highest = np.random.default_rng(seed), 0.0
+    tracks = Tracks(SIZE)
     for stamp_s in stamps_s:
         count = int(rng.integers(0, 6))
         corners = rng.uniform(-20, 600, (count, 2))
         found = Detections(np.hstack([corners, corners + rng.uniform(0, 80, (count, 2))]),
                            np.sort(rng.uniform(0, 1, count))[::-1], rng.integers(0, 2, count))
-        tracker.update(found, stamp_s)
-        predicted = tracker.predict(stamp_s + float(rng.uniform(0, 0.9)))
+        tracks.update(found, stamp_s)
+        highest = max(highest, found.scores.max(initial=0.0))
+        predicted = tracks.predict(stamp_s + float(rng.uniform(0, 0.9)))
         boxes = predicted.boxes_xyxy_px
-        assert len(predicted) <= count
         assert (boxes >= 0).all() and (boxes <= [640, 380, 640, 380]).all()
         assert (np.diff(predicted.scores) <= 0).all()
-        assert predicted.scores.max(initial=0.0) <= found.scores.max(initial=0.0)
+        assert predicted.scores.max(initial=0.0) <= highest
 
 
 def test_refuses_impossible_values():
@@ -130,8 +182,10 @@ def test_refuses_impossible_values():
             tracker.update(Detections.none(), stamp_s)
     with pytest.raises(ValueError, match=r'image_size is \(0, 10\)'):
         Tracks((0, 10))
-    with pytest.raises(ValueError, match='velocity_gain 0.0'):
-        Tracks(SIZE, velocity_gain=0.0)
+    with pytest.raises(ValueError, match='min_iou is 1.5'):
+        Tracks(SIZE, min_iou=1.5)
+    with pytest.raises(ValueError, match='noises are'):
+        Tracks(SIZE, velocity_noise=0.0)
     with pytest.raises(ValueError, match='max_age_s 0.0|max_age_s 0'):
         Tracks(SIZE, max_age_s=0.0)
 

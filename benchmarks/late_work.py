@@ -1,0 +1,214 @@
+"""What coasted answers are worth where bounds hardly fit: the detector's own pipeline and a network that only waits.
+
+    python benchmarks/late_work.py [--quick] [--pace 2.4] [--seconds 30]
+
+Images of a rendered drive come every 100 ms, as from a middleware that keeps the newest; pipeline, watchdog, tracks and
+policy are the detector's. In place of computing, the network sleeps what the shipped profile forecasts, times `--pace`
+and 5 % of deviation, and what it finds is made of the known objects as in tracks.py, the more of them missing the lower
+the path's quality. For each budget: outcomes, age of the evidence of coasted answers, share of the time that the network
+was busy, and AP by image, every one scored with its own answer, else with the last one before.
+Prints a table and writes results/late_work.json; with --quick below out/benchmarks.
+"""
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import statistics
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from tracks import MISSING, ROOT, SIZE, detections_of
+
+from deadline_perception.datasets.records import Frame
+from deadline_perception.decision.frontier import FrontierPolicy
+from deadline_perception.decision.path_quality import PathQuality
+from deadline_perception.detector.checkpoint import load_detector
+from deadline_perception.detector.detections import Detections
+from deadline_perception.evaluation.average_precision import average_precision
+from deadline_perception.execution_path import ExecutionPath, PathSpace
+from deadline_perception.latency.calibration import BoundCalibrator
+from deadline_perception.latency.path_bound import PathForecast
+from deadline_perception.latency.profile import LatencyProfile
+from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.rendering.drive import CLASS_NAMES, render_drive
+from deadline_perception.runtime.frame_record import Arrival, Conditions, FrameRecord
+from deadline_perception.runtime.image_age import StampReading
+from deadline_perception.runtime.mailbox import Mailbox
+from deadline_perception.runtime.pipeline import FramePipeline, serve
+from deadline_perception.runtime.reserve import Reserve
+from deadline_perception.runtime.task import Task
+from deadline_perception.runtime.tracks import Outcome
+from deadline_perception.runtime.watchdog import Watchdog
+from deadline_perception.tools.command_line import exit_status
+
+PERIOD_MS, AGE_MS, DEVIATION = 100.0, 2.0, 0.05
+BUDGETS_MS = (50.0, 80.0, 120.0)
+WARM_UP = 10  # images that are not scored
+
+
+class WaitingNetwork:
+    """Takes the time of a real one and finds what is there; `frame` is the image that it will be started on."""
+
+    def __init__(self, path_space: PathSpace, forecast: PathForecast, quality: PathQuality, pace: float) -> None:
+        self.path_space, self.class_names = path_space, CLASS_NAMES
+        self.forecast, self.quality, self.pace = forecast, quality, pace
+        self.best, self.rng = quality.quality(path_space.largest), np.random.default_rng(0)
+        self.frame: Frame | None = None
+        self.busy_ms = 0.0
+
+    def start(self, image: np.ndarray, path: ExecutionPath) -> WaitingRun:
+        """A run on `frame`."""
+        return WaitingRun(self, self.frame, path)
+
+
+class WaitingRun:
+    """A run of it."""
+
+    def __init__(self, network: WaitingNetwork, frame: Frame, path: ExecutionPath) -> None:
+        self.network, self.frame, self.path, self.segment = network, frame, path, 0
+
+    @property
+    def finished(self) -> bool:
+        return self.segment == len(self.network.path_space.segments)
+
+    def redirect(self, path: ExecutionPath) -> None:
+        self.path = path
+
+    def run_segment(self) -> float:
+        network, begun_ms = self.network, now_ms()
+        took_ms = network.forecast.segment_ms(self.segment, self.path) if network.path_space.key(
+            self.segment, self.path) else 0.0
+        time.sleep(took_ms * network.pace * network.rng.lognormal(0.0, DEVIATION) / 1000.0)
+        self.segment += 1
+        network.busy_ms += now_ms() - begun_ms
+        return now_ms() - begun_ms
+
+    def result(self) -> Detections:
+        network = self.network
+        missing = 1.0 - (1.0 - MISSING) * network.quality.quality(self.path) / network.best
+        return detections_of(self.frame.ground_truth, network.rng, missing)
+
+
+class Middleware:
+    """Keeps the newest image until the pipeline wants one."""
+
+    def __init__(self) -> None:
+        self.pipeline: FramePipeline | None = None
+        self._lock, self._newest, self._left_out = threading.Lock(), None, 0
+
+    def send(self, frame: Frame) -> None:
+        """An image comes."""
+        with self._lock:
+            self._left_out += self._newest is not None
+            self._newest = (frame, now_ms())
+        self.deliver()
+
+    def deliver(self) -> None:
+        """Hands it over if it is wanted."""
+        with self._lock:
+            if self._newest is None or not self.pipeline.wants_image:
+                return
+            (frame, came_ms), left_out, self._newest, self._left_out = self._newest, self._left_out, None, 0
+        self.pipeline.arrive(Arrival(frame, came_ms, StampReading(AGE_MS, '', frame.stamp_ns + 1), left_out))
+
+
+def run(frames: Sequence[Frame], network: WaitingNetwork, budget_ms: float) -> dict:
+    """All figures of one budget."""
+    answers: dict[int, Detections] = {}
+    records: list[FrameRecord] = []
+    failures: list[Exception] = []
+    middleware, mailbox, watchdog = Middleware(), Mailbox(), Watchdog(failures.append)
+    image = np.zeros((*SIZE, 3), np.uint8)
+
+    def convert(arrival: Arrival) -> np.ndarray:
+        network.frame = arrival.message
+        return image
+
+    policy = FrontierPolicy(network.path_space, Paced(network.forecast, network.pace), network.quality)
+    policy.prepare()
+    pipeline = middleware.pipeline = FramePipeline(
+        Task(network, Paced(network.forecast, network.pace), policy, BoundCalibrator(0.01, 0.05, math.log(8), math.log(
+            1.15))), mailbox=mailbox, watchdog=watchdog, reserve=Reserve(2.0, 15.0, quantile=0.95),
+        conditions=lambda: Conditions(budget_ms, 1.0, ''), convert=convert,
+        publish=lambda arrival, found: answers.__setitem__(arrival.message.stamp_ns, found),
+        publish_record=records.append, failed=failures.append, ready=lambda: middleware.deliver())
+    worker = threading.Thread(target=serve, args=(mailbox, failures.append), daemon=True)
+    worker.start()
+    network.busy_ms, begun_ms = 0.0, now_ms()
+    for number, frame in enumerate(frames):
+        time.sleep(max(0.0, begun_ms + number * PERIOD_MS - now_ms()) / 1000.0)
+        middleware.send(frame)
+    passed_ms = now_ms() - begun_ms
+    time.sleep(0.5)
+    mailbox.close()
+    pipeline.stop()
+    watchdog.stop()
+    worker.join()
+    if failures:
+        raise failures[0]
+    outputs, last = [], Detections.none()
+    for frame in frames:
+        last = answers.get(frame.stamp_ns, last)
+        outputs.append(last)
+    found = average_precision(outputs[WARM_UP:], [frame.ground_truth for frame in frames[WARM_UP:]], CLASS_NAMES)
+    ages_ms = [record.evidence_age_ms for record in records if record.outcome is Outcome.COASTED]
+    return {'budget_ms': budget_ms, 'outcomes': dict(Counter(record.outcome.name for record in records)),
+            'met': sum(record.deadline_met for record in records) / len(records),
+            'evidence_age_ms': statistics.median(ages_ms) if ages_ms else None,
+            'busy': network.busy_ms / passed_ms, 'ap': 100.0 * found.ap, 'ap50': 100.0 * found.ap50}
+
+
+class Paced:
+    """A forecast of a device that many times as slow."""
+
+    def __init__(self, forecast: PathForecast, pace: float) -> None:
+        self._forecast, self._pace = forecast, pace
+
+    def forecast_ms(self, path: ExecutionPath, segment: int = 0) -> float:
+        """See `PathForecast`."""
+        return self._forecast.forecast_ms(path, segment) * self._pace
+
+    def table(self, paths: Sequence[ExecutionPath], segment: int = 0) -> np.ndarray:
+        """See `PathForecast`."""
+        return self._forecast.table(paths, segment) * self._pace
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--pace', type=float, default=2.4, help='times that paths take beside the profile')
+    parser.add_argument('--seconds', type=float, default=30.0, help='of the drive, for each budget')
+    parser.add_argument('--weights', type=Path, default=ROOT / 'models' / 'compact.safetensors')
+    parser.add_argument('--profile', type=Path,
+                        default=ROOT / 'benchmarks' / 'results' / 'latency_profile_compact_amd-epyc_1_thread.json')
+    parser.add_argument('--quick', action='store_true', help='4 s for each budget')
+    args = parser.parse_args()
+    space = load_detector(args.weights, 'cpu').path_space
+    network = WaitingNetwork(space, PathForecast(LatencyProfile.load(args.profile), space),
+                             PathQuality.load(args.weights.with_suffix('.quality.json'), space), args.pace)
+    frames = render_drive(seconds=4.0 if args.quick else args.seconds, rate_hz=1000.0 / PERIOD_MS, seed=1).frames
+    rows = [run(frames, network, budget_ms) for budget_ms in BUDGETS_MS]
+    table = Table('budget', 'outcomes', 'answers in time', 'age of evidence', 'network busy', 'AP', 'AP50')
+    for row in rows:
+        age = '-' if row['evidence_age_ms'] is None else f'{row["evidence_age_ms"]:.0f} ms'
+        outcomes = ', '.join(f'{count} {name}' for name, count in row['outcomes'].items())
+        table.add_row(f'{row["budget_ms"]:.0f} ms', outcomes, f'{row["met"]:.1%}', age, f'{row["busy"]:.0%}', f'{row["ap"]:.1f}', f'{row["ap50"]:.1f}')
+    Console().print(table)
+    folder = ROOT / 'out' / 'benchmarks' if args.quick else ROOT / 'benchmarks' / 'results'
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / 'late_work.json').write_text(json.dumps({
+        'date': date.today().isoformat(), 'pace': args.pace, 'seconds': args.seconds, 'period_ms': PERIOD_MS,
+        'rows': rows}) + '\n')
+    print(f'wrote {folder.relative_to(ROOT) / "late_work.json"}')
+
+
+if __name__ == '__main__':
+    sys.exit(exit_status(Path(__file__).name, main))

@@ -1,0 +1,187 @@
+"""Average precision of coasted tracks against the age of their evidence, and the time that they take.
+
+    python benchmarks/tracks.py [--quick] [--seeds 0,1,2,3] [--seconds 45]
+
+Rendered drives give the known objects every 50 ms. Detections are made of them: boxes off by 4 % of their sides
+(standard deviation), 15 % missing, 2 false ones per image of mostly low scores; the same for everybody. Every 100, 200
+or 400 ms one result comes in; scored against what is there 50 to 400 ms later is (still) that result as it is, (steps)
+its objects moved along the filtered steps of those matched greedily by their overlap, which the detector did before, and
+(tracks) its `Tracks`. The age counts from the image of the result.
+`moved`: the detections of the result itself along their tracks, with the scores that they have, as with `boxes_at:
+publication`.
+Prints a table and writes results/tracks.json; with --quick below out/benchmarks.
+"""
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import statistics
+import sys
+from collections.abc import Sequence
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from deadline_perception.datasets.records import Frame, GroundTruth
+from deadline_perception.detector.detections import Detections
+from deadline_perception.evaluation.average_precision import average_precision
+from deadline_perception.latency.device import read_device_facts
+from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.rendering.drive import CLASS_NAMES, render_drive
+from deadline_perception.runtime.tracks import Tracks, pairwise_iou
+from deadline_perception.tools.command_line import exit_status
+
+ROOT = Path(__file__).resolve().parents[1]
+RATE_HZ = 20
+AGES = (1, 2, 3, 4, 5, 6, 8)  # frames of the drive
+INTERVALS = (2, 4, 8)
+WARM_UP = 16  # frames at the begin that are not scored
+SIZE = (380, 640)
+BOX_ERROR, MISSING, FALSE_PER_IMAGE = 0.04, 0.15, 2.0
+TIMED_OBJECTS, TIMED_ROUNDS = 100, 200
+
+
+def detections_of(ground_truth: GroundTruth, rng: np.random.Generator, missing: float = MISSING) -> Detections:
+    """What an imperfect detector would say that misses a share of the objects."""
+    kept = (rng.random(len(ground_truth.labels)) > missing) & ~ground_truth.crowd
+    boxes, labels = ground_truth.boxes_xyxy_px[kept].astype(np.float64), ground_truth.labels[kept]
+    boxes += rng.normal(0.0, BOX_ERROR, boxes.shape) * np.tile(boxes[:, 2:] - boxes[:, :2], 2)
+    count = rng.poisson(FALSE_PER_IMAGE)
+    corners = rng.uniform((0, 100), (600, 300), (count, 2))
+    boxes = np.vstack([boxes, np.hstack([corners, corners + rng.uniform(10, 80, (count, 2))])])
+    boxes[:, 2:] = np.maximum(boxes[:, 2:], boxes[:, :2] + 1.0)
+    scores = np.concatenate([np.maximum(rng.beta(5, 2, len(labels)), 0.05), rng.beta(1.2, 6, count)])
+    order = np.argsort(-scores, kind='stable')
+    return Detections(np.clip(boxes, 0, SIZE[::-1] * 2)[order], scores[order], np.concatenate(
+        [labels, rng.integers(0, len(CLASS_NAMES), count)])[order])
+
+
+class Still:
+    """The last result as it is."""
+
+    def update(self, found: Detections, stamp_s: float) -> None:
+        self.last = found
+
+    def predict(self, stamp_s: float) -> Detections:
+        return self.last
+
+
+class Steps:
+    """The objects of the last result, moved along filtered steps; pairs of largest overlap first."""
+
+    MIN_IOU, GAIN, HALF_LIFE_S = 0.3, 0.6, 0.5
+
+    def __init__(self) -> None:
+        self.found, self.velocity, self.known = Detections.none(), np.zeros((0, 4)), np.zeros(0, bool)
+        self.stamp_s = math.nan
+
+    def update(self, found: Detections, stamp_s: float) -> None:
+        velocity, known = np.zeros((len(found), 4)), np.zeros(len(found), bool)
+        if len(self.found) and len(found):
+            passed_s = stamp_s - self.stamp_s
+            overlap = pairwise_iou(self.found.boxes_xyxy_px + self.velocity * passed_s, found.boxes_xyxy_px)
+            overlap[self.found.labels[:, None] != found.labels[None]] = 0.0
+            while overlap.max() >= self.MIN_IOU:
+                old, new = np.unravel_index(overlap.argmax(), overlap.shape)
+                step = (found.boxes_xyxy_px[new] - self.found.boxes_xyxy_px[old]) / passed_s
+                gain = self.GAIN if self.known[old] else 1.0
+                velocity[new], known[new] = self.velocity[old] + gain * (step - self.velocity[old]), True
+                overlap[old], overlap[:, new] = 0.0, 0.0
+        self.found, self.velocity, self.known, self.stamp_s = found, velocity, known, stamp_s
+
+    def predict(self, stamp_s: float) -> Detections:
+        passed_s = stamp_s - self.stamp_s
+        boxes = np.clip(self.found.boxes_xyxy_px + self.velocity * passed_s, 0, SIZE[::-1] * 2)
+        seen = (boxes[:, 2:] > boxes[:, :2]).all(axis=1)
+        scores = self.found.scores * 0.5 ** (passed_s / self.HALF_LIFE_S)
+        return Detections(boxes[seen], scores[seen], self.found.labels[seen])
+
+
+class Moved:
+    """The last result along its tracks."""
+
+    def __init__(self) -> None:
+        self.tracks = Tracks(SIZE)
+
+    def update(self, found: Detections, stamp_s: float) -> None:
+        self.tracks.update(found, stamp_s)
+        self.last, self.stamp_s = found, stamp_s
+
+    def predict(self, stamp_s: float) -> Detections:
+        return self.tracks.advance(self.last, stamp_s - self.stamp_s)
+
+
+WAYS = {'still': Still, 'steps': Steps, 'tracks': lambda: Tracks(SIZE), 'moved': Moved}
+
+
+def precision_by_age(drives: Sequence[Sequence[Frame]], interval: int) -> dict[str, list[float]]:
+    """AP (0 to 100) of each way at each age, results coming every so many frames."""
+    found = {name: [[] for _ in AGES] for name in WAYS}
+    known: list[list[GroundTruth]] = [[] for _ in AGES]
+    for seed, frames in enumerate(drives):
+        rng, ways = np.random.default_rng(seed), {name: make() for name, make in WAYS.items()}
+        for index in range(0, len(frames) - max(AGES), interval):
+            result = detections_of(frames[index].ground_truth, rng)
+            for way in ways.values():
+                way.update(result, frames[index].stamp_ns / 1e9)
+            if index < WARM_UP:
+                continue
+            for place, age in enumerate(AGES):
+                later = frames[index + age]
+                known[place].append(later.ground_truth)
+                for name, way in ways.items():
+                    found[name][place].append(way.predict(later.stamp_ns / 1e9))
+    return {name: [100.0 * average_precision(images, truths, CLASS_NAMES).ap
+                   for images, truths in zip(found[name], known)] for name in WAYS}
+
+
+def times_us() -> dict[str, float]:
+    """Median time of an update and of a prediction of many objects."""
+    rng, tracks = np.random.default_rng(0), Tracks(SIZE)
+    corners = rng.uniform((0, 0), (600, 340), (TIMED_OBJECTS, 2))
+    boxes = np.hstack([corners, corners + rng.uniform(8, 40, corners.shape)])
+    scores, labels = np.sort(rng.random(TIMED_OBJECTS))[::-1], rng.integers(0, len(CLASS_NAMES), TIMED_OBJECTS)
+    updates, predictions = [], []
+    for number in range(TIMED_ROUNDS):
+        found = Detections(boxes + rng.normal(0, 1, (TIMED_OBJECTS, 1)), scores, labels)
+        begun_ms = now_ms()
+        tracks.update(found, number / 10)
+        updated_ms = now_ms()
+        tracks.predict(number / 10 + 0.1)
+        updates.append(updated_ms - begun_ms)
+        predictions.append(now_ms() - updated_ms)
+    return {'update': 1000.0 * statistics.median(updates), 'predict': 1000.0 * statistics.median(predictions)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--seeds', default='0,1,2,3', help='of the rendered drives')
+    parser.add_argument('--seconds', type=float, default=45.0, help='of each drive')
+    parser.add_argument('--quick', action='store_true', help='one drive of 6 s')
+    args = parser.parse_args()
+    seeds, seconds = ([0], 6.0) if args.quick else ([int(seed) for seed in args.seeds.split(',')], args.seconds)
+    drives = [render_drive(seconds=seconds, rate_hz=RATE_HZ, seed=seed).frames for seed in seeds]
+    period_ms = 1000 // RATE_HZ
+    rows = {str(interval * period_ms): precision_by_age(drives, interval) for interval in INTERVALS}
+    table = Table('result every', '', *(f'{age * period_ms} ms' for age in AGES), title='AP by age of the evidence')
+    for interval, ways in rows.items():
+        for name, values in ways.items():
+            table.add_row(f'{interval} ms', name, *(f'{value:.1f}' for value in values))
+    Console().print(table)
+    times = times_us()
+    print(f'{TIMED_OBJECTS} objects: update {times["update"]:.0f} us, predict {times["predict"]:.0f} us')
+    folder = ROOT / 'out' / 'benchmarks' if args.quick else ROOT / 'benchmarks' / 'results'
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / 'tracks.json').write_text(json.dumps({
+        'date': date.today().isoformat(), 'device': str(read_device_facts('cpu')), 'seeds': seeds, 'seconds': seconds,
+        'ages_ms': [age * period_ms for age in AGES], 'ap_by_interval_ms': rows,
+        f'us_of_{TIMED_OBJECTS}_objects': times}) + '\n')
+    print(f'wrote {folder.relative_to(ROOT) / "tracks.json"}')
+
+
+if __name__ == '__main__':
+    sys.exit(exit_status(Path(__file__).name, main))

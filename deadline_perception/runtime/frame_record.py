@@ -1,0 +1,122 @@
+"""One image of a task and what became of it: arrival, conditions, and the record of its answer. Free of ROS."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from deadline_perception.runtime.deadline import is_met
+from deadline_perception.runtime.image_age import StampReading
+from deadline_perception.runtime.timed_frame import TimedFrame
+from deadline_perception.runtime.tracks import Outcome
+
+
+@dataclass(frozen=True, eq=False)
+class Arrival:
+    """One image message, and when it came.
+
+    Attributes:
+        message: with a header.
+        arrived_ms: monotonic clock.
+        stamp: what its stamp says about its age.
+        left_out: images between the one taken before and this one, which were never taken off the middleware.
+    """
+
+    message: object
+    arrived_ms: float
+    stamp: StampReading
+    left_out: int = 0
+
+    @property
+    def captured_ms(self) -> float:
+        """Monotonic time of capture; of the arrival when the age is unknown."""
+        return self.arrived_ms - self.stamp.known_age_ms
+
+    @property
+    def motion_s(self) -> float:
+        """Time along which objects move: the stamp, at whatever rate a bag is played; without one, the arrival."""
+        return self.stamp.stamp_ns / 1e9 if self.stamp.stamp_ns > 0 else self.arrived_ms / 1000.0
+
+    def motion_at_s(self, at_ms: float) -> float:
+        """The same at a time of the monotonic clock; right where a bag is played at the rate of its recording."""
+        return self.motion_s + (at_ms - self.captured_ms) / 1000.0
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What a frame is decided under.
+
+    Attributes:
+        budget_ms: longest allowed time from capture to published result.
+        slowdown: factor >= 1 of contention.
+        contention_source: sensors behind the slowdown.
+        reasons: why the node is degraded, empty when it is not.
+    """
+
+    budget_ms: float
+    slowdown: float
+    contention_source: str
+    reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class FrameRecord:
+    """One answered frame; all that its latency and its path messages say.
+
+    Attributes:
+        arrival: the image.
+        conditions: budget and contention when it was taken, or when it arrived if it never was.
+        outcome: what was published.
+        frame: how far the network came.
+        queue_ms, convert_ms, publish_ms: the node's own times around it.
+        calibration_factor: from expected time to bound.
+        allowance_ms: constant part of the bound.
+        replaced: frames that it replaced, in the mailbox or before.
+        failure: error of conversion or network, empty otherwise.
+        idle_forecast_ms: expected time of the path that ran, on the idle device; NaN without a path.
+        evidence_age_ms: from the image on which what was published rests to this one: 0 for its own result, NaN
+            when there was nothing to go on from.
+    """
+
+    arrival: Arrival
+    conditions: Conditions
+    outcome: Outcome
+    frame: TimedFrame
+    queue_ms: float
+    convert_ms: float
+    publish_ms: float
+    calibration_factor: float
+    allowance_ms: float
+    replaced: int
+    failure: str
+    idle_forecast_ms: float
+    evidence_age_ms: float
+
+    @property
+    def elapsed_ms(self) -> float:
+        """Arrival to published result."""
+        return (self.queue_ms + self.convert_ms + self.frame.decision_ms + self.frame.network_ms + self.publish_ms)
+
+    @property
+    def total_ms(self) -> float:
+        """Capture to published result; NaN when the age is unknown."""
+        return self.arrival.stamp.age_ms + self.elapsed_ms
+
+    @property
+    def overhead_ms(self) -> float:
+        """The node's own time outside the network."""
+        return self.elapsed_ms - self.frame.network_ms
+
+    @property
+    def bound_ms(self) -> float:
+        """Bound of the network's time on the path that ran; NaN without a path. That of the plan is `frame.plan`'s."""
+        return self.idle_forecast_ms * self.frame.slowdown * self.calibration_factor + self.allowance_ms
+
+    @property
+    def deadline_met(self) -> bool:
+        """Published within the budget, counted from the arrival when the age is unknown."""
+        return is_met(self.arrival.stamp.known_age_ms + self.elapsed_ms, self.conditions.budget_ms)
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Everything that is degraded about this frame."""
+        return tuple(reason for reason in (*self.conditions.reasons, self.arrival.stamp.reason, self.failure)
+                     if reason)
