@@ -1,7 +1,9 @@
 """Has the segments of a network prepared, in a process of its own: a compiler of layers may end the process it runs in."""
 from __future__ import annotations
 
-import multiprocessing
+import subprocess
+import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,7 +11,7 @@ import numpy as np
 
 from deadline_perception.engine.segment_store import SegmentStore, StoreError, default_store_folder, store_origin
 from deadline_perception.errors import DeadlinePerceptionError
-from deadline_perception.latency.device import DeviceFacts, use_threads
+from deadline_perception.latency.device import DeviceFacts, read_device_facts, use_threads
 
 _MOST_CRASHES = 20  # each rules one form of one segment out
 
@@ -27,15 +29,15 @@ def prepare_segments(weights: Path, network, images: Sequence[np.ndarray], facts
     Args:
         weights: file of the network.
         network: what is in it, with `config_name` and `weights_hash`.
-        images: uint8 `[height, width, 3]`, to find the ranges of values on, and the errors.
+        images: uint8 `[height, width, 3]` of one size, to find the ranges of values on, and the errors.
         facts: the device, and the number of threads.
 
     Raises:
         ValueError: too few images.
         PreparationFailed: the process failed, and said why.
     """
-    folder = default_store_folder(network.config_name, network.weights_hash)
     try:
+        folder = default_store_folder(network.config_name, network.weights_hash)
         SegmentStore.load(folder, store_origin(facts)).check()
         return
     except StoreError:
@@ -43,29 +45,47 @@ def prepare_segments(weights: Path, network, images: Sequence[np.ndarray], facts
     from deadline_perception.engine.preparation import check_images
 
     check_images(images)
+    with tempfile.TemporaryDirectory() as place:
+        file = Path(place) / 'images.npy'
+        np.save(file, np.stack(images))
+        run_until_done([sys.executable, '-m', 'deadline_perception.tools.segment_preparation', str(weights), str(file),
+                        str(facts.threads)])
+
+
+def run_until_done(command: list[str]) -> None:
+    """Runs a program again as long as a signal ends it, some times; each time it goes on where it was.
+
+    Raises:
+        PreparationFailed: it failed, or was ended by a signal each time.
+    """
     for _ in range(_MOST_CRASHES):
-        process = multiprocessing.get_context('spawn').Process(target=_work, args=(weights, images, folder, facts))
-        process.start()
-        process.join()
-        if process.exitcode == 0:
+        status = subprocess.run(command, check=False).returncode
+        if status == 0:
             return
-        if process.exitcode > 0:
+        if status > 0:
             break
-    raise PreparationFailed(f'the segments could not be prepared (status {process.exitcode}); '
-                            f'--engine eager measures without them')
+    raise PreparationFailed(f'the segments could not be prepared (status {status}); --engine eager measures without them')
 
 
-def _work(weights: Path, images: Sequence[np.ndarray], folder: Path, facts: DeviceFacts) -> None:
+def main(weights: str, images: str, threads: str) -> None:
+    """Prepares what is not there yet, with a bar of progress; the work of that process."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     from deadline_perception.detector.checkpoint import load_detector
     from deadline_perception.engine.preparation import prepare
 
-    use_threads(facts.threads)
-    columns = (TextColumn('preparing'), BarColumn(), MofNCompleteColumn(), TextColumn('{task.description}'),
+    use_threads(int(threads))
+    network = load_detector(Path(weights))
+    store = SegmentStore.resume(default_store_folder(network.config_name, network.weights_hash),
+                                store_origin(read_device_facts('cpu')))
+    columns = (TextColumn('preparing'), BarColumn(), MofNCompleteColumn(), TextColumn('segments, {task.description}'),
                TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True)) as bars:
         bar = bars.add_task('', total=None)
-        prepare(load_detector(weights), images, SegmentStore.resume(folder, store_origin(facts)), facts.threads,
+        prepare(network, np.load(images), store, int(threads),
                 lambda done, total, key: bars.update(bar, completed=done, total=total, description=key))
+
+
+if __name__ == '__main__':
+    main(*sys.argv[1:])
