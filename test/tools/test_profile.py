@@ -73,16 +73,12 @@ def test_prepares_the_segments_in_a_process_of_its_own_and_says_which_form_each_
     assert again.returncode == 0 and 'preparing' not in again.stderr
 
 
-def test_too_few_images_to_prepare_with_are_told_in_one_line(prepared, tmp_path):
-    import cv2
-
+def test_too_few_images_to_prepare_with_are_told_in_one_line(prepared):
     shutil.rmtree(prepared.folder)
-    for number, image in enumerate(prepared.images[:3]):
-        cv2.imwrite(str(tmp_path / f'{number}.png'), image)
-    run = run_command('--weights', str(prepared.weights), '--source', str(tmp_path),
+    run = run_command('--weights', str(prepared.weights), '--source', 'drive:seed=1,seconds=0.3',
                       environment={'XDG_CACHE_HOME': str(prepared.cache)})
     assert run.returncode == 1
-    assert '3 images to prepare segments with, expected at least 8' in run.stderr.splitlines()[-1]
+    assert 'images to prepare segments with, expected at least 8' in run.stderr.splitlines()[-1]
 
 
 def test_missing_weights_are_told_in_one_line(tmp_path):
