@@ -55,29 +55,34 @@ class CompiledSegments(Eager):
         self.identity = ' '.join(f'{package} {store.origin[f"{name} version"]}' for name, package in LIBRARIES.items())
         self._store, self._compiler = store, Compiler(threads)
         self._compiled: dict[str, CompiledSegment | None] = {}
+        self._refused: dict[str, str] = {}
         self._stale = False
 
     @property
     def forms(self) -> dict[str, str]:
         """See `Eager`."""
-        return {} if self._stale else {key: segment.form.value for key, segment in self._store.segments.items()}
+        if self._stale:
+            return {}
+        return {key: segment.form.value for key, segment in self._store.segments.items() if key not in self._refused}
 
     @property
     def notice(self) -> str:
         """See `Eager`."""
         if self._stale:
             return 'the weights have changed since the segments were compiled: all run eagerly'
-        slow = {key: segment for key, segment in self._store.segments.items() if segment.form is not Form.INT8}
+        slow = {key: f'{key} ({segment.form.value}) because: {segment.reason}'
+                for key, segment in self._store.segments.items() if segment.form is not Form.INT8}
+        slow |= {key: f'{key} (eager) because: {reason}' for key, reason in self._refused.items()}
         if not slow:
             return ''
-        key, segment = next(iter(slow.items()))
-        return (f'{len(slow)} of {len(self._store.segments)} segments do not run in 8 bit, such as {key} '
-                f'({segment.form.value}) because: {segment.reason}')
+        told = next(iter((self._refused or slow)))
+        return f'{len(slow)} of {len(self._store.segments)} segments do not run in 8 bit, such as {slow[told]}'
 
     def clear(self) -> None:
         """Forgets what was compiled, because the weights are about to change; from now on all is eager."""
         self._stale = True
         self._compiled.clear()
+        self._refused.clear()
 
     def hold(self, name: str, values: Values, rows: int | None = None) -> Values:
         """See `Eager`."""
@@ -96,7 +101,11 @@ class CompiledSegments(Eager):
         segment = None if self._stale else self._store.segments.get(key)
         if segment is None or segment.form is Form.EAGER:
             return None
-        return self._compiler.load(self._store.compiled(key))
+        try:
+            return self._compiler.load(self._store.compiled(key))
+        except (RuntimeError, OSError) as error:
+            self._refused[key] = (str(error).strip().splitlines() or [type(error).__name__])[-1]
+            return None
 
 
 class Compiler:

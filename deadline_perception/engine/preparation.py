@@ -78,7 +78,8 @@ def check_images(images: Sequence[np.ndarray]) -> None:
         ValueError: there are not.
     """
     if len(images) < _LEAST_IMAGES:
-        raise ValueError(f'{len(images)} images to prepare segments with, expected at least {_LEAST_IMAGES}')
+        raise ValueError(f'{len(images)} images to prepare segments with, expected at least {_LEAST_IMAGES}; '
+                         f'an eager engine needs none')
 
 
 def prepare(network, images: Sequence[np.ndarray], store: SegmentStore, threads: int,
@@ -121,13 +122,15 @@ def prepare(network, images: Sequence[np.ndarray], store: SegmentStore, threads:
 
 
 def _record(network, path: ExecutionPath, images: Sequence[np.ndarray], recorder: Recorder) -> None:
-    """Runs every image; in every second one some skips of the path are taken, as they will be."""
+    """Runs every image up to the last segment that is wanted; in every second one some skips of the path are taken, as
+    they will be."""
     space, rng = path.space, random.Random(1)
+    last = max(number for number in range(len(space.segments)) if space.key(number, path) in recorder.wanted)
     skips = [operator.name for operator in space.operators if operator.kind == SKIP]
     for number, image in enumerate(images):
         taken = {name: space.operator(name).settings[0] for name in skips if number % 2 and rng.random() < 0.5}
         run = network.start(image, path.replace(**taken) if taken else path)
-        while not run.finished:
+        while run.segment <= last:
             run.run_segment()
 
 

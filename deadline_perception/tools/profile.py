@@ -20,7 +20,7 @@ from deadline_perception.latency.path_bound import PathForecast
 from deadline_perception.latency.profile import LatencyProfile, default_profile_path, measure_profile
 from deadline_perception.latency.quantiles import bounded_share, samples_needed
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, check_file, find_weights
-from deadline_perception.tools.segment_preparation import prepare_segments
+from deadline_perception.tools.segment_preparation import PreparationFailed, prepare_segments
 
 _RESTARTED = 'DEADLINE_PERCEPTION_RESTARTED'
 _IMAGES = 40
@@ -86,7 +86,12 @@ def run(args: argparse.Namespace) -> int:
         detector.use_graphs()  # as the node does
     else:
         if args.engine == 'openvino' or (args.engine == 'auto' and is_installed()):
-            prepare_segments(weights, detector, images, facts)
+            try:
+                prepare_segments(weights, detector, images, facts)
+            except PreparationFailed as error:
+                if args.engine == 'openvino':
+                    raise
+                print(error, file=sys.stderr)
         detector.engine = choose_engine(args.engine, detector, facts, str(args.weights))
     profile = _measure(detector, images, _QUICK if args.quick else _THOROUGH, minutes * 60.0)
     file = args.out or default_profile_path(detector.config_name, facts)

@@ -64,7 +64,7 @@ def run_until_done(command: list[str]) -> None:
             return
         if status > 0:
             break
-    raise PreparationFailed(f'the segments could not be prepared (status {status}); --engine eager measures without them')
+    raise PreparationFailed(f'the segments could not be prepared (status {status}); the engine eager runs without them')
 
 
 def main(weights: str, images: str, threads: str) -> None:

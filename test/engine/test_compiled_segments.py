@@ -8,7 +8,7 @@ import torch
 pytest.importorskip('openvino')
 
 from deadline_perception.engine.compiled_segments import CompiledSegments
-from deadline_perception.engine.segment_store import SegmentStore, StoreError, store_origin
+from deadline_perception.engine.segment_store import Form, SegmentStore, StoreError, store_origin
 from deadline_perception.latency.device import read_device_facts
 
 
@@ -105,6 +105,17 @@ def test_a_store_that_is_not_whole_is_refused(prepared):
     next(prepared.folder.glob('*.blob')).write_bytes(b'')
     with pytest.raises(StoreError, match='damaged'):
         engine(prepared)
+
+
+def test_a_segment_that_openvino_refuses_is_eager_and_that_is_said(prepared):
+    network = prepared.network()
+    store = SegmentStore.load(prepared.folder, store_origin(read_device_facts('cpu')))
+    figures = {'error_db': 30.0, 'time_ms': 1.0, 'eager_ms': 2.0}
+    store.add('stage2@w1.00', Form.INT8, compiled=b'of another compiler', **figures)
+    network.engine = compiled = CompiledSegments(store, 1)
+    network.detect(prepared.images[0], network.path_space.largest)
+    assert 'stage2@w1.00 (eager) because: ' in compiled.notice
+    assert 'stage2@w1.00' not in compiled.forms and 'stage1@w1.00' in compiled.forms
 
 
 def test_telemetry_stays_out_of_the_process(prepared):

@@ -32,7 +32,7 @@ def test_a_process_that_a_signal_ends_is_followed_by_one_that_leaves_out_what_en
 @pytest.mark.parametrize(('program', 'status'), [('raise SystemExit(3)', 3),
                                                  ('import os; os.kill(os.getpid(), 9)', -9)])
 def test_a_process_that_fails_always_is_told_with_the_way_to_go_on(program, status):
-    with pytest.raises(PreparationFailed, match=f'could not be prepared .status {status}.; --engine eager'):
+    with pytest.raises(PreparationFailed, match=f'could not be prepared .status {status}.; the engine eager'):
         run_until_done([sys.executable, '-c', program])
 
 
