@@ -39,8 +39,8 @@ class PreparedSegment:
     Attributes:
         form: what runs it.
         error_db: ratio of signal to error of its worst output against the eager one, in dB; 0 where it is eager.
-        time_ms: median time in this form, on the device that prepared it.
-        eager_ms: median time of the eager one beside it.
+        time_ms: shortest time in this form, on the device that prepared it.
+        eager_ms: shortest time of the eager one beside it.
         file: name of the compiled segment in the folder; empty where it is eager.
         sha256: of the file.
         reason: why no faster form is used; empty for 8 bit.
