@@ -1,9 +1,9 @@
 """Segments compiled by OpenVINO: the layers of most in 8 bit, those that lose by it in floating point or eagerly.
 
 What is compiled comes from a `SegmentStore`, which `preparation.py` fills. Values pass from segment to segment as they
-do eagerly, as tensors of their own: features as float32, channels last, which the kernels of both sides read and write
-without a transposition. So a segment that stays eager costs no conversion, a redirected frame meets nothing special,
-and several runs can go on from one frame.
+do eagerly, as tensors of their own: features as float32, channels last, as eager kernels read them. So a segment that
+stays eager costs no conversion, a redirected frame meets nothing special, and several runs can go on from one frame.
+OpenVINO's plans still transpose at these borders, where planar tensors would cost more.
 """
 from __future__ import annotations
 
