@@ -3,7 +3,7 @@
 What is compiled comes from a `SegmentStore`, which `preparation.py` fills. Values pass from segment to segment as they
 do eagerly, as tensors of their own: features as float32, channels last, as eager kernels read them. So a segment that
 stays eager costs no conversion, a redirected frame meets nothing special, and several runs can go on from one frame.
-OpenVINO's plans still transpose at these borders, where planar tensors would cost more.
+What that costs at the borders, `channels_last.py` keeps down.
 """
 from __future__ import annotations
 

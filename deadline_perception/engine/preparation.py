@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from deadline_perception.engine.channels_last import channels_last
 from deadline_perception.engine.compiled_segments import CompiledSegment, Compiler, load_openvino
 from deadline_perception.engine.eager import Compute, Eager, Inputs, Values, padded
 from deadline_perception.engine.segment_store import Form, SegmentStore
@@ -231,17 +232,7 @@ class SegmentMaker:
         """A model with the shapes of an example; values of four dimensions come and go channels last."""
         model = model.clone()
         _fix_shapes(model, example)
-        preprocess, channels_last = self._openvino.preprocess, self._openvino.Layout('NHWC')
-        steps, planes = preprocess.PrePostProcessor(model), self._openvino.Layout('NCHW')
-        for index, port in enumerate(model.inputs):
-            if len(port.shape) == 4:
-                steps.input(index).tensor().set_layout(channels_last)
-                steps.input(index).model().set_layout(planes)
-        for index, port in enumerate(model.outputs):
-            if len(port.shape) == 4:
-                steps.output(index).tensor().set_layout(channels_last)
-                steps.output(index).model().set_layout(planes)
-        return self._compiler.compile(steps.build())
+        return self._compiler.compile(channels_last(self._openvino, model))
 
 
 class _Positional(nn.Module):
