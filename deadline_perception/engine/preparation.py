@@ -1,4 +1,4 @@
-"""Prepares the segments of a network for `CompiledSegments`: converts, quantises, checks against eager ones, and keeps them.
+"""Prepares the segments of a network for `CompiledSegments`: converts, quantises, checks against eager ones, keeps them.
 
 Which form a segment takes is decided here, on the device that will run it, from images: 8 bit where it is accurate and
 faster than the eager segment, else floating point compiled by OpenVINO where that is, else eager. On a CPU whose 8-bit

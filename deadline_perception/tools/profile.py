@@ -57,7 +57,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help='what runs the network on a CPU: openvino prepares its segments in 8 bit first, where they '
                              'are not ready yet, which takes minutes; auto does so where OpenVINO is installed')
     parser.add_argument('--minutes', type=float, help='longest time to measure; 2, or 40 s with --quick')
-    parser.add_argument('--quick', action='store_true', help='fewer frames: coarser, in about 40 s once segments are prepared')
+    parser.add_argument('--quick', action='store_true',
+                        help='fewer frames: coarser, in about 40 s once segments are prepared')
     parser.add_argument('--source', help='images to measure on: a folder, annotation, video or bag file; '
                                          'a rendered drive otherwise')
     parser.add_argument('--out', type=Path, help='profile to write; by default where the detector node looks for it')
