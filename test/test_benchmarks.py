@@ -13,6 +13,7 @@ from deadline_perception.datasets.records import Frame, Sequence
 from deadline_perception.decision.policy import Choice
 from deadline_perception.detector.declaration import multi_path_space
 from deadline_perception.detector.detections import Detections
+from deadline_perception.engine.eager import Eager
 from deadline_perception.evaluation.recorded_bag import read_recording
 
 SPACE = multi_path_space(skips_per_stage=(1,), widths=(1.0,), pyramid_widths=(1.0,), proposals=range(1, 11),
@@ -161,3 +162,33 @@ def test_picture_of_a_demo_is_small_and_not_empty(tmp_path, load_benchmark):
     load_benchmark('demo_picture').draw(read_recording(tmp_path / 'run'), source, picture)
     assert picture.stat().st_size < 200_000
     assert cv2.imread(str(picture))[:330, 60:].std() > 40  # frames on top, on white
+
+
+@pytest.fixture(scope='module')
+def engines(load_benchmark):
+    pytest.importorskip('openvino')
+    return load_benchmark('engines')
+
+
+def test_engines_lose_what_they_reach_less_than_the_eager_one(engines):
+    points = {'a': {'eager': 40.0, 'openvino': 39.5}, 'b': {'eager': 30.0, 'openvino': 30.3}}
+    assert engines.loss(points, 'openvino') == (pytest.approx(0.1), pytest.approx(0.5))
+
+
+def test_engines_take_turns_on_every_path_and_the_first_round_is_dropped(engines, tiny_network):
+    space, rounds = tiny_network.path_space, []
+    image = np.zeros((64, 96, 3), np.uint8)
+    times = engines.measure_times(tiny_network, {'one': Eager(), 'other': Eager()}, [space.smallest, space.largest],
+                                  [image], 2, lambda: rounds.append(1))
+    assert {len(found) for found in times.values()} == {2} and len(times) == 4 and len(rounds) == 3
+    assert engines.operations(tiny_network, image, space.smallest) < engines.operations(tiny_network, image, space.largest)
+
+
+def test_the_matrix_product_runs_in_8_bit(engines, tmp_path, monkeypatch):
+    from deadline_perception.latency.device import read_device_facts
+
+    monkeypatch.setattr(engines, 'PRODUCT_ROWS', 256)
+    monkeypatch.setattr(engines, 'PRODUCT_SIDE', 512)
+    product, call = engines.matrix_product(read_device_facts('cpu'), tmp_path)
+    found, = product(call.tensors)
+    assert float((found - call.outputs[0]).square().mean() / call.outputs[0].var()) < 0.01

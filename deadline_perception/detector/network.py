@@ -180,7 +180,7 @@ class MultiPathDetector(nn.Module):
             values: those that it `reads`, by the segment that made them. `pre`: image `[N, 3, h, w]`; `stage1` to
                 `stage4`: features, with the skip operators' work; `pyramid`: its levels; `rpn`: logits of each level,
                 then deltas; `proposals`: boxes `[R, 4]` and levels `[R]`; `head`: logits `[R, 1 + classes]` and deltas
-                `[R, 4]`.
+                `[R, 4]`. For `head` also `regions` alone, their features, where these are gathered already.
         """
         if segment.startswith('stage'):
             return (self.backbone.kept(int(segment[5:]), values[self.reads(segment)[0]][0], path['width']),)
@@ -188,15 +188,20 @@ class MultiPathDetector(nn.Module):
             return (self.backbone.skips[int(segment[4:])](values[self.makes[segment]][0], path),)
         if segment == 'pyramid':
             return tuple(self.pyramid([values[stage][0] for stage in self.reads(segment)], path['pyramid_width']))
+        if segment == 'head':
+            features = values['regions'][0] if 'regions' in values else self.gather_regions(values)
+            return self.heads(features, path)
         levels = values['pyramid']
         if segment == 'rpn':
             logits, deltas = self.rpn(levels)
             return (*logits, *deltas)
-        if segment == 'proposals':
-            logits, deltas = values['rpn'][:len(levels)], values['rpn'][len(levels):]
-            return self.select_proposals(self.rpn, logits, deltas, path['proposals'])
-        boxes, box_levels = values['proposals']
-        return self.heads(region_features(levels, boxes, box_levels), path)
+        logits, deltas = values['rpn'][:len(levels)], values['rpn'][len(levels):]
+        return self.select_proposals(self.rpn, logits, deltas, path['proposals'])
+
+    @staticmethod
+    def gather_regions(values: dict[str, tuple[Tensor, ...]]) -> Tensor:
+        """Region features `[R, 49 * c]` of the pyramid's levels at the proposals."""
+        return region_features(values['pyramid'], *values['proposals'])
 
     def start(self, image_bgr: np.ndarray, path: ExecutionPath) -> FrameRun:
         """Begins one frame; nothing is computed yet.
@@ -281,6 +286,8 @@ class FrameRun(SegmentRun):
             self._regions = len(values[0])
             self._values[made] = network.engine.hold(made, values, self.path['proposals'])
         else:
+            if name == 'head' and network.engine.layers_alone:
+                inputs = {'regions': (network.gather_regions(inputs),)}
             self._values[made] = network.engine.run(key, made, compute, inputs)
 
     def result(self) -> Detections:

@@ -1,1 +1,1 @@
-"""How a segment of a network is run on this device: eagerly, or as a recorded CUDA graph."""
+"""How a segment of a network is run on this device: eagerly, compiled in 8 bit, or as a recorded CUDA graph."""

@@ -16,9 +16,8 @@ from functools import partial
 from typing import TypeAlias
 
 import torch
-from torch.nn import functional as F
 
-from deadline_perception.engine.eager import Compute, Eager, Inputs, Values
+from deadline_perception.engine.eager import Compute, Eager, Inputs, Values, padded
 
 Replay: TypeAlias = Callable[[], None]
 
@@ -82,8 +81,7 @@ class CudaGraphs(Eager):
 
     def hold(self, name: str, values: Values, rows: int | None = None) -> Values:
         """Copies values to where recorded segments look for them; returns their buffers."""
-        if rows is not None:
-            values = tuple(F.pad(part, (0, 0) * (part.dim() - 1) + (0, rows - len(part))) for part in values)
+        values = padded(values, rows)
         buffers = self._buffers_of(name, values)
         _write(buffers, values)
         return buffers

@@ -3,9 +3,8 @@
 A network hands each segment to its engine as a function without side effects, from the named values that it reads to
 the values that it gives, under a key (see `PathSpace`) that decides its work and the shapes of all these values. So an
 engine may prepare a segment when its key first comes: `compute` and `inputs` are then the function and its example
-inputs, and what it gives is the reference that the prepared form must agree with. CUDA graphs are recorded that way. An
-engine of compiled 8-bit segments would keep one compiled function per key, in memory and in a file named by `identity`,
-weights and key, and call it with `inputs`; the network would not change.
+inputs, and what it gives is the reference that the prepared form must agree with. CUDA graphs are recorded that way, and
+8-bit segments are made of it ahead of time and kept on disk by weights and key.
 """
 from __future__ import annotations
 
@@ -28,15 +27,31 @@ class Eager:
     Attributes:
         identity: name, and version where it is not that of PyTorch; execution times hold for one engine alone.
         reuses_buffers: values lie in memory that the next frame overwrites, so that one frame runs at a time.
+        layers_alone: what a segment does before its layers, such as gathering region features, is computed by the
+            network itself: a compiler of layers has nothing to gain there.
     """
 
     identity = 'eager'
     reuses_buffers = False
+    layers_alone = False
+    _instead_because = ''
+
+    @classmethod
+    def instead(cls, because: str) -> Eager:
+        """This engine in the place of a faster one, which cannot be had."""
+        engine = cls()
+        engine._instead_because = because
+        return engine
 
     @property
     def notice(self) -> str:
-        """What a person should know of segments that run slower than this engine promises; empty when none does."""
-        return ''
+        """What a person should know of segments that run slower than they could; empty when none does."""
+        return self._instead_because
+
+    @property
+    def forms(self) -> dict[str, str]:
+        """How segments are run, in a word or two, by their keys; those that are not named run eagerly."""
+        return {}
 
     def clear(self) -> None:
         """Forgets what was prepared, because the weights are about to change."""
@@ -72,3 +87,12 @@ class Eager:
             inputs: what it reads, by kind: values that `hold` or `run` returned.
         """
         return compute(inputs)
+
+
+def padded(values: Values, rows: int | None) -> Values:
+    """Values with rows of zeros up to a number of rows; as they are where it is None."""
+    if rows is None:
+        return values
+    from torch.nn.functional import pad
+
+    return tuple(pad(part, (0, 0) * (part.dim() - 1) + (0, rows - len(part))) for part in values)

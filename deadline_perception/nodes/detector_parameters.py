@@ -4,6 +4,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from deadline_perception.engine.choice import ENGINES
 from deadline_perception.runtime.image_age import ImageAge
 from deadline_perception.runtime.reserve import Reserve
 from deadline_perception.runtime.conditions import ConditionTracker
@@ -22,6 +23,9 @@ PARAMETERS = (
     Parameter('profile', '', "Latency profile; empty: this device's own, or the one in models/profiles."),
     Parameter('quality', '', 'Table of path qualities; empty: the one beside the weights, or longer is better.'),
     Parameter('device', 'cpu', 'Processor of the network: cpu, cuda or cuda:INDEX.'),
+    Parameter('engine', 'auto', 'What runs the segments of weights on the CPU. openvino: compiled ones, 8 bit where '
+              'that is as accurate, which `deadline-perception profile` prepares. auto: these where they are '
+              'ready, else eager.', choices=ENGINES),
     Parameter('threads', 1, 'Threads per network operation. Two are faster alone, and much slower beside a busy '
               'program.', minimum=1, maximum=256),
     Parameter('policy', 'frontier', 'How the path of a frame is chosen. frontier: the one of highest quality whose '

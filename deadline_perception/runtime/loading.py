@@ -17,6 +17,7 @@ from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.decision.policy import Forecast, Policy, Quality
 from deadline_perception.decision.thresholds import ThresholdPolicy
+from deadline_perception.engine.choice import choose_engine
 from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.execution_path import PathSpace
 from deadline_perception.latency.calibration import BoundCalibrator, CalibrationFile, ForeignFile
@@ -49,6 +50,7 @@ class NetworkOptions:
         profile: latency profile; empty: the one of this device, the user's own before the package's.
         quality: table of path qualities; empty: the one beside the weights, if any.
         device: `cpu` or `cuda`.
+        engine: what runs the segments of weights on the CPU, one of `ENGINES`; on a GPU CUDA graphs do.
         threads: threads per network operation.
         policy: one of `POLICIES`.
         fixed_path: name of the path for the policy `fixed`, and of the one that gives the policies `thresholds` and
@@ -63,6 +65,7 @@ class NetworkOptions:
     profile: str = ''
     quality: str = ''
     device: str = 'cpu'
+    engine: str = 'auto'
     threads: int = 1
     policy: str = 'frontier'
     fixed_path: str = ''
@@ -129,7 +132,7 @@ def load_task(options: NetworkOptions, models_folder: Path) -> LoadedTask:
         DeadlinePerceptionError: a part is missing, damaged, or belongs to another network or device.
     """
     use_threads(options.threads)
-    network, weights = load_network(options.model, options.device, models_folder)
+    network, weights = load_network(options.model, options.device, models_folder, options.engine)
     facts = read_device_facts(options.device)
     profile, differences = load_profile(options, network, facts, weights, models_folder)
     forecast = PathForecast(profile, network.path_space)
@@ -154,11 +157,12 @@ def load_task(options: NetworkOptions, models_folder: Path) -> LoadedTask:
     return LoadedTask(task, facts, calibration_file, tuple(notices), tuple(degraded))
 
 
-def load_network(model: str, device: str, models_folder: Path) -> tuple[object, Path]:
+def load_network(model: str, device: str, models_folder: Path, engine: str = 'auto') -> tuple[object, Path]:
     """The network that a parameter means, and the file of its weights; for a callable, the parameter as a path.
 
     Raises:
         SetupError: there is no such module, callable or file.
+        StoreError: the engine is asked for by its name and is not ready.
         CheckpointError: the weights cannot be used.
     """
     module, _, name = model.partition(':')
@@ -169,6 +173,8 @@ def load_network(model: str, device: str, models_folder: Path) -> tuple[object, 
         network = load_detector(weights, device)
         if device.startswith('cuda'):
             network.use_graphs()
+        else:
+            network.engine = choose_engine(engine, network, read_device_facts(device), str(weights))
         return network, weights
     try:
         make = getattr(importlib.import_module(module), name)

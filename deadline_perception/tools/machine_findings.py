@@ -7,6 +7,7 @@ import os
 import platform
 import shutil
 import sys
+from collections import Counter
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -61,7 +62,7 @@ def examine_machine() -> list[Finding]:
     return [check_python(sys.version_info[:2]), check_ros(ros, os.environ.get('ROS_DISTRO', '')),
             check_interfaces(interfaces), check_cv_bridge(bridge), check_launch(),
             check_torch(torch), check_cuda(torch, _ROOT), check_libraries(LIBRARIES), *check_sensors(_ROOT),
-            *check_device(), check_weights(folder), check_profile(folder),
+            *check_device(), check_weights(folder), check_engine(), check_profile(folder),
             check_disk(Path.cwd()), check_shared_memory(Path('/dev/shm'))]
 
 
@@ -203,6 +204,30 @@ def check_weights(folder: Path) -> Finding:
         return Finding('weights', State.MISSING, f'no *.safetensors in {folder / "models"}',
                        f'restore models/ from the repository, or train: {command_line("train --help")}')
     return Finding('weights', State.FINE, ', '.join(f'{file.name} ({_megabytes(file.stat().st_size)})' for file in weights))
+
+
+def check_engine() -> Finding:
+    """OpenVINO, and the networks whose segments are prepared for it and for this device."""
+    from deadline_perception.engine.segment_store import SegmentStore, StoreError, default_store_folder, store_origin
+    from deadline_perception.latency.device import read_device_facts
+    try:
+        origin = store_origin(read_device_facts('cpu'))
+    except StoreError as error:
+        return Finding('engine', State.NOTE, 'eager: networks run in floating point', str(error))
+    prepared, faults = [], []
+    for place in sorted(default_store_folder('', '').parent.glob('*/')):
+        try:
+            store = SegmentStore.load(place, origin)
+            store.check()
+        except StoreError as error:
+            faults.append(str(error))
+            continue
+        forms = Counter(segment.form.value for segment in store.segments.values())
+        prepared.append(f'{place.name} ({", ".join(f"{count} segments {form}" for form, count in forms.items())})')
+    found = f'OpenVINO {origin["OpenVINO version"]}: ' + (', '.join(prepared) or '; '.join(faults) or 'nothing prepared')
+    if prepared:
+        return Finding('engine', State.FINE, found)
+    return Finding('engine', State.NOTE, found, f'segments in 8 bit are faster: {command_line("profile")}')
 
 
 def check_profile(folder: Path) -> Finding:

@@ -13,12 +13,14 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from deadline_perception.engine.choice import ENGINES, choose_engine, is_installed
 from deadline_perception.execution_path import ExecutionPath, PathSpace
 from deadline_perception.latency.device import missing_environment, process_environment, read_device_facts, use_threads
 from deadline_perception.latency.path_bound import PathForecast
 from deadline_perception.latency.profile import LatencyProfile, default_profile_path, measure_profile
 from deadline_perception.latency.quantiles import bounded_share, samples_needed
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, check_file, find_weights
+from deadline_perception.tools.segment_preparation import PreparationFailed, prepare_segments
 
 _RESTARTED = 'DEADLINE_PERCEPTION_RESTARTED'
 _IMAGES = 40
@@ -51,8 +53,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--weights', type=Path, default=DEFAULT_WEIGHTS, help='network to measure')
     parser.add_argument('--device', default='cpu', help='cpu, cuda or cuda:INDEX')
     parser.add_argument('--threads', type=int, default=1, help='CPU threads; the node must use the same number')
+    parser.add_argument('--engine', choices=ENGINES, default='auto',
+                        help='what runs the network on a CPU: openvino prepares its segments in 8 bit first, where they '
+                             'are not ready yet, which takes minutes; auto does so where OpenVINO is installed')
     parser.add_argument('--minutes', type=float, help='longest time to measure; 2, or 40 s with --quick')
-    parser.add_argument('--quick', action='store_true', help='fewer frames: coarser, in about 40 s')
+    parser.add_argument('--quick', action='store_true',
+                        help='fewer frames: coarser, in about 40 s once segments are prepared')
     parser.add_argument('--source', help='images to measure on: a folder, annotation, video or bag file; '
                                          'a rendered drive otherwise')
     parser.add_argument('--out', type=Path, help='profile to write; by default where the detector node looks for it')
@@ -70,20 +76,30 @@ def run(args: argparse.Namespace) -> int:
 
     use_threads(args.threads)
     facts = read_device_facts(args.device)  # a missing CUDA device is told before weights are looked for
-    detector = load_detector(find_weights(args.weights), args.device)
-    if facts.kind == 'cuda':
-        detector.use_graphs()  # as the node does
+    weights = find_weights(args.weights)
+    detector = load_detector(weights, args.device)
     load = os.getloadavg()[0]
     if load > _BUSY_LOAD:
         print(f'Other programs are running (load {load:.1f}): the profile will make the device look slower than it is.',
               file=sys.stderr)
     images = _read_images(args.source)
+    if facts.kind == 'cuda':
+        detector.use_graphs()  # as the node does
+    else:
+        if args.engine == 'openvino' or (args.engine == 'auto' and is_installed()):
+            try:
+                prepare_segments(weights, detector, images, facts)
+            except PreparationFailed as error:
+                if args.engine == 'openvino':
+                    raise
+                print(error, file=sys.stderr)
+        detector.engine = choose_engine(args.engine, detector, facts, str(args.weights))
     profile = _measure(detector, images, _QUICK if args.quick else _THOROUGH, minutes * 60.0)
     file = args.out or default_profile_path(detector.config_name, facts)
     profile.save(file)
     if detector.engine.notice:
         print(detector.engine.notice, file=sys.stderr)
-    _print_tables(profile, detector.path_space)
+    _print_tables(profile, detector.path_space, detector.engine.forms)
     print(f'wrote {file}')
     return 0
 
@@ -140,16 +156,17 @@ def _measure(detector, images: list, effort: Effort, limit_s: float) -> LatencyP
                                path_repeats=effort.path_repeats, time_limit_s=limit_s, progress=report)
 
 
-def _print_tables(profile: LatencyProfile, space: PathSpace) -> None:
+def _print_tables(profile: LatencyProfile, space: PathSpace, forms: dict[str, str]) -> None:
     from rich.console import Console
     from rich.table import Table
 
     console = Console()
-    segments = Table(title=f'{profile.config_name} on {profile.facts}, ms')
-    for title in ('segment', 'median', 'p99', 'max', 'samples'):
-        segments.add_column(title, justify='left' if title == 'segment' else 'right')
+    segments = Table(title=f'{profile.config_name} on {profile.facts}, {profile.engine}, ms')
+    for title in ('segment', 'form', 'median', 'p99', 'max', 'samples'):
+        segments.add_column(title, justify='left' if title in ('segment', 'form') else 'right')
     for name, times in profile.segments.items():
-        segments.add_row(name, f'{times.p50:.2f}', f'{times.p99:.2f}', f'{times.max:.2f}', str(times.count))
+        segments.add_row(name, forms.get(name, 'eager'), f'{times.p50:.2f}', f'{times.p99:.2f}', f'{times.max:.2f}',
+                         str(times.count))
     console.print(segments)
     forecast = PathForecast(profile, space)
     paths = Table(title='whole frames, ms')

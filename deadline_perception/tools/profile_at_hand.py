@@ -8,6 +8,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from deadline_perception.engine.choice import choose_engine, is_installed
 from deadline_perception.errors import DeadlinePerceptionError, command_line
 from deadline_perception.latency.device import DeviceFacts, process_environment, read_device_facts, use_threads
 from deadline_perception.latency.profile import LatencyProfile, default_profile_path
@@ -68,8 +69,10 @@ def _fits(file: Path, network, facts: DeviceFacts) -> bool:
 
     try:
         profile = LatencyProfile.load(file)
+        engine = CudaGraphs  # as the node will run it
+        if facts.kind == 'cpu':
+            engine = choose_engine('openvino' if is_installed() else 'eager', network, facts)
     except DeadlinePerceptionError:
         return False
-    engine = network.engine if facts.kind == 'cpu' else CudaGraphs  # as the node will run it
     return not profile.mismatches(network_hash=network.network_hash, facts=facts, input_size=network.input_size,
                                   engine=engine.identity)

@@ -12,6 +12,7 @@ from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.detector.declaration import multi_path_space
 from deadline_perception.detector.detections import Detections
 from deadline_perception.engine.eager import Eager
+from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.latency.calibration import BoundCalibrator, CalibrationFile
 from deadline_perception.latency.device import DeviceFacts, process_environment
 from deadline_perception.latency.json_file import JsonFileError
@@ -183,7 +184,7 @@ def test_what_is_no_calibration_file_stays_and_the_node_says_so(tmp_path, conten
     write_network(tmp_path)
     (tmp_path / '.profile').write_text(content)
     loaded = load_task(NetworkOptions(str(tmp_path / 'good.safetensors'), profile=str(tmp_path / 'good.json'),
-                                         calibration_file=str(tmp_path / '.profile')), tmp_path)
+                                      engine='eager', calibration_file=str(tmp_path / '.profile')), tmp_path)
     assert (loaded.calibration_file is not None) == kept
     assert any('calibration_file is' in word and degraded in word for word in loaded.degraded) == (not kept)
     assert bool(notice) == any(notice in word for word in loaded.notices)
@@ -192,6 +193,24 @@ def test_what_is_no_calibration_file_stays_and_the_node_says_so(tmp_path, conten
         profile = LatencyProfile.load(tmp_path / 'good.json')
         assert loaded.calibration_file.origin['profile'] == profile.digest
         assert {'PyTorch version', 'CPU capability', 'engine'} <= set(loaded.calibration_file.origin)
+
+
+def test_a_network_runs_on_prepared_segments_and_where_they_are_damaged_it_is_eager_and_says_so(prepared, tmp_path):
+    network, _ = load_network(str(prepared.weights), 'cpu', tmp_path)
+    measure_profile(network, list(prepared.images[:2]), repeats=1, whole_paths=2, path_repeats=1,
+                    time_limit_s=0.1).save(tmp_path / 'profile.json')
+    options = NetworkOptions(str(prepared.weights), profile=str(tmp_path / 'profile.json'))
+    loaded = load_task(options, tmp_path)
+    assert loaded.task.network.engine.identity.startswith('openvino')
+    assert not any('engine is' in word for word in loaded.degraded)
+    next(prepared.folder.glob('*.blob')).unlink()
+    loaded = load_task(options, tmp_path)
+    assert loaded.task.network.engine.identity == 'eager'
+    notice, = (word for word in loaded.notices if 'run eagerly' in word)
+    assert 'damaged' in notice and 'deadline-perception profile' in notice
+    assert any("engine is 'openvino" in word and "'eager' here" in word for word in loaded.degraded)
+    with pytest.raises(DeadlinePerceptionError, match='engine is openvino, but .* damaged'):
+        load_task(replace(options, engine='openvino'), tmp_path)
 
 
 def test_any_callable_gives_the_network_and_without_a_table_longer_paths_are_better(tmp_path):

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from deadline_perception.engine import segment_store
 from deadline_perception.tools import machine_findings
 from deadline_perception.tools.machine_findings import State
 
@@ -115,6 +116,21 @@ def test_weights_are_required(tmp_path: Path) -> None:
     (tmp_path / 'models/compact.safetensors').write_bytes(b'x' * 1_500_000)
     finding = machine_findings.check_weights(tmp_path)
     assert (finding.state, finding.found) == (State.FINE, 'compact.safetensors (1.5 MB)')
+
+
+def test_prepared_segments_are_counted_and_the_way_to_prepare_them_is_named(prepared, tmp_path, monkeypatch) -> None:
+    finding = machine_findings.check_engine()
+    assert finding.state is State.FINE
+    assert prepared.folder.name in finding.found and 'segments 8 bit' in finding.found
+    next(prepared.folder.glob('*.blob')).unlink()
+    finding = machine_findings.check_engine()
+    assert finding.state is State.NOTE
+    assert 'damaged' in finding.found and finding.remedy.endswith('profile')
+    monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path / 'empty'))
+    assert 'nothing prepared' in machine_findings.check_engine().found
+    monkeypatch.setattr(segment_store, 'LIBRARIES', {'OpenVINO': 'no-such-package'})
+    finding = machine_findings.check_engine()
+    assert (finding.state, finding.remedy) == (State.NOTE, 'OpenVINO is not installed: pip install no-such-package')
 
 
 def test_profile_of_this_device_is_found_among_other_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

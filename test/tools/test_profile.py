@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -47,7 +48,7 @@ def weights(tmp_path_factory):
 
 
 def test_measures_with_the_settings_of_the_node_and_writes_where_the_node_looks(weights, tmp_path):
-    run = run_command('--weights', str(weights), '--quick', '--minutes', '0.03',
+    run = run_command('--weights', str(weights), '--quick', '--minutes', '0.03', '--engine', 'eager',
                       environment={'XDG_CACHE_HOME': str(tmp_path)})
     assert run.returncode == 0, run.stderr
     file, = (tmp_path / 'deadline_perception' / 'profiles').glob('small-*-t1.json')
@@ -57,6 +58,27 @@ def test_measures_with_the_settings_of_the_node_and_writes_where_the_node_looks(
     for shown in ('cheapest', 'full', 'pyramid@w0.25-f0.50', 'times their forecast', 'too few for 99 %, which takes 299'):
         assert shown in run.stdout
     assert 'measuring small on cpu' in run.stderr
+
+
+def test_prepares_the_segments_in_a_process_of_its_own_and_says_which_form_each_has(prepared):
+    shutil.rmtree(prepared.folder)
+    run = run_command('--weights', str(prepared.weights), '--quick', '--minutes', '0.03',
+                      environment={'XDG_CACHE_HOME': str(prepared.cache)})
+    assert run.returncode == 0, run.stderr
+    assert 'preparing' in run.stderr and '8 bit' in run.stdout and 'openvino' in run.stdout
+    file, = (prepared.cache / 'deadline_perception' / 'profiles').glob('small-*-t1.json')
+    assert LatencyProfile.load(file).engine.startswith('openvino ')
+    again = run_command('--weights', str(prepared.weights), '--quick', '--minutes', '0.03', '--engine', 'openvino',
+                        environment={'XDG_CACHE_HOME': str(prepared.cache)})
+    assert again.returncode == 0 and 'preparing' not in again.stderr
+
+
+def test_too_few_images_to_prepare_with_are_told_in_one_line(prepared):
+    shutil.rmtree(prepared.folder)
+    run = run_command('--weights', str(prepared.weights), '--source', 'drive:seed=1,seconds=0.3',
+                      environment={'XDG_CACHE_HOME': str(prepared.cache)})
+    assert run.returncode == 1
+    assert 'images to prepare segments with, expected at least 8' in run.stderr.splitlines()[-1]
 
 
 def test_missing_weights_are_told_in_one_line(tmp_path):

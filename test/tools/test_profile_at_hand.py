@@ -1,6 +1,7 @@
 """A valid profile is used as it is; without one a new one is measured in a process of its own."""
 from __future__ import annotations
 
+import shutil
 import subprocess
 from dataclasses import replace
 from types import SimpleNamespace
@@ -8,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from deadline_perception.detector.checkpoint import build_detector, save_detector
+from deadline_perception.engine.choice import choose_engine
 from deadline_perception.latency.device import process_environment, read_device_facts
 from deadline_perception.latency.profile import LatencyProfile, default_profile_path
 from deadline_perception.latency.quantiles import Quantiles
@@ -36,11 +38,26 @@ def setting(tmp_path, monkeypatch):
 
 def test_a_profile_that_fits_is_not_measured_again_the_users_own_before_the_shipped(setting, monkeypatch):
     monkeypatch.setattr(subprocess, 'run', None)
+    monkeypatch.setattr(profile_at_hand, 'is_installed', lambda: False)
     for file in (setting.in_shipped, setting.own):
         file.parent.mkdir(parents=True, exist_ok=True)
         setting.profile.save(file)
         found = ensure_profile(setting.weights, 'cpu', 1, setting.shipped)
         assert (found.file, found.measured) == (file, False)
+
+
+def test_a_profile_fits_the_engine_that_the_node_will_take(setting, prepared, monkeypatch):
+    monkeypatch.setattr(subprocess, 'run', lambda *_, **__: SimpleNamespace(returncode=0))
+    network = prepared.network()
+    profile = replace(setting.profile, config_name='small', network_hash=network.network_hash,
+                      input_size=network.input_size)
+    own = default_profile_path('small', profile.facts)
+    for engine, measured in (('eager', True), ('openvino 0 nncf 0', True),
+                             (choose_engine('openvino', network, profile.facts).identity, False)):
+        replace(profile, engine=engine).save(own)
+        assert ensure_profile(prepared.weights, 'cpu', 1, setting.shipped).measured == measured
+    shutil.rmtree(prepared.folder)  # the node could take an engine that is not ready
+    assert ensure_profile(prepared.weights, 'cpu', 1, setting.shipped).measured
 
 
 @pytest.mark.parametrize('damage', ['none', 'foreign', 'truncated'])

@@ -1,0 +1,202 @@
+"""The engines of the CPU against each other, on the same paths and images in one run: time, accuracy, efficiency.
+
+    python benchmarks/engines.py [--paths 12] [--threads 1] [--data VAL.json [--limit N]] [--quick]
+
+Needs prepared segments (`deadline-perception profile`). Frames of all paths and engines are mixed at random, in rounds,
+so that what else the machine does falls on all alike. Efficiency is what the layers of a path compute per second of the
+whole frame, over what a large 8-bit matrix product reaches at the same threads, timed between the rounds. With --data
+every path is also scored on annotated images with each engine. Prints tables and writes results/engines.json, with
+--quick below out/benchmarks.
+"""
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+import torch
+from rich.console import Console
+from rich.table import Table
+from torch.utils.flop_counter import FlopCounterMode
+
+from deadline_perception.datasets.class_names import relabelled
+from deadline_perception.datasets.source import open_source
+from deadline_perception.detector.checkpoint import load_detector
+from deadline_perception.engine.choice import choose_engine
+from deadline_perception.engine.compiled_segments import CompiledSegment, Compiler
+from deadline_perception.engine.eager import Eager
+from deadline_perception.engine.preparation import Call, SegmentMaker
+from deadline_perception.engine.segment_store import Form, SegmentStore, default_store_folder, store_origin
+from deadline_perception.evaluation.path_accuracy import annotated_frames, measure_paths, ranking_classes, sample_paths
+from deadline_perception.execution_path import ExecutionPath
+from deadline_perception.latency.device import DeviceFacts, read_device_facts, use_threads
+from deadline_perception.latency.json_file import write_text_atomically
+from deadline_perception.latency.profile import time_frame
+from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.rendering.drive import render_drive
+from deadline_perception.tools.command_line import exit_status
+from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, find_weights
+from deadline_perception.tools.profile import restart_with_environment
+
+RESULTS = Path(__file__).parent / 'results'
+QUICK_RESULTS = RESULTS.parents[1] / 'out' / 'benchmarks'  # never in place of published ones
+IMAGES = 10
+ROUNDS, QUICK_ROUNDS = 25, 5
+PRODUCT_ROWS, PRODUCT_SIDE = 1024, 2048  # of the matrix product: 8.6 billion operations
+MEAN_LOSS_GOAL, PATH_LOSS_GOAL = 0.3, 1.0  # of 8 bit against float, in points of AP
+
+
+def matrix_product(facts: DeviceFacts, folder: Path) -> tuple[CompiledSegment, Call]:
+    """A large matrix product in 8 bit, compiled as segments are, and what to call it with."""
+    weight = torch.randn(PRODUCT_SIDE, PRODUCT_SIDE, generator=torch.Generator().manual_seed(0)) / PRODUCT_SIDE ** 0.5
+
+    def product(values: dict) -> tuple[torch.Tensor, ...]:
+        return (torch.nn.functional.linear(values['x'][0], weight),)
+
+    calls = []
+    with torch.inference_mode():
+        for _ in range(4):
+            inputs = {'x': (torch.randn(PRODUCT_ROWS, PRODUCT_SIDE),)}
+            calls.append(Call(product, inputs, product(inputs)))
+    store = SegmentStore.resume(folder, store_origin(facts))
+    SegmentMaker(store, facts.threads).make('product', calls)
+    if store.segments['product'].form is not Form.INT8:
+        raise ValueError(f'the matrix product runs as {store.segments["product"].form.value}, expected 8 bit: '
+                         f'{store.segments["product"].reason}')
+    return Compiler(facts.threads).load(store.compiled('product')), calls[0]
+
+
+def operations(network, image: np.ndarray, path: ExecutionPath) -> int:
+    """Operations of a frame's layers, a multiplication and an addition each counted as one."""
+    with FlopCounterMode(display=False) as counter:
+        network.detect(image, path)
+    return counter.get_total_flops()
+
+
+def measure_times(network, engines: dict[str, Eager], paths: list[ExecutionPath], images: list[np.ndarray],
+                  rounds: int, between: Callable[[], None]) -> dict[tuple[str, ExecutionPath], list[float]]:
+    """Times of whole frames in ms, by engine and path; one frame of each is dropped.
+
+    Args:
+        network: its engine is replaced meanwhile.
+        engines: by name.
+        paths: distinct.
+        images: uint8 `[height, width, 3]`.
+        rounds: frames of each path with each engine.
+        between: called after each round.
+    """
+    rng = random.Random(0)
+    times = {(name, path): [] for name in engines for path in paths}
+    for number in range(rounds + 1):
+        for name, path in rng.sample(list(times), len(times)):
+            network.engine = engines[name]
+            total_ms, _ = time_frame(network, rng.choice(images), path)
+            if number:
+                times[name, path].append(total_ms)
+        between()
+    return times
+
+
+def accuracy(network, engines: dict[str, Eager], paths: list[ExecutionPath], data: Path,
+             limit: int | None) -> dict[str, object]:
+    """Average precision of each path with each engine on the same annotated images, in points."""
+    sequence = open_source(str(data))
+    frames = annotated_frames(sequence, limit)
+    ground_truths = [relabelled(frame.ground_truth, sequence.class_names, network.class_names) for frame in frames]
+    ranking = ranking_classes(ground_truths, network.class_names)
+    points: dict[str, dict[str, float]] = {}
+    for name, engine in engines.items():
+        network.engine = engine
+        for path, scores in measure_paths(network, sequence, frames, paths, ranked_by=tuple(ranking)).items():
+            points.setdefault(str(path), {})[name] = 100.0 * (scores.pooled if ranking else scores.precision.ap)
+    return {'images': len(frames), 'ranked_by': ranking, 'points': points}
+
+
+def loss(points: dict[str, dict[str, float]], engine: str) -> tuple[float, float]:
+    """Mean and largest of what an engine's paths reach less than the eager ones, in points."""
+    losses = [row['eager'] - row[engine] for row in points.values()]
+    return sum(losses) / len(losses), max(losses)
+
+
+def show(result: dict, console: Console) -> None:
+    """Prints the tables."""
+    table = Table(title=f'whole frames on {result["device"]}, {result["threads"]} thread(s), median ms')
+    for title in ('path', 'GFLOP', 'eager', 'openvino', 'eager over openvino', 'efficiency', 'AP eager', 'AP openvino'):
+        table.add_column(title, justify='left' if title == 'path' else 'right')
+    points = result.get('accuracy', {}).get('points', {})
+    for row in result['rows']:
+        found = points.get(row['path'])
+        table.add_row(row['path'], f'{row["gflop"]:.2f}', f'{row["eager_ms"]:.1f}', f'{row["openvino_ms"]:.1f}',
+                      f'{row["eager_ms"] / row["openvino_ms"]:.2f}', f'{row["efficiency"]:.0%}',
+                      *([f'{found["eager"]:.1f}', f'{found["openvino"]:.1f}'] if found else ['', '']))
+    console.print(table)
+    console.print(f'segments: {", ".join(f"{count} {form}" for form, count in result["forms"].items())}; 8-bit matrix '
+                  f'product: {result["product_gops"]:.0f} billion operations/s')
+    if 'accuracy' in result:
+        console.print(f'openvino loses {result["accuracy"]["mean_loss"]:.2f} points in the mean (goal: at most '
+                      f'{MEAN_LOSS_GOAL}) and {result["accuracy"]["largest_loss"]:.2f} on one path (goal: at most '
+                      f'{PATH_LOSS_GOAL}), over {len(points)} paths and {result["accuracy"]["images"]} images')
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument('--weights', type=Path, default=DEFAULT_WEIGHTS)
+    parser.add_argument('--paths', type=int, default=12, help='the largest, the smallest, each setting alone, others')
+    parser.add_argument('--threads', type=int, default=1)
+    parser.add_argument('--data', type=Path, help='annotated images to score each path on')
+    parser.add_argument('--limit', type=int, help='score on so many of them, spread evenly')
+    parser.add_argument('--quick', action='store_true', help=f'{QUICK_ROUNDS} frames of each path')
+    args = parser.parse_args()
+    restart_with_environment(args.threads)
+    use_threads(args.threads)
+    facts = read_device_facts('cpu')
+    weights = find_weights(args.weights)
+    network = load_detector(weights)
+    engines = {'eager': Eager(), 'openvino': choose_engine('openvino', network, facts, str(weights))}
+    paths = sample_paths(network.path_space, args.paths)
+    drive = render_drive().frames
+    images = [frame.load_bgr() for frame in drive[::len(drive) // IMAGES][:IMAGES]]
+    product_ms: list[float] = []
+    with tempfile.TemporaryDirectory() as folder:
+        product, call = matrix_product(facts, Path(folder))
+
+        def time_product() -> None:
+            started = now_ms()
+            product(call.tensors)
+            product_ms.append(now_ms() - started)
+
+        work = {path: operations(network, images[0], path) for path in paths}
+        times = measure_times(network, engines, paths, images, QUICK_ROUNDS if args.quick else ROUNDS, time_product)
+    product_gops = 2 * PRODUCT_ROWS * PRODUCT_SIDE ** 2 / median(product_ms) / 1e6
+    rows = []
+    for path in paths:
+        medians = {f'{name}_ms': median(times[name, path]) for name in engines}
+        rows.append({'path': str(path), 'gflop': work[path] / 1e9, **medians,
+                     'efficiency': work[path] / medians['openvino_ms'] / 1e6 / product_gops})
+    store = SegmentStore.load(default_store_folder(network.config_name, network.weights_hash), store_origin(facts))
+    result = {'date': date.today().isoformat(), 'device': facts.name, 'threads': facts.threads,
+              'torch': facts.torch_version, 'engine': engines['openvino'].identity, 'weights_hash': network.weights_hash,
+              'load_before': round(os.getloadavg()[0], 2), 'quick': args.quick, 'product_gops': product_gops,
+              'forms': Counter(segment.form.value for segment in store.segments.values()),
+              'least_signal_to_error_db': min(s.error_db for s in store.segments.values() if s.form is Form.INT8),
+              'rows': rows}
+    if args.data is not None:
+        result['accuracy'] = accuracy(network, engines, paths, args.data, args.limit)
+        result['accuracy']['mean_loss'], result['accuracy']['largest_loss'] = loss(result['accuracy']['points'], 'openvino')
+    show(result, Console(width=max(120, Console().width)))
+    file = (QUICK_RESULTS if args.quick else RESULTS) / 'engines.json'
+    write_text_atomically(file, json.dumps(result, indent=1, allow_nan=False) + '\n')
+    print(f'wrote {file.relative_to(RESULTS.parents[1])}')
+
+
+if __name__ == '__main__':
+    sys.exit(exit_status(Path(__file__).name, main))

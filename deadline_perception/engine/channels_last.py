@@ -1,0 +1,70 @@
+"""Gives a compiled segment inputs and outputs with the channels last, where that costs least.
+
+A transposition at each border would do, but OpenVINO drops those alone that stand between a convolution and memory:
+beside the sum of a residual block, or a quantisation, it moves every value twice. So quantisation of an input and the
+last additions and activations are computed channels last, next to memory, and the transpositions stand at convolutions.
+"""
+from __future__ import annotations
+
+import numpy as np
+
+_TO_PLANES, _TO_LAST = (0, 3, 1, 2), (0, 2, 3, 1)
+
+
+def channels_last(openvino, model):
+    """A copy of an `openvino.Model` of fixed shapes whose inputs and outputs of four dimensions are `[N, H, W, C]`.
+
+    Args:
+        openvino: the module.
+        model: its values of four dimensions are `[N, C, H, W]`.
+    """
+    model, ops = model.clone(), openvino.opset13
+    places = []
+    for old in model.get_parameters():
+        if len(old.shape) != 4:
+            places.append(old)
+            continue
+        new = ops.parameter([old.shape[axis] for axis in _TO_LAST], old.get_element_type(), name=old.get_friendly_name())
+        places.append(new)
+        for reader in list(old.output(0).get_target_inputs()):
+            node = reader.get_node()
+            if _quantises_alike(node):
+                levels = node.get_attributes()['levels']
+                limits = [ops.constant(_constant(node, index).reshape(())) for index in range(1, 5)]
+                quantised = ops.fake_quantize(new, *limits, levels)
+                for after in list(node.output(0).get_target_inputs()):
+                    after.replace_source_output(_transposed(ops, quantised, _TO_PLANES))
+            else:
+                reader.replace_source_output(_transposed(ops, new, _TO_PLANES))
+    for result in model.get_results():
+        if len(result.input(0).get_shape()) == 4:
+            result.input(0).replace_source_output(_last(ops, result.input_value(0)))
+    return openvino.Model(model.get_results(), places, model.get_friendly_name())
+
+
+def _last(ops, output):
+    """The value of an output with its channels last: what can be computed so, is."""
+    node = output.get_node()
+    kind, inputs = node.get_type_name(), node.input_values()
+    if kind == 'Transpose' and tuple(_constant(node, 1)) == _TO_PLANES:
+        return inputs[0]
+    if kind == 'Relu':
+        return ops.relu(_last(ops, inputs[0])).output(0)
+    if kind == 'Add' and all(list(value.get_shape()) == list(output.get_shape()) for value in inputs):
+        return ops.add(*(_last(ops, value) for value in inputs)).output(0)
+    return _transposed(ops, output, _TO_LAST)
+
+
+def _transposed(ops, value, order: tuple[int, ...]):
+    return ops.transpose(value, ops.constant(np.array(order))).output(0)
+
+
+def _quantises_alike(node) -> bool:
+    """True of a quantisation by one scale for all channels."""
+    return node.get_type_name() == 'FakeQuantize' and all(
+        node.input_value(index).get_node().get_type_name() == 'Constant' and _constant(node, index).size == 1
+        for index in range(1, 5))
+
+
+def _constant(node, index: int) -> np.ndarray:
+    return node.input_value(index).get_node().data

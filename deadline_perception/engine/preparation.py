@@ -1,0 +1,281 @@
+"""Prepares the segments of a network for `CompiledSegments`: converts, quantises, checks against eager ones, keeps them.
+
+Which form a segment takes is decided here, on the device that will run it, from images: 8 bit where it is accurate and
+faster than the eager segment, else floating point compiled by OpenVINO where that is, else eager. On a CPU whose 8-bit
+products saturate, the check shows it, and the weights are quantised to 7 bit of the same range.
+"""
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import math
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from deadline_perception.engine.channels_last import channels_last
+from deadline_perception.engine.compiled_segments import CompiledSegment, Compiler, load_openvino
+from deadline_perception.engine.eager import Compute, Eager, Inputs, Values, padded
+from deadline_perception.engine.segment_store import Form, SegmentStore
+from deadline_perception.execution_path import SKIP, ExecutionPath
+from deadline_perception.latency.measurement_plan import covering_paths
+from deadline_perception.latency.stopwatch import now_ms
+
+CALIBRATION_IMAGES, CHECK_IMAGES = 12, 4  # each segment: ranges of values come from the first, its error from the others
+_LEAST_IMAGES = 8  # altogether
+# An error of a tenth of the signal's deviation. Those of `compact` reach 25 and more, and average precision shows no loss.
+LEAST_SIGNAL_TO_ERROR_DB = 20.0  # measured: benchmarks/engines.py
+_TIMINGS = 9
+_EXACT_DB = 200.0
+
+
+@dataclass(frozen=True)
+class Call:
+    """One run of a segment: its function, what it read, and what it gave."""
+
+    compute: Compute
+    inputs: Inputs
+    outputs: Values
+
+    @property
+    def tensors(self) -> list[Tensor]:
+        """What it read, in the order in which a compiled segment takes it."""
+        return [value for values in self.inputs.values() for value in values]
+
+
+class Recorder(Eager):
+    """Computes eagerly, as `CompiledSegments` would be asked to, and keeps the calls of the segments that are wanted."""
+
+    layers_alone = True
+
+    def __init__(self) -> None:
+        self.wanted: set[str] = set()
+        self.calls: dict[str, list[Call]] = {}
+        self.asked: set[str] = set()
+
+    def hold(self, name: str, values: Values, rows: int | None = None) -> Values:
+        """See `Eager`."""
+        return padded(values, rows)
+
+    def run(self, key: str, name: str, compute: Compute, inputs: Inputs) -> Values:
+        """See `Eager`."""
+        outputs = compute(inputs)
+        self.asked.add(key)
+        if key in self.wanted:
+            self.calls.setdefault(key, []).append(Call(compute, inputs, outputs))
+        return outputs
+
+
+def check_images(images: Sequence[np.ndarray]) -> None:
+    """Makes sure that there are images enough to prepare segments with.
+
+    Raises:
+        ValueError: there are not.
+    """
+    if len(images) < _LEAST_IMAGES:
+        raise ValueError(f'{len(images)} images to prepare segments with, expected at least {_LEAST_IMAGES}; '
+                         f'an eager engine needs none')
+
+
+def prepare(network, images: Sequence[np.ndarray], store: SegmentStore, threads: int,
+            progress: Callable[[int, int, str], None] | None = None) -> None:
+    """Completes a store, segment by segment; may be interrupted and called again. Blocks for seconds per segment.
+
+    Args:
+        network: on the CPU; see `engine/segment_run.py`. Its engine is another one meanwhile.
+        images: uint8 `[height, width, 3]`, varied, as those that will be seen. Sixteen are used, at least 8 are needed.
+        store: of this network.
+        threads: that one segment is spread over.
+        progress: called with segments done, segments of the network, and the last one's key.
+
+    Raises:
+        ValueError: too few images.
+        StoreError: OpenVINO cannot be loaded.
+    """
+    check_images(images)
+    images = [images[index * len(images) // min(len(images), CALIBRATION_IMAGES + CHECK_IMAGES)]
+              for index in range(min(len(images), CALIBRATION_IMAGES + CHECK_IMAGES))]
+    random.Random(0).shuffle(images)  # those of the check come from all of the sequence
+    space, engine = network.path_space, network.engine
+    maker = SegmentMaker(store, threads)
+    network.engine = recorder = Recorder()
+    try:
+        keys, plain = list(space.carriers()), set()
+        for path in (space.largest, *covering_paths(space, 1, random.Random(0))):
+            recorder.wanted = set(space.keys(path)) - store.segments.keys() - plain
+            if not recorder.wanted:
+                continue
+            _record(network, path, images, recorder)
+            plain |= recorder.wanted - recorder.asked
+            for key in list(recorder.calls):
+                maker.make(key, recorder.calls.pop(key))
+                if progress:
+                    progress(len(store.segments) + len(plain), len(keys), key)
+    finally:
+        network.engine = engine
+    store.finish()
+
+
+def _record(network, path: ExecutionPath, images: Sequence[np.ndarray], recorder: Recorder) -> None:
+    """Runs every image up to the last segment that is wanted; in every second one some skips of the path are taken, as
+    they will be."""
+    space, rng = path.space, random.Random(1)
+    last = max(number for number in range(len(space.segments)) if space.key(number, path) in recorder.wanted)
+    skips = [operator.name for operator in space.operators if operator.kind == SKIP]
+    for number, image in enumerate(images):
+        taken = {name: space.operator(name).settings[0] for name in skips if number % 2 and rng.random() < 0.5}
+        run = network.start(image, path.replace(**taken) if taken else path)
+        while run.segment <= last:
+            run.run_segment()
+
+
+class SegmentMaker:
+    """Makes the compiled form of one segment after another.
+
+    Args:
+        store: keeps what is made.
+        threads: that one segment is spread over.
+
+    Raises:
+        StoreError: OpenVINO cannot be loaded.
+    """
+
+    def __init__(self, store: SegmentStore, threads: int) -> None:
+        self._openvino, self._compiler, self._store = load_openvino(), Compiler(threads), store
+        self._quantised: dict[str, list] = {}
+
+    @torch.inference_mode()
+    def make(self, key: str, calls: list[Call]) -> None:
+        """Finds the form of a segment, and keeps it.
+
+        Args:
+            key: of the segment.
+            calls: on images; the last quarter is for checking alone.
+        """
+        checks = calls[-max(1, len(calls) // 4):]
+        reasons: dict[Form, str] = {}
+        for form, compile_form in self._forms(key, calls[:-len(checks)] or calls):
+            if not self._store.begin(key, form):
+                reasons[form] = 'compiling it ended the process'
+                continue
+            try:
+                compiled = compile_form()
+                segment = self._compiler.load(compiled)
+                error_db = min(signal_to_error_db(check.outputs, segment(check.tensors)) for check in checks)
+            except Exception as error:  # of any kind: converter, quantiser and compiler meet layers of any network
+                reasons[form] = f'{type(error).__name__} {(str(error).strip().splitlines() or [""])[-1][:200]}'
+                continue
+            if not error_db >= LEAST_SIGNAL_TO_ERROR_DB:
+                reasons[form] = f'{error_db:.0f} dB of signal to error, expected {LEAST_SIGNAL_TO_ERROR_DB:.0f}'
+                continue
+            eager_ms, time_ms = times_ms(checks, segment)
+            if time_ms >= eager_ms:
+                reasons[form] = f'{time_ms:.2f} ms, eager {eager_ms:.2f}'
+                continue
+            self._store.add(key, form, error_db=error_db, time_ms=time_ms, eager_ms=eager_ms, compiled=compiled,
+                            reason=reasons.get(Form.INT8, '') if form is not Form.INT8 else '')
+            return
+        eager_ms = times_ms(checks, lambda tensors: None)[0]
+        self._store.add(key, Form.EAGER, error_db=0.0, time_ms=eager_ms, eager_ms=eager_ms,
+                        reason='; '.join(f'{form.value} {reason}' for form, reason in reasons.items()))
+
+    def _forms(self, key: str, calls: list[Call]) -> Iterator[tuple[Form, Callable[[], bytes]]]:
+        """Forms to try, the fastest first, and what compiles each; a model that is converted serves them all."""
+        example, of_segment = calls[0].tensors, self._quantised.setdefault(key.partition('@')[0], [])
+        for model in of_segment:  # the same layers for another number of regions or size of image, often
+            yield Form.INT8, lambda: self._compile(model, example)
+        converted = []
+
+        def convert():
+            if not converted:
+                converted.append(self._convert(calls[0]))
+            return converted[0]
+
+        for saturating in (False, True):
+            made = []
+
+            def quantise() -> bytes:
+                made.append(self._quantise(convert(), calls, saturating))
+                return self._compile(made[0], example)
+
+            yield Form.INT8, quantise
+            of_segment += made
+        yield Form.FLOAT, lambda: self._compile(convert(), example)
+
+    @torch.inference_mode(False)
+    @torch.no_grad()
+    def _convert(self, call: Call):
+        """An `openvino.Model` of what a segment computes, with the shapes of a call."""
+        counts = {name: len(values) for name, values in call.inputs.items()}
+        example = tuple(tensor.clone() for tensor in call.tensors)
+        program = torch.export.export(_Positional(call.compute, counts).eval(), example, strict=False)
+        model = self._openvino.convert_model(program)
+        _fix_shapes(model, call.tensors)
+        return model
+
+    def _quantise(self, model, calls: list[Call], saturating: bool):
+        import nncf
+
+        nncf.set_log_level(logging.ERROR)
+        fix = nncf.OverflowFix.ENABLE if saturating else nncf.OverflowFix.DISABLE
+        data = nncf.Dataset([dict(enumerate(tensor.numpy() for tensor in call.tensors)) for call in calls])
+        with contextlib.redirect_stdout(io.StringIO()):  # it draws bars of its own
+            return nncf.quantize(model, data, subset_size=len(calls), target_device=nncf.TargetDevice.CPU,
+                                 advanced_parameters=nncf.AdvancedQuantizationParameters(overflow_fix=fix))
+
+    def _compile(self, model, example: list[Tensor]) -> bytes:
+        """A model with the shapes of an example; values of four dimensions come and go channels last."""
+        model = model.clone()
+        _fix_shapes(model, example)
+        return self._compiler.compile(channels_last(self._openvino, model))
+
+
+class _Positional(nn.Module):
+    """A segment's function as a module, its values one by one."""
+
+    def __init__(self, compute: Compute, counts: dict[str, int]) -> None:
+        super().__init__()
+        self._compute, self._counts = compute, counts
+
+    def forward(self, *tensors: Tensor) -> Values:
+        left = iter(tensors)
+        return self._compute({name: tuple(next(left) for _ in range(count)) for name, count in self._counts.items()})
+
+
+def signal_to_error_db(expected: Values, found: Values) -> float:
+    """Of the worst of several tensors: the variance of what is expected over the mean square of the error, in dB.
+
+    Infinite values and shapes that differ count as no signal at all.
+    """
+    worst = _EXACT_DB
+    for right, value in zip(expected, found, strict=True):
+        if right.shape != value.shape:
+            return -_EXACT_DB
+        error = float((value.double() - right.double()).square().mean())
+        signal = float(right.double().var(correction=0))
+        if not math.isfinite(error) or (error > 0.0 and signal == 0.0):
+            return -_EXACT_DB
+        if error > 0.0:
+            worst = min(worst, 10.0 * math.log10(signal / error))
+    return worst
+
+
+def times_ms(calls: list[Call], segment: CompiledSegment | Callable[[list[Tensor]], object]) -> tuple[float, float]:
+    """Shortest times of the eager and of another form of a segment, by turns, in ms: what else runs lengthens neither."""
+    eager, other = [], []
+    for number in range(_TIMINGS):
+        call = calls[number % len(calls)]
+        for run, given, times in ((call.compute, call.inputs, eager), (segment, call.tensors, other)):
+            started = now_ms()
+            run(given)
+            times.append(now_ms() - started)
+    return min(eager), min(other)
+
+
+def _fix_shapes(model, example: list[Tensor]) -> None:
+    model.reshape({index: list(tensor.shape) for index, tensor in enumerate(example)})

@@ -1,0 +1,229 @@
+"""Prepared segments on disk: one folder per weights, which says what it was made for and whether it is whole. Needs no
+torch."""
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import os
+import tempfile
+from dataclasses import asdict, dataclass
+from enum import Enum
+from pathlib import Path
+
+from deadline_perception.errors import DeadlinePerceptionError
+from deadline_perception.latency.device import DeviceFacts
+from deadline_perception.latency.json_file import JsonFileError, read_object, write_text_atomically
+
+FORMAT = 1
+LIBRARIES = {'OpenVINO': 'openvino', 'NNCF': 'nncf'}  # by the names that pip installs
+_MANIFEST = 'segments.json'
+
+
+class StoreError(DeadlinePerceptionError):
+    """Prepared segments are absent, unfinished, damaged, or were made for something else."""
+
+
+class Form(Enum):
+    """What runs a segment."""
+
+    INT8 = '8 bit'
+    FLOAT = 'float'  # at the compiler's choice of precision, such as bfloat16
+    EAGER = 'eager'
+
+
+@dataclass(frozen=True)
+class PreparedSegment:
+    """How one segment is run, and what was seen when that was decided.
+
+    Attributes:
+        form: what runs it.
+        error_db: ratio of signal to error of its worst output against the eager one, in dB; 0 where it is eager.
+        time_ms: shortest time in this form, on the device that prepared it.
+        eager_ms: shortest time of the eager one beside it.
+        file: name of the compiled segment in the folder; empty where it is eager.
+        sha256: of the file.
+        reason: why no faster form is used; empty for 8 bit.
+
+    Raises:
+        ValueError: a compiled segment without a file, or a file that lies elsewhere.
+    """
+
+    form: Form
+    error_db: float
+    time_ms: float
+    eager_ms: float
+    file: str = ''
+    sha256: str = ''
+    reason: str = ''
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, 'form', Form(self.form))
+        if (self.form is Form.EAGER) == bool(self.file) or self.file != Path(self.file).name:
+            raise ValueError(f'file of a segment in form {self.form.value!r} is {self.file!r}, expected a name for a '
+                             f'compiled one and none for an eager one')
+
+
+def default_store_folder(config_name: str, weights_hash: str) -> Path:
+    """Where the prepared segments of a network lie: `$XDG_CACHE_HOME/deadline_perception/engine/NAME-WEIGHTS`."""
+    cache = os.environ.get('XDG_CACHE_HOME') or Path.home() / '.cache'
+    return Path(cache) / 'deadline_perception' / 'engine' / f'{config_name}-{weights_hash}'
+
+
+def store_origin(facts: DeviceFacts) -> dict[str, str]:
+    """What prepared segments hold for beside their weights, by the words that a message uses. Loads no library.
+
+    Raises:
+        StoreError: OpenVINO or NNCF is not installed.
+    """
+    origin = {'device': facts.name, 'CPU capability': facts.cpu_capability}
+    for name, package in LIBRARIES.items():
+        try:
+            origin[f'{name} version'] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            raise StoreError(f'{name} is not installed: pip install {" ".join(LIBRARIES.values())}') from None
+    return origin
+
+
+class SegmentStore:
+    """The prepared segments of one network. Every change is on disk, whole, before the next one begins.
+
+    Args:
+        folder: where they lie.
+        origin: what they hold for, by the words that a message uses.
+
+    Attributes:
+        segments: by their keys.
+        complete: every segment that the engine was asked for is among them.
+        failed: forms of segments whose preparation ended the process, each as `KEY FORM`.
+    """
+
+    def __init__(self, folder: Path, origin: dict[str, str]) -> None:
+        self.folder = Path(folder)
+        self.origin = {'network': self.folder.name, **origin}
+        self.segments: dict[str, PreparedSegment] = {}
+        self.complete = False
+        self.failed: list[str] = []
+        self._attempt = ''
+
+    @classmethod
+    def load(cls, folder: Path, origin: dict[str, str]) -> SegmentStore:
+        """Reads what is there, finished or not; no compiled segment is read yet.
+
+        Raises:
+            StoreError: nothing is there, it cannot be read, or it was made for something else.
+        """
+        store = cls(folder, origin)
+        file = store.folder / _MANIFEST
+        if not file.exists():
+            raise StoreError(f'no segments are prepared in {folder}')
+        try:
+            content = read_object(file, 'list of prepared segments')
+            if content['format'] != FORMAT:
+                raise ValueError(f'format is {content["format"]!r}, expected {FORMAT}')
+            made_for = dict(content['origin'])
+            store.segments = {str(key): PreparedSegment(**record) for key, record in content['segments'].items()}
+            store.complete, store.failed = content['complete'] is True, [str(name) for name in content['failed']]
+            attempt = str(content['attempt'])
+        except (JsonFileError, KeyError, TypeError, AttributeError, ValueError) as error:
+            raise StoreError(f'prepared segments in {folder} cannot be used: {error}') from error
+        differences = [f'{name} is {made_for.get(name)!r} there and {value!r} here' for name, value in store.origin.items()
+                       if made_for.get(name) != value]
+        if differences:
+            raise StoreError(f'prepared segments in {folder} are of another origin: {"; ".join(differences)}')
+        if attempt:  # whoever began it did not live to tell
+            store.failed.append(attempt)
+        return store
+
+    @classmethod
+    def resume(cls, folder: Path, origin: dict[str, str]) -> SegmentStore:
+        """What is there and whole, to be completed; an empty store where nothing can be used.
+
+        Raises:
+            OSError: the folder cannot be written.
+        """
+        try:
+            store = cls.load(folder, origin)
+        except StoreError:
+            store = cls(folder, origin)
+            for file in store.folder.glob('*.blob'):
+                file.unlink()
+        damaged = [key for key in store.segments if not store._is_whole(key)]
+        for key in damaged:
+            del store.segments[key]
+        store.complete = store.complete and not damaged
+        store._save()
+        return store
+
+    def check(self) -> None:
+        """Makes sure that all segments are there, as they were written.
+
+        Raises:
+            StoreError: some are missing, or a file is damaged.
+        """
+        if not self.complete:
+            raise StoreError(f'preparing the segments in {self.folder} was not finished')
+        damaged = [key for key in self.segments if not self._is_whole(key)]
+        if damaged:
+            raise StoreError(f'{len(damaged)} prepared segments in {self.folder} are damaged, such as {damaged[0]}')
+
+    def compiled(self, key: str) -> bytes:
+        """The compiled segment of a key.
+
+        Raises:
+            OSError: its file cannot be read.
+        """
+        return (self.folder / self.segments[key].file).read_bytes()
+
+    def begin(self, key: str, form: Form) -> bool:
+        """Notes that a form of a segment is being tried; False when an earlier try ended the process."""
+        self._attempt = f'{key} {form.value}'
+        if self._attempt in self.failed:
+            self._attempt = ''
+            return False
+        self._save()
+        return True
+
+    def add(self, key: str, form: Form, *, error_db: float, time_ms: float, eager_ms: float, reason: str = '',
+            compiled: bytes = b'') -> None:
+        """Keeps a segment and, unless it is eager, its compiled form; see `PreparedSegment`."""
+        digest = hashlib.sha256(compiled).hexdigest() if compiled else ''
+        file = f'{digest[:16]}.blob' if compiled else ''
+        segment = PreparedSegment(form, round(error_db, 1), round(time_ms, 3), round(eager_ms, 3), file, digest, reason)
+        if compiled:
+            _write_bytes_atomically(self.folder / file, compiled)
+        self.segments[key], self._attempt = segment, ''
+        self._save()
+
+    def finish(self) -> None:
+        """Says that all segments are there."""
+        self.complete, self._attempt = True, ''
+        self._save()
+
+    def _is_whole(self, key: str) -> bool:
+        segment = self.segments[key]
+        try:
+            return not segment.file or hashlib.sha256(self.compiled(key)).hexdigest() == segment.sha256
+        except OSError:
+            return False
+
+    def _save(self) -> None:
+        rows = [f'    {json.dumps(key)}: {json.dumps({**asdict(segment), "form": segment.form.value})}'
+                for key, segment in self.segments.items()]
+        head = {'format': FORMAT, 'origin': self.origin, 'complete': self.complete, 'failed': self.failed,
+                'attempt': self._attempt}
+        lines = [f'  {json.dumps(name)}: {json.dumps(value)}' for name, value in head.items()]
+        lines.append('  "segments": {' + (('\n' + ',\n'.join(rows) + '\n  ') if rows else '') + '}')
+        write_text_atomically(self.folder / _MANIFEST, '{\n' + ',\n'.join(lines) + '\n}\n')
+
+
+def _write_bytes_atomically(file: Path, content: bytes) -> None:
+    handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=f'.{file.name}.')
+    try:
+        with os.fdopen(handle, 'wb') as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(temporary, file)
+    finally:
+        Path(temporary).unlink(missing_ok=True)

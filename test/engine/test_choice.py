@@ -1,0 +1,43 @@
+import pytest
+
+from deadline_perception.engine import segment_store
+from deadline_perception.engine.choice import choose_engine, is_installed
+from deadline_perception.engine.eager import Eager
+from deadline_perception.engine.segment_store import StoreError
+from deadline_perception.latency.device import read_device_facts
+
+FACTS = read_device_facts('cpu')
+COMMAND = r'Prepare them: .*deadline-perception profile --weights w.safetensors --device cpu'
+
+
+def test_prepared_segments_are_taken_unless_eager_is_asked_for(prepared):
+    network = prepared.network()
+    for engine in ('auto', 'openvino'):
+        assert choose_engine(engine, network, FACTS).identity.startswith('openvino ')
+    chosen = choose_engine('eager', network, FACTS)
+    assert (type(chosen), chosen.notice, is_installed()) == (Eager, '', True)
+
+
+def test_without_them_auto_is_eager_and_says_why_and_openvino_is_refused(prepared, monkeypatch, tmp_path):
+    monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path / 'empty'))
+    chosen = choose_engine('auto', prepared.network(), FACTS, 'w.safetensors')
+    assert chosen.identity == 'eager' and 'no segments are prepared in' in chosen.notice
+    with pytest.raises(StoreError, match=f'engine is openvino, but no segments are prepared .*{COMMAND}'):
+        choose_engine('openvino', prepared.network(), FACTS, 'w.safetensors')
+
+
+def test_without_openvino_auto_is_eager_and_says_what_to_install(prepared, monkeypatch):
+    monkeypatch.setattr(segment_store, 'LIBRARIES', {'OpenVINO': 'no-such-package'})
+    assert not is_installed()
+    assert 'OpenVINO is not installed: pip install' in choose_engine('auto', prepared.network(), FACTS).notice
+
+
+def test_a_foreign_version_is_told(prepared, monkeypatch):
+    file = prepared.folder / 'segments.json'
+    file.write_text(file.read_text().replace('"OpenVINO version": "', '"OpenVINO version": "9'))
+    assert "OpenVINO version is '9" in choose_engine('auto', prepared.network(), FACTS).notice
+
+
+def test_an_unknown_engine_is_refused():
+    with pytest.raises(ValueError, match="engine is 'tensorrt', expected one of auto, eager, openvino"):
+        choose_engine('tensorrt', None, FACTS)

@@ -1,0 +1,128 @@
+import os
+import random
+
+import numpy as np
+import pytest
+import torch
+
+pytest.importorskip('openvino')
+
+from deadline_perception.engine.compiled_segments import CompiledSegments
+from deadline_perception.engine.segment_store import Form, SegmentStore, StoreError, store_origin
+from deadline_perception.latency.device import read_device_facts
+
+
+def engine(prepared, threads=1):
+    return CompiledSegments(SegmentStore.load(prepared.folder, store_origin(read_device_facts('cpu'))), threads)
+
+
+def frames(network, images, seed=0):
+    """Each image on a random path, redirected where it can be."""
+    rng, space, found = random.Random(seed), network.path_space, []
+    for image in images:
+        run = network.start(image, rng.choice(list(space)))
+        while not run.finished:
+            if space.segments[run.segment].operator:
+                run.redirect(rng.choice(list(space.continuations(run.path, run.segment))))
+            run.run_segment()
+        found.append(run.result())
+    return found
+
+
+def values_of(network, image):
+    run = network.start(image, network.path_space.largest)
+    while not run.finished:
+        run.run_segment()
+    return run._values
+
+
+@pytest.mark.parametrize('threads', [1, 2])
+def test_compiled_frames_agree_with_eager_ones(prepared, threads):
+    network = prepared.network()
+    expected = values_of(network, prepared.images[0])
+    network.engine = engine(prepared, threads)
+    assert '8 bit' in network.engine.forms.values()
+    found = values_of(network, prepared.images[0])
+    for name in ('stage1', 'stage2', 'stage3', 'stage4', 'pyramid'):  # what follows depends on which proposals are kept
+        for right, value in zip(expected[name], found[name], strict=True):
+            error = float((value - right).square().mean() / right.var())
+            assert error < 0.05, name
+            assert not torch.equal(value, right) and value.is_contiguous(memory_format=torch.channels_last)
+
+
+def test_frames_of_any_path_run_and_repeat_exactly_over_redirections(prepared):
+    network = prepared.network()
+    network.engine = engine(prepared)
+    first, second = frames(network, prepared.images), frames(network, prepared.images)
+    assert sum(len(found) for found in first) > 0
+    for one, other in zip(first, second):
+        np.testing.assert_array_equal(one.boxes_xyxy_px, other.boxes_xyxy_px)
+        np.testing.assert_array_equal(one.scores, other.scores)
+
+
+def test_a_forked_run_leaves_the_other_as_it_was(prepared):
+    network = prepared.network()
+    network.engine = engine(prepared)
+    alone = network.detect(prepared.images[0], network.path_space.largest)
+    run = network.start(prepared.images[0], network.path_space.largest)
+    while run.segment < 3:
+        run.run_segment()
+    branch = run.fork()
+    network.detect(prepared.images[1], network.path_space.smallest)  # another frame in between
+    for each in (branch, run):
+        while not each.finished:
+            each.run_segment()
+        np.testing.assert_array_equal(each.result().boxes_xyxy_px, alone.boxes_xyxy_px)
+
+
+def test_with_one_thread_the_caller_computes_and_no_thread_is_left_waiting_per_segment(prepared):
+    network = prepared.network()
+    network.engine = engine(prepared)
+    network.detect(prepared.images[0], network.path_space.smallest)
+    before = len(os.listdir('/proc/self/task'))
+    network.detect(prepared.images[0], network.path_space.largest)
+    assert len(os.listdir('/proc/self/task')) == before
+
+
+@pytest.mark.parametrize('change', [lambda network: network.eval(),
+                                    lambda network: network.load_state_dict(network.state_dict())])
+def test_after_weights_may_have_changed_all_is_eager_and_that_is_said(prepared, change):
+    network = prepared.network()
+    expected = network.detect(prepared.images[0], network.path_space.largest)
+    network.engine = engine(prepared)
+    change(network)
+    found = network.detect(prepared.images[0], network.path_space.largest)
+    np.testing.assert_allclose(found.boxes_xyxy_px, expected.boxes_xyxy_px, atol=1e-3)
+    assert 'weights have changed' in network.engine.notice and network.engine.forms == {}
+
+
+def test_its_identity_names_the_versions(prepared):
+    origin = store_origin(read_device_facts('cpu'))
+    assert engine(prepared).identity == f'openvino {origin["OpenVINO version"]} nncf {origin["NNCF version"]}'
+
+
+def test_a_store_that_is_not_whole_is_refused(prepared):
+    next(prepared.folder.glob('*.blob')).write_bytes(b'')
+    with pytest.raises(StoreError, match='damaged'):
+        engine(prepared)
+
+
+def test_a_segment_that_openvino_refuses_is_eager_and_that_is_said(prepared):
+    network = prepared.network()
+    store = SegmentStore.load(prepared.folder, store_origin(read_device_facts('cpu')))
+    figures = {'error_db': 30.0, 'time_ms': 1.0, 'eager_ms': 2.0}
+    store.add('stage2@w1.00', Form.INT8, compiled=b'of another compiler', **figures)
+    network.engine = compiled = CompiledSegments(store, 1)
+    network.detect(prepared.images[0], network.path_space.largest)
+    assert 'stage2@w1.00 (eager) because: ' in compiled.notice
+    assert 'stage2@w1.00' not in compiled.forms and 'stage1@w1.00' in compiled.forms
+
+
+def test_telemetry_stays_out_of_the_process(prepared):
+    import subprocess
+    import sys
+
+    program = ('import sys; from deadline_perception.engine.compiled_segments import load_openvino; load_openvino(); '
+               'from openvino import convert_model; print(sys.modules["openvino_telemetry"])')
+    told = subprocess.run([sys.executable, '-c', program], capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == 'None'

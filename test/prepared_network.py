@@ -1,0 +1,82 @@
+"""A very small detector whose segments are prepared once per session, as `deadline-perception profile` prepares them."""
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from deadline_perception.detector.configuration import HeadConfig
+from made_up_detector import TINY
+
+SMALL = replace(TINY, name='small', widths=(1.0,), pyramid_widths=(1.0,), proposals=(5, 20),
+                skip_groups=((1,), (), (), ()), heads=(HeadConfig(1, (32,)),))
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Weights and, in a cache folder, their segments."""
+
+    weights: Path
+    cache: Path
+    folder: Path
+    images: np.ndarray
+
+    def network(self):
+        """The detector, eager."""
+        import torch
+
+        from deadline_perception.detector.checkpoint import load_detector
+
+        torch.set_num_threads(1)
+        return load_detector(self.weights)
+
+
+def made_up_images(count: int) -> np.ndarray:
+    """Noise `[count, 50, 80, 3]`, coarse enough to survive resizing."""
+    blocks = np.random.default_rng(1).integers(0, 256, (count, 5, 8, 3), dtype=np.uint8)
+    return blocks.repeat(10, 1).repeat(10, 2)
+
+
+def write_small(folder: Path) -> Path:
+    """Random weights that are certain of something in every image."""
+    import torch
+
+    from deadline_perception.detector.checkpoint import build_detector, save_detector
+
+    network = build_detector(SMALL, ('vehicle', 'bike'))
+    with torch.no_grad():
+        network.rpn.outputs.weight.normal_(std=0.2)
+        for head in network.heads.subnets:
+            head.classes.weight.normal_(std=0.5)
+            head.deltas.weight.normal_(std=0.1)
+    save_detector(network, folder / 'small.safetensors')
+    return folder / 'small.safetensors'
+
+
+@pytest.fixture(scope='session')
+def prepared_once(tmp_path_factory) -> Prepared:
+    pytest.importorskip('openvino')
+    from deadline_perception.engine.preparation import prepare
+    from deadline_perception.engine.segment_store import SegmentStore, default_store_folder, store_origin
+    from deadline_perception.latency.device import read_device_facts
+
+    root = tmp_path_factory.mktemp('prepared')
+    made = Prepared(write_small(root), root / 'cache', Path(), made_up_images(12))
+    network = made.network()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv('XDG_CACHE_HOME', str(made.cache))
+        folder = default_store_folder(network.config_name, network.weights_hash)
+    prepare(network, list(made.images), SegmentStore.resume(folder, store_origin(read_device_facts('cpu'))), 1)
+    return replace(made, folder=folder)
+
+
+@pytest.fixture
+def prepared(prepared_once, tmp_path, monkeypatch) -> Prepared:
+    """A copy of the test's own, in the cache folder of this process."""
+    cache = tmp_path / 'cache'
+    shutil.copytree(prepared_once.cache, cache)
+    monkeypatch.setenv('XDG_CACHE_HOME', str(cache))
+    return replace(prepared_once, cache=cache, folder=cache / prepared_once.folder.relative_to(prepared_once.cache))
