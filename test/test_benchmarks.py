@@ -161,3 +161,13 @@ def test_picture_of_a_demo_is_small_and_not_empty(tmp_path, load_benchmark):
     load_benchmark('demo_picture').draw(read_recording(tmp_path / 'run'), source, picture)
     assert picture.stat().st_size < 200_000
     assert cv2.imread(str(picture))[:330, 60:].std() > 40  # frames on top, on white
+
+
+def test_priority_is_told_against_the_idle_machine_without_it(load_benchmark):
+    times_ms = {(condition, setting, path): [10.0 * number for number in range(1, 4)]
+                for condition in ('alone', 'beside 2') for setting in ('off', 'auto') for path in ('cheapest', 'middle')}
+    times_ms['beside 2', 'off', 'cheapest'] = [30.0, 50.0, 90.0]
+    rows = load_benchmark('priority').summary(times_ms)
+    assert len(rows) == 8
+    row = next(row for row in rows if (row['condition'], row['setting'], row['path']) == ('beside 2', 'off', 'cheapest'))
+    assert (row['frames'], row['median_ms'], row['worst_ms'], row['over_alone']) == (3, 50.0, 90.0, 2.5)
