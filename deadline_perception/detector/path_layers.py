@@ -29,7 +29,7 @@ def path_layers(network: MultiPathDetector, path: ExecutionPath) -> tuple[LayerS
     logits: list[Tensor] = []
 
     def through_proposals() -> None:
-        image = torch.zeros((1, 3, *network.input_size), device=network.device)
+        image = torch.zeros((1, 3, *network.input_size_on(path)), device=network.device)
         levels.extend(network.features(image.contiguous(memory_format=torch.channels_last), path))
         logits.extend(network.rpn(levels)[0])
 

@@ -2,11 +2,13 @@ import numpy as np
 import pytest
 import torch
 
-from deadline_perception.learning.targets import TargetObjects, choose_anchors, join_anchors, lay_out_anchors
+from deadline_perception.learning.targets import TargetObjects, all_anchors, choose_anchors, join_anchors
 from deadline_perception.learning.losses import path_losses
 from deadline_perception.learning.strategies import TrainedPath
+from deadline_perception.learning.transfer import resized
 
 OBJECT = [[10.0, 10, 40, 40]]
+SIZE = (64, 96)
 
 
 def _generators(count, first=0):
@@ -17,20 +19,23 @@ def _images(count):
     return torch.randn(count, 3, 64, 96, generator=torch.Generator().manual_seed(0))
 
 
-def _ground_truth(boxes, labels):
-    return TargetObjects(np.float32(boxes).reshape(-1, 4), np.int64(labels), np.zeros((0, 4), np.float32))
+def _ground_truth(boxes, labels, named=(True, True)):
+    return TargetObjects(np.float32(boxes).reshape(-1, 4), np.int64(labels), np.zeros((0, 4), np.float32),
+                         np.array(named))
 
 
 def _step(network, ground_truths, *trained, images=None, batch=None, first=0):
     """Losses of several paths on one batch, each with what the first can teach."""
     generators = _generators(len(ground_truths), first)
     images = _images(len(ground_truths)) if images is None else images
-    all_anchors = lay_out_anchors(network.config, (64, 96))
-    anchors = join_anchors([choose_anchors(all_anchors, ground_truth, generator) for ground_truth, generator
-                            in zip(ground_truths, generators)], len(all_anchors), images.device)
     losses, target = [], None
     for one in trained:
-        own, target = path_losses(network, images, ground_truths, anchors, one, generators,
+        size = network.input_size_on(one.path)
+        known = [ground_truth.resized(SIZE, size) for ground_truth in ground_truths]
+        laid_out = all_anchors(network.config, size)
+        anchors = join_anchors([choose_anchors(laid_out, ground_truth, generator) for ground_truth, generator
+                                in zip(known, _generators(len(known), first))], len(laid_out), images.device)
+        own, target = path_losses(network, resized(images, size), known, anchors, one, generators,
                                   batch=batch or len(ground_truths), target=target)
         losses.append(own)
     return losses, target
@@ -58,11 +63,11 @@ def test_losses_of_a_network_that_says_the_same_everywhere(tiny_network):
         network.rpn.outputs.bias[:network.rpn.per_position] = -1.0
         network.heads.subnets[1].deltas.bias.copy_(torch.tensor([0.3, 0.0, -0.05, 0.0]))
     ground_truth = _ground_truth(OBJECT, [0])
-    anchors = choose_anchors(lay_out_anchors(network.config, (64, 96)), ground_truth, np.random.default_rng(0))
+    anchors = choose_anchors(all_anchors(network.config, SIZE), ground_truth, np.random.default_rng(0))
     (losses,), target = _step(network, [ground_truth], TrainedPath(network.path_space.largest, (1,)))
     losses = {name: loss.item() for name, loss in losses.items()}
-    objects, all_anchors = len(anchors.deltas), len(anchors.indices)
-    assert objects > 0 and all_anchors == 256
+    objects, chosen = len(anchors.deltas), len(anchors.indices)
+    assert objects > 0 and chosen == 256
     told = objects * np.log1p(np.e) + (256 - objects) * np.log1p(1 / np.e)
     assert losses['objectness'] == pytest.approx(told / 256, rel=1e-5)
 
