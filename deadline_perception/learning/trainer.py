@@ -70,7 +70,7 @@ class Trainer:
         start: what the weights started from where the plan's seed does not say it; a state of another is refused.
 
     Raises:
-        ValueError: there are more processes than images in a batch.
+        ValueError: there are more processes than images in a batch, or source and network have other classes.
     """
 
     def __init__(self, network: MultiPathDetector, source: SampleSource, plan: TrainingPlan, strategy: Strategy,
@@ -78,6 +78,9 @@ class Trainer:
         if workers.count > plan.batch:
             raise ValueError(f'{workers.count} processes share batches of {plan.batch} images, expected at least '
                              f'{workers.count} images')
+        if source.class_names != network.class_names:
+            raise ValueError(f'classes of the samples are {source.class_names}, expected those of the network, '
+                             f'{network.class_names}')
         self.network = network.train()
         self.source = source
         self.plan = plan

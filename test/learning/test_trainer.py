@@ -249,3 +249,8 @@ def test_every_strategy_lowers_the_loss(tiny_network, shapes, name):
     losses = []
     trainer.run(report=lambda step, values: losses.append(values['path0']))
     assert np.mean(losses[-9:]) < 0.75 * np.mean(losses[:9])
+
+
+def test_samples_of_other_classes_are_refused(tiny_network, shapes):
+    with pytest.raises(ValueError, match=r"classes of the samples are \('bar', 'square'\), expected those of the network"):
+        Trainer(tiny_network, SampleSource([shapes], [1.0], (64, 96), ('bar', 'square')), TrainingPlan(steps=1), Sandwich())
