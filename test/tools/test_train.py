@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import load_file
 
 from deadline_perception.detector.checkpoint import build_detector, load_detector, read_recipe, save_detector
-from deadline_perception.detector.configuration import COMPACT, HeadConfig, save_configuration
+from deadline_perception.detector.configuration import COMPACT, HeadConfig, find_configuration, save_configuration
 from deadline_perception.tools import train
 from deadline_perception.tools.command_line import main
 
