@@ -22,6 +22,7 @@ from deadline_perception.datasets.source import CLASSES_HELP, open_source
 from deadline_perception.detector.checkpoint import build_detector, load_detector, read_recipe, save_detector
 from deadline_perception.detector.configuration import find_configuration
 from deadline_perception.detector.network import MultiPathDetector
+from deadline_perception.detector.operators import SlicedNorm
 from deadline_perception.detector.resnet_start import start_from_resnet
 from deadline_perception.detector.weights_start import start_from_weights
 from deadline_perception.learning.loss_log import open_log
@@ -31,6 +32,7 @@ from deadline_perception.learning.samples import SampleSource, all_class_names
 from deadline_perception.learning.strategies import STRATEGIES, Sandwich, find_strategy
 from deadline_perception.learning.trainer import Trainer
 from deadline_perception.learning.training_plan import TrainingPlan
+from deadline_perception.learning.transfer import copy_from_first
 from deadline_perception.tools.file_arguments import check_file
 from deadline_perception.tools.stop_request import StopRequest
 from deadline_perception.workers import Workers, joined_workers, own_gpu
@@ -113,7 +115,7 @@ def _train(args: argparse.Namespace, workers: Workers, stop: StopRequest) -> int
         strategy = Sandwich(alone_share=args.alone_share, distillation_weight=args.distillation_weight)
     source = _source(args, sequences, mapping, network, workers.leads)
     if network.config.norm == 'frozen' and not args.state.is_file():
-        _measure_norms(args, network, source, workers.leads)
+        _measure_norms(args, network, source, workers)
     trainer = Trainer(network, source, plan, strategy, workers, start)
     if args.state.is_file():
         trainer.resume(args.state)
@@ -178,18 +180,21 @@ def _network(args: argparse.Namespace, class_names: tuple[str, ...], device: str
     return network, hashlib.sha256(file.read_bytes()).hexdigest()[:16] if start is None else start.weights_hash
 
 
-def _measure_norms(args: argparse.Namespace, network: MultiPathDetector, source: SampleSource, leads: bool) -> None:
-    """Measures the statistics of frozen norms, unless they came with the weights to start from."""
-    start = None if args.start is None else load_detector(args.start, args.device)
+def _measure_norms(args: argparse.Namespace, network: MultiPathDetector, source: SampleSource, workers: Workers) -> None:
+    """Measures the statistics of frozen norms, unless they came with the weights to start from; the same in all processes."""
+    start = None if args.start is None else load_detector(args.start, network.device)
     if start is not None and start.config.norm == 'frozen':
         return
     like = None
     if start is not None:
         config = replace(find_configuration(args.config), norm='group')
-        like = build_detector(config, network.class_names, device=args.device)
+        like = build_detector(config, network.class_names, device=network.device)
         start_from_weights(like, start)
     images = measure_statistics(network, source, seed=args.seed, like=like)
-    if leads:
+    if workers.count > 1:  # sums on GPUs differ in their last bits
+        copy_from_first(tensor for module in network.modules() if isinstance(module, SlicedNorm)
+                        for tensor in module.state_dict().values())
+    if workers.leads:
         print(f'statistics of the frozen norms measured on {images} images'
               + ('' if like is None else ', scales and shifts set after those of the group norms'))
 

@@ -172,7 +172,9 @@ def test_two_processes_train_the_weights_of_one(annotations, tiny, tmp_path, mon
     # Adam's steps are as long where a gradient is rounding error: 6e-4, 4.5e-4 and 1.6e-4 here, in either direction.
     off = torch.cat([(others[name] - weights[name]).abs().flatten() for name in weights
                      if name.startswith(('weights.', 'average.'))])
-    assert float((off > 1e-5).float().mean()) < 1e-3 and float(off.max()) < 2.5e-3
+    assert float((off > 1e-5).float().mean()) < 0.03 and float(off.max()) < 2.5e-3
+    statistics = [name for name in weights if name.endswith(('.mean', '.deviation'))]
+    assert statistics and all(torch.equal(weights[name], others[name]) for name in statistics)
 
 
 def test_repaired_annotations_are_counted(annotations, capsys):
