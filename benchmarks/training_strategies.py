@@ -21,7 +21,7 @@ import json
 import statistics
 import sys
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import date
 from pathlib import Path
 
@@ -35,6 +35,7 @@ from deadline_perception.datasets.class_names import relabelled
 from deadline_perception.datasets.coco import read_coco
 from deadline_perception.datasets.records import Sequence
 from deadline_perception.detector.checkpoint import build_detector, load_detector
+from deadline_perception.detector.configuration import find_configuration
 from deadline_perception.detector.heads import BINS
 from deadline_perception.detector.network import MultiPathDetector
 from deadline_perception.evaluation.path_accuracy import annotated_frames, measure_paths, ranking_classes
@@ -97,7 +98,7 @@ class StepCost:
         if key not in self._counted:
             with torch.no_grad(), FlopCounterMode(display=False) as counter:
                 if head is None:
-                    image = torch.empty(1, 3, *self._network.input_size, device='meta')
+                    image = torch.empty(1, 3, *self._network.input_size_on(path), device='meta')
                     self._network.rpn(self._network.features(image, path))
                 else:
                     channels = round(self._network.config.pyramid_channels * pyramid_width)
@@ -109,7 +110,9 @@ class StepCost:
 def fresh_network(args: argparse.Namespace, class_names: tuple[str, ...], seed: int) -> MultiPathDetector:
     """What a run starts from."""
     if args.from_scratch:
-        return build_detector(args.config, class_names, seed=seed, device=args.device)
+        # Frozen norms have no statistics yet.
+        config = replace(find_configuration(args.config), norm='group')
+        return build_detector(config, class_names, seed=seed, device=args.device)
     return load_detector(args.start, args.device)
 
 
@@ -248,7 +251,7 @@ def main() -> None:
     if args.quick:
         training = Sequence(training.name, training.class_names, training.frames[:20])
     network = fresh_network(args, training.class_names, 0)
-    source = SampleSource([training], [1.0], network.input_size)
+    source = SampleSource([training], [1.0], network.input_size, network.class_names)
     frames = annotated_frames(validation, args.images)
     ground_truths = [relabelled(frame.ground_truth, validation.class_names, network.class_names) for frame in frames]
     ranked_by = list(ranking_classes(ground_truths, network.class_names) or network.class_names)

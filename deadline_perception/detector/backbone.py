@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from deadline_perception.detector.configuration import DetectorConfig
-from deadline_perception.detector.operators import Skip, SlicedConv2d, SlicedGroupNorm
+from deadline_perception.detector.operators import Skip, SlicedConv2d, sliced_norm
 
 # Scale of a block's last norm at the start. At zero, a block that training often skips stays an identity.
 _SKIPPABLE_GAIN = 0.5
@@ -27,14 +27,13 @@ class ResidualBlock(nn.Module):
             SlicedConv2d(channels[i], channels[i + 1], kernel, stride=stride if i == strided else 1)
             for i, kernel in enumerate(kernels))
         self.norms = nn.ModuleList(
-            SlicedGroupNorm(channels[i + 1], config.norm_group_size(channels[i + 1]), config.widths,
-                            gain=gain if i == len(kernels) - 1 else 1.0)
+            sliced_norm(config, channels[i + 1], config.widths, gain=gain if i == len(kernels) - 1 else 1.0)
             for i in range(len(kernels)))
         self.bottleneck = config.bottleneck
         self.shortcut = None
         if stride != 1 or inputs != outputs:
             self.shortcut = SlicedConv2d(inputs, outputs, 1, stride=stride)
-            self.shortcut_norm = SlicedGroupNorm(outputs, config.norm_group_size(outputs), config.widths)
+            self.shortcut_norm = sliced_norm(config, outputs, config.widths)
 
     def forward(self, x: Tensor, outputs: int) -> Tensor:
         """`[N, c, H, W]` -> `[N, outputs, H / stride, W / stride]`."""
@@ -42,11 +41,11 @@ class ResidualBlock(nn.Module):
         y = x
         last = len(self.convolutions) - 1
         for i, (convolution, norm) in enumerate(zip(self.convolutions, self.norms)):
-            y = norm(convolution(y, outputs if i == last else inner))
+            y = convolution(y, outputs if i == last else inner, norm)
             if i < last:
                 y = F.relu_(y)
         if self.shortcut is not None:
-            x = self.shortcut_norm(self.shortcut(x, outputs))
+            x = self.shortcut(x, outputs, self.shortcut_norm)
         return F.relu_(y + x) if torch.is_grad_enabled() else F.relu_(y.add_(x))
 
 
@@ -60,17 +59,17 @@ class Stem(nn.Module):
         self.pool = config.stem_pool
         self.first = first
         self.convolution1 = SlicedConv2d(3, first, 7 if config.stem_pool else 3, stride=2)
-        self.norm1 = SlicedGroupNorm(first, config.norm_group_size(first), config.widths)
+        self.norm1 = sliced_norm(config, first, config.widths)
         if not self.pool:
             self.convolution2 = SlicedConv2d(first, self.outputs, 3, stride=2)
-            self.norm2 = SlicedGroupNorm(self.outputs, config.norm_group_size(self.outputs), config.widths)
+            self.norm2 = sliced_norm(config, self.outputs, config.widths)
 
     def forward(self, image: Tensor, width: float) -> Tensor:
         """`[N, 3, H, W]`, normalised -> `[N, c, H / 4, W / 4]`."""
-        x = F.relu_(self.norm1(self.convolution1(image, round(self.first * width))))
+        x = F.relu_(self.convolution1(image, round(self.first * width), self.norm1))
         if self.pool:
             return F.max_pool2d(x, 3, 2, 1)
-        return F.relu_(self.norm2(self.convolution2(x, round(self.outputs * width))))
+        return F.relu_(self.convolution2(x, round(self.outputs * width), self.norm2))
 
 
 class Backbone(nn.Module):
@@ -112,15 +111,14 @@ class Backbone(nn.Module):
 
 
 class Pyramid(nn.Module):
-    """Feature pyramid network over strides 4, 8, 16 and 32, with group norm."""
+    """Feature pyramid network over strides 4, 8, 16 and 32, with norms."""
 
     def __init__(self, config: DetectorConfig) -> None:
         super().__init__()
         self.channels = config.pyramid_channels
-        group = config.norm_group_size(self.channels)
         self.laterals = nn.ModuleList(SlicedConv2d(c, self.channels, 1, bias=True) for c in config.stage_channels)
         self.outputs = nn.ModuleList(SlicedConv2d(self.channels, self.channels, 3) for _ in config.stage_channels)
-        self.norms = nn.ModuleList(SlicedGroupNorm(self.channels, group, config.pyramid_widths)
+        self.norms = nn.ModuleList(sliced_norm(config, self.channels, config.pyramid_widths)
                                    for _ in config.stage_channels)
 
     def forward(self, stages: list[Tensor], pyramid_width: float) -> list[Tensor]:
@@ -131,5 +129,5 @@ class Pyramid(nn.Module):
         for i in reversed(range(len(stages))):
             lateral = self.laterals[i](stages[i], channels)
             merged = lateral if merged is None else lateral + F.interpolate(merged, scale_factor=2.0, mode='nearest')
-            levels.append(self.norms[i](self.outputs[i](merged, channels)))
+            levels.append(self.outputs[i](merged, channels, self.norms[i]))
         return levels[::-1]

@@ -1,15 +1,15 @@
-"""The shapes that a multi-path detector can take: `compact`, `orin`, `paper`, and others read from a file."""
+"""The shapes that a multi-path detector can take: `compact`, `swift`, `orin`, `paper`, and others read from a file."""
 from __future__ import annotations
 
 import json
 import math
 import re
 import reprlib
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
-from deadline_perception.detector.declaration import multi_path_space
+from deadline_perception.detector.declaration import multi_path_space, scaled_size
 from deadline_perception.execution_path import PathSpace
 from deadline_perception.latency.json_file import JsonFileError, read_object, write_text_atomically
 
@@ -21,6 +21,7 @@ _MOST_BLOCKS = 1000
 _MOST_CHANNELS = 10_000
 _MOST_PATHS = 2**20
 _MOST_WIDTHS = 16  # each keeps copies of the weights
+_NORMS = ('group', 'frozen')
 _MOST_PROPOSALS = 10_000
 _MOST_ANCHORS = 2**22
 _MOST_FEATURES = 2**27  # values in one tensor of features, 0.5 GB as float32
@@ -70,6 +71,9 @@ class DetectorConfig:
         anchor_ratios: height divided by width.
         nms_candidates: at most so many anchors per level reach the proposals' suppression.
         heads: subnets of the switch, the cheapest first.
+        norm: `group`, which needs the statistics of every image, or `frozen`, whose statistics are part of the weights, so
+            that it is folded into the convolution before it and takes no time.
+        scales: fractions of `input_size` to choose from, see `multi_path_space`; sides are multiples of 32 px.
 
     Raises:
         ValueError: a value lies outside its range, the network would be larger than any that is known, or the channels
@@ -94,6 +98,8 @@ class DetectorConfig:
     proposals: tuple[int, ...]
     nms_candidates: int
     heads: tuple[HeadConfig, ...]
+    norm: str = 'group'
+    scales: tuple[float, ...] = (1.0,)
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -113,9 +119,15 @@ class DetectorConfig:
                              f'group')
         if self.nms_candidates < 1:
             raise ValueError(f'nms_candidates is {self.nms_candidates}, expected at least 1')
+        if self.norm not in _NORMS:
+            raise ValueError(f'norm is {reprlib.repr(self.norm)}, expected one of {", ".join(_NORMS)}')
         self._check_size()
         self._check_anchors()
         self.path_space  # raises where a choice is out of order
+        sizes = [scaled_size(self.input_size, scale) for scale in self.scales]
+        if len(set(sizes)) < len(sizes) or min(self.input_size) * self.scales[-1] < 32:
+            raise ValueError(f'scales is {self.scales}, of {height}x{width} px in multiples of 32 px these are {sizes}, '
+                             f'expected distinct sizes and sides of at least 32 px')
         self._check_channels()
 
     def _check_size(self) -> None:
@@ -133,7 +145,7 @@ class DetectorConfig:
                                            *fully_connected, 1), _MOST_CHANNELS),
                 ('number of blocks', sum(self.kept_blocks) + sum(map(sum, self.skip_groups)), _MOST_BLOCKS),
                 ('number of paths', 2 ** min(skips, 100) * len(self.widths) * len(self.pyramid_widths)
-                 * len(self.proposals) * len(self.heads), _MOST_PATHS),
+                 * len(self.proposals) * len(self.heads) * len(self.scales), _MOST_PATHS),
                 ('number of widths', max(len(self.widths), len(self.pyramid_widths)), _MOST_WIDTHS),
                 ('number of head layers', len(fully_connected) + sum(head.convolutions for head in self.heads),
                  _MOST_BLOCKS),
@@ -174,11 +186,18 @@ class DetectorConfig:
     def path_space(self) -> PathSpace:
         """The legal execution paths."""
         return multi_path_space(skips_per_stage=[len(groups) for groups in self.skip_groups], widths=self.widths,
-                                pyramid_widths=self.pyramid_widths, proposals=self.proposals, heads=len(self.heads))
+                                pyramid_widths=self.pyramid_widths, proposals=self.proposals, heads=len(self.heads),
+                                scales=self.scales)
 
     def norm_group_size(self, channels: int) -> int:
         """Channels per norm group of a layer with so many channels at full width."""
         return channels // self.norm_groups if self.norm_groups else self.norm_group_channels
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """Every attribute but those that an earlier version of this class did not have and that are at their default."""
+        later = {field.name: field.default for field in fields(self) if field.default is not MISSING}
+        return {name: value for name, value in asdict(self).items() if name not in later or value != later[name]}
 
     def to_json(self) -> str:
         """One JSON object with a line per attribute; `from_record` reads it."""
@@ -203,6 +222,11 @@ COMPACT = DetectorConfig(
     anchor_sizes_px=((8, 14), (22, 34), (50, 75), (110, 165)), anchor_ratios=(0.75, 2.0),
     proposals=(10, 25, 50, 100, 200, 300), nms_candidates=300,
     heads=(HeadConfig(0, (128, 128)), HeadConfig(2, (256,)), HeadConfig(4, (256,))))
+
+# `compact` without what gains nothing that its validation images can show (blocks of its second and third skip, the largest
+# head, more than 100 proposals), with norms that take no time, and with a choice of scale.
+SWIFT = replace(COMPACT, name='swift', skip_groups=((1,), (), (2,), (1,)), proposals=(10, 25, 50, 100),
+                heads=COMPACT.heads[:2], norm='frozen', scales=(1.0, 0.83, 0.67, 0.5))
 
 # Between `compact` and `paper`, for an embedded GPU.
 ORIN = DetectorConfig(
@@ -230,7 +254,7 @@ PAPER = DetectorConfig(
     proposals=(50, 100, 200, 300, 500, 1000), nms_candidates=1000,
     heads=(HeadConfig(0, (1024, 1024)), HeadConfig(2, (1024,)), HeadConfig(4, (1024,))))
 
-CONFIGURATIONS = {config.name: config for config in (COMPACT, ORIN, PAPER)}
+CONFIGURATIONS = {config.name: config for config in (COMPACT, SWIFT, ORIN, PAPER)}
 
 
 def find_configuration(name: str) -> DetectorConfig:
@@ -260,8 +284,9 @@ def _typed(value: Any, kind: Any, name: str) -> Any:
     """A value from JSON as the kind that an annotation names: lists become tuples, dicts become records."""
     if is_dataclass(kind):
         known = {field.name for field in fields(kind)}
-        if not isinstance(value, dict) or set(value) != known:
-            found = f'lacks or adds {reprlib.repr(sorted(set(value) ^ known))}' if isinstance(value, dict) else \
+        required = {field.name for field in fields(kind) if field.default is MISSING}
+        if not isinstance(value, dict) or not required <= set(value) <= known:
+            found = f'lacks or adds {reprlib.repr(sorted((set(value) - known) | (required - set(value))))}' if isinstance(value, dict) else \
                 f'is {reprlib.repr(value)}'
             raise ValueError(f'{name} {found}, expected exactly {sorted(known)}')
         hints = get_type_hints(kind)

@@ -51,11 +51,11 @@ class Construction:
 
 
 def building_blocks(family: DetectorConfig) -> DetectorConfig:
-    """The network with each building block of a family once: a stage's first block, a further one, every head.
+    """The network with each building block of a family once: a stage's first block, a further one, every head; one scale.
 
     The times of its segments and the bytes of its parts give those of every network of the family.
     """
-    return replace(family, name=f'{family.name}-blocks', kept_blocks=(1,) * 4, skip_groups=((1,),) * 4)
+    return replace(family, name=f'{family.name}-blocks', kept_blocks=(1,) * 4, skip_groups=((1,),) * 4, scales=(1.0,))
 
 
 def construct(family: DetectorConfig, *, deadline_ms: float, memory_mb: float,

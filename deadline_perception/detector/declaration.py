@@ -3,11 +3,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from deadline_perception.execution_path import PROPOSALS, SKIP, SWITCH, WIDTH, Operator, PathSpace, Segment
+from deadline_perception.execution_path import (PROPOSALS, SCALE, SKIP, SWITCH, WIDTH, ExecutionPath, Operator, PathSpace,
+                                                Segment)
 
 
 def multi_path_space(*, skips_per_stage: Sequence[int], widths: Sequence[float], pyramid_widths: Sequence[float],
-                     proposals: Sequence[int], heads: int) -> PathSpace:
+                     proposals: Sequence[int], heads: int, scales: Sequence[float] = (1.0,)) -> PathSpace:
     """The path space of a multi-path Faster R-CNN.
 
     Args:
@@ -16,13 +17,14 @@ def multi_path_space(*, skips_per_stage: Sequence[int], widths: Sequence[float],
         pyramid_widths: fractions of the channels of pyramid, RPN and head input, as `widths`.
         proposals: numbers of region proposals that reach the head, ascending.
         heads: number of heads; head 0 is the cheapest.
+        scales: fractions of the input's height and width, as `widths`; a single one leaves nothing to decide.
 
     Raises:
-        ValueError: a choice is empty or out of order, or a width does not survive in a path's name.
+        ValueError: a choice is empty or out of order, or a fraction does not survive in a path's name.
     """
     if not skips_per_stage or min(skips_per_stage) < 0:
         raise ValueError(f'skips_per_stage is {tuple(skips_per_stage)}, expected one count >= 0 per stage')
-    for name, values in (('widths', widths), ('pyramid_widths', pyramid_widths)):
+    for name, values in (('widths', widths), ('pyramid_widths', pyramid_widths), ('scales', scales)):
         if not values or values[0] != 1.0 or list(values) != sorted(set(values), reverse=True) or values[-1] <= 0:
             raise ValueError(f'{name} is {tuple(values)}, expected fractions in (0, 1], descending from 1.0')
         if any(round(value, 2) != value for value in values):
@@ -31,22 +33,36 @@ def multi_path_space(*, skips_per_stage: Sequence[int], widths: Sequence[float],
         raise ValueError(f'proposals is {tuple(proposals)}, expected ascending counts of at least 1')
     if heads < 1:
         raise ValueError(f'heads is {heads}, expected at least 1')
+    scaled = [Operator('scale', SCALE, tuple(map(float, reversed(scales))), 'r', full_unnamed=True)] * (len(scales) > 1)
+    scale = tuple(operator.name for operator in scaled)
     skips = [Operator(f'skip{number}', SKIP, ('skip', 'run'), 's', labels=('1', '0'))
              for number in range(sum(skips_per_stage))]
     others = [Operator('width', WIDTH, tuple(map(float, reversed(widths))), 'w'),
               Operator('pyramid_width', WIDTH, tuple(map(float, reversed(pyramid_widths))), 'f', full_unnamed=True),
               Operator('proposals', PROPOSALS, tuple(proposals), 'p'),
               Operator('head', SWITCH, tuple(map(str, range(heads))), 'h')]
-    segments = [Segment('pre', 'pre')]
+    segments = [Segment('pre', 'pre', *scale, depends_on=scale)]
     number = 0
     for stage, count in enumerate(skips_per_stage, 1):
-        segments.append(Segment(f'stage{stage}', 'conv', 'width' if stage == 1 else None, ('width',)))
+        segments.append(Segment(f'stage{stage}', 'conv', 'width' if stage == 1 else None, (*scale, 'width')))
         for _ in range(count):
-            segments.append(Segment(f'skip{number}', 'conv', f'skip{number}', ('width',)))
+            segments.append(Segment(f'skip{number}', 'conv', f'skip{number}', (*scale, 'width')))
             number += 1
-    segments += [Segment('pyramid', 'conv', 'pyramid_width', ('width', 'pyramid_width')),
-                 Segment('rpn', 'rpn', None, ('pyramid_width',)),
-                 Segment('proposals', 'rpn', 'proposals', ('proposals',)),
-                 Segment('head', 'head', 'head', ('head', 'pyramid_width', 'proposals')),
+    segments += [Segment('pyramid', 'conv', 'pyramid_width', (*scale, 'width', 'pyramid_width')),
+                 Segment('rpn', 'rpn', None, (*scale, 'pyramid_width')),
+                 Segment('proposals', 'rpn', 'proposals', (*scale, 'proposals')),
+                 # Cuts its regions out of levels whose size the scale decides.
+                 Segment('head', 'head', 'head', (*scale, 'head', 'pyramid_width', 'proposals')),
                  Segment('post', 'post', None, ('proposals',))]
-    return PathSpace((*skips, *others), tuple(segments))
+    return PathSpace((*scaled, *skips, *others), tuple(segments))
+
+
+def scale_of(path: ExecutionPath) -> float:
+    """Fraction of the input's height and width that a path of a multi-path detector computes on, in (0, 1]."""
+    return path['scale'] if 'scale' in path.space.place else 1.0
+
+
+def scaled_size(size: tuple[int, int], scale: float) -> tuple[int, int]:
+    """Height and width in px nearest to a fraction of `size` that are multiples of 32, the largest stride; at least 32."""
+    height, width = (max(32, 32 * round(side * scale / 32)) for side in size)
+    return height, width

@@ -10,7 +10,7 @@ from torchvision.ops import batched_nms
 
 from deadline_perception.detector import boxes as box_ops
 from deadline_perception.detector.configuration import DetectorConfig, HeadConfig
-from deadline_perception.detector.operators import SlicedConv2d, SlicedGroupNorm, SlicedLinear
+from deadline_perception.detector.operators import SlicedConv2d, SlicedLinear, sliced_norm
 from deadline_perception.detector.proposals import STRIDES
 
 BINS = 7
@@ -91,9 +91,8 @@ class Head(nn.Module):
     def __init__(self, config: DetectorConfig, shape: HeadConfig, classes: int) -> None:
         super().__init__()
         channels = config.pyramid_channels
-        group = config.norm_group_size(channels)
         self.convolutions = nn.ModuleList(SlicedConv2d(channels, channels, 3) for _ in range(shape.convolutions))
-        self.norms = nn.ModuleList(SlicedGroupNorm(channels, group, config.pyramid_widths)
+        self.norms = nn.ModuleList(sliced_norm(config, channels, config.pyramid_widths)
                                    for _ in range(shape.convolutions))
         self.first = SlicedLinear(BINS * BINS, channels, shape.fully_connected[0])
         sizes = shape.fully_connected
@@ -111,7 +110,7 @@ class Head(nn.Module):
             channels = regions.shape[1] // (BINS * BINS)
             x = regions.view(-1, BINS, BINS, channels).permute(0, 3, 1, 2)
             for convolution, norm in zip(self.convolutions, self.norms):
-                x = F.relu_(norm(convolution(x, channels)))
+                x = F.relu_(convolution(x, channels, norm))
             regions = x.permute(0, 2, 3, 1).reshape(-1, BINS * BINS * channels)
         x = F.relu_(self.first(regions))
         for layer in self.others:

@@ -4,7 +4,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
-from dataclasses import asdict
 from functools import partial
 
 import cv2
@@ -14,6 +13,7 @@ from torch import Tensor, nn
 
 from deadline_perception.detector.backbone import Backbone, Pyramid
 from deadline_perception.detector.configuration import DetectorConfig
+from deadline_perception.detector.declaration import scale_of, scaled_size
 from deadline_perception.detector.detections import Detections
 from deadline_perception.detector.heads import Head, decode_detections, region_features
 from deadline_perception.detector.operators import Switch
@@ -29,7 +29,7 @@ PIXEL_DEVIATION = (57.375, 57.12, 58.395)
 
 
 class MultiPathDetector(nn.Module):
-    """Faster R-CNN with skip, switch, dynamic proposals and width.
+    """Faster R-CNN with skip, switch, dynamic proposals, width and scale.
 
     Args:
         config: the shape.
@@ -71,8 +71,12 @@ class MultiPathDetector(nn.Module):
 
     @property
     def input_size(self) -> tuple[int, int]:
-        """Height and width in px that images are resized to."""
+        """Height and width in px that images are resized to, at most."""
         return self.config.input_size
+
+    def input_size_on(self, path: ExecutionPath) -> tuple[int, int]:
+        """Height and width in px that images are resized to on a path."""
+        return scaled_size(self.input_size, scale_of(path))
 
     @property
     def device(self) -> str:
@@ -83,7 +87,7 @@ class MultiPathDetector(nn.Module):
     def network_hash(self) -> str:
         """Identifies shape and precision, on which execution times depend; weights of the same shape share it."""
         precision = [str(self.precision)] * (self.precision != torch.float32)
-        text = json.dumps([asdict(self.config), len(self.class_names), *precision], sort_keys=True)
+        text = json.dumps([self.config.identity, len(self.class_names), *precision], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property
@@ -123,27 +127,15 @@ class MultiPathDetector(nn.Module):
         self.engine.clear()
         return super()._apply(function, recurse)
 
-    def set_training_size(self, size: tuple[int, int]) -> None:
-        """Prepares for training batches of another size than `input_size`; frames still run at `input_size`.
-
-        Raises:
-            ValueError: height or width in px is no positive multiple of the largest stride, 32.
-        """
-        if min(size) < 32 or size[0] % 32 or size[1] % 32:
-            raise ValueError(f'training size is {size} px, expected positive multiples of 32 px')
-        if size != self.select_proposals.input_size:
-            self.rpn.set_input_size(size)
-            self.select_proposals.input_size = size
-
-    def preprocess(self, image_bgr: np.ndarray) -> Tensor:
-        """uint8 `[H, W, 3]` of any size -> normalised `[1, 3, h, w]` of the input size, channels last.
+    def preprocess(self, image_bgr: np.ndarray, path: ExecutionPath) -> Tensor:
+        """uint8 `[H, W, 3]` of any size -> normalised `[1, 3, h, w]` of the path's input size, channels last.
 
         Raises:
             ValueError: another type or shape.
         """
         if image_bgr.dtype != np.uint8 or image_bgr.ndim != 3 or image_bgr.shape[2] != 3 or 0 in image_bgr.shape:
             raise ValueError(f'image is {image_bgr.dtype} {image_bgr.shape}, expected uint8 [height, width, 3]')
-        height, width = self.input_size
+        height, width = self.input_size_on(path)
         if image_bgr.shape[:2] != (height, width):
             image_bgr = cv2.resize(image_bgr, (width, height), interpolation=cv2.INTER_LINEAR)
         pixels = torch.from_numpy(np.ascontiguousarray(image_bgr)).to(self.pixel_mean.device)
@@ -196,7 +188,7 @@ class MultiPathDetector(nn.Module):
             logits, deltas = self.rpn(levels)
             return (*logits, *deltas)
         logits, deltas = values['rpn'][:len(levels)], values['rpn'][len(levels):]
-        return self.select_proposals(self.rpn, logits, deltas, path['proposals'])
+        return self.select_proposals(logits, deltas, path['proposals'], self.input_size_on(path))
 
     @staticmethod
     def gather_regions(values: dict[str, tuple[Tensor, ...]]) -> Tensor:
@@ -277,7 +269,7 @@ class FrameRun(SegmentRun):
             return
         made = network.makes[name]
         if name == 'pre':
-            self._values[made] = network.engine.hold(made, (network.preprocess(self._image),))
+            self._values[made] = network.engine.hold(made, (network.preprocess(self._image, self.path),))
             return
         inputs = {read: self._values[read] for read in network.reads(name)}
         compute = partial(network.compute, name, self.path)
@@ -302,7 +294,8 @@ class FrameRun(SegmentRun):
 
     def _decoded(self) -> Detections:
         logits, deltas, boxes = (part[:self._regions] for part in (*self._values['head'], self._values['proposals'][0]))
-        result = decode_detections(logits, deltas, boxes, self.network.input_size)
+        size = self.network.input_size_on(self.path)
+        result = decode_detections(logits, deltas, boxes, size)
         found, scores, labels = (part.cpu().numpy() for part in result)
-        scale = np.divide(self._image.shape[:2], self.network.input_size)[[1, 0, 1, 0]]  # of corners, x and y in turn
+        scale = np.divide(self._image.shape[:2], size)[[1, 0, 1, 0]]  # of corners, x and y in turn
         return Detections(found * scale, scores, labels)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from deadline_perception.detector.configuration import DetectorConfig
 from deadline_perception.execution_path import ExecutionPath
 
 
@@ -31,13 +32,13 @@ class _Sliced(nn.Module):
         self._slices.clear()
         return super()._apply(function, recurse)
 
-    def sliced(self, outputs: int, inputs: int) -> tuple[Tensor, ...]:
-        """The weights of the first `outputs` outputs and `inputs` inputs."""
+    def sliced(self, outputs: int, inputs: int, *norm: SlicedFrozenNorm) -> tuple[Tensor, ...]:
+        """The weights of the first `outputs` outputs and `inputs` inputs; of a convolution, with a norm folded in."""
         if torch.is_grad_enabled() or self.training:
-            return self._cut(outputs, inputs)
+            return self._cut(outputs, inputs, *norm)
         key = (outputs, inputs)
         if key not in self._slices:
-            self._slices[key] = tuple(self._lay_out(part.detach()) for part in self._cut(outputs, inputs))
+            self._slices[key] = tuple(self._lay_out(part.detach()) for part in self._cut(outputs, inputs, *norm))
         return self._slices[key]
 
     @property
@@ -74,14 +75,23 @@ class SlicedConv2d(_Sliced):
         self.stride = stride
         self.padding = kernel // 2
 
-    def _cut(self, outputs: int, inputs: int) -> tuple[Tensor, ...]:
+    def _cut(self, outputs: int, inputs: int, *norm: SlicedFrozenNorm) -> tuple[Tensor, ...]:
         weight = self.weight[:outputs, :inputs]
-        return (weight,) if self.bias is None else (weight, self.bias[:outputs])
+        parts = (weight,) if self.bias is None else (weight, self.bias[:outputs])
+        return norm[0].folded_into(*parts) if norm else parts
 
-    def forward(self, x: Tensor, outputs: int) -> Tensor:
-        """`[N, c, H, W]` with any c up to the layer's inputs -> `[N, outputs, H / stride, W / stride]`."""
-        parts = self.sliced(outputs, x.shape[1])
-        return F.conv2d(x, parts[0], parts[1] if len(parts) > 1 else None, self.stride, self.padding)
+    def forward(self, x: Tensor, outputs: int, norm: SlicedGroupNorm | SlicedFrozenNorm | None = None) -> Tensor:
+        """`[N, c, H, W]` with any c up to the layer's inputs -> `[N, outputs, H / stride, W / stride]`.
+
+        Args:
+            x: features.
+            outputs: channels to compute.
+            norm: what follows, always the same one; a frozen one costs nothing, for it changes weights and bias.
+        """
+        folded = (norm,) if norm is not None and norm.folds else ()
+        parts = self.sliced(outputs, x.shape[1], *folded)
+        y = F.conv2d(x, parts[0], parts[1] if len(parts) > 1 else None, self.stride, self.padding)
+        return y if norm is None or folded else norm(y)
 
 
 class SlicedLinear(_Sliced):
@@ -107,24 +117,72 @@ class SlicedLinear(_Sliced):
         return F.linear(x, weight, bias)
 
 
-class SlicedGroupNorm(_Sliced):
-    """Group norm whose groups hold a fixed number of channels, so that a prefix of channels keeps its groups.
-
-    Every number of channels that is in use has a scale and shift of its own: their statistics differ.
+class SlicedNorm(_Sliced):
+    """Scale and shift of every channel; each number of channels that is in use has its own, for statistics differ.
 
     Args:
         channels: channels at full width.
-        group_channels: channels of one group.
         widths: the fractions of the channels that will be used.
         gain: initial scale.
+
+    Attributes:
+        rows: row of `weight` and `bias`, by number of channels.
+        folds: a convolution takes the norm into its own weights and bias.
     """
 
-    def __init__(self, channels: int, group_channels: int, widths: tuple[float, ...], *, gain: float = 1.0) -> None:
+    folds = False
+
+    def __init__(self, channels: int, widths: tuple[float, ...], *, gain: float = 1.0) -> None:
         super().__init__()
-        self.group_channels = group_channels
         self.rows = {round(channels * width): row for row, width in enumerate(widths)}
         self.weight = nn.Parameter(torch.full((len(widths), channels), gain))
         self.bias = nn.Parameter(torch.zeros(len(widths), channels))
+
+
+class SlicedFrozenNorm(SlicedNorm):
+    """Batch norm whose statistics no longer change, so that it is a scale and a shift, folded into a convolution.
+
+    What they are, `learning.norm_statistics` measures; until then they are 0 and 1.
+
+    Attributes:
+        mean, deviation: of each channel before the norm, by rows as `weight`.
+        folds: as in `SlicedNorm`; switched off while statistics are measured, in training mode.
+    """
+
+    def __init__(self, channels: int, widths: tuple[float, ...], *, gain: float = 1.0) -> None:
+        super().__init__(channels, widths, gain=gain)
+        self.folds = True
+        self.register_buffer('mean', torch.zeros(len(widths), channels))
+        self.register_buffer('deviation', torch.ones(len(widths), channels))
+
+    def _cut(self, outputs: int, inputs: int) -> tuple[Tensor, ...]:
+        row = self.rows[outputs]
+        scale = self.weight[row, :outputs] / self.deviation[row, :outputs]
+        return scale, self.bias[row, :outputs] - self.mean[row, :outputs] * scale
+
+    def folded_into(self, weight: Tensor, bias: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Weights `[O, I, k, k]` and bias `[O]` of a convolution that does what the given one and the norm do."""
+        scale, shift = self._cut(len(weight), len(weight))
+        shift = shift if bias is None else shift + bias * scale
+        return (weight * scale.view(-1, 1, 1, 1)).to(weight.dtype), shift.to(weight.dtype)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`[N, c, H, W]` -> the same shape; c is one of the layer's widths."""
+        scale, shift = self.sliced(x.shape[1], x.shape[1])
+        return x * scale.view(-1, 1, 1) + shift.view(-1, 1, 1)
+
+
+class SlicedGroupNorm(SlicedNorm):
+    """Group norm whose groups hold a fixed number of channels, so that a prefix of channels keeps its groups.
+
+    Args:
+        channels, widths, gain: see `SlicedNorm`.
+        group_channels: channels of one group.
+    """
+
+    def __init__(self, channels: int, group_channels: int, widths: tuple[float, ...], *, gain: float = 1.0) -> None:
+        super().__init__(channels, widths, gain=gain)
+        self.group_channels = group_channels
 
     def _cut(self, outputs: int, inputs: int) -> tuple[Tensor, ...]:
         row = self.rows[outputs]
@@ -140,6 +198,13 @@ class SlicedGroupNorm(_Sliced):
         # Autocast would compute norms in float32 here and hand float32 features on, twice as much to move.
         with torch.autocast('cuda', enabled=False):
             return F.group_norm(x, groups, weight.to(x.dtype), bias.to(x.dtype))
+
+
+def sliced_norm(config: DetectorConfig, channels: int, widths: tuple[float, ...], *, gain: float = 1.0) -> SlicedNorm:
+    """The kind of norm that a configuration asks for, over so many channels at full width."""
+    if config.norm == 'frozen':
+        return SlicedFrozenNorm(channels, widths, gain=gain)
+    return SlicedGroupNorm(channels, config.norm_group_size(channels), widths, gain=gain)
 
 
 def weight_bytes(module: nn.Module) -> int:

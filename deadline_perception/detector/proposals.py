@@ -1,6 +1,8 @@
 """Region proposals: the network that scores anchors, and DynamicProposals, which keeps as many as time allows."""
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -30,20 +32,6 @@ class RegionProposalNetwork(nn.Module):
         with torch.no_grad():
             # Objectness starts near 1 %: almost every anchor is background.
             self.outputs.bias[:self.per_position] = -4.6
-        self.config = config
-        for level in range(len(STRIDES)):
-            self.register_buffer(f'anchors{level}', torch.empty(0, 4), persistent=False)
-        self.set_input_size(config.input_size)
-
-    def set_input_size(self, size: tuple[int, int]) -> None:
-        """Lays out the anchors for images of another height and width in px, multiples of the largest stride."""
-        for level, (stride, sizes) in enumerate(zip(STRIDES, self.config.anchor_sizes_px)):
-            anchors = box_ops.anchors(size, stride, sizes, self.config.anchor_ratios)
-            setattr(self, f'anchors{level}', anchors.to(self.anchors(level).device))
-
-    def anchors(self, level: int) -> Tensor:
-        """Anchors `[A, 4]` of a level, xyxy in px of the resized image."""
-        return getattr(self, f'anchors{level}')
 
     def forward(self, levels: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
         """Pyramid levels -> per level objectness logits `[N, A]` and box deltas `[N, A, 4]`."""
@@ -56,6 +44,14 @@ class RegionProposalNetwork(nn.Module):
         return logits, deltas
 
 
+@cache
+@torch.inference_mode(False)
+def lay_out_anchors(config: DetectorConfig, size: tuple[int, int], device: torch.device) -> tuple[Tensor, ...]:
+    """Anchors `[A, 4]` of each level, xyxy in px of an image of height and width `size`, multiples of 32."""
+    return tuple(box_ops.anchors(size, stride, sizes, config.anchor_ratios).to(device)
+                 for stride, sizes in zip(STRIDES, config.anchor_sizes_px))
+
+
 class DynamicProposals:
     """Keeps the most promising regions of one image; how many is decided when the scores are known.
 
@@ -63,36 +59,36 @@ class DynamicProposals:
     """
 
     def __init__(self, config: DetectorConfig) -> None:
-        self.input_size = config.input_size
+        self.config = config
         self.candidates = config.nms_candidates
 
     @torch.no_grad()
-    def __call__(self, rpn: RegionProposalNetwork, logits: list[Tensor], deltas: list[Tensor],
-                 proposals: int) -> tuple[Tensor, Tensor]:
+    def __call__(self, logits: list[Tensor], deltas: list[Tensor], proposals: int,
+                 size: tuple[int, int]) -> tuple[Tensor, Tensor]:
         """Of one image at most `proposals` boxes `[P, 4]`, best first, and their pyramid levels `[P]`.
 
         Args:
-            rpn: holds the anchors.
-            logits, deltas: output of `rpn` for a batch of one.
+            logits, deltas: output of the RPN for a batch of one.
             proposals: number of regions to keep at most.
+            size: height and width of the image in px.
         """
-        boxes, scores = self._candidates(rpn, logits, deltas, proposals)
+        boxes, scores = self._candidates(logits, deltas, proposals, size)
         kept = nms(boxes[0], scores[0], _NMS_IOU)[:proposals]
         kept = kept[scores[0, kept] > -torch.inf]
         boxes = boxes[0, kept]
         return boxes, pyramid_levels(boxes, len(STRIDES))
 
     @torch.no_grad()
-    def of_batch(self, rpn: RegionProposalNetwork, logits: list[Tensor], deltas: list[Tensor],
-                 proposals: int) -> list[np.ndarray]:
+    def of_batch(self, logits: list[Tensor], deltas: list[Tensor], proposals: int,
+                 size: tuple[int, int]) -> list[np.ndarray]:
         """The boxes `[P, 4]` of every image of a batch, best first, on the CPU; waits for a GPU once.
 
         Args:
-            rpn: holds the anchors.
-            logits, deltas: output of `rpn`.
+            logits, deltas: output of the RPN.
             proposals: number of regions to keep at most of an image.
+            size: height and width of the images in px.
         """
-        boxes, scores = self._candidates(rpn, logits, deltas, proposals)
+        boxes, scores = self._candidates(logits, deltas, proposals, size)
         images = torch.arange(len(boxes), device=boxes.device).repeat_interleave(boxes.shape[1])
         boxes, scores = boxes.flatten(0, 1), scores.flatten()
         kept = batched_nms(boxes, scores, images, _NMS_IOU)
@@ -100,18 +96,19 @@ class DynamicProposals:
         found = found[found[:, 4] > -np.inf]
         return [found[found[:, 5] == image, :4][:proposals] for image in range(len(logits[0]))]
 
-    def _candidates(self, rpn: RegionProposalNetwork, logits: list[Tensor], deltas: list[Tensor],
-                    proposals: int) -> tuple[Tensor, Tensor]:
+    def _candidates(self, logits: list[Tensor], deltas: list[Tensor], proposals: int,
+                    size: tuple[int, int]) -> tuple[Tensor, Tensor]:
         """The best anchors' boxes `[N, K, 4]` and scores `[N, K]` of all levels; a box too small has the score -inf."""
         scores, regions = [], []
+        anchors = lay_out_anchors(self.config, size, logits[0].device)
         keep_per_level = min(self.candidates, 2 * proposals)
         for level, (level_logits, level_deltas) in enumerate(zip(logits, deltas)):
             top, indices = level_logits.float().topk(min(keep_per_level, level_logits.shape[1]))
             chosen = level_deltas.gather(1, indices[..., None].expand(-1, -1, 4)).float()
-            regions.append(box_ops.decode(chosen.flatten(0, 1), rpn.anchors(level)[indices.flatten()],
+            regions.append(box_ops.decode(chosen.flatten(0, 1), anchors[level][indices.flatten()],
                                           DELTA_WEIGHTS).view_as(chosen))
             scores.append(top)
-        boxes = box_ops.clip(torch.cat(regions, 1).flatten(0, 1), self.input_size).view(len(logits[0]), -1, 4)
+        boxes = box_ops.clip(torch.cat(regions, 1).flatten(0, 1), size).view(len(logits[0]), -1, 4)
         sides = boxes[..., 2:] - boxes[..., :2]
         return boxes, torch.cat(scores, 1).masked_fill(~(sides >= _MIN_SIDE_PX).all(-1), -torch.inf)
 

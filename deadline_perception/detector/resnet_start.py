@@ -13,7 +13,7 @@ from torch import Tensor
 
 from deadline_perception.detector.backbone import Backbone
 from deadline_perception.detector.checkpoint import CheckpointError
-from deadline_perception.detector.operators import SlicedConv2d, SlicedGroupNorm
+from deadline_perception.detector.operators import SlicedConv2d, SlicedFrozenNorm, SlicedNorm
 
 _BATCH_NORM_EPS = 1e-5  # torchvision's default
 
@@ -33,7 +33,7 @@ class ResnetStart:
     unused: tuple[str, ...]
 
     def __str__(self) -> str:
-        text = f'{len(self.taken)} convolutions taken, their batch norms turned into group norms'
+        text = f'{len(self.taken)} convolutions taken, with their batch norms'
         for what, names in (('absent, random', self.absent), ('unused', self.unused)):
             if names:
                 text += f'; {len(names)} {what}: {", ".join(names[:3])}{", ..." if len(names) > 3 else ""}'
@@ -43,7 +43,7 @@ class ResnetStart:
 def start_from_resnet(backbone: Backbone, file: Path) -> ResnetStart:
     """Fills a backbone with the weights of a ResNet, as far as both have the same layers; all or nothing.
 
-    The network has group norms where a ResNet has batch norms. Convolutions are divided by the standard deviation that the batch
+    Frozen norms take over a ResNet's batch norms as they are. Where the network has group norms, convolutions are divided by the standard deviation that the batch
     norm has kept for each channel, and the group norm's scale and shift are set so that it gives what the batch norm
     gave on images with just those statistics; on others it differs, which training evens out. The stem's input
     channels change places, from RGB to BGR.
@@ -96,7 +96,7 @@ def _read(file: Path) -> dict[str, Tensor]:
     return stored
 
 
-def _layers(backbone: Backbone) -> Iterator[tuple[str, str, SlicedConv2d, SlicedGroupNorm]]:
+def _layers(backbone: Backbone) -> Iterator[tuple[str, str, SlicedConv2d, SlicedNorm]]:
     """Torchvision's names of a convolution and of its batch norm, and what stands in their places."""
     yield 'conv1', 'bn1', backbone.stem.convolution1, backbone.stem.norm1
     for stage, skips in enumerate(backbone.skips_by_stage):
@@ -110,11 +110,16 @@ def _layers(backbone: Backbone) -> Iterator[tuple[str, str, SlicedConv2d, Sliced
 
 
 @torch.no_grad()
-def _fill(layer: SlicedConv2d, norm: SlicedGroupNorm, weight: Tensor, scale: Tensor, shift: Tensor, mean: Tensor,
+def _fill(layer: SlicedConv2d, norm: SlicedNorm, weight: Tensor, scale: Tensor, shift: Tensor, mean: Tensor,
           variance: Tensor) -> None:
     deviation = (variance + _BATCH_NORM_EPS).sqrt()
     if weight.shape[1] == 3:
         weight = weight.flip(1)
+    if isinstance(norm, SlicedFrozenNorm):
+        layer.weight.copy_(weight)
+        for part, values in ((norm.weight, scale), (norm.bias, shift), (norm.mean, mean), (norm.deviation, deviation)):
+            part.copy_(values.expand_as(part))
+        return
     layer.weight.copy_(weight / deviation.view(-1, 1, 1, 1))
     mean, variance = mean / deviation, variance / deviation ** 2  # of what the layer gives now
     groups = (-1, norm.group_channels)

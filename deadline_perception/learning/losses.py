@@ -13,13 +13,15 @@ from deadline_perception.detector import boxes as box_ops
 from deadline_perception.detector import heads as head_ops
 from deadline_perception.detector import proposals as proposal_ops
 from deadline_perception.detector.network import MultiPathDetector
-from deadline_perception.learning.targets import ANCHORS_PER_IMAGE, AnchorSample, TargetObjects, sample_regions
+from deadline_perception.learning.targets import (ANCHORS_PER_IMAGE, AnchorSample, TargetObjects, box_scale,
+                                                  sample_regions)
 from deadline_perception.learning.strategies import TrainedPath
 from deadline_perception.learning.transfer import to_device
 
 REGIONS_PER_IMAGE = 128
 _REGION_POSITIVE_SHARE = 0.25
 _BOX_BETA = 1.0 / 9.0
+_UNNAMED_LOGIT = -1e4  # of a class that takes no part: its probability is 0, and finite logits keep 0 times it 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +29,8 @@ class RegionSample:
     """The regions that the heads of a step are trained on, drawn from one path's proposals and the known objects.
 
     Attributes:
-        boxes: `[R, 4]` xyxy in px.
+        boxes: `[R, 4]` xyxy in px of images of `size`.
+        size: height and width in px of the images of the path that proposed them.
         images: `[R]` index into the batch.
         labels: `[R]`, 0 background, else 1 + class.
         deltas: `[R, 4]` wanted of regions on objects, 0 of others.
@@ -36,6 +39,7 @@ class RegionSample:
     """
 
     boxes: Tensor
+    size: tuple[int, int]
     images: Tensor
     labels: Tensor
     deltas: Tensor
@@ -49,7 +53,8 @@ class DistillationTarget:
 
     Attributes:
         regions: what its heads were trained on.
-        objectness: `[M]` probability that it gave to the sampled anchors.
+        objectness: `[M]` probability that it gave to the sampled anchors; of no use at another input size, which has
+            other anchors.
         classes: `[R, 1 + classes]` probabilities that its first head gave to the regions.
     """
 
@@ -68,36 +73,49 @@ def path_losses(network: MultiPathDetector, images: Tensor, ground_truths: Seque
 
     Args:
         network: in training mode.
-        images: `[N, 3, h, w]`, normalised.
-        ground_truths: N images' objects.
-        anchors: of these images.
+        images: `[N, 3, h, w]`, normalised, of the path's input size.
+        ground_truths: N images' objects, in px of that size.
+        anchors: of these images at that size.
         trained: the path, and the heads to train on its regions.
         generators: one per image; draw the regions.
         batch: number of images that the losses are averaged over, N or more where other processes hold the others.
         target: of the step's first path. Its regions are used again, those among the best `proposals` of this path,
             and its output is mixed into the targets; boxes are learnt from the ground truth alone.
+
+    A class that the source of an image does not name takes no part in the classes of its regions: neither its objects,
+    which may be there unmarked, nor background are learnt against it. Anchors know no classes, so that such objects
+    count as background among them.
     """
+    size = tuple(images.shape[-2:])
     levels = network.features(images, trained.path)
     logits, deltas = network.rpn(levels)
     said = torch.cat(logits, 1).flatten()[anchors.indices].float()
     said_deltas = torch.cat(deltas, 1).flatten(0, 1)[anchors.indices[anchors.positives]].float()
-    wanted = anchors.labels if target is None else anchors.labels.lerp(target.objectness, trained.distillation_weight)
+    wanted = anchors.labels
+    if target is not None and target.regions.size == size:
+        wanted = wanted.lerp(target.objectness, trained.distillation_weight)
     weight = 1.0 / (ANCHORS_PER_IMAGE * batch)
     losses = {'objectness': F.binary_cross_entropy_with_logits(said, wanted, reduction='sum') * weight,
               'anchor_boxes': F.smooth_l1_loss(said_deltas, anchors.deltas, beta=_BOX_BETA, reduction='sum') * weight}
 
-    regions = target.regions if target else _draw_regions(network, logits, deltas, ground_truths, trained, generators)
+    regions = target.regions if target else _draw_regions(network, logits, deltas, ground_truths, trained, generators, size)
     chosen = np.flatnonzero(regions.ranks < trained.path['proposals'])
     on_objects = np.flatnonzero(regions.on_object[chosen])
     moved = to_device(np.concatenate((chosen, on_objects)), images.device)
     kept, positive = moved[:len(chosen)], moved[len(chosen):]
     boxes, labels = regions.boxes[kept], regions.labels[kept]
+    if regions.size != size:
+        boxes = boxes * to_device(box_scale(regions.size, size), images.device)
+    named = np.stack([ground_truth.named for ground_truth in ground_truths])
+    unnamed = None if named.all() else to_device(np.pad(~named, ((0, 0), (1, 0))), images.device)[regions.images[kept]]
     features = head_ops.region_features([level.float() for level in levels], boxes,
                                     proposal_ops.pyramid_levels(boxes, len(levels)), regions.images[kept])
     known_classes = F.one_hot(labels, len(network.class_names) + 1).float()
     distilled = target.classes[kept] if target else None
     weight = 1.0 / (REGIONS_PER_IMAGE * batch)
     for name, class_logits, box_deltas in _head_outputs(network, features, trained):
+        if unnamed is not None:
+            class_logits = class_logits.masked_fill(unnamed, _UNNAMED_LOGIT)
         wanted = known_classes if distilled is None else known_classes.lerp(distilled, trained.distillation_weight)
         losses[f'classes_{name}'] = F.cross_entropy(class_logits, wanted, reduction='sum') * weight
         losses[f'boxes_{name}'] = F.smooth_l1_loss(box_deltas[positive], regions.deltas[kept[positive]], beta=_BOX_BETA,
@@ -122,9 +140,9 @@ def _head_outputs(network: MultiPathDetector, features: Tensor,
 
 def _draw_regions(network: MultiPathDetector, logits: list[Tensor], deltas: list[Tensor],
                   ground_truths: Sequence[TargetObjects], trained: TrainedPath,
-                  generators: Sequence[np.random.Generator]) -> RegionSample:
+                  generators: Sequence[np.random.Generator], size: tuple[int, int]) -> RegionSample:
     parts = []
-    proposed = network.select_proposals.of_batch(network.rpn, logits, deltas, trained.path['proposals'])
+    proposed = network.select_proposals.of_batch(logits, deltas, trained.path['proposals'], size)
     for image, (regions, ground_truth, generator) in enumerate(zip(proposed, ground_truths, generators)):
         boxes, labels, targets, ranks = sample_regions(regions, ground_truth, REGIONS_PER_IMAGE, _REGION_POSITIVE_SHARE,
                                                        generator)
@@ -135,4 +153,4 @@ def _draw_regions(network: MultiPathDetector, logits: list[Tensor], deltas: list
     boxes, wanted, images, labels, ranks = (np.concatenate(column) for column in zip(*parts))
     device = logits[0].device
     numbers, indices = to_device(np.stack((boxes, wanted)), device), to_device(np.stack((images, labels)), device)
-    return RegionSample(numbers[0], indices[0], indices[1], numbers[1], ranks, labels > 0)
+    return RegionSample(numbers[0], size, indices[0], indices[1], numbers[1], ranks, labels > 0)

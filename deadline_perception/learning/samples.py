@@ -3,12 +3,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import cv2
 import numpy as np
 
 from deadline_perception.rendering.painter import CROWD_AREA_PX
+from deadline_perception.datasets.class_names import with_class_names
 from deadline_perception.datasets.records import Frame, GroundTruth, Sequence
 
 _HELD_BYTES = 4e9
@@ -20,10 +21,17 @@ _CROP_ON_OBJECT_SHARE = 0.8
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """One training image and its objects: uint8 `[h, w, 3]` BGR, and boxes in its px."""
+    """One training image.
+
+    Attributes:
+        image_bgr: uint8 `[h, w, 3]`.
+        ground_truth: its objects, boxes in its px.
+        named: bool `[C]`, False for a class that the image's source does not name, whose objects may be there unmarked.
+    """
 
     image_bgr: np.ndarray
     ground_truth: GroundTruth
+    named: np.ndarray
 
 
 class SampleSource:
@@ -34,43 +42,47 @@ class SampleSource:
     class (repeat factor sampling, Gupta et al. 2019, section 3).
 
     Args:
-        sequences: annotated sequences with the same class names.
+        sequences: annotated sequences; boxes of classes that are not learnt are left out, with a warning.
         shares: share of the draws that each sequence gets; they are normalised.
         size: height and width in px of the samples where `draw` is not told another.
+        class_names: the classes to learn, at least one of each sequence's; None for all that they name.
         held_bytes: memory for images that are held.
 
     Attributes:
         digest: identifies what is drawn: names and objects of the images, to a tenth of a pixel, and the shares.
 
     Raises:
-        ValueError: a sequence has no annotation, or other class names than the first.
+        ValueError: a sequence has no annotation, or no class to learn.
     """
 
     def __init__(self, sequences: list[Sequence], shares: list[float], size: tuple[int, int],
-                 held_bytes: float = _HELD_BYTES) -> None:
+                 class_names: tuple[str, ...] | None = None, held_bytes: float = _HELD_BYTES) -> None:
         self.size = size
-        self.class_names = sequences[0].class_names
+        self.class_names = class_names or all_class_names(sequences)
+        named = np.array([[name in sequence.class_names for name in self.class_names] for sequence in sequences])
         self._frames: list[Frame] = []
         self._held: dict[int, np.ndarray] = {}
         self._free_bytes = held_bytes
-        weights = []
-        for sequence, share in zip(sequences, shares):
-            if sequence.class_names != self.class_names:
-                raise ValueError(f'sequence {sequence.name!r} has classes {sequence.class_names}, '
-                                 f'expected {self.class_names}')
+        weights: list[np.ndarray] = []
+        for sequence, share, names in zip(sequences, shares, named):
+            if not names.any():
+                raise ValueError(f'{sequence.name} names {", ".join(sequence.class_names)}, the network learns '
+                                 f'{", ".join(self.class_names)}; expected one class in common')
+            sequence = with_class_names(sequence, self.class_names)
             frames = [frame for frame in sequence.frames if frame.ground_truth is not None]
             if not frames:
                 raise ValueError(f'sequence {sequence.name!r} has no annotated frame, expected some')
             self._frames += frames
             repeat = _repeat_factors([frame.ground_truth for frame in frames], len(self.class_names))
             weights.append(share * repeat / repeat.sum())
+        self._named = named.repeat([len(of_one) for of_one in weights], 0)
         joined = np.concatenate(weights)
         self._probabilities = joined / joined.sum()
         ground_truths = [frame.ground_truth for frame in self._frames]
         counts = np.bincount(np.concatenate([known.labels[~known.crowd] for known in ground_truths]),
                              minlength=len(self.class_names))
         self._rarity = 1.0 / np.sqrt(np.maximum(counts, 1))  # how often a class's objects draw a window to themselves
-        self.digest = _digest(self._frames, [*self.class_names, *shares])
+        self.digest = _digest(self._frames, [*self.class_names, *shares, *named.astype(int).tolist()])
 
     def __len__(self) -> int:
         return len(self._frames)
@@ -92,7 +104,7 @@ class SampleSource:
             sample = self._mosaic(generator, size)
         else:
             sample = self._view(generator, size, _SCALES)
-        return Sample(_photometric(sample.image_bgr, generator), sample.ground_truth)
+        return replace(sample, image_bgr=_photometric(sample.image_bgr, generator))
 
     def _image(self, index: int) -> np.ndarray:
         """uint8 `[h, w, 3]`; several threads may ask at once, and at worst read an image twice."""
@@ -105,12 +117,17 @@ class SampleSource:
         return image
 
     def _view(self, generator: np.random.Generator, size: tuple[int, int], scales: tuple[float, float],
-              whole: tuple[int, int] | None = None) -> Sample:
+              whole: tuple[int, int] | None = None, beside: Sample | None = None) -> Sample:
         """A randomly scaled, shifted and mirrored view of one image; what lies outside it is grey.
 
-        With `whole`, the view is a window into a view of that size.
+        With `whole`, the view is a window into a view of that size; with `beside`, of an image whose source names the
+        same classes as that of another sample.
         """
-        index = int(generator.choice(len(self._frames), p=self._probabilities))
+        chances = self._probabilities
+        if beside is not None:
+            chances = chances * (self._named == beside.named).all(1)
+            chances = chances / chances.sum()
+        index = int(generator.choice(len(self._frames), p=chances))
         image, ground_truth = self._image(index), self._frames[index].ground_truth
         height, width = size
         fit = max((whole or size)[0] / image.shape[0], (whole or size)[1] / image.shape[1])
@@ -136,25 +153,31 @@ class SampleSource:
         centred = matrix.copy()
         centred[:, 2] += 0.5 * (matrix[:, 0] + matrix[:, 1]) - 0.5
         view = cv2.warpAffine(image, centred, (width, height), flags=cv2.INTER_LINEAR, borderValue=(114, 114, 114))
-        return Sample(view, _move(ground_truth, matrix, size))
+        return Sample(view, _move(ground_truth, matrix, size), self._named[index])
 
     def _mosaic(self, generator: np.random.Generator, size: tuple[int, int]) -> Sample:
-        """Four smaller views in one image around a random centre."""
+        """Four smaller views in one image around a random centre, of sources that name the same classes."""
         height, width = size
         cy, cx = int(height * generator.uniform(0.35, 0.65)), int(width * generator.uniform(0.35, 0.65))
         image = np.empty((height, width, 3), np.uint8)
-        parts = []
+        views: list[Sample] = []
+        moved = []
         for y0, y1, x0, x1 in ((0, cy, 0, cx), (0, cy, cx, width), (cy, height, 0, cx), (cy, height, cx, width)):
-            part = self._view(generator, (y1 - y0, x1 - x0), (0.8, 1.8))
-            image[y0:y1, x0:x1] = part.image_bgr
-            boxes = part.ground_truth.boxes_xyxy_px + np.float32([x0, y0, x0, y0])
-            parts.append(GroundTruth(boxes, part.ground_truth.labels, part.ground_truth.crowd))
-        return Sample(image, GroundTruth(np.concatenate([part.boxes_xyxy_px for part in parts]),
-                                         np.concatenate([part.labels for part in parts]),
-                                         np.concatenate([part.crowd for part in parts])))
+            view = self._view(generator, (y1 - y0, x1 - x0), (0.8, 1.8), beside=views[0] if views else None)
+            image[y0:y1, x0:x1] = view.image_bgr
+            views.append(view)
+            moved.append(view.ground_truth.boxes_xyxy_px + np.float32([x0, y0, x0, y0]))
+        known = GroundTruth(np.concatenate(moved), np.concatenate([view.ground_truth.labels for view in views]),
+                            np.concatenate([view.ground_truth.crowd for view in views]))
+        return Sample(image, known, views[0].named)
 
 
-def _digest(frames: list[Frame], facts: list[str | float]) -> str:
+def all_class_names(sequences: list[Sequence]) -> tuple[str, ...]:
+    """Every class that a sequence names, once, in the order of the sequences."""
+    return tuple(dict.fromkeys(name for sequence in sequences for name in sequence.class_names))
+
+
+def _digest(frames: list[Frame], facts: list[str | float | list[int]]) -> str:
     digest = hashlib.sha256(json.dumps(facts).encode())
     for frame in frames:
         ground_truth = frame.ground_truth

@@ -66,7 +66,7 @@ class Sandwich:
         if progress < self.alone_share:
             return [TrainedPath(space.largest, heads)]
         # Fewer skipped blocks at one draw, more at another: the paths that a frontier is made of.
-        drawn = _draw(space, generator, skip_share=generator.random())
+        drawn = draw_path(space, generator, skip_share=generator.random())
         return [TrainedPath(space.largest, heads, self.distillation_weight),
                 TrainedPath(drawn, tuple(sorted({int(drawn['head']), 0})), self.distillation_weight),
                 # Few regions would teach it little, and more cost it little.
@@ -82,7 +82,7 @@ class OnePath:
     leave out part of the work.
 
     Attributes:
-        random_skipping: draw what is skipped, the widths and the proposals; without, nothing is left out.
+        random_skipping: draw what is skipped, the widths, the scale and the proposals; without, nothing is left out.
         random_switching: draw the one head that runs; without, all heads run and their outputs are averaged.
     """
 
@@ -91,7 +91,7 @@ class OnePath:
 
     def paths(self, space: PathSpace, progress: float, generator: np.random.Generator) -> list[TrainedPath]:
         """See `Strategy`."""
-        path = _draw(space, generator, skip_share=0.5) if self.random_skipping else space.largest
+        path = draw_path(space, generator, skip_share=0.5) if self.random_skipping else space.largest
         heads = len(space.operator('head').settings)
         if self.random_switching:
             return [TrainedPath(path, (int(generator.integers(heads)),))]
@@ -130,7 +130,7 @@ def find_strategy(name: str, space: PathSpace) -> Strategy:
     return Alone(space.parse(name.removeprefix('alone:')))
 
 
-def _draw(space: PathSpace, generator: np.random.Generator, skip_share: float) -> ExecutionPath:
+def draw_path(space: PathSpace, generator: np.random.Generator, skip_share: float) -> ExecutionPath:
     """A random path; each skip operator skips with a probability of its own, other settings are equally likely."""
     settings = [int(generator.random() >= skip_share) if operator.kind == SKIP
                 else int(generator.integers(len(operator.settings))) for operator in space.operators]

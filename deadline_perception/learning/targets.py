@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -31,18 +31,31 @@ class TargetObjects:
     Attributes:
         boxes: float32 `[G, 4]` xyxy in px of the network's input.
         labels: int64 `[G]` from 0.
-        crowd: float32 `[C, 4]` regions that are neither right nor wrong.
+        crowd: float32 `[K, 4]` regions that are neither right nor wrong.
+        named: bool `[C]`, False for a class that the image's source does not name, whose objects may be there unmarked.
     """
 
     boxes: np.ndarray
     labels: np.ndarray
     crowd: np.ndarray
+    named: np.ndarray
 
     @classmethod
-    def of(cls, ground_truth: GroundTruth) -> TargetObjects:
+    def of(cls, ground_truth: GroundTruth, named: np.ndarray) -> TargetObjects:
         """Objects and crowd regions apart."""
         boxes, crowd = ground_truth.boxes_xyxy_px, ground_truth.crowd
-        return cls(boxes[~crowd], ground_truth.labels[~crowd], boxes[crowd])
+        return cls(boxes[~crowd], ground_truth.labels[~crowd], boxes[crowd], named)
+
+    def resized(self, size: tuple[int, int], to: tuple[int, int]) -> TargetObjects:
+        """The objects when the image of height and width `size` in px is resized."""
+        if size == to:
+            return self
+        return replace(self, boxes=self.boxes * box_scale(size, to), crowd=self.crowd * box_scale(size, to))
+
+
+def box_scale(size: tuple[int, int], to: tuple[int, int]) -> np.ndarray:
+    """Factors `[4]` of xyxy boxes when an image of height and width `size` in px is resized."""
+    return np.float32([to[1] / size[1], to[0] / size[0]] * 2)
 
 
 def match_anchors(anchors: np.ndarray, ground_truth: TargetObjects) -> tuple[np.ndarray, np.ndarray]:
@@ -152,10 +165,9 @@ class AnchorSample:
 
 
 @cache
-def lay_out_anchors(config: DetectorConfig, size: tuple[int, int]) -> np.ndarray:
+def all_anchors(config: DetectorConfig, size: tuple[int, int]) -> np.ndarray:
     """All anchors `[A, 4]` of an image of height and width `size` in px, level after level."""
-    return torch.cat([box_ops.anchors(size, stride, sizes, config.anchor_ratios)
-                      for stride, sizes in zip(proposal_ops.STRIDES, config.anchor_sizes_px)]).numpy()
+    return torch.cat(proposal_ops.lay_out_anchors(config, size, torch.device('cpu'))).numpy()
 
 
 def choose_anchors(anchors: np.ndarray, ground_truth: TargetObjects, generator: np.random.Generator) -> ImageAnchors:

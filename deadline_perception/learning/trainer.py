@@ -17,12 +17,13 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from deadline_perception.detector.declaration import scale_of, scaled_size
 from deadline_perception.detector.network import MultiPathDetector
-from deadline_perception.detector.operators import SlicedGroupNorm
+from deadline_perception.detector.operators import SlicedNorm
 from deadline_perception.errors import DeadlinePerceptionError
-from deadline_perception.learning.targets import (ImageAnchors, TargetObjects, choose_anchors, join_anchors,
-                                                  lay_out_anchors)
-from deadline_perception.learning.transfer import add_up_gradients, to_batch
+from deadline_perception.learning.targets import (ImageAnchors, TargetObjects, all_anchors, choose_anchors,
+                                                  join_anchors)
+from deadline_perception.learning.transfer import add_up_gradients, resized, to_batch
 from deadline_perception.learning.losses import path_losses
 from deadline_perception.learning.samples import Sample, SampleSource
 from deadline_perception.learning.strategies import Strategy, TrainedPath
@@ -37,13 +38,23 @@ class TrainingDiverged(DeadlinePerceptionError):
 
 
 @dataclass(frozen=True, eq=False)
-class _Batch:
-    """What one step trains on: size in px, images of all processes, those of this one as they are drawn, paths."""
+class _DrawnImage:
+    """An image, its objects and the anchors to train on by input size, and what goes on to draw its regions."""
 
-    size: tuple[int, int]
+    sample: Sample
+    objects: dict[tuple[int, int], TargetObjects]
+    anchors: dict[tuple[int, int], ImageAnchors]
+    generator: np.random.Generator
+
+
+@dataclass(frozen=True, eq=False)
+class _Batch:
+    """What one step trains on: images of all processes, those of this one as they are drawn, and paths with the input
+    size in px of each."""
+
     images: int
-    drawn: list[Future[tuple[Sample, TargetObjects, ImageAnchors, np.random.Generator]]]
-    trained: list[TrainedPath]
+    drawn: list[Future[_DrawnImage]]
+    trained: list[tuple[TrainedPath, tuple[int, int]]]
 
 
 class Trainer:
@@ -59,7 +70,7 @@ class Trainer:
         start: what the weights started from where the plan's seed does not say it; a state of another is refused.
 
     Raises:
-        ValueError: there are more processes than images in a batch.
+        ValueError: there are more processes than images in a batch, or source and network have other classes.
     """
 
     def __init__(self, network: MultiPathDetector, source: SampleSource, plan: TrainingPlan, strategy: Strategy,
@@ -67,6 +78,9 @@ class Trainer:
         if workers.count > plan.batch:
             raise ValueError(f'{workers.count} processes share batches of {plan.batch} images, expected at least '
                              f'{workers.count} images')
+        if source.class_names != network.class_names:
+            raise ValueError(f'classes of the samples are {source.class_names}, expected those of the network, '
+                             f'{network.class_names}')
         self.network = network.train()
         self.source = source
         self.plan = plan
@@ -77,7 +91,7 @@ class Trainer:
         weights = network.state_dict()
         self.average = {name: tensor.clone() for name, tensor in weights.items()}
         self._averaged = list(self.average.values()), list(weights.values())
-        norms = {id(p) for module in network.modules() if isinstance(module, SlicedGroupNorm)
+        norms = {id(p) for module in network.modules() if isinstance(module, SlicedNorm)
                  for p in module.parameters()}
         matrices = [p for p in network.parameters() if p.dim() >= 2 and id(p) not in norms]
         others = [p for p in network.parameters() if p.dim() < 2 or id(p) in norms]
@@ -103,20 +117,17 @@ class Trainer:
         ahead = int(self.network.pixel_mean.is_cuda) if ahead is None else ahead
         batches: deque[_Batch] = deque()
         drawn = self.step
-        try:
-            with ThreadPoolExecutor(_DRAWING_THREADS) as pool:
-                while self.step < until:
-                    while drawn <= self.step + ahead and drawn < until:
-                        batches.append(self._draw(drawn, pool))
-                        drawn += 1
-                    losses, stopped = self._train_step(batches.popleft(), stop())
-                    self.step += 1
-                    if report is not None:
-                        report(self.step, losses)
-                    if stopped:
-                        break
-        finally:
-            self.network.set_training_size(self.network.input_size)
+        with ThreadPoolExecutor(_DRAWING_THREADS) as pool:
+            while self.step < until:
+                while drawn <= self.step + ahead and drawn < until:
+                    batches.append(self._draw(drawn, pool))
+                    drawn += 1
+                losses, stopped = self._train_step(batches.popleft(), stop())
+                self.step += 1
+                if report is not None:
+                    report(self.step, losses)
+                if stopped:
+                    break
 
     def _draw(self, step: int, pool: ThreadPoolExecutor) -> _Batch:
         """Begins to draw what a step trains on; depends on nothing but plan, source and step."""
@@ -129,35 +140,40 @@ class Trainer:
             whole = plan.sizes[draws.integers(len(plan.sizes))]
         size = crop or whole
         images = max(self.workers.count, plan.batch * math.prod(self.source.size) // math.prod(size))
+        trained = [(one, scaled_size(size, scale_of(one.path)))
+                   for one in self.strategy.paths(self.network.path_space, step / plan.steps, draws)]
         # Every image has a generator of its own, so that it does not matter which process draws it.
-        draw = partial(self._draw_image, size=whole, crop=crop, anchors=lay_out_anchors(self.network.config, size))
+        draw = partial(self._draw_image, size=whole, crop=crop, sizes={scaled for _, scaled in trained})
         drawn = [pool.submit(draw, np.random.default_rng([plan.seed, step, 1 + index]))
                  for index in self.workers.share(range(images))]
-        return _Batch(size, images, drawn, self.strategy.paths(self.network.path_space, step / plan.steps, draws))
+        return _Batch(images, drawn, trained)
 
     def _draw_image(self, generator: np.random.Generator, size: tuple[int, int], crop: tuple[int, int] | None,
-                    anchors: np.ndarray) -> tuple[Sample, TargetObjects, ImageAnchors, np.random.Generator]:
-        """An image, its objects and anchors to train on, and the generator that goes on to draw its regions."""
+                    sizes: set[tuple[int, int]]) -> _DrawnImage:
         sample = self.source.draw(generator, size, crop)
-        ground_truth = TargetObjects.of(sample.ground_truth)
-        return sample, ground_truth, choose_anchors(anchors, ground_truth, generator), generator
+        known = TargetObjects.of(sample.ground_truth, sample.named)
+        objects = {scaled: known.resized(crop or size, scaled) for scaled in sorted(sizes)}
+        anchors = {scaled: choose_anchors(all_anchors(self.network.config, scaled), ground_truth, generator)
+                   for scaled, ground_truth in objects.items()}
+        return _DrawnImage(sample, objects, anchors, generator)
 
     def _train_step(self, batch: _Batch, stop: bool) -> tuple[dict[str, float], bool]:
         """Losses of the step, and whether some process wants to stop."""
         plan, device = self.plan, self.network.pixel_mean.device
-        self.network.set_training_size(batch.size)
-        samples, ground_truths, chosen, generators = zip(*(future.result() for future in batch.drawn))
-        images = self.network.normalise(to_batch(samples, device)).contiguous(memory_format=torch.channels_last)
-        anchors = join_anchors(chosen, len(lay_out_anchors(self.network.config, batch.size)), device)
+        drawn = [future.result() for future in batch.drawn]
+        images = self.network.normalise(to_batch([image.sample for image in drawn], device))
+        generators = [image.generator for image in drawn]
         for group in self.optimiser.param_groups:
             group['lr'] = plan.rate(self.step)
         self.optimiser.zero_grad(set_to_none=True)
         shown: dict[str, Tensor] = {}
         target = None
-        for rank, one in enumerate(batch.trained):
+        for rank, (one, size) in enumerate(batch.trained):
+            anchors = join_anchors([image.anchors[size] for image in drawn], len(all_anchors(self.network.config, size)),
+                                   device)
             with torch.autocast(device.type, dtype=torch.bfloat16, enabled=plan.bfloat16):
-                losses, target = path_losses(self.network, images, ground_truths, anchors, one, generators,
-                                             batch=batch.images, target=target)
+                losses, target = path_losses(self.network, resized(images, size), [image.objects[size] for image in drawn],
+                                             anchors, one, generators, batch=batch.images, target=target)
             total = sum(losses.values())
             total.backward()
             if rank == 0:
@@ -169,7 +185,7 @@ class Trainer:
         norm = torch.nn.utils.clip_grad_norm_(self.network.parameters(), plan.clip_norm)
         *summed, stopped, norm = torch.cat((summed, norm[None])).tolist()
         values = dict(zip(shown, summed))
-        for rank, one in enumerate(batch.trained):
+        for rank, (one, _) in enumerate(batch.trained):
             self._refuse_diverged(f'loss of step {self.step} on path {one.path}', values[f'path{rank}'])
         self._refuse_diverged(f'gradient of step {self.step}', norm)
         self.optimiser.step()

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 import torch.distributed
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from deadline_perception.learning.samples import Sample
 
@@ -23,6 +24,19 @@ def to_device(values: np.ndarray, device: torch.device) -> Tensor:
 def to_batch(samples: Sequence[Sample], device: torch.device) -> Tensor:
     """Samples -> pixel values `[N, 3, h, w]` float32, channels last."""
     return to_device(np.stack([sample.image_bgr for sample in samples]), device).permute(0, 3, 1, 2).float()
+
+
+def resized(images: Tensor, size: tuple[int, int]) -> Tensor:
+    """Images `[N, 3, H, W]` at another height and width in px, channels last; interpolated as frames are."""
+    if images.shape[-2:] != size:
+        images = F.interpolate(images, size=size, mode='bilinear', align_corners=False)
+    return images.contiguous(memory_format=torch.channels_last)
+
+
+def copy_from_first(tensors: Iterable[Tensor]) -> None:
+    """Overwrites contiguous tensors by those of the first process. All must call it; it blocks until they have."""
+    for tensor in tensors:
+        torch.distributed.broadcast(tensor, 0)
 
 
 def add_up_gradients(parameters: Iterable[nn.Parameter], values: Tensor) -> Tensor:

@@ -10,23 +10,29 @@ import argparse
 import hashlib
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from deadline_perception.datasets.class_names import read_class_mapping, with_class_names, with_mapping
+from deadline_perception.datasets.class_names import read_class_mapping, with_mapping
 from deadline_perception.datasets.records import Sequence
 from deadline_perception.datasets.source import CLASSES_HELP, open_source
 from deadline_perception.detector.checkpoint import build_detector, load_detector, read_recipe, save_detector
+from deadline_perception.detector.configuration import find_configuration
 from deadline_perception.detector.network import MultiPathDetector
+from deadline_perception.detector.operators import SlicedNorm
 from deadline_perception.detector.resnet_start import start_from_resnet
+from deadline_perception.detector.weights_start import start_from_weights
 from deadline_perception.learning.loss_log import open_log
-from deadline_perception.rendering.drive import render_drives
-from deadline_perception.learning.samples import SampleSource
+from deadline_perception.rendering.drive import CLASS_NAMES, render_drives
+from deadline_perception.learning.norm_statistics import measure_statistics
+from deadline_perception.learning.samples import SampleSource, all_class_names
 from deadline_perception.learning.strategies import STRATEGIES, Sandwich, find_strategy
 from deadline_perception.learning.trainer import Trainer
 from deadline_perception.learning.training_plan import TrainingPlan
+from deadline_perception.learning.transfer import copy_from_first
 from deadline_perception.tools.file_arguments import check_file
 from deadline_perception.tools.stop_request import StopRequest
 from deadline_perception.workers import Workers, joined_workers, own_gpu
@@ -41,15 +47,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
     parser.add_argument('--data', nargs='+', required=True, metavar='SOURCE', help='annotated images: COCO files, or '
                         'data sets (their train split), bags and drives, as for the demo')
-    parser.add_argument('--classes', type=Path, metavar='FILE', help=CLASSES_HELP + '; those of all data are learnt, or '
-                        'those of --start')
+    parser.add_argument('--classes', type=Path, metavar='FILE', help=CLASSES_HELP + '; those of --start, of all data '
+                        'and of the rendered drives are learnt')
     parser.add_argument('--drives', type=int, default=0, help='rendered drives to add, each with its own seed')
     parser.add_argument('--drive-share', type=float, default=0.4, help='share of the samples from rendered drives')
     parser.add_argument('--config', default='compact', help='shape of the network: a name, or a JSON file')
     parser.add_argument('--steps', type=int, default=5000, help='weight updates')
     parser.add_argument('--backbone', type=Path, help='ImageNet weights of a torchvision ResNet, a state_dict file, to '
                         'start the backbone from (orin: resnet50, paper: resnet101)')
-    parser.add_argument('--start', type=Path, help='weights to start from; a fresh network without')
+    parser.add_argument('--start', type=Path, help='weights to start from, as far as --config has the same '
+                        'layers; a fresh network without')
     parser.add_argument('--crop', type=int, nargs=2, metavar=('HEIGHT', 'WIDTH'), help='train the first steps on '
                         'windows of this size in px around objects, multiples of 32')
     parser.add_argument('--crop-share', type=float, default=0.5, help='share of the steps that train on windows')
@@ -99,12 +106,16 @@ def _train(args: argparse.Namespace, workers: Workers, stop: StopRequest) -> int
                         crop=None if args.crop is None else tuple(args.crop), crop_share=args.crop_share,
                         sizes=tuple(tuple(size) for size in args.size))
     sequences = [_annotated(text, args.classes) for text in args.data]
-    network, start = _network(args, tuple(dict.fromkeys(name for one in sequences for name in one.class_names)), device,
+    mapping = {} if args.classes is None else read_class_mapping(args.classes)
+    of_drives = [name for name in (mapping.get(name, name) for name in CLASS_NAMES) if name is not None and args.drives]
+    network, start = _network(args, tuple(dict.fromkeys((*all_class_names(sequences), *of_drives))), device,
                               workers.leads)
     strategy = find_strategy(args.strategy, network.path_space)
     if args.strategy == 'sandwich':
         strategy = Sandwich(alone_share=args.alone_share, distillation_weight=args.distillation_weight)
-    source = _source(args, sequences, network, workers.leads)
+    source = _source(args, sequences, mapping, network, workers.leads)
+    if network.config.norm == 'frozen' and not args.state.is_file():
+        _measure_norms(args, network, source, workers)
     trainer = Trainer(network, source, plan, strategy, workers, start)
     if args.state.is_file():
         trainer.resume(args.state)
@@ -133,30 +144,20 @@ def _annotated(text: str, classes: Path | None) -> Sequence:
     return sequence
 
 
-def _source(args: argparse.Namespace, sequences: list[Sequence], network: MultiPathDetector,
-            leads: bool) -> SampleSource:
+def _source(args: argparse.Namespace, sequences: list[Sequence], mapping: dict[str, str | None],
+            network: MultiPathDetector, leads: bool) -> SampleSource:
     """What is trained on: the annotated sequences with equal shares, and rendered drives, which take a while."""
-    sequences = [_with_classes_of(network, sequence, leads) for sequence in sequences]
     seeds = range(_FIRST_DRIVE_SEED, _FIRST_DRIVE_SEED + args.drives)
     drives = render_drives(seeds, _DRIVE_SECONDS, _DRIVE_RATE_HZ, args.threads)
-    if args.classes is not None:
-        mapping = read_class_mapping(args.classes)
+    if mapping:
         drives = [with_mapping(drive, mapping) for drive in drives]
-    drives = [_with_classes_of(network, drive, leads and number == 0) for number, drive in enumerate(drives)]
+    for sequence in [*sequences, *drives[:1]] if leads else []:
+        missing = [name for name in network.class_names if name not in sequence.class_names]
+        if missing:
+            print(f'{sequence.name} does not name {", ".join(missing)}: they take no part in the classes of its regions')
     shares = [(1.0 - args.drive_share) / len(sequences)] * len(sequences)
     return SampleSource(sequences + drives, shares + [args.drive_share / max(1, args.drives)] * len(drives),
-                        network.input_size)
-
-
-def _with_classes_of(network: MultiPathDetector, sequence: Sequence, says: bool) -> Sequence:
-    """The sequence with the network's classes; one that it does not name counts as background there."""
-    missing = [name for name in network.class_names if name not in sequence.class_names]
-    if len(missing) == len(network.class_names):
-        raise ValueError(f'{sequence.name} names {", ".join(sequence.class_names)}, the network learns '
-                         f'{", ".join(network.class_names)}; expected one class in common, see --classes')
-    if missing and says:
-        print(f'{sequence.name} does not name {", ".join(missing)}: they count as background there')
-    return with_class_names(sequence, network.class_names)
+                        network.input_size, network.class_names)
 
 
 def _network(args: argparse.Namespace, class_names: tuple[str, ...], device: str,
@@ -167,19 +168,35 @@ def _network(args: argparse.Namespace, class_names: tuple[str, ...], device: str
     if args.start is not None and args.start.resolve() == args.out.resolve():
         raise ValueError(f'--start and --out are both {args.out}, expected two files')
     start = None if args.start is None else load_detector(args.start, device)
-    network = build_detector(args.config, class_names if start is None else start.class_names, seed=args.seed,
-                             device=device)
-    if args.backbone is not None:
-        taken = start_from_resnet(network.backbone, args.backbone)
-        if leads:
-            print(f'{args.backbone}: {taken}')
-        return network, hashlib.sha256(args.backbone.read_bytes()).hexdigest()[:16]
-    if start is None:
+    if start is not None:
+        class_names = tuple(dict.fromkeys((*start.class_names, *class_names)))
+    network = build_detector(args.config, class_names, seed=args.seed, device=device)
+    if start is None and args.backbone is None:
         return network, ''
-    if start.network_hash != network.network_hash:
-        raise ValueError(f'{args.start} is a {start.config_name!r}, expected a {network.config_name!r} of its shape')
-    network.load_state_dict(start.state_dict())
-    return network, start.weights_hash
+    file = args.start or args.backbone
+    taken = start_from_resnet(network.backbone, file) if start is None else start_from_weights(network, start)
+    if leads:
+        print(f'{file}: {taken}')
+    return network, hashlib.sha256(file.read_bytes()).hexdigest()[:16] if start is None else start.weights_hash
+
+
+def _measure_norms(args: argparse.Namespace, network: MultiPathDetector, source: SampleSource, workers: Workers) -> None:
+    """Measures the statistics of frozen norms, unless they came with the weights to start from; the same in all processes."""
+    start = None if args.start is None else load_detector(args.start, network.device)
+    if start is not None and start.config.norm == 'frozen':
+        return
+    like = None
+    if start is not None:
+        config = replace(find_configuration(args.config), norm='group')
+        like = build_detector(config, network.class_names, device=network.device)
+        start_from_weights(like, start)
+    images = measure_statistics(network, source, seed=args.seed, like=like)
+    if workers.count > 1:  # sums on GPUs differ in their last bits
+        copy_from_first(tensor for module in network.modules() if isinstance(module, SlicedNorm)
+                        for tensor in module.state_dict().values())
+    if workers.leads:
+        print(f'statistics of the frozen norms measured on {images} images'
+              + ('' if like is None else ', scales and shifts set after those of the group norms'))
 
 
 def _recipe(args: argparse.Namespace, trainer: Trainer) -> str:

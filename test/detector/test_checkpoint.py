@@ -90,7 +90,7 @@ def test_foreign_file_is_refused(tmp_path):
 def test_a_configuration_that_is_none_is_refused(tmp_path, text):
     file = tmp_path / 'other.safetensors'
     save_file({'weight': torch.zeros(3)}, file, metadata={'config': text, 'class_names': json.dumps(NAMES)})
-    with pytest.raises(CheckpointError, match='expected one of compact, orin, paper or a whole one: '):
+    with pytest.raises(CheckpointError, match='expected one of compact, swift, orin, paper or a whole one: '):
         load_detector(file)
 
 
@@ -218,7 +218,7 @@ def test_the_network_names_the_index_of_a_gpu(saved):
 
 
 def test_unknown_configuration_is_named():
-    with pytest.raises(ValueError, match='expected one of compact, orin, paper'):
+    with pytest.raises(ValueError, match='expected one of compact, swift, orin, paper'):
         build_detector('huge', NAMES)
 
 

@@ -4,16 +4,17 @@ from dataclasses import asdict, replace
 import pytest
 import torch
 
-from deadline_perception.detector.configuration import (COMPACT, CONFIGURATIONS, ORIN, PAPER, DetectorConfig, HeadConfig,
-                                                        find_configuration, save_configuration)
+from deadline_perception.detector.configuration import (COMPACT, CONFIGURATIONS, ORIN, PAPER, SWIFT, DetectorConfig,
+                                                        HeadConfig, find_configuration, save_configuration)
 from deadline_perception.detector.network import MultiPathDetector
-from deadline_perception.detector.operators import SlicedGroupNorm
+from deadline_perception.detector.operators import SlicedNorm
 from deadline_perception.execution_path import SKIP
 from deadline_perception.latency.json_file import JsonFileError
 
 
-def test_compact_has_every_operator():
+def test_shipped_shapes_have_every_operator():
     assert COMPACT.path_space.sizes == (*[2] * 5, 4, 2, 6, 3)
+    assert SWIFT.path_space.sizes == (4, *[2] * 3, 4, 2, 4, 2)
 
 
 def test_paper_has_five_skips_and_the_depth_of_resnet_101():
@@ -64,6 +65,10 @@ def test_configurations_make_networks(name):
     (COMPACT, {'name': 'x' * 10**6}, 'name of the configuration is .{30}, expected'),
     (COMPACT, {'heads': ()}, 'heads is 0'),
     (COMPACT, {'proposals': (5, 5)}, 'expected ascending counts'),
+    (COMPACT, {'norm': 'batch'}, "norm is 'batch', expected one of group, frozen"),
+    (COMPACT, {'scales': (1.0, 0.03)}, r'scales is \(1.0, 0.03\), of 384x640 px .* expected distinct sizes and sides of'),
+    (COMPACT, {'scales': (1.0, 0.99)}, r'these are \[\(384, 640\), \(384, 640\)\], expected distinct sizes'),
+    (COMPACT, {'scales': (0.5,)}, r'scales is \(0.5,\), expected fractions'),
 ])
 def test_impossible_shapes_are_refused(base, change, message):
     with pytest.raises(ValueError, match=message):
@@ -87,8 +92,16 @@ def test_a_configuration_survives_its_file(config, tmp_path):
     assert find_configuration(config.name) is config
 
 
+def test_configurations_of_earlier_versions_have_group_norms_and_one_scale():
+    """And the identity that their weights files name."""
+    record = json.loads(COMPACT.to_json())
+    del record['norm'], record['scales']
+    assert DetectorConfig.from_record(record) == COMPACT and list(COMPACT.identity) == list(record)
+    assert set(SWIFT.identity) - set(record) == {'norm', 'scales'}
+
+
 def test_a_configuration_that_is_none_is_named(tmp_path):
-    with pytest.raises(ValueError, match="configuration is 'huge', expected one of compact, orin, paper or a JSON file"):
+    with pytest.raises(ValueError, match="configuration is 'huge', expected one of compact, swift, orin, paper or a JSON file"):
         find_configuration('huge')
     file = tmp_path / 'broken.json'
     file.write_text('{')
@@ -126,7 +139,7 @@ def test_narrow_widths_of_backbone_and_pyramid_are_their_own():
     config = replace(COMPACT, name='own', stem_channels=16, norm_group_channels=16, widths=(1.0,))
     with torch.device('meta'):
         network = MultiPathDetector(config, ('vehicle',))
-    assert {len(norm.rows) for norm in network.backbone.modules() if isinstance(norm, SlicedGroupNorm)} == {1}
+    assert {len(norm.rows) for norm in network.backbone.modules() if isinstance(norm, SlicedNorm)} == {1}
     with pytest.raises(ValueError, match='64 channels at width 0.15 are no multiple of 16'):
         replace(config, pyramid_widths=(1.0, 0.15))
     hundreds = replace(config, stem_channels=100, stage_channels=(100, 200, 300, 400), norm_group_channels=1)

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deadline_perception.detector.configuration import COMPACT, ORIN, PAPER
+from deadline_perception.detector.configuration import COMPACT, ORIN, PAPER, SWIFT
 from deadline_perception.detector.construction import (DoesNotFit, activation_bytes, building_blocks, construct,
                                                        place_skips)
 from deadline_perception.detector.network import MultiPathDetector
-from deadline_perception.execution_path import SKIP
+from deadline_perception.execution_path import SCALE, SKIP
 
 MB = 1e6
 FEATURES = activation_bytes(replace(COMPACT, skip_groups=((),) * 4)) / MB
@@ -43,6 +43,7 @@ def test_building_blocks_hold_each_block_once():
     blocks = building_blocks(PAPER)
     assert blocks.kept_blocks == (1, 1, 1, 1) and blocks.skip_groups == ((1,),) * 4
     assert blocks.heads == PAPER.heads and len(blocks.path_space.of_kind(SKIP)) == 4
+    assert not building_blocks(SWIFT).path_space.of_kind(SCALE), 'keys of segments are those of the full size'
 
 
 def test_without_room_for_a_block_the_network_stays_minimal_with_the_middle_head():

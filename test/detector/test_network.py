@@ -7,8 +7,8 @@ import torch
 from deadline_perception.detector.configuration import COMPACT, CONFIGURATIONS
 from deadline_perception.detector.heads import decode_detections, region_features
 from deadline_perception.detector.network import MultiPathDetector
-from deadline_perception.detector.operators import SlicedGroupNorm
-from deadline_perception.detector.proposals import pyramid_levels
+from deadline_perception.detector.operators import SlicedFrozenNorm, SlicedNorm
+from deadline_perception.detector.proposals import lay_out_anchors, pyramid_levels
 from deadline_perception.engine.cuda_graphs import CudaGraphs
 from deadline_perception.execution_path import SKIP
 
@@ -19,6 +19,17 @@ def _outputs(network, path, images):
     with torch.no_grad():
         logits, deltas = network.rpn(network.features(images, path))
     return torch.cat(logits, 1), torch.cat(deltas, 1)
+
+
+def _randomise_norms(network):
+    """Gives every row of every norm numbers of its own."""
+    for norm in network.modules():
+        if isinstance(norm, SlicedNorm):
+            torch.nn.init.uniform_(norm.weight, 0.5, 1.5)
+            torch.nn.init.normal_(norm.bias)
+        if isinstance(norm, SlicedFrozenNorm):
+            torch.nn.init.normal_(norm.mean)
+            torch.nn.init.uniform_(norm.deviation, 0.5, 2.0)
 
 
 def test_skipping_equals_a_network_without_the_blocks(tiny_network, tiny_config):
@@ -40,7 +51,11 @@ def test_skipping_equals_a_network_without_the_blocks(tiny_network, tiny_config)
         torch.testing.assert_close(one, other)
 
 
-def test_width_equals_a_network_built_that_narrow(tiny_network, tiny_config):
+@pytest.mark.parametrize('norm', ['group', 'frozen'])
+def test_width_equals_a_network_built_that_narrow(tiny_config, norm):
+    tiny_config = replace(tiny_config, norm=norm)
+    tiny_network = MultiPathDetector(tiny_config, ('vehicle', 'bike')).eval()
+    _randomise_norms(tiny_network)
     narrow_config = replace(tiny_config, stem_channels=8, stage_channels=(8, 16, 16, 32), pyramid_channels=8,
                             widths=(1.0,), pyramid_widths=(1.0,))
     narrow = MultiPathDetector(narrow_config, ('vehicle', 'bike')).eval()
@@ -114,12 +129,11 @@ def _permuted(weights, group, width):
     return weights
 
 
-def test_channels_may_change_places_with_their_norm_groups(tiny_network, tiny_config):
+def test_channels_may_change_places_with_their_norm_groups(tiny_config):
     """Order is what importance may decide later: it changes narrow paths alone."""
-    for norm in tiny_network.modules():
-        if isinstance(norm, SlicedGroupNorm):
-            torch.nn.init.uniform_(norm.weight, 0.5, 1.5)
-            torch.nn.init.normal_(norm.bias)
+    tiny_config = replace(tiny_config, norm='group')
+    tiny_network = MultiPathDetector(tiny_config, ('vehicle', 'bike')).eval()
+    _randomise_norms(tiny_network)
     images = torch.randn(1, 3, 64, 96)
     full = tiny_network.path_space.largest
     narrow = full.replace(width=0.5)
@@ -141,7 +155,7 @@ def test_operators_describe_the_path_space(config):
     assert [skip.name for skip in network.backbone.skips] == [skip.name for skip in config.path_space.of_kind(SKIP)]
     for parts, widths in (([network.backbone], config.widths),
                           ([network.pyramid, network.heads], config.pyramid_widths)):
-        for norm in (module for part in parts for module in part.modules() if isinstance(module, SlicedGroupNorm)):
+        for norm in (module for part in parts for module in part.modules() if isinstance(module, SlicedNorm)):
             assert list(norm.rows) == [round(norm.weight.shape[1] * width) for width in widths]
 
 
@@ -158,7 +172,6 @@ def test_float16_gives_nearly_the_same_outputs(tiny_network):
     full, full_hash = _outputs(tiny_network, path, images), tiny_network.network_hash
     tiny_network.use_float16()
     assert tiny_network.precision == torch.float16
-    assert tiny_network.rpn.anchors(0).dtype == torch.float32
     assert tiny_network.network_hash != full_hash, 'times of one precision say nothing of the other'
     for one, other in zip(full, _outputs(tiny_network, path, images.half())):
         assert other.dtype == torch.float16
@@ -181,20 +194,42 @@ def test_same_outputs_on_a_gpu(tiny_network):
             torch.testing.assert_close(one, other.cpu(), atol=2e-3, rtol=2e-3)
 
 
-@pytest.mark.parametrize('size', [(0, 64), (64, 40), (-32, 64)])
-def test_training_sizes_that_do_not_fit_the_strides_are_refused(tiny_network, size):
-    with pytest.raises(ValueError, match=r'training size is .* px, expected positive multiples of 32 px'):
-        tiny_network.set_training_size(size)
-
-
-def test_training_size_lays_out_anchors_and_limits_proposals(tiny_network):
+def test_any_size_has_its_anchors_and_limits_proposals(tiny_network):
     images = torch.randn(1, 3, 96, 160, generator=torch.Generator().manual_seed(0))
-    tiny_network.set_training_size((96, 160))
     with torch.no_grad():
         logits, deltas = tiny_network.rpn(tiny_network.features(images, tiny_network.path_space.largest))
-        boxes, _ = tiny_network.select_proposals(tiny_network.rpn, logits, deltas, 60)
-    assert [len(tiny_network.rpn.anchors(level)) for level in range(4)] == [level.shape[1] for level in logits]
+        boxes, _ = tiny_network.select_proposals(logits, deltas, 60, (96, 160))
+    anchors = lay_out_anchors(tiny_network.config, (96, 160), torch.device('cpu'))
+    assert [len(level) for level in anchors] == [level.shape[1] for level in logits]
     assert boxes[:, 2].max() > 96 and boxes[:, 2].max() <= 160 and boxes[:, 3].max() <= 96
+
+
+def test_scaled_path_finds_what_a_network_of_that_input_size_finds(tiny_network, tiny_config):
+    """Boxes come back in px of the image, whose sides may be scaled by different factors."""
+    small = replace(tiny_config, name='small', input_size=(64, 96), scales=(1.0,))
+    path = tiny_network.path_space.largest.replace(scale=0.5)
+    size = tiny_network.input_size_on(path)
+    assert size == (32, 64) and tiny_network.input_size_on(tiny_network.path_space.largest) == (64, 96)
+    plain = MultiPathDetector(small, ('vehicle', 'bike')).eval()
+    plain.load_state_dict(tiny_network.state_dict())
+    plain.input_size_on = lambda path: size
+    found = tiny_network.detect(IMAGE, path)
+    expected = plain.detect(IMAGE, plain.path_space.largest)
+    assert len(found) > 5 and np.array_equal(found.boxes_xyxy_px, expected.boxes_xyxy_px)
+    assert found.boxes_xyxy_px[:, 2].max() > 64 and found.boxes_xyxy_px[:, 3].max() > 32
+
+
+def test_folded_norms_change_no_output(tiny_network):
+    """A frame runs convolutions alone; apart, convolution and norm give the same."""
+    _randomise_norms(tiny_network)
+    path, images = tiny_network.path_space.largest.replace(width=0.75), torch.randn(1, 3, 64, 96)
+    folded = _outputs(tiny_network, path, images)
+    norms = [module for module in tiny_network.modules() if isinstance(module, SlicedFrozenNorm)]
+    tiny_network.train()  # drops the folded weights
+    for norm in norms:
+        norm.folds = False
+    for one, other in zip(folded, _outputs(tiny_network, path, images)):
+        torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-4)
 
 
 def test_detections_lie_in_the_image_best_first(tiny_network):
@@ -216,8 +251,7 @@ def test_frame_finds_what_the_parts_find_as_they_are_trained(tiny_network, path)
         pixels = torch.from_numpy(np.stack((image[::-1].copy(), image))).permute(0, 3, 1, 2).float()
         levels = tiny_network.features(tiny_network.normalise(pixels), path)
         logits, deltas = tiny_network.rpn(levels)
-        boxes = torch.from_numpy(tiny_network.select_proposals.of_batch(tiny_network.rpn, logits, deltas,
-                                                                        path['proposals'])[1])
+        boxes = torch.from_numpy(tiny_network.select_proposals.of_batch(logits, deltas, path['proposals'], (64, 96))[1])
         features = region_features(levels, boxes, pyramid_levels(boxes, 4), torch.ones(len(boxes), dtype=torch.long))
         found, scores, _ = decode_detections(*tiny_network.heads(features, path), boxes, (64, 96))
     detections = tiny_network.detect(image, path)

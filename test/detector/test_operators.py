@@ -3,8 +3,8 @@ import torch
 from torch import nn
 
 from deadline_perception.detector.declaration import multi_path_space
-from deadline_perception.detector.operators import (Skip, SlicedConv2d, SlicedGroupNorm, SlicedLinear, Switch,
-                                                    weight_bytes)
+from deadline_perception.detector.operators import (Skip, SlicedConv2d, SlicedFrozenNorm, SlicedGroupNorm, SlicedLinear,
+                                                    Switch, weight_bytes)
 
 SPACE = multi_path_space(skips_per_stage=(2,), widths=(1.0,), pyramid_widths=(1.0,), proposals=(1,), heads=3)
 
@@ -39,6 +39,24 @@ def test_narrow_norm_keeps_groups_and_has_its_own_scale():
     plain = nn.functional.group_norm(x, 2, torch.full((8,), 3.0), torch.zeros(8))
     torch.testing.assert_close(norm(x), plain)
     torch.testing.assert_close(norm(torch.cat((x, x), 1)), nn.functional.group_norm(torch.cat((x, x), 1), 4))
+
+
+@pytest.mark.parametrize('bias', [True, False])
+@pytest.mark.parametrize('grad', [True, False])
+def test_frozen_norm_is_part_of_the_convolution_and_equals_a_batch_norm_after_it(bias, grad):
+    convolution, norm = SlicedConv2d(3, 8, 3, bias=bias).eval(), SlicedFrozenNorm(8, (1.0, 0.5)).eval()
+    plain = nn.BatchNorm2d(4, eps=0.0).eval()
+    for part in (norm.weight, norm.deviation):
+        nn.init.uniform_(part, 0.5, 2.0)
+    for part in (norm.bias, norm.mean, *([convolution.bias] if bias else [])):
+        nn.init.normal_(part)
+    for part, row in ((plain.weight, norm.weight), (plain.bias, norm.bias), (plain.running_mean, norm.mean),
+                      (plain.running_var, norm.deviation.square())):
+        part.data.copy_(row[1, :4])
+    x = torch.randn(2, 3, 6, 5)
+    with torch.set_grad_enabled(grad):
+        torch.testing.assert_close(convolution(x, 4, norm), plain(convolution.train()(x, 4)))
+        torch.testing.assert_close(norm(convolution(x, 4)), plain(convolution(x, 4)))
 
 
 @pytest.mark.parametrize('device', ['cpu', pytest.param('cuda', marks=pytest.mark.skipif(

@@ -3,19 +3,23 @@ import torch
 from torchvision.ops import nms
 
 from deadline_perception.detector import boxes as box_ops
-from deadline_perception.detector.proposals import DELTA_WEIGHTS, pyramid_levels
+from deadline_perception.detector.proposals import DELTA_WEIGHTS, lay_out_anchors, pyramid_levels
+from made_up_detector import TINY
+
+SIZE = (64, 96)
+ANCHORS = lay_out_anchors(TINY, SIZE, torch.device('cpu'))
 
 
-def _outputs(network, seed=1):
+def _outputs(seed=1):
     torch.manual_seed(seed)
-    logits = [torch.randn(1, len(network.rpn.anchors(level))) for level in range(4)]
-    deltas = [torch.randn(1, len(network.rpn.anchors(level)), 4) * 0.2 for level in range(4)]
+    logits = [torch.randn(1, len(level)) for level in ANCHORS]
+    deltas = [torch.randn(1, len(level), 4) * 0.2 for level in ANCHORS]
     return logits, deltas
 
 
 def test_proposals_grow_monotonically_in_number(tiny_network):
-    logits, deltas = _outputs(tiny_network)
-    counts = [len(tiny_network.select_proposals(tiny_network.rpn, logits, deltas, n)[0]) for n in (1, 5, 20, 60)]
+    logits, deltas = _outputs()
+    counts = [len(tiny_network.select_proposals(logits, deltas, n, SIZE)[0]) for n in (1, 5, 20, 60)]
     assert counts == sorted(counts)
     assert all(count <= n for count, n in zip(counts, (1, 5, 20, 60)))
     assert counts[-1] > counts[0]
@@ -24,23 +28,22 @@ def test_proposals_grow_monotonically_in_number(tiny_network):
 @pytest.mark.parametrize('seed', range(5))
 def test_fewer_proposals_are_the_best_of_more(tiny_network, seed):
     """Exactly so where the limits per level let the same anchors compete, as with half of the largest number."""
-    logits, deltas = _outputs(tiny_network, seed)
+    logits, deltas = _outputs(seed)
     select = tiny_network.select_proposals
-    boxes, levels = select(tiny_network.rpn, logits, deltas, 60)
+    boxes, levels = select(logits, deltas, 60, SIZE)
     for fewer in (30, 45):
-        few_boxes, few_levels = select(tiny_network.rpn, logits, deltas, fewer)
+        few_boxes, few_levels = select(logits, deltas, fewer, SIZE)
         assert torch.equal(few_boxes, boxes[:fewer]) and torch.equal(few_levels, levels[:fewer])
     for fewer in (1, 5, 20):
-        assert torch.equal(select(tiny_network.rpn, logits, deltas, fewer)[0][0], boxes[0])
+        assert torch.equal(select(logits, deltas, fewer, SIZE)[0][0], boxes[0])
 
 
 def test_proposals_equal_a_plain_selection(tiny_network):
     """Without a limit per level: all anchors decoded, suppressed at 0.7 in the order of their scores."""
-    logits, deltas = _outputs(tiny_network)
+    logits, deltas = _outputs()
     tiny_network.select_proposals.candidates = 10 ** 6
-    kept, levels = tiny_network.select_proposals(tiny_network.rpn, logits, deltas, 10 ** 6)
-    anchors = torch.cat([tiny_network.rpn.anchors(level) for level in range(4)])
-    boxes = box_ops.clip(box_ops.decode(torch.cat(deltas, 1)[0], anchors, DELTA_WEIGHTS), (64, 96))
+    kept, levels = tiny_network.select_proposals(logits, deltas, 10 ** 6, SIZE)
+    boxes = box_ops.clip(box_ops.decode(torch.cat(deltas, 1)[0], torch.cat(ANCHORS), DELTA_WEIGHTS), SIZE)
     scores = torch.cat(logits, 1)[0]
     large = ((boxes[:, 2:] - boxes[:, :2]) >= 2.0).all(1)
     boxes, scores = boxes[large], scores[large]
@@ -56,11 +59,11 @@ def test_levels_suit_the_size_of_a_box():
 
 def test_a_batch_keeps_what_its_images_keep(tiny_network):
     """Beside an image of tiny boxes alone, which keeps none."""
-    (logits, deltas), (others, other_deltas) = _outputs(tiny_network, 1), _outputs(tiny_network, 2)
+    (logits, deltas), (others, other_deltas) = _outputs(1), _outputs(2)
     tiny = [torch.full_like(level, -9.0) for level in deltas]
     select = tiny_network.select_proposals
-    batch = select.of_batch(tiny_network.rpn, [torch.cat(level) for level in zip(logits, others, logits)],
-                            [torch.cat(level) for level in zip(deltas, other_deltas, tiny)], 20)
+    batch = select.of_batch([torch.cat(level) for level in zip(logits, others, logits)],
+                            [torch.cat(level) for level in zip(deltas, other_deltas, tiny)], 20, SIZE)
     for kept, own in zip(batch, ((logits, deltas), (others, other_deltas))):
-        torch.testing.assert_close(torch.from_numpy(kept), select(tiny_network.rpn, *own, 20)[0])
+        torch.testing.assert_close(torch.from_numpy(kept), select(*own, 20, SIZE)[0])
     assert batch[2].shape == (0, 4)

@@ -46,13 +46,13 @@ def _stages(backbone, image):
     return stages
 
 
-def test_features_equal_those_of_the_resnet_on_an_image_of_its_statistics(resnet):
+@pytest.mark.parametrize('norm', ['group', 'frozen'])
+def test_features_equal_those_of_the_resnet_on_an_image_of_its_statistics(resnet, norm):
     network, image, file = resnet
-    backbone = Backbone(ORIN).eval()
+    backbone = Backbone(replace(ORIN, norm=norm)).eval()
     start = start_from_resnet(backbone, file)
     assert len(start.taken) == 53 and start.absent == () and set(start.unused) == {'fc.weight', 'fc.bias'}
-    assert str(start) == ('53 convolutions taken, their batch norms turned into group norms; '
-                          '2 unused: fc.weight, fc.bias')
+    assert str(start) == '53 convolutions taken, with their batch norms; 2 unused: fc.weight, fc.bias'
     with torch.no_grad():
         x = network.maxpool(network.relu(network.bn1(network.conv1(image))))
         for number, mine in enumerate(_stages(backbone, image.flip(1)), 1):

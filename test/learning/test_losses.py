@@ -2,11 +2,13 @@ import numpy as np
 import pytest
 import torch
 
-from deadline_perception.learning.targets import TargetObjects, choose_anchors, join_anchors, lay_out_anchors
+from deadline_perception.learning.targets import TargetObjects, all_anchors, choose_anchors, join_anchors
 from deadline_perception.learning.losses import path_losses
 from deadline_perception.learning.strategies import TrainedPath
+from deadline_perception.learning.transfer import resized
 
 OBJECT = [[10.0, 10, 40, 40]]
+SIZE = (64, 96)
 
 
 def _generators(count, first=0):
@@ -17,20 +19,23 @@ def _images(count):
     return torch.randn(count, 3, 64, 96, generator=torch.Generator().manual_seed(0))
 
 
-def _ground_truth(boxes, labels):
-    return TargetObjects(np.float32(boxes).reshape(-1, 4), np.int64(labels), np.zeros((0, 4), np.float32))
+def _ground_truth(boxes, labels, named=(True, True)):
+    return TargetObjects(np.float32(boxes).reshape(-1, 4), np.int64(labels), np.zeros((0, 4), np.float32),
+                         np.array(named))
 
 
 def _step(network, ground_truths, *trained, images=None, batch=None, first=0):
     """Losses of several paths on one batch, each with what the first can teach."""
     generators = _generators(len(ground_truths), first)
     images = _images(len(ground_truths)) if images is None else images
-    all_anchors = lay_out_anchors(network.config, (64, 96))
-    anchors = join_anchors([choose_anchors(all_anchors, ground_truth, generator) for ground_truth, generator
-                            in zip(ground_truths, generators)], len(all_anchors), images.device)
     losses, target = [], None
     for one in trained:
-        own, target = path_losses(network, images, ground_truths, anchors, one, generators,
+        size = network.input_size_on(one.path)
+        known = [ground_truth.resized(SIZE, size) for ground_truth in ground_truths]
+        laid_out = all_anchors(network.config, size)
+        anchors = join_anchors([choose_anchors(laid_out, ground_truth, generator) for ground_truth, generator
+                                in zip(known, _generators(len(known), first))], len(laid_out), images.device)
+        own, target = path_losses(network, resized(images, size), known, anchors, one, generators,
                                   batch=batch or len(ground_truths), target=target)
         losses.append(own)
     return losses, target
@@ -58,11 +63,11 @@ def test_losses_of_a_network_that_says_the_same_everywhere(tiny_network):
         network.rpn.outputs.bias[:network.rpn.per_position] = -1.0
         network.heads.subnets[1].deltas.bias.copy_(torch.tensor([0.3, 0.0, -0.05, 0.0]))
     ground_truth = _ground_truth(OBJECT, [0])
-    anchors = choose_anchors(lay_out_anchors(network.config, (64, 96)), ground_truth, np.random.default_rng(0))
+    anchors = choose_anchors(all_anchors(network.config, SIZE), ground_truth, np.random.default_rng(0))
     (losses,), target = _step(network, [ground_truth], TrainedPath(network.path_space.largest, (1,)))
     losses = {name: loss.item() for name, loss in losses.items()}
-    objects, all_anchors = len(anchors.deltas), len(anchors.indices)
-    assert objects > 0 and all_anchors == 256
+    objects, chosen = len(anchors.deltas), len(anchors.indices)
+    assert objects > 0 and chosen == 256
     told = objects * np.log1p(np.e) + (256 - objects) * np.log1p(1 / np.e)
     assert losses['objectness'] == pytest.approx(told / 256, rel=1e-5)
 
@@ -122,7 +127,7 @@ def test_soft_targets_lie_between_ground_truth_and_teacher(tiny_network):
     told = {}
     for share in (0.0, 0.5, 1.0):
         (_, told[share]), _ = _step(network, [_ground_truth(OBJECT, [0])], TrainedPath(space.largest, (1,)),
-                                    TrainedPath(space.smallest, (0,), distillation_weight=share))
+                                    TrainedPath(space.smallest.replace(scale=1.0), (0,), distillation_weight=share))
     for name in ('objectness', 'classes_h0'):
         assert told[0.0][name] != told[1.0][name]
         torch.testing.assert_close(told[0.5][name], (told[0.0][name] + told[1.0][name]) / 2)
@@ -141,6 +146,40 @@ def test_distilled_path_keeps_its_number_of_proposals(tiny_network):
     assert seen == [int((target.regions.ranks < proposals).sum()) for proposals in (60, 20, 5)]
     assert seen[0] > seen[1] > seen[2] > 0
     assert (target.regions.ranks[target.regions.on_object] == -1).any()
+
+
+def test_class_that_a_source_does_not_name_takes_no_part(tiny_network):
+    """Regions of such an image teach its logits nothing; those of another image in the batch do."""
+    network = tiny_network.train()
+    paths = (TrainedPath(network.path_space.largest, (1, 0), 0.5), TrainedPath(network.path_space.smallest, (0,), 0.5))
+    unnamed, named = _ground_truth(OBJECT, [0], (True, False)), _ground_truth(OBJECT, [0])
+    for ground_truths, learns in (([unnamed, unnamed], False), ([unnamed, named], True)):
+        network.zero_grad()
+        losses, target = _step(network, ground_truths, *paths)
+        sum(loss for own in losses for loss in own.values()).backward()
+        for head in network.heads.subnets:
+            gradient = head.classes.weight.grad
+            assert gradient[:2].abs().max() > 0 and torch.isfinite(gradient).all()
+            assert (gradient[2].abs().max() > 0) == learns
+        assert target.classes[target.regions.images == 0, 2].abs().max() == 0
+
+
+def test_scaled_path_learns_the_same_regions_at_its_own_size(tiny_network):
+    """Boxes are scaled with the image, labels and deltas stay; objectness is not distilled from other anchors."""
+    network = tiny_network.train()
+    scaled = network.path_space.largest.replace(scale=0.5)
+    _, target = _step(network, [_ground_truth(OBJECT, [0])], TrainedPath(network.path_space.largest, (1,)))
+    assert target.regions.size == SIZE
+    losses = {}
+    for weight in (0.0, 1.0):
+        (_, losses[weight]), _ = _step(network, [_ground_truth(OBJECT, [0])],
+                                       TrainedPath(network.path_space.largest, (1,)),
+                                       TrainedPath(scaled, (1,), distillation_weight=weight))
+    assert losses[0.0]['objectness'] == losses[1.0]['objectness'] > 0
+    assert losses[0.0]['classes_h1'] != losses[1.0]['classes_h1']
+    assert losses[0.0]['boxes_h1'] == losses[1.0]['boxes_h1'] > 0
+    objects = _ground_truth(OBJECT, [0]).resized(SIZE, (32, 64))
+    np.testing.assert_allclose(objects.boxes, [[10 * 2 / 3, 5, 40 * 2 / 3, 20]], rtol=1e-6)
 
 
 def test_aggregated_heads_have_one_loss_and_share_its_gradient(tiny_network):

@@ -2,14 +2,14 @@ import numpy as np
 import torch
 
 from deadline_perception.detector.network import MultiPathDetector
-from deadline_perception.learning.targets import (ANCHORS_PER_IMAGE, TargetObjects, choose_anchors, join_anchors,
-                                                  lay_out_anchors, match_anchors, sample, sample_regions)
+from deadline_perception.learning.targets import (ANCHORS_PER_IMAGE, TargetObjects, all_anchors, choose_anchors, join_anchors,
+                                                  match_anchors, sample, sample_regions)
 
 ANCHORS = np.float32([[0, 0, 10, 10], [1, 0, 11, 10], [5, 0, 15, 10], [50, 50, 60, 60], [80, 80, 90, 90]])
 
 
 def _ground_truth(boxes=(), labels=(), crowd=()):
-    return TargetObjects(np.float32(boxes).reshape(-1, 4), np.int64(labels), np.float32(crowd).reshape(-1, 4))
+    return TargetObjects(np.float32(boxes).reshape(-1, 4), np.int64(labels), np.float32(crowd).reshape(-1, 4), np.ones(2, bool))
 
 
 def test_anchors_are_matched_by_overlap():
@@ -45,19 +45,18 @@ def test_known_objects_are_among_the_regions():
     assert [len(part) for part in nothing] == [0, 0, 0, 0]
 
 
-NOTHING = TargetObjects(np.zeros((0, 4), np.float32), np.zeros(0, np.int64), np.zeros((0, 4), np.float32))
+NOTHING = _ground_truth()
 
 
-def test_anchors_are_those_of_the_network(tiny_network: MultiPathDetector):
+def test_anchors_are_as_many_as_the_network_scores(tiny_network: MultiPathDetector):
     for size in ((64, 96), (96, 96)):
-        tiny_network.set_training_size(size)
-        anchors = torch.cat([tiny_network.rpn.anchors(level) for level in range(4)])
-        assert torch.equal(torch.from_numpy(lay_out_anchors(tiny_network.config, size)), anchors)
+        logits, _ = tiny_network.rpn(tiny_network.features(torch.zeros(1, 3, *size), tiny_network.path_space.largest))
+        assert all_anchors(tiny_network.config, size).shape == (sum(level.shape[1] for level in logits), 4)
 
 
 def test_anchors_on_objects_come_first_and_want_their_boxes():
     anchors = np.float32([[50, 50, 60, 60], [0, 0, 10, 10], [30, 30, 40, 40]])
-    ground_truth = TargetObjects(np.float32([[1, 0, 11, 10]]), np.array([3]), NOTHING.crowd)
+    ground_truth = _ground_truth([[1, 0, 11, 10]], [1])
     chosen = choose_anchors(anchors, ground_truth, np.random.default_rng(0))
     assert chosen.indices[0] == 1 and sorted(chosen.indices[1:]) == [0, 2]
     np.testing.assert_allclose(chosen.deltas, [[0.1, 0, 0, 0]], atol=1e-6)
@@ -65,7 +64,7 @@ def test_anchors_on_objects_come_first_and_want_their_boxes():
 
 def test_images_are_joined_by_the_number_of_their_anchors():
     anchors = np.float32([[0, 0, 10, 10], [50, 50, 60, 60]])
-    ground_truth = TargetObjects(np.float32([[50, 50, 60, 60]]), np.array([0]), NOTHING.crowd)
+    ground_truth = _ground_truth([[50, 50, 60, 60]], [0])
     chosen = [choose_anchors(anchors, one, np.random.default_rng(0)) for one in (NOTHING, ground_truth, ground_truth)]
     joined = join_anchors(chosen, 2, torch.device('cpu'))
     assert joined.indices.tolist()[2:] == [3, 2, 5, 4] and sorted(joined.indices[:2].tolist()) == [0, 1]
@@ -74,6 +73,6 @@ def test_images_are_joined_by_the_number_of_their_anchors():
 
 
 def test_many_anchors_are_drawn_without_repeats(tiny_network):
-    anchors = lay_out_anchors(tiny_network.config, (64, 96))
+    anchors = all_anchors(tiny_network.config, (64, 96))
     chosen = choose_anchors(anchors, NOTHING, np.random.default_rng(0))
     assert len(set(chosen.indices.tolist())) == ANCHORS_PER_IMAGE < len(anchors) and chosen.deltas.shape == (0, 4)

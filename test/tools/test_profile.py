@@ -19,7 +19,8 @@ PROGRAM = '''
 import sys
 from dataclasses import replace
 from deadline_perception.detector.configuration import COMPACT, CONFIGURATIONS
-CONFIGURATIONS['small'] = replace(COMPACT, name='small', input_size=(64, 64), proposals=(5,), heads=COMPACT.heads[:1])
+CONFIGURATIONS['small'] = replace(COMPACT, name='small', input_size=(64, 64), proposals=(5,),
+                                heads=COMPACT.heads[:1])
 from deadline_perception.tools.command_line import main
 sys.exit(main(sys.argv[1:]))
 '''

@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import load_file
 
 from deadline_perception.detector.checkpoint import build_detector, load_detector, read_recipe, save_detector
-from deadline_perception.detector.configuration import COMPACT, HeadConfig, save_configuration
+from deadline_perception.detector.configuration import COMPACT, HeadConfig, find_configuration, save_configuration
 from deadline_perception.tools import train
 from deadline_perception.tools.command_line import main
 
@@ -41,7 +41,7 @@ def tiny(tmp_path):
     """File of a configuration that trains quickly."""
     save_configuration(replace(COMPACT, name='tiny', input_size=(64, 96), stem_channels=16,
                                stage_channels=(16, 32, 32, 64), norm_group_channels=4, pyramid_channels=16,
-                               proposals=(5, 20, 60), nms_candidates=60,
+                               proposals=(5, 20, 60), nms_candidates=60, norm='frozen', scales=(1.0, 0.5),
                                heads=(HeadConfig(0, (16, 16)), HeadConfig(1, (32,)))), tmp_path / 'tiny.json')
     return str(tmp_path / 'tiny.json')
 
@@ -172,7 +172,9 @@ def test_two_processes_train_the_weights_of_one(annotations, tiny, tmp_path, mon
     # Adam's steps are as long where a gradient is rounding error: 6e-4, 4.5e-4 and 1.6e-4 here, in either direction.
     off = torch.cat([(others[name] - weights[name]).abs().flatten() for name in weights
                      if name.startswith(('weights.', 'average.'))])
-    assert float((off > 1e-5).float().mean()) < 1e-3 and float(off.max()) < 2.5e-3
+    assert float((off > 1e-5).float().mean()) < 0.03 and float(off.max()) < 2.5e-3
+    statistics = [name for name in weights if name.endswith(('.mean', '.deviation'))]
+    assert statistics and all(torch.equal(weights[name], others[name]) for name in statistics)
 
 
 def test_repaired_annotations_are_counted(annotations, capsys):
@@ -185,15 +187,24 @@ def test_repaired_annotations_are_counted(annotations, capsys):
     assert "configuration is 'none'" in capsys.readouterr().err
 
 
-def test_weights_of_other_classes_are_refused(annotations, tmp_path, capsys):
-    save_detector(build_detector('compact', ('cat', 'dog')), tmp_path / 'start.safetensors')
-    assert main(['train', '--data', str(annotations), '--start', str(tmp_path / 'start.safetensors'), '--state',
-                 str(tmp_path / 'state.safetensors')]) == 1
-    error = capsys.readouterr().err
-    assert 'names vehicle, bike' in error and 'the network learns cat, dog; expected one class in common' in error
+def test_weights_of_another_shape_are_a_start(annotations, tiny, tmp_path, capsys):
+    """Group norms, more blocks and other classes: what both have is taken, statistics are measured once."""
+    older = replace(find_configuration(tiny), name='older', norm='group', scales=(1.0,), skip_groups=((1,), (2, 3), (1, 2), ()))
+    save_detector(build_detector(older, ('cat', 'bike')), tmp_path / 'start.safetensors')
+    words = ['train', '--config', tiny, '--data', str(annotations), '--start', str(tmp_path / 'start.safetensors'),
+             '--steps', '2', '--batch', '1', '--threads', '1', '--state', str(tmp_path / 'state.safetensors'), '--out',
+             str(tmp_path / 'weights.safetensors')]
+    assert main([*words, '--minutes', '1e-9']) == 0
+    said = ' '.join(capsys.readouterr().out.split())
+    assert 'class vehicle' in said or ', ...' in said
+    assert 'train does not name cat: they take no part' in said
+    assert 'measured on 48 images, scales and shifts set after those of the group norms' in said
+    assert main(words) == 0
+    assert 'measured' not in capsys.readouterr().out
+    assert load_detector(tmp_path / 'weights.safetensors').class_names[:2] == ('cat', 'bike')
 
 
-def test_classes_are_those_of_all_data_or_of_the_weights_at_the_start(annotations, tiny, tmp_path, capsys, monkeypatch):
+def test_classes_are_those_of_all_data_and_of_the_weights_at_the_start(annotations, tiny, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(train, '_DRIVE_SECONDS', 1.0)
     classes = tmp_path / 'classes.yaml'
     classes.write_text('vehicle: car\nmotorbike: bike\n')
@@ -203,7 +214,7 @@ def test_classes_are_those_of_all_data_or_of_the_weights_at_the_start(annotation
                  str(tmp_path / 'a.safetensors'), '--out', str(first)]) == 0
     names = load_detector(first).class_names
     assert names == ('car', 'bike', 'traffic_light', 'traffic_sign', 'person')
-    assert 'does not name person: they count as background there' in capsys.readouterr().out
+    assert 'does not name person: they take no part in the classes of its regions' in capsys.readouterr().out
     assert main([*words, '--data', str(annotations), '--classes', str(classes), '--drives', '1', '--start', str(first),
                  '--state', str(tmp_path / 'b.safetensors'), '--out', str(second)]) == 0
     assert load_detector(second).class_names == names
