@@ -39,6 +39,7 @@ from deadline_perception.runtime.frame_record import Arrival, FrameRecord
 from deadline_perception.runtime.loading import LoadedTask, SetupError, load_task, share_folder
 from deadline_perception.runtime.mailbox import Mailbox
 from deadline_perception.runtime.pipeline import FramePipeline, serve
+from deadline_perception.runtime.priority import Role
 from deadline_perception.runtime.status import DetectorStatus, hanging
 from deadline_perception.runtime.tracks import BoxesAt, LatePolicy
 from deadline_perception.runtime.watchdog import Watchdog
@@ -144,7 +145,9 @@ class DetectorNode(ManagedNode):
         self._ages = detector_parameters.make_image_age(values)
         self._conditions = detector_parameters.make_conditions(values, loaded.degraded)
         self._mailbox = Mailbox()
-        self._watchdog = Watchdog(self._failed, prepare=lambda: self._messages.result)
+        self._priority = detector_parameters.make_priority(values, loaded.facts.kind)
+        self._priority.raise_thread(Role.RECEIVING)
+        self._watchdog = Watchdog(self._failed, prepare=lambda: self._prepare(Role.WATCHDOG))
         min_score = values['min_score']
         self._pipeline = FramePipeline(
             loaded.task, mailbox=self._mailbox, watchdog=self._watchdog,
@@ -160,7 +163,9 @@ class DetectorNode(ManagedNode):
         self._publish_labels(self._label_info())
         self._keeper = WorkThread('calibration') if loaded.calibration_file else None
         mailbox, self._frames = self._mailbox, 0
-        self._worker.submit(lambda: self._messages.result)  # made before the first frame
+        self._worker.submit(lambda: self._prepare(Role.INFERENCE)).result()
+        in_force, refusals = self._priority.in_force, self._priority.refusals
+        self.get_logger().info('; '.join((f'inference runs with {in_force}', *refusals)))
         self._serving = self._worker.submit(lambda: serve(mailbox, self._failed, self._between_frames))
         self._subscribe(values)
         # What is alive now stays alive: looking through it again and again would pause frames for tens of ms.
@@ -209,6 +214,7 @@ class DetectorNode(ManagedNode):
             self.get_logger().error(f'the network did not let go of a frame within {STOP_TIMEOUT_S:.0f} s')
         self._pipeline.stop()
         self._watchdog.stop()
+        self._priority.restore()
         self._status.halt(self._pipeline)
         self._mailbox = self._pipeline = self._watchdog = self._serving = None
         gc.enable()
@@ -345,8 +351,14 @@ class DetectorNode(ManagedNode):
 
     # --- on the inference thread, publication also on the watchdog's ---
 
+    def _prepare(self, role: Role) -> None:
+        """What the first frame of a thread would wait for otherwise."""
+        self._priority.raise_thread(role)
+        _ = self._messages.result  # made for this thread as it is first asked for
+
     def _between_frames(self) -> None:
         """While no frame of this thread is under way. Only what was made since the activation is looked through."""
+        self._priority.between_frames()
         self._frames += 1
         if self._frames % CALIBRATION_FRAMES == 0:
             self._keep_calibration()
@@ -403,7 +415,8 @@ class DetectorNode(ManagedNode):
         values |= {'late_results': pipeline.late_results, 'calibration_factor': calibrator.factor,
                    'bound_misses': certificate.misses,
                    'bound_frames': certificate.frames, 'guaranteed_miss_ratio': certificate.guaranteed_miss_ratio,
-                   'unpublished_frames': pipeline.unpublished}
+                   'unpublished_frames': pipeline.unpublished, 'priority': self._priority.in_force,
+                   'priority_refused': '; '.join(self._priority.refusals)}
         concerns = tuple(dict.fromkeys((*status.concerns(), *degraded)))  # the last frame says why it was degraded, too
         if concerns:
             return Report(Level.WARN, '; '.join(concerns), values)
@@ -417,7 +430,10 @@ class DetectorNode(ManagedNode):
             return f'the inference thread ended: {self._serving.exception()!r}'
         if self._keeper is not None and not self._keeper.is_alive:
             return 'the thread that keeps the calibration ended'
-        return self._watchdog.fault or hanging(self._pipeline.busy_since_ms)
+        hangs = hanging(self._pipeline.busy_since_ms)
+        if hangs:
+            self._priority.step_down()  # the machine belongs to those that do something
+        return self._watchdog.fault or hangs
 
 
 def main() -> int:

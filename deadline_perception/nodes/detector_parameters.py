@@ -9,6 +9,7 @@ from deadline_perception.runtime.image_age import ImageAge
 from deadline_perception.runtime.reserve import Reserve
 from deadline_perception.runtime.conditions import ConditionTracker
 from deadline_perception.runtime.loading import POLICIES, NetworkOptions
+from deadline_perception.runtime.priority import MODES, ThreadPriority, parse_cores
 from deadline_perception.nodes.parameters import Parameter, Value
 
 PARAMETERS = (
@@ -28,6 +29,10 @@ PARAMETERS = (
               'ready, else eager.', choices=ENGINES),
     Parameter('threads', 1, 'Threads per network operation. Two are faster alone, and much slower beside a busy '
               'program.', minimum=1, maximum=256),
+    Parameter('priority', 'auto', 'What the kernel is asked for on behalf of the threads that compute and answer. auto: '
+              'real-time priority where that is permitted, else raised niceness where that is, and locked memory; what is '
+              'in force is told in the diagnostics. off: nothing.', choices=MODES),
+    Parameter('cores', '', 'Cores on which those threads run, such as 0,2-3; empty: wherever this process may.'),
     Parameter('policy', 'frontier', 'How the path of a frame is chosen. frontier: the one of highest quality whose '
               'bound fits the time left, decided again at every operator. The others are what it is measured against. '
               'thresholds: each operator compares the time left with a threshold of its own. oblivious: the same by '
@@ -91,6 +96,7 @@ def check(values: Mapping[str, Value]) -> None:
         ValueError: which, and why.
     """
     make_reserve(values)
+    parse_cores(values['cores'])
     if values['fixed_path'] and values['policy'] not in ('fixed', 'thresholds', 'oblivious'):
         raise ValueError(f'fixed_path is {values["fixed_path"]!r}, expected none with policy {values["policy"]!r}')
 
@@ -107,6 +113,15 @@ def make_reserve(values: Mapping[str, Value]) -> Reserve:
         ValueError: the floor lies above the ceiling.
     """
     return Reserve(values['reserve_floor_ms'], values['reserve_ceiling_ms'], quantile=values['reserve_quantile'])
+
+
+def make_priority(values: Mapping[str, Value], device_kind: str) -> ThreadPriority:
+    """Raises the threads that compute and answer. Memory is locked for a CPU; a GPU's driver maps more than there is.
+
+    Raises:
+        ValueError: the cores are none, or none that this process may use.
+    """
+    return ThreadPriority(values['priority'], cores=parse_cores(values['cores']), lock_memory=device_kind == 'cpu')
 
 
 def make_image_age(values: Mapping[str, Value]) -> ImageAge:

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TypeVar
 
+from deadline_perception.runtime.priority import name_thread
+
 Result = TypeVar('Result')
 
 
@@ -16,7 +18,7 @@ class WorkThread:
     Unlike those of `concurrent.futures` it is a daemon: a network that hangs cannot keep the process alive.
 
     Args:
-        name: of the thread.
+        name: of the thread, also for the kernel, and of those that it starts.
     """
 
     def __init__(self, name: str) -> None:
@@ -42,6 +44,7 @@ class WorkThread:
         return not self._thread.is_alive()
 
     def _serve(self) -> None:
+        name_thread(self._thread.name)
         while True:
             item = self._work.get()
             if item is None:

@@ -8,11 +8,13 @@ import platform
 import shutil
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
 from deadline_perception.errors import DeadlinePerceptionError, command_line
+from deadline_perception.runtime.priority import what_is_permitted
 from deadline_perception.tools.import_probe import ImportProbe
 
 # What runs the demo, by the name that is imported -> the name that pip installs.
@@ -62,7 +64,8 @@ def examine_machine() -> list[Finding]:
     return [check_python(sys.version_info[:2]), check_ros(ros, os.environ.get('ROS_DISTRO', '')),
             check_interfaces(interfaces), check_cv_bridge(bridge), check_launch(),
             check_torch(torch), check_cuda(torch, _ROOT), check_libraries(LIBRARIES), *check_sensors(_ROOT),
-            *check_device(), check_weights(folder), check_engine(), check_profile(folder),
+            *check_device(), check_priority(what_is_permitted()), check_weights(folder), check_engine(),
+            check_profile(folder),
             check_disk(Path.cwd()), check_shared_memory(Path('/dev/shm'))]
 
 
@@ -195,6 +198,16 @@ def check_device() -> list[Finding]:
                  Finding('environment', State.FINE, 'demo and launch files set what the detector needs',
                          f'for a detector started by hand: export {" ".join(missing)}'))
     return found
+
+
+def check_priority(permitted: tuple[str, Sequence[str]]) -> Finding:
+    """What the detector's threads may have; `permitted` is what `runtime.priority.what_is_permitted` gives."""
+    in_force, refusals = permitted
+    if not refusals:
+        return Finding('priority', State.FINE, in_force)
+    return Finding('priority', State.NOTE, '; '.join((in_force, *refusals)),
+                   'for latencies that other programs hardly change: docs/device.md, "Priority", says how to be permitted '
+                   '(limits rtprio, nice and memlock)')
 
 
 def check_weights(folder: Path) -> Finding:

@@ -10,6 +10,7 @@ import argparse
 import math
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,8 +18,9 @@ from deadline_perception.engine.choice import ENGINES, choose_engine, is_install
 from deadline_perception.execution_path import ExecutionPath, PathSpace
 from deadline_perception.latency.device import missing_environment, process_environment, read_device_facts, use_threads
 from deadline_perception.latency.path_bound import PathForecast
-from deadline_perception.latency.profile import LatencyProfile, default_profile_path, measure_profile
+from deadline_perception.latency.profile import LatencyProfile, default_profile_path, measure_profile, time_frame
 from deadline_perception.latency.quantiles import bounded_share, samples_needed
+from deadline_perception.runtime.priority import Role, ThreadPriority, name_thread
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, check_file, find_weights
 from deadline_perception.tools.segment_preparation import PreparationFailed, prepare_segments
 
@@ -74,6 +76,7 @@ def run(args: argparse.Namespace) -> int:
     restart_with_environment(args.threads)
     from deadline_perception.detector.checkpoint import load_detector
 
+    name_thread('inference')  # it is raised like the detector's thread of that name
     use_threads(args.threads)
     facts = read_device_facts(args.device)  # a missing CUDA device is told before weights are looked for
     weights = find_weights(args.weights)
@@ -94,7 +97,12 @@ def run(args: argparse.Namespace) -> int:
                     raise
                 print(error, file=sys.stderr)
         detector.engine = choose_engine(args.engine, detector, facts, str(args.weights))
-    profile = _measure(detector, images, _QUICK if args.quick else _THOROUGH, minutes * 60.0)
+    priority = ThreadPriority(lock_memory=facts.kind == 'cpu')
+    time_frame(detector, images[0], detector.path_space.largest)  # starts the threads that are raised with this one
+    priority.raise_thread(Role.INFERENCE)
+    print('; '.join((f'measured with {priority.in_force}', *priority.refusals)), file=sys.stderr)
+    profile = _measure(detector, images, _QUICK if args.quick else _THOROUGH, minutes * 60.0, priority.between_frames)
+    priority.restore()
     file = args.out or default_profile_path(detector.config_name, facts)
     profile.save(file)
     if detector.engine.notice:
@@ -133,7 +141,8 @@ def _read_images(source: str | None) -> list:
     return [image for image in images if image.shape == images[0].shape]
 
 
-def _measure(detector, images: list, effort: Effort, limit_s: float) -> LatencyProfile:
+def _measure(detector, images: list, effort: Effort, limit_s: float, between: Callable[[], None]) -> LatencyProfile:
+    """Measures and shows how far it is; `between` is called after each frame."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -145,6 +154,7 @@ def _measure(detector, images: list, effort: Effort, limit_s: float) -> LatencyP
 
         def report(done: int, planned: int, elapsed_s: float) -> None:
             nonlocal drawn_s
+            between()
             if elapsed_s - drawn_s < 0.5 and done < planned:
                 return  # drawing costs time that the next frame would feel
             drawn_s = elapsed_s

@@ -1,0 +1,388 @@
+"""Asks the kernel for what threads with deadlines are due: real-time priority or niceness, cores, locked memory.
+
+Whatever is refused is left out and told; nothing here raises for want of a permission. Threads are named by the number
+that the kernel gives them. Free of ROS.
+
+Raised threads cannot starve the machine. Real-time priority is asked for only where the kernel keeps a part of every
+period for other programs (`sched_rt_runtime_us`). Of that time a thread takes a part alone, `REAL_TIME_PART`, and goes on at
+raised niceness for the rest of the period, so that it never meets the kernel's own throttle, which would stop it for
+all that is left of the period. A thread that runs on without a pause loses its priority (`step_down`, called by whoever
+sees it hang), and one that holds the interpreter, so that nobody can see it, is ended by the kernel (RLIMIT_RTTIME).
+What a raised thread starts is not raised with it (SCHED_RESET_ON_FORK). A process that was started with a policy of its
+own or a lowered niceness keeps both: somebody chose them.
+"""
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import resource
+import threading
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+
+NICENESS = -15
+REAL_TIME_PART = 0.6  # of what the kernel allows in a period; a frame that has begun is not interrupted
+LONGEST_RUN_S = 10  # of a real-time thread without a pause, then SIGXCPU; twice what diagnostics take to call it hanging
+MODES = ('auto', 'off')
+_PAUSE_S = 50e-6  # a pause is what RLIMIT_RTTIME counts from anew
+_MCL_CURRENT, _MCL_FUTURE, _MCL_ONFAULT = 1, 2, 4  # of sys/mman.h; on fault: torch maps gigabytes that it never touches
+_CAP_IPC_LOCK = 14  # of linux/capability.h
+_TASKS = Path('/proc/self/task')
+_AUTOGROUP = Path('/proc/self/autogroup')
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Role(Enum):
+    """What a thread is raised for; the value is its priority under SCHED_FIFO, 0 where niceness is enough."""
+
+    RECEIVING = 0  # holds the interpreter's lock for moments that inference waits for
+    INFERENCE = 10
+    WATCHDOG = 11
+
+
+@dataclass(frozen=True)
+class RealTimeShare:
+    """What the kernel leaves to real-time threads of each core.
+
+    Attributes:
+        runtime_s: longest time in a period.
+        period_s: the period.
+        refusal: why real-time priority is not to be used here; empty where it is.
+    """
+
+    runtime_s: float = 0.0
+    period_s: float = 1.0
+    refusal: str = ''
+
+
+def read_real_time_share(root: Path = Path('/')) -> RealTimeShare:
+    """The kernel's throttle of real-time threads. `root` is the folder that holds `proc`."""
+    folder = root / 'proc/sys/kernel'
+    try:
+        runtime_us, period_us = (int((folder / f'sched_rt_{name}_us').read_text()) for name in ('runtime', 'period'))
+    except (OSError, ValueError) as error:
+        return RealTimeShare(refusal=f'SCHED_FIFO is not used: the throttle of real-time threads cannot be read ({error})')
+    if not 0 < runtime_us < period_us:
+        return RealTimeShare(refusal=f'SCHED_FIFO is not used: sched_rt_runtime_us is {runtime_us}, expected more than 0 '
+                                     f'and less than the period of {period_us} us, or a thread could take a core for good')
+    return RealTimeShare(runtime_us / 1e6, period_us / 1e6)
+
+
+def parse_cores(text: str) -> frozenset[int]:
+    """Numbers of cores from a list such as `0,2-3`; empty text gives none, which leaves threads where they may run.
+
+    Raises:
+        ValueError: it is no such list, or names a core that this process may not use.
+    """
+    allowed, cores = os.sched_getaffinity(0), set()
+    for part in filter(None, text.replace(' ', '').split(',')):
+        match = re.fullmatch(r'(\d{1,6})(?:-(\d{1,6}))?', part)
+        if match is None or int(match[2] or match[1]) < int(match[1]):
+            raise ValueError(f'cores is {text!r}, expected numbers and ranges of cores such as 0,2-3')
+        cores |= set(range(int(match[1]), int(match[2] or match[1]) + 1))
+    if not cores <= allowed:
+        raise ValueError(f'cores is {text!r}, expected some of {_ranges(allowed)}, which this process may use')
+    return frozenset(cores)
+
+
+def name_thread(name: str) -> None:
+    """Tells the kernel what the calling thread is called, in at most 15 characters; threads that it starts inherit it."""
+    try:
+        (_TASKS / str(threading.get_native_id()) / 'comm').write_text(name[:15])
+    except OSError:  # no such file outside Linux
+        pass
+
+
+@dataclass
+class _Raised:
+    """A raised thread and what it was before."""
+
+    role: Role
+    niceness: int
+    cores: set[int]
+    keeps: bool  # policy and niceness stay as they are
+    fifo: bool = False
+
+
+@dataclass
+class _Period:
+    """Where a thread stands in its share of the present period."""
+
+    began_s: float = field(default_factory=time.monotonic)
+    worked_s: float = field(default_factory=time.thread_time)
+
+
+class ThreadPriority:
+    """Raises threads of this process and lowers them again; any thread may call it.
+
+    Args:
+        mode: `auto`, SCHED_FIFO where that is permitted and safe, else raised niceness where that is; or `off`.
+        cores: of inference and watchdog; empty leaves them where they may run.
+        lock_memory: keep what this process has touched in memory, where that is permitted.
+        share: the kernel's throttle.
+
+    Raises:
+        ValueError: the mode is none of `MODES`.
+    """
+
+    def __init__(self, mode: str = 'auto', *, cores: Collection[int] = (), lock_memory: bool = True,
+                 share: RealTimeShare | None = None) -> None:
+        if mode not in MODES:
+            raise ValueError(f'priority is {mode!r}, expected one of {", ".join(MODES)}')
+        self._auto, self._cores = mode == 'auto', frozenset(cores)
+        self._share = read_real_time_share() if share is None else share
+        self._lock = threading.Lock()
+        self._raised: dict[int, _Raised] = {}
+        self._period: _Period | None = None
+        self._refusals: dict[str, str] = {}
+        self._session: int | None = None  # niceness of the session before
+        self._longest_run: tuple[int, int] | None = None  # RLIMIT_RTTIME before
+        self._memory_is_locked = self._auto and lock_memory and self._lock_memory()
+
+    def raise_thread(self, role: Role) -> None:
+        """Raises the calling thread, and those that bear its name because it started them, such as OpenMP's."""
+        tids = [threading.get_native_id()]
+        if role is Role.INFERENCE:
+            tids += _started_by(tids[0])
+            self._period = _Period()
+        with self._lock:
+            for tid in tids:
+                try:
+                    self._raise(tid, role)
+                except ProcessLookupError:  # it ended just now
+                    self._raised.pop(tid, None)
+
+    def between_frames(self) -> None:
+        """Called by a thread of inference after each frame: keeps to its share of the period. Pauses for 0.1 ms or less."""
+        period, now_s, worked_s = self._period, time.monotonic(), time.thread_time()
+        if period is None or not self._auto:
+            return
+        if now_s - period.began_s >= self._share.period_s:
+            self._period = _Period(now_s, worked_s)
+            self._each(Role.INFERENCE, self._to_fifo)
+            time.sleep(_PAUSE_S)
+        elif worked_s - period.worked_s > REAL_TIME_PART * self._share.runtime_s:
+            self.step_down()
+
+    def step_down(self) -> None:
+        """Inference loses real-time priority until its next frame after the present period; called by any thread."""
+        self._each(Role.INFERENCE, lambda tid, raised: raised.fifo and self._to_other(tid, raised))
+
+    def restore(self) -> None:
+        """Gives back all that was taken, of threads that still live."""
+        with self._lock:
+            for tid, raised in self._raised.items():
+                if _lives(tid):
+                    self._lower(tid, raised)
+            self._raised.clear()
+            if self._session is not None:
+                _write_session(self._session)
+                self._session = None
+            if self._longest_run is not None:
+                resource.setrlimit(resource.RLIMIT_RTTIME, self._longest_run)
+                self._longest_run = None
+            if self._memory_is_locked:
+                _libc.munlockall()
+                self._memory_is_locked = False
+
+    @property
+    def in_force(self) -> str:
+        """What a raised thread of inference, or else of any role, has now, such as `SCHED_FIFO 10, nice -15, cores 0-3,
+        memory locked`."""
+        with self._lock:
+            alive = [(raised.role is not Role.INFERENCE, tid) for tid, raised in self._raised.items() if _lives(tid)]
+        words = _describe(min(alive)[1]) if alive else 'SCHED_OTHER'
+        return f'{words}, memory locked' if self._memory_is_locked else words
+
+    @property
+    def refusals(self) -> tuple[str, ...]:
+        """What was wanted and is not in force, each with the reason."""
+        with self._lock:
+            return tuple(self._refusals.values())
+
+    def _raise(self, tid: int, role: Role) -> None:
+        raised = self._raised.get(tid)
+        if raised is None:
+            policy, niceness = _policy(tid), os.getpriority(os.PRIO_PROCESS, tid)
+            raised = self._raised[tid] = _Raised(role, niceness, os.sched_getaffinity(tid),
+                                                 keeps=policy != os.SCHED_OTHER or niceness > 0)
+        if self._cores and role is not Role.RECEIVING:
+            os.sched_setaffinity(tid, self._cores)
+        if not self._auto:
+            return
+        if raised.keeps:
+            self._refuse('own', f'{_describe(tid)} was chosen when this process was started, and stays in force')
+            return
+        self._to_other(tid, raised)  # before the niceness, which must not be inherited either
+        try:
+            if raised.niceness > NICENESS:
+                os.setpriority(os.PRIO_PROCESS, tid, NICENESS)
+            self._weigh_session()
+        except PermissionError:
+            self._refuse('nice', f'nice {NICENESS} is not permitted (limit nice)')
+        self._to_fifo(tid, raised)
+
+    def _to_fifo(self, tid: int, raised: _Raised) -> None:
+        if raised.fifo or raised.keeps or not raised.role.value:
+            return
+        refusal = self._share.refusal or self._limit_longest_run()
+        if not refusal:
+            try:
+                os.sched_setscheduler(tid, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(raised.role.value))
+                raised.fifo = True
+                return
+            except PermissionError:
+                refusal = f'SCHED_FIFO {raised.role.value} is not permitted (limit rtprio)'
+        self._refuse('fifo', refusal)
+
+    @staticmethod
+    def _to_other(tid: int, raised: _Raised) -> None:
+        os.sched_setscheduler(tid, os.SCHED_OTHER | os.SCHED_RESET_ON_FORK, os.sched_param(0))
+        raised.fifo = False
+
+    def _lower(self, tid: int, raised: _Raised) -> None:
+        try:
+            if self._auto and not raised.keeps:
+                self._to_other(tid, raised)
+                os.setpriority(os.PRIO_PROCESS, tid, raised.niceness)
+            os.sched_setaffinity(tid, raised.cores)
+        except ProcessLookupError:  # it ended just now
+            pass
+
+    def _limit_longest_run(self) -> str:
+        """Sets RLIMIT_RTTIME where it is without a limit; returns why real-time priority would be dangerous with it."""
+        if self._longest_run is not None:
+            return ''
+        soft, hard = resource.getrlimit(resource.RLIMIT_RTTIME)
+        longest_us = LONGEST_RUN_S * 1_000_000
+        if resource.RLIM_INFINITY != soft < longest_us:
+            return f'SCHED_FIFO is not used: RLIMIT_RTTIME is {soft} us, expected at least {longest_us} us or no limit'
+        self._longest_run = soft, hard
+        resource.setrlimit(resource.RLIMIT_RTTIME, (longest_us, hard))
+        return ''
+
+    def _each(self, role: Role, change: Callable[[int, _Raised], object]) -> None:
+        with self._lock:
+            for tid, raised in self._raised.items():
+                try:
+                    if raised.role is role and _lives(tid):
+                        change(tid, raised)
+                except ProcessLookupError:  # it ended just now
+                    pass
+
+    def _weigh_session(self) -> None:
+        """Where the kernel weighs sessions against each other first, niceness counts only among the threads of one."""
+        before = _session_niceness()
+        if before is None or self._session is not None or before <= NICENESS:
+            return
+        if os.getsid(0) != os.getpid():
+            self._refuse('session', 'niceness counts within this session alone (sched_autogroup_enabled is 1), which other '
+                                    'programs share')
+            return
+        _write_session(NICENESS)
+        self._session = before
+
+    def _lock_memory(self) -> bool:
+        """Only where no limit can be met: beyond one, every allocation would fail."""
+        if not _may_lock_memory():
+            self._refuse('memory', 'locked memory is not permitted without a limit (limit memlock)')
+            return False
+        if _libc.mlockall(_MCL_CURRENT | _MCL_FUTURE | _MCL_ONFAULT) != 0:
+            self._refuse('memory', f'locked memory is refused ({os.strerror(ctypes.get_errno())})')
+            return False
+        return True
+
+    def _refuse(self, what: str, why: str) -> None:
+        self._refusals[what] = why
+
+
+def what_is_permitted() -> tuple[str, tuple[str, ...]]:
+    """What a thread of inference would get here, and what not, with the reasons; tried by a thread that then ends."""
+    found = []
+
+    def look() -> None:
+        priority = ThreadPriority(lock_memory=False)
+        priority.raise_thread(Role.INFERENCE)
+        found.extend((priority.in_force, priority.refusals))
+        priority.restore()
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    thread.join()
+    in_force, refusals = found
+    if _may_lock_memory():
+        return f'{in_force}, memory locked', refusals
+    return in_force, (*refusals, 'locked memory is not permitted without a limit (limit memlock)')
+
+
+def _may_lock_memory() -> bool:
+    if resource.getrlimit(resource.RLIMIT_MEMLOCK)[0] == resource.RLIM_INFINITY:
+        return True
+    capabilities = re.search(r'^CapEff:\s*([0-9a-f]+)$', Path('/proc/self/status').read_text(), re.MULTILINE)
+    return capabilities is not None and bool(int(capabilities[1], 16) >> _CAP_IPC_LOCK & 1)
+
+
+def _session_niceness() -> int | None:
+    """None where the kernel does not group by session."""
+    try:
+        if Path('/proc/sys/kernel/sched_autogroup_enabled').read_text().strip() != '1':
+            return None
+        return int(_AUTOGROUP.read_text().rpartition('nice')[2])
+    except (OSError, ValueError):
+        return None
+
+
+def _write_session(niceness: int) -> None:
+    try:
+        _AUTOGROUP.write_text(str(niceness))
+    except BlockingIOError:  # the kernel takes ten changes a second of a user
+        time.sleep(0.15)
+        _AUTOGROUP.write_text(str(niceness))
+
+
+def _started_by(tid: int) -> list[int]:
+    """Threads of this process that bear a thread's name without being Python's: those of OpenMP and the like."""
+    name, pythons = _name_of(tid), {thread.native_id for thread in threading.enumerate()}
+    numbers = [int(folder.name) for folder in _TASKS.iterdir()]
+    if name != Role.INFERENCE.name.lower():
+        return []
+    return [number for number in numbers if number not in pythons and _name_of(number) == name]
+
+
+def _lives(tid: int) -> bool:
+    return (_TASKS / str(tid)).exists()
+
+
+def _policy(tid: int) -> int:
+    return os.sched_getscheduler(tid) & ~os.SCHED_RESET_ON_FORK
+
+
+def _describe(tid: int) -> str:
+    """`SCHED_FIFO 10, nice -15, cores 0-1`."""
+    names = {os.SCHED_OTHER: 'SCHED_OTHER', os.SCHED_FIFO: 'SCHED_FIFO', os.SCHED_RR: 'SCHED_RR',
+             os.SCHED_BATCH: 'SCHED_BATCH', os.SCHED_IDLE: 'SCHED_IDLE'}
+    priority = os.sched_getparam(tid).sched_priority
+    return (f'{names.get(_policy(tid), "another policy")}{f" {priority}" if priority else ""}, '
+            f'nice {os.getpriority(os.PRIO_PROCESS, tid)}, cores {_ranges(os.sched_getaffinity(tid))}')
+
+
+def _name_of(tid: int) -> str:
+    try:
+        return (_TASKS / str(tid) / 'comm').read_text().rstrip('\n')
+    except OSError:
+        return ''
+
+
+def _ranges(cores: Collection[int]) -> str:
+    """`0,2-3` of {0, 2, 3}."""
+    words: list[list[int]] = []
+    for core in sorted(cores):
+        if words and core == words[-1][1] + 1:
+            words[-1][1] = core
+        else:
+            words.append([core, core])
+    return ','.join(str(first) if first == last else f'{first}-{last}' for first, last in words)
