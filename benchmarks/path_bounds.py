@@ -136,7 +136,7 @@ class Recorder:
         probe_ms = math.nan
         if begun_ms >= self._next_probe_ms:
             probe_ms = self._probe.run()
-            self._next_probe_ms = begun_ms + probe_ms / PROBE_SHARE
+            self._next_probe_ms = begun_ms + (now_ms() - begun_ms) / PROBE_SHARE
         self.events.append(Look(probe_ms, self._probe.idle_ms))
 
 

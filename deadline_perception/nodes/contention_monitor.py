@@ -132,7 +132,7 @@ class ContentionMonitorNode(ManagedNode):
         if share <= 0.0 or begun_ms < self._next_probe_ms:
             return
         self._probe_ms = self._probe.run()
-        self._next_probe_ms = begun_ms + self._probe_ms / share
+        self._next_probe_ms = begun_ms + (now_ms() - begun_ms) / share
         self._estimator.observe_probe(self._probe_ms, self._probe.idle_ms)
 
     def _report(self) -> Report:

@@ -17,6 +17,13 @@ def test_probe_times_its_work_with_the_given_clock():
     assert probe.idle_ms == 2.0
 
 
+def test_work_before_the_timed_rounds_does_not_count(monkeypatch):
+    probe, at_ms = Probe(rounds=8, clock_ms=lambda: at_ms[0]), [0.0]
+    monkeypatch.setattr(probe, '_work', lambda rounds: at_ms.__setitem__(0, at_ms[0] + rounds))
+    assert probe.run() == 8.0
+    assert at_ms[0] == 12.0
+
+
 def test_real_probe_takes_time_and_is_never_faster_than_idle_for_long():
     probe = Probe(rounds=1)
     times_ms = [probe.run() for _ in range(30)]

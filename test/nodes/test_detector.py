@@ -264,9 +264,11 @@ def test_class_names_are_latched(ready):
 
 def test_diagnostics_carry_the_keys_that_tools_know(ready):
     keys = {'processing_time_ms', 'is_processing_time_ms_in_expected_range', 'consecutive_processing_delay_ms',
-            'deadline_ms', 'bound_ms', 'path', 'deadline_miss_ratio', 'slowdown', 'contention_source'}
+            'deadline_ms', 'bound_ms', 'path', 'deadline_miss_ratio', 'slowdown', 'contention_source', 'priority',
+            'priority_refused'}
     wait(lambda: keys <= set(ready.status()[2]), 'the diagnostic')
     assert ready.status()[2]['state'] == 'active'
+    assert ready.status()[2]['priority'].startswith('SCHED_')
 
 
 def bad_images(station):

@@ -1,0 +1,203 @@
+"""What priority does for frames beside other programs: the cheapest path and a middle one, alone and beside two busy
+programs, under every setting in turn.
+
+    python benchmarks/priority.py [--quick] [--weights models/compact.safetensors]
+
+One process runs frame after frame without a pause, which is the hardest case for a limit on real-time work. Beside it, as in
+the node, a thread that receives holds Python's lock for 2 ms thirty times a second. Settings and conditions alternate in
+blocks of 2 s. The busy programs are in sessions of their own, for the kernel may weigh sessions before it weighs threads.
+
+`off` asks for nothing; `nice` has niceness alone, as where real-time priority is refused; `auto` is the default: SCHED_FIFO for
+its share of each second, niceness for the rest; `receiving not raised` is auto for inference alone; `without a share`
+works under SCHED_FIFO all the time, until the kernel's throttle stops it. Takes 4 minutes; run it as root or with the limits
+of docs/device.md. Writes results/priority.json.
+"""
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from deadline_perception.latency.device import process_environment, read_device_facts, use_threads
+from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.rendering.drive import render_drive
+from deadline_perception.runtime.priority import RealTimeShare, Role, ThreadPriority, name_thread, read_real_time_share
+from deadline_perception.tools.command_line import exit_status
+
+RESULTS = Path(__file__).parent / 'results' / 'priority.json'
+CONDITIONS = {'alone': 0, 'beside 2': 2}
+MIDDLE_WORK = 0.35  # a middle path takes this share of the largest one's time
+BLOCK_S, ROUNDS, QUICK_ROUNDS, SEED = 2.0, 10, 1, 5
+RECEIVING_MS, RECEIVED_HZ = 2.0, 30.0
+SWITCH_INTERVAL_S = 0.0005  # as in the node detector
+BUSY = ('import os, sys\nwhile os.getppid() == int(sys.argv[1]):\n'
+        '    sum(value * value for value in range(200_000))\n')
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One way to ask the kernel."""
+
+    mode: str = 'auto'
+    refusal: str = ''  # of real-time priority
+    limited: bool = True
+    receiving: bool = True
+
+
+SETTINGS = {'off': Setting('off'), 'nice': Setting(refusal='niceness alone'), 'auto': Setting(),
+            'receiving not raised': Setting(receiving=False), 'without a share': Setting(limited=False)}
+
+
+class Receiver:
+    """The thread that receives; it takes the setting that is in force."""
+
+    def __init__(self) -> None:
+        self.priority: ThreadPriority | None = None
+        self._raised_by: ThreadPriority | None = None
+        threading.Thread(target=self._serve, daemon=True, name='receiving').start()
+
+    def _serve(self) -> None:
+        while True:
+            time.sleep(1.0 / RECEIVED_HZ)
+            if self.priority is not self._raised_by:
+                self._raised_by = self.priority
+                if self.priority is not None:
+                    self.priority.raise_thread(Role.RECEIVING)
+            until_ms = now_ms() + RECEIVING_MS
+            while now_ms() < until_ms:
+                pass
+
+
+@contextmanager
+def busy_sessions(count: int) -> Iterator[None]:
+    """Meanwhile so many programs keep a core busy each, each in a session of its own."""
+    programs = [subprocess.Popen([sys.executable, '-c', BUSY, str(os.getpid())], start_new_session=True)
+                for _ in range(count)]
+    try:
+        yield
+    finally:
+        for program in programs:
+            program.kill()
+            program.wait()
+
+
+def run_frame(detector, image: np.ndarray, path) -> float:
+    """One frame in ms."""
+    begun_ms = now_ms()
+    run = detector.start(image, path)
+    while not run.finished:
+        run.run_segment()
+    run.result()
+    return now_ms() - begun_ms
+
+
+def middle_path(detector, image: np.ndarray):
+    """Of 30 random paths the one whose time comes nearest to `MIDDLE_WORK` of the largest one's."""
+    from deadline_perception.latency.measurement_plan import distinct_paths
+
+    wanted_ms = MIDDLE_WORK * min(run_frame(detector, image, detector.path_space.largest) for _ in range(3))
+    paths = distinct_paths(detector.path_space, 32, random.Random(SEED))[2:]
+    times_ms = {path: min(run_frame(detector, image, path) for _ in range(2)) for path in paths}
+    return min(paths, key=lambda path: abs(times_ms[path] - wanted_ms))
+
+
+def measure(weights: Path, rounds: int) -> dict:
+    """Everything, in this process, which must have been started with the settings of one thread."""
+    from deadline_perception.detector.checkpoint import load_detector
+
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    use_threads(1)
+    name_thread('inference')
+    detector = load_detector(weights, 'cpu')
+    images = [frame.load_bgr() for frame in render_drive(seconds=2.0).frames]
+    paths = {'cheapest': detector.path_space.smallest, 'middle': middle_path(detector, images[0])}
+    rng, receiver, in_force = random.Random(SEED), Receiver(), {}
+    times_ms = {(condition, setting, path): [] for condition in CONDITIONS for setting in SETTINGS for path in paths}
+    for _ in range(rounds):
+        for condition, count in CONDITIONS.items():
+            with busy_sessions(count):
+                time.sleep(0.5)
+                for name in rng.sample(list(SETTINGS), len(SETTINGS)):
+                    setting = SETTINGS[name]
+                    share = RealTimeShare(refusal=setting.refusal) if setting.refusal else read_real_time_share()
+                    priority = ThreadPriority(setting.mode, share=share)
+                    priority.raise_thread(Role.INFERENCE)
+                    receiver.priority = priority if setting.receiving else None
+                    in_force[name] = '; '.join((priority.in_force, *priority.refusals))
+                    run_frame(detector, images[0], paths['middle'])
+                    until_ms = now_ms() + 1000.0 * BLOCK_S
+                    while now_ms() < until_ms:
+                        for path in paths:
+                            times_ms[condition, name, path].append(run_frame(detector, rng.choice(images), paths[path]))
+                            if setting.limited:
+                                priority.between_frames()
+                    receiver.priority = None
+                    priority.restore()
+    return {'facts': asdict(read_device_facts()), 'in_force': in_force,
+            'paths': {name: str(path) for name, path in paths.items()}, 'rows': summary(times_ms)}
+
+
+def summary(times_ms: dict[tuple[str, str, str], list[float]]) -> list[dict]:
+    """Per condition, setting and path: median, 95 % quantile and longest time in ms, and the median over that of the same
+    path alone with nothing asked."""
+    rows = []
+    for (condition, setting, path), times in times_ms.items():
+        median, p95 = np.quantile(times, (0.5, 0.95))
+        rows.append({'condition': condition, 'setting': setting, 'path': path, 'frames': len(times),
+                     'median_ms': float(median), 'p95_ms': float(p95), 'worst_ms': float(max(times)),
+                     'over_alone': float(median / np.median(times_ms['alone', 'off', path]))})
+    return rows
+
+
+def show(found: dict) -> None:
+    """Prints the table."""
+    table = Table(title=f'frames in ms; middle: {found["paths"]["middle"]}')
+    for title in ('condition', 'setting', 'path', 'frames', 'median', 'p95', 'worst', 'median over alone, off'):
+        table.add_column(title, justify='left' if title in ('condition', 'setting', 'path') else 'right')
+    for row in found['rows']:
+        table.add_row(row['condition'], row['setting'], row['path'], str(row['frames']), f'{row["median_ms"]:.1f}',
+                      f'{row["p95_ms"]:.1f}', f'{row["worst_ms"]:.1f}', f'{row["over_alone"]:.2f}')
+    console = Console(width=140)
+    console.print(table)
+    for name, words in found['in_force'].items():
+        console.print(f'{name}: {words}')
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=' '.join(__doc__.split('\n\n')[0].split()))
+    parser.add_argument('--weights', type=Path, default=Path('models/compact.safetensors'))
+    parser.add_argument('--quick', action='store_true', help='fewer frames; nothing is written')
+    parser.add_argument('--measure', action='store_true', help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.measure:
+        print(json.dumps(measure(args.weights, QUICK_ROUNDS if args.quick else ROUNDS)))
+        return
+    load_before = round(os.getloadavg()[0], 2)
+    # A session of its own, as the launch files give it to the node.
+    run = subprocess.run([sys.executable, __file__, '--measure', '--weights', str(args.weights),
+                          *['--quick'] * args.quick], env={**os.environ, **process_environment(1)}, check=True,
+                         stdout=subprocess.PIPE, start_new_session=True)
+    found = json.loads(run.stdout)
+    show(found)
+    if not args.quick:
+        RESULTS.write_text(json.dumps({'date': date.today().isoformat(), 'load_average_before': load_before, **found},
+                                      indent=1) + '\n', encoding='utf-8')
+        print(f'wrote {RESULTS}')
+
+
+if __name__ == '__main__':
+    sys.exit(exit_status(Path(__file__).name, main))
