@@ -3,14 +3,14 @@ programs, under every setting in turn.
 
     python benchmarks/priority.py [--quick] [--weights models/compact.safetensors]
 
-One process runs frame after frame without a pause, which is the hardest case for a limit on real-time work. Beside it, as in
-the node, a thread that receives holds Python's lock for 2 ms thirty times a second. Settings and conditions alternate in
-blocks of 2 s. The busy programs are in sessions of their own, for the kernel may weigh sessions before it weighs threads.
+One process runs frame after frame without a pause, the hardest case for a limit on real-time work. Beside it, as in the
+node, a thread that receives holds Python's lock for 2 ms thirty times a second. Settings and conditions alternate in
+blocks of 2 s. The busy programs are in sessions of their own: the kernel may weigh sessions before it weighs threads.
 
-`off` asks for nothing; `nice` has niceness alone, as where real-time priority is refused; `auto` is the default: SCHED_FIFO for
-its share of each second, niceness for the rest; `receiving not raised` is auto for inference alone; `without a share`
-works under SCHED_FIFO all the time, until the kernel's throttle stops it. Takes 4 minutes; run it as root or with the limits
-of docs/device.md. Writes results/priority.json.
+`off` asks for nothing; `nice` has niceness alone, as where real-time priority is refused; `auto` is the default:
+SCHED_FIFO for its share of each second, niceness for the rest; `receiving not raised` is auto for inference alone;
+`without a share` works under SCHED_FIFO all the time, until the kernel's throttle stops it. Takes 4 minutes; run it as
+root or with the limits of docs/device.md. Writes results/priority.json.
 """
 from __future__ import annotations
 
@@ -142,7 +142,8 @@ def measure(weights: Path, rounds: int) -> dict:
                     until_ms = now_ms() + 1000.0 * BLOCK_S
                     while now_ms() < until_ms:
                         for path in paths:
-                            times_ms[condition, name, path].append(run_frame(detector, rng.choice(images), paths[path]))
+                            took_ms = run_frame(detector, rng.choice(images), paths[path])
+                            times_ms[condition, name, path].append(took_ms)
                             if setting.limited:
                                 priority.between_frames()
                     receiver.priority = None
@@ -152,8 +153,8 @@ def measure(weights: Path, rounds: int) -> dict:
 
 
 def summary(times_ms: dict[tuple[str, str, str], list[float]]) -> list[dict]:
-    """Per condition, setting and path: median, 95 % quantile and longest time in ms, and the median over that of the same
-    path alone with nothing asked."""
+    """Per condition, setting and path: median, 95 % quantile and longest time in ms, and the median over that of the
+    same path alone with nothing asked."""
     rows = []
     for (condition, setting, path), times in times_ms.items():
         median, p95 = np.quantile(times, (0.5, 0.95))

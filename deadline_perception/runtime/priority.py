@@ -4,12 +4,12 @@ Whatever is refused is left out and told; nothing here raises for want of a perm
 that the kernel gives them. Free of ROS.
 
 Raised threads cannot starve the machine. Real-time priority is asked for only where the kernel keeps a part of every
-period for other programs (`sched_rt_runtime_us`). Of that time a thread takes a part alone, `REAL_TIME_PART`, and goes on at
-raised niceness for the rest of the period, so that it never meets the kernel's own throttle, which would stop it for
-all that is left of the period. A thread that runs on without a pause loses its priority (`step_down`, called by whoever
-sees it hang), and one that holds the interpreter, so that nobody can see it, is ended by the kernel (RLIMIT_RTTIME).
-What a raised thread starts is not raised with it (SCHED_RESET_ON_FORK). A process that was started with a policy of its
-own or a lowered niceness keeps both: somebody chose them.
+period for other programs (`sched_rt_runtime_us`). Of that time inference takes a part alone, `REAL_TIME_PART`, and
+goes on at raised niceness for the rest of the period, so that it never meets the kernel's own throttle, which would
+stop it for all that is left of the period. A thread that runs on without a pause loses its priority (`step_down`,
+called by whoever sees it hang), and one that holds the interpreter, so that nobody can see it, is ended by the kernel
+(RLIMIT_RTTIME). What a raised thread starts is not raised with it (SCHED_RESET_ON_FORK). A process that was started
+with a policy of its own or a lowered niceness keeps both: somebody chose them.
 """
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from pathlib import Path
 
 NICENESS = -15
 REAL_TIME_PART = 0.6  # of what the kernel allows in a period; a frame that has begun is not interrupted
-LONGEST_RUN_S = 10  # of a real-time thread without a pause, then SIGXCPU; twice what diagnostics take to call it hanging
+LONGEST_RUN_S = 10  # of a real-time thread without a pause, then SIGXCPU; diagnostics call it hanging after half of it
 MODES = ('auto', 'off')
 _PAUSE_S = 50e-6  # a pause is what RLIMIT_RTTIME counts from anew
 _MCL_CURRENT, _MCL_FUTURE, _MCL_ONFAULT = 1, 2, 4  # of sys/mman.h; on fault: torch maps gigabytes that it never touches
@@ -65,10 +65,11 @@ def read_real_time_share(root: Path = Path('/')) -> RealTimeShare:
     try:
         runtime_us, period_us = (int((folder / f'sched_rt_{name}_us').read_text()) for name in ('runtime', 'period'))
     except (OSError, ValueError) as error:
-        return RealTimeShare(refusal=f'SCHED_FIFO is not used: the throttle of real-time threads cannot be read ({error})')
+        return RealTimeShare(refusal=f'SCHED_FIFO is not used: its throttle cannot be read ({error})')
     if not 0 < runtime_us < period_us:
-        return RealTimeShare(refusal=f'SCHED_FIFO is not used: sched_rt_runtime_us is {runtime_us}, expected more than 0 '
-                                     f'and less than the period of {period_us} us, or a thread could take a core for good')
+        return RealTimeShare(refusal=f'SCHED_FIFO is not used: sched_rt_runtime_us is {runtime_us}, expected more '
+                                     f'than 0 and less than the period of {period_us} us, or a core could be taken for '
+                                     f'good')
     return RealTimeShare(runtime_us / 1e6, period_us / 1e6)
 
 
@@ -90,7 +91,7 @@ def parse_cores(text: str) -> frozenset[int]:
 
 
 def name_thread(name: str) -> None:
-    """Tells the kernel what the calling thread is called, in at most 15 characters; threads that it starts inherit it."""
+    """Gives the calling thread a name of at most 15 characters for the kernel; threads that it starts inherit it."""
     try:
         (_TASKS / str(threading.get_native_id()) / 'comm').write_text(name[:15])
     except OSError:  # no such file outside Linux
@@ -157,7 +158,7 @@ class ThreadPriority:
                     self._raised.pop(tid, None)
 
     def between_frames(self) -> None:
-        """Called by a thread of inference after each frame: keeps to its share of the period. Pauses for 0.1 ms or less."""
+        """Called by the thread of inference after each frame: keeps to its share of the period. Pauses for 0.1 ms."""
         period, now_s, worked_s = self._period, time.monotonic(), time.thread_time()
         if period is None or not self._auto:
             return
@@ -280,8 +281,8 @@ class ThreadPriority:
         if before is None or self._session is not None or before <= NICENESS:
             return
         if os.getsid(0) != os.getpid():
-            self._refuse('session', 'niceness counts within this session alone (sched_autogroup_enabled is 1), which other '
-                                    'programs share')
+            self._refuse('session', 'niceness counts within this session alone, which other programs share '
+                                    '(sched_autogroup_enabled is 1)')
             return
         _write_session(NICENESS)
         self._session = before

@@ -280,7 +280,8 @@ priority.raise_thread(Role.INFERENCE)
 report(policy=policy(), why=priority.refusals)
 ''')
     assert found['policy'] == os.SCHED_OTHER
-    assert found['why'] == ['SCHED_FIFO is not used: RLIMIT_RTTIME is 200000 us, expected at least 10000000 us or no limit']
+    assert found['why'] == ['SCHED_FIFO is not used: RLIMIT_RTTIME is 200000 us, expected at least 10000000 us or no '
+                            'limit']
 
 
 @as_root
