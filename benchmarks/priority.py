@@ -9,7 +9,7 @@ blocks of 2 s. The busy programs are in sessions of their own: the kernel may we
 
 `off` asks for nothing; `nice` has niceness alone, as where real-time priority is refused; `auto` is the default:
 SCHED_FIFO for its share of each second, niceness for the rest; `receiving not raised` is auto for inference alone;
-`without a share` works under SCHED_FIFO all the time, until the kernel's throttle stops it. Takes 4 minutes; run it as
+`without a share` works under SCHED_FIFO all the time, until the kernel's throttle stops it. Takes 2 minutes; run it as
 root or with the limits of docs/device.md. Writes results/priority.json.
 """
 from __future__ import annotations
@@ -41,7 +41,7 @@ from deadline_perception.tools.command_line import exit_status
 RESULTS = Path(__file__).parent / 'results' / 'priority.json'
 CONDITIONS = {'alone': 0, 'beside 2': 2}
 MIDDLE_WORK = 0.35  # a middle path takes this share of the largest one's time
-BLOCK_S, ROUNDS, QUICK_ROUNDS, SEED = 2.0, 10, 1, 5
+BLOCK_S, ROUNDS, QUICK_ROUNDS, SEED = 2.0, 5, 1, 5
 RECEIVING_MS, RECEIVED_HZ = 2.0, 30.0
 SWITCH_INTERVAL_S = 0.0005  # as in the node detector
 BUSY = ('import os, sys\nwhile os.getppid() == int(sys.argv[1]):\n'
