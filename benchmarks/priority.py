@@ -76,7 +76,7 @@ class Receiver:
             if self.priority is not self._raised_by:
                 self._raised_by = self.priority
                 if self.priority is not None:
-                    self.priority.raise_thread(Role.RECEIVING)
+                    self.priority.raise_thread(Role.SUPPORTING)
             until_ms = now_ms() + RECEIVING_MS
             while now_ms() < until_ms:
                 pass

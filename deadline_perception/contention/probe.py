@@ -70,9 +70,9 @@ class IdleTime:
 class Probe:
     """Fixed numpy work on one thread: arithmetic within the cache, then a walk through memory beyond it.
 
-    Half as many rounds go before those that are timed. The first round after a pause takes 2.4 times as long as the sixth,
-    for caches and clock have to wake up (x86 virtual machine), so an idle time learnt between frames would make an idle
-    machine without frames look slow.
+    Half as many rounds go before those that are timed. The first round after a pause takes 2.4 times as long as the
+    eighth, for caches and clock have to wake up (x86 virtual machine), so an idle time learnt between frames would make
+    an idle machine without frames look slow.
 
     Args:
         rounds: repetitions of the work that are timed; 8 take 1 to 3 ms on a current core.
@@ -102,7 +102,7 @@ class Probe:
         return self._idle.idle_ms
 
     def run(self) -> float:
-        """Does the work and returns how long it took in ms, at least the clock's resolution. Blocks 1.5 times as long."""
+        """Does the work and returns how long it took in ms, at least the clock's resolution; blocks half as long again."""
         self._work(self._rounds // 2)
         begun_ms = self._clock_ms()
         self._work(self._rounds)

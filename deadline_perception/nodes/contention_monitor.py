@@ -17,6 +17,7 @@ from deadline_perception.nodes.managed_node import ManagedNode
 from deadline_perception.nodes.parameters import Parameter, declare
 from deadline_perception.nodes.process import run_node
 from deadline_perception.nodes.service_quality import RESULTS, publisher_events, subscription_events
+from deadline_perception.runtime.priority import MODES, Role, ThreadPriority
 
 PARAMETERS = (
     Parameter('autostart', True, 'Configure and activate without being asked.', read_only=True),
@@ -27,6 +28,9 @@ PARAMETERS = (
     Parameter('probe_rounds', 8, 'Work in one probe; 8 rounds take 1 to 3 ms on a current core.', '', 1, 1000,
               read_only=True),
     Parameter('probe_share', 0.006, 'Largest share of one core that probes may take.', '', 0.0, 1.0),
+    Parameter('priority', 'auto', "Niceness of the probe; set it as the detector's parameter of that name. Raised frames "
+              'hardly wait for other programs, and a probe that does would say that they do.', choices=MODES,
+              read_only=True),
     Parameter('probe_idle_ms', 0.0, 'Time of one probe on the idle machine; 0: learn it: smallest low quantile seen.',
               'ms', 0.0, 10000.0, read_only=True),
 )
@@ -67,7 +71,7 @@ class ContentionMonitorNode(ManagedNode):
         self._why_no_nvml = ''
         self._probe: Probe | None = None
         self._readings = Readings()
-        self._publisher = self._timer = None
+        self._publisher = self._timer = self._priority = None
         self._frames_in = []
         self._health = Health(self, self._report, hardware_id=self._values['device'])
         if self._values['autostart']:
@@ -90,6 +94,8 @@ class ContentionMonitorNode(ManagedNode):
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Starts to measure and to publish."""
+        self._priority = ThreadPriority(self._values['priority'], lock_memory=False)
+        self._priority.raise_thread(Role.SUPPORTING)
         self._frames_in = [self.create_subscription(FrameLatency, topic, self._on_frame, RESULTS,
                                                     event_callbacks=subscription_events(self, topic))
                            for topic in ('detector/latency', 'detector/late')]
@@ -104,6 +110,7 @@ class ContentionMonitorNode(ManagedNode):
             for subscription in self._frames_in:
                 self.destroy_subscription(subscription)
             self._timer, self._frames_in = None, []
+            self._priority.restore()
 
     def _release(self) -> None:
         if self._publisher is not None:
@@ -143,7 +150,7 @@ class ContentionMonitorNode(ManagedNode):
                   'contention_source': '+'.join((*readings.sources, *self._estimator.sources)),
                   'cpu_utilisation': readings.cpu_utilisation, 'gpu_utilisation': readings.gpu_utilisation,
                   'absent_sensors': '; '.join(filter(None, (*readings.absent, self._why_no_nvml))),
-                  'rejected_observations': self._estimator.rejected}
+                  'rejected_observations': self._estimator.rejected, 'priority': self._priority.in_force}
         if readings.degraded:
             return Report(Level.WARN, readings.reason, values)
         return Report(Level.OK, f'slowdown {slowdown:.2f}', values)

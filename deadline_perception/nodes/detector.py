@@ -146,7 +146,7 @@ class DetectorNode(ManagedNode):
         self._conditions = detector_parameters.make_conditions(values, loaded.degraded)
         self._mailbox = Mailbox()
         self._priority = detector_parameters.make_priority(values, loaded.facts.kind)
-        self._priority.raise_thread(Role.RECEIVING)
+        self._priority.raise_thread(Role.SUPPORTING)
         self._watchdog = Watchdog(self._failed, prepare=lambda: self._prepare(Role.WATCHDOG))
         min_score = values['min_score']
         self._pipeline = FramePipeline(

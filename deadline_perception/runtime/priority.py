@@ -39,7 +39,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 class Role(Enum):
     """What a thread is raised for; the value is its priority under SCHED_FIFO, 0 where niceness is enough."""
 
-    RECEIVING = 0  # holds the interpreter's lock for moments that inference waits for
+    SUPPORTING = 0  # receives images, and holds Python's lock, which inference waits for; or probes the machine
     INFERENCE = 10
     WATCHDOG = 11
 
@@ -211,7 +211,7 @@ class ThreadPriority:
             policy, niceness = _policy(tid), os.getpriority(os.PRIO_PROCESS, tid)
             raised = self._raised[tid] = _Raised(role, niceness, os.sched_getaffinity(tid),
                                                  keeps=policy != os.SCHED_OTHER or niceness > 0)
-        if self._cores and role is not Role.RECEIVING:
+        if self._cores and role is not Role.SUPPORTING:
             os.sched_setaffinity(tid, self._cores)
         if not self._auto:
             return

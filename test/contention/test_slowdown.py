@@ -67,10 +67,29 @@ def test_a_load_that_doubles_the_time_is_followed_within_three_frames(idle, load
 
 
 def test_readings_of_the_filter_worked_out_by_hand():
-    ratio = RatioFilter(window=1, gain=0.5, spread=0.2)
+    ratio = RatioFilter(window=1, gain=0.5, spread=0.2, phases=0.2)
     for observed, reading in ((1.0, 0.8), (0.0, 0.4), (-0.2, 0.0), (0.5, 0.2)):  # what follows: 0.8, 0.4, 0.1, 0.3
         ratio.observe(math.exp(observed))
         assert ratio.log_ratio == pytest.approx(reading)
+
+
+def test_phases_of_an_idle_machine_are_no_slowdown_and_a_load_is_read_in_full():
+    ratio = RatioFilter(window=1, gain=1.0, spread=0.0, phases=0.15)
+    for observed, reading in ((0.1, 0.0), (0.15, 0.0), (0.2, 0.1), (0.3, 0.3), (0.7, 0.7)):
+        ratio.observe(math.exp(observed))
+        assert ratio.log_ratio == pytest.approx(reading)
+
+
+def test_a_probe_that_waits_for_others_hardly_counts_while_frames_come():
+    estimator = SlowdownEstimator()
+    for _ in range(50):
+        estimator.observe_probe(8.0, 2.0)
+        for _ in range(5):
+            estimator.observe_frame(50.0, 50.0)
+    assert estimator.slowdown < 1.08
+    for _ in range(25):  # some ten seconds without frames
+        estimator.observe_probe(8.0, 2.0)
+    assert estimator.slowdown > 3.5
 
 
 def test_single_outlier_is_not_followed():
@@ -82,7 +101,7 @@ def test_single_outlier_is_not_followed():
 
 def test_probe_alone_gives_an_estimate_and_learns_its_idle_time():
     estimator = SlowdownEstimator()
-    for probe_ms in [2.0] * 10 + [6.0] * 30:
+    for probe_ms in [2.0] * 10 + [6.0] * 60:
         estimator.observe_probe(probe_ms)
     assert estimator.slowdown == pytest.approx(3.0, rel=0.01)
     assert estimator.sources == ('probe',)
@@ -137,5 +156,7 @@ def test_refuses_impossible_settings():
         RatioFilter(gain=0.0)
     with pytest.raises(ValueError, match='spread -0.1'):
         RatioFilter(spread=-0.1)
+    with pytest.raises(ValueError, match='phases -0.1'):
+        RatioFilter(phases=-0.1)
     with pytest.raises(ValueError, match='frame_memory is 1.0'):
         SlowdownEstimator(frame_memory=1.0)

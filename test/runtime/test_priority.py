@@ -85,7 +85,7 @@ def standing() -> tuple[int, int, int]:
 @as_root
 @pytest.mark.parametrize(('role', 'raised'), [
     (Role.INFERENCE, (os.SCHED_FIFO, 10, NICENESS)), (Role.WATCHDOG, (os.SCHED_FIFO, 11, NICENESS)),
-    (Role.RECEIVING, (os.SCHED_OTHER, 0, NICENESS))])
+    (Role.SUPPORTING, (os.SCHED_OTHER, 0, NICENESS))])
 def test_a_thread_is_raised_alone_and_lowered_again(role, raised):
     def work():
         priority = ThreadPriority(lock_memory=False, share=SHARE)
@@ -101,7 +101,7 @@ def test_a_thread_is_raised_alone_and_lowered_again(role, raised):
     before, other, during, told, after = in_thread(work)
     assert before == after == other == (os.SCHED_OTHER, 0, 0)
     assert during == raised
-    assert f'nice {NICENESS}' in told and ('SCHED_FIFO' in told) == (role is not Role.RECEIVING)
+    assert f'nice {NICENESS}' in told and ('SCHED_FIFO' in told) == (role is not Role.SUPPORTING)
 
 
 @as_root
@@ -291,7 +291,7 @@ def test_niceness_counts_against_other_sessions_too():
 def session(): return int(Path('/proc/self/autogroup').read_text().split()[-1])
 before = session()
 priority = ThreadPriority(lock_memory=False)
-priority.raise_thread(Role.RECEIVING)
+priority.raise_thread(Role.SUPPORTING)
 during = session()
 priority.restore()
 report(seen=[before, during, session()])
