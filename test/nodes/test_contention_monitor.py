@@ -56,6 +56,18 @@ def test_state_names_its_sources_and_holds_the_probe(start_node, observer, wait_
     wait_for(lambda: observer.status('contention_monitor')[2].get('state') == 'active', 'the diagnostic')
     values = observer.status('contention_monitor')[2]
     assert 'proc_stat' in values['contention_source'] and 'probe' in values['contention_source']
+    assert values['priority'].startswith('SCHED_OTHER, nice')
+
+
+def test_each_frame_is_followed_by_a_state_that_knows_it(start_node, observer, wait_for):
+    start_node('contention_monitor', {'rate_hz': 0.1})
+    heard = observer.hear(ContentionState, 'contention_monitor/state')
+    latencies = observer.speaker(FrameLatency, 'detector/latency')
+    wait_for(lambda: latencies.publish(latency()) or heard, 'a state')
+    before = len(heard)
+    for _ in range(10):
+        latencies.publish(latency())
+    wait_for(lambda: len(heard) >= before + 5 and heard[-1].slowdown > 1.5, 'states after frames')
 
 
 @pytest.mark.parametrize('topic', ['detector/latency', 'detector/late'])
