@@ -192,6 +192,8 @@ def test_the_matrix_product_runs_in_8_bit(engines, tmp_path, monkeypatch):
     product, call = engines.matrix_product(read_device_facts('cpu'), tmp_path)
     found, = product(call.tensors)
     assert float((found - call.outputs[0]).square().mean() / call.outputs[0].var()) < 0.01
+
+
 def test_priority_is_told_against_the_idle_machine_without_it(load_benchmark):
     times_ms = {(condition, setting, path): [10.0 * number for number in range(1, 4)]
                 for condition in ('alone', 'beside 2') for setting in ('off', 'auto') for path in ('cheapest', 'middle')}
