@@ -6,7 +6,7 @@ import pytest
 from deadline_perception.detector.configuration import COMPACT, HeadConfig
 
 TINY = replace(COMPACT, name='tiny', input_size=(64, 96), stem_channels=16, stage_channels=(16, 32, 32, 64),
-               skip_groups=((1,), (2,), (1, 2), (1,)), norm='frozen', scales=(1.0, 0.5),
+               skip_groups=((1,), (2,), (1, 2), (1,)), scales=(1.0, 0.5),
                norm_group_channels=4, pyramid_channels=16, proposals=(5, 20, 60), nms_candidates=60,
                heads=(HeadConfig(0, (16, 16)), HeadConfig(1, (32,)), HeadConfig(2, (32,))))
 

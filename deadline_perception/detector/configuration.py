@@ -1,11 +1,11 @@
-"""The shapes that a multi-path detector can take: `compact`, `swift`, `orin`, `paper`, and others read from a file."""
+"""The shapes that a multi-path detector can take: `compact`, `orin`, `paper`, and others read from a file."""
 from __future__ import annotations
 
 import json
 import math
 import re
 import reprlib
-from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass, replace
+from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -216,17 +216,12 @@ class DetectorConfig:
 
 COMPACT = DetectorConfig(
     name='compact', input_size=(384, 640), bottleneck=False, stem_pool=False, stem_channels=32,
-    stage_channels=(64, 128, 256, 320), kept_blocks=(1, 1, 1, 1), skip_groups=((1,), (2,), (1, 2), (1,)),
+    stage_channels=(64, 128, 256, 320), kept_blocks=(1, 1, 1, 1), skip_groups=((1,), (), (2,), (1,)),
     norm_groups=0, norm_group_channels=8, widths=(1.0, 0.75, 0.5, 0.25),
     pyramid_channels=64, pyramid_widths=(1.0, 0.5),
     anchor_sizes_px=((8, 14), (22, 34), (50, 75), (110, 165)), anchor_ratios=(0.75, 2.0),
-    proposals=(10, 25, 50, 100, 200, 300), nms_candidates=300,
-    heads=(HeadConfig(0, (128, 128)), HeadConfig(2, (256,)), HeadConfig(4, (256,))))
-
-# `compact` without what gains nothing that its validation images can show (blocks of its second and third skip, the largest
-# head, more than 100 proposals), with norms that take no time, and with a choice of scale.
-SWIFT = replace(COMPACT, name='swift', skip_groups=((1,), (), (2,), (1,)), proposals=(10, 25, 50, 100),
-                heads=COMPACT.heads[:2], norm='frozen', scales=(1.0, 0.83, 0.67, 0.5))
+    proposals=(10, 25, 50, 100), nms_candidates=300,
+    heads=(HeadConfig(0, (128, 128)), HeadConfig(2, (256,))), norm='frozen', scales=(1.0, 0.83, 0.67, 0.5))
 
 # Between `compact` and `paper`, for an embedded GPU.
 ORIN = DetectorConfig(
@@ -254,7 +249,7 @@ PAPER = DetectorConfig(
     proposals=(50, 100, 200, 300, 500, 1000), nms_candidates=1000,
     heads=(HeadConfig(0, (1024, 1024)), HeadConfig(2, (1024,)), HeadConfig(4, (1024,))))
 
-CONFIGURATIONS = {config.name: config for config in (COMPACT, SWIFT, ORIN, PAPER)}
+CONFIGURATIONS = {config.name: config for config in (COMPACT, ORIN, PAPER)}
 
 
 def find_configuration(name: str) -> DetectorConfig:

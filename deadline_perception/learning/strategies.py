@@ -118,7 +118,7 @@ STRATEGIES: dict[str, Strategy] = {'ns-ns': OnePath(False, False), 'rs-ns': OneP
 
 
 def find_strategy(name: str, space: PathSpace) -> Strategy:
-    """One of `STRATEGIES`, or that of a path alone, such as `alone:s00000-w1.00-p300-h2`.
+    """One of `STRATEGIES`, or that of a path alone, such as `alone:s000-w1.00-p100-h1`.
 
     Raises:
         ValueError: no strategy has that name, or the path is not one of the space.

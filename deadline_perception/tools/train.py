@@ -64,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         'size in px, multiples of 32, of which every step draws one; the input size without')
     parser.add_argument('--strategy', default='sandwich', help='paths that a step trains, one of '
                         f'{", ".join(STRATEGIES)}: one path, with or without random skipping and random switching, or '
-                        'several; or alone:PATH, such as alone:s00000-w1.00-p300-h2')
+                        'several; or alone:PATH, such as alone:s000-w1.00-p100-h1')
     parser.add_argument('--alone-share', type=float, default=Sandwich.alone_share, help='sandwich: share of the steps '
                         'that train the largest path alone')
     parser.add_argument('--distillation-weight', type=float, default=Sandwich.distillation_weight,

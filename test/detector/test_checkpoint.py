@@ -90,7 +90,7 @@ def test_foreign_file_is_refused(tmp_path):
 def test_a_configuration_that_is_none_is_refused(tmp_path, text):
     file = tmp_path / 'other.safetensors'
     save_file({'weight': torch.zeros(3)}, file, metadata={'config': text, 'class_names': json.dumps(NAMES)})
-    with pytest.raises(CheckpointError, match='expected one of compact, swift, orin, paper or a whole one: '):
+    with pytest.raises(CheckpointError, match='expected one of compact, orin, paper or a whole one: '):
         load_detector(file)
 
 
@@ -159,7 +159,7 @@ def large_files(folder):
         return write(folder / f'{name}.safetensors', {'__metadata__': texts, **dict(tensors)})
 
     wide = replace(COMPACT, norm_groups=8, stem_channels=10_000, stage_channels=(10_000,) * 4, pyramid_channels=1000,
-                   input_size=(64, 64), proposals=(10,))
+                   input_size=(64, 64), scales=(1.0,), proposals=(10,))
     with torch.device('meta'):
         network = MultiPathDetector(wide, NAMES)
     shapes = {name: {'dtype': 'F16', 'shape': list(tensor.shape), 'data_offsets': [0, 2]}
@@ -218,7 +218,7 @@ def test_the_network_names_the_index_of_a_gpu(saved):
 
 
 def test_unknown_configuration_is_named():
-    with pytest.raises(ValueError, match='expected one of compact, swift, orin, paper'):
+    with pytest.raises(ValueError, match='expected one of compact, orin, paper'):
         build_detector('huge', NAMES)
 
 

@@ -4,17 +4,16 @@ from dataclasses import asdict, replace
 import pytest
 import torch
 
-from deadline_perception.detector.configuration import (COMPACT, CONFIGURATIONS, ORIN, PAPER, SWIFT, DetectorConfig,
-                                                        HeadConfig, find_configuration, save_configuration)
+from deadline_perception.detector.configuration import (COMPACT, CONFIGURATIONS, ORIN, PAPER, DetectorConfig, HeadConfig,
+                                                        find_configuration, save_configuration)
 from deadline_perception.detector.network import MultiPathDetector
 from deadline_perception.detector.operators import SlicedNorm
 from deadline_perception.execution_path import SKIP
 from deadline_perception.latency.json_file import JsonFileError
 
 
-def test_shipped_shapes_have_every_operator():
-    assert COMPACT.path_space.sizes == (*[2] * 5, 4, 2, 6, 3)
-    assert SWIFT.path_space.sizes == (4, *[2] * 3, 4, 2, 4, 2)
+def test_compact_has_every_operator():
+    assert COMPACT.path_space.sizes == (4, *[2] * 3, 4, 2, 4, 2)
 
 
 def test_paper_has_five_skips_and_the_depth_of_resnet_101():
@@ -51,7 +50,7 @@ def test_configurations_make_networks(name):
     (ORIN, {'norm_group_channels': 0}, 'expected one of them to be at least 1'),
     (PAPER, {'pyramid_channels': 48}, '48 channels are no multiple of 32, the number of norm groups'),
     (PAPER, {'stage_channels': (256, 512, 1024, 64)}, '16 channels are no multiple of 32'),
-    (COMPACT, {'skip_groups': ((1,) * 5,) * 4}, 'number of paths is 150994944, expected at most 1048576'),
+    (COMPACT, {'skip_groups': ((1,) * 5,) * 4}, 'number of paths is 268435456, expected at most 1048576'),
     (COMPACT, {'skip_groups': ((1,), (997,), (), ())}, 'number of blocks is 1002, expected at most 1000'),
     (COMPACT, {'heads': (HeadConfig(500, (8,) * 501),)}, 'number of head layers is 1001'),
     (COMPACT, {'widths': tuple(1 - i / 100 for i in range(17))}, 'number of widths is 17, expected at most 16'),
@@ -94,14 +93,15 @@ def test_a_configuration_survives_its_file(config, tmp_path):
 
 def test_configurations_of_earlier_versions_have_group_norms_and_one_scale():
     """And the identity that their weights files name."""
-    record = json.loads(COMPACT.to_json())
+    older = replace(COMPACT, norm='group', scales=(1.0,))
+    record = json.loads(older.to_json())
     del record['norm'], record['scales']
-    assert DetectorConfig.from_record(record) == COMPACT and list(COMPACT.identity) == list(record)
-    assert set(SWIFT.identity) - set(record) == {'norm', 'scales'}
+    assert DetectorConfig.from_record(record) == older and list(older.identity) == list(record)
+    assert set(COMPACT.identity) - set(record) == {'norm', 'scales'}
 
 
 def test_a_configuration_that_is_none_is_named(tmp_path):
-    with pytest.raises(ValueError, match="configuration is 'huge', expected one of compact, swift, orin, paper or a JSON file"):
+    with pytest.raises(ValueError, match="configuration is 'huge', expected one of compact, orin, paper or a JSON file"):
         find_configuration('huge')
     file = tmp_path / 'broken.json'
     file.write_text('{')

@@ -4,14 +4,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deadline_perception.detector.configuration import COMPACT, ORIN, PAPER, SWIFT
+from deadline_perception.detector.configuration import COMPACT, ORIN, PAPER, HeadConfig
 from deadline_perception.detector.construction import (DoesNotFit, activation_bytes, building_blocks, construct,
                                                        place_skips)
 from deadline_perception.detector.network import MultiPathDetector
-from deadline_perception.execution_path import SCALE, SKIP
+from deadline_perception.execution_path import SKIP
 
 MB = 1e6
-FEATURES = activation_bytes(replace(COMPACT, skip_groups=((),) * 4)) / MB
+FAMILY = replace(COMPACT, proposals=(10, 25, 50, 100, 200, 300), heads=(*COMPACT.heads, HeadConfig(4, (256,))))
+FEATURES = activation_bytes(replace(FAMILY, skip_groups=((),) * 4)) / MB
 # Every part takes 1 MB; a further block of the stages takes 1, 2, 3, 4 ms, heads 5, 10, 20 ms, all else together 20 ms.
 PARTS = ('stage1', 'stage2', 'stage3', 'stage4', 'skip0', 'skip1', 'skip2', 'skip3', 'pyramid', 'rpn', 'head0', 'head1',
          'head2')
@@ -27,7 +28,7 @@ def _ms(segment: str) -> float:
 
 
 def _construct(deadline_ms, memory_mb=1000.0, **options):
-    return construct(COMPACT, deadline_ms=deadline_ms, memory_mb=memory_mb, predict_ms=_ms, weight_bytes=BYTES,
+    return construct(FAMILY, deadline_ms=deadline_ms, memory_mb=memory_mb, predict_ms=_ms, weight_bytes=BYTES,
                      **options)
 
 
@@ -36,21 +37,20 @@ def _depths(config):
 
 
 def _heads(config):
-    return [COMPACT.heads.index(head) for head in config.heads]
+    return [FAMILY.heads.index(head) for head in config.heads]
 
 
 def test_building_blocks_hold_each_block_once():
     blocks = building_blocks(PAPER)
     assert blocks.kept_blocks == (1, 1, 1, 1) and blocks.skip_groups == ((1,),) * 4
     assert blocks.heads == PAPER.heads and len(blocks.path_space.of_kind(SKIP)) == 4
-    assert not building_blocks(SWIFT).path_space.of_kind(SCALE), 'keys of segments are those of the full size'
 
 
 def test_without_room_for_a_block_the_network_stays_minimal_with_the_middle_head():
     built = _construct(30.0)
     assert _depths(built.config) == (1, 1, 1, 1) and built.longest_ms == 30.0
     assert _heads(built.config) == [0, 1], 'the smaller head costs memory alone'
-    assert built.config.proposals == COMPACT.proposals
+    assert built.config.proposals == FAMILY.proposals
     assert built.weight_bytes == 8 * MB
 
 
@@ -131,7 +131,7 @@ def test_limits_that_are_none_are_refused(limits, message):
 
 
 def test_features_are_counted_by_hand():
-    config = replace(COMPACT, input_size=(64, 64), stem_channels=64, pyramid_channels=8, proposals=(1,),
+    config = replace(COMPACT, input_size=(64, 64), scales=(1.0,), stem_channels=64, pyramid_channels=8, proposals=(1,),
                      heads=COMPACT.heads[:1], widths=(1.0,), pyramid_widths=(1.0,))
     # The stem has most: three tensors of 64 channels at 32 x 32, beside the image of 3 channels at 64 x 64.
     assert activation_bytes(config) == 4 * (3 * 64 * 32 * 32 + 3 * 64 * 64)
@@ -140,7 +140,7 @@ def test_features_are_counted_by_hand():
 
 def test_a_constructed_network_is_one_that_runs():
     built = _construct(45.0, skips=3)
-    network = MultiPathDetector(replace(built.config, input_size=(64, 64)), ('vehicle',)).eval()
+    network = MultiPathDetector(replace(built.config, input_size=(64, 64), scales=(1.0,)), ('vehicle',)).eval()
     assert len(network.backbone.skips) == 3
     assert built.config.name == 'compact-45ms-1000mb'
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 from invented_networks import SINGLE
 
-from deadline_perception.detector.configuration import SWIFT
+from deadline_perception.detector.configuration import COMPACT
 from deadline_perception.detector.network import MultiPathDetector
 from deadline_perception.detector.path_layers import path_layers
 from deadline_perception.execution_path import SKIP
@@ -23,7 +23,7 @@ from deadline_perception.wcet.layers import (
 @pytest.fixture(scope='module')
 def detector() -> MultiPathDetector:
     torch.manual_seed(0)
-    return MultiPathDetector(replace(SWIFT, norm='group'), ('vehicle', 'bike')).eval()
+    return MultiPathDetector(replace(COMPACT, norm='group'), ('vehicle', 'bike')).eval()
 
 
 def test_layers_of_a_path(detector: MultiPathDetector) -> None:
@@ -46,7 +46,7 @@ def test_a_skipped_block_takes_its_layers_away(detector: MultiPathDetector) -> N
 
 def test_frozen_norms_are_no_layers(detector: MultiPathDetector) -> None:
     path = detector.path_space.smallest
-    frozen = path_layers(MultiPathDetector(SWIFT, ('vehicle', 'bike')).eval(), path)
+    frozen = path_layers(MultiPathDetector(COMPACT, ('vehicle', 'bike')).eval(), path)
     assert frozen == tuple(layer for layer in path_layers(detector, path) if not isinstance(layer, GroupNormShape))
 
 
@@ -62,5 +62,5 @@ def test_finds_the_same_network_layers_as_a_frame(detector: MultiPathDetector) -
 
 
 def test_refuses_a_path_of_another_network(detector: MultiPathDetector) -> None:
-    with pytest.raises(ValueError, match="path whole is not one of configuration 'swift'"):
+    with pytest.raises(ValueError, match="path whole is not one of configuration 'compact'"):
         path_layers(detector, SINGLE.largest)

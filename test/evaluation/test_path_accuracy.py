@@ -100,7 +100,7 @@ def test_shared_work_changes_no_bit_of_the_detections():
     torch.set_num_threads(1)
     network = MultiPathDetector(replace(
         COMPACT, name='tiny', input_size=(64, 96), stem_channels=16, stage_channels=(16, 32, 32, 64),
-        norm_group_channels=4, pyramid_channels=16, proposals=(5, 20, 60), nms_candidates=60, norm='frozen', scales=(1.0, 0.5),
+        norm_group_channels=4, pyramid_channels=16, proposals=(5, 20, 60), nms_candidates=60, scales=(1.0, 0.5),
         heads=(HeadConfig(0, (16, 16)), HeadConfig(1, (32,)), HeadConfig(2, (32,)))), ('vehicle', 'bike')).eval()
     image = np.random.default_rng(0).integers(0, 256, (50, 70, 3), dtype=np.uint8)
     paths = random.Random(0).sample(list(network.path_space), 60)

@@ -11,7 +11,7 @@ from deadline_perception.tools import construct
 from deadline_perception.tools.command_line import main
 
 FAMILY = replace(COMPACT, name='small', input_size=(64, 64), stem_channels=16, stage_channels=(16, 32, 32, 64),
-                 pyramid_channels=16, norm_group_channels=8, widths=(1.0, 0.5), proposals=(5, 10),
+                 pyramid_channels=16, norm_group_channels=8, widths=(1.0, 0.5), scales=(1.0,), proposals=(5, 10),
                  heads=(HeadConfig(0, (8,)), HeadConfig(1, (16,))))
 
 

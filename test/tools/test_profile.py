@@ -19,7 +19,7 @@ PROGRAM = '''
 import sys
 from dataclasses import replace
 from deadline_perception.detector.configuration import COMPACT, CONFIGURATIONS
-CONFIGURATIONS['small'] = replace(COMPACT, name='small', input_size=(64, 64), proposals=(5,),
+CONFIGURATIONS['small'] = replace(COMPACT, name='small', input_size=(64, 64), scales=(1.0,), proposals=(5,),
                                 heads=COMPACT.heads[:1])
 from deadline_perception.tools.command_line import main
 sys.exit(main(sys.argv[1:]))
@@ -39,7 +39,7 @@ def weights(tmp_path_factory):
     from deadline_perception.detector.configuration import COMPACT, CONFIGURATIONS
 
     file = tmp_path_factory.mktemp('weights') / 'small.safetensors'
-    CONFIGURATIONS['small'] = replace(COMPACT, name='small', input_size=(64, 64), proposals=(5,),
+    CONFIGURATIONS['small'] = replace(COMPACT, name='small', input_size=(64, 64), scales=(1.0,), proposals=(5,),
                                       heads=COMPACT.heads[:1])
     try:
         save_detector(build_detector('small', ('vehicle', 'bike')), file)
