@@ -41,6 +41,7 @@ RESULTS = Path(__file__).parent / 'results' / 'faults.json'
 HEARING_MS = 60.0  # from publication to this script's own callback, on a machine whose cores are all busy
 LATE_SHARE = 0.05  # of a fault's images, or one, may be late: the machine is not the nodes' own
 CALM_S = 1.0
+WATCHDOGS = 2  # threads that a watchdog begins with
 QUIET_MS = 3000.0  # a node that has not been heard on /diagnostics for so long is mute
 UNKNOWN_AFTER_MS, KNOWN_AFTER_MS = 1200.0, 1000.0  # speed_timeout_s, the filter and the periods of both nodes
 
@@ -157,11 +158,12 @@ def inflict(fault: Fault, stand: Stand) -> Verdict:
 def usual_threads(stand: Stand) -> dict[str, tuple[int, Counter]]:
     """Process and threads of every node: of those it has now, the ones that it had when it was first looked at.
 
-    A thread that stood in for a slow one may be left over from an earlier fault, and may end at any time.
+    Of the watchdog's threads two are needed: more stand in for slow ones, and end when these go on.
     """
     found = {}
     for name, figures in stand.figures().items():
         pid, names = stand.pids()[name], Counter(figures.thread_names)
+        names['watchdog'] = min(names['watchdog'], WATCHDOGS)
         found[name] = pid, names & stand.first_threads.setdefault(pid, names)
     return found
 

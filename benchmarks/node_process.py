@@ -36,7 +36,7 @@ class ProcessFigures:
     memory_kb: int
     threads: int
     descriptors: int
-    thread_names: tuple[str, ...]
+    thread_names: tuple[str, ...] = ()
 
 
 def process_figures(pid: int) -> ProcessFigures:

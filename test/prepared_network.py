@@ -11,7 +11,7 @@ import pytest
 from deadline_perception.detector.configuration import HeadConfig
 from made_up_detector import TINY
 
-SMALL = replace(TINY, name='small', widths=(1.0,), pyramid_widths=(1.0,), proposals=(5, 20),
+SMALL = replace(TINY, name='small', scales=(1.0,), widths=(1.0,), pyramid_widths=(1.0,), proposals=(5, 20),
                 skip_groups=((1,), (), (), ()), heads=(HeadConfig(1, (32,)),))
 
 

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 
 from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.runtime.priority import name_thread
 
 Act = Callable[[], None]
 # When to look again, and what to do now: None while nothing is due.
@@ -79,6 +80,7 @@ class Watchdog:
             thread.start()
 
     def _serve(self) -> None:
+        name_thread('watchdog')
         self._prepare()
         me = threading.current_thread()
         while True:

@@ -20,6 +20,6 @@ def test_values_and_their_type_arrive(device, values):
 def test_samples_become_pixel_values():
     images = np.random.default_rng(0).integers(0, 256, (2, 4, 6, 3), dtype=np.uint8)
     ground_truth = GroundTruth(np.zeros((0, 4)), np.zeros(0), np.zeros(0))
-    batch = to_batch([Sample(image, ground_truth) for image in images], torch.device('cpu'))
+    batch = to_batch([Sample(image, ground_truth, np.ones(1, bool)) for image in images], torch.device('cpu'))
     assert batch.dtype == torch.float32 and batch.is_contiguous(memory_format=torch.channels_last)
     assert np.array_equal(batch.numpy(), images.transpose(0, 3, 1, 2))

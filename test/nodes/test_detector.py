@@ -252,7 +252,7 @@ def test_the_decision_says_why_and_lists_every_operator(ready):
     assert decision.bound_ms >= decision.forecast_ms > 0
     assert 'fits' in decision.reason
     names = [operator.name for operator in decision.operators]
-    assert names[0] == 'width'
+    assert names[:2] == ['scale', 'width']
     assert names[-3:] == ['pyramid_width', 'proposals', 'head']
     assert all(operator.decided and operator.bound_ms > 0 for operator in decision.operators)
 

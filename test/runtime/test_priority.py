@@ -23,7 +23,6 @@ from deadline_perception.runtime.priority import (
     name_thread,
     parse_cores,
     read_real_time_share,
-    what_is_permitted,
 )
 
 WAIT_S = 30.0

@@ -123,9 +123,9 @@ def test_named_choices(weights, paths, expected):
 def test_all_and_sample_are_paths_of_the_network(weights):
     detector = load_detector(weights)
     assert evaluate.chosen_paths(argparse.Namespace(paths='all'), detector) == list(detector.path_space)
-    mixed = evaluate.chosen_paths(argparse.Namespace(paths='full,cheapest,full,s10000-w0.50-p10-h0'), detector)
+    mixed = evaluate.chosen_paths(argparse.Namespace(paths='full,cheapest,full,s100-w0.50-p10-h0'), detector)
     space = detector.path_space
-    assert mixed == [space.largest, space.smallest, space.parse('s10000-w0.50-p10-h0')]
+    assert mixed == [space.largest, space.smallest, space.parse('s100-w0.50-p10-h0')]
     sample = evaluate.chosen_paths(argparse.Namespace(paths='sample'), detector)
     assert len(set(sample)) == 60 and set(sample) <= set(detector.path_space)
 
