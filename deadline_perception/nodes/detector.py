@@ -112,7 +112,7 @@ class DetectorNode(ManagedNode):
         options = detector_parameters.network_options(self._values.snapshot())
         self._worker = WorkThread('inference')
         try:
-            self._loaded = self._worker.submit(lambda: load_task(options, share_folder() / 'models')).result()
+            self._loaded = self._worker.do(lambda: load_task(options, share_folder() / 'models'))
             kind = RESULT_KINDS.get(self._loaded.task.result_type)
             if kind is None:
                 raise SetupError(f'network gives {self._loaded.task.result_type.__name__}, expected one of '
@@ -163,7 +163,7 @@ class DetectorNode(ManagedNode):
         self._publish_labels(self._label_info())
         self._keeper = WorkThread('calibration') if loaded.calibration_file else None
         mailbox, self._frames = self._mailbox, 0
-        self._worker.submit(lambda: self._prepare(Role.INFERENCE)).result()
+        self._worker.do(lambda: self._prepare(Role.INFERENCE))
         in_force, refusals = self._priority.in_force, self._priority.refusals
         self.get_logger().info('; '.join((f'inference runs with {in_force}', *refusals)))
         self._serving = self._worker.submit(lambda: serve(mailbox, self._failed, self._between_frames))

@@ -4,12 +4,13 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from typing import TypeVar
 
 from deadline_perception.runtime.priority import name_thread
 
 Result = TypeVar('Result')
+_SIGNAL_WAIT_S = 0.2
 
 
 class WorkThread:
@@ -31,6 +32,17 @@ class WorkThread:
         future: Future[Result] = Future()
         self._work.put((future, call))
         return future
+
+    def do(self, call: Callable[[], Result]) -> Result:
+        """Does a call after all that was submitted before, and waits for what it returns or raises.
+
+        It waits in short steps: a signal that comes just before the main thread sleeps, or to another thread, does not
+        wake it, and its handler runs only when it wakes.
+        """
+        future = self.submit(call)
+        while not wait([future], _SIGNAL_WAIT_S).done:
+            pass
+        return future.result()
 
     @property
     def is_alive(self) -> bool:

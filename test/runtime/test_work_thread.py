@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import signal
 import threading
 
 import pytest
@@ -35,3 +36,26 @@ def test_work_that_hangs_does_not_hold_up_the_stop():
     assert not worker.stop(0.05)
     gate.set()
     assert worker.stop(WAIT_S)
+
+
+def test_a_signal_that_another_thread_gets_is_handled_while_the_work_goes_on():
+    class Heard(Exception):
+        pass
+
+    def hear(*_):
+        raise Heard
+
+    def get_signal():
+        signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)
+        freed.append(gate.wait(WAIT_S))
+
+    worker, gate, freed = WorkThread('worker'), threading.Event(), []
+    before = signal.signal(signal.SIGUSR1, hear)
+    try:
+        with pytest.raises(Heard):
+            worker.do(get_signal)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+        gate.set()
+    assert worker.stop(WAIT_S)
+    assert freed == [True]
