@@ -61,14 +61,17 @@ _TELLS_NUMBERS = hasattr(Subscription, 'CallbackType')
 
 
 class _WhileWanted(MutuallyExclusiveCallbackGroup):
-    """Subscriptions that are served only while their messages are wanted; events are served always."""
+    """Subscriptions that are served only while their messages are wanted.
+
+    So are their events: Fast DDS wakes whoever waits for an event also for messages that nobody takes, again and again.
+    """
 
     def __init__(self, is_wanted: Callable[[], bool]) -> None:
         super().__init__()
         self._is_wanted = is_wanted
 
     def can_execute(self, entity) -> bool:
-        return (not isinstance(entity, Subscription) or self._is_wanted()) and super().can_execute(entity)
+        return self._is_wanted() and super().can_execute(entity)
 
 
 class _ResultMessages(threading.local):

@@ -12,6 +12,7 @@ import threading
 import time
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import cv2
 import hanging_network
@@ -463,6 +464,27 @@ def test_a_process_whose_network_still_hangs_refuses_to_be_activated_and_ends_to
     assert not station.change(Transition.TRANSITION_ACTIVATE)
     assert process.wait(30) == 70
     assert 'cannot be activated: the network still hangs in a frame' in start_hanging.log.read_text()
+
+
+def test_an_image_that_waits_in_the_middleware_takes_no_processor(start_hanging, station):
+    """Python's lock would be held for nothing; the watchdog's answers came up to 0.4 s late for it."""
+    process = start_hanging()
+    until_first_answer(station)
+    start_hanging.flag.touch()
+    before, begun = cpu_s(process.pid), time.monotonic()
+    for _ in range(40):
+        station.images.publish(station.image())
+        time.sleep(0.1)
+    share = (cpu_s(process.pid) - before) / (time.monotonic() - begun)
+    start_hanging.flag.unlink()
+    assert share < 0.3  # of a core; it was 0.7
+    assert end(process) == 0
+
+
+def cpu_s(pid):
+    """Time that the processors spent on a process."""
+    times = Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()
+    return (int(times[11]) + int(times[12])) / os.sysconf('SC_CLK_TCK')
 
 
 def test_images_beyond_what_can_be_worked_on_are_all_counted_and_answers_do_not_pause(start_hanging, station):
