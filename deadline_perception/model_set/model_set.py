@@ -131,17 +131,21 @@ class FixedPathNetwork:
 
     def __init__(self, network: Network, path: ExecutionPath) -> None:
         self._network, self._path = network, path
+        self.class_names, self.config_name, self.device = network.class_names, network.config_name, network.device
+        self.input_size, self.result_type = network.input_size, network.result_type
         phases = tuple(Segment(segment.name, segment.phase) for number, segment in enumerate(network.path_space.segments)
                        if network.path_space.key(number, path) is not None)
         self.path_space = PathSpace((), phases)
         self.network_hash, self.weights_hash = (hashlib.sha256(f'{known} {path}'.encode()).hexdigest()[:16]
                                                 for known in (network.network_hash, network.weights_hash))
 
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._network, name)
+    @property
+    def engine(self) -> Eager:
+        """That of the network."""
+        return self._network.engine
 
     def start(self, image_bgr: np.ndarray, path: ExecutionPath) -> FixedPathRun:
-        """Begins one frame on the fixed path."""
+        """Begins one frame on the fixed path; see `Network`."""
         return FixedPathRun(self.path_space, path, self._network.start(image_bgr, self._path), self._network.device)
 
 

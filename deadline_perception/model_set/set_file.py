@@ -180,7 +180,8 @@ def load_model(spec: ModelSpec, device: str = 'cpu', engine: str = 'auto') -> Ne
 
     network = load_detector(spec.file, device)
     if device.startswith('cuda'):
-        network.use_graphs()
+        if engine != 'eager':
+            network.use_graphs()
     else:
         network.engine = choose_engine(engine, network, read_device_facts(device), str(spec.file))
     if not spec.path:

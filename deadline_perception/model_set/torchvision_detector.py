@@ -110,14 +110,30 @@ def _read_weights(file: Path) -> dict[str, Tensor]:
     return {name.removeprefix('module.'): value for name, value in content.items()}
 
 
+def fits(architecture: str, file: Path, count: int) -> bool:
+    """Whether weights are of a model with so many labels.
+
+    Raises:
+        ModelError: they cannot be read.
+    """
+    if architecture not in architectures():
+        return False  # which is told as the model is loaded
+    return not _differences(architecture, _read_weights(Path(file)), count)[0]
+
+
+def _differences(architecture: str, weights: dict[str, Tensor], count: int) -> tuple[list[str], dict, dict]:
+    """Names of tensors that are not as the model has them; its shapes, and those of the weights."""
+    with torch.device('meta'):  # shapes without memory
+        expected = {name: tuple(value.shape) for name, value in _build(architecture, count).state_dict().items()}
+    found = {name: tuple(value.shape) for name, value in weights.items()}
+    return [name for name in sorted({*expected, *found}) if expected.get(name) != found.get(name)], expected, found
+
+
 def _matching_count(architecture: str, weights: dict[str, Tensor], counts: tuple[int, ...], file: Path) -> int:
     """The number of labels, of those given, with which the model has the shapes of the weights."""
     differences = []
     for count in counts:
-        with torch.device('meta'):  # shapes without memory
-            expected = {name: tuple(value.shape) for name, value in _build(architecture, count).state_dict().items()}
-        found = {name: tuple(value.shape) for name, value in weights.items()}
-        different = [name for name in sorted({*expected, *found}) if expected.get(name) != found.get(name)]
+        different, expected, found = _differences(architecture, weights, count)
         if not different:
             return count
         differences.append((different, expected, found))
