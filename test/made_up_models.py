@@ -55,9 +55,9 @@ class BoxesScoresLabels(nn.Module):
         return torch.cat([rows[:, :2] - rows[:, 2:4] / 2, rows[:, :2] + rows[:, 2:4] / 2], 1), scores, labels[order]
 
 
-def export_onnx(module: nn.Module, file: Path, size: tuple[int, int] = SIZE, *, outputs: tuple[str, ...] = ('output0',),
-                dynamic: dict | None = None, seed: int = 0) -> Path:
-    """PyTorch's own export of a module with random weights."""
+def export_onnx(module: nn.Module, file: Path, size: tuple[int, ...] = SIZE, *, outputs: tuple[str, ...] = ('output0',),
+                dynamic: dict | None = None) -> Path:
+    """PyTorch's own export of a module."""
     example = torch.zeros(1, 3, *size)
     undo = _without_onnx() if importlib.util.find_spec('onnx') is None else None
     try:

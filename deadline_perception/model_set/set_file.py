@@ -163,13 +163,12 @@ def load_model(spec: ModelSpec, device: str = 'cpu', engine: str = 'auto') -> Ne
     Raises:
         DeadlinePerceptionError: it cannot be used; says why.
     """
-    threads = read_device_facts(device).threads
     if spec.kind == 'onnx':
         if device != 'cpu':
             raise ModelError(f'model {spec.name} is an ONNX file and the device {device}, expected cpu: OpenVINO runs it there')
         from deadline_perception.model_set.onnx_detector import InputForm, OnnxDetector
 
-        return OnnxDetector(spec.file, spec.classes, name=spec.name, stated=spec.outputs, threads=threads, form=InputForm(
+        return OnnxDetector(spec.file, spec.classes, name=spec.name, stated=spec.outputs, threads=read_device_facts().threads, form=InputForm(
             spec.input_size, spec.resize, spec.channels, spec.mean, spec.deviation))
     if spec.kind == 'torchvision':
         from deadline_perception.model_set.torchvision_detector import TorchvisionDetector

@@ -29,7 +29,7 @@ from deadline_perception.execution_path import ExecutionPath
 from deadline_perception.latency.device import read_device_facts, use_threads
 from deadline_perception.latency.json_file import write_text_atomically
 from deadline_perception.latency.path_bound import PathForecast
-from deadline_perception.latency.profile import LatencyProfile, default_profile_path, measure_profile
+from deadline_perception.latency.profile import LatencyProfile, default_profile_path, measure_profile, time_frame
 from deadline_perception.latency.quantiles import samples_needed
 from deadline_perception.model_set.model_set import ModelSet
 from deadline_perception.model_set.set_file import (SUFFIXES, ModelSpec, SetFile, build_set, check_memory, load_model,
@@ -182,6 +182,7 @@ def _evaluate(args: argparse.Namespace, spec: ModelSpec, classes: tuple[str, ...
               frames: list[Frame], ranking: dict[str, int]) -> dict[ExecutionPath, PathScores]:
     """The scores of one detector's paths. A class that it cannot find counts as not found."""
     engine = 'eager' if args.device != 'cpu' else args.engine  # CUDA graphs serve one run at a time
+    _say(f'evaluating {spec.name}')
     alone = ModelSet('one', {spec.name: load_model(spec, args.device, engine)}, classes)
     space = alone.models[spec.name].path_space
     paths = sample_paths(space, max(2, args.paths)) if len(space) > 1 else [space.largest]
@@ -222,7 +223,9 @@ def _time(network: ModelSet, images: list[np.ndarray], args: argparse.Namespace)
     wholes = min(len(network.path_space), 40)
     repeats = max(12, math.ceil(samples_needed(_TARGET) / wholes))
     priority = ThreadPriority(lock_memory=args.device == 'cpu')
+    time_frame(network, images[0], network.path_space.largest)  # starts the threads that are raised with this one
     priority.raise_thread(Role.INFERENCE)
+    _say('; '.join((f'timed with {priority.in_force}', *priority.refusals)))
     columns = (TextColumn('timing {task.fields[models]} models'), BarColumn(), TextColumn('{task.fields[frames]} frames,'),
                TimeElapsedColumn())
     limit_s, drawn_s = args.minutes * 60.0, 0.0
@@ -271,7 +274,9 @@ def _report(args: argparse.Namespace, network: ModelSet, profile: LatencyProfile
     table = Table(title=f'{args.out.stem} on {profile.facts}', caption='bound: exceeded by 1 frame in 100; '
                   + (f'AP: mean of {", ".join(ranking)}' if ranking else 'AP: mean of all classes with objects'))
     for title in ('model', 'p50 ms', 'p99 ms', 'bound ms', 'AP', 'AP50', 'memory MB'):
-        table.add_column(title, justify='left' if title == 'model' else 'right', no_wrap=True)
+        is_name = title == 'model'
+        table.add_column(title, justify='left' if is_name else 'right', overflow='fold', no_wrap=not is_name,
+                         min_width=0 if is_name else len(title))
     for one in kept:
         space = network.models[one.spec.name].path_space
         for path in dict.fromkeys((space.smallest, space.largest)):

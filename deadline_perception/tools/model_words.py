@@ -96,7 +96,7 @@ def _read(word: str, lists, args: argparse.Namespace) -> list[ModelSpec]:
     file = Path(after).expanduser()
     if classes == coco_names():  # torchvision's models of COCO have 91 places
         classes = _coco_places() if _has_coco_places(before, file) else classes
-    return [ModelSpec(_name(f'{before}.{file.stem}'), kind, file, classes, architecture=before, input_size=size)]
+    return [ModelSpec(_name(file.stem), kind, file, classes, architecture=before, input_size=size)]
 
 
 def _name(text: str) -> str:
