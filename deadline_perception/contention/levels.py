@@ -20,7 +20,9 @@ from scipy.optimize import brentq
 
 from deadline_perception.contention.load import check_units, units_text
 from deadline_perception.errors import DeadlinePerceptionError
+from deadline_perception.latency.device import DeviceFacts
 from deadline_perception.latency.json_file import JsonFileError, read_object, write_text_atomically
+from deadline_perception.latency.profile import default_profile_path
 
 FORMAT = 1
 FEWEST_DELAYS = 20
@@ -337,6 +339,12 @@ class ContentionGrading:
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise JsonFileError(f'contention levels {file} cannot be used: {error}; `deadline-perception grade` writes '
                                 f'them') from error
+
+
+def default_levels_path(config_name: str, facts: DeviceFacts) -> Path:
+    """Where the user's own levels of a device lie: beside the folder of the latency profiles."""
+    profile = default_profile_path(config_name, facts)
+    return profile.parent.with_name('levels') / profile.name
 
 
 _WORDS = ('config_name', 'network_hash', 'path', 'device', 'date', 'beside')

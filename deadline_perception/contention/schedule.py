@@ -122,6 +122,18 @@ def make_schedule(shape: str, *, most: Mapping[str, int], lasts_s: float, seed: 
     return Schedule(tuple(steps), lasts_s)
 
 
+def read_schedule(shape_or_file: str, seed: int, lasts_s: float, most: int) -> Schedule:
+    """The schedule of a file, or one of a shape, of at most so many core units and half as many memory units.
+
+    Raises:
+        JsonFileError: the file cannot be used.
+        ValueError: a number is out of range.
+    """
+    if shape_or_file not in SHAPES:
+        return Schedule.load(Path(shape_or_file))
+    return make_schedule(shape_or_file, most={'core': most, 'memory': max(1, most // 2)}, lasts_s=lasts_s, seed=seed)
+
+
 def _steps(rng: random.Random, most: dict[str, int], pace: float) -> Iterator[tuple[float, dict[str, int]]]:
     yield pace * rng.uniform(*_HOLD_S['steps']), {}
     counts = rng.sample(range(1, max(most.values()) + 1), max(most.values()))
