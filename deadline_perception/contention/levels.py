@@ -32,7 +32,8 @@ _FAR_CALMER = 0.5  # standard deviation of a window, as a part of another's
 _VALLEY = 0.8  # of the lower of two peaks: a valley that is less deep divides nothing
 _CERTAIN = 3.0  # standard deviations by which counts in a peak and in a valley must differ
 _WIDER = 1.5  # than what fits the density best, so that noise makes no peaks
-_NARROWEST = 0.004  # bandwidth, as a part of the median delay: times are no more exact
+_NARROWEST = 0.004  # bandwidth of a delay's logarithm: times are no more exact
+_ROUNDING = 1e-4  # of the highest density: below it, peaks are those of the transform
 _ROUNDS = 7  # of the bandwidth's fixed point, as its source advises
 
 
@@ -114,9 +115,8 @@ def grade_levels(delays_ms: Sequence[float], *, window: int = 9, least_share: fl
                          f'a share in [0, 1) and at least 0')
     delays = _checked(delays_ms)
     smooth = smoothed(delays, window)
-    grid_ms, density, bandwidth_ms = delay_density(smooth)
-    independent = len(delays) / (1.0 if smooth is delays else math.sqrt(window))
-    peaks_ms, shares = _peaks(grid_ms, density, smooth, least_share, resolution, 2.0 * bandwidth_ms * independent)
+    independent = 1.0 if smooth is delays else window ** -0.5
+    peaks_ms, shares = _peaks(*delay_density(smooth), smooth, least_share, resolution, independent)
     levels = tuple(ContentionLevel(float(peak), float(share)) for peak, share in zip(peaks_ms, shares))
     return match_units(levels, unit_delays) if unit_delays else levels
 
@@ -168,26 +168,28 @@ def smoothed(delays_ms: np.ndarray, window: int) -> np.ndarray:
     return means[begins[np.argmin(found, axis=0), ends]]
 
 
-def delay_density(delays_ms: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
-    """Gaussian kernel density of delays: `[G]` evenly spaced delays in ms, the density per ms at each, and the bandwidth.
+def delay_density(delays_ms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Gaussian kernel density of the logarithm of delays, since what disturbs a delay disturbs a longer one by more.
 
     Args:
         delays_ms: float64 `[N]`, not all the same.
+
+    Returns:
+        `[G]` ascending delays in ms whose logarithms are evenly spaced, and the density per logarithm at each.
     """
-    low, high = float(delays_ms.min()), float(delays_ms.max())
+    logs = np.log(delays_ms)
+    low, high = float(logs.min()), float(logs.max())
     margin = 0.2 * (high - low)
     low, high = low - margin, high + margin
     edges = np.linspace(low, high, _GRID + 1)
-    counts = np.histogram(delays_ms, edges)[0] / len(delays_ms)
+    counts = np.histogram(logs, edges)[0] / len(logs)
     transformed = dct(counts, norm=None) / 2.0
     transformed[0] = counts.sum()
-    narrowest = (_NARROWEST * float(np.median(delays_ms)) / (high - low)) ** 2
-    time = max(_WIDER ** 2 * _bandwidth(transformed, len(delays_ms)), narrowest)
-    order = np.arange(_GRID)
-    damped = transformed * np.exp(-0.5 * (order * math.pi) ** 2 * time)
+    time = max(_WIDER ** 2 * _bandwidth(transformed, len(logs)), (_NARROWEST / (high - low)) ** 2)
+    damped = transformed * np.exp(-0.5 * (np.arange(_GRID) * math.pi) ** 2 * time)
     density = np.maximum(_inverse(damped), 0.0)
-    grid_ms = 0.5 * (edges[:-1] + edges[1:])
-    return grid_ms, density / (density.sum() * (grid_ms[1] - grid_ms[0])), math.sqrt(time) * (high - low)
+    density /= density.sum() * (edges[1] - edges[0])
+    return np.exp(0.5 * (edges[:-1] + edges[1:])), density
 
 
 def _inverse(coefficients: np.ndarray) -> np.ndarray:
@@ -214,44 +216,60 @@ def _bandwidth(transformed: np.ndarray, count: int) -> float:
             value = functional(order, (2.0 * constant / (count * value)) ** (2.0 / (3.0 + 2.0 * order)))
         return time - (2.0 * count * math.sqrt(math.pi) * value) ** -0.4
 
+    times = np.geomspace(1e-9, 0.1, 60)
     with np.errstate(all='ignore'):
-        try:
-            return brentq(gap, 1e-9, 0.1)
-        except (ValueError, ZeroDivisionError, OverflowError):  # no root: few delays far apart; a rule for one peak then
-            return (0.9 * count ** -0.2 * 0.3) ** 2
+        gaps = np.array([gap(time) for time in times])
+        crossings = np.flatnonzero((gaps[:-1] < 0.0) & (gaps[1:] >= 0.0))
+        if len(crossings):
+            return brentq(gap, times[crossings[0]], times[crossings[0] + 1])
+    return 0.01 ** 2  # few delays, far apart: a part of their range
 
 
 def _peaks(grid_ms: np.ndarray, density: np.ndarray, delays_ms: np.ndarray, least_share: float, resolution: float,
-           counted: float) -> tuple[list[float], list[float]]:
+           independent: float) -> tuple[list[float], list[float]]:
     """Delay and share of each peak that counts; those that do not are taken away, the least divided one first.
 
     Args:
-        counted: from a density to the number of independent delays within a bandwidth on either side.
+        independent: share of the delays that are independent of each other.
     """
-    tops = [at for at in range(1, _GRID - 1) if density[at - 1] < density[at] >= density[at + 1]]
+    ordered = np.sort(delays_ms)
+
+    def roots(at: int, width: float) -> float:
+        """Square root of the independent delays around a place; its standard deviation is a half, however many they are."""
+        ends = np.searchsorted(ordered, grid_ms[at] * np.array([math.exp(-width), math.exp(width)]))
+        return math.sqrt(independent * float(ends[1] - ends[0]))
+
+    floor = _ROUNDING * density.max()
+    tops = [at for at in range(1, _GRID - 1) if density[at - 1] < density[at] >= density[at + 1] and density[at] > floor]
     while True:
-        valleys = [left + int(np.argmin(density[left:right])) for left, right in zip(tops, tops[1:])]
+        pairs = list(zip(tops, tops[1:]))
+        valleys = [_valley(density, left, right) for left, right in pairs]
         borders_ms = [-math.inf, *(grid_ms[valley] for valley in valleys), math.inf]
         shares = [float(np.mean((delays_ms >= low) & (delays_ms < high))) for low, high in zip(borders_ms, borders_ms[1:])]
-        if len(tops) == 1:
+        weakest, least = None, _CERTAIN
+        for at, ((left, right), valley) in enumerate(zip(pairs, valleys)):
+            ratio = grid_ms[right] / grid_ms[left]
+            width = math.log(ratio) / 8.0  # around either peak and between them, and nothing twice
+            lower = min(roots(left, width), roots(right, width))
+            apart = 2.0 * (lower - roots(valley, width)) / math.sqrt(2.0)
+            if ratio - 1.0 < resolution or density[valley] > _VALLEY * min(density[left], density[right]):
+                apart = 0.0
+            if apart < least:
+                weakest, least = at, apart
+        if weakest is not None:
+            left, right = pairs[weakest]
+            tops.remove(left if density[left] < density[right] else right)
+        elif len(tops) > 1 and min(shares) < least_share:
+            tops.pop(int(np.argmin(shares)))
+        else:
             return [grid_ms[top] for top in tops], shares
-        depths = [density[valley] / min(density[left], density[right])
-                  for valley, left, right in zip(valleys, tops, tops[1:])]
-        near = [grid_ms[right] / max(grid_ms[left], 1e-12) - 1.0 < resolution for left, right in zip(tops, tops[1:])]
-        joined = next((at for at, is_near in enumerate(near) if is_near), None)
-        # Square roots of counts have a standard deviation of a half, whatever is counted.
-        apart = [2.0 * math.sqrt(counted) * (math.sqrt(min(density[left], density[right])) - math.sqrt(density[valley]))
-                 for valley, left, right in zip(valleys, tops, tops[1:])]
-        doubtful = [at for at, (depth, sure) in enumerate(zip(depths, apart)) if depth > _VALLEY or sure < _CERTAIN]
-        if joined is None and doubtful:
-            joined = max(doubtful, key=lambda at: depths[at])
-        if joined is not None:
-            tops.pop(joined if density[tops[joined]] < density[tops[joined + 1]] else joined + 1)
-            continue
-        rarest = int(np.argmin(shares))
-        if shares[rarest] >= least_share:
-            return [grid_ms[top] for top in tops], shares
-        tops.pop(rarest)
+
+
+def _valley(density: np.ndarray, left: int, right: int) -> int:
+    """The lowest place between two peaks, the middle one of a plain."""
+    between = density[left:right + 1]
+    lowest = np.flatnonzero(between <= between.min() + 1e-3 * min(between[0], between[-1]))
+    return left + int(lowest[len(lowest) // 2])
 
 
 def _checked(delays_ms: Sequence[float]) -> np.ndarray:

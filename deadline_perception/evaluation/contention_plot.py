@@ -23,9 +23,9 @@ def draw_grading(grading: ContentionGrading, file: Path, *, window: int = 9) -> 
     over_time.plot(delays_ms, '.', color='#9aa5b1', markersize=2.0)
     over_time.plot(smooth_ms, color='#20262d', linewidth=0.9)
     over_time.set(xlabel=f'frame, beside {grading.beside}', ylabel=f'delay of {grading.path}, ms')
-    grid_ms, values, _ = delay_density(smooth_ms)
+    grid_ms, values = delay_density(smooth_ms)
     density.fill_betweenx(grid_ms, 0.0, values, color='#9aa5b1')
-    density.set(xlabel='density per ms')
+    density.set(xlabel='density')
     for kind in KINDS:
         rows = sorted((delay.units.get(kind, 0), delay.delay_ms) for delay in grading.unit_delays
                       if set(delay.units) <= {kind})
