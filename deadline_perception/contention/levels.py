@@ -213,8 +213,8 @@ def _bandwidth(transformed: np.ndarray, count: int) -> float:
         value = functional(_ROUNDS, time)
         for order in range(_ROUNDS - 1, 1, -1):
             constant = (1.0 + 0.5 ** (order + 0.5)) / 3.0 * np.prod(np.arange(1, 2 * order, 2)) / math.sqrt(math.pi / 2.0)
-            value = functional(order, (2.0 * constant / (count * value)) ** (2.0 / (3.0 + 2.0 * order)))
-        return time - (2.0 * count * math.sqrt(math.pi) * value) ** -0.4
+            value = functional(order, (2.0 * constant / (count * max(value, 1e-300))) ** (2.0 / (3.0 + 2.0 * order)))
+        return time - (2.0 * count * math.sqrt(math.pi) * value) ** -0.4 if value > 0.0 else -math.inf
 
     times = np.geomspace(1e-9, 0.1, 60)
     with np.errstate(all='ignore'):

@@ -8,6 +8,7 @@ machines of few cores. Says `ready` when its memory is touched, then works until
 """
 from __future__ import annotations
 
+import ctypes
 import os
 import sys
 import time
@@ -55,9 +56,11 @@ def make_work(kind: str) -> Callable[[], None]:
 
 def _gpu_work() -> Callable[[], None]:
     try:
+        ctypes.CDLL('libcuda.so.1')  # PyTorch takes seconds to load, only to find no driver
         import torch
-    except ImportError as error:
-        raise ValueError(f'contention units of the kind gpu need PyTorch: {error}') from error
+    except (ImportError, OSError) as error:
+        raise ValueError(f'contention units of the kind gpu need a GPU that PyTorch can use, and there is none: '
+                         f'{error}') from error
     if not torch.cuda.is_available():
         raise ValueError('contention units of the kind gpu need a GPU that PyTorch can use, and there is none')
     first, second = torch.ones(_ON_GPU, device='cuda'), torch.ones(_ON_GPU, device='cuda')
