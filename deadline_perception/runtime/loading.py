@@ -6,7 +6,7 @@ import math
 import os
 import random
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from deadline_perception.execution_path import PathSpace
 from deadline_perception.latency.calibration import BoundCalibrator, CalibrationFile, ForeignFile
 from deadline_perception.latency.device import DeviceFacts, missing_environment, read_device_facts, use_threads
 from deadline_perception.latency.measurement_plan import covering_paths
+from deadline_perception.latency.level_forecast import Knot, level_knots
 from deadline_perception.latency.path_bound import PathForecast
 from deadline_perception.latency.profile import (
     LatencyProfile,
@@ -31,9 +32,10 @@ from deadline_perception.latency.profile import (
     profile_command,
     timing_key,
 )
-from deadline_perception.runtime.task import Task
+from deadline_perception.runtime.task import Outlook, Task
 
 POLICIES = ('frontier', 'thresholds', 'fixed', 'reactive_1', 'reactive_n', 'oblivious')
+BLIND_POLICIES = ('reactive_1', 'reactive_n', 'oblivious')  # know nothing of contention but how frames went
 
 
 _SET_SUFFIXES = ('.yaml', '.yml')
@@ -139,8 +141,9 @@ def load_task(options: NetworkOptions, models_folder: Path) -> LoadedTask:
     network, weights = load_network(options.model, options.device, models_folder, options.engine)
     facts = read_device_facts(options.device)
     profile, differences = load_profile(options, network, facts, weights, models_folder)
-    forecast = PathForecast(profile, network.path_space)
-    policy = make_policy(options, network.path_space, forecast, _load_quality(options, network, forecast, weights))
+    knots = level_knots(profile, network.path_space)
+    forecast = knots[0].forecast
+    outlooks = make_outlooks(options, network.path_space, knots, _load_quality(options, network, forecast, weights))
     warm_up(network, profile.image_size)
     degraded = differences + environment_faults(options.device, options.threads)
     calibration_file = None
@@ -157,7 +160,7 @@ def load_task(options: NetworkOptions, models_folder: Path) -> LoadedTask:
     calibrator, notices = make_calibrator(options, forecast, calibration_file)
     if network.engine.notice:
         notices.append(network.engine.notice)
-    task = Task(network, forecast, policy, calibrator, network.result_type)
+    task = Task(network, forecast, outlooks[0].policy, calibrator, network.result_type, outlooks)
     return LoadedTask(task, facts, calibration_file, tuple(notices), tuple(degraded))
 
 
@@ -274,6 +277,20 @@ def _load_quality(options: NetworkOptions, network, forecast: PathForecast,
     quality = PathQuality.load(file, network.path_space)
     quality.check(network.weights_hash)
     return quality
+
+
+def make_outlooks(options: NetworkOptions, space: PathSpace, knots: Sequence[Knot],
+                  quality: Quality) -> tuple[Outlook, ...]:
+    """What frames are decided by, for each range of slowdowns; one for all where the policy looks at no forecast.
+
+    Raises:
+        SetupError: as `make_policy`.
+        ValueError: as `make_policy`.
+    """
+    if options.policy in BLIND_POLICIES:
+        knots = knots[:1]
+    return tuple(Outlook(knot.slowdown, knot.forecast, make_policy(options, space, knot.forecast, quality))
+                 for knot in knots)
 
 
 def make_policy(options: NetworkOptions, space: PathSpace, forecast: Forecast, quality: Quality) -> Policy:
