@@ -47,7 +47,7 @@ def pareto_frontiers(groups: np.ndarray, costs: np.ndarray, qualities: np.ndarra
     """Reduces every group of candidates to those that no other of the group beats in both cost and quality.
 
     Args:
-        groups: int `[N]`, numbers 0 to G-1, each present.
+        groups: int `[N]`, numbers 0 to G-1; one that is absent has no member.
         costs: float `[N]`.
         qualities: float `[N]`.
 
@@ -196,7 +196,7 @@ class FrontierPolicy:
         return np.maximum.accumulate(rows[::-1])[::-1]
 
     def _prefix_numbers(self, segment: int) -> np.ndarray:
-        """Numbers the prefixes at a segment from 0 on, without gaps: int32 `[paths]`."""
+        """Numbers the prefixes at a segment from 0 on: int32 `[paths]`."""
         numbers = np.zeros(len(self._paths), dtype=np.int64)
         for at in self._space.decided_before[segment]:
             numbers = numbers * self._space.sizes[at] + self._settings[:, at]

@@ -67,7 +67,10 @@ class SegmentForecast:
         for number in range(len(self._space.segments) - 1, segment - 1, -1):
             skip, places, costs_ms = self._segment_costs[number]
             part_ms = costs_ms[tuple(settings[:, at] for at in places)]
-            total_ms += part_ms if skip is None else np.where(settings[:, skip] == 0, 0.0, part_ms)
+            if skip is not None:
+                part_ms = np.where(settings[:, skip] == 0, 0.0, part_ms)
+            condition = self._space.conditions[number]
+            total_ms += part_ms if condition is None else np.where(settings[:, condition[0]] == condition[1], part_ms, 0.0)
         return total_ms
 
     def segment_ms(self, segment: int, path: ExecutionPath) -> float:

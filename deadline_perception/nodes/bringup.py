@@ -95,7 +95,8 @@ ARGUMENTS = (
     Argument('odometry_topic', 'odom', 'speed of the vehicle as nav_msgs/Odometry'),
     Argument('speed_topic', 'vehicle/speed', 'speed of the vehicle as geometry_msgs/TwistStamped'),
     Argument('image_transport', '', 'raw or compressed; empty: as in the parameter files'),
-    Argument('model', '', 'weights (safetensors) or the name of a shipped model; empty: as in config/detector.yaml'),
+    Argument('model', '', 'weights (safetensors), the name of a shipped model, or a set of own models (set.yaml, see '
+             'deadline-perception adopt); empty: as in config/detector.yaml'),
     Argument('profile', '', "latency profile; empty: this device's own"),
     Argument('levels', '', 'contention levels, as `deadline-perception grade` writes them; empty: none'),
     Argument('device', '', 'processor of the network, cpu or cuda; empty: as in config/detector.yaml'),

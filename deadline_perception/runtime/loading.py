@@ -38,6 +38,9 @@ POLICIES = ('frontier', 'thresholds', 'fixed', 'reactive_1', 'reactive_n', 'obli
 BLIND_POLICIES = ('reactive_1', 'reactive_n', 'oblivious')  # know nothing of contention but how frames went
 
 
+_SET_SUFFIXES = ('.yaml', '.yml')
+
+
 class SetupError(DeadlinePerceptionError):
     """The detector cannot be configured: something that it needs is not there."""
 
@@ -47,8 +50,9 @@ class NetworkOptions:
     """Where the parts of the detector lie.
 
     Attributes:
-        model: weights file, or the name of one in the package's `models` folder, such as `compact`; or any other
-            network as `package.module:callable`, which is called with the device.
+        model: weights file, or the name of one in the package's `models` folder, such as `compact`; or a set of models,
+            as `deadline-perception adopt` writes it; or any other network as `package.module:callable`, which is called
+            with the device.
         profile: latency profile; empty: the one of this device, the user's own before the package's.
         quality: table of path qualities; empty: the one beside the weights, if any.
         device: `cpu` or `cuda`.
@@ -161,13 +165,19 @@ def load_task(options: NetworkOptions, models_folder: Path) -> LoadedTask:
 
 
 def load_network(model: str, device: str, models_folder: Path, engine: str = 'auto') -> tuple[object, Path]:
-    """The network that a parameter means, and the file of its weights; for a callable, the parameter as a path.
+    """The network that a parameter means, and the file of its weights or of its set; for a callable, the parameter as a path.
 
     Raises:
         SetupError: there is no such module, callable or file.
         StoreError: the engine is asked for by its name and is not ready.
         CheckpointError: the weights cannot be used.
+        ModelError: a model of a set cannot be used.
     """
+    if Path(model).suffix in _SET_SUFFIXES:
+        from deadline_perception.model_set.set_file import load_set
+
+        file = Path(model).expanduser()
+        return load_set(file, device, engine), file
     module, _, name = model.partition(':')
     if not name.isidentifier():
         from deadline_perception.detector.checkpoint import load_detector
@@ -237,6 +247,8 @@ def load_profile(options: NetworkOptions, network, facts: DeviceFacts, weights: 
     else:
         places = [default_profile_path(network.config_name, facts),
                   default_profile_path(network.config_name, facts, models_folder / 'profiles')]
+        if weights.suffix in _SET_SUFFIXES:
+            places.append(weights.with_suffix('.profile.json'))
         file = next((place for place in places if place.is_file()), None)
         if file is None:
             raise SetupError(f'no latency profile of {network.config_name!r} for {facts} in '

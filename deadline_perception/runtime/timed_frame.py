@@ -207,7 +207,7 @@ class TimedInference:
                  finish: Callable[[object], object] = lambda result: result,
                  clock_ms: Callable[[], float] = now_ms) -> None:
         self._network = network
-        self._segments = path_space.segments
+        self._segments, self._applies = path_space.segments, path_space.applies
         self._places = [path_space.place.get(segment.operator) for segment in path_space.segments]
         self._policy = policy
         self._finish = finish
@@ -291,7 +291,7 @@ class TimedInference:
             if abandoned:
                 progress.reason = f'aborted before {segment.name}: {abandoned}'
                 return True
-            if segment.operator is not None:
+            if segment.operator is not None and self._applies(run.segment, run.path):
                 if not is_late:
                     remaining_ms = left_ms(terms.due_ms, self._clock_ms(),
                                            terms.deciding_ms * (1.0 - run.segment / count))

@@ -19,6 +19,7 @@ COMMANDS = {
     'construct': 'grow a network that fits a deadline and a memory limit on this device',
     'train': 'train a multi-path detector',
     'soup': 'model soup: the mean of the weights of training runs that began with the same weights',
+    'adopt': 'measure own detectors (ONNX, torchvision) and write the set that the detector node launches',
     'evaluate': 'average precision of execution paths on annotated images',
 }
 

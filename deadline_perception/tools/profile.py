@@ -63,7 +63,8 @@ _QUICK_MINUTES = 40 / 60
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
-    parser.add_argument('--weights', type=Path, default=DEFAULT_WEIGHTS, help='network to measure')
+    parser.add_argument('--weights', type=Path, default=DEFAULT_WEIGHTS,
+                        help='network to measure, or a set of models (see adopt)')
     parser.add_argument('--device', default='cpu', help='cpu, cuda or cuda:INDEX')
     parser.add_argument('--threads', type=int, default=1, help='CPU threads; the node must use the same number')
     parser.add_argument('--engine', choices=ENGINES, default='auto',
@@ -89,18 +90,22 @@ def run(args: argparse.Namespace) -> int:
     levels = level_units(ContentionGrading.load(args.levels)) if args.levels else []
     restart_with_environment(args.threads)
     from deadline_perception.detector.checkpoint import load_detector
+    from deadline_perception.model_set.set_file import SUFFIXES, load_set
 
     name_thread('inference')  # it is raised like the detector's thread of that name
     use_threads(args.threads)
     facts = read_device_facts(args.device)  # a missing CUDA device is told before weights are looked for
     weights = find_weights(args.weights)
-    detector = load_detector(weights, args.device)
+    is_set = weights.suffix in SUFFIXES
+    detector = load_set(weights, args.device, args.engine) if is_set else load_detector(weights, args.device)
     load = os.getloadavg()[0]
     if load > _BUSY_LOAD:
         print(f'Other programs are running (load {load:.1f}): the profile will make the device look slower than it is.',
               file=sys.stderr)
     images = read_images(args.source)
-    if facts.kind == 'cuda':
+    if is_set:
+        pass  # its models have their engines
+    elif facts.kind == 'cuda':
         detector.use_graphs()  # as the node does
     else:
         if args.engine == 'openvino' or (args.engine == 'auto' and is_installed()):
