@@ -50,7 +50,7 @@ def start_tied(command: Sequence[str], *, ending: int = signal.SIGKILL, **option
     if shutil.which(command[0]) is None:
         raise LoadError(f'program {command[0]!r} is not found, expected one that can be run')
     tie = [sys.executable, '-I', '-S', '-c', _TIE, str(os.getpid()), str(int(ending)), *command]
-    return subprocess.Popen(tie, stdin=subprocess.DEVNULL, start_new_session=True, **options)
+    return subprocess.Popen(tie, **{'stdin': subprocess.DEVNULL, 'start_new_session': True, **options})
 
 
 def stop_tied(process: subprocess.Popen, *, asks: bool = False) -> None:
