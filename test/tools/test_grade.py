@@ -96,7 +96,7 @@ def test_a_command_that_fails_and_a_file_of_another_path_are_told_in_one_line(gr
     (('--most-units', '0'), '--most-units is 0'), (('--unit-seconds', '-1'), '--unit-seconds is -1.0'),
     (('--contention', 'waves'), 'contention schedule waves cannot be read'),
     (('--contention', 'steps', '--', 'sleep', '1'), "--contention is steps and the command 'sleep 1', expected one"),
-    (('--reuse', 'none.json'), 'contention levels none.json cannot be read'),
+    (('--', 'no-such-program'), "program 'no-such-program' is not found"), (('--reuse', 'none.json'), 'contention levels none.json cannot be read'),
     (('--weights', 'none.safetensors'), 'weights file none.safetensors does not exist'),
     (('--out', '/proc/version/levels.json'), '--out is /proc/version/levels.json')])
 def test_wrong_arguments_are_told_in_one_line(monkeypatch, capsys, arguments, message):
@@ -107,9 +107,3 @@ def test_wrong_arguments_are_told_in_one_line(monkeypatch, capsys, arguments, me
     assert main(['grade', *arguments]) == 1
     error = capsys.readouterr().err
     assert message in error and error.count('\n') == 1
-
-
-def test_a_program_that_does_not_exist_is_told(weights):
-    run = run_command('--weights', str(weights), '--engine', 'eager', '--source', 'drive:seed=1,seconds=0.5', '--',
-                      'no-such-program')
-    assert run.returncode == 1 and "program 'no-such-program' is not found" in run.stderr.splitlines()[-1]
