@@ -38,7 +38,7 @@ from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.decision.policy import MAX_FACTOR
 from deadline_perception.execution_path import ExecutionPath
-from deadline_perception.latency.calibration import clopper_pearson_upper
+from deadline_perception.latency.calibration import BoundCalibrator, clopper_pearson_upper
 from deadline_perception.latency.device import read_device_facts, use_threads
 from deadline_perception.latency.level_forecast import Knot, level_knots
 from deadline_perception.latency.measurement_plan import distinct_paths
@@ -69,7 +69,7 @@ class Frame:
 class ByFilter:
     """The monitor's way: one slowdown from the frames' ratios."""
 
-    def __init__(self, paths: Sequence[ExecutionPath]) -> None:
+    def __init__(self) -> None:
         self._estimator = SlowdownEstimator()
 
     @property
@@ -105,8 +105,8 @@ class Always:
             self.slowdown = min(max(1.0, 6.0 * over_slowdown_ms / latency_ms), 10.0)
 
 
-ESTIMATES = {'filter (node)': ByFilter, 'adaptive regression': lambda paths: ByPredictor(AdaptiveRegression({'any': 1.0})),
-             'always idle': lambda paths: Always(False), 'wrong': lambda paths: Always(True)}
+ESTIMATES = {'filter (node)': ByFilter, 'adaptive regression': lambda: ByPredictor(AdaptiveRegression({'any': 1.0})),
+             'always idle': lambda: Always(False), 'wrong': lambda: Always(True)}
 
 
 def unit_sets() -> list[dict[str, int]]:
@@ -148,9 +148,9 @@ def record(network, images: list, profile: LatencyProfile, seconds: float, betwe
     return frames
 
 
-def follow(frames: Sequence[Frame], knots: Sequence[Knot], estimate) -> tuple[np.ndarray, float]:
+def follow(frames: Sequence[Frame], knots: Sequence[Knot], estimate,
+           calibrator: BoundCalibrator) -> tuple[np.ndarray, float]:
     """For each frame `[expected, bound]` over the time it took, and the mean time of estimating in ms."""
-    calibrator = make_calibrator(NetworkOptions(model=''), knots[0].forecast, None)[0]
     rows, spent_ns = [], 0
     for frame in frames:
         begun_ns = time.perf_counter_ns()
@@ -173,7 +173,8 @@ def compare(frames: Sequence[Frame], profile: LatencyProfile, space) -> list[dic
     knots, rows = level_knots(profile, space), []
     for name, make in ESTIMATES.items():
         for words, used in (('levels', knots), ('one factor', knots[:1])):
-            found, spent_ms = follow(frames, used, make([frame.path for frame in frames]))
+            found, spent_ms = follow(frames, used, make(), make_calibrator(
+                NetworkOptions(model=''), knots[0].forecast, None)[0])
             misses = int((found[:, 1] < 1.0).sum())
             rows.append({'estimate': name, 'forecast': words, 'frames': len(frames), 'coverage': 1.0 - misses / len(frames),
                          'miss_upper_95': clopper_pearson_upper(misses, len(frames)),
