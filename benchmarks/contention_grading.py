@@ -112,8 +112,9 @@ def draw_pruning(delays_ms: dict[str, list[float]], qualities: dict[str, float],
 
     figure = Figure(figsize=(11.0, 4.0), layout='constrained')
     left, right = figure.subplots(1, 2)
-    for (name, names), style in zip(kept.items(), ({'c': '#c4ccd4', 's': 26}, {'c': '#2a6fbb', 's': 34}, {'c': '#c2571a', 's': 42},
-                                                 {'c': '#b3261e', 's': 90, 'marker': '*'})):
+    styles = ({'c': '#c4ccd4', 's': 26}, {'c': '#2a6fbb', 's': 34}, {'c': '#c2571a', 's': 42},
+              {'c': '#b3261e', 's': 90, 'marker': '*'})
+    for (name, names), style in zip(kept.items(), styles):
         left.scatter([statistics.mean(delays_ms[path]) for path in names], [100.0 * qualities[path] for path in names],
                      label=f'{name}: {len(names)}', **style)
     left.set(xlabel='mean delay over the levels, ms', ylabel='average precision', xscale='log')

@@ -243,8 +243,9 @@ def first_calm(over: Sequence[bool], calm: int = 10) -> int:
 def show(found: dict) -> None:
     """Prints the tables and what became of the goals."""
     console = Console(width=140)
-    table = Table(title=f'bounds on one trace of {found["rows"][0]["frames"]} frames; {len(found["knots"])} ranges of the slowdown, '
-                        f'the last from {found["knots"][-1]:.2f} on')
+    knots, frames = found['knots'], found['rows'][0]['frames']
+    table = Table(title=f'bounds on one trace of {frames} frames; {len(knots)} ranges of the slowdown, the last from '
+                        f'{knots[-1]:.2f} on')
     for title in ('estimate', 'forecast', 'coverage %', 'median error %', 'bound/latency, median', 'mean', 'ms per frame'):
         table.add_column(title, justify='left' if title in ('estimate', 'forecast') else 'right')
     for row in found['rows']:
@@ -260,8 +261,8 @@ def show(found: dict) -> None:
         if row['estimating_ms'] > GOAL_MS:
             console.print(f'goal NOT met: {row["estimate"]} takes {row["estimating_ms"]:.4f} ms per frame')
     recovery = found['recovery']
-    console.print(f'after {recovery["steps"]} steps to {units_text(recovery["units"])}, frames over {recovery["budget_ms"]:.1f} ms: '
-                  f'{recovery["frames_over_after_step"]}, goal at most {GOAL_RECOVERY}; in all '
+    console.print(f'after {recovery["steps"]} steps to {units_text(recovery["units"])}, frames over '
+                  f'{recovery["budget_ms"]:.1f} ms: {recovery["frames_over_after_step"]}, goal at most {GOAL_RECOVERY}; in all '
                   f'{recovery["over_contended"]} of {recovery["frames_contended"]} beside units, '
                   f'{recovery["over_calm"]} of {recovery["frames_calm"]} without; distinct paths {recovery["distinct_paths"]}')
 

@@ -108,8 +108,8 @@ def main() -> None:
         parser.error(f'--rounds is {args.rounds} and --seconds {args.seconds}, expected at least 1 and more than 0')
     found = measure(args.weights, args.rounds, args.seconds)
     print(f'core: {100 * found["core_share"]:.2f} % of one, goal under {100 * GOAL_CORE:g} %')
-    print(f'frames lost: {100 * found["frames_lost"]:.2f} +- {100 * found["frames_lost_95"]:.2f} % (mean, 95 % confidence; median '
-          f'{100 * found["frames_lost_median"]:.2f} %), goal under {100 * GOAL_FRAMES:g} %, {args.rounds} rounds')
+    print(f'frames lost: {100 * found["frames_lost"]:.2f} +- {100 * found["frames_lost_95"]:.2f} % (mean, 95 % confidence; '
+          f'median {100 * found["frames_lost_median"]:.2f} %), goal under {100 * GOAL_FRAMES:g} %, {args.rounds} rounds')
     RESULTS.write_text(json.dumps({'date': date.today().isoformat(), 'rounds': args.rounds, 'seconds': args.seconds, **found},
                                   indent=1) + '\n', encoding='utf-8')
     print(f'wrote {RESULTS}')

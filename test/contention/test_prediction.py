@@ -1,4 +1,4 @@
-"""Predictors of delays, by hand and on generated traces; and that a wrong one costs the bound its tightness, not its promise."""
+"""Predictors of delays, by hand and on generated traces; a wrong one costs the bound its tightness, not its promise."""
 from __future__ import annotations
 
 import math
