@@ -47,10 +47,19 @@ def start_tied(command: Sequence[str], *, ending: int = signal.SIGKILL, **option
     Raises:
         LoadError: there is no such program.
     """
+    check_program(command)
+    tie = [sys.executable, '-I', '-S', '-c', _TIE, str(os.getpid()), str(int(ending)), *command]
+    return subprocess.Popen(tie, **{'stdin': subprocess.DEVNULL, 'start_new_session': True, **options})
+
+
+def check_program(command: Sequence[str]) -> None:
+    """Makes sure that there is a program of this name.
+
+    Raises:
+        LoadError: there is none.
+    """
     if shutil.which(command[0]) is None:
         raise LoadError(f'program {command[0]!r} is not found, expected one that can be run')
-    tie = [sys.executable, '-I', '-S', '-c', _TIE, str(os.getpid()), str(int(ending)), *command]
-    return subprocess.Popen(tie, stdin=subprocess.DEVNULL, start_new_session=True, **options)
 
 
 def stop_tied(process: subprocess.Popen, *, asks: bool = False) -> None:

@@ -62,6 +62,14 @@ class ModelSet:
         forms = {f'{model}.{key}': form for model, engine in engines.items() for key, form in engine.forms.items()}
         return OwnEngine('; '.join(identities), forms, '; '.join(notices))
 
+    @property
+    def kept_paths(self) -> tuple[ExecutionPath, ...] | None:
+        """The paths that are kept ready; None where all are."""
+        if not any(getattr(network, 'kept_paths', None) for network in self.models.values()):
+            return None
+        return tuple(self.whole(model, path) for model, network in self.models.items()
+                     for path in getattr(network, 'kept_paths', None) or network.path_space)
+
     def part(self, path: ExecutionPath) -> tuple[str, ExecutionPath]:
         """The model that a path runs, and which of its paths."""
         model = str(path[CHOICE])

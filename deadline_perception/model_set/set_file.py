@@ -36,7 +36,8 @@ class ModelSpec:
         file: its weights; in the file a path from there.
         classes: for each label that it gives, a class of the set or None; a multi-path detector knows its own.
         architecture: name of torchvision's model.
-        path: of a multi-path detector the one path that is to run; empty: all of them.
+        path: of a multi-path detector the one path that is to run; empty: any of them.
+        kept_paths: of a multi-path detector the paths that are kept ready, of which one is chosen; empty: all of them.
         input_size: height and width in px; None: as the model says.
         outputs: form of an ONNX file's outputs; empty: it is recognised.
         resize, channels, mean, deviation: of an ONNX file's input, see `InputForm`.
@@ -52,6 +53,7 @@ class ModelSpec:
     classes: tuple[str | None, ...] = ()
     architecture: str = ''
     path: str = ''
+    kept_paths: tuple[str, ...] = ()
     input_size: tuple[int, int] | None = None
     outputs: str = ''
     resize: str = ''
@@ -62,7 +64,7 @@ class ModelSpec:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, 'file', Path(self.file))
-        for name in ('classes', 'input_size', 'mean', 'deviation'):
+        for name in ('classes', 'kept_paths', 'input_size', 'mean', 'deviation'):
             value = getattr(self, name)
             if value is not None and not isinstance(value, (list, tuple)):
                 raise ModelError(f'{name} of model {self.name} is {value!r}, expected a list')
@@ -183,10 +185,12 @@ def load_model(spec: ModelSpec, device: str = 'cpu', engine: str = 'auto') -> Ne
             network.use_graphs()
     else:
         network.engine = choose_engine(engine, network, read_device_facts(device), str(spec.file))
-    if not spec.path:
-        return network
     try:
-        return FixedPathNetwork(network, network.path_space.parse(spec.path))
+        if spec.path:
+            return FixedPathNetwork(network, network.path_space.parse(spec.path))
+        if spec.kept_paths:
+            network.kept_paths = tuple(network.path_space.parse(str(name)) for name in spec.kept_paths)
+        return network
     except ValueError as error:
         raise ModelError(f'model {spec.name}: {error}') from error
 

@@ -10,7 +10,7 @@ from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 
 from deadline_perception.contention.levels import ContentionGrading, ContentionLevel, level_at
 from deadline_perception.contention.probe import Probe
-from deadline_perception.contention.sensors import Nvml, Readings, SensorAbsent, open_nvml, read_contention
+from deadline_perception.contention.sensors import JETSON_GPU_LOADS, Nvml, Readings, SensorAbsent, open_nvml, read_contention
 from deadline_perception.contention.slowdown import SlowdownEstimator
 from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.latency.stopwatch import now_ms
@@ -36,6 +36,8 @@ PARAMETERS = (
               read_only=True),
     Parameter('probe_idle_ms', 0.0, 'Time of one probe on the idle machine; 0: learn it: smallest low quantile seen.',
               'ms', 0.0, 10000.0, read_only=True),
+    Parameter('gpu_load_files', [''], "Where a Jetson's GPU shows its load, 0 to 1000, below / and with * and ?; the first that "
+              "exists is read; [''] where the boards known so far have it.", read_only=True),
     Parameter('levels', '', 'File of contention levels that `deadline-perception grade` wrote; empty: the slowdown alone is '
               'published.', read_only=True),
 )
@@ -88,6 +90,8 @@ class ContentionMonitorNode(ManagedNode):
             self._why_no_nvml = ''
         except SensorAbsent as error:
             self._nvml, self._why_no_nvml = None, f'nvml: {error}'
+        self._gpu_files = [file.lstrip('/') for file in self._values['gpu_load_files'] if file] or JETSON_GPU_LOADS
+        self._sources: set[str] = set()
         self._levels, self._why_no_levels = (), ''
         if self._values['levels']:
             try:
@@ -136,7 +140,9 @@ class ContentionMonitorNode(ManagedNode):
 
     def _measure(self) -> None:
         self._run_probe()
-        self._readings = read_contention(before=self._readings.cpu_times, nvml=self._nvml)
+        self._readings = read_contention(before=self._readings.cpu_times, nvml=self._nvml, gpu_files=self._gpu_files,
+                                         expected=self._sources)
+        self._sources |= set(self._readings.sources)
         self._publish_state()
 
     def _publish_state(self) -> None:

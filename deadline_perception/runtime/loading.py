@@ -19,7 +19,7 @@ from deadline_perception.decision.policy import Forecast, Policy, Quality
 from deadline_perception.decision.thresholds import ThresholdPolicy
 from deadline_perception.engine.choice import choose_engine
 from deadline_perception.errors import DeadlinePerceptionError
-from deadline_perception.execution_path import PathSpace
+from deadline_perception.execution_path import ExecutionPath, PathSpace
 from deadline_perception.latency.calibration import BoundCalibrator, CalibrationFile, ForeignFile
 from deadline_perception.latency.device import DeviceFacts, missing_environment, read_device_facts, use_threads
 from deadline_perception.latency.measurement_plan import covering_paths
@@ -143,8 +143,9 @@ def load_task(options: NetworkOptions, models_folder: Path) -> LoadedTask:
     profile, differences = load_profile(options, network, facts, weights, models_folder)
     knots = level_knots(profile, network.path_space)
     forecast = knots[0].forecast
-    outlooks = make_outlooks(options, network.path_space, knots, _load_quality(options, network, forecast, weights))
-    warm_up(network, profile.image_size)
+    kept = getattr(network, 'kept_paths', None) if options.policy == 'frontier' else None
+    outlooks = make_outlooks(options, network.path_space, knots, _load_quality(options, network, forecast, weights), kept)
+    warm_up(network, profile.image_size, kept)
     degraded = differences + environment_faults(options.device, options.threads)
     calibration_file = None
     if options.calibration_file:
@@ -196,9 +197,10 @@ def load_network(model: str, device: str, models_folder: Path, engine: str = 'au
     return make(device), Path(model)
 
 
-def warm_up(network, image_size: tuple[int, int]) -> None:
-    """Runs paths that together hold every segment, so that no frame pays for first calls."""
-    paths = covering_paths(network.path_space, 1, random.Random(0))
+def warm_up(network, image_size: tuple[int, int], kept: Sequence[ExecutionPath] | None = None) -> None:
+    """Runs the paths that are kept ready, or some that together hold every segment, so that no frame pays for first
+    calls."""
+    paths = covering_paths(network.path_space, 1, random.Random(0)) if kept is None else kept
     if hasattr(network, 'warm_up'):
         network.warm_up(paths, image_size=image_size)
         return
@@ -280,8 +282,15 @@ def _load_quality(options: NetworkOptions, network, forecast: PathForecast,
 
 
 def make_outlooks(options: NetworkOptions, space: PathSpace, knots: Sequence[Knot],
-                  quality: Quality) -> tuple[Outlook, ...]:
+                  quality: Quality, kept: Sequence[ExecutionPath] | None = None) -> tuple[Outlook, ...]:
     """What frames are decided by, for each range of slowdowns; one for all where the policy looks at no forecast.
+
+    Args:
+        options: name the policy.
+        space: of the network.
+        knots: the forecasts.
+        quality: of the paths.
+        kept: paths that the policy frontier may choose; None: all.
 
     Raises:
         SetupError: as `make_policy`.
@@ -289,11 +298,12 @@ def make_outlooks(options: NetworkOptions, space: PathSpace, knots: Sequence[Kno
     """
     if options.policy in BLIND_POLICIES:
         knots = knots[:1]
-    return tuple(Outlook(knot.slowdown, knot.forecast, make_policy(options, space, knot.forecast, quality))
+    return tuple(Outlook(knot.slowdown, knot.forecast, make_policy(options, space, knot.forecast, quality, kept))
                  for knot in knots)
 
 
-def make_policy(options: NetworkOptions, space: PathSpace, forecast: Forecast, quality: Quality) -> Policy:
+def make_policy(options: NetworkOptions, space: PathSpace, forecast: Forecast, quality: Quality,
+                kept: Sequence[ExecutionPath] | None = None) -> Policy:
     """The policy that the options name, ready to decide.
 
     Raises:
@@ -301,7 +311,7 @@ def make_policy(options: NetworkOptions, space: PathSpace, forecast: Forecast, q
         ValueError: a number is out of range, or forecast or quality gives values that are.
     """
     if options.policy == 'frontier':
-        policy = FrontierPolicy(space, forecast, quality, allowance_ms=options.allowance_ms)
+        policy = FrontierPolicy(space, forecast, quality, allowance_ms=options.allowance_ms, paths=kept)
         policy.prepare()
         return policy
     if options.policy in ('reactive_1', 'reactive_n'):

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from deadline_perception.contention.pruning import Candidate, memory_prune, pareto_prune
+from deadline_perception.contention.pruning import Candidate, contention_prune, memory_prune, pareto_prune
 from deadline_perception.datasets.class_names import counted, left_out, relabelled
 from deadline_perception.datasets.records import Frame, Sequence as DrivingSequence
 from deadline_perception.datasets.source import open_source
@@ -60,6 +60,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--memory-limit', type=float, metavar='MB', help='of all models together; the best beside the '
                         'fastest that it holds are kept')
     parser.add_argument('--prune', action='store_true', help='leave out models that are slower and no better than another')
+    parser.add_argument('--keep-paths', type=int, metavar='NUMBER', help='of a model with several paths keep at most so many '
+                        'ready: the best at as many levels of contention; needs --data')
     parser.add_argument('--device', default='cpu', help='cpu, cuda or cuda:INDEX; ONNX files need cpu')
     parser.add_argument('--threads', type=int, default=1, help='CPU threads; the node must use the same number')
     parser.add_argument('--engine', choices=ENGINES, default='auto', help='of this package\'s own weights on a CPU')
@@ -115,13 +117,17 @@ def run(args: argparse.Namespace) -> int:
         profile.save(file)
     table = _quality_table(network, kept, sequence, frames, ranking)
     quality_file = args.out.with_suffix('.quality.json')
+    quality = None
     if table is None:
         quality_file.unlink(missing_ok=True)  # that of an earlier set would be refused
     else:
         write_text_atomically(quality_file, json.dumps(table, indent=1, allow_nan=False) + '\n')
+        quality = PathQuality.load(quality_file, network.path_space)
+    if args.keep_paths and quality is not None:
+        content, told = _with_kept_paths(args, content, network, PathForecast(profile, network.path_space), quality, images)
+        words += told
     content.save(args.out)
-    _report(args, network, profile, kept, ranking, words, None if table is None else
-            PathQuality.load(quality_file, network.path_space))
+    _report(args, network, profile, kept, ranking, words, quality)
     _tell_classes(network, sequence, frames, ranking)
     _next_steps(args, network, profile, table is not None)
     return 0
@@ -132,7 +138,8 @@ def _check(args: argparse.Namespace) -> None:
         raise ValueError(f'--out is {args.out}, expected a file that ends with {" or ".join(SUFFIXES)}')
     for suffix in (args.out.suffix, '.profile.json', '.quality.json'):
         check_file('--out', args.out.with_suffix(suffix))
-    for name, least, most in (('minutes', 0.0, 600.0), ('memory_limit', 0.0, 2.0**30), ('paths', 1, 100_000)):
+    for name, least, most in (('minutes', 0.0, 600.0), ('memory_limit', 0.0, 2.0**30), ('paths', 1, 100_000),
+                              ('keep_paths', 0, 100_000)):
         value = getattr(args, name)
         if value is not None and not least < value <= most:
             raise ValueError(f'--{name.replace("_", "-")} is {value}, expected more than {least:g} and at most {most:g}')
@@ -161,7 +168,7 @@ def _probe(args: argparse.Namespace, specs: Sequence[ModelSpec],
         facts = probe_model(spec, images, device=args.device, engine=args.engine, threads=args.threads)
         paths = f', {facts.paths} paths' if facts.paths > 1 else ''
         _say(f'{spec.name}: {spec.kind}, {facts.input_size[0]} x {facts.input_size[1]} px, {len(facts.class_names)} '
-             f'classes{paths}, {facts.memory_mb:.0f} MB, {facts.time_ms:.1f} ms a frame')
+             f'classes{paths}, {facts.memory_mb:.0f} MB, ready after {facts.start_s:.1f} s, {facts.time_ms:.1f} ms a frame')
         if facts.notice:
             _say(f'  {facts.notice}')
         known.append((spec, facts))
@@ -259,6 +266,45 @@ def _quality_table(network: ModelSet, kept: list[Measured], sequence: DrivingSeq
             rows[str(network.whole(one.spec.name, path))] = score_row(one.scores[path]) | {f'{metric}_error': error}
     return {'weights_hash': network.weights_hash, 'dataset': sequence.name, 'metric': metric, 'ranked_by': ranking,
             'images': len(frames), 'paths': rows}
+
+
+def _with_kept_paths(args: argparse.Namespace, content: SetFile, network: ModelSet, forecast: PathForecast,
+                     quality: PathQuality, images: list[np.ndarray]) -> tuple[SetFile, list[str]]:
+    """The set with the paths that models keep ready, and what that saves."""
+    specs, words = [], []
+    for spec in content.models:
+        space = network.models[spec.name].path_space
+        if len(space) <= args.keep_paths:
+            specs.append(spec)
+            continue
+        wholes = {str(path): network.whole(spec.name, path) for path in space}
+        times, values = forecast.table(list(wholes.values())), quality.table(list(wholes.values()))
+        names = paths_to_keep([Candidate(name, time_ms, value) for name, time_ms, value in zip(wholes, times, values)],
+                              args.keep_paths)
+        smaller = replace(spec, kept_paths=names)
+        facts = probe_model(smaller, images, device=args.device, engine=args.engine, threads=args.threads)
+        before = probe_model(spec, images, device=args.device, engine=args.engine, threads=args.threads)
+        words.append(f'{spec.name} keeps {len(names)} of {len(space)} paths ready: {facts.memory_mb:.0f} MB after '
+                     f'{facts.start_s:.1f} s, with all of them {before.memory_mb:.0f} MB after {before.start_s:.1f} s')
+        specs.append(with_memory(smaller, facts.memory_mb))
+    return replace(content, models=tuple(specs)), words
+
+
+def paths_to_keep(candidates: Sequence[Candidate], number: int) -> tuple[str, ...]:
+    """Names of the paths that are the best within one time at so many levels of contention, ascending in delay.
+
+    The levels are spaced evenly, on a logarithmic scale, from an idle machine, on which the slowest of the frontier is just in
+    time, to one on which only the fastest is: contention pruning (contention paper, section 3.4) without levels of a system.
+
+    Args:
+        candidates: at least one; delays on the idle machine.
+        number: of levels, at least 1, and so the most paths that are kept.
+    """
+    frontier = pareto_prune(candidates)
+    slowest_ms, most = frontier[-1].delay_ms, frontier[-1].delay_ms / frontier[0].delay_ms
+    factors = [most ** (level / max(1, number - 1)) for level in range(number)]
+    delays = {candidate.name: [candidate.delay_ms * factor for factor in factors] for candidate in frontier}
+    return tuple(candidate.name for candidate in contention_prune(frontier, delays, slowest_ms * (1.0 + 1e-9)))
 
 
 def _report(args: argparse.Namespace, network: ModelSet, profile: LatencyProfile, kept: list[Measured],

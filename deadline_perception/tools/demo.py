@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
             raise ValueError(f'--{name} is {getattr(args, name)}, expected {least} to {most:g}')
     schedule = None
     if args.contention:
-        schedule = read_schedule(args.contention, _CONTENTION_SEED, args.seconds / args.rate, most_units())
+        schedule = read_schedule(args.contention, _CONTENTION_SEED, args.seconds / args.rate, demo_units())
     check_folder('--out', args.out)
     check_device(args.device)
     check_ros()
@@ -114,6 +114,11 @@ def open_sequence(args: argparse.Namespace) -> tuple[Sequence, list[str]]:
     return sequence, [note for note in notes if note]
 
 
+def demo_units() -> int:
+    """Units of one kind at most; the nodes need some of the machine."""
+    return max(1, most_units() // 2)
+
+
 def grade_contention(args: argparse.Namespace, weights: Path) -> Path:
     """Has the levels graded of what will run beside the nodes; returns their file.
 
@@ -123,7 +128,7 @@ def grade_contention(args: argparse.Namespace, weights: Path) -> Path:
     file = args.out / 'levels.json'
     command = [sys.executable, '-m', 'deadline_perception.tools.command_line', 'grade', '--weights', str(weights),
                '--device', args.device, '--threads', str(args.threads), '--contention', args.contention, '--seed',
-               str(_CONTENTION_SEED), '--priority', 'off', '--seconds', str(_GRADING_S), '--unit-seconds', '1', '--out',
+               str(_CONTENTION_SEED), '--most-units', str(demo_units()), '--priority', 'off', '--seconds', str(_GRADING_S), '--unit-seconds', '1', '--out',
                str(file)]
     environment = {**os.environ, **process_environment(args.threads)}
     status = subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=False).returncode

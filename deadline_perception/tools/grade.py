@@ -21,7 +21,15 @@ from pathlib import Path
 
 from deadline_perception.contention.impact import measure_unit_delays, most_units, record_delays
 from deadline_perception.contention.levels import ContentionGrading, UnitDelay, default_levels_path, grade_levels
-from deadline_perception.contention.load import UNIT_SHARE, LoadError, has_ended, start_tied, stop_tied, units_text
+from deadline_perception.contention.load import (
+    UNIT_SHARE,
+    LoadError,
+    check_program,
+    has_ended,
+    start_tied,
+    stop_tied,
+    units_text,
+)
 from deadline_perception.contention.schedule import SHAPES, Schedule, play, read_schedule
 from deadline_perception.engine.choice import ENGINES
 from deadline_perception.errors import DeadlinePerceptionError
@@ -73,6 +81,8 @@ def run(args: argparse.Namespace) -> int:
             raise ValueError(f'--{name} is {value}, expected {least:g} to {largest:g}')
     if args.beside and args.contention:
         raise ValueError(f'--contention is {args.contention} and the command {shlex.join(args.beside)!r}, expected one')
+    if args.beside:
+        check_program(args.beside)
     schedule = read_schedule(args.contention, args.seed, args.seconds, most) if args.contention else None
     for option, file in (('--out', args.out), ('--plot', args.plot)):
         if file is not None:

@@ -16,8 +16,10 @@ import numpy as np
 from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.latency.device import use_threads
 from deadline_perception.latency.profile import time_frame
+from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.model_set.set_file import ModelSpec, load_model
 from deadline_perception.model_set.whole_detector import ModelError
+from deadline_perception.runtime.loading import warm_up
 
 _FRAMES = 8
 _LIMIT_S = 600.0
@@ -29,7 +31,8 @@ class ModelFacts:
 
     Attributes:
         class_names: that it finds.
-        memory_mb: that it took, loaded and after some frames.
+        memory_mb: that it took, with all its paths ready, or those that it keeps.
+        start_s: until they were.
         time_ms: median time of its largest path.
         input_size: height and width in px.
         paths: number of its paths.
@@ -38,6 +41,7 @@ class ModelFacts:
 
     class_names: tuple[str, ...]
     memory_mb: float
+    start_s: float
     time_ms: float
     input_size: tuple[int, int]
     paths: int
@@ -90,16 +94,18 @@ def main(place: str) -> None:
     try:
         with np.load(Path(place) / 'images.npz') as content:
             images = [content[name] for name in content.files]
-        before_mb = resident_mb()
+        before_mb, begun_ms = resident_mb(), now_ms()
         network = load_model(spec, order['device'], order['engine'])
+        warm_up(network, images[0].shape[:2], getattr(network, 'kept_paths', None))
+        start_s, memory_mb = (now_ms() - begun_ms) / 1000.0, max(0.0, resident_mb() - before_mb)
         space = network.path_space
         times_ms = [time_frame(network, images[number % len(images)], space.largest)[0] for number in range(_FRAMES)]
         run = network.start(images[0], space.largest)
         while not run.finished:
             run.run_segment()
         run.result()
-        facts = ModelFacts(network.class_names, max(0.0, resident_mb() - before_mb), statistics.median(times_ms[1:]),
-                           network.input_size, len(space), network.engine.notice)
+        facts = ModelFacts(network.class_names, memory_mb, start_s, statistics.median(times_ms[1:]), network.input_size,
+                           len(space), network.engine.notice)
         answer = asdict(facts)
     except (DeadlinePerceptionError, ValueError, OSError, RuntimeError) as error:
         answer = {'error': str(error).strip() or type(error).__name__}

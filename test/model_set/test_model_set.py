@@ -147,3 +147,9 @@ def test_sets_that_make_no_sense_are_refused():
         ModelSet('set', {'a': network(SINGLE), 'b': elsewhere})
     with pytest.raises(ValueError, match='expected a distinct label'):
         ModelSet('set', {'a-b': network(SINGLE)})
+
+
+def test_a_set_keeps_the_paths_of_its_models_ready(models):
+    assert models.kept_paths is None
+    models.models['lens'].kept_paths = (MAGNIFIER.smallest, MAGNIFIER.largest)
+    assert list(map(str, models.kept_paths)) == ['msmall', 'mlens-zfar-n1', 'mlens-ztele-n4', 'mlarge']

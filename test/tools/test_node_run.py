@@ -1,10 +1,7 @@
 """The nodes run as one child process that never outlives the command, and whose failure is told."""
 from __future__ import annotations
 
-import os
 import socket
-import sys
-import time
 
 import pytest
 
