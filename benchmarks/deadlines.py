@@ -58,6 +58,7 @@ from deadline_scores import (
     timing_figures,
 )
 
+from deadline_perception.contention.load import beside_programs
 from deadline_perception.contention.probe import Probe
 from deadline_perception.contention.slowdown import SlowdownEstimator
 from deadline_perception.datasets.records import Frame
@@ -86,18 +87,17 @@ from deadline_perception.runtime.loading import NetworkOptions, make_calibrator,
 from deadline_perception.runtime.task import Task
 from deadline_perception.runtime.watchdog import Watchdog
 from deadline_perception.tools.command_line import exit_status
-from deadline_perception.tools.node_run import beside_programs
 from deadline_perception.tools.profile import restart_with_environment
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / 'benchmarks' / 'results'
-# Each co-runner works for a share of every 20 ms; ends by itself when its parent is gone.
+# Each co-runner works for a share of every 20 ms.
 CO_RUNNER = '''
-import os, random, sys, time
+import random, sys, time
 import numpy as np
-rng, memory = random.Random(int(sys.argv[2])), np.ones(1 << 20, np.float32)
-while os.getppid() == int(sys.argv[1]):
-    share, until = rng.choice((0.0, 0.3, 0.6, 1.0)), time.monotonic() + float(sys.argv[3]) * rng.uniform(0.5, 3.0)
+rng, memory = random.Random(int(sys.argv[1])), np.ones(1 << 20, np.float32)
+while True:
+    share, until = rng.choice((0.0, 0.3, 0.6, 1.0)), time.monotonic() + float(sys.argv[2]) * rng.uniform(0.5, 3.0)
     while time.monotonic() < until:
         rest = time.monotonic() + 0.02 * share
         while time.monotonic() < rest:

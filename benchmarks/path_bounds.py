@@ -43,6 +43,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from deadline_perception.contention.load import beside_programs, busy_programs
 from deadline_perception.contention.probe import Probe
 from deadline_perception.contention.slowdown import SlowdownEstimator
 from deadline_perception.rendering.drive import render_drive
@@ -57,7 +58,6 @@ from deadline_perception.latency.quantiles import bounding_rank
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.runtime.loading import NetworkOptions, make_calibrator
 from deadline_perception.tools.command_line import exit_status
-from deadline_perception.tools.node_run import beside_programs, busy_programs
 
 RESULTS = Path(__file__).parent / 'results' / 'path_bounds.json'
 SETTINGS = {'1 thread': (1, None), '2 threads, passive': (2, 'PASSIVE'), '2 threads, active': (2, 'ACTIVE')}
@@ -70,8 +70,8 @@ WINDOWS = (200, 500)
 AROUND = 5  # frames before and after one that tell the machine's phase
 GOAL_ERROR, GOAL_COVERAGE_OFF, GOAL_TIGHTNESS = 0.05, 0.002, 1.2
 MONITOR_MS, PROBE_SHARE = 1000.0 / 3.0, 0.006  # as the node contention_monitor by default
-# Works and rests in turn, for 0.2 to 1.5 s each; ends by itself when its parent is gone.
-BURSTS = ('import os, random, sys, time\nrng = random.Random(int(sys.argv[2]))\nwhile os.getppid() == int(sys.argv[1]):\n'
+# Works and rests in turn, for 0.2 to 1.5 s each.
+BURSTS = ('import random, sys, time\nrng = random.Random(int(sys.argv[1]))\nwhile True:\n'
           '    until = time.monotonic() + rng.uniform(0.2, 1.5)\n    while time.monotonic() < until:\n'
           '        sum(value * value for value in range(20_000))\n    time.sleep(rng.uniform(0.2, 1.5))\n')
 

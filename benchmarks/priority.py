@@ -22,8 +22,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import date
 from pathlib import Path
@@ -32,6 +30,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from deadline_perception.contention.load import busy_programs
 from deadline_perception.latency.device import process_environment, read_device_facts, use_threads
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.rendering.drive import render_drive
@@ -44,8 +43,6 @@ MIDDLE_WORK = 0.35  # a middle path takes this share of the largest one's time
 BLOCK_S, ROUNDS, QUICK_ROUNDS, SEED = 2.0, 5, 1, 5
 RECEIVING_MS, RECEIVED_HZ = 2.0, 30.0
 SWITCH_INTERVAL_S = 0.0005  # as in the node detector
-BUSY = ('import os, sys\nwhile os.getppid() == int(sys.argv[1]):\n'
-        '    sum(value * value for value in range(200_000))\n')
 
 
 @dataclass(frozen=True)
@@ -82,19 +79,6 @@ class Receiver:
                 pass
 
 
-@contextmanager
-def busy_sessions(count: int) -> Iterator[None]:
-    """Meanwhile so many programs keep a core busy each, each in a session of its own."""
-    programs = [subprocess.Popen([sys.executable, '-c', BUSY, str(os.getpid())], start_new_session=True)
-                for _ in range(count)]
-    try:
-        yield
-    finally:
-        for program in programs:
-            program.kill()
-            program.wait()
-
-
 def run_frame(detector, image: np.ndarray, path) -> float:
     """One frame in ms."""
     begun_ms = now_ms()
@@ -129,7 +113,7 @@ def measure(weights: Path, rounds: int) -> dict:
     times_ms = {(condition, setting, path): [] for condition in CONDITIONS for setting in SETTINGS for path in paths}
     for _ in range(rounds):
         for condition, count in CONDITIONS.items():
-            with busy_sessions(count):
+            with busy_programs(count):
                 time.sleep(0.5)
                 for name in rng.sample(list(SETTINGS), len(SETTINGS)):
                     setting = SETTINGS[name]

@@ -2,7 +2,8 @@
 
 A frame runs through a fixed sequence of *segments*. Some begin with a decision: an *operator* takes one of its settings.
 An `ExecutionPath` holds one setting for every operator; a `PathSpace` holds all paths and says what each segment runs on a
-given one. Everything outside the network that owns an operator loops over this declaration. Needs neither torch nor ROS.
+given one. Where one operator chooses among alternatives, such as several models, some segments and operators belong to one
+of them alone. Everything outside the network that owns an operator loops over this declaration. Needs neither torch nor ROS.
 Source of the first four kinds of operator: multi-path paper, section V-A; width: nested-network thesis.
 """
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -94,12 +95,15 @@ class Segment:
         phase: part of the network that its time is reported under, such as `conv`.
         operator: name of the operator that is decided as the segment begins, None where nothing is decided.
         depends_on: names of the operators whose settings decide its work; all decided by then.
+        only_on: name of an operator decided before it and the one setting on which the segment runs, such as one model of
+            several; on the others it is left out, and what it decides is pinned to the last setting. None: on all.
     """
 
     name: str
     phase: str
     operator: str | None = None
     depends_on: tuple[str, ...] = ()
+    only_on: tuple[str, Setting] | None = None
 
 
 @dataclass(frozen=True, order=True, repr=False)
@@ -107,7 +111,8 @@ class ExecutionPath:
     """One setting for every operator of a network.
 
     Attributes:
-        settings: for each operator of the path space, in its order, the index of its setting.
+        settings: for each operator of the path space, in its order, the index of its setting; of one that the path does
+            not come to, the last one, whatever was given.
         space: the path space; not compared.
 
     Raises:
@@ -122,6 +127,8 @@ class ExecutionPath:
         if len(self.settings) != len(sizes) or not all(0 <= i < size for i, size in zip(self.settings, sizes)):
             raise ValueError(f'settings of a path are {self.settings}, expected an index for each of {len(sizes)} '
                              f'operators, below {sizes}')
+        if self.space.has_alternatives:
+            object.__setattr__(self, 'settings', self.space.pinned(self.settings))
 
     def __str__(self) -> str:
         return self.space.name(self)
@@ -157,7 +164,7 @@ class PathSpace:
 
     Raises:
         ValueError: names are not unique, an operator is not decided exactly once, or a segment depends on one that is
-            decided after it has begun.
+            decided after it has begun, or belongs to an alternative that is not there or not decided before.
     """
 
     operators: tuple[Operator, ...]
@@ -176,6 +183,7 @@ class PathSpace:
                              f'least one segment')
         known: set[str] = set()
         for segment in self.segments:
+            self._check_alternative(segment, known)
             known |= {segment.operator} - {None}
             if not known.issuperset(segment.depends_on):
                 raise ValueError(f'segment {segment.name} depends on {segment.depends_on}, expected operators that are '
@@ -190,6 +198,15 @@ class PathSpace:
             if len(group) > 1 and len(lengths) > 1:
                 raise ValueError(f'operators of the symbol {symbol!r} have labels of {sorted(lengths)} letters, expected '
                                  f'one length, so that their shared part of a name can be read')
+
+    def _check_alternative(self, segment: Segment, known: set[str]) -> None:
+        if segment.only_on is None:
+            return
+        name, setting = segment.only_on
+        always = {other.operator for other in self.segments if other.only_on is None}
+        if name not in known & always or setting not in self.operator(name).settings:
+            raise ValueError(f'segment {segment.name} runs only on {name} {setting!r}, expected an operator that every path '
+                             f'decides before it, and one of its settings')
 
     @cached_property
     def place(self) -> dict[str, int]:
@@ -216,10 +233,21 @@ class PathSpace:
         return tuple(dict.fromkeys(segment.phase for segment in self.segments))
 
     def __iter__(self) -> Iterator[ExecutionPath]:
-        return (ExecutionPath(settings, self) for settings in itertools.product(*map(range, self.sizes)))
+        return self._paths(map(range, self.sizes))
 
     def __len__(self) -> int:
-        return math.prod(self.sizes)
+        return self._length
+
+    @cached_property
+    def _length(self) -> int:
+        return sum(1 for _ in self) if self.has_alternatives else math.prod(self.sizes)
+
+    def _paths(self, choices: Iterable[Iterable[int]]) -> Iterator[ExecutionPath]:
+        """The paths whose operators have one of the given settings each, every path once."""
+        every = itertools.product(*choices)
+        if self.has_alternatives:
+            every = (settings for settings in every if self.pinned(settings) == settings)
+        return (ExecutionPath(settings, self) for settings in every)
 
     def __contains__(self, path: object) -> bool:
         return isinstance(path, ExecutionPath) and (path.space is self or path.space == self)
@@ -238,6 +266,8 @@ class PathSpace:
         """Short name of a path, such as `s01100-w0.50-f0.50-p100-h1`; `parse` reads it."""
         parts = []
         for symbol, group in self._groups:
+            if not self._comes_to(group, path.settings):
+                continue
             if not all(self.operators[at].full_unnamed and path.settings[at] == self.sizes[at] - 1 for at in group):
                 parts.append(symbol + ''.join(self.operators[at].labels[path.settings[at]] for at in group))
         return '-'.join(parts) or WHOLE
@@ -251,6 +281,8 @@ class PathSpace:
         parts = [] if name == WHOLE else name.split('-')
         settings = [size - 1 for size in self.sizes]
         for symbol, group in self._groups:
+            if not self._comes_to(group, settings):
+                continue
             found = self._read(parts[0].removeprefix(symbol), group) if parts and parts[0].startswith(symbol) else None
             if found is not None:
                 parts = parts[1:]
@@ -271,9 +303,42 @@ class PathSpace:
             path: a path of this space.
         """
         skip, depends_on, keys = self.key_tables[segment]
-        if skip is not None and path.settings[skip] == 0:
+        if (skip is not None and path.settings[skip] == 0) or not self.applies(segment, path):
             return None
         return keys[tuple([path.settings[at] for at in depends_on])]
+
+    def applies(self, segment: int, path: ExecutionPath) -> bool:
+        """Whether a path comes to a segment, and decides there; False where it has taken another alternative."""
+        condition = self.conditions[segment]
+        return condition is None or path.settings[condition[0]] == condition[1]
+
+    @cached_property
+    def conditions(self) -> tuple[tuple[int, int] | None, ...]:
+        """Of each segment: place of the operator, and index of the setting, that it belongs to; None: every path has it."""
+        return tuple(None if segment.only_on is None else
+                     (self.place[segment.only_on[0]], self.operator(segment.only_on[0]).index(segment.only_on[1]))
+                     for segment in self.segments)
+
+    @cached_property
+    def has_alternatives(self) -> bool:
+        """Whether some paths do not come to all segments."""
+        return any(condition is not None for condition in self.conditions)
+
+    @cached_property
+    def _operator_conditions(self) -> tuple[tuple[int, int] | None, ...]:
+        """The same of each operator, in the order of the operators."""
+        deciding = {segment.operator: condition for segment, condition in zip(self.segments, self.conditions)}
+        return tuple(deciding[operator.name] for operator in self.operators)
+
+    def pinned(self, settings: tuple[int, ...]) -> tuple[int, ...]:
+        """Settings with those of operators that they do not come to at the last one."""
+        return tuple([size - 1 if condition is not None and settings[condition[0]] != condition[1] else index
+                      for index, size, condition in zip(settings, self.sizes, self._operator_conditions)])
+
+    def _comes_to(self, group: tuple[int, ...], settings: Sequence[int]) -> bool:
+        """Whether a path decides the operators that share one part of a name."""
+        return all(condition is None or settings[condition[0]] == condition[1]
+                   for condition in (self._operator_conditions[at] for at in group))
 
     def keys(self, path: ExecutionPath, start: int = 0) -> tuple[str, ...]:
         """Names of all that a path runs from segment number `start` on."""
@@ -284,9 +349,9 @@ class PathSpace:
         """Every key that some path runs, in the order in which a frame meets them, and what a path must be set to for it:
         index of the setting by place of the operator."""
         found = {}
-        for skip, depends_on, keys in self.key_tables:
+        for (skip, depends_on, keys), condition in zip(self.key_tables, self.conditions):
             for settings, key in keys.items():
-                needed = dict(zip(depends_on, settings))
+                needed = dict(zip(depends_on, settings)) | (dict([condition]) if condition is not None else {})
                 if skip is not None and needed.setdefault(skip, self.sizes[skip] - 1) == 0:
                     continue
                 found[key] = needed
@@ -306,8 +371,7 @@ class PathSpace:
     def continuations(self, path: ExecutionPath, segment: int) -> Iterator[ExecutionPath]:
         """All paths that are set as `path` is before segment number `segment`, itself among them."""
         decided = set(self.decided_before[segment])
-        choices = [(path.settings[at],) if at in decided else range(size) for at, size in enumerate(self.sizes)]
-        return (ExecutionPath(settings, self) for settings in itertools.product(*choices))
+        return self._paths((path.settings[at],) if at in decided else range(size) for at, size in enumerate(self.sizes))
 
     @cached_property
     def _groups(self) -> tuple[tuple[str, tuple[int, ...]], ...]:

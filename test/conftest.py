@@ -16,7 +16,7 @@ from typing import IO
 import pytest
 
 # fixtures of several folders
-pytest_plugins = ('made_up_decisions', 'made_up_detector', 'made_up_matrices', 'prepared_network')
+pytest_plugins = ('adopted_models', 'made_up_decisions', 'made_up_detector', 'made_up_matrices', 'prepared_network')
 
 REPOSITORY = Path(__file__).parents[1]
 # Above 101, the ports of a domain reach into the range from which Linux hands out ports to others.

@@ -77,10 +77,10 @@ class RunWriter:
         self.write('/detector/label_info', self.make('vision_msgs/msg/LabelInfo', header=self.header(stamp_ns),
                                                      class_map=classes, threshold=0.0), stamp_ns)
 
-    def contention(self, stamp_ns: int, slowdown: float) -> None:
+    def contention(self, stamp_ns: int, slowdown: float, level: int = -1, levels: int = 0) -> None:
         self.write('/contention_monitor/state', self.make(
-            'deadline_perception/msg/ContentionState', header=self.header(stamp_ns), slowdown=slowdown, probe_ms=1.0,
-            probe_idle_ms=1.0, cpu_utilisation=0.5, cpu_pressure=0.1, memory_pressure=0.0,
+            'deadline_perception/msg/ContentionState', header=self.header(stamp_ns), slowdown=slowdown, level=level,
+            levels=levels, probe_ms=1.0, probe_idle_ms=1.0, cpu_utilisation=0.5, cpu_pressure=0.1, memory_pressure=0.0,
             gpu_utilisation=float('nan'), gpu_memory_used=float('nan'), sources=['proc_stat'], degraded=False,
             reason=''), stamp_ns)
 

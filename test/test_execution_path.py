@@ -98,6 +98,43 @@ def test_keys_name_what_decides_the_work_and_a_skipped_segment_has_none():
     assert SPACE.phases == ('pre', 'body', 'head')
 
 
+# Two ways, of which one has an operator of its own.
+ALTERNATIVES = PathSpace(
+    (Operator('model', 'model', ('plain', 'wide'), 'm'), Operator('width', 'width', (0.5, 1.0), 'w'),
+     Operator('deep', SKIP, ('skip', 'run'), 's', labels=('1', '0'))),
+    (Segment('choose', 'pre', 'model'), Segment('plain', 'body', only_on=('model', 'plain')),
+     Segment('wide', 'body', 'width', ('width',), only_on=('model', 'wide')),
+     Segment('deep', 'body', 'deep', ('width',), only_on=('model', 'wide')), Segment('end', 'head', None, ('model',))))
+
+
+def test_a_path_has_what_its_alternative_has_and_pins_the_rest():
+    paths = list(ALTERNATIVES)
+    assert list(map(str, paths)) == ['mplain', 'mwide-w0.50-s1', 'mwide-w0.50-s0', 'mwide-w1.00-s1', 'mwide-w1.00-s0']
+    assert len(ALTERNATIVES) == 5 == len(set(paths)) and [ALTERNATIVES.parse(str(path)) for path in paths] == paths
+    plain = ALTERNATIVES.parse('mplain')
+    assert plain == ALTERNATIVES.smallest == ExecutionPath((0, 0, 0), ALTERNATIVES) and plain.settings == (0, 1, 1)
+    assert ALTERNATIVES.keys(plain) == ('choose', 'plain', 'end@mplain')
+    assert ALTERNATIVES.keys(ALTERNATIVES.parse('mwide-w0.50-s1')) == ('choose', 'wide@w0.50', 'end@mwide')
+    assert [ALTERNATIVES.applies(number, plain) for number in range(5)] == [True, True, False, False, True]
+    assert plain.replace(width=0.5) == plain and plain.replace(model='wide') == ALTERNATIVES.largest
+    assert ALTERNATIVES.carriers()['deep@w0.50'] == {0: 1, 1: 0, 2: 1}
+    assert not SPACE.has_alternatives and SPACE.applies(3, SPACE.largest)
+
+
+def test_continuations_of_an_alternative_are_its_own():
+    wide = ALTERNATIVES.parse('mwide-w0.50-s1')
+    assert list(map(str, ALTERNATIVES.continuations(wide, 1))) == [str(path) for path in ALTERNATIVES][1:]
+    assert list(ALTERNATIVES.continuations(wide, 0)) == list(ALTERNATIVES)
+    assert list(map(str, ALTERNATIVES.continuations(ALTERNATIVES.smallest, 3))) == ['mplain']
+
+
+@pytest.mark.parametrize('only_on', [('way', 'x'), ('model', 'other'), ('width', 0.5)])
+def test_alternatives_that_are_not_decided_before_are_refused(only_on):
+    choose, wide = Segment('choose', 'pre', 'model'), Segment('wide', 'body', 'width', only_on=('model', 'wide'))
+    with pytest.raises(ValueError, match='segment end runs only on'):
+        PathSpace(ALTERNATIVES.operators[:2], (choose, wide, Segment('end', 'head', only_on=only_on)))
+
+
 def test_operators_are_decided_in_the_order_of_segments():
     path = SPACE.parse('s10-r0.50-wb')
     assert [SPACE.prefix(path, segment) for segment in range(6)] == [(), (), (1,), (1, 0), (1, 0, 1), (1, 0, 1, 0)]

@@ -13,7 +13,7 @@ PACKAGE = 'deadline_perception'
 LAYERS = (
     ('errors', 'execution_path', 'workers'),
     ('engine', 'detector', 'latency', 'wcet', 'contention', 'subnetwork'),
-    ('decision', 'nested'),
+    ('decision', 'nested', 'model_set'),
     ('runtime',),
     ('datasets', 'rendering', 'evaluation'),
     ('learning',),

@@ -9,7 +9,7 @@ import errno
 import importlib
 import math
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -151,14 +151,18 @@ def _number(text: str, largest: float, what: str) -> float:
     return value
 
 
-def read_jetson_gpu(root: Path = ROOT) -> float:
+def read_jetson_gpu(root: Path = ROOT, files: Sequence[str] = JETSON_GPU_LOADS) -> float:
     """Busy share of a Jetson's GPU, in [0, 1].
+
+    Args:
+        root: folder that holds `sys`.
+        files: where its load may lie, below the root, with * and ?; the first that exists is read.
 
     Raises:
         SensorAbsent: no known file exists.
         SensorFault: the file holds something else.
     """
-    for pattern in JETSON_GPU_LOADS:
+    for pattern in files:
         for file in sorted(root.glob(pattern)):
             return _number(_read_text(file).strip(), _JETSON_LOAD_FULL, str(file)) / _JETSON_LOAD_FULL
     raise SensorAbsent('no Jetson GPU load in sysfs')
@@ -166,6 +170,9 @@ def read_jetson_gpu(root: Path = ROOT) -> float:
 
 class Nvml:
     """One NVIDIA GPU through NVML; its readings are checked before they are believed.
+
+    Where memory is not supported, as on boards whose GPU shares the system's, an idle GPU is believed only once a busy one
+    was seen: an NVML that can read nothing says 0 as well.
 
     Args:
         library: the module `pynvml`, or what behaves like it.
@@ -177,6 +184,7 @@ class Nvml:
 
     def __init__(self, library: types.ModuleType, index: int = 0) -> None:
         self._library = library
+        self._was_busy = False
         try:
             library.nvmlInit()
             self._device = library.nvmlDeviceGetHandleByIndex(index)
@@ -199,8 +207,9 @@ class Nvml:
         except self._library.NVMLError as error:
             why_not = str(error)
         busy = _number(str(busy_percent), 100.0, 'NVML utilisation in percent') / 100.0
+        self._was_busy = self._was_busy or busy > 0.0
         if memory is None:
-            if busy == 0.0:
+            if not self._was_busy:
                 raise SensorFault(f'NVML utilisation is 0 and memory gives {why_not!r}: not believed')
             return busy, math.nan
         if not (memory.total > 0 and 0 <= memory.used <= memory.total):
@@ -221,22 +230,25 @@ def open_nvml(index: int = 0) -> Nvml:
     return Nvml(library, index)
 
 
-def read_contention(root: Path = ROOT, before: CpuTimes | None = None, nvml: Nvml | None = None) -> Readings:
+def read_contention(root: Path = ROOT, before: CpuTimes | None = None, nvml: Nvml | None = None, *,
+                    gpu_files: Sequence[str] = JETSON_GPU_LOADS, expected: Collection[str] = ()) -> Readings:
     """Looks at every sensor once. Never raises.
 
     Args:
         root: folder that holds `proc` and `sys`.
         before: core times of the look before; without them `cpu_utilisation` is NaN.
         nvml: from `open_nvml`; asked only where there is no Jetson GPU.
+        gpu_files: where a Jetson's GPU may show its load; see `read_jetson_gpu`.
+        expected: sources of looks before: one of them that is absent now has died, which is a fault.
     """
-    look = _Look()
+    look = _Look(expected)
     times = look.take('proc_stat', lambda: read_cpu_times(root))
     busy = math.nan
     if times is not None and before is not None:
         busy = look.take('proc_stat', lambda: cpu_utilisation(before, times), math.nan)
     cpu_pressure = look.take('pressure', lambda: read_pressure('cpu', root), math.nan)
     memory_pressure = look.take('pressure', lambda: read_pressure('memory', root), math.nan)
-    gpu = (look.take('jetson_gpu', lambda: read_jetson_gpu(root), math.nan), math.nan)
+    gpu = (look.take('jetson_gpu', lambda: read_jetson_gpu(root, gpu_files), math.nan), math.nan)
     if nvml is not None and math.isnan(gpu[0]):
         gpu = look.take('nvml', nvml.read, gpu)
     return Readings(busy, cpu_pressure, memory_pressure, *gpu, tuple(look.sources), tuple(look.absent),
@@ -246,7 +258,8 @@ def read_contention(root: Path = ROOT, before: CpuTimes | None = None, nvml: Nvm
 class _Look:
     """Takes readings one after the other and keeps account of what came of each."""
 
-    def __init__(self) -> None:
+    def __init__(self, expected: Collection[str]) -> None:
+        self._expected = expected
         self.sources: list[str] = []
         self.absent: list[str] = []
         self.faults: list[str] = []
@@ -255,7 +268,10 @@ class _Look:
         try:
             value = read()
         except SensorAbsent as error:
-            self.absent.append(f'{source}: {error}')
+            if source in self._expected:
+                self.faults.append(f'{source}: was there before: {error}')
+            else:
+                self.absent.append(f'{source}: {error}')
         except SensorFault as error:
             self.faults.append(f'{source}: {error}')
         else:

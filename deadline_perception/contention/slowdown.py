@@ -114,6 +114,12 @@ class SlowdownEstimator:
         self._frames.observe(latency_ms / forecast_ms)
         self._frame_evidence = min(self._frame_evidence + 1.0, _MOST_EVIDENCE)
 
+    def observe_unfinished(self, forecast_ms: float, so_far_ms: float) -> None:
+        """Takes in a frame that was answered before its network had ended. It would have taken longer than it did until
+        then, so it counts where that already says more than is known."""
+        if so_far_ms > self.slowdown * forecast_ms:
+            self.observe_frame(forecast_ms, so_far_ms)
+
     @property
     def slowdown(self) -> float:
         """Factor in [1, MAX_SLOWDOWN]; 1 before the first observation."""

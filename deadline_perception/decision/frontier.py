@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,7 +48,7 @@ def pareto_frontiers(groups: np.ndarray, costs: np.ndarray, qualities: np.ndarra
     """Reduces every group of candidates to those that no other of the group beats in both cost and quality.
 
     Args:
-        groups: int `[N]`, numbers 0 to G-1, each present.
+        groups: int `[N]`, numbers 0 to G-1; one that is absent has no member.
         costs: float `[N]`.
         qualities: float `[N]`.
 
@@ -79,21 +80,24 @@ class FrontierPolicy:
         quality: expected average precision of the paths.
         allowance_ms: constant part of every bound, for the scheduler's time slice.
         keep_epsilon: gain in quality that is worth a change of plan.
+        paths: those that are kept ready and may be chosen, at least one; None: all of the network.
 
     Raises:
-        ValueError: allowance or epsilon is out of range, or forecast or quality gives values that are.
+        ValueError: allowance or epsilon is out of range, or forecast or quality gives values that are, or there is no path.
     """
 
     name = 'frontier'
 
     def __init__(self, path_space: PathSpace, forecast: Forecast, quality: Quality, *, allowance_ms: float = 0.0,
-                 keep_epsilon: float = 0.005) -> None:
+                 keep_epsilon: float = 0.005, paths: Sequence[ExecutionPath] | None = None) -> None:
         if not 0.0 <= keep_epsilon <= 1.0:
             raise ValueError(f'keep_epsilon is {keep_epsilon}, expected a gain in quality in [0, 1]')
         self._space = path_space
         self._allowance_ms = check_allowance(allowance_ms)
         self._keep_epsilon = keep_epsilon
-        self._paths = list(path_space)
+        self._paths = list(path_space) if paths is None else list(dict.fromkeys(paths))
+        if not self._paths:
+            raise ValueError('no path is kept ready, expected at least one')
         self._index = {path: index for index, path in enumerate(self._paths)}
         self._number_of = {id(path): index for index, path in enumerate(self._paths)}  # they live as long as this
         self._remaining_ms = self._forecasts(forecast)
@@ -126,6 +130,7 @@ class FrontierPolicy:
             planned = self._index.get(path)
         if planned is None or not 0 <= segment < len(self._frontiers):
             check_position(self._space, path, segment)
+            raise ValueError(f'path {path} is none of the {len(self._paths)} that are kept ready')
         frontiers = self._frontiers[segment] or self._build(segment)
         group = frontiers.group_of[planned]
         begin, end = frontiers.begins[group], frontiers.begins[group + 1]
@@ -196,7 +201,7 @@ class FrontierPolicy:
         return np.maximum.accumulate(rows[::-1])[::-1]
 
     def _prefix_numbers(self, segment: int) -> np.ndarray:
-        """Numbers the prefixes at a segment from 0 on, without gaps: int32 `[paths]`."""
+        """Numbers the prefixes at a segment from 0 on: int32 `[paths]`."""
         numbers = np.zeros(len(self._paths), dtype=np.int64)
         for at in self._space.decided_before[segment]:
             numbers = numbers * self._space.sizes[at] + self._settings[:, at]

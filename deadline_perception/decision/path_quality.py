@@ -26,7 +26,7 @@ from scipy.optimize import nnls
 
 from deadline_perception.decision.policy import Forecast
 from deadline_perception.errors import DeadlinePerceptionError, command_line
-from deadline_perception.execution_path import ExecutionPath, PathSpace
+from deadline_perception.execution_path import MODEL, ExecutionPath, PathSpace
 from deadline_perception.latency.json_file import JsonFileError, read_object, write_text_atomically
 
 _LOGIT_LIMIT = 1e-3  # average precision nearer to 0 or 1 than this is taken to be this near
@@ -83,7 +83,8 @@ def _positions(paths: Sequence[ExecutionPath]) -> np.ndarray:
 class MonotoneModel:
     """Average precision on a logistic scale as a sum of effects of operators and of pairs of them.
 
-    Fitted by least squares without negative effects.
+    Fitted by least squares without negative effects; where a network is a set of models, each of them alone, since the paths
+    of one tell nothing of another's.
 
     Args:
         paths: measured paths of one network, at least 1.
@@ -97,10 +98,47 @@ class MonotoneModel:
         if not paths or any(path not in paths[0].space for path in paths):
             raise ValueError(f'{len(paths)} measured paths, expected at least 1, all of one network')
         self._space = paths[0].space
+        values = np.asarray(values, dtype=np.float64)
+        self._effects = {model: _Effects([paths[at] for at in places], values[places])
+                         for model, places in _by_model(paths).items()}
+
+    def predict(self, paths: Sequence[ExecutionPath]) -> np.ndarray:
+        """Average precision of paths: float64 `[paths]`, in [0, 1].
+
+        Raises:
+            ValueError: a path is of another network than the measured ones, or of a model of which none was measured.
+        """
+        for path in paths:
+            if path not in self._space:
+                raise ValueError(f'path {path} is of another network than the measured ones, such as '
+                                 f'{self._space.largest}')
+        predicted = np.zeros(len(paths))
+        for model, places in _by_model(paths).items():
+            if model not in self._effects:
+                raise ValueError(f'path {paths[places[0]]} is of a model without a measured path, expected one at least')
+            predicted[places] = self._effects[model].predict([paths[at] for at in places])
+        return predicted
+
+
+def _by_model(paths: Sequence[ExecutionPath]) -> dict[tuple[int, ...], list[int]]:
+    """Places of the paths by the settings of their operators of the kind model; all of them where there is none."""
+    if not paths:
+        return {}
+    choosing = [at for at, operator in enumerate(paths[0].space.operators) if operator.kind == MODEL]
+    found: dict[tuple[int, ...], list[int]] = {}
+    for number, path in enumerate(paths):
+        found.setdefault(tuple(path.settings[at] for at in choosing), []).append(number)
+    return found
+
+
+class _Effects:
+    """The effects of the operators of one model; see `MonotoneModel`."""
+
+    def __init__(self, paths: Sequence[ExecutionPath], values: np.ndarray) -> None:
         self._levels = [np.unique(column) for column in _positions(paths).T]
         steps, pairs = self._steps(paths), self._pairs(paths)
         effects = np.hstack([steps, pairs])
-        kept = np.clip(np.asarray(values, dtype=np.float64), _LOGIT_LIMIT, 1 - _LOGIT_LIMIT)
+        kept = np.clip(values, _LOGIT_LIMIT, 1 - _LOGIT_LIMIT)
         target = np.log(kept / (1 - kept))
         # The constant may be negative, so it has one column of either sign; the last rows keep open effects small.
         columns = np.hstack([np.ones((len(effects), 1)), -np.ones((len(effects), 1)), effects])
@@ -111,17 +149,6 @@ class MonotoneModel:
         self._weights = found[2:]
 
     def predict(self, paths: Sequence[ExecutionPath]) -> np.ndarray:
-        """Average precision of paths: float64 `[paths]`, in [0, 1].
-
-        Raises:
-            ValueError: a path is of another network than the measured ones.
-        """
-        for path in paths:
-            if path not in self._space:
-                raise ValueError(f'path {path} is of another network than the measured ones, such as '
-                                 f'{self._space.largest}')
-        if not paths:
-            return np.zeros(0)
         effects = np.hstack([self._steps(paths), self._pairs(paths)])
         return 1 / (1 + np.exp(-self._constant - effects @ self._weights))
 
@@ -220,6 +247,10 @@ class PathQuality:
             metric = str(content.get('metric', 'ap'))
             rows = {path_space.parse(name): values for name, values in content['paths'].items()}
             errors = {path: values.get(f'{metric}_error', 0.0) for path, values in rows.items()}
+            missing = {setting for operator in path_space.of_kind(MODEL) for setting in operator.settings} - {
+                path[operator.name] for path in rows for operator in path_space.of_kind(MODEL)}
+            if missing:
+                raise ValueError(f'no path of {", ".join(sorted(missing))}, expected one at least of each model')
             return cls({path: values[metric] for path, values in rows.items()}, errors=errors,
                        weights_hash=str(content['weights_hash']), dataset=str(content.get('dataset', '')),
                        metric=metric)
@@ -287,20 +318,24 @@ class PathQuality:
         return np.array([self._expected[path] if path in self._expected else next(predicted) for path in paths])
 
     def prediction_error(self) -> PredictionError | None:
-        """How well each measured path is predicted from the others; None for fewer than 2 paths or a stand-in.
+        """How well each measured path is predicted from the others of its model; None without any, and for a stand-in.
 
         Refits the model up to 60 times: a tenth of a second for a sample, about ten seconds for thousands of paths.
         """
         from scipy.stats import rankdata  # takes half a second to load, which no node that decides need pay
 
-        if self._model is None or len(self.known) < 2:
+        known = list(self.known)
+        # Only where another path of the same model is left to predict from; a model's paths lie side by side, so that no
+        # fold takes all of them.
+        paths = [known[at] for places in _by_model(known).values() if len(places) > 1 for at in places]
+        if self._model is None or len(paths) < 2:
             return None
-        paths = list(self.known)
         folds = min(len(paths), _FOLDS)
         measured, predicted = np.array([self.known[path] for path in paths]), np.empty(len(paths))
         for fold in range(folds):
             left_out = paths[fold::folds]
-            others = [path for at, path in enumerate(paths) if at % folds != fold]
+            predicted_now = set(left_out)
+            others = [path for path in known if path not in predicted_now]
             predicted[fold::folds] = self._fit(others).predict(left_out)
         errors = 100.0 * np.abs(predicted - measured)
         varies = min(np.ptp(measured), np.ptp(predicted)) > 0

@@ -108,6 +108,13 @@ class CompiledSegments(Eager):
             return None
 
 
+def cpu_settings(threads: int) -> dict:
+    """How OpenVINO computes on so many threads. No streams for one: the calling thread computes, with its priority, and
+    no model keeps threads of its own."""
+    return {'PERFORMANCE_HINT': 'LATENCY', 'ENABLE_CPU_PINNING': False, 'INFERENCE_NUM_THREADS': threads,
+            'NUM_STREAMS': 0 if threads == 1 else 1}
+
+
 class Compiler:
     """Compiles for this CPU.
 
@@ -121,9 +128,7 @@ class Compiler:
     def __init__(self, threads: int) -> None:
         self._openvino = load_openvino()
         self._core = self._openvino.Core()
-        # No streams: the calling thread computes, with its priority, and no segment keeps threads of its own.
-        self._settings = {'PERFORMANCE_HINT': 'LATENCY', 'ENABLE_CPU_PINNING': False,
-                          'INFERENCE_NUM_THREADS': threads, 'NUM_STREAMS': 0 if threads == 1 else 1}
+        self._settings = cpu_settings(threads)
 
     def compile(self, model) -> bytes:
         """The compiled form of an `openvino.Model` with fixed shapes.

@@ -25,6 +25,8 @@ class Network(Protocol):
         device: processor that computes it: `cpu`, `cuda` or `cuda:INDEX`.
         engine: runs its segments, and names what its times hold for; `Eager()` where it computes them itself.
         result_type: of what its runs give, such as `Detections`.
+
+    One that keeps only some paths ready has them as `kept_paths`; only these are warmed up, and chosen.
     """
 
     path_space: PathSpace

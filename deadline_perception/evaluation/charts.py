@@ -4,7 +4,7 @@ from __future__ import annotations
 import io
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -97,25 +97,37 @@ def _draw_latency(row, time_s: np.ndarray, frames: list[FrameRecord]) -> None:
 
 
 def lanes(recording: Recording, frames: list[FrameRecord]) -> str:
-    """One lane per operator over time, shaded by how much of the network was used. Empty without recorded paths."""
+    """One lane per operator over time, shaded by how much of the network was used, and under them the level of contention
+    where one is known. Empty without recorded paths."""
     decided = [frame for frame in frames if frame.outcome is not Outcome.COASTED and frame.decision]
     operators = _operators(decided)
     if not operators:
         return ''
-    figure, (row,) = _axes([1.0], 0.32 * len(operators) + 0.55, 'lanes')
+    levels = [recording.level.at(frame.stamp_ns) for frame in decided] if recording.level.values else []
+    figure, (row,) = _axes([1.0], 0.32 * (len(operators) + bool(levels)) + 0.55, 'lanes')
     time_s = times_s(recording, [frame.stamp_ns for frame in decided])
     step_s = float(np.median(np.diff(time_s))) if len(time_s) > 1 else 0.1
+    def bars(values: list, place: int) -> Iterator[tuple[object, tuple[float, float], tuple[float, float]]]:
+        """Value, begin and length in s, and bottom and height, of each stretch of equal values that are known."""
+        for start, stop in _runs(values) if values else ():
+            if values[start] is not None:
+                end_s = min(time_s[stop], time_s[stop - 1] + 2 * step_s) if stop < len(values) else time_s[-1] + step_s
+                yield values[start], (time_s[start], end_s - time_s[start]), (place - 0.4, 0.8)
+
     for lane, name in enumerate(operators):
         shades = [_shade(next((operator for operator in frame.decision.operators if operator.name == name), None))
                   for frame in decided]
-        for start, stop in _runs(shades):
-            if shades[start] is None:
-                continue
-            end_s = min(time_s[stop], time_s[stop - 1] + 2 * step_s) if stop < len(shades) else time_s[-1] + step_s
-            row.broken_barh([(time_s[start], end_s - time_s[start])], (len(operators) - 1 - lane - 0.4, 0.8),
-                            color=_THEME[shades[start]], linewidth=0)
-    row.set_yticks(range(len(operators)), [name.replace('_', ' ') for name in reversed(operators)])
-    row.set_ylim(-0.6, len(operators) - 0.4)
+        for shade, across, along in bars(shades, len(operators) - 1 - lane):
+            row.broken_barh([across], along, color=_THEME[shade], linewidth=0)
+    highest = max(recording.level.values, default=0)
+    for level, across, along in bars([None if math.isnan(level) else level for level in levels], -1):
+        row.broken_barh([across], along, color=_THEME['slowdown'], alpha=0.12 + 0.6 * level / max(highest, 1), linewidth=0)
+        if across[1] > 0.012 * (time_s[-1] - time_s[0]):
+            row.text(across[0] + 0.5 * across[1], -1, f'{level:.0f}', color=_THEME['ink'], ha='center', va='center',
+                     fontsize=8)
+    places = [*(['contention level'] if levels else []), *(name.replace('_', ' ') for name in reversed(operators))]
+    row.set_yticks(range(-1 if levels else 0, len(operators)), places)
+    row.set_ylim(-1.6 if levels else -0.6, len(operators) - 0.4)
     row.grid(False)
     _finish_time_axis([row], times_s(recording, [frame.stamp_ns for frame in frames]))  # as in the other charts
     return _svg(figure)

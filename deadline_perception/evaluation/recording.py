@@ -137,6 +137,7 @@ class Recording:
         unknown_objects: boxes of classes that the network does not know, by name; they are not scored.
         speed_mps: speed that the budget was computed from.
         slowdown: estimated by the contention monitor.
+        level: level of contention that the monitor saw in force, 0 the least; empty where it knew none.
         rejected: images that the detector could not use.
         middleware_lost: images that the middleware reported lost.
         ending: where the recording ends that was cut off, as a sentence; empty for a whole one.
@@ -153,6 +154,7 @@ class Recording:
     middleware_lost: int
     ending: str = ''
     unknown_objects: dict[str, int] = field(default_factory=dict)
+    level: Samples = Samples((), ())
 
     @property
     def network_phases(self) -> tuple[str, ...]:

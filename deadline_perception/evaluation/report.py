@@ -175,8 +175,9 @@ def _lanes(recording: Recording, frames: Sequence[FrameRecord]) -> str:
     legend = ''.join('<div class="legend"><strong>' + escape(label) + '</strong>' + ''.join(
         f'<span><i style="background: var(--{colour})"></i>{escape(words)}</span>' for words, colour in levels)
         + '</div>' for label, levels in charts.lane_levels(list(frames)))
+    under = ' Under them: the level of contention in force, 0 is the least.' if recording.level.values else ''
     return _section('What the network did to be in time', 'One lane per operator, coloured as in the legend under it, '
-                    'from as little as possible to everything computed.',
+                    f'from as little as possible to everything computed.{under}',
                     f'<div class="chart">{drawing}<div class="cursor"></div></div>{legend}')
 
 

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, lru_cache
+from operator import attrgetter
 
 import numpy as np
 from scipy.optimize import nnls
@@ -28,33 +29,18 @@ _REMEMBERED = 65536  # paths whose times are kept added up
 _GRID = np.linspace(0.005, 0.995, 100)  # probabilities at which a path's sample is rebuilt from its quantiles
 
 
-class PathForecast:
-    """Expected times of the paths of one network on one device, otherwise idle.
-
-    Attributes:
-        corrections: the factor of each kind of segment.
+class SegmentForecast:
+    """Expected times of the paths of one network as sums over what their segments run.
 
     Args:
-        profile: measured times.
         path_space: the network's paths.
-
-    Raises:
-        ProfileMismatch: the profile lacks a segment or measured a path that the network does not have.
+        costs_ms: expected time in ms of every key of the path space.
     """
 
-    def __init__(self, profile: LatencyProfile, path_space: PathSpace) -> None:
+    def __init__(self, path_space: PathSpace, costs_ms: Mapping[str, float]) -> None:
         self._space = path_space
-        self._medians = {name: quantiles.p50 for name, quantiles in profile.segments.items()}
-        self._kinds = list(dict.fromkeys(_kind(segment.name) for segment in path_space.segments))
-        self._check_complete(profile)
-        self._measured = [(path_space.parse(name), quantiles) for name, quantiles in profile.paths.items()]
-        rows = np.array([self._by_kind(path) for path, _ in self._measured]).reshape(-1, len(self._kinds))
-        latencies_ms = np.array([quantiles.p50 for _, quantiles in self._measured])
-        factors = _fit(rows, latencies_ms)
-        self.corrections = dict(zip(self._kinds, (float(factor) for factor in factors)))
-        self._residuals = self._held_out_residuals(rows, latencies_ms)
-        self._costs_ms = {None: 0.0, **{name: self._medians[name] * self.corrections[_kind(name.split('@')[0])]
-                                        for name in path_space.carriers()}}
+        self.costs_ms = dict(costs_ms)
+        self._by_key = {None: 0.0, **costs_ms}
         self._from_each = lru_cache(maxsize=_REMEMBERED)(self._add_up)
 
     def forecast_ms(self, path: ExecutionPath, segment: int = 0) -> float:
@@ -81,18 +67,21 @@ class PathForecast:
         for number in range(len(self._space.segments) - 1, segment - 1, -1):
             skip, places, costs_ms = self._segment_costs[number]
             part_ms = costs_ms[tuple(settings[:, at] for at in places)]
-            total_ms += part_ms if skip is None else np.where(settings[:, skip] == 0, 0.0, part_ms)
+            if skip is not None:
+                part_ms = np.where(settings[:, skip] == 0, 0.0, part_ms)
+            condition = self._space.conditions[number]
+            total_ms += part_ms if condition is None else np.where(settings[:, condition[0]] == condition[1], part_ms, 0.0)
         return total_ms
 
     def segment_ms(self, segment: int, path: ExecutionPath) -> float:
         """Expected time in ms of one segment on a path; 0 when it is left out."""
-        return self._costs_ms[self._space.key(segment, path)]
+        return self._by_key[self._space.key(segment, path)]
 
     @cached_property
     def _segment_costs(self) -> list[tuple[int | None, tuple[int, ...], np.ndarray]]:
         """For each segment the place of the skip that leaves it out, the places of the operators that decide its time,
         and the time in ms by their settings."""
-        return [(skip, places, np.array([self._costs_ms.get(key, 0.0) for key in keys.values()]).reshape(
+        return [(skip, places, np.array([self.costs_ms.get(key, 0.0) for key in keys.values()]).reshape(
             [self._space.sizes[at] for at in places])) for skip, places, keys in self._space.key_tables]
 
     def _add_up(self, path: ExecutionPath) -> list[float]:
@@ -101,6 +90,41 @@ class PathForecast:
         for segment in reversed(range(len(self._space.segments))):
             from_each_ms.append(from_each_ms[-1] + self.segment_ms(segment, path))
         return from_each_ms[::-1]
+
+    def _check_segment(self, segment: int) -> None:
+        if segment < 0:
+            raise ValueError(f'segment is {segment}, expected an index of at least 0')
+
+
+class PathForecast(SegmentForecast):
+    """Expected times of the paths of one network on one device, otherwise idle.
+
+    Attributes:
+        corrections: the factor of each kind of segment.
+
+    Args:
+        profile: measured times.
+        path_space: the network's paths.
+        typical: of a segment's times, in ms.
+
+    Raises:
+        ProfileMismatch: the profile lacks a segment or measured a path that the network does not have.
+    """
+
+    def __init__(self, profile: LatencyProfile, path_space: PathSpace,
+                 typical: Callable[[Quantiles], float] = attrgetter('p50')) -> None:
+        self._space = path_space
+        self._medians = {name: typical(quantiles) for name, quantiles in profile.segments.items()}
+        self._kinds = list(dict.fromkeys(_kind(segment.name) for segment in path_space.segments))
+        self._check_complete(profile)
+        self._measured = [(path_space.parse(name), quantiles) for name, quantiles in profile.paths.items()]
+        rows = np.array([self._by_kind(path) for path, _ in self._measured]).reshape(-1, len(self._kinds))
+        latencies_ms = np.array([quantiles.p50 for _, quantiles in self._measured])
+        factors = _fit(rows, latencies_ms)
+        self.corrections = dict(zip(self._kinds, (float(factor) for factor in factors)))
+        self._residuals = self._held_out_residuals(rows, latencies_ms)
+        super().__init__(path_space, {name: self._medians[name] * self.corrections[_kind(name.split('@')[0])]
+                                      for name in path_space.carriers()})
 
     def residual_quantile(self, probability: float) -> float:
         """Quantile of `log(latency / forecast)` over frames of whole paths on an idle device.
@@ -118,10 +142,6 @@ class PathForecast:
         if not len(self._residuals):
             raise ValueError('profile measured no whole path, expected at least one')
         return float(np.quantile(self._residuals, probability))
-
-    def _check_segment(self, segment: int) -> None:
-        if segment < 0:
-            raise ValueError(f'segment is {segment}, expected an index of at least 0')
 
     def _check_complete(self, profile: LatencyProfile) -> None:
         command = profile_command(device=profile.facts.kind, threads=profile.facts.threads)

@@ -31,8 +31,30 @@ class ProfileMismatch(DeadlinePerceptionError):
 
 
 @dataclass(frozen=True)
+class LevelTimes:
+    """How long the same parts take at one level of contention.
+
+    Attributes:
+        units: contention units beside them while measuring, by kind.
+        segments, paths: as in `LatencyProfile`.
+
+    Raises:
+        ValueError: there is no segment.
+    """
+
+    units: dict[str, int]
+    segments: dict[str, Quantiles]
+    paths: dict[str, Quantiles]
+
+    def __post_init__(self) -> None:
+        if not self.segments or not all(isinstance(count, int) and count >= 0 for count in self.units.values()):
+            raise ValueError(f'a level of the profile has {len(self.segments)} segments and the units {self.units}, expected '
+                             f'at least one segment, and counts of at least 0')
+
+
+@dataclass(frozen=True)
 class LatencyProfile:
-    """How long the parts of one network take on one device, otherwise idle.
+    """How long the parts of one network take on one device, otherwise idle and, where measured, at levels of contention.
 
     Attributes:
         facts: the device and its settings while measuring.
@@ -45,9 +67,10 @@ class LatencyProfile:
         segments: durations by the names of `PathSpace.key`, each taken in the midst of whole frames.
         paths: durations of whole frames by the path's name, of frames that the segments were not taken from.
         engine: identity of the engine that ran the segments.
+        levels: times at levels of contention, each with the same segments; empty when none was measured.
 
     Raises:
-        ValueError: a size is not positive or beyond reason, or there is no segment.
+        ValueError: a size is not positive or beyond reason, there is no segment, or a level lacks one.
     """
 
     facts: DeviceFacts
@@ -60,6 +83,7 @@ class LatencyProfile:
     segments: dict[str, Quantiles]
     paths: dict[str, Quantiles]
     engine: str = 'eager'
+    levels: tuple[LevelTimes, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ('input_size', 'image_size'):
@@ -71,6 +95,11 @@ class LatencyProfile:
             object.__setattr__(self, name, size)
         if not self.segments:
             raise ValueError('profile holds no segment, expected at least one')
+        object.__setattr__(self, 'levels', tuple(self.levels))
+        for level in self.levels:
+            if set(level.segments) != set(self.segments):
+                raise ValueError(f'level beside {level.units} has {len(level.segments)} segments, expected the '
+                                 f'{len(self.segments)} of the idle device')
 
     def save(self, file: Path) -> None:
         """Writes the profile as JSON, one line per segment and path, in one step."""
@@ -86,9 +115,11 @@ class LatencyProfile:
             'config_name', 'network_hash', 'input_size', 'image_size', 'date', 'load_before', 'engine')}}
         lines = [f'  {json.dumps(name)}: {json.dumps(value)}' for name, value in head.items()]
         lines.append('  "facts": ' + json.dumps(asdict(self.facts), indent=4).replace('\n}', '\n  }'))
-        for name in ('segments', 'paths'):
-            rows = [f'    {json.dumps(key)}: {json.dumps(asdict(value))}' for key, value in getattr(self, name).items()]
-            lines.append(f'  "{name}": {{' + (('\n' + ',\n'.join(rows) + '\n  ') if rows else '') + '}')
+        lines += [_table_text(name, getattr(self, name)) for name in ('segments', 'paths')]
+        if self.levels:  # left out elsewhere, so that what identifies a profile without them stays as it was
+            levels = (f'  {{"units": {json.dumps(level.units)},\n{_table_text("segments", level.segments)},\n'
+                      f'{_table_text("paths", level.paths)}}}' for level in self.levels)
+            lines.append('  "levels": [\n' + ',\n'.join(levels) + ']')
         return '{\n' + ',\n'.join(lines) + '\n}\n'
 
     @classmethod
@@ -103,8 +134,9 @@ class LatencyProfile:
             raise JsonFileError(f'{file} is no latency profile of format {FORMAT}; measure one: {profile_command()}')
         try:
             content['facts'] = DeviceFacts(**content['facts'])
-            for name in ('segments', 'paths'):
-                content[name] = {key: Quantiles.from_record(record) for key, record in content[name].items()}
+            content |= _tables(content)
+            content['levels'] = tuple(LevelTimes(units=level['units'], **_tables(level))
+                                      for level in content.get('levels', ()))
             return cls(**content)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise JsonFileError(f'latency profile {file} cannot be used: {error}; '
@@ -137,6 +169,16 @@ class LatencyProfile:
         if differences:
             command = profile_command(weights, facts.kind, facts.threads)
             raise ProfileMismatch(f'latency profile does not fit: {"; ".join(differences)}. Measure one: {command}')
+
+
+def _table_text(name: str, table: dict[str, Quantiles]) -> str:
+    rows = [f'    {json.dumps(key)}: {json.dumps(asdict(value))}' for key, value in table.items()]
+    return f'  "{name}": {{' + (('\n' + ',\n'.join(rows) + '\n  ') if rows else '') + '}'
+
+
+def _tables(content: dict) -> dict[str, dict[str, Quantiles]]:
+    return {name: {key: Quantiles.from_record(record) for key, record in content[name].items()}
+            for name in ('segments', 'paths')}
 
 
 def timing_key(*, network_hash: str, facts: DeviceFacts, input_size: tuple[int, int],
@@ -192,12 +234,28 @@ def measure_profile(detector, images: Sequence[np.ndarray], *, repeats: int = 50
     Raises:
         ValueError: no image, images of several sizes, or a count outside its range.
     """
-    if not images or len({image.shape for image in images}) != 1:
-        raise ValueError(f'images have the sizes {sorted({image.shape for image in images})}, expected one size')
+    _check_images(images)
+    load_before = os.getloadavg()[0]
+    segments, paths = measure_times(detector, images, repeats=repeats, whole_paths=whole_paths, path_repeats=path_repeats,
+                                    time_limit_s=time_limit_s, seed=seed, progress=progress)
+    return LatencyProfile(
+        facts=read_device_facts(detector.device), config_name=detector.config_name,
+        network_hash=detector.network_hash, input_size=tuple(detector.input_size), image_size=images[0].shape[:2],
+        date=datetime.now(timezone.utc).isoformat(timespec='seconds'), load_before=round(load_before, 2),
+        engine=detector.engine.identity, segments=segments, paths=paths)
+
+
+def measure_times(detector, images: Sequence[np.ndarray], *, repeats: int, whole_paths: int, path_repeats: int,
+                  time_limit_s: float, seed: int = 0, progress: Callable[[int, int, float], None] | None = None
+                  ) -> tuple[dict[str, Quantiles], dict[str, Quantiles]]:
+    """What `measure_profile` measures, beside whatever runs now: times of segments and of whole paths, by their names.
+
+    Arguments and errors are those of `measure_profile`; the same seed gives the same whole paths.
+    """
+    _check_images(images)
     if whole_paths < 2 or path_repeats < 1:
         raise ValueError(f'whole_paths is {whole_paths} and path_repeats is {path_repeats}, '
                          f'expected at least 2 and at least 1')
-    load_before = os.getloadavg()[0]
     rng = random.Random(seed)
     space = detector.path_space
     warm_up = covering_paths(space, 1, rng)
@@ -221,13 +279,13 @@ def measure_profile(detector, images: Sequence[np.ndarray], *, repeats: int = 50
             progress(number, len(frames), elapsed_s)
         if elapsed_s >= time_limit_s and _smallest(segments) >= min(repeats, _LEAST_SAMPLES) and _smallest(paths):
             break
-    return LatencyProfile(
-        facts=read_device_facts(detector.device), config_name=detector.config_name,
-        network_hash=detector.network_hash, input_size=tuple(detector.input_size), image_size=images[0].shape[:2],
-        date=datetime.now(timezone.utc).isoformat(timespec='seconds'), load_before=round(load_before, 2),
-        engine=detector.engine.identity,
-        segments={name: Quantiles.from_samples(samples) for name, samples in segments.items()},
-        paths={name: Quantiles.from_samples(paths[name]) for name in sorted(paths, key=lambda n: np.median(paths[n]))})
+    return ({name: Quantiles.from_samples(samples) for name, samples in segments.items()},
+            {name: Quantiles.from_samples(paths[name]) for name in sorted(paths, key=lambda n: np.median(paths[n]))})
+
+
+def _check_images(images: Sequence[np.ndarray]) -> None:
+    if not images or len({image.shape for image in images}) != 1:
+        raise ValueError(f'images have the sizes {sorted({image.shape for image in images})}, expected one size')
 
 
 def time_frame(detector, image: np.ndarray, path: ExecutionPath) -> tuple[float, list[float]]:

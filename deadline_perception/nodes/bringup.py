@@ -52,7 +52,8 @@ _VEHICLE = (('odom', 'odometry_topic'), ('vehicle/speed', 'speed_topic'))
 NODES = (  # started again when they end by themselves
     NodeEntry('vehicle_speed', remaps=_VEHICLE),
     NodeEntry('time_budget'),
-    NodeEntry('contention_monitor', parameters=(('device', 'device'), ('autostart', 'autostart')), lifecycle=True),
+    NodeEntry('contention_monitor', lifecycle=True,
+              parameters=(('device', 'device'), ('autostart', 'autostart'), ('levels', 'levels'))),
     NodeEntry('detector', remaps=(('image', 'image_topic'),), lifecycle=True, pinned_environment=True,
               parameters=(('model', 'model'), ('profile', 'profile'), ('device', 'device'),
                           ('autostart', 'autostart'), ('image_transport', 'image_transport'))),
@@ -94,8 +95,10 @@ ARGUMENTS = (
     Argument('odometry_topic', 'odom', 'speed of the vehicle as nav_msgs/Odometry'),
     Argument('speed_topic', 'vehicle/speed', 'speed of the vehicle as geometry_msgs/TwistStamped'),
     Argument('image_transport', '', 'raw or compressed; empty: as in the parameter files'),
-    Argument('model', '', 'weights (safetensors) or the name of a shipped model; empty: as in config/detector.yaml'),
+    Argument('model', '', 'weights (safetensors), the name of a shipped model, or a set of own models (set.yaml, see '
+             'deadline-perception adopt); empty: as in config/detector.yaml'),
     Argument('profile', '', "latency profile; empty: this device's own"),
+    Argument('levels', '', 'contention levels, as `deadline-perception grade` writes them; empty: none'),
     Argument('device', '', 'processor of the network, cpu or cuda; empty: as in config/detector.yaml'),
     Argument('autostart', True, 'lifecycle nodes configure and activate themselves'),
     Argument('use_rviz', False, 'start RViz as well, where it is installed'),

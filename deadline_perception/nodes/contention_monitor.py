@@ -3,13 +3,16 @@ from __future__ import annotations
 
 import math
 import sys
+from pathlib import Path
 
 from rclpy.clock import Clock, ClockType
 from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 
+from deadline_perception.contention.levels import ContentionGrading, ContentionLevel, level_at
 from deadline_perception.contention.probe import Probe
-from deadline_perception.contention.sensors import Nvml, Readings, SensorAbsent, open_nvml, read_contention
+from deadline_perception.contention.sensors import JETSON_GPU_LOADS, Nvml, Readings, SensorAbsent, open_nvml, read_contention
 from deadline_perception.contention.slowdown import SlowdownEstimator
+from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.msg import ContentionState, FrameLatency
 from deadline_perception.nodes.health import Health, Level, Report
@@ -33,6 +36,10 @@ PARAMETERS = (
               read_only=True),
     Parameter('probe_idle_ms', 0.0, 'Time of one probe on the idle machine; 0: learn it: smallest low quantile seen.',
               'ms', 0.0, 10000.0, read_only=True),
+    Parameter('gpu_load_files', [''], "Where a Jetson's GPU shows its load, 0 to 1000, below / and with * and ?; the first that "
+              "exists is read; [''] where the boards known so far have it.", read_only=True),
+    Parameter('levels', '', 'File of contention levels that `deadline-perception grade` wrote; empty: the slowdown alone is '
+              'published.', read_only=True),
 )
 
 
@@ -51,14 +58,11 @@ def gpu_index(device: str) -> int:
 def observe_frame(estimator: SlowdownEstimator, message: FrameLatency) -> None:
     """Lets the estimator learn from one frame, whichever way its path was changed as it ran.
 
-    A frame that was answered before its network had ended would have taken longer than it did until then: it counts
-    where that already says more than the estimator knows. If it ended after all, it is told again as late, and counts in
-    full.
+    A frame that was answered before its network had ended counts as far as it came. If it ended after all, it is told
+    again as late, and counts in full.
     """
-    if message.outcome == FrameLatency.COASTED and not (
-            message.network_ms > estimator.slowdown * message.idle_forecast_ms):
-        return
-    estimator.observe_frame(message.idle_forecast_ms, message.network_ms)
+    observe = estimator.observe_unfinished if message.outcome == FrameLatency.COASTED else estimator.observe_frame
+    observe(message.idle_forecast_ms, message.network_ms)
 
 
 class ContentionMonitorNode(ManagedNode):
@@ -70,6 +74,8 @@ class ContentionMonitorNode(ManagedNode):
         self._nvml: Nvml | None = None
         self._why_no_nvml = ''
         self._probe: Probe | None = None
+        self._levels: tuple[ContentionLevel, ...] = ()
+        self._why_no_levels = ''
         self._readings = Readings()
         self._publisher = self._timer = self._priority = None
         self._frames_in = []
@@ -84,6 +90,15 @@ class ContentionMonitorNode(ManagedNode):
             self._why_no_nvml = ''
         except SensorAbsent as error:
             self._nvml, self._why_no_nvml = None, f'nvml: {error}'
+        self._gpu_files = [file.lstrip('/') for file in self._values['gpu_load_files'] if file] or JETSON_GPU_LOADS
+        self._sources: set[str] = set()
+        self._levels, self._why_no_levels = (), ''
+        if self._values['levels']:
+            try:
+                self._levels = ContentionGrading.load(Path(self._values['levels']).expanduser()).levels
+            except DeadlinePerceptionError as error:
+                self.get_logger().error(f'{error}; the state has no level')
+                self._why_no_levels = str(error)
         idle_ms = self._values['probe_idle_ms'] or math.nan
         self._probe = Probe(rounds=self._values['probe_rounds'], idle_ms=idle_ms)
         self._estimator = SlowdownEstimator()
@@ -125,18 +140,26 @@ class ContentionMonitorNode(ManagedNode):
 
     def _measure(self) -> None:
         self._run_probe()
-        self._readings = read_contention(before=self._readings.cpu_times, nvml=self._nvml)
+        self._readings = read_contention(before=self._readings.cpu_times, nvml=self._nvml, gpu_files=self._gpu_files,
+                                         expected=self._sources)
+        self._sources |= set(self._readings.sources)
         self._publish_state()
 
     def _publish_state(self) -> None:
+        slowdown = self._estimator.slowdown
         message = ContentionState(
-            slowdown=self._estimator.slowdown, probe_ms=self._probe_ms, probe_idle_ms=self._probe.idle_ms,
+            slowdown=slowdown, level=level_at(self._levels, slowdown) if self._levels else -1, levels=len(self._levels),
+            probe_ms=self._probe_ms, probe_idle_ms=self._probe.idle_ms,
             sources=[*self._readings.sources, *self._estimator.sources],
-            degraded=self._readings.degraded, reason=self._readings.reason,
+            degraded=bool(self._problem), reason=self._problem,
             **{name: getattr(self._readings, name) for name in (
                 'cpu_utilisation', 'cpu_pressure', 'memory_pressure', 'gpu_utilisation', 'gpu_memory_used')})
         message.header.stamp = self.get_clock().now().to_msg()
         self._publisher.publish(message)
+
+    @property
+    def _problem(self) -> str:
+        return '; '.join(filter(None, (self._readings.reason, self._why_no_levels)))
 
     def _run_probe(self) -> None:
         """Runs the probe when its share of the time allows it; a slow probe makes the next one wait longer."""
@@ -156,8 +179,10 @@ class ContentionMonitorNode(ManagedNode):
                   'cpu_utilisation': readings.cpu_utilisation, 'gpu_utilisation': readings.gpu_utilisation,
                   'absent_sensors': '; '.join(filter(None, (*readings.absent, self._why_no_nvml))),
                   'rejected_observations': self._estimator.rejected, 'priority': self._priority.in_force}
-        if readings.degraded:
-            return Report(Level.WARN, readings.reason, values)
+        if self._levels:
+            values['level'] = f'{level_at(self._levels, slowdown)} of 0 to {len(self._levels) - 1}'
+        if self._problem:
+            return Report(Level.WARN, self._problem, values)
         return Report(Level.OK, f'slowdown {slowdown:.2f}', values)
 
 

@@ -157,7 +157,7 @@ class DetectorNode(ManagedNode):
             reserve=detector_parameters.make_reserve(values), conditions=self._conditions.now, convert=self._convert,
             publish=self._publish, publish_record=self._publish_record, failed=self._failed,
             finish=lambda result: result.with_score(min_score), ready=self._wake,
-            publish_late=lambda record: self._publish_late_latency(self._latency_message(record)),
+            publish_late=self._publish_late,
             late_policy=LatePolicy(values['late_policy']), late_grace_ms=values['late_grace_ms'],
             max_coasted=values['max_coasted'], max_track_age_ms=values['max_track_age_ms'],
             boxes_at=BoxesAt(values['boxes_at']),
@@ -387,9 +387,14 @@ class DetectorNode(ManagedNode):
     def _publish_record(self, record: FrameRecord) -> None:
         status, task = self._status, self._loaded.task
         status.note(record)
+        self._conditions.hear_frame(record)
         self._publish_latency(self._latency_message(record))
         self._publish_path(path_decision(record, policy=task.policy.name,
                                          target_miss_probability=task.calibrator.alpha))
+
+    def _publish_late(self, record: FrameRecord) -> None:
+        self._conditions.hear_frame(record)
+        self._publish_late_latency(self._latency_message(record))
 
     def _latency_message(self, record: FrameRecord) -> FrameLatency:
         status = self._status

@@ -19,8 +19,9 @@ PARAMETERS = (
     Parameter('reliability', 'auto', 'Whether lost images are sent again. auto: until a camera comes that offers best '
               'effort only. Large images lose parts even within one machine when it is busy.',
               choices=('auto', 'reliable', 'best_effort')),
-    Parameter('model', 'compact', 'Weights: a safetensors file, or the name of one in models/. Or any network: '
-              'package.module:callable, called with the device.'),
+    Parameter('model', 'compact', 'Weights: a safetensors file, or the name of one in models/. Or a set of own models: the '
+              'set.yaml that `deadline-perception adopt` wrote. Or any network: package.module:callable, called with the '
+              'device.'),
     Parameter('profile', '', "Latency profile; empty: this device's own, or the one in models/profiles."),
     Parameter('quality', '', 'Table of path qualities; empty: the one beside the weights, or longer is better.'),
     Parameter('device', 'cpu', 'Processor of the network: cpu, cuda or cuda:INDEX.'),

@@ -58,12 +58,12 @@ RESULT_KINDS = {Detections: ResultKind('~/detections', Detection2DArray,
 
 
 def operator_decisions(frame: TimedFrame) -> list[OperatorDecision]:
-    """What every operator of the path was set to, in the order of execution."""
+    """What every operator that the path comes to was set to, in the order of execution."""
     space: PathSpace = frame.path.space
     decided = {decision.operator: decision for decision in frame.decisions}
     messages = []
-    for segment in space.segments:
-        if segment.operator is None:
+    for number, segment in enumerate(space.segments):
+        if segment.operator is None or not space.applies(number, frame.path):
             continue
         operator, decision = space.operator(segment.operator), decided.get(segment.operator)
         level = frame.path.settings[space.place[operator.name]]

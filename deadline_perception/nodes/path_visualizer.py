@@ -20,7 +20,7 @@ from deadline_perception.runtime.tracks import Outcome
 from deadline_perception.detector.detections import Detections
 from deadline_perception.evaluation.annotate import annotate
 from deadline_perception.datasets.image_message import ImageError
-from deadline_perception.msg import FrameLatency
+from deadline_perception.msg import ContentionState, FrameLatency
 from deadline_perception.nodes.health import Health, Level, Report
 from deadline_perception.nodes.markers import FOCAL_RANGE_PX, PinholeCamera, detection_markers
 from deadline_perception.nodes.messages import (
@@ -97,6 +97,7 @@ class PathVisualizerNode(Node):
         self._images: StampCache[Image | CompressedImage] = StampCache(size)
         self._answers: StampCache[Answer] = StampCache(size)
         self._camera: PinholeCamera | None = None
+        self._contention: ContentionState | None = None
         self._drawn = self._without_image = self._rejected = 0
         self._problem = ''
         self._camera_inputs: list = []
@@ -105,7 +106,8 @@ class PathVisualizerNode(Node):
         self._markers_out = self.create_publisher(MarkerArray, '~/markers', RESULTS,
                                                   event_callbacks=publisher_events(self, '~/markers'))
         for kind, topic, callback in ((Detection2DArray, 'detector/detections', self._on_detections),
-                                      (FrameLatency, 'detector/latency', self._on_latency)):
+                                      (FrameLatency, 'detector/latency', self._on_latency),
+                                      (ContentionState, 'contention_monitor/state', self._on_contention)):
             self.create_subscription(kind, topic, callback, RESULTS, event_callbacks=subscription_events(self, topic))
         self.create_timer(_LOOK_PERIOD_S, self._look_for_viewers, clock=Clock(clock_type=ClockType.STEADY_TIME))
         self._health = Health(self, self._report)
@@ -152,6 +154,9 @@ class PathVisualizerNode(Node):
     def _on_latency(self, message: FrameLatency) -> None:
         self._hear(message, 'latency')
 
+    def _on_contention(self, message: ContentionState) -> None:
+        self._contention = message
+
     def _hear(self, message: Detection2DArray | FrameLatency, part: str) -> None:
         if not self._camera_inputs:
             return
@@ -174,7 +179,7 @@ class PathVisualizerNode(Node):
         if self._markers_out.get_subscription_count():
             self._markers_out.publish(detection_markers(
                 detections, names, found.header, self._camera or self._assumed_camera(),
-                self._values['marker_distance_m'], headline(latency)))
+                self._values['marker_distance_m'], headline(latency, self._contention)))
         if self._image_out.get_subscription_count():
             self._draw(self._images.take(stamp_ns), detections, names, latency)
 
@@ -215,11 +220,14 @@ class PathVisualizerNode(Node):
         return Report(Level.OK, 'drawing' if self._camera_inputs else 'nobody is watching', values)
 
 
-def headline(latency: FrameLatency) -> str:
-    """The frame in one line."""
+def headline(latency: FrameLatency, contention: ContentionState | None = None) -> str:
+    """The frame in one line, with the level of contention where one is known."""
     taken = f'{latency.total_ms:.0f}' if math.isfinite(latency.total_ms) else '-'
     verdict = '' if latency.deadline_met else ' MISSED'
-    return f'{taken} of {latency.budget_ms:.0f} ms{verdict}  {latency.path}'
+    level = ''
+    if contention is not None and contention.level >= 0:
+        level = f'  contention {contention.level} of 0 to {contention.levels - 1}, slowdown {contention.slowdown:.2f}'
+    return f'{taken} of {latency.budget_ms:.0f} ms{verdict}  {latency.path}{level}'
 
 
 def main() -> int:

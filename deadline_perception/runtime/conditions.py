@@ -5,9 +5,13 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from deadline_perception.contention.slowdown import SlowdownEstimator
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.runtime.deadline import MAX_BUDGET_MS
-from deadline_perception.runtime.frame_record import Conditions
+from deadline_perception.runtime.frame_record import Conditions, FrameRecord
+from deadline_perception.runtime.tracks import Outcome
+
+OWN_SOURCE = 'own frames'
 
 
 @dataclass(frozen=True)
@@ -31,8 +35,9 @@ class ConditionTracker:
     Args:
         default_budget_ms: budget until the first one is heard, > 0.
         budget_timeout_ms: an older budget is stale; the smallest one that was named is then in force.
-        contention_timeout_ms: an older contention is stale; its slowdown stays in force all the same, because 1 would
-            promise bounds that a busy machine cannot hold, and the conditions are degraded.
+        contention_timeout_ms: an older contention is stale, and the conditions are degraded. The frames' own times over
+            their forecasts then give the slowdown; without frames the stale one stays in force, because 1 would promise
+            bounds that a busy machine cannot hold.
         standing: why every frame is degraded, whatever is heard.
         clock_ms: monotonic clock.
 
@@ -52,6 +57,14 @@ class ConditionTracker:
         self._clock_ms = clock_ms
         self._budget: _Budget | None = None
         self._contention: _Contention | None = None
+        self._own = SlowdownEstimator()
+
+    def hear_frame(self, record: FrameRecord) -> None:
+        """Takes in how a frame went, for the time when nobody says how busy the machine is."""
+        if record.outcome is Outcome.COASTED:
+            self._own.observe_unfinished(record.idle_forecast_ms, record.frame.network_ms)
+        else:
+            self._own.observe_frame(record.idle_forecast_ms, record.frame.network_ms)
 
     def hear_budget(self, budget_ms: float, min_budget_ms: float, reason: str) -> None:
         """Takes in a budget.
@@ -83,16 +96,24 @@ class ConditionTracker:
         """What the next frame is decided under."""
         at_ms = self._clock_ms()
         budget_ms, budget_reason = self._budget_now(at_ms)
-        contention = self._contention
-        slowdown, source, contention_reason = 1.0, '', 'no contention state heard yet, slowdown taken as 1'
-        if contention is not None:
-            slowdown, source, contention_reason = contention.slowdown, contention.source, ''
-            age_ms = at_ms - contention.heard_ms
-            if age_ms > self._contention_timeout_ms:
-                contention_reason = (f'contention state is {age_ms / 1000:.1f} s old, its slowdown of {slowdown:.2f} '
-                                     f'stays in force')
+        slowdown, source, contention_reason = self._contention_now(at_ms)
         reasons = tuple(reason for reason in (budget_reason, contention_reason, *self._standing) if reason)
         return Conditions(budget_ms, slowdown, source, reasons)
+
+    def _contention_now(self, at_ms: float) -> tuple[float, str, str]:
+        contention, own = self._contention, self._own.slowdown
+        has_own = bool(self._own.sources)
+        if contention is None:
+            words = f'slowdown of {own:.2f} by its own frames' if has_own else 'slowdown taken as 1'
+            return own, OWN_SOURCE if has_own else '', f'no contention state heard yet, {words}'
+        age_ms = at_ms - contention.heard_ms
+        if age_ms <= self._contention_timeout_ms:
+            return contention.slowdown, contention.source, ''
+        words = f'contention state is {age_ms / 1000:.1f} s old'
+        if has_own:
+            return own, OWN_SOURCE, f'{words}, slowdown of {own:.2f} by its own frames'
+        return contention.slowdown, contention.source, (f'{words}, its slowdown of {contention.slowdown:.2f} stays in '
+                                                        f'force')
 
     def _budget_now(self, at_ms: float) -> tuple[float, str]:
         budget = self._budget

@@ -71,7 +71,8 @@ class FrameRecord:
         allowance_ms: constant part of the bound.
         replaced: frames that it replaced, in the mailbox or before.
         failure: error of conversion or network, empty otherwise.
-        idle_forecast_ms: expected time of the path that ran, on the idle device; NaN without a path.
+        idle_forecast_ms: expected time of the path that ran over the slowdown, which is that on the idle device, or at
+            the level of contention in force over the level's slowdown; NaN without a path.
         evidence_age_ms: from the image on which what was published rests to this one: 0 for its own result, NaN
             when there was nothing to go on from.
     """

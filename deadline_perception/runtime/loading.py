@@ -6,7 +6,7 @@ import math
 import os
 import random
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,10 +19,11 @@ from deadline_perception.decision.policy import Forecast, Policy, Quality
 from deadline_perception.decision.thresholds import ThresholdPolicy
 from deadline_perception.engine.choice import choose_engine
 from deadline_perception.errors import DeadlinePerceptionError
-from deadline_perception.execution_path import PathSpace
+from deadline_perception.execution_path import ExecutionPath, PathSpace
 from deadline_perception.latency.calibration import BoundCalibrator, CalibrationFile, ForeignFile
 from deadline_perception.latency.device import DeviceFacts, missing_environment, read_device_facts, use_threads
 from deadline_perception.latency.measurement_plan import covering_paths
+from deadline_perception.latency.level_forecast import Knot, level_knots
 from deadline_perception.latency.path_bound import PathForecast
 from deadline_perception.latency.profile import (
     LatencyProfile,
@@ -31,9 +32,13 @@ from deadline_perception.latency.profile import (
     profile_command,
     timing_key,
 )
-from deadline_perception.runtime.task import Task
+from deadline_perception.runtime.task import Outlook, Task
 
 POLICIES = ('frontier', 'thresholds', 'fixed', 'reactive_1', 'reactive_n', 'oblivious')
+BLIND_POLICIES = ('reactive_1', 'reactive_n', 'oblivious')  # know nothing of contention but how frames went
+
+
+_SET_SUFFIXES = ('.yaml', '.yml')
 
 
 class SetupError(DeadlinePerceptionError):
@@ -45,8 +50,9 @@ class NetworkOptions:
     """Where the parts of the detector lie.
 
     Attributes:
-        model: weights file, or the name of one in the package's `models` folder, such as `compact`; or any other
-            network as `package.module:callable`, which is called with the device.
+        model: weights file, or the name of one in the package's `models` folder, such as `compact`; or a set of models,
+            as `deadline-perception adopt` writes it; or any other network as `package.module:callable`, which is called
+            with the device.
         profile: latency profile; empty: the one of this device, the user's own before the package's.
         quality: table of path qualities; empty: the one beside the weights, if any.
         device: `cpu` or `cuda`.
@@ -135,9 +141,11 @@ def load_task(options: NetworkOptions, models_folder: Path) -> LoadedTask:
     network, weights = load_network(options.model, options.device, models_folder, options.engine)
     facts = read_device_facts(options.device)
     profile, differences = load_profile(options, network, facts, weights, models_folder)
-    forecast = PathForecast(profile, network.path_space)
-    policy = make_policy(options, network.path_space, forecast, _load_quality(options, network, forecast, weights))
-    warm_up(network, profile.image_size)
+    knots = level_knots(profile, network.path_space)
+    forecast = knots[0].forecast
+    kept = getattr(network, 'kept_paths', None) if options.policy == 'frontier' else None
+    outlooks = make_outlooks(options, network.path_space, knots, _load_quality(options, network, forecast, weights), kept)
+    warm_up(network, profile.image_size, kept)
     degraded = differences + environment_faults(options.device, options.threads)
     calibration_file = None
     if options.calibration_file:
@@ -153,18 +161,24 @@ def load_task(options: NetworkOptions, models_folder: Path) -> LoadedTask:
     calibrator, notices = make_calibrator(options, forecast, calibration_file)
     if network.engine.notice:
         notices.append(network.engine.notice)
-    task = Task(network, forecast, policy, calibrator, network.result_type)
+    task = Task(network, forecast, outlooks[0].policy, calibrator, network.result_type, outlooks)
     return LoadedTask(task, facts, calibration_file, tuple(notices), tuple(degraded))
 
 
 def load_network(model: str, device: str, models_folder: Path, engine: str = 'auto') -> tuple[object, Path]:
-    """The network that a parameter means, and the file of its weights; for a callable, the parameter as a path.
+    """The network that a parameter means, and the file of its weights or of its set; for a callable, the parameter as a path.
 
     Raises:
         SetupError: there is no such module, callable or file.
         StoreError: the engine is asked for by its name and is not ready.
         CheckpointError: the weights cannot be used.
+        ModelError: a model of a set cannot be used.
     """
+    if Path(model).suffix in _SET_SUFFIXES:
+        from deadline_perception.model_set.set_file import load_set
+
+        file = Path(model).expanduser()
+        return load_set(file, device, engine), file
     module, _, name = model.partition(':')
     if not name.isidentifier():
         from deadline_perception.detector.checkpoint import load_detector
@@ -183,9 +197,10 @@ def load_network(model: str, device: str, models_folder: Path, engine: str = 'au
     return make(device), Path(model)
 
 
-def warm_up(network, image_size: tuple[int, int]) -> None:
-    """Runs paths that together hold every segment, so that no frame pays for first calls."""
-    paths = covering_paths(network.path_space, 1, random.Random(0))
+def warm_up(network, image_size: tuple[int, int], kept: Sequence[ExecutionPath] | None = None) -> None:
+    """Runs the paths that are kept ready, or some that together hold every segment, so that no frame pays for first
+    calls."""
+    paths = covering_paths(network.path_space, 1, random.Random(0)) if kept is None else kept
     if hasattr(network, 'warm_up'):
         network.warm_up(paths, image_size=image_size)
         return
@@ -234,6 +249,8 @@ def load_profile(options: NetworkOptions, network, facts: DeviceFacts, weights: 
     else:
         places = [default_profile_path(network.config_name, facts),
                   default_profile_path(network.config_name, facts, models_folder / 'profiles')]
+        if weights.suffix in _SET_SUFFIXES:
+            places.append(weights.with_suffix('.profile.json'))
         file = next((place for place in places if place.is_file()), None)
         if file is None:
             raise SetupError(f'no latency profile of {network.config_name!r} for {facts} in '
@@ -264,7 +281,29 @@ def _load_quality(options: NetworkOptions, network, forecast: PathForecast,
     return quality
 
 
-def make_policy(options: NetworkOptions, space: PathSpace, forecast: Forecast, quality: Quality) -> Policy:
+def make_outlooks(options: NetworkOptions, space: PathSpace, knots: Sequence[Knot],
+                  quality: Quality, kept: Sequence[ExecutionPath] | None = None) -> tuple[Outlook, ...]:
+    """What frames are decided by, for each range of slowdowns; one for all where the policy looks at no forecast.
+
+    Args:
+        options: name the policy.
+        space: of the network.
+        knots: the forecasts.
+        quality: of the paths.
+        kept: paths that the policy frontier may choose; None: all.
+
+    Raises:
+        SetupError: as `make_policy`.
+        ValueError: as `make_policy`.
+    """
+    if options.policy in BLIND_POLICIES:
+        knots = knots[:1]
+    return tuple(Outlook(knot.slowdown, knot.forecast, make_policy(options, space, knot.forecast, quality, kept))
+                 for knot in knots)
+
+
+def make_policy(options: NetworkOptions, space: PathSpace, forecast: Forecast, quality: Quality,
+                kept: Sequence[ExecutionPath] | None = None) -> Policy:
     """The policy that the options name, ready to decide.
 
     Raises:
@@ -272,7 +311,7 @@ def make_policy(options: NetworkOptions, space: PathSpace, forecast: Forecast, q
         ValueError: a number is out of range, or forecast or quality gives values that are.
     """
     if options.policy == 'frontier':
-        policy = FrontierPolicy(space, forecast, quality, allowance_ms=options.allowance_ms)
+        policy = FrontierPolicy(space, forecast, quality, allowance_ms=options.allowance_ms, paths=kept)
         policy.prepare()
         return policy
     if options.policy in ('reactive_1', 'reactive_n'):

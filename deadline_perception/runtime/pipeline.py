@@ -21,7 +21,7 @@ from deadline_perception.runtime.frame_record import Arrival, Conditions, FrameR
 from deadline_perception.runtime.image_period import ImagePeriod
 from deadline_perception.runtime.mailbox import Mailbox
 from deadline_perception.runtime.reserve import FrameReserve, Reserve
-from deadline_perception.runtime.task import Task
+from deadline_perception.runtime.task import Outlook, Task
 from deadline_perception.runtime.timed_frame import FrameProgress, NextImages, TimedFrame, TimedInference
 from deadline_perception.runtime.tracks import BoxesAt, LatePolicy, Outcome
 from deadline_perception.runtime.watchdog import Act, Watchdog
@@ -50,6 +50,7 @@ class _Frame:
         self.taken_ms: float | None = None
         self.replaced = arrival.left_out
         self.calibration_factor = math.nan
+        self.outlook: Outlook | None = None  # until it is taken
         self.reserve = FrameReserve(0.0, 0.0)
         self.publish_ms = 0.0
         self.progress = FrameProgress(phases)
@@ -246,6 +247,7 @@ class FramePipeline:
         if not frame.attempts:
             frame.replaced += self._not_told
             self._not_told = 0
+        frame.outlook = self._task.outlook(conditions.slowdown)
         frame.calibration_factor = min(self._task.calibrator.factor, MAX_FACTOR / conditions.slowdown)
         frame.reserve = FrameReserve(self._deciding.reserve_ms, self._reserve.reserve_ms)
         frame.deadline_ms = deadline_at_ms(frame.arrival.captured_ms, conditions.budget_ms)
@@ -258,7 +260,7 @@ class FramePipeline:
     def _run(self, frame: _Frame, due_ms: float) -> None:
         failure = None
         with self._lock:
-            next_images = NextImages(self._period.next_ms(now_ms()), self._period.period_ms, self._task.forecast)
+            next_images = NextImages(self._period.next_ms(now_ms()), self._period.period_ms, frame.outlook.forecast)
         self._watchdog.expect(frame.stand_in_ms)
         try:
             image = self._convert(frame.arrival)
@@ -271,7 +273,7 @@ class FramePipeline:
                 image, frame.progress, _Late(self, frame), due_ms=due_ms, slowdown=frame.conditions.slowdown,
                 calibration_factor=frame.calibration_factor, best_case=self._best_case.factor,
                 may_give_up=self._late_policy is not LatePolicy.LATE, deciding_ms=frame.reserve.deciding_ms,
-                next_images=next_images if self._spares_next_image else None)
+                next_images=next_images if self._spares_next_image else None, policy=frame.outlook.policy)
         except Exception as error:  # whatever a network throws, the node goes on
             failure, ran = error, frame.progress.look(now_ms())
             self._failed(error)
@@ -344,8 +346,8 @@ class FramePipeline:
         if waiting is None:
             return ''
         remaining_ms = left_ms(waiting.deadline_ms, at_ms, frame.reserve.publishing_ms + frame.reserve.deciding_ms)
-        rest_ms = self._task.forecast.forecast_ms(path, segment) * frame.conditions.slowdown
-        now, after = (self._task.policy.plan(left, frame.conditions.slowdown * frame.calibration_factor)
+        rest_ms = frame.outlook.forecast.forecast_ms(path, segment) * frame.conditions.slowdown
+        now, after = (frame.outlook.policy.plan(left, frame.conditions.slowdown * frame.calibration_factor)
                       for left in (remaining_ms, remaining_ms - rest_ms))
         return 'the next image can be in time only without it' if now.feasible and not after.feasible else ''
 
@@ -392,7 +394,7 @@ class FramePipeline:
                 published_ms: float) -> FrameRecord:
         taken_ms = published_ms if frame.taken_ms is None else frame.taken_ms
         begun_ms = frame.progress.begun_ms or published_ms
-        idle_ms = math.nan if ran.path is None else self._task.forecast.forecast_ms(ran.path)
+        idle_ms = math.nan if ran.path is None else frame.outlook.forecast.forecast_ms(ran.path)
         return FrameRecord(
             frame.arrival, frame.conditions, outcome, ran, queue_ms=taken_ms - frame.arrival.arrived_ms,
             convert_ms=begun_ms - taken_ms, publish_ms=max(0.0, published_ms - begun_ms - ran.elapsed_ms),
@@ -405,7 +407,7 @@ class FramePipeline:
         """What this frame says about the times of the next ones, after it is out."""
         if ran.path is None:
             return
-        forecast, calibrator = self._task.forecast, self._task.calibrator
+        forecast, calibrator = frame.outlook.forecast, self._task.calibrator
         expected_ms = forecast.forecast_ms(ran.path) * ran.slowdown
         # Beside a late frame's network its image was answered, which its decisions' time has in it.
         overrun_ms = 0.0 if is_late else frame.reserve.overrun_ms(ran.decision_ms, frame.publish_ms)

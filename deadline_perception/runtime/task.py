@@ -1,6 +1,7 @@
 """A task of the runtime: one network with all that its frames are decided by, and what stands in when it is late."""
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -57,6 +58,21 @@ class LastResult:
 
 
 @dataclass(frozen=True, eq=False)
+class Outlook:
+    """What frames are decided by while the slowdown lies in one range.
+
+    Attributes:
+        slowdown: where the range begins, >= 1.
+        forecast: expected times of the paths over the slowdown: times it, those to expect.
+        policy: chooses paths by that forecast.
+    """
+
+    slowdown: float
+    forecast: Forecast
+    policy: Policy
+
+
+@dataclass(frozen=True, eq=False)
 class Task:
     """See the module. It is triggered by whoever hands its pipeline an image.
 
@@ -66,6 +82,7 @@ class Task:
         policy: chooses its paths, by their quality.
         calibrator: calibration factor of its bounds.
         result_type: of what its runs give.
+        outlooks: for contention, ascending; where there is none `forecast` and `policy` serve every slowdown.
     """
 
     network: object
@@ -73,6 +90,12 @@ class Task:
     policy: Policy
     calibrator: BoundCalibrator
     result_type: type = Detections
+    outlooks: tuple[Outlook, ...] = ()
+
+    def outlook(self, slowdown: float) -> Outlook:
+        """What a frame is decided by at a slowdown."""
+        at = bisect_right(self.outlooks, slowdown, key=lambda outlook: outlook.slowdown)
+        return self.outlooks[at - 1] if at else Outlook(1.0, self.forecast, self.policy)
 
     @property
     def path_space(self) -> PathSpace:

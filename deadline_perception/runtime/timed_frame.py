@@ -178,9 +178,10 @@ class NextImages:
 
 @dataclass(frozen=True)
 class _Terms:
-    """What a frame is decided under once it is planned: when it is due, and the image before which it should end; what
-    is reserved for deciding, the factors, and the constant part of a bound."""
+    """What a frame is decided under once it is planned: by which policy, when it is due, and the image before which it
+    should end; what is reserved for deciding, the factors, and the constant part of a bound."""
 
+    policy: Policy
     due_ms: float
     until_ms: float
     next_images: NextImages | None
@@ -206,7 +207,7 @@ class TimedInference:
                  finish: Callable[[object], object] = lambda result: result,
                  clock_ms: Callable[[], float] = now_ms) -> None:
         self._network = network
-        self._segments = path_space.segments
+        self._segments, self._applies = path_space.segments, path_space.applies
         self._places = [path_space.place.get(segment.operator) for segment in path_space.segments]
         self._policy = policy
         self._finish = finish
@@ -214,7 +215,7 @@ class TimedInference:
 
     def run(self, image_bgr: np.ndarray, progress: FrameProgress, late: Late, *, due_ms: float, slowdown: float,
             calibration_factor: float, best_case: float, may_give_up: bool, deciding_ms: float = 0.0,
-            next_images: NextImages | None = None) -> TimedFrame:
+            next_images: NextImages | None = None, policy: Policy | None = None) -> TimedFrame:
         """Takes one frame through the network.
 
         Where the next images are known, the plan is the best path that is expected to end before the next one comes;
@@ -236,15 +237,16 @@ class TimedInference:
             deciding_ms: what the decisions of a frame take; reserved in proportion to the segments that are left, since
                 those already made are in the time that has passed.
             next_images: None where the frame is not to look at them.
+            policy: decides this frame in place of the usual one, which does when it is None.
 
         Returns:
             The frame; its result is None when it was aborted.
         """
-        factor = slowdown * calibration_factor
+        factor, policy = slowdown * calibration_factor, policy or self._policy
         progress.slowdown = slowdown
         progress.begun_ms = self._clock_ms()
         progress.remaining_ms = left_ms(due_ms, progress.begun_ms, deciding_ms)
-        plan, until_ms = self._plan(progress, factor, calibration_factor, next_images)
+        plan, until_ms = self._plan(policy, progress, factor, calibration_factor, next_images)
         planned_ms = self._clock_ms()
         progress.decision_us = (planned_ms - progress.begun_ms) * 1000.0
         progress.plan, progress.path = plan, plan.path
@@ -254,16 +256,17 @@ class TimedInference:
             late.give_up()
             is_late = True
         if is_late:
-            progress.path = self._policy.plan(left_ms(late.until_ms(), self._clock_ms()), slowdown).path
-        terms = _Terms(due_ms, until_ms, next_images, deciding_ms, least, slowdown, calibration_factor,
+            progress.path = policy.plan(left_ms(late.until_ms(), self._clock_ms()), slowdown).path
+        terms = _Terms(policy, due_ms, until_ms, next_images, deciding_ms, least, slowdown, calibration_factor,
                        max(0.0, plan.bound_ms - plan.forecast_ms * factor))
         is_late = self._run_segments(self._network.start(image_bgr, progress.path), progress, late, is_late, terms)
         progress.ended_ms = self._clock_ms()
         frame = progress.look(progress.ended_ms)
-        self._policy.observe(math.inf if frame.result is None or is_late else frame.elapsed_ms, frame.remaining_ms)
+        policy.observe(math.inf if frame.result is None or is_late else frame.elapsed_ms, frame.remaining_ms)
         return frame
 
-    def _plan(self, progress: FrameProgress, factor: float, calibration_factor: float,
+    @staticmethod
+    def _plan(policy: Policy, progress: FrameProgress, factor: float, calibration_factor: float,
               next_images: NextImages | None) -> tuple[Choice, float]:
         """The path to start on, and when the image comes before which it is expected to end; inf without any."""
         image_ms = math.inf if next_images is None else next_images.first_ms
@@ -271,8 +274,8 @@ class TimedInference:
             # Of the bound only the calibration factor lies above the expected time.
             until_image_ms = left_ms(image_ms, progress.begun_ms) * calibration_factor
             if not until_image_ms < progress.remaining_ms:
-                return self._policy.plan(progress.remaining_ms, factor), math.inf
-            plan = self._policy.plan(until_image_ms, factor)
+                return policy.plan(progress.remaining_ms, factor), math.inf
+            plan = policy.plan(until_image_ms, factor)
             if plan.feasible:
                 return plan, image_ms
             image_ms += next_images.period_ms
@@ -288,11 +291,11 @@ class TimedInference:
             if abandoned:
                 progress.reason = f'aborted before {segment.name}: {abandoned}'
                 return True
-            if segment.operator is not None:
+            if segment.operator is not None and self._applies(run.segment, run.path):
                 if not is_late:
                     remaining_ms = left_ms(terms.due_ms, self._clock_ms(),
                                            terms.deciding_ms * (1.0 - run.segment / count))
-                    choice = self._redecide(run, segment.operator, progress, remaining_ms, self._limit_ms(
+                    choice = self._redecide(terms.policy, run, segment.operator, progress, remaining_ms, self._limit_ms(
                         run, remaining_ms, terms), terms.slowdown * terms.calibration_factor)
                     if choice.forecast_ms * terms.least > remaining_ms:
                         progress.reason = self._too_late(segment.name, choice, terms.least, remaining_ms)
@@ -300,7 +303,8 @@ class TimedInference:
                         is_late = True
                 if is_late:
                     remaining_ms = left_ms(late.until_ms(), self._clock_ms())
-                    self._redecide(run, segment.operator, progress, remaining_ms, remaining_ms, terms.slowdown)
+                    self._redecide(terms.policy, run, segment.operator, progress, remaining_ms, remaining_ms,
+                                   terms.slowdown)
             progress.enter(segment.phase, self._clock_ms())
             progress.leave(segment.phase, run.run_segment())
         begun_ms, phase = self._clock_ms(), self._segments[-1].phase
@@ -320,10 +324,10 @@ class TimedInference:
         planned_ms = rest_ms * terms.slowdown * terms.calibration_factor
         return min(remaining_ms, max(until_ms, (planned_ms + terms.allowance_ms) * _ROUNDING))
 
-    def _redecide(self, run, operator: str, progress: FrameProgress, remaining_ms: float, limit_ms: float,
-                  factor: float) -> Choice:
+    def _redecide(self, policy: Policy, run, operator: str, progress: FrameProgress, remaining_ms: float,
+                  limit_ms: float, factor: float) -> Choice:
         begun_ms = self._clock_ms()
-        choice = self._policy.redecide(run.path, run.segment, limit_ms, factor)
+        choice = policy.redecide(run.path, run.segment, limit_ms, factor)
         decided_ms = self._clock_ms()
         if choice.path != run.path:
             run.redirect(choice.path)

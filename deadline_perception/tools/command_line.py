@@ -12,12 +12,14 @@ COMMANDS = {
     'demo': 'play a drive through the running nodes and write a report',
     'doctor': 'say what this machine has and what is missing',
     'profile': 'measure how long every part of a network takes on this device',
+    'grade': 'find the levels of contention of this machine, and what reproduces them',
     'sweep': 'measure how the time of single layers changes with their size, and predict it from few measurements',
     'bag': 'turn a driving sequence into an mcap bag',
     'report': 'turn a recorded bag into tables and plots',
     'construct': 'grow a network that fits a deadline and a memory limit on this device',
     'train': 'train a multi-path detector',
     'soup': 'model soup: the mean of the weights of training runs that began with the same weights',
+    'adopt': 'measure own detectors (ONNX, torchvision) and write the set that the detector node launches',
     'evaluate': 'average precision of execution paths on annotated images',
 }
 

@@ -9,22 +9,29 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+import shlex
 import shutil
-from contextlib import contextmanager
+import subprocess
+import sys
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 
+from deadline_perception.contention.impact import most_units
+from deadline_perception.contention.load import busy_programs
+from deadline_perception.contention.schedule import SHAPES, Schedule, play, read_schedule
 from deadline_perception.datasets.records import Sequence
 from deadline_perception.datasets.source import CLASSES_HELP, open_source
 from deadline_perception.errors import DeadlinePerceptionError, command_line
 from deadline_perception.evaluation.scenario import limited, with_speed_in_every_frame
-from deadline_perception.latency.device import check_device
+from deadline_perception.latency.device import check_device, process_environment
 from deadline_perception.tools.machine_findings import share_folder
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, check_folder, find_weights
 from deadline_perception.tools.profile_at_hand import ensure_profile
 
 _DRIVE_SEED = 12  # stands at a red light and reaches 19.5 m/s within 32 s
+_CONTENTION_SEED, _GRADING_S = 1, 25.0
 _RAW_LIMIT_BYTES = 1_000_000_000  # longer sequences are put into the bag as JPEG
 _START_UP_S = 240.0  # loading and warming a large network on a slow device
 _RANGES = {'rate': (0.01, 100.0), 'threads': (1, 1024), 'load': (0, 1024)}
@@ -48,6 +55,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--device', default='cpu', help='cpu, cuda or cuda:INDEX')
     parser.add_argument('--threads', type=int, default=1, help='CPU threads of the network')
     parser.add_argument('--load', type=int, default=0, help='busy programs beside the nodes, to show contention')
+    parser.add_argument('--contention', metavar='SHAPE_OR_FILE', help=f'artificial contention beside the nodes: '
+                        f'{", ".join(SHAPES)}, or a schedule (JSON). Its levels are graded first, within a minute. Threads '
+                        f'are not raised then, since raised ones hardly feel it')
     parser.add_argument('--one-process', action='store_true', help='all nodes in one process')
 
 
@@ -56,6 +66,9 @@ def run(args: argparse.Namespace) -> int:
     for name, (least, most) in _RANGES.items():
         if not least <= getattr(args, name) <= most:
             raise ValueError(f'--{name} is {getattr(args, name)}, expected {least} to {most:g}')
+    schedule = None
+    if args.contention:
+        schedule = read_schedule(args.contention, _CONTENTION_SEED, args.seconds / args.rate, demo_units())
     check_folder('--out', args.out)
     check_device(args.device)
     check_ros()
@@ -69,7 +82,8 @@ def run(args: argparse.Namespace) -> int:
     bag, recording = args.out / 'input.mcap', args.out / 'recording.mcap'
     _remove(recording)
     transport = _write_bag(sequence, bag)
-    _play(args, sequence, weights, profile.file, bag, transport, recording)
+    levels = grade_contention(args, weights) if schedule else None
+    _play(args, sequence, weights, profile.file, bag, transport, recording, schedule, levels)
     return _report(args.out, recording, sequence, machine_facts(profile.facts), notes)
 
 
@@ -94,26 +108,59 @@ def open_sequence(args: argparse.Namespace) -> tuple[Sequence, list[str]]:
              f'{"all nodes in one process" if args.one_process else "every node in a process of its own"}.', cut, speed]
     if args.load:
         notes.append(f'Busy programs beside the nodes: {args.load}.')
+    if args.contention:
+        notes.append(f'Artificial contention beside the nodes: {args.contention}; threads were not raised, since raised '
+                     f'ones hardly feel it.')
     return sequence, [note for note in notes if note]
 
 
+def demo_units() -> int:
+    """Units of one kind at most; the nodes need some of the machine."""
+    return max(1, most_units() // 2)
+
+
+def grade_contention(args: argparse.Namespace, weights: Path) -> Path:
+    """Has the levels graded of what will run beside the nodes; returns their file.
+
+    Raises:
+        DemoError: that failed; what went wrong has been printed.
+    """
+    file = args.out / 'levels.json'
+    command = [sys.executable, '-m', 'deadline_perception.tools.command_line', 'grade', '--weights', str(weights),
+               '--device', args.device, '--threads', str(args.threads), '--contention', args.contention, '--seed',
+               str(_CONTENTION_SEED), '--most-units', str(demo_units()), '--priority', 'off', '--seconds', str(_GRADING_S), '--unit-seconds', '1', '--out',
+               str(file)]
+    environment = {**os.environ, **process_environment(args.threads)}
+    status = subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=False).returncode
+    if status:
+        raise DemoError(f'the levels of contention could not be graded (status {status}); '
+                        f'try: {command_line(shlex.join(command[3:]))}')
+    return file
+
+
 def _play(args: argparse.Namespace, sequence: Sequence, weights: Path, profile: Path, bag: Path, transport: str,
-          recording: Path) -> None:
+          recording: Path, schedule: Schedule | None, levels: Path | None) -> None:
     """Runs the nodes on the bag."""
     import yaml
 
-    from deadline_perception.tools.node_run import busy_programs, keep_to_this_machine, run_nodes
+    from deadline_perception.tools.node_run import keep_to_this_machine, run_nodes
 
     keep_to_this_machine()
     print(f'The nodes run on ROS domain {os.environ["ROS_DOMAIN_ID"]}; set ROS_DOMAIN_ID for another.')
 
     parameters = args.out / 'parameters.yaml'
-    parameters.write_text(yaml.safe_dump({'detector': {'ros__parameters': {'threads': args.threads}}}))
+    detector, monitor = {'threads': args.threads}, {}
+    if levels is not None:
+        detector['priority'] = monitor['priority'] = 'off'
+        monitor['levels'] = str(levels)
+    parameters.write_text(yaml.safe_dump({name: {'ros__parameters': values} for name, values in (
+        ('detector', detector), ('contention_monitor', monitor)) if values}))
     arguments = ['--bag', str(bag), '--record', str(recording), '--rate', str(args.rate), '--model', str(weights),
                  '--profile', str(profile), '--device', args.device, '--params-file', str(parameters),
                  '--image-transport', transport]
     length_s = (sequence.frames[-1].stamp_ns - sequence.frames[0].stamp_ns) / 1e9 / args.rate
-    with busy_programs(args.load), _progress('playing to the nodes', length_s + 15.0) as (bars, bar):
+    contention = play(schedule, repeats=True) if schedule else nullcontext()
+    with busy_programs(args.load), contention, _progress('playing to the nodes', length_s + 15.0) as (bars, bar):
         run_nodes(arguments + ['--one-process'] * args.one_process, args.out / 'nodes.log',
                   limit_s=length_s + _START_UP_S, tick=lambda passed_s: bars.update(bar, completed=passed_s))
         bars.update(bar, completed=length_s + 15.0)

@@ -81,14 +81,14 @@ def _evaluate(args: argparse.Namespace, workers: Workers) -> int:
                               f'{", ".join(detector.class_names)}; expected one class in common, see --classes')
     ground_truths = [relabelled(frame.ground_truth, sequence.class_names, detector.class_names) for frame in frames]
     ranking = ranking_classes(ground_truths, detector.class_names, args.rank_by)
-    results = _measure(detector, sequence, frames, paths, workers, tuple(ranking))
+    results = measure_with_progress(detector, sequence, frames, paths, workers, tuple(ranking))
     if results is None:
         return 0
     ranked_by = 'pooled_ap' if ranking else 'ap'
     errors = dict(zip(paths, chance_errors(paths, np.array([results[path].resampled for path in paths])).tolist()))
     table = {'weights_hash': detector.weights_hash, 'dataset': sequence.name, 'metric': ranked_by,
              'ranked_by': ranking, 'images': len(frames),
-             'paths': {str(path): _row(results[path]) | {f'{ranked_by}_error': errors[path]} for path in paths}}
+             'paths': {str(path): score_row(results[path]) | {f'{ranked_by}_error': errors[path]} for path in paths}}
     quality = PathQuality({path: table['paths'][str(path)][ranked_by] for path in paths}, errors=errors)
     error = quality.prediction_error()
     table['prediction_error'] = None if error is None else asdict(error)
@@ -148,8 +148,9 @@ def _objects(counts: dict[str, int]) -> str:
     return ', '.join(f'{name} ({count} objects)' for name, count in counts.items())
 
 
-def _measure(detector, sequence, frames: list, paths: list[ExecutionPath], workers: Workers,
-             ranked_by: tuple[str, ...]) -> dict | None:
+def measure_with_progress(detector, sequence, frames: list, paths: list[ExecutionPath], workers: Workers = Workers(),
+                          ranked_by: tuple[str, ...] = ()) -> dict[ExecutionPath, PathScores] | None:
+    """See `measure_paths`, with a bar that shows how far it is."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -161,7 +162,7 @@ def _measure(detector, sequence, frames: list, paths: list[ExecutionPath], worke
                              _DRAWS, ranked_by)
 
 
-def _row(scores: PathScores) -> dict:
+def score_row(scores: PathScores) -> dict:
     """One path's entry; an AP of 0 stands where nothing could be scored, so that the table can be loaded."""
     row = scores.precision.as_json() | {'pooled_ap': None if math.isnan(scores.pooled) else scores.pooled}
     del row['images']

@@ -1,4 +1,4 @@
-"""Runs all nodes on a bag in a process of their own, beside other programs if asked for, and waits until they are done."""
+"""Runs all nodes on a bag in a process of their own, and waits until they are done."""
 from __future__ import annotations
 
 import os
@@ -8,8 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 from deadline_perception.errors import DeadlinePerceptionError
@@ -18,36 +17,10 @@ BRINGUP = 'deadline_perception.nodes.bringup'
 _LOOK_EVERY_S = 0.5
 _LOG_TAIL = 12
 _STOP_S = 20.0  # the supervisor ends every node within this time
-# Ends by itself when its parent is gone.
-_BUSY_PROGRAM = ('import os, sys\nwhile os.getppid() == int(sys.argv[1]):\n'
-                 '    sum(value * value for value in range(200_000))\n')
 
 
 class NodeRunError(DeadlinePerceptionError):
     """The nodes failed; the message ends with the last lines of their log."""
-
-
-@contextmanager
-def beside_programs(code: str, arguments: Sequence[Sequence[str]]) -> Iterator[None]:
-    """Meanwhile one Python program per list of arguments runs, and is killed at the end.
-
-    Args:
-        code: of all programs; its first argument is this process's number, so that it can end when its parent is gone.
-        arguments: the further ones of each program.
-    """
-    programs = [subprocess.Popen([sys.executable, '-c', code, str(os.getpid()), *further], stdin=subprocess.DEVNULL)
-                for further in arguments]
-    try:
-        yield
-    finally:
-        for program in programs:
-            program.kill()
-            program.wait()
-
-
-def busy_programs(count: int) -> AbstractContextManager[None]:
-    """Meanwhile so many programs keep a core busy each."""
-    return beside_programs(_BUSY_PROGRAM, [()] * count)
 
 
 def free_domain() -> int:

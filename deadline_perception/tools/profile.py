@@ -11,14 +11,24 @@ import math
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from deadline_perception.contention.levels import ContentionGrading
+from deadline_perception.contention.load import ContentionLoad, units_text
 from deadline_perception.engine.choice import ENGINES, choose_engine, is_installed
 from deadline_perception.execution_path import ExecutionPath, PathSpace
 from deadline_perception.latency.device import missing_environment, process_environment, read_device_facts, use_threads
 from deadline_perception.latency.path_bound import PathForecast
-from deadline_perception.latency.profile import LatencyProfile, default_profile_path, measure_profile, time_frame
+from deadline_perception.latency.profile import (
+    LatencyProfile,
+    LevelTimes,
+    default_profile_path,
+    measure_profile,
+    measure_times,
+    time_frame,
+)
 from deadline_perception.latency.quantiles import bounded_share, samples_needed
 from deadline_perception.runtime.priority import Role, ThreadPriority, name_thread
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, check_file, find_weights
@@ -27,6 +37,7 @@ from deadline_perception.tools.segment_preparation import PreparationFailed, pre
 _RESTARTED = 'DEADLINE_PERCEPTION_RESTARTED'
 _IMAGES = 40
 _TARGET = 0.99  # of the detector's bounds unless a parameter says otherwise
+_LEVEL_TIME = 0.5  # of the idle device's time, for each level of contention
 _BUSY_LOAD = 0.5  # programs that want to run; at more the device is not idle
 
 
@@ -52,7 +63,8 @@ _QUICK_MINUTES = 40 / 60
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
-    parser.add_argument('--weights', type=Path, default=DEFAULT_WEIGHTS, help='network to measure')
+    parser.add_argument('--weights', type=Path, default=DEFAULT_WEIGHTS,
+                        help='network to measure, or a set of models (see adopt)')
     parser.add_argument('--device', default='cpu', help='cpu, cuda or cuda:INDEX')
     parser.add_argument('--threads', type=int, default=1, help='CPU threads; the node must use the same number')
     parser.add_argument('--engine', choices=ENGINES, default='auto',
@@ -63,6 +75,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help='fewer frames: coarser, in about 40 s once segments are prepared')
     parser.add_argument('--source', help='images to measure on: a folder, annotation, video or bag file; '
                                          'a rendered drive otherwise')
+    parser.add_argument('--levels', type=Path, metavar='FILE', help='also measure beside the units of every contention level '
+                        'of this file, which `grade` writes; as long again for each, by half')
     parser.add_argument('--out', type=Path, help='profile to write; by default where the detector node looks for it')
 
 
@@ -73,20 +87,25 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(f'--minutes is {minutes}, expected more than 0 and at most 600')
     if args.out is not None:
         check_file('--out', args.out)
+    levels = level_units(ContentionGrading.load(args.levels)) if args.levels else []
     restart_with_environment(args.threads)
     from deadline_perception.detector.checkpoint import load_detector
+    from deadline_perception.model_set.set_file import SUFFIXES, load_set
 
     name_thread('inference')  # it is raised like the detector's thread of that name
     use_threads(args.threads)
     facts = read_device_facts(args.device)  # a missing CUDA device is told before weights are looked for
     weights = find_weights(args.weights)
-    detector = load_detector(weights, args.device)
+    is_set = weights.suffix in SUFFIXES
+    detector = load_set(weights, args.device, args.engine) if is_set else load_detector(weights, args.device)
     load = os.getloadavg()[0]
     if load > _BUSY_LOAD:
         print(f'Other programs are running (load {load:.1f}): the profile will make the device look slower than it is.',
               file=sys.stderr)
-    images = _read_images(args.source)
-    if facts.kind == 'cuda':
+    images = read_images(args.source)
+    if is_set:
+        pass  # its models have their engines
+    elif facts.kind == 'cuda':
         detector.use_graphs()  # as the node does
     else:
         if args.engine == 'openvino' or (args.engine == 'auto' and is_installed()):
@@ -101,7 +120,19 @@ def run(args: argparse.Namespace) -> int:
     time_frame(detector, images[0], detector.path_space.largest)  # starts the threads that are raised with this one
     priority.raise_thread(Role.INFERENCE)
     print('; '.join((f'measured with {priority.in_force}', *priority.refusals)), file=sys.stderr)
-    profile = _measure(detector, images, _QUICK if args.quick else _THOROUGH, minutes * 60.0, priority.between_frames)
+    effort = _QUICK if args.quick else _THOROUGH
+    with _progress(priority.between_frames) as measure:
+        profile = measure(f'measuring {detector.config_name} on {detector.device}', minutes * 60.0,
+                          lambda limit_s, progress: measure_profile(
+                              detector, images, **asdict(effort), time_limit_s=limit_s, progress=progress))
+        for units in levels:
+            with ContentionLoad(units, at_work=True) as load:
+                segments, paths = measure(f'beside {units_text(units)} units', _LEVEL_TIME * minutes * 60.0,
+                                          lambda limit_s, progress: measure_times(
+                                              detector, images, **asdict(effort), time_limit_s=limit_s,
+                                              progress=progress))
+                load.check()
+            profile = replace(profile, levels=(*profile.levels, LevelTimes(units, segments, paths)))
     priority.restore()
     file = args.out or default_profile_path(detector.config_name, facts)
     profile.save(file)
@@ -126,7 +157,7 @@ def restart_with_environment(threads: int) -> None:
     os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment)
 
 
-def _read_images(source: str | None) -> list:
+def read_images(source: str | None) -> list:
     """Images spread evenly over a sequence, those that have the size of the first."""
     if source is None:
         from deadline_perception.rendering.drive import render_drive
@@ -141,29 +172,47 @@ def _read_images(source: str | None) -> list:
     return [image for image in images if image.shape == images[0].shape]
 
 
-def _measure(detector, images: list, effort: Effort, limit_s: float, between: Callable[[], None]) -> LatencyProfile:
-    """Measures and shows how far it is; `between` is called after each frame."""
+def level_units(grading: ContentionGrading) -> list[dict[str, int]]:
+    """Units of each level that needs some, each once, in the order of the levels.
+
+    Raises:
+        ValueError: no level needs any.
+    """
+    found = []
+    for level in grading.levels:
+        if level.units and dict(level.units) not in found:
+            found.append(dict(level.units))
+    if not found:
+        raise ValueError(f'none of the {len(grading.levels)} contention levels needs units to be reproduced, expected one '
+                         f'that does')
+    return found
+
+
+@contextmanager
+def _progress(between: Callable[[], None]):
+    """Gives a function that measures and shows how far it is; `between` is called after each frame."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (TextColumn('{task.description}'), BarColumn(), TextColumn('{task.fields[frames]} frames,'),
                TimeElapsedColumn(), TextColumn('passed, {task.fields[left]} left'))
     with Progress(*columns, console=Console(stderr=True)) as bars:
-        bar = bars.add_task(f'measuring {detector.config_name} on {detector.device}', total=1.0, frames=0, left='-')
-        drawn_s = 0.0
+        def measure(words: str, limit_s: float, call: Callable):
+            bar, drawn_s = bars.add_task(words, total=1.0, frames=0, left='-'), 0.0
 
-        def report(done: int, planned: int, elapsed_s: float) -> None:
-            nonlocal drawn_s
-            between()
-            if elapsed_s - drawn_s < 0.5 and done < planned:
-                return  # drawing costs time that the next frame would feel
-            drawn_s = elapsed_s
-            share = min(1.0, max(done / planned, elapsed_s / limit_s))
-            left_s = elapsed_s * (1.0 - share) / share
-            bars.update(bar, completed=share, frames=done, left=f'{left_s / 60.0:.0f}:{left_s % 60.0:02.0f}')
+            def report(done: int, planned: int, elapsed_s: float) -> None:
+                nonlocal drawn_s
+                between()
+                if elapsed_s - drawn_s < 0.5 and done < planned:
+                    return  # drawing costs time that the next frame would feel
+                drawn_s = elapsed_s
+                share = min(1.0, max(done / planned, elapsed_s / limit_s))
+                left_s = elapsed_s * (1.0 - share) / share
+                bars.update(bar, completed=share, frames=done, left=f'{left_s / 60.0:.0f}:{left_s % 60.0:02.0f}')
 
-        return measure_profile(detector, images, repeats=effort.repeats, whole_paths=effort.whole_paths,
-                               path_repeats=effort.path_repeats, time_limit_s=limit_s, progress=report)
+            return call(limit_s, report)
+
+        yield measure
 
 
 def _print_tables(profile: LatencyProfile, space: PathSpace, forms: dict[str, str]) -> None:
@@ -185,6 +234,15 @@ def _print_tables(profile: LatencyProfile, space: PathSpace, forms: dict[str, st
     for label, path in (('cheapest', space.smallest), ('full', space.largest)):
         paths.add_row(str(path), label, *_path_row(path, profile, forecast))
     console.print(paths)
+    if profile.levels:
+        levels = Table(title='beside contention units, times of the idle device')
+        for title in ('units', 'cheapest', 'full', 'all paths measured'):
+            levels.add_column(title, justify='left' if title == 'units' else 'right')
+        for level in profile.levels:
+            ratios = {name: times.p50 / profile.paths[name].p50 for name, times in level.paths.items()}
+            levels.add_row(units_text(level.units), *(f'{ratios[str(path)]:.2f}' for path in (space.smallest, space.largest)),
+                           f'{min(ratios.values()):.2f} to {max(ratios.values()):.2f}')
+        console.print(levels)
     low, high = forecast.residual_quantile(0.05), forecast.residual_quantile(0.95)
     console.print(f'Nine of ten frames took between {math.exp(low):.2f} and {math.exp(high):.2f} times '
                   f'their forecast.')

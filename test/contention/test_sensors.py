@@ -216,3 +216,74 @@ def test_this_machine_can_be_read_twice():
 def test_readings_refuse_what_is_no_share():
     with pytest.raises(ValueError, match='cpu_pressure is 1.2'):
         Readings(cpu_pressure=1.2)
+
+
+class Board:
+    """What one kind of machine shows of its GPU: files below its root, and what NVML answers there."""
+
+    def __init__(self, files, library, gpu, source):
+        self.files, self.library, self.gpu, self.source = files, library, gpu, source
+
+
+BOARDS = {
+    # JetPack 6: NVML is there and supports nothing.
+    'Orin': Board({'sys/devices/platform/bus@0/17000000.gpu/load': '437\n',
+                   'sys/class/devfreq/17000000.gpu/cur_freq': '918000000\n'},
+                  RecordedNvml(NOT_SUPPORTED, NOT_SUPPORTED), 0.437, 'jetson_gpu'),
+    # JetPack 5: it answers zeros as success.
+    'Orin with zeros': Board({'sys/devices/17000000.ga10b/load': '1000\n'}, RecordedNvml(rates(0), memory(0, 0)), 1.0,
+                             'jetson_gpu'),
+    'Xavier': Board({'sys/devices/17000000.gv11b/load': '20\n', 'sys/devices/gpu.0/load': '20\n'}, None, 0.02, 'jetson_gpu'),
+    # The GPU is behind the desktop's driver: no load in sysfs, memory is the system's.
+    'Thor': Board({'sys/class/devfreq/gpu-gpc-0/cur_freq': '1575000000\n'}, RecordedNvml(rates(61), NOT_SUPPORTED), 0.61,
+                  'nvml'),
+    'desktop': Board({}, RecordedNvml(rates(12), memory(2_000, 8_000)), 0.12, 'nvml')}
+
+
+@pytest.mark.parametrize('name', BOARDS)
+def test_every_board_is_read_by_the_sensor_that_says_the_truth(tmp_path, name):
+    board = BOARDS[name]
+    for file, text in {'proc/stat': ORIN_STAT, **board.files}.items():
+        write(tmp_path, file, text)
+    nvml = None if board.library is None else Nvml(board.library)
+    readings = read_contention(tmp_path, nvml=nvml)
+    assert readings.gpu_utilisation == pytest.approx(board.gpu) and board.source in readings.sources
+    assert not readings.degraded
+
+
+def test_an_idle_gpu_without_memory_readings_is_believed_once_it_was_busy(tmp_path):
+    library = RecordedNvml(rates(0), NOT_SUPPORTED)
+    nvml = Nvml(library)
+    assert read_contention(tmp_path, nvml=nvml).degraded
+    library.utilisation = rates(40)
+    assert read_contention(tmp_path, nvml=nvml).gpu_utilisation == 0.4
+    library.utilisation = rates(0)
+    readings = read_contention(tmp_path, nvml=nvml)
+    assert readings.gpu_utilisation == 0.0 and not readings.degraded
+
+
+def test_the_list_of_gpu_files_can_be_given(tmp_path):
+    write(tmp_path, 'sys/devices/new-board/gpu/busy', '250\n')
+    assert read_jetson_gpu(tmp_path, ['sys/devices/*/gpu/busy']) == 0.25
+    assert read_contention(tmp_path, gpu_files=['sys/devices/*/gpu/busy']).sources == ('jetson_gpu',)
+    with pytest.raises(SensorAbsent):
+        read_jetson_gpu(tmp_path)
+
+
+def test_a_sensor_that_dies_is_a_fault_and_one_that_never_was_is_not(orin):
+    first = read_contention(orin)
+    (orin / 'sys/devices/platform/bus@0/17000000.gpu/load').unlink()
+    (orin / 'proc/pressure/cpu').unlink()
+    readings = read_contention(orin, first.cpu_times, expected=first.sources)
+    assert math.isnan(readings.gpu_utilisation) and readings.degraded
+    assert 'jetson_gpu: was there before' in readings.reason and 'pressure: was there before' in readings.reason
+    assert not read_contention(orin, first.cpu_times).degraded
+
+
+def test_a_gpu_that_is_lost_while_nvml_is_open_is_a_fault(tmp_path):
+    library = RecordedNvml(rates(30), memory(1, 2))
+    nvml = Nvml(library)
+    assert not read_contention(tmp_path, nvml=nvml).degraded
+    library.utilisation = library.memory = RecordedNvml.NVMLError('GPU is lost')
+    readings = read_contention(tmp_path, nvml=nvml)
+    assert 'GPU is lost' in readings.reason and math.isnan(readings.gpu_utilisation)

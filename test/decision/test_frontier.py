@@ -224,3 +224,22 @@ def test_every_frontier_ascends_in_time_and_quality(policies):
                 _, times_ms, qualities = zip(*policy.frontier(path, segment))
                 assert list(times_ms) == sorted(set(times_ms))
                 assert list(qualities) == sorted(set(qualities))
+
+
+def test_only_paths_that_are_kept_ready_are_chosen(make_forecast, make_quality):
+    forecast = make_forecast(SPACE, lambda key: 1.0 + len(key) % 5)
+    quality = make_quality({path: (1 + number) / len(SPACE) for number, path in enumerate(SPACE)})
+    kept = random.Random(3).sample(list(SPACE), 5)
+    policy = FrontierPolicy(SPACE, forecast, quality, paths=kept)
+    policy.prepare()
+    for budget_ms in (0.0, 10.0, 20.0, 30.0, math.inf):
+        choice = policy.plan(budget_ms, 1.0)
+        assert choice.path in kept
+        for segment in range(1, len(SPACE.segments)):
+            further = policy.redecide(choice.path, segment, budget_ms / 2, 1.0).path
+            assert further in kept and SPACE.prefix(further, segment) == SPACE.prefix(choice.path, segment)
+    other = next(path for path in SPACE if path not in kept)
+    with pytest.raises(ValueError, match='is none of the 5 that are kept ready'):
+        policy.redecide(other, 0, 10.0, 1.0)
+    with pytest.raises(ValueError, match='no path is kept ready'):
+        FrontierPolicy(SPACE, forecast, quality, paths=[])

@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 from deadline_perception.decision.path_quality import MonotoneModel, PathQuality, PredictionError, QualityTableError
 from deadline_perception.decision.path_quality import chance_errors
 from deadline_perception.detector.declaration import multi_path_space
-from deadline_perception.execution_path import ExecutionPath
+from deadline_perception.execution_path import MODEL, ExecutionPath, Operator, PathSpace, Segment
 
 SPACE = multi_path_space(skips_per_stage=(1, 1), widths=(1.0, 0.75, 0.5, 0.25), pyramid_widths=(1.0, 0.5),
                          proposals=(10, 25, 50, 100), heads=3)
@@ -290,3 +290,26 @@ def test_refuses_impossible_fits(foreign_path):
         PathQuality({SPACE.largest: 1.5})
     with pytest.raises(QualityTableError, match='is nan, expected a number in'):
         PathQuality({SPACE.largest: 0.5}, errors={SPACE.largest: math.nan})
+
+
+# Models of which one has paths.
+MODELS = PathSpace((Operator('model', MODEL, ('small', 'many', 'large'), 'm'), Operator('width', 'width', (0.25, 0.5, 1.0), 'w')),
+                   (Segment('choose', 'pre', 'model'), Segment('body', 'body', 'width', ('width',), only_on=('model', 'many'))))
+
+
+def test_models_are_predicted_from_their_own_paths_alone(tmp_path):
+    """A larger model that is worse would otherwise pull the others with it."""
+    known = {MODELS.parse(name): value for name, value in (
+        ('msmall', 0.5), ('mmany-w0.25', 0.1), ('mmany-w1.00', 0.3), ('mlarge', 0.2))}
+    quality = PathQuality(known, errors=dict.fromkeys(known, 0.05), weights_hash='w')
+    assert [quality.quality(path) for path in known] == pytest.approx(list(known.values()), abs=5e-3)
+    assert 0.1 < quality.quality(MODELS.parse('mmany-w0.50')) < 0.3
+    assert quality.prediction_error().paths == 2  # those that another path of their model is left to predict from
+    quality.save(tmp_path / 'quality.json')
+    assert PathQuality.load(tmp_path / 'quality.json', MODELS).known == quality.known
+    del known[MODELS.parse('mlarge')]
+    PathQuality(known, weights_hash='w').save(tmp_path / 'quality.json')
+    with pytest.raises(QualityTableError, match='no path of large, expected one at least of each model'):
+        PathQuality.load(tmp_path / 'quality.json', MODELS)
+    with pytest.raises(ValueError, match='path mlarge is of a model without a measured path'):
+        PathQuality(known).quality(MODELS.parse('mlarge'))

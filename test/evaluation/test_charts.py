@@ -2,12 +2,14 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 
 import pytest
 from recorded_run import SECOND_NS, RunWriter, write_drive
 
 from deadline_perception.evaluation import charts
 from deadline_perception.evaluation.recorded_bag import read_recording
+from deadline_perception.evaluation.recording import Samples
 
 START_NS = 1_700_000_000 * SECOND_NS
 
@@ -17,6 +19,17 @@ def drive(tmp_path_factory):
     bag = tmp_path_factory.mktemp('drive') / 'run'
     write_drive(bag, frames=60)
     return read_recording(bag)
+
+
+def test_levels_of_contention_lie_under_the_lanes_where_they_are_known(drive):
+    frames = charts.drawn_frames(drive)
+    assert 'contention level' not in charts.lanes(drive, frames)
+    stamps_ns = [frame.stamp_ns for frame in drive.frames]
+    levels = tuple(float(place // 20) for place in range(len(stamps_ns)))
+    svg = charts.lanes(replace(drive, level=Samples(tuple(stamps_ns), levels)), frames)
+    ElementTree.fromstring(svg)
+    assert 'contention level' in svg and 'var(--slowdown)' in svg
+    assert all(f'>{level}<' in svg for level in (0, 1, 2))
 
 
 @pytest.mark.parametrize('draw', [charts.timeline, charts.lanes, charts.phases])

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import random
 from dataclasses import asdict, replace
 
 import numpy as np
@@ -91,3 +92,12 @@ def test_share_below_the_largest_sample_by_hand():
 def test_impossible_counts_and_probabilities_are_refused(call):
     with pytest.raises(ValueError, match='expected'):
         call()
+
+
+def test_the_mean_follows_from_the_quantiles():
+    assert Quantiles.from_samples([4.0] * 9).mean_ms == pytest.approx(4.0)
+    evenly = [place / 1000.0 for place in range(1, 1001)]
+    assert Quantiles.from_samples(evenly).mean_ms == pytest.approx(0.5, rel=0.01)
+    rng = random.Random(0)
+    waits = [1.0 if rng.random() < 0.8 else 11.0 for _ in range(5000)]  # most see nothing of the others' time slices
+    assert Quantiles.from_samples(waits).mean_ms == pytest.approx(3.0, rel=0.15)

@@ -11,7 +11,7 @@ from visualization_msgs.msg import MarkerArray
 from deadline_perception.datasets.image_message import to_bgr
 from deadline_perception.detector.detections import Detections
 from deadline_perception.evaluation.annotate import class_colour
-from deadline_perception.msg import FrameLatency
+from deadline_perception.msg import ContentionState, FrameLatency
 from deadline_perception.nodes.messages import DetectionsMessage, bgr_to_image, ns_to_stamp
 from deadline_perception.nodes.path_visualizer import StampCache, headline
 
@@ -42,6 +42,12 @@ def test_cache_gives_each_item_once_and_counts_what_went_unused():
 def test_headline_says_time_budget_and_miss():
     assert headline(latency(1)) == '60 of 100 ms  s01-w0.50-p100-h1'
     assert headline(latency(1, total_ms=130.0, deadline_met=False)) == '130 of 100 ms MISSED  s01-w0.50-p100-h1'
+
+
+def test_headline_says_the_level_of_contention_where_one_is_known():
+    known = ContentionState(slowdown=1.456, level=2, levels=4)
+    assert headline(latency(1), known).endswith('h1  contention 2 of 0 to 3, slowdown 1.46')
+    assert headline(latency(1), ContentionState(slowdown=1.456, level=-1)) == headline(latency(1))
 
 
 class Frames:

@@ -2,9 +2,12 @@ from __future__ import annotations
 
 import math
 
+from types import SimpleNamespace
+
 import pytest
 
 from deadline_perception.runtime.conditions import ConditionTracker
+from deadline_perception.runtime.tracks import Outcome
 
 
 class Clock:
@@ -93,3 +96,35 @@ def test_a_minimum_above_the_budget_is_not_believed(tracker, clock, min_budget_m
 def test_refuses_times_that_are_not_positive():
     with pytest.raises(ValueError, match='expected positive times'):
         ConditionTracker(default_budget_ms=0.0, budget_timeout_ms=1.0, contention_timeout_ms=1.0)
+
+
+def frame(ratio, outcome=Outcome.DETECTED):
+    return SimpleNamespace(outcome=outcome, idle_forecast_ms=40.0, frame=SimpleNamespace(network_ms=40.0 * ratio))
+
+
+def test_without_a_monitor_the_frames_own_times_give_the_slowdown(tracker):
+    for _ in range(5):
+        tracker.hear_frame(frame(2.0))
+    conditions = tracker.now()
+    assert conditions.slowdown == pytest.approx(2.0, rel=0.1) and conditions.contention_source == 'own frames'
+    assert conditions.reasons[-1] == 'no contention state heard yet, slowdown of 1.87 by its own frames'
+
+
+def test_a_monitor_that_falls_silent_is_replaced_by_the_frames_own_times_and_comes_first_when_it_speaks(tracker, clock):
+    tracker.hear_contention(1.2, 'probe')
+    for _ in range(5):
+        tracker.hear_frame(frame(3.0))
+    assert (tracker.now().slowdown, tracker.now().contention_source) == (1.2, 'probe')
+    clock.ms += 2001.0
+    assert tracker.now().slowdown == pytest.approx(3.0, rel=0.1) and tracker.now().contention_source == 'own frames'
+    assert f'contention state is 2.0 s old, slowdown of {tracker.now().slowdown:.2f} by its own frames' in tracker.now().reasons
+    tracker.hear_contention(1.1, 'probe')
+    assert tracker.now().slowdown == 1.1
+
+
+def test_a_frame_that_was_answered_before_its_end_counts_only_where_it_says_more(tracker):
+    tracker.hear_frame(frame(0.5, Outcome.COASTED))
+    assert tracker.now().contention_source == ''
+    for _ in range(5):
+        tracker.hear_frame(frame(2.0, Outcome.COASTED))
+    assert tracker.now().slowdown == pytest.approx(2.0, rel=0.1)

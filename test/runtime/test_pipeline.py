@@ -18,7 +18,7 @@ from deadline_perception.runtime.mailbox import Mailbox
 from deadline_perception.runtime.frame_record import Arrival, Conditions
 from deadline_perception.runtime.pipeline import FramePipeline, serve
 from deadline_perception.runtime.reserve import Reserve
-from deadline_perception.runtime.task import Task
+from deadline_perception.runtime.task import Outlook, Task
 from deadline_perception.runtime.tracks import BoxesAt, LatePolicy, Outcome
 from deadline_perception.runtime.watchdog import Watchdog
 
@@ -94,19 +94,19 @@ class Bench:
     """Pipelines on one mailbox and one watchdog, with their inputs and outputs as attributes."""
 
     def __init__(self):
-        self.budget_ms, self.network, self.image = 10_000.0, Network(), IMAGE
+        self.budget_ms, self.slowdown, self.network, self.image = 10_000.0, 1.0, Network(), IMAGE
         self.published, self.records, self.failures, self.heard_ms = [], [], [], {}
         self.calibrator = BoundCalibrator(0.01, 0.05, math.log(8))
         self.mailbox, self.watchdog = Mailbox(), Watchdog(self.failures.append)
         self.publish = lambda arrival, found: None
         self.pipelines = []
 
-    def build(self, policy=None, network=None, result_type=Detections, **settings):
+    def build(self, policy=None, network=None, result_type=Detections, outlooks=(), **settings):
         policy = policy or OnePath()
         pipeline = FramePipeline(
-            Task(network or self.network, policy, policy, self.calibrator, result_type),
+            Task(network or self.network, policy, policy, self.calibrator, result_type, outlooks),
             mailbox=self.mailbox, watchdog=self.watchdog, reserve=Reserve(0.0),
-            conditions=lambda: Conditions(self.budget_ms, 1.0, 'test'), convert=lambda arrival: self.convert(arrival),
+            conditions=lambda: Conditions(self.budget_ms, self.slowdown, 'test'), convert=lambda arrival: self.convert(arrival),
             publish=self.take_result, publish_record=self.records.append, failed=self.failures.append, **settings)
         self.pipelines.append(pipeline)
         return pipeline
@@ -695,3 +695,24 @@ def test_a_clock_that_jumps_is_told_and_teaches_the_bounds_nothing(bench, segmen
     assert len(bench.published) == 2
     assert bench.calibrator.frames == 1 and 0.0 < bench.calibrator.factor < 1.1
     assert 'expected a positive, finite number' in str(bench.failures[0]) and len(bench.failures) == 1
+
+
+def test_a_frame_is_decided_and_judged_by_the_outlook_of_its_slowdown(bench):
+    idle, busy = OnePath(0.01), OnePath(0.04)
+    pipeline = bench.build(idle, outlooks=(Outlook(1.0, idle, idle), Outlook(1.5, busy, busy)))
+    for slowdown, wanted in ((1.0, 0.01), (1.49, 0.01), (1.5, 0.04), (4.0, 0.04)):
+        bench.slowdown = slowdown
+        bench.run(pipeline)
+        record = bench.records[-1]
+        assert (record.frame.plan.forecast_ms, record.idle_forecast_ms) == (wanted, wanted)
+        assert record.bound_ms == pytest.approx(wanted * slowdown * record.calibration_factor)
+
+
+def test_calibration_learns_from_what_the_outlook_expected(bench):
+    idle, busy = OnePath(0.001), OnePath(1000.0)
+    pipeline = bench.build(idle, outlooks=(Outlook(1.0, idle, idle), Outlook(2.0, busy, busy)))
+    bench.run(pipeline)
+    assert bench.calibrator.misses == 1  # the network took longer than expected on the idle device
+    bench.slowdown = 2.0
+    bench.run(pipeline)
+    assert (bench.calibrator.frames, bench.calibrator.misses) == (2, 1)

@@ -29,6 +29,12 @@ def test_default_drive_has_at_least_300_frames_at_10_hz_from_standstill_to_20_mp
     assert len(notes) == 1 and 'every node in a process of its own' in notes[0]
 
 
+def test_artificial_contention_is_told_with_what_it_changes():
+    _, notes = demo.open_sequence(arguments('--contention', 'steps', '--seconds', '2'))
+    assert 'Artificial contention beside the nodes: steps; threads were not raised' in notes[-1]
+    assert demo.demo_units() >= 1
+
+
 def test_a_source_without_speed_gets_one_and_a_long_one_is_cut(repository):
     video = repository.parent / 'shared' / 'data' / 'highway' / 'solid_white_right.mp4'
     if not video.is_file():
@@ -47,6 +53,7 @@ def test_a_source_without_speed_gets_one_and_a_long_one_is_cut(repository):
     (['--threads', '0'], '--threads is 0, expected 1 to 1024'),
     (['--rate', 'inf'], '--rate is inf'),
     (['--load', '-1'], '--load is -1'),
+    (['--contention', 'waves'], 'contention schedule waves cannot be read'),
     (['--device', 'gpu'], "device is 'gpu', expected cpu, cuda or cuda:INDEX"),
     (['--seconds', '1'], 'weights.safetensors cannot be read as safetensors'),
 ])

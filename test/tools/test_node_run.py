@@ -1,17 +1,12 @@
 """The nodes run as one child process that never outlives the command, and whose failure is told."""
 from __future__ import annotations
 
-import os
 import socket
-import subprocess
-import sys
-import time
-from pathlib import Path
 
 import pytest
 
 from deadline_perception.tools import node_run
-from deadline_perception.tools.node_run import NodeRunError, busy_programs, run_nodes
+from deadline_perception.tools.node_run import NodeRunError, run_nodes
 
 
 @pytest.fixture
@@ -62,49 +57,3 @@ def test_nodes_that_hang_are_asked_to_end(start_up, tmp_path):
     with pytest.raises(NodeRunError, match='did not end within'):
         run_nodes([], tmp_path / 'nodes.log', limit_s=4.0, tick=lambda passed_s: None)
     assert 'asked to end' in (tmp_path / 'nodes.log').read_text()
-
-
-def test_busy_programs_end_with_the_block():
-    before = busy_children(os.getpid())  # such as the resource tracker that spawned processes of other tests leave
-    with busy_programs(0):
-        assert busy_children(os.getpid()) == before
-    with busy_programs(2):
-        assert len(set(busy_children(os.getpid())) - set(before)) == 2
-    assert busy_children(os.getpid()) == before
-
-
-def test_a_busy_program_ends_when_its_parent_is_killed():
-    parent = subprocess.Popen([sys.executable, '-c', 'import time\nfrom deadline_perception.tools.node_run import '
-                               'busy_programs\nwith busy_programs(1):\n    print("up", flush=True)\n'
-                               '    time.sleep(60)'], stdout=subprocess.PIPE, text=True)
-    assert parent.stdout.readline() == 'up\n'
-    children = busy_children(parent.pid)
-    parent.kill()
-    parent.communicate()
-    assert len(children) == 1
-    for _ in range(300):
-        if state_of(children[0]) in ('gone', 'Z'):
-            break
-        time.sleep(0.1)
-    assert state_of(children[0]) in ('gone', 'Z')
-
-
-def busy_children(parent: int) -> list[int]:
-    """Numbers of the running child processes, which may not yet have loaded their program."""
-    found = []
-    for folder in Path('/proc').glob('[0-9]*'):
-        try:
-            fields = (folder / 'stat').read_text().rpartition(')')[2].split()
-        except OSError:
-            continue
-        if int(fields[1]) == parent and fields[0] != 'Z':
-            found.append(int(folder.name))
-    return found
-
-
-def state_of(pid: int) -> str:
-    """State letter of a process, `Z` when it ended and nobody has asked for its status; `gone` when there is none."""
-    try:
-        return Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()[0]
-    except OSError:
-        return 'gone'

@@ -1,0 +1,348 @@
+"""What model_selection.py replays on recorded delays: the methods that choose a model for each frame, and what comes of it."""
+from __future__ import annotations
+
+import json
+import math
+import random
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from deadline_perception.contention.prediction import AdaptiveRegression, DelayPredictor, FilteredRatio, LaggedRegression
+from deadline_perception.decision.baselines import Reactive
+from deadline_perception.decision.frontier import FrontierPolicy
+from deadline_perception.execution_path import MODEL, ExecutionPath, Operator, PathSpace, Segment
+from deadline_perception.latency.calibration import BoundCalibrator
+from deadline_perception.latency.stopwatch import now_ms
+
+ALPHA, ETA = 0.01, 0.05  # target miss probability and calibration step, as in config/detector.yaml
+_WIDTH, _FIRST = math.log(8.0), math.log(1.25)  # as runtime/loading.py begins without a profile of whole paths
+BLOCK_FRAMES = (20, 120)  # a contention level lasts so many frames
+
+
+@dataclass(frozen=True)
+class Recording:
+    """Delays of all models at all contention levels.
+
+    Attributes:
+        models: names, ascending in idle delay.
+        qualities: AP of each, 0 to 100.
+        levels: copies of each contender, the first with none.
+        delays_ms: `[levels, rounds, models]`; those of one round lie beside each other in time.
+        facts: machine, date, engine.
+    """
+
+    models: tuple[str, ...]
+    qualities: tuple[float, ...]
+    levels: tuple[dict[str, int], ...]
+    delays_ms: np.ndarray
+    facts: dict[str, str]
+
+    def save(self, file: Path) -> None:
+        """Writes it as JSON."""
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps({**asdict(self), 'delays_ms': np.round(self.delays_ms, 3).tolist()}) + '\n')
+
+    @classmethod
+    def load(cls, file: Path) -> Recording:
+        """Reads what `save` wrote."""
+        content = json.loads(file.read_text())
+        return cls(tuple(content['models']), tuple(content['qualities']), tuple(content['levels']),
+                   np.array(content['delays_ms']), content['facts'])
+
+    def only(self, models: Sequence[str]) -> Recording:
+        """The same of some models."""
+        places = [self.models.index(model) for model in models]
+        return Recording(tuple(models), tuple(self.qualities[at] for at in places), self.levels,
+                         self.delays_ms[:, :, places], self.facts)
+
+    @property
+    def idle_ms(self) -> dict[str, float]:
+        """Median delay without contenders."""
+        return dict(zip(self.models, np.median(self.delays_ms[0], axis=0).tolist()))
+
+    def by_level(self, quantile: float) -> dict[str, list[float]]:
+        """Quantile of each model's delays at each level, ms."""
+        return {model: np.quantile(self.delays_ms[:, :, at], quantile, axis=1).tolist() for at, model in enumerate(self.models)}
+
+
+def make_trace(recording: Recording, frames: int, seed: int, *, rounds: range, without: str = '') -> np.ndarray:
+    """Delays `[frames, models]` under levels that change at random; consecutive frames of a level are consecutive rounds.
+
+    Args:
+        recording: what they are taken from.
+        frames: how many.
+        seed: decides levels and their lengths.
+        rounds: rounds that may be used.
+        without: contender that takes no part.
+    """
+    rng = random.Random(seed)
+    allowed = [at for at, level in enumerate(recording.levels) if not level.get(without, 0)]
+    rows: list[np.ndarray] = []
+    while len(rows) < frames:
+        level, begin = rng.choice(allowed), rng.randrange(len(rounds))
+        for step in range(rng.randint(*BLOCK_FRAMES)):
+            rows.append(recording.delays_ms[level, rounds[(begin + step) % len(rounds)]])
+    return np.array(rows[:frames])
+
+
+class Method(Protocol):
+    """Chooses a model for each frame."""
+
+    def choose(self) -> str:
+        """The model for the next frame."""
+
+    def observe(self, model: str, delay_ms: float) -> None:
+        """What the frame took."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a method may know: the models with their AP and idle delays, the longest delay allowed, traces to learn from
+    (each model alone), and a seed."""
+
+    qualities: dict[str, float]
+    idle_ms: dict[str, float]
+    threshold_ms: float
+    traces_ms: dict[str, np.ndarray]
+    seed: int
+
+
+class Fixed:
+    """Always one model."""
+
+    def __init__(self, model: str) -> None:
+        self._model = model
+
+    def choose(self) -> str:
+        """See `Method`."""
+        return self._model
+
+    def observe(self, model: str, delay_ms: float) -> None:
+        """See `Method`."""
+
+
+class _Ladder:
+    """Models as the paths of a network with one operator; forecast and quality as the policies ask for them."""
+
+    def __init__(self, terms: Terms) -> None:
+        self._terms, self.names = terms, list(terms.idle_ms)
+        self.space = PathSpace((Operator('model', MODEL, tuple(range(len(self.names))), 'm'),),
+                               (Segment('all', 'all', 'model', ('model',)),))
+
+    def name(self, path: ExecutionPath) -> str:
+        return self.names[path.settings[0]]
+
+    def forecast_ms(self, path: ExecutionPath, segment: int = 0) -> float:
+        return self._terms.idle_ms[self.name(path)]
+
+    def quality(self, path: ExecutionPath) -> float:
+        return self._terms.qualities[self.name(path)] / 100.0
+
+    def table(self, paths: Sequence[ExecutionPath], segment: int | None = None) -> np.ndarray:
+        """Idle delays where a segment is given, qualities where none is."""
+        return np.array([self.quality(path) if segment is None else self.forecast_ms(path) for path in paths])
+
+
+class ReactiveMethod:
+    """The paper's 1-step or N-step reactive selection, by `decision/baselines.py`."""
+
+    def __init__(self, terms: Terms, *, to_the_lowest: bool) -> None:
+        self._ladder, self._threshold_ms = _Ladder(terms), terms.threshold_ms
+        self._policy = Reactive(self._ladder.space, self._ladder, self._ladder, to_the_lowest=to_the_lowest,
+                                rungs=max(2, len(self._ladder.names)))
+
+    def choose(self) -> str:
+        """See `Method`."""
+        return self._ladder.name(self._policy.plan(self._threshold_ms, 1.0).path)
+
+    def observe(self, model: str, delay_ms: float) -> None:
+        """See `Method`."""
+        self._policy.observe(delay_ms, self._threshold_ms)
+
+
+class Predicting:
+    """The best model whose predicted delay is in time, or, with a calibrator, whose bound is; else the one that is fastest
+    on the idle machine, whatever is predicted.
+
+    Args:
+        predictor: of delays.
+        terms: see `Terms`.
+        calibrated: whether the calibrated bound wraps the predictor.
+
+    Attributes:
+        misses: frames that took longer than what was predicted, or than the bound.
+    """
+
+    def __init__(self, predictor: DelayPredictor, terms: Terms, *, calibrated: bool) -> None:
+        self._predictor, self._terms = predictor, terms
+        self._calibrator = BoundCalibrator(ALPHA, ETA, _WIDTH, _FIRST) if calibrated else None
+        self._ranked = sorted(terms.qualities, key=lambda model: -terms.qualities[model])
+        self._fastest = min(terms.idle_ms, key=terms.idle_ms.get)
+        self._predicted_ms = 1.0
+        self.misses = 0
+
+    def choose(self) -> str:
+        """See `Method`."""
+        factor = 1.0 if self._calibrator is None else self._calibrator.factor
+        for model in self._ranked:
+            predicted_ms = self._predictor.predict_ms(model)
+            if predicted_ms * factor < self._terms.threshold_ms:
+                self._predicted_ms = predicted_ms
+                return model
+        self._predicted_ms = self._predictor.predict_ms(self._fastest)
+        return self._fastest
+
+    def observe(self, model: str, delay_ms: float) -> None:
+        """See `Method`."""
+        if self._calibrator is None:
+            self.misses += delay_ms > self._predicted_ms
+        else:
+            self._calibrator.observe(self._predicted_ms, delay_ms)
+            self.misses = self._calibrator.misses
+        self._predictor.observe(model, delay_ms)
+
+
+class Ours:
+    """The detector's own: a predicted slowdown times the calibration factor, and the best path whose bound fits.
+
+    Args:
+        terms: see `Terms`.
+        alpha: target miss probability of the bounds.
+    """
+
+    def __init__(self, terms: Terms, alpha: float = ALPHA) -> None:
+        self._ladder, self._terms = _Ladder(terms), terms
+        self._policy = FrontierPolicy(self._ladder.space, self._ladder, self._ladder)
+        self._policy.prepare()
+        self._predictor = AdaptiveRegression(terms.idle_ms)
+        self._calibrator = BoundCalibrator(alpha, ETA, _WIDTH, _FIRST)
+        self._any = self._ladder.names[0]
+        self._slowdown = 1.0
+
+    def choose(self) -> str:
+        """See `Method`."""
+        self._slowdown = self._predictor.predict_ms(self._any) / self._terms.idle_ms[self._any]
+        return self._ladder.name(self._policy.plan(self._terms.threshold_ms, self._slowdown * self._calibrator.factor).path)
+
+    def observe(self, model: str, delay_ms: float) -> None:
+        """See `Method`."""
+        self._calibrator.observe(self._terms.idle_ms[model] * self._slowdown, delay_ms)
+        self._predictor.observe(model, delay_ms)
+
+    @property
+    def misses(self) -> int:
+        """Frames beyond their bound."""
+        return self._calibrator.misses
+
+
+class WrongPredictor:
+    """Deliberately wrong: random factors around a third of the idle delay, whatever happens."""
+
+    name = 'wrong'
+
+    def __init__(self, idle_ms: Mapping[str, float], seed: int) -> None:
+        self._idle_ms, self._rng = idle_ms, random.Random(seed)
+
+    def observe(self, candidate: str, delay_ms: float, sensors: Sequence[float] = ()) -> None:
+        """Learns nothing."""
+
+    def predict_ms(self, candidate: str) -> float:
+        """See the class."""
+        return self._idle_ms[candidate] * 0.33 * math.exp(self._rng.gauss(0.0, 0.5))
+
+
+METHODS: dict[str, Callable[[Terms], Method]] = {
+    '1-step reactive': lambda terms: ReactiveMethod(terms, to_the_lowest=False),
+    'N-step reactive': lambda terms: ReactiveMethod(terms, to_the_lowest=True),
+    'paper\'s regression': lambda terms: Predicting(LaggedRegression(terms.traces_ms), terms, calibrated=False),
+    'ours': Ours,
+    'ours, 5 % may miss': partial(Ours, alpha=0.05),
+    'ours, 30 % may miss': partial(Ours, alpha=0.3),
+    'paper\'s, bounded': lambda terms: Predicting(LaggedRegression(terms.traces_ms), terms, calibrated=True),
+    'filtered ratio, bounded': lambda terms: Predicting(FilteredRatio(terms.idle_ms), terms, calibrated=True),
+    'wrong, bounded': lambda terms: Predicting(WrongPredictor(terms.idle_ms, terms.seed), terms, calibrated=True),
+}
+PAPERS, OURS = 'paper\'s regression', 'ours'
+VARIANTS = ('ours', 'ours, 5 % may miss', 'ours, 30 % may miss')  # of the same method, by the target miss probability
+BOUNDED = ('ours', 'paper\'s, bounded', 'filtered ratio, bounded', 'wrong, bounded')
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a method came to on a trace.
+
+    Attributes:
+        ap: mean AP of the models that ran, 0 to 100 (as the paper averages accuracy; of a mixture of models the AP differs).
+        violations: share of frames longer than allowed, percent.
+        unavoidable: share of frames in which not even the fastest model was in time, percent.
+        switches: changes of model per 100 frames.
+        bound_misses: share of frames beyond prediction or bound, percent; NaN without one.
+        decision_us: mean time of predicting, choosing and learning.
+        most_late: longest run of frames in a row that were longer than allowed.
+    """
+
+    ap: float
+    violations: float
+    unavoidable: float
+    switches: float
+    bound_misses: float
+    decision_us: float
+    most_late: int
+
+
+def replay(method: Method, names: Sequence[str], trace: np.ndarray, terms: Terms) -> Outcome:
+    """Runs a method over a trace `[frames, models]`, ms."""
+    places = {name: at for at, name in enumerate(names)}
+    late, qualities, switches, spent_ms, before = [], 0.0, 0, 0.0, ''
+    for row in trace:
+        begun_ms = now_ms()
+        model = method.choose()
+        spent_ms += now_ms() - begun_ms
+        delay_ms = float(row[places[model]])
+        begun_ms = now_ms()
+        method.observe(model, delay_ms)
+        spent_ms += now_ms() - begun_ms
+        late.append(delay_ms >= terms.threshold_ms)
+        qualities += terms.qualities[model]
+        switches += before not in ('', model)
+        before = model
+    frames, run, longest = len(trace), 0, 0
+    for is_late in late:
+        run = run + 1 if is_late else 0
+        longest = max(longest, run)
+    misses = getattr(method, 'misses', math.nan)
+    return Outcome(qualities / frames, 100.0 * sum(late) / frames,
+                   100.0 * float((trace.min(1) >= terms.threshold_ms).mean()), 100.0 * switches / frames,
+                   100.0 * misses / frames, 1000.0 * spent_ms / frames, longest)
+
+
+def mean_outcome(outcomes: Sequence[Outcome]) -> Outcome:
+    """The mean over seeds; of the longest run of late frames, the longest."""
+    fields = {name: statistics.fmean(getattr(outcome, name) for outcome in outcomes) for name in asdict(outcomes[0])}
+    return Outcome(**{**fields, 'most_late': max(outcome.most_late for outcome in outcomes)})
+
+
+def compare(recording: Recording, methods: Mapping[str, Callable[[Terms], Method]], *, threshold_ms: float, seeds: int,
+            frames: int) -> dict[str, list[Outcome]]:
+    """All methods on the same traces, one outcome per seed; in each, one contender is unknown to what is learnt beforehand.
+
+    Half of the rounds are learnt from, the other half is what happens.
+    """
+    contenders = sorted({kind for level in recording.levels for kind, count in level.items() if count})
+    rounds = recording.delays_ms.shape[1]
+    outcomes: dict[str, list[Outcome]] = {name: [] for name in methods}
+    for seed in range(seeds):
+        without = contenders[seed % len(contenders)] if contenders else ''
+        learnt = {model: make_trace(recording, frames, 1000 + seed, rounds=range(rounds // 2), without=without)[:, at]
+                  for at, model in enumerate(recording.models)}
+        terms = Terms(dict(zip(recording.models, recording.qualities)), recording.idle_ms, threshold_ms, learnt, seed)
+        trace = make_trace(recording, frames, seed, rounds=range(rounds // 2, rounds))
+        for name, make in methods.items():
+            outcomes[name].append(replay(make(terms), recording.models, trace, terms))
+    return outcomes

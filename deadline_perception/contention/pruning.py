@@ -1,0 +1,164 @@
+"""Which of many candidates, models or execution paths, are worth keeping ready.
+
+Three prunings, one after the other (contention paper, sections 3.4 and 4.1.3, Figs. 2 to 4), and one by memory. Each takes
+and gives candidates; what is kept comes ascending in delay. Needs neither torch nor ROS.
+"""
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A model, or an execution path.
+
+    Attributes:
+        name: unique among those that are pruned together.
+        delay_ms: time of a frame, > 0; over all contention levels where they are known (contention paper, section 4.1.3).
+        quality: such as average precision in [0, 1]; the more the better.
+        memory_mb: that it takes while it is ready, >= 0; 0 where it is not known.
+
+    Raises:
+        ValueError: a number is outside its range.
+    """
+
+    name: str
+    delay_ms: float
+    quality: float
+    memory_mb: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.delay_ms < math.inf:
+            raise ValueError(f'delay of {self.name} is {self.delay_ms} ms, expected a finite time above 0')
+        if not math.isfinite(self.quality):
+            raise ValueError(f'quality of {self.name} is {self.quality}, expected a finite number')
+        if not 0.0 <= self.memory_mb < math.inf:
+            raise ValueError(f'memory of {self.name} is {self.memory_mb} MB, expected a finite amount of at least 0')
+
+
+def pareto_prune(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
+    """Those that no other is at least as fast and as good as; of equal ones the first stays.
+
+    Source: contention paper, section 3.4, first stage. Changed: the paper keeps all of equal quality and delay.
+
+    Args:
+        candidates: any number, in any order.
+
+    Raises:
+        ValueError: a name occurs twice.
+    """
+    kept: list[Candidate] = []
+    for candidate in _ascending(candidates):
+        if not kept or candidate.quality > kept[-1].quality:
+            kept.append(candidate)
+    return tuple(kept)
+
+
+def transition_prune(candidates: Sequence[Candidate], *, least_slope: float = 0.0,
+                     greatest_slope: float = math.inf) -> tuple[Candidate, ...]:
+    """Leaves out, of two neighbours, the better one where it gains too little, and the faster one where it saves too little.
+
+    The slope of a transition is the gain in quality over the rise in delay, per ms. From the fastest on, the first slope
+    below `least_slope` loses its better end and the first above `greatest_slope` its faster end; then all slopes are
+    calculated anew. Source: contention paper, section 3.4, second stage; its limits were 0.25 and 1.5 (section 5.2.2),
+    which depend on the units and on what is asked for.
+
+    Args:
+        candidates: any number; those that `pareto_prune` would leave out are left out first.
+        least_slope: in quality per ms, >= 0.
+        greatest_slope: in quality per ms, above `least_slope`.
+
+    Raises:
+        ValueError: the slopes are out of order, or a name occurs twice.
+    """
+    if not 0.0 <= least_slope < greatest_slope:
+        raise ValueError(f'slopes are {least_slope} and {greatest_slope} per ms, expected 0 <= least < greatest')
+    kept = list(pareto_prune(candidates))
+    at = 0
+    while at + 1 < len(kept):
+        faster, better = kept[at], kept[at + 1]
+        slope = (better.quality - faster.quality) / (better.delay_ms - faster.delay_ms)
+        if least_slope <= slope <= greatest_slope:
+            at += 1
+            continue
+        del kept[at + 1 if slope < least_slope else at]
+        at = 0
+    return tuple(kept)
+
+
+def contention_prune(candidates: Sequence[Candidate], delays_by_level: Mapping[str, Sequence[float]],
+                     threshold_ms: float) -> tuple[Candidate, ...]:
+    """Those that are the best within a time at some contention level.
+
+    Source: contention paper, section 3.4, third stage. Changed: where at some level not even the fastest is in time, the
+    paper keeps nothing for it; here the one that is fastest there is kept, since a frame must be answered by something.
+
+    Args:
+        candidates: any number.
+        delays_by_level: by the candidate's name, its delay in ms at each contention level, as many for each.
+        threshold_ms: a delay must lie below it, > 0.
+
+    Raises:
+        ValueError: a candidate has no delays, another number of them than the others or one that is no time, no level is
+            given, the threshold is not above 0, or a name occurs twice.
+    """
+    if not threshold_ms > 0.0:
+        raise ValueError(f'threshold is {threshold_ms} ms, expected more than 0')
+    ascending = _ascending(candidates)
+    missing = [candidate.name for candidate in ascending if candidate.name not in delays_by_level]
+    if missing:
+        raise ValueError(f'delays by contention level lack {", ".join(missing)}, expected those of every candidate')
+    counts = {len(delays_by_level[candidate.name]) for candidate in ascending}
+    if ascending and (len(counts) > 1 or 0 in counts):
+        raise ValueError(f'candidates have delays at {sorted(counts)} contention levels, expected one number of at least 1')
+    for candidate in ascending:
+        if not all(0.0 < delay_ms < math.inf for delay_ms in delays_by_level[candidate.name]):
+            raise ValueError(f'delays of {candidate.name} are {tuple(delays_by_level[candidate.name])} ms, expected finite '
+                             f'times above 0')
+    valid = set()
+    for level in range(max(counts, default=0)):
+        def delay_ms(candidate: Candidate) -> float:
+            return delays_by_level[candidate.name][level]
+
+        in_time = [candidate for candidate in ascending if delay_ms(candidate) < threshold_ms]
+        # Of equal quality the faster one.
+        best = max(in_time, key=lambda candidate: (candidate.quality, -delay_ms(candidate)), default=None)
+        valid.add((best or min(ascending, key=delay_ms)).name)
+    return tuple(candidate for candidate in ascending if candidate.name in valid)
+
+
+def memory_prune(candidates: Sequence[Candidate], limit_mb: float) -> tuple[Candidate, ...]:
+    """As many of the best as memory holds beside the fastest, which stays in any case that it fits.
+
+    Args:
+        candidates: any number, with their memory.
+        limit_mb: for all of them together, > 0.
+
+    Raises:
+        ValueError: not even the fastest fits, the limit is not above 0, or a name occurs twice.
+    """
+    if not limit_mb > 0.0:
+        raise ValueError(f'memory limit is {limit_mb} MB, expected more than 0')
+    ascending = _ascending(candidates)
+    if not ascending:
+        return ()
+    kept, left_mb = {ascending[0].name}, limit_mb - ascending[0].memory_mb
+    if left_mb < 0.0:
+        raise ValueError(f'{ascending[0].name}, the fastest, takes {ascending[0].memory_mb:.0f} MB of memory, expected at '
+                         f'most the limit of {limit_mb:.0f} MB')
+    for candidate in sorted(ascending[1:], key=lambda candidate: -candidate.quality):
+        if candidate.memory_mb <= left_mb:
+            kept.add(candidate.name)
+            left_mb -= candidate.memory_mb
+    return tuple(candidate for candidate in ascending if candidate.name in kept)
+
+
+def _ascending(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """By delay; of equal delay the best first."""
+    names = [candidate.name for candidate in candidates]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f'candidate {twice!r} occurs {names.count(twice)} times, expected once')
+    return sorted(candidates, key=lambda candidate: (candidate.delay_ms, -candidate.quality))

@@ -1,0 +1,375 @@
+"""Take detectors that you already have: measure them on this device and on your data, and write what the detector node needs.
+
+Three files come of it: the set of models (--out), and beside it its latency profile and its quality table. `model:=set.yaml`
+launches them: per frame, the detector runs the best model whose bound fits the time left. Other programs should rest meanwhile,
+because the profile says how fast the device is when idle.
+"""
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from deadline_perception.contention.pruning import Candidate, contention_prune, memory_prune, pareto_prune
+from deadline_perception.datasets.class_names import counted, left_out, relabelled
+from deadline_perception.datasets.records import Frame, Sequence as DrivingSequence
+from deadline_perception.datasets.source import open_source
+from deadline_perception.decision.path_quality import PathQuality, chance_errors
+from deadline_perception.engine.choice import ENGINES
+from deadline_perception.evaluation.path_accuracy import PathScores, annotated_frames, ranking_classes, sample_paths
+from deadline_perception.errors import command_line
+from deadline_perception.execution_path import ExecutionPath
+from deadline_perception.latency.device import read_device_facts, use_threads
+from deadline_perception.latency.json_file import write_text_atomically
+from deadline_perception.latency.path_bound import PathForecast
+from deadline_perception.latency.profile import LatencyProfile, default_profile_path, measure_profile, time_frame
+from deadline_perception.latency.quantiles import samples_needed
+from deadline_perception.model_set.model_set import ModelSet
+from deadline_perception.model_set.set_file import (SUFFIXES, ModelSpec, SetFile, build_set, check_memory, load_model,
+                                                    with_memory)
+from deadline_perception.model_set.whole_detector import ModelError
+from deadline_perception.runtime.priority import Role, ThreadPriority, name_thread
+from deadline_perception.tools.evaluate import measure_with_progress, score_row
+from deadline_perception.tools.file_arguments import check_file
+from deadline_perception.tools.model_probe import ModelFacts, probe_model
+from deadline_perception.tools.model_words import add_model_arguments, classes_of_set, read_models
+from deadline_perception.tools.profile import restart_with_environment
+
+_IMAGES = 40
+_TARGET = 0.99  # of the detector's bounds unless a parameter says otherwise
+_BUSY_LOAD = 0.5
+_DRAWN_EVERY_S = 0.5
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the command's arguments."""
+    add_model_arguments(parser)
+    parser.add_argument('--data', help='annotated images, on which the models are compared: a COCO file, a data set folder, '
+                        'or a bag; without it, a slower model is taken to be a better one')
+    parser.add_argument('--out', type=Path, default=Path('set.yaml'), help='set of models to write')
+    parser.add_argument('--limit', type=int, help='evaluate on so many images only, spread evenly')
+    parser.add_argument('--paths', type=int, default=16, help='paths to evaluate of a model that has several')
+    parser.add_argument('--minutes', type=float, default=2.0, help='longest time to measure latencies')
+    parser.add_argument('--memory-limit', type=float, metavar='MB', help='of all models together; the best beside the '
+                        'fastest that it holds are kept')
+    parser.add_argument('--prune', action='store_true', help='leave out models that are slower and no better than another')
+    parser.add_argument('--keep-paths', type=int, metavar='NUMBER', help='of a model with several paths keep at most so many '
+                        'ready: the best at as many levels of contention; needs --data')
+    parser.add_argument('--device', default='cpu', help='cpu, cuda or cuda:INDEX; ONNX files need cpu')
+    parser.add_argument('--threads', type=int, default=1, help='CPU threads; the node must use the same number')
+    parser.add_argument('--engine', choices=ENGINES, default='auto', help='of this package\'s own weights on a CPU')
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One detector, as far as it is known before the set is timed.
+
+    Attributes:
+        spec: which it is.
+        facts: what was seen of it.
+        scores: by its own paths; empty without data.
+    """
+
+    spec: ModelSpec
+    facts: ModelFacts
+    scores: dict[ExecutionPath, PathScores]
+
+    def candidate(self, ranked: bool) -> Candidate:
+        """For pruning: by its largest path; the slower the better where nothing was evaluated."""
+        quality = max((_value(scores, ranked) for scores in self.scores.values()), default=self.facts.time_ms)
+        return Candidate(self.spec.name, self.facts.time_ms, quality, self.facts.memory_mb)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measures, evaluates and writes a set; returns the exit status."""
+    _check(args)
+    specs = read_models(args)
+    restart_with_environment(args.threads)
+    name_thread('inference')  # it is raised like the detector's thread of that name
+    use_threads(args.threads)
+    facts = read_device_facts(args.device)
+    sequence = None if args.data is None else open_source(args.data)
+    frames = [] if sequence is None else annotated_frames(sequence, args.limit)
+    images = _images(frames)
+    load = os.getloadavg()[0]
+    if load > _BUSY_LOAD:
+        _say(f'Other programs are running (load {load:.1f}): the profile will make the models look slower than they are.')
+    known = _probe(args, specs, images)
+    classes = classes_of_set([facts.class_names for _, facts in known], sequence.class_names if sequence else ())
+    ranking = _ranking(sequence, frames, classes)
+    measured = [Measured(spec, seen, _evaluate(args, spec, classes, sequence, frames, ranking) if sequence else {})
+                for spec, seen in known]
+    kept, words = _prune(args, measured, bool(ranking))
+    kept.sort(key=lambda one: one.facts.time_ms)
+    content = SetFile(tuple(with_memory(one.spec, one.facts.memory_mb) for one in kept), classes)
+    check_memory(content.models)
+    network = build_set(args.out.stem, content, [load_model(one.spec, args.device, args.engine) for one in kept])
+    profile = _time(network, images, args)
+    files = [args.out.with_suffix('.profile.json'), default_profile_path(network.config_name, facts)]
+    for file in files:
+        profile.save(file)
+    table = _quality_table(network, kept, sequence, frames, ranking)
+    quality_file = args.out.with_suffix('.quality.json')
+    quality = None
+    if table is None:
+        quality_file.unlink(missing_ok=True)  # that of an earlier set would be refused
+    else:
+        write_text_atomically(quality_file, json.dumps(table, indent=1, allow_nan=False) + '\n')
+        quality = PathQuality.load(quality_file, network.path_space)
+    if args.keep_paths and quality is not None:
+        content, told = _with_kept_paths(args, content, network, PathForecast(profile, network.path_space), quality, images)
+        words += told
+    content.save(args.out)
+    _report(args, network, profile, kept, ranking, words, quality)
+    _tell_classes(network, sequence, frames, ranking)
+    _next_steps(args, network, profile, table is not None)
+    return 0
+
+
+def _check(args: argparse.Namespace) -> None:
+    if args.out.suffix not in SUFFIXES:
+        raise ValueError(f'--out is {args.out}, expected a file that ends with {" or ".join(SUFFIXES)}')
+    for suffix in (args.out.suffix, '.profile.json', '.quality.json'):
+        check_file('--out', args.out.with_suffix(suffix))
+    for name, least, most in (('minutes', 0.0, 600.0), ('memory_limit', 0.0, 2.0**30), ('paths', 1, 100_000),
+                              ('keep_paths', 0, 100_000)):
+        value = getattr(args, name)
+        if value is not None and not least < value <= most:
+            raise ValueError(f'--{name.replace("_", "-")} is {value}, expected more than {least:g} and at most {most:g}')
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _images(frames: Sequence[Frame]) -> list[np.ndarray]:
+    """Images of one size, spread evenly; of a rendered drive where no data are given."""
+    if not frames:
+        from deadline_perception.rendering.drive import render_drive
+
+        frames = render_drive(seconds=8.0).frames
+    step = max(1, len(frames) // _IMAGES)
+    images = [frame.load_bgr() for frame in frames[::step][:_IMAGES]]
+    return [image for image in images if image.shape == images[0].shape]
+
+
+def _probe(args: argparse.Namespace, specs: Sequence[ModelSpec],
+           images: list[np.ndarray]) -> list[tuple[ModelSpec, ModelFacts]]:
+    """Each detector, loaded alone: what cannot be used is told before anything is measured for minutes."""
+    known = []
+    for spec in specs:
+        facts = probe_model(spec, images, device=args.device, engine=args.engine, threads=args.threads)
+        paths = f', {facts.paths} paths' if facts.paths > 1 else ''
+        _say(f'{spec.name}: {spec.kind}, {facts.input_size[0]} x {facts.input_size[1]} px, {len(facts.class_names)} '
+             f'classes{paths}, {facts.memory_mb:.0f} MB, ready after {facts.start_s:.1f} s, {facts.time_ms:.1f} ms a frame')
+        if facts.notice:
+            _say(f'  {facts.notice}')
+        known.append((spec, facts))
+    return known
+
+
+def _ranking(sequence: DrivingSequence | None, frames: Sequence[Frame], classes: tuple[str, ...]) -> dict[str, int]:
+    if sequence is None:
+        return {}
+    shared = [name for name in classes if name in sequence.class_names]
+    if not shared:
+        raise ModelError(f'the models find {", ".join(classes)} and {sequence.name} names {", ".join(sequence.class_names)}: '
+                         f'expected a class in common. Bring them together with --rename FILE, such as {{"car": "vehicle"}}')
+    return ranking_classes([relabelled(frame.ground_truth, sequence.class_names, classes) for frame in frames], classes)
+
+
+def _evaluate(args: argparse.Namespace, spec: ModelSpec, classes: tuple[str, ...], sequence: DrivingSequence,
+              frames: list[Frame], ranking: dict[str, int]) -> dict[ExecutionPath, PathScores]:
+    """The scores of one detector's paths. A class that it cannot find counts as not found."""
+    engine = 'eager' if args.device != 'cpu' else args.engine  # CUDA graphs serve one run at a time
+    _say(f'evaluating {spec.name}')
+    alone = ModelSet('one', {spec.name: load_model(spec, args.device, engine)}, classes)
+    space = alone.models[spec.name].path_space
+    paths = sample_paths(space, max(2, args.paths)) if len(space) > 1 else [space.largest]
+    scores = measure_with_progress(alone, sequence, frames, [alone.whole(spec.name, path) for path in paths],
+                                   ranked_by=tuple(ranking))
+    return {alone.part(path)[1]: score for path, score in scores.items()}
+
+
+def _value(scores: PathScores, ranked: bool) -> float:
+    value = scores.pooled if ranked else scores.precision.ap
+    return 0.0 if value is None or math.isnan(value) else float(value)
+
+
+def _prune(args: argparse.Namespace, measured: list[Measured], ranked: bool) -> tuple[list[Measured], list[str]]:
+    """What stays, and a sentence on each that does not."""
+    words, kept = [], [one.candidate(ranked) for one in measured]
+    if args.prune and args.data:
+        before, kept = kept, list(pareto_prune(kept))
+        for candidate in before:
+            if candidate not in kept:
+                better = next(other for other in reversed(kept) if other.delay_ms <= candidate.delay_ms)
+                words.append(f'{candidate.name} is left out: {better.name} is at least as fast and as good')
+    if args.memory_limit is not None:
+        before, kept = kept, list(memory_prune(kept, args.memory_limit))
+        for candidate in before:
+            if candidate not in kept:
+                words.append(f'{candidate.name} is left out: its {candidate.memory_mb:.0f} MB do not fit beside those of '
+                             f'{", ".join(other.name for other in kept)} within {args.memory_limit:.0f} MB')
+    names = {candidate.name for candidate in kept}
+    return [one for one in measured if one.spec.name in names], words
+
+
+def _time(network: ModelSet, images: list[np.ndarray], args: argparse.Namespace) -> LatencyProfile:
+    """The latency profile of the set, frames of all models mixed."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    wholes = min(len(network.path_space), 40)
+    repeats = max(12, math.ceil(samples_needed(_TARGET) / wholes))
+    priority = ThreadPriority(lock_memory=args.device == 'cpu')
+    time_frame(network, images[0], network.path_space.largest)  # starts the threads that are raised with this one
+    priority.raise_thread(Role.INFERENCE)
+    _say('; '.join((f'timed with {priority.in_force}', *priority.refusals)))
+    columns = (TextColumn('timing {task.fields[models]} models'), BarColumn(), TextColumn('{task.fields[frames]} frames,'),
+               TimeElapsedColumn())
+    limit_s, drawn_s = args.minutes * 60.0, 0.0
+    with Progress(*columns, console=Console(stderr=True)) as bars:
+        bar = bars.add_task('', total=1.0, models=len(network.models), frames=0)
+
+        def report(done: int, planned: int, elapsed_s: float) -> None:
+            nonlocal drawn_s
+            priority.between_frames()
+            if elapsed_s - drawn_s >= _DRAWN_EVERY_S or done == planned:  # drawing costs time that the next frame would feel
+                drawn_s = elapsed_s
+                bars.update(bar, completed=min(1.0, max(done / planned, elapsed_s / limit_s)), frames=done)
+
+        profile = measure_profile(network, images, repeats=50, whole_paths=max(2, wholes), path_repeats=repeats,
+                                  time_limit_s=limit_s, progress=report)
+    priority.restore()
+    return profile
+
+
+def _quality_table(network: ModelSet, kept: list[Measured], sequence: DrivingSequence | None, frames: list[Frame],
+                   ranking: dict[str, int]) -> dict | None:
+    """What `PathQuality.load` reads; None without data."""
+    if sequence is None:
+        return None
+    metric = 'pooled_ap' if ranking else 'ap'
+    rows = {}
+    for one in kept:
+        paths = list(one.scores)
+        errors = chance_errors(paths, np.array([one.scores[path].resampled for path in paths]))
+        for path, error in zip(paths, errors.tolist()):
+            rows[str(network.whole(one.spec.name, path))] = score_row(one.scores[path]) | {f'{metric}_error': error}
+    return {'weights_hash': network.weights_hash, 'dataset': sequence.name, 'metric': metric, 'ranked_by': ranking,
+            'images': len(frames), 'paths': rows}
+
+
+def _with_kept_paths(args: argparse.Namespace, content: SetFile, network: ModelSet, forecast: PathForecast,
+                     quality: PathQuality, images: list[np.ndarray]) -> tuple[SetFile, list[str]]:
+    """The set with the paths that models keep ready, and what that saves."""
+    specs, words = [], []
+    for spec in content.models:
+        space = network.models[spec.name].path_space
+        if len(space) <= args.keep_paths:
+            specs.append(spec)
+            continue
+        wholes = {str(path): network.whole(spec.name, path) for path in space}
+        times, values = forecast.table(list(wholes.values())), quality.table(list(wholes.values()))
+        names = paths_to_keep([Candidate(name, time_ms, value) for name, time_ms, value in zip(wholes, times, values)],
+                              args.keep_paths)
+        smaller = replace(spec, kept_paths=names)
+        facts = probe_model(smaller, images, device=args.device, engine=args.engine, threads=args.threads)
+        before = probe_model(spec, images, device=args.device, engine=args.engine, threads=args.threads)
+        words.append(f'{spec.name} keeps {len(names)} of {len(space)} paths ready: {facts.memory_mb:.0f} MB after '
+                     f'{facts.start_s:.1f} s, with all of them {before.memory_mb:.0f} MB after {before.start_s:.1f} s')
+        specs.append(with_memory(smaller, facts.memory_mb))
+    return replace(content, models=tuple(specs)), words
+
+
+def paths_to_keep(candidates: Sequence[Candidate], number: int) -> tuple[str, ...]:
+    """Names of the paths that are the best within one time at so many levels of contention, ascending in delay.
+
+    The levels are spaced evenly, on a logarithmic scale, from an idle machine, on which the slowest of the frontier is just in
+    time, to one on which only the fastest is: contention pruning (contention paper, section 3.4) without levels of a system.
+
+    Args:
+        candidates: at least one; delays on the idle machine.
+        number: of levels, at least 1, and so the most paths that are kept.
+    """
+    frontier = pareto_prune(candidates)
+    slowest_ms, most = frontier[-1].delay_ms, frontier[-1].delay_ms / frontier[0].delay_ms
+    factors = [most ** (level / max(1, number - 1)) for level in range(number)]
+    delays = {candidate.name: [candidate.delay_ms * factor for factor in factors] for candidate in frontier}
+    return tuple(candidate.name for candidate in contention_prune(frontier, delays, slowest_ms * (1.0 + 1e-9)))
+
+
+def _report(args: argparse.Namespace, network: ModelSet, profile: LatencyProfile, kept: list[Measured],
+            ranking: dict[str, int], words: list[str], quality: PathQuality | None) -> None:
+    """One table, and what to know of it."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from deadline_perception.decision.frontier import FrontierPolicy
+
+    forecast = PathForecast(profile, network.path_space)
+    factor = math.exp(max(0.0, forecast.residual_quantile(_TARGET)))
+    table = Table(title=f'{args.out.stem} on {profile.facts}', caption='bound: exceeded by 1 frame in 100; '
+                  + (f'AP: mean of {", ".join(ranking)}' if ranking else 'AP: mean of all classes with objects'))
+    for title in ('model', 'p50 ms', 'p99 ms', 'bound ms', 'AP', 'AP50', 'memory MB'):
+        is_name = title == 'model'
+        table.add_column(title, justify='left' if is_name else 'right', overflow='fold', no_wrap=not is_name,
+                         min_width=0 if is_name else len(title))
+    for one in kept:
+        space = network.models[one.spec.name].path_space
+        for path in dict.fromkeys((space.smallest, space.largest)):
+            whole = network.whole(one.spec.name, path)
+            times, scores = profile.paths.get(str(whole)), one.scores.get(path)
+            shown = [f'{times.p50:.1f}', f'{times.p99:.1f}'] if times else [f'{forecast.forecast_ms(whole):.1f}', '-']
+            table.add_row(one.spec.name + (f' {path}' if len(space) > 1 else ''), *shown,
+                          f'{forecast.forecast_ms(whole) * factor:.1f}',
+                          '-' if scores is None else f'{100 * _value(scores, bool(ranking)):.1f}',
+                          '-' if scores is None else f'{100 * (scores.precision.ap50 or 0.0):.1f}',
+                          f'{one.facts.memory_mb:.0f}')
+    Console().print(table)
+    for sentence in words:
+        print(sentence)
+    chosen = quality or PathQuality.from_forecast(network.path_space, forecast)
+    used = {network.part(path)[0] for path, _, _ in FrontierPolicy(network.path_space, forecast, chosen).frontier(
+        network.path_space.largest, 0)}
+    idle = [name for name in network.models if name not in used]
+    if idle:
+        print(f'never chosen, because another is at least as fast and as good: {", ".join(idle)}; --prune leaves them out')
+
+
+def _tell_classes(network: ModelSet, sequence: DrivingSequence | None, frames: list[Frame], ranking: dict[str, int]) -> None:
+    for model in network.models:
+        unseen = network.unseen(model)
+        if unseen:
+            print(f'{model} cannot see: {", ".join(unseen)}')
+    if sequence is None:
+        return
+    unscored = [name for name in network.class_names if name not in sequence.class_names]
+    if unscored:
+        shown = ', '.join(unscored[:8]) + (f' and {len(unscored) - 8} more' if len(unscored) > 8 else '')
+        print(f'not scored, because {sequence.name} does not name them: {shown}')
+    unknown = left_out((frame.ground_truth for frame in frames), sequence.class_names, network.class_names)
+    if unknown:
+        print(f'boxes left out, because no model finds their class: {counted(unknown)}; --rename brings names together')
+
+
+def _next_steps(args: argparse.Namespace, network: ModelSet, profile: LatencyProfile, has_quality: bool) -> None:
+    forecast = PathForecast(profile, network.path_space)
+    least_ms = min(forecast.table(list(network.path_space))) * math.exp(max(0.0, forecast.residual_quantile(_TARGET)))
+    files = [args.out.name, args.out.with_suffix('.profile.json').name]
+    files += [args.out.with_suffix('.quality.json').name] * has_quality
+    print(f'wrote {", ".join(files)} to {args.out.absolute().parent}\n'
+          f'Budgets of less than {least_ms:.0f} ms, and what the camera and publishing take, cannot be met: see '
+          f'config/time_budget.yaml.\n'
+          f'Next:\n'
+          f'  ros2 launch deadline_perception perception.launch.py model:={args.out.absolute()} '
+          f'image_topic:=/camera/image_raw\n'
+          f'  {command_line(f"profile --weights {args.out}")}    # once on every other device')

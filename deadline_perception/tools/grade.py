@@ -1,0 +1,214 @@
+"""Find out which levels of contention this machine has, and which artificial units reproduce each.
+
+Runs one path of a network beside whatever the machine runs: nodes that you have started, a COMMAND that is given after --,
+or units that follow a schedule. Then, beside units alone, more and more of them. Writes the levels, for the contention
+monitor and for `profile --levels`, and a picture of them. Units and command end with this program, however it ends.
+"""
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import random
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from pathlib import Path
+
+from deadline_perception.contention.impact import measure_unit_delays, most_units, record_delays
+from deadline_perception.contention.levels import ContentionGrading, UnitDelay, default_levels_path, grade_levels
+from deadline_perception.contention.load import (
+    UNIT_SHARE,
+    LoadError,
+    check_program,
+    has_ended,
+    start_tied,
+    stop_tied,
+    units_text,
+)
+from deadline_perception.contention.schedule import SHAPES, Schedule, play, read_schedule
+from deadline_perception.engine.choice import ENGINES
+from deadline_perception.errors import DeadlinePerceptionError
+from deadline_perception.latency.device import read_device_facts, use_threads
+from deadline_perception.runtime.loading import load_network, warm_up
+from deadline_perception.runtime.priority import MODES, Role, ThreadPriority, name_thread
+from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, check_file, find_weights
+from deadline_perception.tools.machine_findings import share_folder
+from deadline_perception.tools.profile import read_images, restart_with_environment
+
+_BUSY_LOAD = 0.5
+
+
+class GradeError(DeadlinePerceptionError):
+    """What should be graded is not there."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the command's arguments."""
+    parser.add_argument('beside', nargs='*', metavar='COMMAND', help='program to run beside, after --; it is ended after '
+                                                                     'the measurement')
+    parser.add_argument('--contention', metavar='SHAPE_OR_FILE', help=f'units to run beside: {", ".join(SHAPES)}, or a '
+                                                                       f'schedule (JSON); instead of a command')
+    parser.add_argument('--seed', type=int, default=0, help='of the schedule')
+    parser.add_argument('--seconds', type=float, default=60.0, help='how long to record; long enough to meet all levels')
+    parser.add_argument('--weights', type=Path, default=DEFAULT_WEIGHTS, help='sample network')
+    parser.add_argument('--path', default='', help='execution path that is run; the largest by default')
+    parser.add_argument('--device', default='cpu', help='cpu, cuda or cuda:INDEX')
+    parser.add_argument('--threads', type=int, default=1, help='CPU threads of the network')
+    parser.add_argument('--engine', choices=ENGINES, default='auto', help='what runs the network on a CPU')
+    parser.add_argument('--priority', choices=MODES, default='auto', help="as the detector's parameter of that name: a frame "
+                                                                         'that is raised hardly feels busy cores')
+    parser.add_argument('--most-units', type=int, help='units of each kind at most; by default 3 per core')
+    parser.add_argument('--unit-seconds', type=float, default=2.0, help='how long to measure each number of units')
+    parser.add_argument('--reuse', type=Path, metavar='FILE', help='take the delays beside units from an earlier file, for '
+                                                                   'a machine whose programs cannot be stopped')
+    parser.add_argument('--source', help='images to run on: a folder, annotation, video or bag file; a rendered drive '
+                                         'otherwise')
+    parser.add_argument('--out', type=Path, help='file to write; by default in the folder of the user\'s own levels')
+    parser.add_argument('--plot', type=Path, help='picture to write; beside the file by default')
+
+
+def run(args: argparse.Namespace) -> int:
+    """Records, measures, grades and writes; returns the exit status."""
+    most = args.most_units if args.most_units is not None else most_units()
+    for name, value, least, largest in (('seconds', args.seconds, 0.5, 86400.0), ('most-units', most, 1, 256),
+                                        ('unit-seconds', args.unit_seconds, 0.1, 600.0)):
+        if not least <= value <= largest:
+            raise ValueError(f'--{name} is {value}, expected {least:g} to {largest:g}')
+    if args.beside and args.contention:
+        raise ValueError(f'--contention is {args.contention} and the command {shlex.join(args.beside)!r}, expected one')
+    if args.beside:
+        check_program(args.beside)
+    schedule = read_schedule(args.contention, args.seed, args.seconds, most) if args.contention else None
+    for option, file in (('--out', args.out), ('--plot', args.plot)):
+        if file is not None:
+            check_file(option, file)
+    earlier = ContentionGrading.load(args.reuse) if args.reuse else None
+    restart_with_environment(args.threads)
+    name_thread('inference')
+    use_threads(args.threads)
+    facts = read_device_facts(args.device)
+    network, _ = load_network(str(find_weights(args.weights)), args.device, share_folder() / 'models', args.engine)
+    path = network.path_space.parse(args.path) if args.path else network.path_space.largest
+    if earlier is not None and (earlier.network_hash, earlier.path) != (network.network_hash, str(path)):
+        raise GradeError(f'{args.reuse} is of the network {earlier.config_name} on the path {earlier.path}, expected '
+                         f'{network.config_name} on {path}')
+    images = read_images(args.source)
+    warm_up(network, images[0].shape[:2])
+    priority = ThreadPriority(args.priority, lock_memory=facts.kind == 'cpu')
+    run_frame = frame_runner(network, images, path, priority)
+    run_frame()  # starts the threads that are raised with this one
+    priority.raise_thread(Role.INFERENCE)
+    print('; '.join((f'running {path} with {priority.in_force}', *priority.refusals)), file=sys.stderr)
+    delays_ms, words = _record(args, schedule, run_frame)
+    unit_delays = earlier.unit_delays if earlier else _measure_units(args, most, facts.kind, max(delays_ms), run_frame)
+    priority.restore()
+    grading = ContentionGrading(
+        network.config_name, network.network_hash, str(path), str(facts),
+        datetime.now(timezone.utc).isoformat(timespec='seconds'), words,
+        grade_levels(delays_ms, unit_delays=unit_delays), unit_delays, tuple(delays_ms))
+    file = args.out or default_levels_path(network.config_name, facts)
+    grading.save(file)
+    plot = args.plot or file.with_suffix('.png')
+    from deadline_perception.evaluation.contention_plot import draw_grading
+
+    draw_grading(grading, plot)
+    _print_levels(grading)
+    print(f'wrote {file} and {plot}')
+    return 0
+
+
+def frame_runner(network, images: list, path, priority: ThreadPriority) -> Callable[[], float]:
+    """What runs one frame of a path and gives its delay in ms."""
+    from deadline_perception.latency.profile import time_frame
+
+    rng = random.Random(0)
+
+    def run_frame() -> float:
+        took_ms = time_frame(network, rng.choice(images), path)[0]
+        priority.between_frames()
+        return took_ms
+
+    return run_frame
+
+
+def _record(args: argparse.Namespace, schedule: Schedule | None,
+            run_frame: Callable[[], float]) -> tuple[list[float], str]:
+    """Delays beside what is to be graded, and that in words."""
+    words = 'what the machine runs'
+    with _bar(f'recording for {args.seconds:.0f} s', args.seconds) as (bars, bar):
+        drawn_s = 0.0
+
+        def progress(frames: int, passed_s: float) -> None:
+            nonlocal drawn_s
+            if passed_s - drawn_s > 0.5:
+                drawn_s = passed_s
+                bars.update(bar, completed=passed_s)
+
+        if schedule is not None:
+            faults: list[LoadError] = []
+            with play(schedule, repeats=True, failed=faults.append):
+                delays_ms = record_delays(run_frame, args.seconds, goes_on=lambda: not faults, progress=progress)
+            if faults:
+                raise faults[0]
+            return delays_ms, f'units ({args.contention})'
+        if not args.beside:
+            return record_delays(run_frame, args.seconds, progress=progress), words
+        with _program(args.beside) as program:
+            delays_ms = record_delays(run_frame, args.seconds, goes_on=lambda: not has_ended(program),
+                                      progress=progress)
+            if has_ended(program) and program.wait() != 0:
+                raise GradeError(f'command {shlex.join(args.beside)!r} ended with status {program.returncode} after '
+                                 f'{len(delays_ms)} frames, expected it to run, or to end with 0')
+    return delays_ms, Path(args.beside[0]).name
+
+
+@contextmanager
+def _program(command: list[str]) -> Iterator[subprocess.Popen]:
+    """Meanwhile a program runs, which is asked to end, and killed if it does not; so are the ones that it started."""
+    program = start_tied(command, ending=signal.SIGTERM, stdout=subprocess.DEVNULL)
+    try:
+        yield program
+    finally:
+        stop_tied(program, asks=True)
+
+
+def _measure_units(args: argparse.Namespace, most: int, device_kind: str, longest_ms: float,
+                   run_frame: Callable[[], float]) -> tuple[UnitDelay, ...]:
+    load = os.getloadavg()[0]
+    if not (args.beside or args.contention) and load > _BUSY_LOAD + 1.0:
+        print(f'Other programs go on (load {load:.1f}) while units are measured, so the levels come out too low. Stop them '
+              f'once to measure units, and name that file with --reuse later.', file=sys.stderr)
+    kinds = ('core', 'memory', *(('gpu',) if device_kind == 'cuda' else ()))
+    with _bar('beside units', None) as (bars, bar):
+        return measure_unit_delays(run_frame, kinds, most, args.unit_seconds, up_to_ms=longest_ms, progress=lambda
+                                   kind, count, of: bars.update(bar, description=f'beside {count} of {of} {kind} units'))
+
+
+@contextmanager
+def _bar(words: str, total: float | None):
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    with Progress(TextColumn('{task.description}'), BarColumn(), TimeElapsedColumn(),
+                  console=Console(stderr=True)) as bars:
+        yield bars, bars.add_task(words, total=total)
+
+
+def _print_levels(grading: ContentionGrading) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=f'{len(grading.levels)} level{"s" * (len(grading.levels) > 1)} of contention beside '
+                        f'{grading.beside}; idle {grading.idle_ms:.1f} ms')
+    for title in ('level', 'delay ms', 'share', 'slowdown', f'units of {UNIT_SHARE:g} core', 'their delay ms'):
+        table.add_column(title, justify='right')
+    for number, level in enumerate(grading.levels):
+        beside = '-' if math.isnan(level.units_delay_ms) else f'{level.units_delay_ms:.1f}'
+        table.add_row(str(number), f'{level.delay_ms:.1f}', f'{100 * level.share:.0f} %', f'{level.slowdown:.2f}',
+                      units_text(level.units), beside)
+    Console().print(table)

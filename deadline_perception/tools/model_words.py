@@ -1,0 +1,165 @@
+"""What a command is told of the user's own detectors: the models and their classes, in words and files."""
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from deadline_perception.datasets.records import check_class_names
+from deadline_perception.model_set.onnx_outputs import FORMS
+from deadline_perception.model_set.set_file import SUFFIXES, ModelSpec, SetFile
+from deadline_perception.model_set.whole_detector import ModelError
+from deadline_perception.runtime.loading import SetupError, find_weights, share_folder
+
+COCO, BACKGROUND = 'coco', '__background__'
+MODEL_HELP = ('an ONNX file; a detection model of torchvision and its weights as ARCHITECTURE:FILE; weights of this package, or '
+              'WEIGHTS:PATH for one of their paths; or a set file, for the models in it')
+CLASSES_HELP = ('what the numbers mean that the models give: names with commas, a file of names (one a line, a JSON or YAML '
+                'list, or the data.yaml of a YOLO), or coco; once for all models, or once for each that needs it, in their order')
+_MOST_BYTES = 2**20
+
+
+def add_model_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares what a command is told of models."""
+    parser.add_argument('models', nargs='+', metavar='MODEL', help=MODEL_HELP)
+    parser.add_argument('--classes', action='append', default=[], metavar='NAMES|FILE|coco', help=CLASSES_HELP)
+    parser.add_argument('--rename', type=Path, metavar='FILE', help='JSON or YAML file that brings the models\' classes to '
+                        'those of the data: name to new name, or to null to leave it out')
+    parser.add_argument('--input-size', type=int, nargs=2, metavar=('HEIGHT', 'WIDTH'),
+                        help='px, for a file that leaves it open, or to resize images for a torchvision model')
+    parser.add_argument('--outputs', choices=FORMS, default='', help='form of an ONNX file\'s outputs, where it is not '
+                        'recognised')
+
+
+def read_models(args: argparse.Namespace) -> list[ModelSpec]:
+    """The detectors that the arguments mean, with the classes renamed.
+
+    Raises:
+        ModelError: one is of no known kind, or has no classes or several lists of them.
+        ValueError: a file of names holds anything else.
+    """
+    from deadline_perception.datasets.class_names import read_class_mapping
+
+    given = [read_classes(text) for text in args.classes]
+    specs: list[ModelSpec] = []
+    needing = sum(_kind(word) in ('onnx', 'torchvision') for word in args.models)
+    if len(given) not in (0, 1, needing):
+        raise ModelError(f'--classes is given {len(given)} times, expected once, or once for each of {needing} models that '
+                         f'need it')
+    lists = iter(given * needing if len(given) == 1 else given)
+    for word in args.models:
+        specs += _read(word, lists, args)
+    mapping = {} if args.rename is None else read_class_mapping(args.rename)
+    named: dict[str, ModelSpec] = {}
+    for spec in specs:
+        name, number = spec.name, 2
+        while name in named:
+            name, number = f'{spec.name}_{number}', number + 1
+        renamed = tuple(None if known is None else mapping.get(known, known) for known in spec.classes)
+        named[name] = replace(spec, name=name, classes=renamed)
+    return list(named.values())
+
+
+def _kind(word: str) -> str:
+    before, _, after = word.partition(':')
+    if Path(word).suffix in SUFFIXES:
+        return 'set'
+    if Path(word).suffix.lower() in ('.onnx', '.xml'):
+        return 'onnx'
+    if after and Path(after).suffix in ('.pth', '.pt', '.safetensors', '.bin', '.ckpt'):
+        return 'torchvision'
+    return 'multi-path'
+
+
+def _read(word: str, lists, args: argparse.Namespace) -> list[ModelSpec]:
+    kind = _kind(word)
+    before, _, after = word.partition(':')
+    if kind == 'set':
+        return list(SetFile.load(Path(word).expanduser()).models)
+    if kind == 'multi-path':
+        try:
+            file = find_weights(before, share_folder() / 'models')
+        except SetupError as error:
+            raise ModelError(f'model is {word!r}, expected {MODEL_HELP}') from error
+        return [ModelSpec(_name(f'{file.stem}.{after}' if after else file.stem), kind, file, path=after)]
+    classes = next(lists, None)
+    if classes is None:
+        raise ModelError(f'the classes of {word} are not known: name them with --classes ({CLASSES_HELP})')
+    size = tuple(args.input_size) if args.input_size else None
+    if kind == 'onnx':
+        classes = tuple(None if name == BACKGROUND else name for name in classes)
+        return [ModelSpec(_name(Path(word).stem), kind, Path(word).expanduser(), classes, input_size=size,
+                          outputs=args.outputs)]
+    file = Path(after).expanduser()
+    if classes == coco_names():  # torchvision's models of COCO have 91 places
+        classes = _coco_places() if _has_coco_places(before, file) else classes
+    return [ModelSpec(_name(file.stem), kind, file, classes, architecture=before, input_size=size)]
+
+
+def _name(text: str) -> str:
+    return re.sub(r'[^A-Za-z0-9_.]+', '_', text)
+
+
+def read_classes(text: str) -> tuple[str, ...]:
+    """The names that `--classes` means, one for each number that a model gives.
+
+    Raises:
+        ValueError: a file holds anything else than names, or a name is none.
+    """
+    if text == COCO:
+        return coco_names()
+    file = Path(text).expanduser()
+    if not file.is_file():
+        if file.suffix and ',' not in text:
+            raise ValueError(f'--classes is {text!r}, a file that does not exist; expected {CLASSES_HELP}')
+        names: object = [name.strip() for name in text.split(',')]
+    else:
+        names = _names_in(file)
+    if isinstance(names, Mapping):  # by number, as in the data.yaml of a YOLO
+        names = [names[key] for key in sorted(names, key=int)] if all(str(key).isdecimal() for key in names) else None
+    if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
+        raise ValueError(f'--classes is {text!r}, expected {CLASSES_HELP}')
+    check_class_names(tuple(names))
+    return tuple(names)
+
+
+def _names_in(file: Path) -> object:
+    import yaml
+
+    if file.stat().st_size > _MOST_BYTES:
+        raise ValueError(f'{file} has {file.stat().st_size} bytes, expected names of classes, at most {_MOST_BYTES} bytes')
+    text = file.read_text(encoding='utf-8')
+    if file.suffix.lower() not in ('.json', *SUFFIXES):
+        return [line.strip() for line in text.splitlines() if line.strip()]
+    try:
+        content = json.loads(text) if file.suffix.lower() == '.json' else yaml.safe_load(text)
+    except (ValueError, yaml.YAMLError, RecursionError) as error:
+        raise ValueError(f'{file} cannot be read: {" ".join(str(error).split())[:200]}; expected names of classes') from error
+    return content.get('names', content) if isinstance(content, dict) else content
+
+
+def coco_names() -> tuple[str, ...]:
+    """The 80 classes of COCO, in the order of YOLO's models."""
+    return tuple(name for name in _coco_places() if name not in (BACKGROUND, 'N/A'))
+
+
+def _coco_places() -> tuple[str, ...]:
+    """Those of torchvision's models, with a background and the numbers that no class has (`N/A 1` and so on)."""
+    from torchvision.models.detection import FasterRCNN_ResNet50_FPN_Weights
+
+    return tuple(FasterRCNN_ResNet50_FPN_Weights.COCO_V1.meta['categories'])
+
+
+def _has_coco_places(architecture: str, file: Path) -> bool:
+    from deadline_perception.model_set.torchvision_detector import fits
+
+    return fits(architecture, file, len(_coco_places()))
+
+
+def classes_of_set(models: Sequence[Sequence[str]], known: Sequence[str]) -> tuple[str, ...]:
+    """The classes of a set: those of the data first, in their order, then those that models find beside."""
+    found = dict.fromkeys(name for names in models for name in names)
+    return (*(name for name in known if name in found), *(name for name in found if name not in known))

@@ -1,0 +1,62 @@
+"""A set of own models as the command `adopt` writes it, made once per session: a small YOLO and a detector of torchvision."""
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+from deadline_perception.latency.device import process_environment
+
+
+@dataclass(frozen=True)
+class Adopted:
+    """What the command wrote and said."""
+
+    folder: Path
+    set_file: Path
+    run: subprocess.CompletedProcess
+
+
+def write_annotations(folder: Path) -> Path:
+    """Eight noisy images with one vehicle each, in COCO format."""
+    (folder / 'images').mkdir()
+    rng = np.random.default_rng(0)
+    content = {'categories': [{'id': 1, 'name': 'vehicle'}, {'id': 2, 'name': 'train'}], 'images': [], 'annotations': []}
+    for number in range(1, 9):
+        name = f'images/{number}.png'
+        cv2.imwrite(str(folder / name), rng.integers(0, 256, (60, 90, 3), dtype=np.uint8))
+        content['images'].append({'id': number, 'file_name': name, 'width': 90, 'height': 60})
+        for category in (1, 2):
+            content['annotations'].append({'id': 2 * number + category, 'image_id': number, 'category_id': category,
+                                           'bbox': [20 * category, 20, 30, 30], 'area': 900, 'iscrowd': 0})
+    (folder / 'val.json').write_text(json.dumps(content))
+    return folder / 'val.json'
+
+
+def run_adopt(cache: Path, *arguments: str) -> subprocess.CompletedProcess:
+    """Runs the command in a process of its own, with the settings for which it would start itself anew."""
+    command = [sys.executable, '-m', 'deadline_perception.tools.command_line', 'adopt', *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=240,
+                          env={**os.environ, **process_environment(1), 'XDG_CACHE_HOME': str(cache), 'COLUMNS': '120'})
+
+
+@pytest.fixture(scope='session')
+def adopted(tmp_path_factory) -> Adopted:
+    pytest.importorskip('openvino')
+    from made_up_models import small_yolo, ssdlite_weights
+
+    folder = tmp_path_factory.mktemp('adopted')
+    yolo, weights = small_yolo(folder, name='yolo'), ssdlite_weights(folder)
+    rename = folder / 'rename.yaml'
+    rename.write_text('car: vehicle\nbike: null\n')
+    run = run_adopt(folder / 'cache', f'ssdlite320_mobilenet_v3_large:{weights}', yolo, '--classes', 'car,person,bike',
+                    '--rename', rename, '--data', write_annotations(folder), '--minutes', '0.05', '--out',
+                    folder / 'sets' / 'set.yaml')
+    return Adopted(folder, folder / 'sets' / 'set.yaml', run)

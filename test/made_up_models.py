@@ -1,0 +1,100 @@
+"""Detectors as teams bring them, with random weights: real exports of small YOLO-like networks, and weights of torchvision."""
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import warnings
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+CLASSES = ('car', 'person', 'bike')
+SIZE = (64, 96)
+
+
+class SmallYolo(nn.Module):
+    """One head at stride 16, with the outputs of YOLOv8 (`[1, 4 + C, N]`) or YOLOv5 (`[1, N, 5 + C]`)."""
+
+    def __init__(self, classes: int = len(CLASSES), form: str = 'yolov8', width: int = 8) -> None:
+        super().__init__()
+        channels = (3, width, width, 2 * width, 2 * width)
+        self.body = nn.Sequential(*(nn.Sequential(nn.Conv2d(a, b, 3, 2, 1), nn.SiLU()) for a, b in zip(channels, channels[1:])))
+        self.head = nn.Conv2d(channels[-1], 5 + classes, 1)
+        self.form = form
+        with torch.no_grad():
+            for parameter in self.parameters():
+                parameter.normal_(std=0.4)
+
+    def forward(self, images: Tensor) -> Tensor:
+        given = self.head(self.body(images))
+        rows, columns = given.shape[2:]
+        ys, xs = torch.meshgrid(torch.arange(rows), torch.arange(columns), indexing='ij')
+        grid = torch.stack([xs, ys])[None].to(given)
+        centres = (given[:, :2].sigmoid() + grid) * 16.0
+        sizes = (given[:, 2:4].sigmoid() + 0.2) * 40.0
+        boxes = torch.cat([centres, sizes], 1).flatten(2)
+        objectness, scores = given[:, 4:5].sigmoid().flatten(2), given[:, 5:].sigmoid().flatten(2)
+        if self.form == 'yolov5':
+            return torch.cat([boxes, objectness, scores], 1).transpose(1, 2)
+        return torch.cat([boxes, scores], 1)
+
+
+class BoxesScoresLabels(nn.Module):
+    """Three outputs of fixed number, as exports with suppression inside have them; labels as whole numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.yolo = SmallYolo()
+
+    def forward(self, images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        rows = self.yolo(images)[0].T
+        scores, labels = rows[:, 4:].max(1)
+        scores, order = scores.topk(6)
+        rows = rows[order]
+        return torch.cat([rows[:, :2] - rows[:, 2:4] / 2, rows[:, :2] + rows[:, 2:4] / 2], 1), scores, labels[order]
+
+
+def export_onnx(module: nn.Module, file: Path, size: tuple[int, ...] = SIZE, *, outputs: tuple[str, ...] = ('output0',),
+                dynamic: dict | None = None) -> Path:
+    """PyTorch's own export of a module."""
+    example = torch.zeros(1, 3, *size)
+    undo = _without_onnx() if importlib.util.find_spec('onnx') is None else None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter('ignore')
+            torch.onnx.export(module.eval(), (example,), str(file), dynamo=False, opset_version=17, input_names=['images'],
+                              output_names=list(outputs), dynamic_axes=dynamic)
+    finally:
+        if undo:
+            undo()
+    return file
+
+
+def _without_onnx():
+    """The exporter takes the package onnx for one thing alone: to add functions of other domains, of which there are none
+    here. Returns what undoes it."""
+    for name in ('torch.onnx._internal.torchscript_exporter.onnx_proto_utils', 'torch.onnx._internal.onnx_proto_utils'):
+        try:
+            module = importlib.import_module(name)
+        except ImportError:
+            continue
+        kept, module._add_onnxscript_fn = module._add_onnxscript_fn, lambda model_bytes, custom_opsets: model_bytes
+        return lambda: setattr(module, '_add_onnxscript_fn', kept)
+    return None
+
+
+def small_yolo(folder: Path, form: str = 'yolov8', *, name: str = 'small_yolo', width: int = 8, **options) -> Path:
+    """A file of a small YOLO with random weights."""
+    torch.manual_seed(1)
+    return export_onnx(SmallYolo(form=form, width=width), folder / f'{name}.onnx', **options)
+
+
+def ssdlite_weights(folder: Path, classes: int = len(CLASSES)) -> Path:
+    """Random weights of torchvision's smallest detector, as `torch.save` writes a state dict."""
+    from torchvision.models import get_model
+
+    torch.manual_seed(2)
+    model = get_model('ssdlite320_mobilenet_v3_large', weights=None, weights_backbone=None, num_classes=classes + 1)
+    torch.save(model.state_dict(), folder / 'ssdlite.pth')
+    return folder / 'ssdlite.pth'

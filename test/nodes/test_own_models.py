@@ -1,0 +1,86 @@
+"""A YOLO file and a detector of torchvision, adopted, as detector nodes under a deadline."""
+from __future__ import annotations
+
+import math
+import shutil
+
+import numpy as np
+import pytest
+from rclpy.qos import QoSProfile
+from sensor_msgs.msg import Image
+from std_msgs.msg import Header
+from vision_msgs.msg import Detection2DArray, LabelInfo
+
+from deadline_perception.latency.device import process_environment
+from deadline_perception.latency.profile import LatencyProfile
+from deadline_perception.model_set.set_file import SetFile
+from deadline_perception.msg import FrameLatency, PathDecision, TimeBudget
+from deadline_perception.nodes.messages import bgr_to_image, ns_to_stamp
+from deadline_perception.nodes.service_quality import LATCHED
+
+IMAGE = np.random.default_rng(0).integers(0, 256, (60, 90, 3), dtype=np.uint8)
+
+
+@pytest.fixture
+def set_file(adopted, tmp_path, monkeypatch):
+    """The set without its qualities: random weights are all as bad, and so the slower counts as the better."""
+    assert adopted.run.returncode == 0, adopted.run.stderr
+    (tmp_path / 'sets').mkdir()
+    for file in ('set.yaml', 'set.profile.json'):
+        shutil.copy(adopted.set_file.with_name(file), tmp_path / 'sets' / file)
+    for model in SetFile.load(adopted.set_file).models:
+        shutil.copy(model.file, tmp_path / model.file.name)
+    monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path / 'cache'))
+    for name, value in process_environment(1).items():
+        monkeypatch.setenv(name, value)
+    return tmp_path / 'sets' / 'set.yaml'
+
+
+def test_the_model_follows_the_budget_and_every_frame_has_a_bound(set_file, start_node, observer, wait_for, namespace):
+    labels = observer.hear(LabelInfo, f'{namespace}/detector/label_info', LATCHED)
+    detector = start_node('detector', {'model': set_file, 'min_score': 0.01})
+    results = observer.hear(Detection2DArray, f'{namespace}/detector/detections')
+    latencies = observer.hear(FrameLatency, f'{namespace}/detector/latency')
+    decisions = observer.hear(PathDecision, f'{namespace}/detector/path')
+    budget = observer.speaker(TimeBudget, f'{namespace}/time_budget/budget', QoSProfile(depth=5))
+    camera = observer.speaker(Image, f'{namespace}/image')
+
+    def show(budget_ms: float) -> None:
+        number = len(latencies)
+        budget.publish(TimeBudget(budget_ms=budget_ms, min_budget_ms=budget_ms, max_budget_ms=budget_ms))
+        wait_for(lambda: detector.process.poll() is None, detector.output)
+        now = observer.node.get_clock().now().nanoseconds
+        camera.publish(bgr_to_image(IMAGE, Header(stamp=ns_to_stamp(now), frame_id='camera')))
+        wait_for(lambda: len(latencies) > number and len(decisions) > number and len(results) > number,
+                 f'an answer: {detector.output}')
+
+    for _ in range(3):
+        show(4000.0)
+    assert {decision.path for decision in decisions} == {'mssdlite'}
+    assert {latency.outcome for latency in latencies} == {FrameLatency.DETECTED}
+    assert [phase.name for phase in latencies[0].phases] == ['pre', 'layers', 'post']
+    assert [(operator.name, operator.kind, operator.setting) for operator in decisions[0].operators] == [
+        ('model', 'model', 'ssdlite')]
+    # Too little for the larger model, whatever the machine does meanwhile; at times too little for any.
+    tight_ms = 0.6 * LatencyProfile.load(set_file.with_name('set.profile.json')).paths['mssdlite'].p50
+    until = len(decisions) + 40
+    while not (decisions[-1].path == 'myolo' and latencies[-1].outcome == FrameLatency.DETECTED):
+        assert len(decisions) < until, [(decision.path, decision.reason) for decision in decisions]
+        show(tight_ms)
+    assert all(decision.path in ('myolo', '') for decision in decisions if decision.budget_ms == tight_ms)
+    for decision, latency in zip(decisions, latencies):
+        if not decision.path:
+            continue
+        assert 0.0 < decision.forecast_ms < decision.bound_ms < 4000.0 and math.isfinite(latency.bound_ms)
+        assert latency.bound_ms > latency.idle_forecast_ms > 0.0
+    assert [entry.class_name for entry in labels[0].class_map] == ['vehicle', 'person']
+    found = {detection.results[0].hypothesis.class_id for result in results[:3] for detection in result.detections}
+    assert found and found <= {'vehicle', 'person'}
+    assert detector.end() == 0, detector.output
+
+
+def test_a_set_with_a_missing_file_is_refused_with_its_name(set_file, start_node, observer, wait_for):
+    (set_file.parents[1] / 'yolo.onnx').unlink()
+    detector = start_node('detector', {'model': set_file})
+    wait_for(lambda: 'yolo.onnx does not exist, expected an ONNX file' in observer.status('detector')[1], detector.output)
+    assert detector.end() == 0, detector.output

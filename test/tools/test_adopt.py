@@ -1,0 +1,90 @@
+"""The command `deadline-perception adopt` on real exports with random weights."""
+from __future__ import annotations
+
+import json
+
+import pytest
+
+pytest.importorskip('torch')
+
+from adopted_models import write_annotations  # noqa: E402
+from made_up_models import small_yolo  # noqa: E402
+
+from deadline_perception.contention.pruning import Candidate  # noqa: E402
+from deadline_perception.decision.path_quality import PathQuality  # noqa: E402
+from deadline_perception.latency.device import process_environment  # noqa: E402
+from deadline_perception.latency.profile import LatencyProfile  # noqa: E402
+from deadline_perception.model_set.set_file import SetFile, load_set  # noqa: E402
+from deadline_perception.tools.adopt import paths_to_keep  # noqa: E402
+from deadline_perception.tools.command_line import main  # noqa: E402
+
+
+def test_writes_the_set_its_profile_and_its_qualities(adopted):
+    assert adopted.run.returncode == 0, adopted.run.stderr
+    content = SetFile.load(adopted.set_file)
+    assert [model.name for model in content.models] == ['yolo', 'ssdlite']  # ascending in time
+    assert content.classes == ('vehicle', 'person') and content.models[0].classes == ('vehicle', 'person', None)
+    assert all(model.memory_mb > 0 for model in content.models)
+    network = load_set(adopted.set_file)
+    profile = LatencyProfile.load(adopted.set_file.with_suffix('.profile.json'))
+    assert profile.network_hash == network.network_hash and set(profile.paths) == {'myolo', 'mssdlite'}
+    assert (profile.facts.threads, profile.facts.allocator) == (1, 'retaining')  # as the node runs it
+    assert profile.engine == network.engine.identity
+    assert list((adopted.folder / 'cache').rglob(f'{network.config_name}-*-t1.json'))
+    quality = PathQuality.load(adopted.set_file.with_suffix('.quality.json'), network.path_space)
+    quality.check(network.weights_hash)
+    assert {str(path) for path in quality.known} == {'myolo', 'mssdlite'}
+    assert json.loads(adopted.set_file.with_suffix('.quality.json').read_text())['images'] == 8
+
+
+def test_says_what_it_found_and_what_to_run_next(adopted):
+    told = adopted.run.stdout
+    for words in ('p99 ms', 'bound ms', 'memory MB', 'boxes left out, because no model finds their class: 8 of train',
+                  'not scored, because', f'model:={adopted.set_file}', 'profile --weights'):
+        assert words in told.replace('\n', ' ') or words in told, words
+    assert 'yolo: onnx, 64 x 96 px, 2 classes' in adopted.run.stderr and 'ssdlite: torchvision' in adopted.run.stderr
+
+
+def test_kept_paths_are_the_best_at_each_of_so_many_levels():
+    # Levels of 1, 2 and 4 times the idle delay, and 40 ms: of 40, 20 and 10 ms at most the best; slow is none's.
+    candidates = [Candidate('slow', 41.0, 0.1), Candidate('best', 40.0, 0.6), Candidate('good', 19.0, 0.5),
+                  Candidate('fair', 15.0, 0.3), Candidate('fast', 10.0, 0.2)]
+    assert paths_to_keep(candidates, 3) == ('fast', 'good', 'best')
+    assert paths_to_keep(candidates, 1) == ('best',) and len(paths_to_keep(candidates, 50)) == 4
+
+
+@pytest.fixture(scope='module')
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp('refused')
+    small_yolo(folder)
+    return folder
+
+
+@pytest.mark.parametrize(('arguments', 'said'), [
+    (['small_yolo.onnx'], 'the classes of .*small_yolo.onnx are not known: name them with --classes'),
+    (['small_yolo.onnx', '--classes', 'a,b,c', '--out', 'set.json'], 'expected a file that ends with .yaml or .yml'),
+    (['small_yolo.onnx', '--classes', 'none.txt'], "'none.txt', a file that does not exist"),
+    (['small_yolo.onnx', '--classes', 'a', '--classes', 'b'], '--classes is given 2 times, expected once, or once for each of 1'),
+    (['small_yolo.onnx', '--classes', 'a,a'], "class name 'a' occurs 2 times"),
+    (['nothing_like_that', '--classes', 'a'], "model is 'nothing_like_that', expected an ONNX file; a detection model"),
+    (['small_yolo.onnx', '--classes', 'a,b,c', '--minutes', '0'], '--minutes is 0.0, expected more than 0'),
+    (['none.yaml'], 'set of models .*none.yaml cannot be read')])
+def test_arguments_that_make_no_sense_are_refused_in_one_line(folder, arguments, said, capsys, monkeypatch):
+    import re
+
+    monkeypatch.chdir(folder)
+    assert main(['adopt', *arguments]) == 1
+    told = capsys.readouterr().err
+    assert re.search(said, told) and told.count('\n') == 1
+
+
+def test_a_model_that_cannot_be_used_is_told_before_anything_is_measured(folder, tmp_path, capsys, monkeypatch):
+    for name, value in process_environment(1).items():
+        monkeypatch.setenv(name, value)  # so that this process is not started anew
+    (tmp_path / 'data').mkdir()
+    data = write_annotations(tmp_path / 'data')
+    assert main(['adopt', str(folder / 'small_yolo.onnx'), '--classes', 'a,b,c,d,e', '--data', str(data), '--out',
+                 str(tmp_path / 'set.yaml')]) == 1
+    told = capsys.readouterr().err
+    assert 'small_yolo: ' in told and 'of 2 or 3 classes: name as many' in told and 'Traceback' not in told
+    assert not (tmp_path / 'set.yaml').exists()
