@@ -1,0 +1,142 @@
+"""Single objects of annotated images with their surroundings, and pieces of background: what a classifier learns from."""
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+
+from deadline_perception.classifier.classes import BACKGROUND, REFINED, possible_classes
+from deadline_perception.classifier.crop import size_px
+from deadline_perception.datasets.records import Frame
+
+LEAST_PX = 8.0  # longer side of an object that is learnt from
+_SURROUNDINGS = 2.2  # side of a view over the longer side of its box
+_OVERLAP = 0.3  # intersection over union with an object up to which a window is background
+_TRIES = 20
+
+# A lit lamp is a spot that is bright, saturated and of a signal colour; a judgement by eye of 60 lights of
+# ../shared/data/carla, of which the rule agrees with all that were clear. Hue counts 180 around.
+_LIT_VALUE, _LIT_SATURATION = 150, 110
+_HUES = {'red_light': ((0, 10), (168, 180)), 'yellow_light': ((14, 34),), 'green_light': ((45, 95),)}
+_SPOT_SHARE = 0.012  # of the box
+_JUDGED_PX = 14.0  # smaller lights show too few pixels of a lamp
+
+
+@dataclass(frozen=True, eq=False)
+class ObjectView:
+    """One object, or none, with its surroundings.
+
+    Attributes:
+        image_bgr: uint8 `[h, w, 3]`.
+        box_xyxy_px: of the object, within the image.
+        classes: the classes that it may have; one where it is known.
+
+    Raises:
+        ValueError: there is no class.
+    """
+
+    image_bgr: np.ndarray
+    box_xyxy_px: tuple[float, float, float, float]
+    classes: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if not self.classes:
+            raise ValueError('an object has no class, expected at least one that it may have')
+
+    @property
+    def size_px(self) -> float:
+        """Longer side of the box."""
+        return size_px(self.box_xyxy_px)
+
+
+def annotated_views(frames: Sequence[Frame], class_names: Sequence[str], *, backgrounds: int,
+                    seed: int = 0) -> Iterator[ObjectView]:
+    """The objects of annotated images that are no crowd and at least `LEAST_PX` long, and windows of background.
+
+    Args:
+        frames: annotated images.
+        class_names: what their labels mean; objects of another class than the classifier knows are left out.
+        backgrounds: windows of each image that hold no object, drawn by chance; half of them lie beside an object.
+        seed: of those windows.
+    """
+    for number, frame in enumerate(frames):
+        image, known = frame.load_bgr(), frame.ground_truth
+        for box, label, crowd in zip(known.boxes_xyxy_px.tolist(), known.labels.tolist(), known.crowd.tolist()):
+            name = class_names[label]
+            if crowd or size_px(box) < LEAST_PX:
+                continue
+            try:
+                classes = possible_classes(name)
+            except ValueError:
+                continue
+            if name == 'traffic_light':
+                classes = _lamp_classes(image, box)
+            yield _view(image, box, classes)
+        generator = np.random.default_rng([seed, number])
+        for at in range(backgrounds):
+            box = _background(generator, image.shape[:2], known.boxes_xyxy_px, beside=at % 2 == 0)
+            if box is not None:
+                yield _view(image, box, (BACKGROUND,))
+
+
+def lit_lamp(light_bgr: np.ndarray) -> str | None:
+    """The class of a traffic light by its pixels: that of the only signal colour that shines; None where several or none
+    does.
+
+    Args:
+        light_bgr: the light, cut out by its box, uint8 `[h, w, 3]`.
+    """
+    hue, saturation, value = cv2.split(cv2.cvtColor(light_bgr, cv2.COLOR_BGR2HSV))
+    shines = (saturation >= _LIT_SATURATION) & (value >= _LIT_VALUE)
+    shares = {name: float(np.mean(shines & np.any([(hue >= low) & (hue <= high) for low, high in ranges], axis=0)))
+              for name, ranges in _HUES.items()}
+    best, second = sorted(shares, key=shares.get, reverse=True)[:2]
+    return best if shares[best] >= _SPOT_SHARE and shares[best] >= 3.0 * shares[second] else None
+
+
+def _lamp_classes(image: np.ndarray, box: Sequence[float]) -> tuple[str, ...]:
+    """The classes that an annotated light may have: its colour where the pixels tell, else all."""
+    left, top, right, bottom = (round(value) for value in box)
+    lamp = lit_lamp(image[max(0, top):bottom, max(0, left):right]) if size_px(box) >= _JUDGED_PX else None
+    return REFINED['traffic_light'] if lamp is None else (lamp,)
+
+
+def _view(image: np.ndarray, box: Sequence[float], classes: tuple[str, ...]) -> ObjectView:
+    """Cuts a box out with its surroundings, as far as the image goes."""
+    left, top, right, bottom = box
+    reach = _SURROUNDINGS * size_px(box) / 2
+    x, y = (left + right) / 2, (top + bottom) / 2
+    height, width = image.shape[:2]
+    x0, y0 = max(0, int(x - reach)), max(0, int(y - reach))
+    x1, y1 = min(width, int(x + reach) + 1), min(height, int(y + reach) + 1)
+    return ObjectView(image[y0:y1, x0:x1].copy(), (left - x0, top - y0, right - x0, bottom - y0), classes)
+
+
+def _background(generator: np.random.Generator, size: tuple[int, int], objects: np.ndarray, *,
+                beside: bool) -> tuple[float, float, float, float] | None:
+    """A box that overlaps no object by much; None when none was found."""
+    height, width = size
+    for _ in range(_TRIES):
+        side = float(np.exp(generator.uniform(np.log(LEAST_PX), np.log(96.0))))
+        wide, tall = side * generator.uniform(0.35, 1.0, 2) ** generator.integers(0, 2, 2)
+        x, y = generator.uniform(0, width - wide), generator.uniform(0, height - tall)
+        if beside and len(objects):
+            left, top, right, bottom = objects[generator.integers(len(objects))]
+            x = generator.uniform(left - wide, right)
+            y = generator.uniform(top - tall, bottom)
+        box = (max(0.0, x), max(0.0, y), min(float(width), x + wide), min(float(height), y + tall))
+        if box[2] - box[0] >= 4 and box[3] - box[1] >= 4 and _largest_overlap(box, objects) <= _OVERLAP:
+            return box
+    return None
+
+
+def _largest_overlap(box: Sequence[float], others: np.ndarray) -> float:
+    """Largest intersection over union of a box with others `[N, 4]`; 0 without any."""
+    if not len(others):
+        return 0.0
+    low, high = np.maximum(others[:, :2], box[:2]), np.minimum(others[:, 2:], box[2:])
+    shared = np.clip(high - low, 0, None).prod(1)
+    areas = (others[:, 2:] - others[:, :2]).prod(1) + (box[2] - box[0]) * (box[3] - box[1])
+    return float((shared / (areas - shared)).max())
