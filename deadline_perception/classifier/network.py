@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property, partial
@@ -39,8 +40,9 @@ class ClassifierConfig:
 
     Attributes:
         name: part of file names.
-        channels: of each 3x3 convolution at full width; each but the first halves height and width.
-        input_px: side of the square that crops are resized to, divisible by what the convolutions halve it by.
+        channels: of each 3x3 convolution at full width.
+        strides: of each convolution, 1 or 2.
+        input_px: side of the square that crops are resized to, divisible by all strides together.
         ratios: of each level, ascending in (0, 1], the last is 1; a level has `round(channels * ratio)` channels.
 
     Raises:
@@ -48,18 +50,22 @@ class ClassifierConfig:
     """
 
     name: str = 'crop_classifier'
-    channels: tuple[int, ...] = (64, 96, 128, 192)
+    channels: tuple[int, ...] = (64, 64, 128, 192)
+    strides: tuple[int, ...] = (2, 1, 2, 2)
     input_px: int = 32
     ratios: tuple[float, ...] = RATIOS
 
     def __post_init__(self) -> None:
         object.__setattr__(self, 'channels', tuple(self.channels))
+        object.__setattr__(self, 'strides', tuple(self.strides))
         object.__setattr__(self, 'ratios', tuple(float(ratio) for ratio in self.ratios))
         if not self.channels or not all(isinstance(count, int) and count >= 1 for count in self.channels):
             raise ValueError(f'channels are {self.channels}, expected a number of at least 1 for each convolution')
-        halved = 2 ** (len(self.channels) - 1)
-        if self.input_px < halved or self.input_px % halved:
-            raise ValueError(f'input_px is {self.input_px} px, expected a multiple of {halved} px')
+        if len(self.strides) != len(self.channels) or not all(stride in (1, 2) for stride in self.strides):
+            raise ValueError(f'strides are {self.strides}, expected 1 or 2 for each of {len(self.channels)} convolutions')
+        stride = math.prod(self.strides)
+        if self.input_px < stride or self.input_px % stride:
+            raise ValueError(f'input_px is {self.input_px} px, expected a multiple of {stride} px')
         if not self.ratios or list(self.ratios) != sorted(set(self.ratios)) or self.ratios[0] <= 0 \
                 or self.ratios[-1] != 1.0:
             raise ValueError(f'ratios are {self.ratios}, expected fractions in (0, 1], ascending to 1')
@@ -77,7 +83,7 @@ class ClassifierConfig:
     @property
     def positions(self) -> int:
         """Places of the last features."""
-        return (self.input_px // 2 ** (len(self.channels) - 1)) ** 2
+        return (self.input_px // math.prod(self.strides)) ** 2
 
     @cached_property
     def path_space(self) -> PathSpace:
@@ -162,8 +168,8 @@ class NestedClassifier(nn.Module):
         self.engine = Eager()
         self.register_load_state_dict_post_hook(lambda module, keys: module.engine.clear())
         inputs = (3, *config.channels[:-1])
-        self.convolutions = nn.ModuleList(SlicedConv2d(before, count, 3, stride=2 if number else 1) for number, (
-            before, count) in enumerate(zip(inputs, config.channels)))
+        self.convolutions = nn.ModuleList(SlicedConv2d(before, count, 3, stride=stride) for before, count, stride in zip(
+            inputs, config.channels, config.strides))
         self.norms = nn.ModuleList(LevelNorm(count, config.ratios) for count in config.channels)
         self.head = SlicedLinear(config.positions, config.channels[-1], len(self.class_names))
         self.register_buffer('pixel_mean', torch.tensor(PIXEL_MEAN).view(1, 3, 1, 1), persistent=False)

@@ -103,7 +103,7 @@ class LevelTrainer:
         mean = losses.mean()
         mean.backward()
         norm = float(torch.nn.utils.clip_grad_norm_(self.network.parameters(), self.plan.clip_norm))
-        values = {'mean': float(mean), **{f'level{number}': value for number, value in enumerate(losses.tolist(), 1)}}
+        values = {'mean': mean.item(), **{f'level{number}': value for number, value in enumerate(losses.tolist(), 1)}}
         for what, value in (('loss', values['mean']), ('gradient', norm)):
             if not math.isfinite(value):
                 raise TrainingDiverged(f'{what} of step {self.step} is {value}; try a lower learning rate than '
