@@ -58,8 +58,8 @@ PARAMETERS = (
     Parameter('threads', 1, 'Threads per network operation.', '', 1, 256, read_only=True),
     Parameter('target_miss_probability', 0.01, 'Share of crops that may exceed their bound.', '', 0.0001, 0.5,
               read_only=True),
-    Parameter('extra_ms', 0.0, "Time after the detector's deadline that may be taken; 0: what the detector leaves of the "
-              'budget, of which it leaves its reserve_floor_ms at least.', 'ms', 0.0, 1000.0),
+    Parameter('extra_ms', 0.0, "Time after the detector's deadline that may be taken. 0: only what the detector leaves of "
+              "the budget; the detector's reserve_floor_ms makes it leave more.", 'ms', 0.0, 1000.0),
     Parameter('reserve_floor_ms', 2.0, 'Least reserve for publication; more where it was observed to take longer.', 'ms',
               0.0, 1000.0, read_only=True),
     Parameter('default_budget_ms', 100.0, 'Budget until the first one is heard.', 'ms', 1.0, 60000.0, read_only=True),
