@@ -36,10 +36,12 @@ class CropAccuracy:
         """Mean over classes of the share that is right, `[levels, sizes]`: all classes weigh the same.
 
         Args:
-            names: the classes that count; all without.
+            names: the classes that count; all without. NaN at sizes where none of them has an object.
         """
         rows = [row for row, name in enumerate(self.class_names) if names is None or name in names]
-        return np.nanmean(self.right[:, rows], axis=1)
+        known = (self.objects[rows] > 0).sum(0)
+        return np.divide(np.nansum(self.right[:, rows], axis=1), known, where=known > 0,
+                         out=np.full((len(self.paths), len(self.sizes_px)), np.nan))
 
 
 def measure_accuracy(network, views: Sequence[ObjectView], sizes_px: Sequence[int] = SIZES_PX,

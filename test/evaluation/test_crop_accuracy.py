@@ -40,6 +40,7 @@ def test_counts_right_answers_by_class_level_and_size(always_stop, views):
     np.testing.assert_array_equal(found.right[0], found.right[1])
     np.testing.assert_allclose(found.accuracy(), [[2 / 3, 2 / 3, 1]] * 2)
     np.testing.assert_allclose(found.accuracy(('warning', 'stop')), [[0.5, 0.5, 1]] * 2)
+    np.testing.assert_allclose(found.accuracy(('warning',)), [[0, 0, np.nan]] * 2)
 
 
 def test_the_table_names_levels_sizes_and_paths(always_stop, views):
