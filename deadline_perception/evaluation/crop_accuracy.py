@@ -12,6 +12,7 @@ from deadline_perception.datasets.object_views import ObjectView
 from deadline_perception.execution_path import ExecutionPath
 
 SIZES_PX = (8, 12, 16, 20, 24, 32, 48, 64)
+_OR = ' or '
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,10 +36,13 @@ class CropAccuracy:
     def accuracy(self, names: Sequence[str] | None = None) -> np.ndarray:
         """Mean over classes of the share that is right, `[levels, sizes]`: all classes weigh the same.
 
+        Objects that may be of several classes do not count. NaN at sizes where no class has an object.
+
         Args:
-            names: the classes that count; all without. NaN at sizes where none of them has an object.
+            names: the classes that count; all without.
         """
-        rows = [row for row, name in enumerate(self.class_names) if names is None or name in names]
+        rows = [row for row, name in enumerate(self.class_names)
+                if _OR not in name and (names is None or name in names)]
         known = (self.objects[rows] > 0).sum(0)
         return np.divide(np.nansum(self.right[:, rows], axis=1), known, where=known > 0,
                          out=np.full((len(self.paths), len(self.sizes_px)), np.nan))
@@ -58,11 +62,11 @@ def measure_accuracy(network, views: Sequence[ObjectView], sizes_px: Sequence[in
         ValueError: a size has no object.
     """
     paths = tuple(network.path_space)
-    names = tuple(dict.fromkeys(' or '.join(view.classes) for view in views))
+    names = tuple(dict.fromkeys(_OR.join(view.classes) for view in views))
     hits = np.zeros((len(paths), len(names), len(sizes_px)))
     counts = np.zeros((len(names), len(sizes_px)), np.int64)
     for done, view in enumerate(views, 1):
-        row = names.index(' or '.join(view.classes))
+        row = names.index(_OR.join(view.classes))
         crop = crop_box(view.image_bgr, view.box_xyxy_px)
         for column, size in enumerate(sizes_px):
             if view.size_px < size * 0.97:  # a box is seldom exactly so long
@@ -74,9 +78,11 @@ def measure_accuracy(network, views: Sequence[ObjectView], sizes_px: Sequence[in
                 hits[level, row, column] += best in view.classes
         if progress is not None:
             progress(done, len(views))
-    empty = [size for column, size in enumerate(sizes_px) if not counts[:, column].any()]
+    known = counts[[row for row, name in enumerate(names) if _OR not in name]]
+    empty = [size for column, size in enumerate(sizes_px) if not known[:, column].any()]
     if empty:
-        raise ValueError(f'no object is {empty[0]} px long or longer, expected some at each of {tuple(sizes_px)} px')
+        raise ValueError(f'no object of a known class is {empty[0]} px long or longer, expected some at each of '
+                         f'{tuple(sizes_px)} px')
     right = np.divide(hits, counts, out=np.full_like(hits, np.nan), where=counts > 0)
     return CropAccuracy(paths, tuple(sizes_px), counts, right, names)
 

@@ -16,6 +16,7 @@ from deadline_perception.rendering.camera import Camera, View
 from deadline_perception.rendering.painter import Light, Thing, paint, silhouette
 from deadline_perception.rendering.pedestrians import HAIR
 
+SIZES_PX = (8.0, 64.0)  # shortest and longest of the longer sides that are learnt
 _OTHER_FACES = ('20', '40', '70', '99', 'blue', 'board')  # signs of other meanings
 _HOUSINGS = ((26, 28, 28), (26, 28, 28), (40, 150, 190), (34, 60, 40))
 _MARGIN = 2.4  # side of a view over the longer side of its object
@@ -137,7 +138,7 @@ def _light(rng: np.random.Generator, distance_m: float) -> Light:
 
 
 def render_views(names: tuple[str, ...], count: int, backgrounds: list[np.ndarray], *, seed: int,
-                 sizes_px: tuple[float, float] = (8.0, 64.0)) -> list[ObjectView]:
+                 sizes_px: tuple[float, float] = SIZES_PX) -> list[ObjectView]:
     """So many objects of each class, longer sides spread evenly over the logarithm of the sizes.
 
     Args:
@@ -162,7 +163,7 @@ def render_views(names: tuple[str, ...], count: int, backgrounds: list[np.ndarra
 
 
 def gather_views(frames: Sequence[Frame], class_names: Sequence[str], *, backgrounds: int, rendered: int,
-                 seed: int) -> tuple[list[ObjectView], list[ObjectView]]:
+                 seed: int, sizes_px: tuple[float, float] = SIZES_PX) -> tuple[list[ObjectView], list[ObjectView]]:
     """What a classifier learns from, or is judged on: views of annotated images, and rendered ones over their background.
 
     Args:
@@ -171,10 +172,11 @@ def gather_views(frames: Sequence[Frame], class_names: Sequence[str], *, backgro
         backgrounds: windows of background of each image, at least 1.
         rendered: objects of each class.
         seed: of windows and rendered objects; what is judged on has another one than what was learnt from.
+        sizes_px: shortest and longest of the longer sides of rendered objects.
 
     Raises:
         ValueError: no image has room for a piece of background.
     """
     annotated = list(annotated_views(frames, class_names, backgrounds=backgrounds, seed=seed))
     pieces = [view.image_bgr for view in annotated if view.classes == (BACKGROUND,)]
-    return annotated, render_views(CLASS_NAMES[1:], rendered, pieces, seed=seed) if rendered else []
+    return annotated, render_views(CLASS_NAMES[1:], rendered, pieces, seed=seed, sizes_px=sizes_px) if rendered else []

@@ -15,6 +15,7 @@ from deadline_perception.rendering.single_object import gather_views
 
 HELD_OUT_SEED = 1000  # of rendered objects to be judged on; those that are learnt from have seeds below
 _BACKGROUNDS = 3  # windows of each image
+_RENDERED_PX = (64.0, 72.0)  # so that each is shown at every size
 
 
 def evaluate_crops(network, *, data: str, classes: Path | None, limit: int | None, rendered: int, file: Path) -> int:
@@ -42,7 +43,7 @@ def evaluate_crops(network, *, data: str, classes: Path | None, limit: int | Non
     sequence = open_source(data, classes=classes)
     frames = annotated_frames(sequence, limit)
     annotated, drawn = gather_views(frames, sequence.class_names, backgrounds=_BACKGROUNDS, rendered=rendered,
-                                    seed=HELD_OUT_SEED)
+                                    seed=HELD_OUT_SEED, sizes_px=_RENDERED_PX)
     steps = iter(track(range(len(annotated) + len(drawn)), f'{len(network.path_space)} levels', console=Console(stderr=True)))
     found = measure_accuracy(network, annotated + drawn, progress=lambda done, total: next(steps, None))
     table = accuracy_table(found) | {'objects_from': {sequence.name: len(annotated), 'rendered': len(drawn)}}
@@ -78,7 +79,7 @@ def _print(found: CropAccuracy, annotated: int, drawn: int, name: str) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title=f'right answers in %, mean over {len(found.class_names)} classes, on {annotated} objects and '
+    table = Table(title=f'right answers in %, mean over classes, on {annotated} objects and '
                         f'pieces of background of {name} and {drawn} rendered objects, by their longer side in px')
     for title in ('level', *map(str, found.sizes_px)):
         table.add_column(title, justify='right')

@@ -38,7 +38,7 @@ def test_counts_right_answers_by_class_level_and_size(always_stop, views):
     assert found.objects.tolist() == [[6, 6, 6], [3, 3, 0], [1, 1, 1]]
     np.testing.assert_array_equal(found.right[0], [[1, 1, 1], [0, 0, np.nan], [1, 1, 1]])
     np.testing.assert_array_equal(found.right[0], found.right[1])
-    np.testing.assert_allclose(found.accuracy(), [[2 / 3, 2 / 3, 1]] * 2)
+    np.testing.assert_allclose(found.accuracy(), [[0.5, 0.5, 1]] * 2)
     np.testing.assert_allclose(found.accuracy(('warning', 'stop')), [[0.5, 0.5, 1]] * 2)
     np.testing.assert_allclose(found.accuracy(('warning',)), [[0, 0, np.nan]] * 2)
 
@@ -46,11 +46,11 @@ def test_counts_right_answers_by_class_level_and_size(always_stop, views):
 def test_the_table_names_levels_sizes_and_paths(always_stop, views):
     table = accuracy_table(measure_accuracy(always_stop, views, (8, 24)))
     assert table['levels'] == ['l1', 'l2'] and table['sizes_px'] == [8, 24]
-    assert table['accuracy'] == [[0.6667, 1.0]] * 2 and table['paths']['l2'] == {'accuracy': 0.8333}
+    assert table['accuracy'] == [[0.5, 1.0]] * 2 and table['paths']['l2'] == {'accuracy': 0.75}
     assert table['accuracy_of'] == {'traffic_sign': [[0.5, 1.0]] * 2}
     assert table['accuracy_of_largest_level']['warning'] == [0.0, None]
 
 
 def test_a_size_that_no_object_has_is_refused(always_stop, views):
-    with pytest.raises(ValueError, match='no object is 64 px long or longer, expected some at each of'):
+    with pytest.raises(ValueError, match='no object of a known class is 64 px long or longer, expected some at each of'):
         measure_accuracy(always_stop, views, (8, 64))
