@@ -54,11 +54,11 @@ def test_scripts_and_results_exist(name):
 
 @each_document
 def test_commands_are_accepted(name):
-    assert set(re.findall(r'`deadline-perception (\w+)', DOCUMENTS[name])) <= set(COMMANDS)
+    assert set(re.findall(r'`deadline-perception ([\w-]+)', DOCUMENTS[name])) <= set(COMMANDS)
     for command, *words in commands(DOCUMENTS[name]):
         assert command in COMMANDS, f'{name}: {command}'
         parser = argparse.ArgumentParser()
-        importlib.import_module(f'deadline_perception.tools.{command}').add_arguments(parser)
+        importlib.import_module(f'deadline_perception.tools.{command.replace("-", "_")}').add_arguments(parser)
         parser.parse_args(words)
 
 

@@ -12,7 +12,7 @@ PACKAGE = 'deadline_perception'
 # Every folder or top-level module may import what stands on an earlier line, and itself.
 LAYERS = (
     ('errors', 'execution_path', 'workers'),
-    ('engine', 'detector', 'latency', 'wcet', 'contention', 'subnetwork'),
+    ('engine', 'detector', 'classifier', 'latency', 'wcet', 'contention', 'subnetwork'),
     ('decision', 'nested', 'model_set'),
     ('runtime',),
     ('datasets', 'rendering', 'evaluation'),
@@ -22,10 +22,11 @@ LAYERS = (
 # Within a line, only these: the detector times its segments on an engine, the probe reads the clock, layers are timed.
 ALLOWED_ACROSS = {('execution_path', 'errors'), ('detector', 'engine'), ('detector', 'latency'), ('engine', 'latency'),
                   ('contention', 'latency'), ('wcet', 'latency'), ('detector', 'wcet'), ('rendering', 'datasets'),
+                  ('classifier', 'detector'), ('classifier', 'engine'), ('classifier', 'latency'),
                   ('datasets', 'rendering'), ('evaluation', 'datasets'), ('evaluation', 'rendering')}
 ROS = {'ament_index_python', 'builtin_interfaces', 'cv_bridge', 'launch', 'launch_ros', 'rcl_interfaces', 'rclpy',
        'rosidl_runtime_py', 'tf2_ros'}
-TORCH_FREE = ('contention', 'datasets', 'decision', 'detector/detections.py', 'engine/eager.py', 'errors.py',
+TORCH_FREE = ('classifier/classes.py', 'classifier/crop.py', 'contention', 'datasets', 'decision', 'detector/detections.py', 'engine/eager.py', 'errors.py',
               'evaluation', 'execution_path.py', 'latency', 'nested', 'rendering', 'runtime', 'wcet', 'workers.py')
 TORCH = {'torch', 'torchvision'}
 

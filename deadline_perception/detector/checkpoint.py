@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
+from torch import Tensor, nn
 
 from deadline_perception.detector.configuration import CONFIGURATIONS, DetectorConfig, find_configuration
 from deadline_perception.detector.network import MultiPathDetector
@@ -62,9 +63,17 @@ def save_detector(detector: MultiPathDetector, file: Path, **facts: str) -> None
     Raises:
         CheckpointError: a weight is NaN, or too large for float16; the file before, if any, stays.
     """
-    metadata = {'config': detector.config.to_json(), 'class_names': json.dumps(detector.class_names),
-                'network_hash': detector.network_hash, **facts}
-    tensors = {name: tensor.detach().cpu().contiguous().half() for name, tensor in detector.state_dict().items()}
+    write_weights(detector, file, {'config': detector.config.to_json(), **facts})
+
+
+def write_weights(network: nn.Module, file: Path, facts: dict[str, str]) -> None:
+    """The same of any network with `class_names` and `network_hash`; `facts` say its shape, and what else to keep.
+
+    Raises:
+        CheckpointError: as above.
+    """
+    metadata = {'class_names': json.dumps(network.class_names), 'network_hash': network.network_hash, **facts}
+    tensors = {name: tensor.detach().cpu().contiguous().half() for name, tensor in network.state_dict().items()}
     for name, tensor in tensors.items():
         if not torch.isfinite(tensor).all():
             raise CheckpointError(f'{name} is not finite as float16, expected weights within '
@@ -87,18 +96,44 @@ def load_detector(weights: Path, device: str = 'cpu') -> MultiPathDetector:
     """
     check_device(device)
     weights = Path(weights)
-    metadata, stored = _read_header(weights)
+    metadata, class_names = read_metadata(weights)
+    if metadata.get('kind'):
+        raise CheckpointError(f'weights file {weights} holds a {reprlib.repr(metadata["kind"])}, expected a detector')
+    config = _configuration(metadata['config'], weights)
+    with torch.device('meta'):  # shapes without memory
+        network = MultiPathDetector(config, class_names)
+    tensors = read_weights(weights, network)
+    detector = build_detector(config, class_names)
+    detector.load_state_dict(tensors)
+    return detector.to(device, memory_format=torch.channels_last).eval()
+
+
+def read_metadata(weights: Path) -> tuple[dict[str, str], tuple[str, ...]]:
+    """What a file says of its network, and its class names.
+
+    Raises:
+        CheckpointError: the file is missing, truncated, no safetensors file, or says nothing of a network.
+    """
+    metadata = _read_header(weights)[0]
     if 'config' not in metadata or 'class_names' not in metadata:
         raise CheckpointError(f'weights file {weights} holds {sorted(metadata) or "nothing"} beside the weights, '
                               f'expected config and class_names')
-    config, class_names = _configuration(metadata['config'], weights), _class_names(metadata['class_names'], weights)
-    with torch.device('meta'):  # shapes without memory
-        network = MultiPathDetector(config, class_names)
+    return metadata, _class_names(metadata['class_names'], weights)
+
+
+def read_weights(weights: Path, network: nn.Module) -> dict[str, Tensor]:
+    """The weights of a file, float32, once they are known to be those of a network, which may lie on `meta`.
+
+    Raises:
+        CheckpointError: they belong to another network, are not finite, or cannot be read.
+    """
+    metadata, stored = _read_header(weights)
     if metadata.get('network_hash') != network.network_hash:
         raise CheckpointError(f'weights file {weights} was made for network '
-                              f'{reprlib.repr(metadata.get("network_hash"))}, but configuration {config.name!r} is now '
-                              f'network {network.network_hash}')
-    _compare(stored, {name: list(tensor.shape) for name, tensor in network.state_dict().items()}, weights, config.name)
+                              f'{reprlib.repr(metadata.get("network_hash"))}, but configuration '
+                              f'{network.config_name!r} is now network {network.network_hash}')
+    _compare(stored, {name: list(tensor.shape) for name, tensor in network.state_dict().items()}, weights,
+             network.config_name)
     try:
         with safe_open(weights, framework='pt') as file:
             tensors = {name: file.get_tensor(name).float() for name in stored}
@@ -107,9 +142,7 @@ def load_detector(weights: Path, device: str = 'cpu') -> MultiPathDetector:
     broken = [name for name, tensor in tensors.items() if not torch.isfinite(tensor).all()]
     if broken:
         raise CheckpointError(f'weights file {weights} holds NaN or infinity in {broken[0]}, expected finite weights')
-    detector = build_detector(config, class_names)
-    detector.load_state_dict(tensors)
-    return detector.to(device, memory_format=torch.channels_last).eval()
+    return tensors
 
 
 def read_recipe(weights: Path) -> str | None:

@@ -34,6 +34,7 @@ class NodeEntry:
         parameters: parameter of the node -> name of the argument that sets it, where that is not empty.
         lifecycle: has the lifecycle services.
         pinned_environment: must start with the environment of `latency.device.process_environment`.
+        wanted_by: of an optional node, name of the argument that brings it up when it is true.
     """
 
     name: str
@@ -41,6 +42,7 @@ class NodeEntry:
     parameters: tuple[tuple[str, str], ...] = ()
     lifecycle: bool = False
     pinned_environment: bool = False
+    wanted_by: str = ''
 
     @property
     def module(self) -> str:
@@ -59,6 +61,11 @@ NODES = (  # started again when they end by themselves
                           ('autostart', 'autostart'), ('image_transport', 'image_transport'))),
     NodeEntry('path_visualizer', remaps=(('image', 'image_topic'),),
               parameters=(('image_transport', 'image_transport'), ('camera_info_topic', 'camera_info_topic'))),
+)
+OPTIONAL_NODES = (  # the same of those that an argument asks for
+    NodeEntry('crop_classifier', remaps=(('image', 'image_topic'),), lifecycle=True, pinned_environment=True,
+              parameters=(('device', 'device'), ('autostart', 'autostart'), ('image_transport', 'image_transport')),
+              wanted_by='classify_crops'),
 )
 # What a bag says of vehicle and camera, by absolute names, is played to where the nodes listen.
 PLAYER = NodeEntry('bag_player', remaps=tuple((f'/{topic}', argument) for topic, argument in _VEHICLE),
@@ -100,6 +107,8 @@ ARGUMENTS = (
     Argument('profile', '', "latency profile; empty: this device's own"),
     Argument('levels', '', 'contention levels, as `deadline-perception grade` writes them; empty: none'),
     Argument('device', '', 'processor of the network, cpu or cuda; empty: as in config/detector.yaml'),
+    Argument('classify_crops', False, 'bring up crop_classifier as well; off, because it takes a second copy of every image '
+             'and time of a core, which the detector may need'),
     Argument('autostart', True, 'lifecycle nodes configure and activate themselves'),
     Argument('use_rviz', False, 'start RViz as well, where it is installed'),
     Argument('log_level', 'info', 'debug, info, warn, error or fatal'),
@@ -110,6 +119,15 @@ ARGUMENTS = (
     Argument('record', '', 'mcap file to record what the report needs to: all topics of the nodes but images, '
              'camera_info and ground truth', launch=False),
 )
+
+
+def wanted_nodes(values: dict[str, object]) -> tuple[NodeEntry, ...]:
+    """The nodes that the arguments bring up."""
+    return NODES + tuple(entry for entry in OPTIONAL_NODES if values[entry.wanted_by])
+
+
+def _optional(values: dict[str, object]) -> list[str]:
+    return [entry.name for entry in wanted_nodes(values)[len(NODES):]]
 
 
 class BringupError(DeadlinePerceptionError):
@@ -209,20 +227,21 @@ def node_environment(entry: NodeEntry, values: dict[str, object]) -> dict[str, s
 
 
 def process_order(entry: NodeEntry, values: dict[str, object], *, ends_run: bool = False) -> ProcessOrder:
-    """How a node is started as a process; those of `NODES` are started again when they end by themselves."""
+    """How a node is started as a process; nodes are started again when they end by themselves."""
     command = (sys.executable, '-m', NODES_PACKAGE, entry.name, '--ros-args', *common_ros_arguments(values),
                *file_arguments([entry], values), *ros_arguments(entry, values))
-    return ProcessOrder(entry.name, command, node_environment(entry, values), respawn=entry in NODES,
+    return ProcessOrder(entry.name, command, node_environment(entry, values), respawn=entry in NODES + OPTIONAL_NODES,
                         ends_run=ends_run)
 
 
 def all_in_one_order(values: dict[str, object]) -> ProcessOrder:
     """How all nodes are started as one process."""
-    words, environment = [*common_ros_arguments(values), *file_arguments(NODES, values)], {}
-    for entry in NODES:
+    entries = wanted_nodes(values)
+    words, environment = [*common_ros_arguments(values), *file_arguments(entries, values)], {}
+    for entry in entries:
         words += ros_arguments(entry, values, prefix=f'{entry.name}:')
         environment.update(node_environment(entry, values))
-    command = (sys.executable, '-m', NODES_PACKAGE, 'one_process', '--ros-args', *words)
+    command = (sys.executable, '-m', NODES_PACKAGE, 'one_process', *_optional(values), '--ros-args', *words)
     return ProcessOrder('nodes', command, environment, respawn=True)
 
 
@@ -236,7 +255,7 @@ def start_orders(values: dict[str, object], *, one_process: bool) -> list[Proces
     """
     if values['bag']:
         check_replay(values)
-    orders = [all_in_one_order(values)] if one_process else [process_order(entry, values) for entry in NODES]
+    orders = [all_in_one_order(values)] if one_process else [process_order(entry, values) for entry in wanted_nodes(values)]
     if values['record']:
         orders.append(process_order(RECORDER, values))
     if values['bag']:
@@ -246,7 +265,7 @@ def start_orders(values: dict[str, object], *, one_process: bool) -> list[Proces
 
 def readiness_order(values: dict[str, object]) -> ProcessOrder:
     """Waits until all nodes are ready, and then has the bag played."""
-    awaited = [RECORDER.name] if values['record'] else []
+    awaited = _optional(values) + ([RECORDER.name] if values['record'] else [])
     command = (sys.executable, '-m', NODES_PACKAGE, 'readiness', *awaited, '--ros-args',
                *common_ros_arguments(values))
     # Now and then the middleware does not introduce a new process to the others; the next one meets them.

@@ -5,8 +5,9 @@ import importlib
 import sys
 
 from rclpy.node import Node
+from rclpy.utilities import remove_ros_args
 
-from deadline_perception.nodes.bringup import NODES, PACKAGE, NodeEntry
+from deadline_perception.nodes.bringup import NODES, OPTIONAL_NODES, PACKAGE, NodeEntry
 from deadline_perception.nodes.detector import SWITCH_INTERVAL_S
 from deadline_perception.nodes.process import run_nodes
 
@@ -18,9 +19,14 @@ def node_class(entry: NodeEntry) -> type[Node]:
 
 
 def main() -> int:
-    """Runs all nodes until a signal comes. Returns 0, or 1 when one could not start or failed."""
+    """Runs all nodes, and the optional ones that arguments name, until a signal comes.
+
+    Returns 0, or 1 when one could not start or failed.
+    """
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-    return run_nodes('nodes', [node_class(entry) for entry in NODES])
+    names = remove_ros_args(sys.argv)[1:]
+    entries = NODES + tuple(entry for entry in OPTIONAL_NODES if entry.name in names)
+    return run_nodes('nodes', [node_class(entry) for entry in entries])
 
 
 if __name__ == '__main__':

@@ -6,9 +6,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections import OrderedDict
 from dataclasses import dataclass
-from typing import Generic, TypeVar
 
 from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
@@ -33,6 +31,7 @@ from deadline_perception.nodes.messages import (
 from deadline_perception.nodes.parameters import Parameter, declare
 from deadline_perception.nodes.process import run_node
 from deadline_perception.nodes.service_quality import ANY_SOURCE, RESULTS, publisher_events, subscription_events
+from deadline_perception.nodes.stamp_cache import StampCache
 
 PARAMETERS = (
     Parameter('image_transport', 'raw', 'Form of the camera images: raw, or compressed on IMAGE/compressed.',
@@ -47,36 +46,6 @@ PARAMETERS = (
 )
 OUTCOMES = {outcome.value: outcome.name.lower() for outcome in Outcome}
 _LOOK_PERIOD_S = 0.5
-Item = TypeVar('Item')
-
-
-class StampCache(Generic[Item]):
-    """The latest items by stamp; the oldest goes when it is full.
-
-    Args:
-        size: most items kept, at least 1.
-    """
-
-    def __init__(self, size: int) -> None:
-        self._items: OrderedDict[int, Item] = OrderedDict()
-        self._size = size
-        self.unused = 0  # items that went without having been taken
-
-    def put(self, stamp_ns: int, item: Item) -> None:
-        """Keeps an item; one with the same stamp is replaced."""
-        self._items.pop(stamp_ns, None)
-        self._items[stamp_ns] = item
-        if len(self._items) > self._size:
-            self._items.popitem(last=False)
-            self.unused += 1
-
-    def take(self, stamp_ns: int) -> Item | None:
-        """Removes and returns the item of a stamp; None when there is none."""
-        return self._items.pop(stamp_ns, None)
-
-    def clear(self) -> None:
-        """Forgets all items."""
-        self._items.clear()
 
 
 @dataclass

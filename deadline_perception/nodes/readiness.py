@@ -16,7 +16,7 @@ from rclpy.node import Node
 from rclpy.task import Future
 from rclpy.utilities import remove_ros_args
 
-from deadline_perception.nodes.bringup import NODES
+from deadline_perception.nodes.bringup import NODES, OPTIONAL_NODES
 from deadline_perception.nodes.process import run_node
 from deadline_perception.nodes.service_quality import DIAGNOSTICS
 
@@ -37,7 +37,8 @@ class ReadinessNode(Node):
         self.finished = Future()
         self._names = [entry.name for entry in NODES] + list(awaited)
         self._states = {entry.name: self.create_client(GetState, f'{entry.name}/get_state')
-                        for entry in NODES if entry.lifecycle}
+                        for entry in (*NODES, *OPTIONAL_NODES)
+                        if entry.lifecycle and entry.name in self._names}
         self._asked: dict[str, tuple[Future, int]] = {}  # and in which round
         self._missing = list(self._names)
         self._rounds = 0

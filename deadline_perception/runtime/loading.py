@@ -181,10 +181,10 @@ def load_network(model: str, device: str, models_folder: Path, engine: str = 'au
         return load_set(file, device, engine), file
     module, _, name = model.partition(':')
     if not name.isidentifier():
-        from deadline_perception.detector.checkpoint import load_detector
+        from deadline_perception.runtime.weights_file import load_weights
 
         weights = find_weights(model, models_folder)
-        network = load_detector(weights, device)
+        network = load_weights(weights, device)
         if device.startswith('cuda'):
             network.use_graphs()
         else:

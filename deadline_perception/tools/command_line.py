@@ -18,6 +18,7 @@ COMMANDS = {
     'report': 'turn a recorded bag into tables and plots',
     'construct': 'grow a network that fits a deadline and a memory limit on this device',
     'train': 'train a multi-path detector',
+    'train-classifier': 'train the nested classifier of crops',
     'soup': 'model soup: the mean of the weights of training runs that began with the same weights',
     'adopt': 'measure own detectors (ONNX, torchvision) and write the set that the detector node launches',
     'evaluate': 'average precision of execution paths on annotated images',
@@ -42,7 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
     for name, summary in COMMANDS.items():
         sub = subparsers.add_parser(name, help=summary, formatter_class=_Help)
         if name == wanted:
-            module = importlib.import_module(f'deadline_perception.tools.{name}')
+            module = importlib.import_module(f'deadline_perception.tools.{name.replace("-", "_")}')
             sub.description = module.__doc__
             module.add_arguments(sub)
             sub.set_defaults(run=module.run)

@@ -4,6 +4,9 @@ Put the table beside the weights, named like them with .quality.json at the end,
 that were not measured are predicted from those that were; how well is printed and written, and with every path how far
 chance in the choice of images reaches, by which the decision trusts its measurement. Several processes share the
 images out: torchrun --nproc-per-node 2 -m deadline_perception.tools.command_line evaluate ...
+
+Of a nested classifier, all levels are shown the annotated objects, and rendered ones, at several sizes; then only --data,
+--classes, --limit, --rendered, --json and --threads are looked at.
 """
 from __future__ import annotations
 
@@ -18,6 +21,7 @@ import numpy as np
 from deadline_perception.decision.path_quality import PathQuality, PredictionError, chance_errors
 from deadline_perception.datasets.class_names import counted, left_out, relabelled
 from deadline_perception.datasets.source import CLASSES_HELP, open_source
+from deadline_perception.detector.detections import Classification
 from deadline_perception.errors import DeadlinePerceptionError, command_line
 from deadline_perception.evaluation.path_accuracy import (
     RANKING_OBJECTS,
@@ -29,6 +33,7 @@ from deadline_perception.evaluation.path_accuracy import (
 )
 from deadline_perception.latency.json_file import write_text_atomically
 from deadline_perception.execution_path import ExecutionPath, PathSpace
+from deadline_perception.tools.crop_evaluation import evaluate_crops
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, check_file, find_weights
 from deadline_perception.workers import Workers, joined_workers, own_gpu
 
@@ -54,6 +59,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--limit', type=int, help='use only so many images, spread evenly')
     parser.add_argument('--profile', type=Path, help='latency profile, for the frontier')
     parser.add_argument('--quality', type=Path, help='table of qualities measured before, for the frontier')
+    parser.add_argument('--rendered', type=int, default=60, help='rendered objects of each class that a classifier is '
+                        'shown')
     parser.add_argument('--device', default='cpu', help='cpu or cuda')
     parser.add_argument('--threads', type=int, default=1, help='CPU threads')
 
@@ -65,13 +72,16 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _evaluate(args: argparse.Namespace, workers: Workers) -> int:
-    from deadline_perception.detector.checkpoint import load_detector
     from deadline_perception.latency.device import use_threads
+    from deadline_perception.runtime.weights_file import load_weights
 
     check_file('--json', args.json)
     use_threads(args.threads)
     on_own_gpu = args.device == 'cuda' and workers.count > 1
-    detector = load_detector(find_weights(args.weights), own_gpu() if on_own_gpu else args.device)
+    detector = load_weights(find_weights(args.weights), own_gpu() if on_own_gpu else args.device)
+    if detector.result_type is Classification:
+        return evaluate_crops(detector, data=args.data, classes=args.classes, limit=args.limit, rendered=args.rendered,
+                              file=args.json)
     paths = chosen_paths(args, detector)
     sequence = open_source(args.data, classes=args.classes)
     frames = annotated_frames(sequence, args.limit)

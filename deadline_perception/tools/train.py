@@ -25,6 +25,7 @@ from deadline_perception.detector.network import MultiPathDetector
 from deadline_perception.detector.operators import SlicedNorm
 from deadline_perception.detector.resnet_start import start_from_resnet
 from deadline_perception.detector.weights_start import start_from_weights
+from deadline_perception.learning.level_trainer import LevelTrainer
 from deadline_perception.learning.loss_log import open_log
 from deadline_perception.rendering.drive import CLASS_NAMES, render_drives
 from deadline_perception.learning.norm_statistics import measure_statistics
@@ -127,7 +128,7 @@ def _train(args: argparse.Namespace, workers: Workers, stop: StopRequest) -> int
           f'{len(network.path_space)} paths' + (f', goes on from step {trainer.step} of {args.state}' if trainer.step
                                                 else ''))
     with stop.listening():
-        _run_and_save(trainer, args.state, stop)
+        run_and_save(trainer, args.state, stop)
     network.load_state_dict(trainer.average)
     save_detector(network, args.out, recipe=_recipe(args, trainer))
     print(f'wrote {args.out}, {args.out.stat().st_size / 1e6:.1f} MB')
@@ -201,7 +202,7 @@ def _measure_norms(args: argparse.Namespace, network: MultiPathDetector, source:
 
 def _recipe(args: argparse.Namespace, trainer: Trainer) -> str:
     """All arguments of the run, digest of the data, last step, and the recipe of the weights that it started from."""
-    arguments = {name: _without_folders(value) for name, value in vars(args).items() if name not in ('command', 'run')}
+    arguments = {name: without_folders(value) for name, value in vars(args).items() if name not in ('command', 'run')}
     recipe = {'arguments': arguments, 'data': trainer.source.digest, 'step': trainer.step}
     earlier = None if args.start is None else read_recipe(args.start)
     if earlier is not None:
@@ -212,15 +213,22 @@ def _recipe(args: argparse.Namespace, trainer: Trainer) -> str:
     return json.dumps(recipe)
 
 
-def _without_folders(value: object) -> object:
+def without_folders(value: object) -> object:
     """Names of files and data sets alone: the folders are those of one machine."""
     if isinstance(value, (list, tuple)):
-        return [_without_folders(one) for one in value]
+        return [without_folders(one) for one in value]
     return Path(value).name or str(value) if isinstance(value, (str, Path)) else value
 
 
-def _run_and_save(trainer: Trainer, state: Path, stop: StopRequest) -> None:
-    """Trains to the end, or until it should stop; saves the state and draws the curves every minute and at last."""
+def run_and_save(trainer: Trainer | LevelTrainer, state: Path, stop: StopRequest, shown: str = 'path0') -> None:
+    """Trains to the end, or until it should stop; saves the state and draws the curves every minute and at last.
+
+    Args:
+        trainer: trains.
+        state: file that it saves.
+        stop: asked for the end.
+        shown: name of the loss that is shown.
+    """
     columns = (TextColumn('{task.description}'), BarColumn(), MofNCompleteColumn(), TextColumn('left:'),
                TimeRemainingColumn())
     steps, began, began_at = trainer.plan.steps, trainer.step, time.monotonic()
@@ -236,12 +244,12 @@ def _run_and_save(trainer: Trainer, state: Path, stop: StopRequest) -> None:
 
         def report(step: int, losses: dict[str, float]) -> None:
             log.add(step, losses)
-            progress.update(bar, completed=step, description=f'loss {losses["path0"]:.3f}')
+            progress.update(bar, completed=step, description=f'loss {losses[shown]:.3f}')
             now = time.monotonic()
             if now - saved_at > _SAVE_EVERY_S:
                 save()
                 left_min = (now - began_at) / (step - began) * (steps - step) / 60
-                progress.console.print(f'step {step} of {steps}, loss {losses["path0"]:.3f}, {left_min:.0f} min left')
+                progress.console.print(f'step {step} of {steps}, loss {losses[shown]:.3f}, {left_min:.0f} min left')
 
         trainer.run(report=report, stop=stop)
         save()

@@ -16,10 +16,10 @@ from lifecycle_msgs.msg import State
 from lifecycle_msgs.srv import GetState
 
 from deadline_perception.nodes import bringup
-from deadline_perception.nodes.bringup import ARGUMENTS, NODES, PLAYER, RECORDER, BringupError
+from deadline_perception.nodes.bringup import ARGUMENTS, NODES, OPTIONAL_NODES, PLAYER, RECORDER, BringupError
 
 WAIT_S = 90.0
-ALL = (*NODES, PLAYER, RECORDER)
+ALL = (*NODES, *OPTIONAL_NODES, PLAYER, RECORDER)
 
 
 def values(**given):
@@ -34,6 +34,17 @@ def test_every_executable_exists_and_every_parameter_that_the_table_sets(entry):
     assert {name for name, _ in entry.parameters} <= known
     arguments = {argument.name for argument in ARGUMENTS}
     assert {argument for _, argument in (*entry.parameters, *entry.remaps)} <= arguments
+    assert entry.wanted_by in arguments if entry in OPTIONAL_NODES else not entry.wanted_by
+
+
+def test_an_optional_node_is_started_and_awaited_where_its_argument_asks_for_it():
+    for wanted in (False, True):
+        given = values(classify_crops=wanted, bag='')
+        started = [order.name for order in bringup.start_orders(given, one_process=False)]
+        assert ('crop_classifier' in started) == wanted and started[:len(NODES)] == [entry.name for entry in NODES]
+        for order in (bringup.all_in_one_order(given), bringup.readiness_order(given)):
+            before_ros = order.command[:order.command.index('--ros-args')]
+            assert ('crop_classifier' in before_ros) == wanted
 
 
 def parameters_of(entry):

@@ -13,7 +13,7 @@ from deadline_perception.detector.detections import Detections
 from deadline_perception.evaluation.annotate import class_colour
 from deadline_perception.msg import ContentionState, FrameLatency
 from deadline_perception.nodes.messages import DetectionsMessage, bgr_to_image, ns_to_stamp
-from deadline_perception.nodes.path_visualizer import StampCache, headline
+from deadline_perception.nodes.path_visualizer import headline
 
 NAMES = ('vehicle', 'bike')
 FOUND = Detections([(100, 100, 200, 150), (10, 10, 40, 40)], [0.9, 0.1], [0, 1])
@@ -27,16 +27,6 @@ def latency(stamp_ns, **changes):
     fields = {'budget_ms': 100.0, 'total_ms': 60.0, 'network_ms': 40.0, 'bound_ms': 50.0, 'deadline_met': True,
               'path': 's01-w0.50-p100-h1', **changes}
     return FrameLatency(header=header(stamp_ns), **fields)
-
-
-def test_cache_gives_each_item_once_and_counts_what_went_unused():
-    cache = StampCache(2)
-    for stamp_ns in (1, 2, 3):
-        cache.put(stamp_ns, f'item {stamp_ns}')
-    assert cache.unused == 1 and cache.take(1) is None
-    assert cache.take(3) == 'item 3' and cache.take(3) is None
-    cache.put(2, 'newer')
-    assert cache.take(2) == 'newer'
 
 
 def test_headline_says_time_budget_and_miss():

@@ -1,0 +1,59 @@
+"""Weights of a nested classifier on disk: one safetensors file that says which network it belongs to."""
+from __future__ import annotations
+
+import json
+import reprlib
+from pathlib import Path
+
+import torch
+
+from deadline_perception.classifier.network import ClassifierConfig, NestedClassifier, build_classifier
+from deadline_perception.detector.checkpoint import CheckpointError, read_metadata, read_weights, write_weights
+from deadline_perception.latency.device import check_device
+
+KIND = 'nested_classifier'
+
+
+def save_classifier(network: NestedClassifier, file: Path, **facts: str) -> None:
+    """Writes the weights as float16 and the network's configuration with them, whole or not at all.
+
+    Args:
+        network: the classifier.
+        file: safetensors file to write.
+        facts: further text to keep with the weights, such as the recipe.
+
+    Raises:
+        CheckpointError: a weight is NaN, or too large for float16; the file before, if any, stays.
+    """
+    write_weights(network, file, {'kind': KIND, 'config': network.config.to_json(),
+                                  'channel_orders': json.dumps(network.channel_orders), **facts})
+
+
+def load_classifier(weights: Path, device: str = 'cpu') -> NestedClassifier:
+    """The classifier that a weights file describes, in evaluation mode.
+
+    Raises:
+        CheckpointError: the file is missing, damaged, or holds another network.
+        DeviceNotFound: the device is not there.
+        ValueError: no kind of device has that name.
+    """
+    check_device(device)
+    weights = Path(weights)
+    metadata, class_names = read_metadata(weights)
+    if metadata.get('kind') != KIND:
+        raise CheckpointError(f'weights file {weights} holds {reprlib.repr(metadata.get("kind", "a detector"))}, expected '
+                              f'a {KIND}')
+    try:
+        config = ClassifierConfig.from_json(metadata['config'])
+        orders = [tuple(order) for order in json.loads(metadata.get('channel_orders', 'null')) or ()]
+        if [sorted(order) for order in orders] != [list(range(count)) for count in config.channels]:
+            raise ValueError(f'channel orders are {reprlib.repr(orders)}, expected permutations of {config.channels}')
+    except (ValueError, TypeError, RecursionError) as error:
+        raise CheckpointError(f'weights file {weights} has no configuration of a {KIND}: {error}') from error
+    with torch.device('meta'):  # shapes without memory
+        network = NestedClassifier(config, class_names)
+    tensors = read_weights(weights, network)
+    network = build_classifier(config, class_names)
+    network.load_state_dict(tensors)
+    network.channel_orders = tuple(orders)
+    return network.to(device, memory_format=torch.channels_last).eval()

@@ -1,0 +1,382 @@
+"""The lifecycle node `crop_classifier`: the meaning of detected signs and the colour of lights, before the same deadline.
+
+It keeps the newest images, and as detections come takes the image of their stamp, cuts their boxes out, and classifies as
+many as what is left of the budget allows, each at the largest level that fits. Every message of detections is answered by
+one: boxes for which there was no time, or no image, go on as they came, and are counted.
+"""
+from __future__ import annotations
+
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import wait
+from dataclasses import dataclass
+from functools import partial
+
+from rclpy.clock import Clock, ClockType
+from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from rclpy.subscription import Subscription
+from sensor_msgs.msg import CompressedImage, Image
+from vision_msgs.msg import Detection2D, Detection2DArray, ObjectHypothesis, ObjectHypothesisWithPose
+
+from deadline_perception.classifier.classes import CLASS_NAMES, REFINED, possible_classes
+from deadline_perception.datasets.image_message import ImageError
+from deadline_perception.detector.detections import Classification
+from deadline_perception.engine.choice import ENGINES
+from deadline_perception.errors import DeadlinePerceptionError
+from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.msg import ContentionState, TimeBudget
+from deadline_perception.nodes.health import Health, Level, Report
+from deadline_perception.nodes.managed_node import ManagedNode
+from deadline_perception.nodes.messages import stamp_to_ns, to_bgr
+from deadline_perception.nodes.parameters import Parameter, declare
+from deadline_perception.nodes.process import run_node
+from deadline_perception.nodes.service_quality import RESULTS, publisher_events, subscription_events
+from deadline_perception.nodes.stamp_cache import StampCache
+from deadline_perception.runtime.conditions import ConditionTracker
+from deadline_perception.runtime.crop_round import CropClassifier, importance_order
+from deadline_perception.runtime.deadline import deadline_at_ms
+from deadline_perception.runtime.image_age import ImageAge
+from deadline_perception.runtime.loading import LoadedTask, NetworkOptions, SetupError, load_task, share_folder
+from deadline_perception.runtime.reserve import Reserve
+from deadline_perception.runtime.work_thread import WorkThread
+
+PARAMETERS = (
+    Parameter('autostart', True, 'Configure and activate without being asked.', read_only=True),
+    Parameter('image_transport', 'raw', 'Form of the camera images: raw, or compressed on IMAGE/compressed.',
+              choices=('raw', 'compressed'), read_only=True),
+    Parameter('model', 'crop_classifier', 'Weights of a nested classifier: a safetensors file, or the name of one in '
+              'models/.', read_only=True),
+    Parameter('profile', '', "Latency profile; empty: this device's own, or the one in models/profiles.", read_only=True),
+    Parameter('quality', '', 'Table of accuracies; empty: the one beside the weights, or longer is better.',
+              read_only=True),
+    Parameter('device', 'cpu', 'Processor of the network: cpu, cuda or cuda:INDEX.', read_only=True),
+    Parameter('engine', 'auto', 'What runs the segments on the CPU, as for the detector.', choices=ENGINES,
+              read_only=True),
+    Parameter('threads', 1, 'Threads per network operation.', '', 1, 256, read_only=True),
+    Parameter('target_miss_probability', 0.01, 'Share of crops that may exceed their bound.', '', 0.0001, 0.5,
+              read_only=True),
+    Parameter('extra_ms', 0.0, "Time after the detector's deadline that may be taken. 0: only what the detector leaves of "
+              "the budget; the detector's reserve_floor_ms makes it leave more.", 'ms', 0.0, 1000.0),
+    Parameter('reserve_floor_ms', 2.0, 'Least reserve for publication; more where it was observed to take longer.', 'ms',
+              0.0, 1000.0, read_only=True),
+    Parameter('default_budget_ms', 100.0, 'Budget until the first one is heard.', 'ms', 1.0, 60000.0, read_only=True),
+    Parameter('budget_timeout_ms', 1000.0, 'An older budget is stale, and the smallest is in force.', 'ms', 10.0, 60000.0,
+              read_only=True),
+    Parameter('contention_timeout_ms', 3000.0, 'An older slowdown is stale; it stays in force.', 'ms', 10.0, 60000.0,
+              read_only=True),
+    Parameter('min_score', 0.2, 'Detections of a lower score are not classified.', '', 0.0, 1.0),
+    Parameter('min_size_px', 8.0, 'Nor are those whose longer side is shorter.', 'px', 1.0, 1000.0),
+    Parameter('cache_size', 8, 'Images kept until their detections come.', 'images', 1, 500, read_only=True),
+)
+_LONGEST_RESERVE_MS = 15.0
+_SWEEP_PERIOD_S = 0.01
+_LEAST_AGREEMENT = 0.5  # probability of the classes that the detector's class may be, below which the two contradict
+_SHOWN = 3  # hypotheses of the classifier that are published
+_THROTTLE_S = 10.0
+_STOP_TIMEOUT_S = 3.0
+
+
+@dataclass(frozen=True, eq=False)
+class _Round:
+    """Detections that wait for their image or for the network, and when they must be answered."""
+
+    message: Detection2DArray
+    until_ms: float
+    slowdown: float
+
+
+def refined(detection: Detection2D, scores: Sequence[float], class_names: Sequence[str]) -> Detection2D | None:
+    """A detection with what the classifier says put before what the detector said; None where they contradict.
+
+    The score of a hypothesis is the detector's, times its share among the classes that the detector's class may be.
+
+    Args:
+        detection: with at least one hypothesis, whose class the classifier refines.
+        scores: of the classifier, one per class; they add up to 1.
+        class_names: what the scores stand for.
+    """
+    best = _best(detection)
+    possible = {name: float(scores[class_names.index(name)]) for name in possible_classes(best.class_id)}
+    agreed = sum(possible.values())
+    if agreed < _LEAST_AGREEMENT:
+        return None
+    if best.class_id in possible:
+        return detection
+    found = sorted(possible, key=possible.get, reverse=True)[:_SHOWN]
+    pose = detection.results[0].pose
+    hypotheses = [ObjectHypothesisWithPose(hypothesis=ObjectHypothesis(
+        class_id=name, score=min(1.0, best.score * possible[name] / agreed)), pose=pose) for name in found]
+    return Detection2D(header=detection.header, results=[*hypotheses, *detection.results], bbox=detection.bbox,
+                       id=detection.id)
+
+
+def _best(detection: Detection2D) -> ObjectHypothesis:
+    return max((result.hypothesis for result in detection.results), key=lambda hypothesis: hypothesis.score)
+
+
+def _box(detection: Detection2D) -> tuple[float, float, float, float]:
+    centre, half_x, half_y = detection.bbox.center.position, detection.bbox.size_x / 2, detection.bbox.size_y / 2
+    return centre.x - half_x, centre.y - half_y, centre.x + half_x, centre.y + half_y
+
+
+class CropClassifierNode(ManagedNode):
+    """See the module. Publishes `~/detections`, one message for each that the detector publishes."""
+
+    def __init__(self) -> None:
+        super().__init__('crop_classifier')
+        self._values = declare(self, PARAMETERS)
+        self._worker: WorkThread | None = None
+        self._loaded: LoadedTask | None = None
+        self._publisher = self._sweeper = None
+        self._inputs: list = []
+        self._refusal = self._problem = ''
+        self._counts: Counter[str] = Counter()
+        self._reported: Counter[str] = Counter()
+        self._levels: Counter[str] = Counter()
+        self._lock = threading.Lock()  # of images and waiting rounds; nothing is computed or published under it
+        self._health = Health(self, self._report, hardware_id=self._values['device'])
+        if self._values['autostart']:
+            self.start_by_itself()
+
+    # --- lifecycle ---
+
+    def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Loads network, profile and accuracies, and warms every segment."""
+        names = ('model', 'profile', 'quality', 'device', 'engine', 'threads', 'target_miss_probability')
+        options = NetworkOptions(**{name: self._values[name] for name in names})
+        self._worker = WorkThread('crops')
+        try:
+            self._loaded = self._worker.do(lambda: load_task(options, share_folder() / 'models'))
+            self._check_network()
+        except (DeadlinePerceptionError, ValueError, OSError, RuntimeError) as error:
+            self._refusal = f'cannot be configured: {str(error) or type(error).__name__}'
+            self._release()
+            self._health.publish()  # which logs what is new
+            return TransitionCallbackReturn.FAILURE
+        for warning in (*self._loaded.notices, *self._loaded.degraded):
+            self.get_logger().warning(warning)
+        self._classifier = CropClassifier(self._loaded.task)
+        self._publisher = self.create_lifecycle_publisher(Detection2DArray, '~/detections', RESULTS,
+                                                          event_callbacks=publisher_events(self, '~/detections'))
+        self._health.hardware_id = str(self._loaded.facts)
+        self._refusal = ''
+        return super().on_configure(state)
+
+    def _check_network(self) -> None:
+        task = self._loaded.task
+        missing = [name for name in CLASS_NAMES if name not in task.network.class_names]
+        if task.result_type is not Classification or missing:
+            raise SetupError(f'model is {self._values["model"]!r}, which gives {task.result_type.__name__} of '
+                             f'{", ".join(task.network.class_names[:8])}, expected a classifier of crops that knows '
+                             f'{", ".join(missing[:8] or CLASS_NAMES[:8])}')
+
+    def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Starts to listen and to work."""
+        values = self._values
+        self._counts.clear()
+        self._reported.clear()
+        self._levels.clear()
+        self._ages = ImageAge()
+        self._conditions = ConditionTracker(default_budget_ms=values['default_budget_ms'],
+                                            budget_timeout_ms=values['budget_timeout_ms'],
+                                            contention_timeout_ms=values['contention_timeout_ms'])
+        self._reserve = Reserve(values['reserve_floor_ms'], max(values['reserve_floor_ms'], _LONGEST_RESERVE_MS),
+                                quantile=0.95)
+        self._images: StampCache[Image | CompressedImage] = StampCache(values['cache_size'])
+        self._waiting: dict[int, _Round] = {}
+        result = super().on_activate(state)
+        compressed = values['image_transport'] == 'compressed'
+        topic = self.resolve_topic_name('image') + ('/compressed' if compressed else '')
+        # Best effort matches every camera; some images are kept, since those of detections lie some frames back.
+        images = QoSProfile(depth=2, reliability=ReliabilityPolicy.BEST_EFFORT)
+        self._inputs = [self._listen(CompressedImage if compressed else Image, topic, self._on_image, images),
+                        self._listen(Detection2DArray, 'detector/detections', self._on_detections, RESULTS),
+                        self._listen(TimeBudget, 'time_budget/budget', self._on_budget, RESULTS),
+                        self._listen(ContentionState, 'contention_monitor/state', self._on_contention, RESULTS)]
+        self._sweeper = self.create_timer(_SWEEP_PERIOD_S, self._answer_overdue,
+                                          clock=Clock(clock_type=ClockType.STEADY_TIME))
+        return result
+
+    def _listen(self, kind: type, topic: str, callback: Callable, quality: QoSProfile) -> Subscription:
+        return self.create_subscription(kind, topic, callback, quality, event_callbacks=subscription_events(self, topic))
+
+    def _halt(self) -> None:
+        if self._sweeper is None:
+            return
+        self.destroy_timer(self._sweeper)
+        for subscription in self._inputs:
+            self.destroy_subscription(subscription)
+        self._sweeper, self._inputs = None, []
+        with self._lock:
+            waiting = list(self._waiting.values())
+            self._waiting.clear()
+        for one in waiting:
+            self._pass_on(one, 'missing_images')
+        if wait([self._worker.submit(lambda: None)], _STOP_TIMEOUT_S).not_done:  # what is at work is published first
+            self.get_logger().error(f'the network did not let go of a crop within {_STOP_TIMEOUT_S:.0f} s')
+
+    def _release(self) -> None:
+        if self._publisher is not None:
+            self.destroy_lifecycle_publisher(self._publisher)
+            self._publisher = None
+        self._loaded = None
+        if self._worker is not None:
+            self._worker.stop(0.0)
+            self._worker = None
+
+    # --- what comes in ---
+
+    def _on_image(self, message: Image | CompressedImage) -> None:
+        stamp_ns = stamp_to_ns(message.header.stamp)
+        with self._lock:
+            one = self._waiting.pop(stamp_ns, None)
+            if one is None:
+                self._images.put(stamp_ns, message)
+        if one is not None:
+            self._worker.submit(partial(self._answer, one, message))
+
+    def _on_detections(self, message: Detection2DArray) -> None:
+        stamp_ns = stamp_to_ns(message.header.stamp)
+        age = self._ages.read(stamp_ns, self.get_clock().now().nanoseconds)
+        if age.reason:
+            self.get_logger().warning(f'{age.reason}; the deadline counts from the arrival',
+                                      throttle_duration_sec=_THROTTLE_S)
+        conditions = self._conditions.now()
+        due_ms = deadline_at_ms(now_ms() - age.known_age_ms, conditions.budget_ms + self._values['extra_ms'])
+        one = _Round(message, due_ms - self._reserve.reserve_ms, conditions.slowdown)
+        with self._lock:
+            image = self._images.take(stamp_ns)
+            if image is None and one.until_ms > now_ms():
+                self._waiting[stamp_ns] = one
+                return
+        if image is None:
+            self._pass_on(one, 'missing_images')
+        else:
+            self._worker.submit(partial(self._answer, one, image))
+
+    def _on_budget(self, message: TimeBudget) -> None:
+        self._hear(partial(self._conditions.hear_budget, message.budget_ms, message.min_budget_ms,
+                           (message.reason or 'degraded') if message.degraded else ''))
+
+    def _on_contention(self, message: ContentionState) -> None:
+        self._hear(partial(self._conditions.hear_contention, message.slowdown, '+'.join(message.sources)))
+
+    def _hear(self, take: Callable[[], None]) -> None:
+        try:
+            take()
+        except ValueError as error:
+            self.get_logger().warning(f'{error}; left out', throttle_duration_sec=_THROTTLE_S)
+
+    def _answer_overdue(self) -> None:
+        """Passes on what has waited for its image until its deadline."""
+        at_ms = now_ms()
+        with self._lock:
+            overdue = [stamp_ns for stamp_ns, one in self._waiting.items() if at_ms >= one.until_ms]
+            rounds = [self._waiting.pop(stamp_ns) for stamp_ns in overdue]
+        for one in rounds:
+            self._pass_on(one, 'missing_images')
+
+    # --- answers ---
+
+    def _pass_on(self, one: _Round, reason: str) -> None:
+        """Publishes detections as they came, and counts why."""
+        self._counts[reason] += 1
+        self._publisher.publish(one.message)
+
+    def _answer(self, one: _Round, image: Image | CompressedImage) -> None:
+        """On the worker: classifies what the time allows and publishes."""
+        try:
+            message = self._classified(one, image)
+        except Exception as error:  # the detections go on all the same, and the worker serves the next ones
+            self._problem = f'a round failed: {type(error).__name__}: {error}'
+            self.get_logger().error(self._problem, throttle_duration_sec=_THROTTLE_S)
+            self._pass_on(one, 'failed_rounds')
+            return
+        if message is not None:
+            begun_ms = now_ms()
+            self._publisher.publish(message)
+            self._reserve.observe(now_ms() - begun_ms)
+            self._counts['rounds'] += 1
+
+    def _classified(self, one: _Round, image: Image | CompressedImage) -> Detection2DArray | None:
+        """The message to publish; None where the detections were passed on."""
+        detections = one.message.detections
+        chosen = self._chosen(detections)
+        if not chosen:
+            return one.message
+        if now_ms() >= one.until_ms:
+            self._pass_on(one, 'late_rounds')
+            return None
+        try:
+            pixels = to_bgr(image)
+        except ImageError as error:
+            self._problem = f'image rejected: {error}'
+            self._pass_on(one, 'rejected_images')
+            return None
+        boxes = [_box(detections[at]) for at in chosen]
+        order = importance_order(boxes, [_best(detections[at]).class_id for at in chosen])
+        found = self._classifier.run(pixels, boxes, order, until_ms=one.until_ms, slowdown=one.slowdown)
+        names, answers = self._loaded.task.network.class_names, list(detections)
+        for at, result, path in zip(chosen, found.results, found.paths):
+            if result is None:
+                continue
+            self._levels[str(path)] += 1
+            answer = refined(detections[at], result.scores, names)
+            self._counts['contradicted' if answer is None else 'classified'] += 1
+            answers[at] = detections[at] if answer is None else answer
+        self._counts['refused_boxes'] += found.refused
+        self._counts['out_of_time'] += len(chosen) - found.refused - sum(one is not None for one in found.results)
+        return Detection2DArray(header=one.message.header, detections=answers)
+
+    def _chosen(self, detections: Sequence[Detection2D]) -> list[int]:
+        """Places of the detections that are to be classified."""
+        chosen = []
+        for at, detection in enumerate(detections):
+            best = _best(detection) if detection.results else None
+            if best is None or best.score < self._values['min_score'] \
+                    or max(detection.bbox.size_x, detection.bbox.size_y) < self._values['min_size_px']:
+                continue
+            if best.class_id in REFINED or best.class_id in CLASS_NAMES:
+                chosen.append(at)
+            else:
+                self._counts['unknown_classes'] += 1
+        return chosen
+
+    # --- diagnostics ---
+
+    def _report(self) -> Report:
+        counts = self._counts.copy()
+        values = {'state': self._state, **{name: counts[name] for name in (
+            'rounds', 'classified', 'contradicted', 'out_of_time', 'late_rounds', 'missing_images', 'rejected_images',
+            'failed_rounds', 'refused_boxes', 'unknown_classes')},
+            'levels': ' '.join(f'{name}:{count}' for name, count in sorted(self._levels.copy().items()))}
+        if self._refusal:
+            return Report(Level.ERROR, self._refusal, values)
+        if self._state != 'active':
+            return Report(Level.OK, self._state, values)
+        calibrator = self._loaded.task.calibrator
+        values |= {'images_without_detections': self._images.unused, 'calibration_factor': calibrator.factor,
+                   'bound_misses': calibrator.misses, 'bound_crops': calibrator.frames,
+                   'slowdown': self._conditions.now().slowdown}
+        new, self._reported = counts - self._reported, counts
+        concerns = [f'{new[name]} {words}' for name, words in (
+            ('missing_images', 'messages of detections had no image in time'),
+            ('late_rounds', 'came when their deadline had passed'), ('out_of_time', 'boxes did not fit into the time left'),
+            ('failed_rounds', 'rounds failed'), ('rejected_images', 'images cannot be used')) if new[name]]
+        problem, self._problem = self._problem, ''
+        concerns += [text for text in (problem, *self._loaded.degraded) if text]
+        if concerns:
+            return Report(Level.WARN, '; '.join(concerns), values)
+        return Report(Level.OK, 'classifying' if counts['rounds'] else 'active, no detections yet', values)
+
+
+def main() -> int:
+    """Runs the node as a process."""
+    return run_node('crop_classifier', CropClassifierNode)
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,88 @@
+"""Measures how often each level of a classifier is right, and writes the tables that its decisions and schedules use."""
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from deadline_perception.classifier.classes import BACKGROUND, REFINED, ROAD_USERS
+from deadline_perception.datasets.source import open_source
+from deadline_perception.evaluation.crop_accuracy import CropAccuracy, measure_accuracy
+from deadline_perception.evaluation.path_accuracy import annotated_frames
+from deadline_perception.latency.json_file import write_text_atomically
+from deadline_perception.rendering.single_object import gather_views
+
+HELD_OUT_SEED = 1000  # of rendered objects to be judged on; those that are learnt from have seeds below
+_BACKGROUNDS = 3  # windows of each image
+_RENDERED_PX = (64.0, 72.0)  # so that each is shown at every size
+
+
+def evaluate_crops(network, *, data: str, classes: Path | None, limit: int | None, rendered: int, file: Path) -> int:
+    """Shows objects of annotated images, and rendered ones, to every level; writes the table and prints it.
+
+    Args:
+        network: a nested classifier.
+        data: annotated images; see `datasets.source.open_source`.
+        classes: file that maps their class names; see `datasets.class_names`.
+        limit: use only so many images, spread evenly; all without.
+        rendered: objects of each class.
+        file: JSON table to write.
+
+    Returns:
+        The exit status.
+
+    Raises:
+        ValueError: the number of rendered objects is negative, or the data are not annotated.
+    """
+    from rich.console import Console
+    from rich.progress import track
+
+    if rendered < 0:
+        raise ValueError(f'--rendered is {rendered}, expected at least 0 objects of each class')
+    sequence = open_source(data, classes=classes)
+    frames = annotated_frames(sequence, limit)
+    annotated, drawn = gather_views(frames, sequence.class_names, backgrounds=_BACKGROUNDS, rendered=rendered,
+                                    seed=HELD_OUT_SEED, sizes_px=_RENDERED_PX)
+    steps = iter(track(range(len(annotated) + len(drawn)), f'{len(network.path_space)} levels', console=Console(stderr=True)))
+    found = measure_accuracy(network, annotated + drawn, progress=lambda done, total: next(steps, None))
+    table = accuracy_table(found) | {'objects_from': {sequence.name: len(annotated), 'rendered': len(drawn)}}
+    write_text_atomically(file, json.dumps({'weights_hash': network.weights_hash, 'dataset': sequence.name,
+                                            'metric': 'accuracy', 'images': len(frames), **table}, indent=1) + '\n')
+    _print(found, len(annotated), len(drawn), sequence.name)
+    print(f'wrote {file}')
+    return 0
+
+
+def accuracy_table(found: CropAccuracy) -> dict[str, object]:
+    """What the file says: `levels`, `sizes_px` and `accuracy[level][size]`, the mean over all classes, as
+    `nested.quality.AccuracyTable` reads them; the same of groups of classes; and of each path the mean over sizes."""
+    accuracy = found.accuracy()
+    groups = {'traffic_light': REFINED['traffic_light'], 'traffic_sign': REFINED['traffic_sign'],
+              'road_user': ROAD_USERS, BACKGROUND: (BACKGROUND,)}
+    known = {name: members for name, members in groups.items() if set(members) & set(found.class_names)}
+    return {'paths': {str(path): {'accuracy': round(float(row.mean()), 4)} for path, row in zip(found.paths, accuracy)},
+            'levels': [str(path) for path in found.paths], 'sizes_px': list(found.sizes_px),
+            'accuracy': _rounded(accuracy),
+            'accuracy_of': {name: _rounded(found.accuracy(members)) for name, members in known.items()},
+            'objects': {name: row.tolist() for name, row in zip(found.class_names, found.objects)},
+            'accuracy_of_largest_level': {name: _rounded(found.right[-1, row:row + 1])[0]
+                                          for row, name in enumerate(found.class_names)}}
+
+
+def _rounded(values: np.ndarray) -> list[list[float | None]]:
+    """Shares with four digits; None where no object was."""
+    return [[None if np.isnan(value) else round(float(value), 4) for value in row] for row in values]
+
+
+def _print(found: CropAccuracy, annotated: int, drawn: int, name: str) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=f'right answers in %, mean over classes, on {annotated} objects and '
+                        f'pieces of background of {name} and {drawn} rendered objects, by their longer side in px')
+    for title in ('level', *map(str, found.sizes_px)):
+        table.add_column(title, justify='right')
+    for path, row in zip(found.paths, found.accuracy()):
+        table.add_row(str(path), *(f'{100 * value:.1f}' for value in row))
+    Console().print(table)

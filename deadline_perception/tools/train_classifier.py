@@ -1,0 +1,92 @@
+"""Train the nested classifier on crops of annotated images and on rendered signs, lights and road users.
+
+Every step minimises the mean of the losses of all levels. After --minutes, at SIGTERM or at Ctrl-C it saves its state and
+the averaged weights so far; the same command goes on.
+"""
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+import torch
+
+from deadline_perception.classifier.checkpoint import save_classifier
+from deadline_perception.classifier.classes import CLASS_NAMES
+from deadline_perception.classifier.network import ClassifierConfig, build_classifier
+from deadline_perception.datasets.object_views import ObjectView
+from deadline_perception.datasets.source import CLASSES_HELP, open_source
+from deadline_perception.evaluation.path_accuracy import annotated_frames
+from deadline_perception.latency.device import check_device
+from deadline_perception.learning.crop_samples import CropSource
+from deadline_perception.learning.level_trainer import LevelTrainer
+from deadline_perception.learning.training_plan import TrainingPlan
+from deadline_perception.rendering.single_object import gather_views
+from deadline_perception.tools.file_arguments import check_file
+from deadline_perception.tools.stop_request import StopRequest
+from deadline_perception.tools.train import run_and_save, without_folders
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the command's arguments."""
+    parser.add_argument('--data', nargs='+', required=True, metavar='SOURCE', help='annotated images: COCO files, or '
+                        'data sets (their train split), bags and drives, as for the demo')
+    parser.add_argument('--classes', type=Path, metavar='FILE', help=CLASSES_HELP)
+    parser.add_argument('--rendered', type=int, default=400, help='rendered objects of each class')
+    parser.add_argument('--backgrounds', type=int, default=6, help='windows of background of each image')
+    parser.add_argument('--steps', type=int, default=2000, help='weight updates')
+    parser.add_argument('--batch', type=int, default=128, help='crops per step')
+    parser.add_argument('--learning-rate', type=float, default=3e-3, help='peak rate')
+    parser.add_argument('--seed', type=int, default=0, help='of weights, rendered objects and samples; below 1000')
+    parser.add_argument('--device', default='cpu', help='cpu or cuda')
+    parser.add_argument('--threads', type=int, default=1, help='CPU threads; with one, a seed gives the same weights')
+    parser.add_argument('--minutes', type=float, help='end after so long, to be gone on with; at the last step without')
+    parser.add_argument('--state', type=Path, default=Path('out/classifier/state.safetensors'), help='where the run is '
+                        'kept')
+    parser.add_argument('--out', type=Path, default=Path('out/classifier/weights.safetensors'), help='weights to write')
+
+
+def run(args: argparse.Namespace) -> int:
+    """Trains, saving every minute; returns the exit status."""
+    for option, value, least in (('--threads', args.threads, 1), ('--rendered', args.rendered, 0),
+                                 ('--backgrounds', args.backgrounds, 1)):
+        if value < least:
+            raise ValueError(f'{option} is {value}, expected at least {least}')
+    if not 0 <= args.seed < 1000:
+        raise ValueError(f'--seed is {args.seed}, expected 0 to 999: objects to be judged on have seeds from 1000 on')
+    check_file('--state', args.state)
+    check_file('--out', args.out)
+    check_device(args.device)
+    stop = StopRequest(args.minutes)
+    torch.set_num_threads(args.threads)
+    plan = TrainingPlan(steps=args.steps, batch=args.batch, learning_rate=args.learning_rate, seed=args.seed)
+    network = build_classifier(ClassifierConfig(), CLASS_NAMES, seed=args.seed, device=args.device)
+    source = CropSource(_views(args), CLASS_NAMES, network.config.input_px)
+    trainer = LevelTrainer(network, source, plan)
+    if args.state.is_file():
+        trainer.resume(args.state)
+    print(f'{len(source)} views: ' + ', '.join(f'{name} {count}' for name, count in source.counts.items()))
+    print(f'{sum(p.numel() for p in network.parameters()) / 1e3:.0f} thousand weights, {len(network.path_space)} levels'
+          + (f', goes on from step {trainer.step} of {args.state}' if trainer.step else ''))
+    with stop.listening():
+        run_and_save(trainer, args.state, stop, shown='mean')
+    step = trainer.step
+    trainer.finish()
+    arguments = {name: without_folders(value) for name, value in vars(args).items() if name not in ('command', 'run')}
+    save_classifier(network, args.out, recipe=json.dumps({'arguments': arguments, 'data': source.digest, 'step': step}))
+    print(f'wrote {args.out}, {args.out.stat().st_size / 1e6:.1f} MB')
+    if step == plan.steps:
+        return 0
+    print(f'stopped at step {step} of {plan.steps}; the same command goes on from {args.state}')
+    return stop.exit_status
+
+
+def _views(args: argparse.Namespace) -> list[list[ObjectView]]:
+    """Views of all sources, those of each and its rendered ones a group of their own."""
+    groups = []
+    for number, text in enumerate(args.data):
+        sequence = open_source(text, split='train', classes=args.classes)
+        rendered = args.rendered if number == 0 else 0
+        groups += gather_views(annotated_frames(sequence), sequence.class_names, backgrounds=args.backgrounds,
+                               rendered=rendered, seed=args.seed)
+    return [group for group in groups if group]

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from deadline_perception.classifier.classes import BACKGROUND, LAMPS, REFINED
+from deadline_perception.datasets.object_views import LEAST_PX, ObjectView, annotated_views, lit_lamp
+from deadline_perception.datasets.records import Frame, GroundTruth
+from deadline_perception.rendering.drive import CLASS_NAMES, render_drive
+from deadline_perception.rendering.single_object import render_object
+
+GREY = np.full((40, 40, 3), 120, np.uint8)
+
+
+def frame(image, boxes, labels, crowd):
+    return Frame('one', 0, lambda: image, None, GroundTruth(np.array(boxes), np.array(labels), np.array(crowd)))
+
+
+def overlap(box, other):
+    low, high = np.maximum(box[:2], other[:2]), np.minimum(box[2:], other[2:])
+    shared = np.prod(np.clip(high - low, 0, None))
+    return shared / (np.prod(box[2:] - box[:2]) + np.prod(other[2:] - other[:2]) - shared)
+
+
+def test_objects_are_cut_out_with_their_surroundings_and_crowds_small_and_unknown_ones_left_out():
+    image = np.random.default_rng(0).integers(0, 256, (100, 160, 3), dtype=np.uint8)
+    boxes = [(40, 40, 60, 50), (0, 0, 20, 20), (80, 80, 84, 84), (100, 10, 130, 30), (50, 60, 70, 90)]
+    views = list(annotated_views([frame(image, boxes, [0, 0, 0, 1, 2], [False, True, False, False, False])],
+                                 ('vehicle', 'tram', 'traffic_sign'), backgrounds=0))
+    assert [view.classes for view in views] == [('vehicle',), REFINED['traffic_sign']]
+    left, top, right, bottom = (round(value) for value in views[0].box_xyxy_px)
+    np.testing.assert_array_equal(views[0].image_bgr[top:bottom, left:right], image[40:50, 40:60])
+    assert views[0].size_px == 20.0 and views[0].image_bgr.shape[1] > 40
+
+
+def test_background_overlaps_no_object_by_much_and_is_drawn_by_the_seed():
+    drive = render_drive(seconds=2.0, rate_hz=1.0, seed=3, width=160, height=96)
+    frames = [one for one in drive.frames if len(one.ground_truth)]
+    for one in frames:
+        views = [view for view in annotated_views([one], CLASS_NAMES, backgrounds=20) if view.classes == (BACKGROUND,)]
+        assert len(views) > 10
+        image = one.load_bgr()
+        for view in views:
+            place = next((x, y) for y in range(image.shape[0] - view.image_bgr.shape[0] + 1)
+                         for x in range(image.shape[1] - view.image_bgr.shape[1] + 1)
+                         if (image[y:y + view.image_bgr.shape[0], x:x + view.image_bgr.shape[1]] == view.image_bgr).all())
+            box = np.array(view.box_xyxy_px) + [*place, *place]
+            assert max(overlap(box, other) for other in one.ground_truth.boxes_xyxy_px) < 0.35
+    first, again, other = (next(iter(annotated_views([frame(GREY, np.zeros((0, 4)), [], np.zeros(0, bool))], CLASS_NAMES,
+                                                     backgrounds=1, seed=seed))).box_xyxy_px for seed in (1, 1, 2))
+    assert first == again != other and LEAST_PX > 0
+
+
+@pytest.mark.parametrize('name', LAMPS)
+@pytest.mark.parametrize('size', [16, 48])
+def test_the_lamp_of_a_rendered_light_is_told_by_its_pixels(name, size):
+    told = []
+    for seed in range(12):
+        view = render_object(np.random.default_rng(seed), name, size, GREY)
+        left, top, right, bottom = (round(value) for value in view.box_xyxy_px)
+        told.append(lit_lamp(view.image_bgr[top:bottom, left:right]))
+    assert set(told) <= {name, None, 'yellow_light'}  # some housings are yellow
+    assert told.count(name) >= 9
+
+
+@pytest.mark.parametrize('seed', range(4))
+def test_a_light_from_behind_and_a_grey_box_show_no_lamp(seed):
+    view = render_object(np.random.default_rng(seed), 'dark_light', 40.0, GREY)
+    left, top, right, bottom = (round(value) for value in view.box_xyxy_px)
+    housing = view.image_bgr[top:bottom, left:right]
+    assert lit_lamp(np.full_like(housing, 90)) is None and lit_lamp(cv_grey(housing)) is None
+
+
+def cv_grey(image):
+    return np.repeat(image.mean(2, keepdims=True), 3, 2).astype(np.uint8)
+
+
+def test_a_view_without_a_class_is_refused():
+    with pytest.raises(ValueError, match='an object has no class'):
+        ObjectView(GREY, (0, 0, 9, 9), ())

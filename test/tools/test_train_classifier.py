@@ -1,0 +1,90 @@
+"""The command as a user runs it, on two images; then profile and evaluation of what it wrote."""
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import cv2
+import numpy as np
+import pytest
+
+from deadline_perception.classifier.checkpoint import load_classifier
+from deadline_perception.detector.checkpoint import read_recipe
+from deadline_perception.latency.profile import LatencyProfile
+from deadline_perception.runtime.loading import NetworkOptions, load_task
+from deadline_perception.tools.command_line import main
+
+torch = pytest.importorskip('torch')
+
+
+@pytest.fixture(scope='module')
+def annotations(tmp_path_factory):
+    folder = tmp_path_factory.mktemp('data')
+    names = ('vehicle', 'traffic_light', 'traffic_sign')
+    images, boxes = [], []
+    for number in range(2):
+        image = np.random.default_rng(number).integers(0, 256, (120, 200, 3), dtype=np.uint8)
+        cv2.imwrite(str(folder / f'{number}.png'), image)
+        images.append({'id': number, 'file_name': f'{number}.png', 'width': 200, 'height': 120})
+        boxes += [{'id': 3 * number + at, 'image_id': number, 'category_id': at + 1, 'bbox': [20 + 50 * at, 20, 40, 70],
+                   'area': 2800, 'iscrowd': 0} for at in range(3)]
+    file = folder / 'train.json'
+    file.write_text(json.dumps({'images': images, 'annotations': boxes,
+                                'categories': [{'id': i + 1, 'name': name} for i, name in enumerate(names)]}))
+    return file
+
+
+@pytest.fixture(scope='module')
+def weights(annotations, tmp_path_factory):
+    """Ended after two of three steps, and gone on with."""
+    folder = tmp_path_factory.mktemp('weights')
+    before = torch.get_num_threads()
+    words = ['train-classifier', '--data', str(annotations), '--rendered', '1', '--backgrounds', '2', '--steps', '3',
+             '--batch', '4', '--state', str(folder / 'state.safetensors'), '--out', str(folder / 'small.safetensors')]
+    assert main([*words, '--minutes', '1e-9']) == 0
+    steps = (folder / 'state.jsonl').read_text().splitlines()
+    assert len(steps) == 1 and json.loads(steps[0])['level10'] > 0.0
+    assert main(words) == 0
+    torch.set_num_threads(before)
+    return folder / 'small.safetensors'
+
+
+def test_a_run_writes_weights_with_their_recipe(weights, capsys):
+    network = load_classifier(weights)
+    recipe = json.loads(read_recipe(weights))
+    assert len(network.path_space) == 10 and recipe['step'] == 3
+    assert recipe['arguments']['data'] == ['train.json'] and recipe['arguments']['seed'] == 0
+    assert len((weights.parent / 'state.jsonl').read_text().splitlines()) == 3
+    assert cv2.imread(str(weights.parent / 'state.png')) is not None
+
+
+def test_profile_and_evaluation_serve_it_and_the_task_loads_with_both(weights, annotations, tmp_path, capsys):
+    quality = weights.with_suffix('.quality.json')
+    assert main(['evaluate', '--weights', str(weights), '--data', str(annotations), '--rendered', '1', '--json',
+                 str(quality)]) == 0
+    table = json.loads(quality.read_text())
+    assert table['levels'] == [f'l{number}' for number in range(1, 11)] and set(table['paths']) == set(table['levels'])
+    assert np.shape(table['accuracy']) == (10, len(table['sizes_px'])) and table['weights_hash'] == load_classifier(
+        weights).weights_hash
+    assert f'wrote {quality}' in capsys.readouterr().out.replace('\n', '')
+    run = subprocess.run([sys.executable, '-m', 'deadline_perception.tools.command_line', 'profile', '--weights',
+                          str(weights), '--engine', 'eager', '--quick', '--minutes', '0.02', '--source',
+                          str(annotations), '--out', str(tmp_path / 'profile.json')], capture_output=True, text=True, timeout=200,
+                         env={**os.environ, 'COLUMNS': '120'})
+    assert run.returncode == 0, run.stderr
+    profile = LatencyProfile.load(tmp_path / 'profile.json')
+    assert profile.image_size == (64, 64) and len(profile.paths) == 10 and 'conv4@l10' in profile.segments
+    loaded = load_task(NetworkOptions(str(weights), profile=str(tmp_path / 'profile.json'), engine='eager'), tmp_path)
+    best = loaded.task.policy.plan(1e6, 1.0)
+    assert best.quality == pytest.approx(max(row['accuracy'] for row in table['paths'].values()), abs=1e-6)
+
+
+@pytest.mark.parametrize(('words', 'match'), [
+    (['--seed', '1000'], '--seed is 1000, expected 0 to 999'), (['--rendered', '-1'], '--rendered is -1'),
+    (['--backgrounds', '0'], '--backgrounds is 0, expected at least 1')])
+def test_arguments_out_of_range_are_refused_in_one_line(annotations, capsys, words, match):
+    assert main(['train-classifier', '--data', str(annotations), *words]) == 1
+    said = capsys.readouterr().err
+    assert match in said and said.count('\n') == 1
