@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 from deadline_perception.latency.device import read_device_facts
-from deadline_perception.nested.allocation import Method, Option, allocate
+from deadline_perception.nested.allocation import Infeasible, Method, Option, allocate
 from deadline_perception.nested.quality import AccuracyTable, Approach, TotalAccuracy
 from deadline_perception.tools.command_line import exit_status
 
@@ -33,15 +33,17 @@ LEVELS, PERIODS, TASKS, TIMED_TASKS = 10, 6, 10, 12
 ALL_PERIODS_MS = (33.3, 50.0, 66.7, 100.0, 133.3, 150.0, 200.0, 250.0, 333.3, 500.0)
 SIZES_PX = (6.0, 12.0, 20.0, 32.0)
 SPEED_MPS = 13.9  # 50 km/h
-LONGEST_MS = (5.0, 40.0)  # whole networks; the thesis's took 8.6 ms
+# Shortest and longest time of a whole network, ms: greedy reaches some 95 % of the maximum as in the thesis, and far less.
+LOADS_MS = {'as in the thesis': (14.0, 110.0), 'half as much again': (20.0, 160.0)}
 RANDOM_DRAWS = 10  # per seed, as in the thesis
 METHODS = (Method.GREEDY, Method.GREEDY_NEXT, Method.RANDOM, Method.WORST, Method.MAXIMUM)
 GOALS = {Method.GREEDY: 0.98, Method.GREEDY_NEXT: 0.995}
+LIMITS_MS = {'greedy': 2.0, 'greedy_next': 2.0, 'exact': 50.0}
 
 
-def made_up_task(rng: np.random.Generator) -> list[Option]:
+def made_up_task(rng: np.random.Generator, longest_ms: tuple[float, float]) -> list[Option]:
     """A nested network: 60 options of level, period, time and total accuracy."""
-    whole_ms = float(np.exp(rng.uniform(*np.log(LONGEST_MS))))
+    whole_ms = float(np.exp(rng.uniform(*np.log(longest_ms))))
     smallest = rng.uniform(0.2, 0.5)
     steps = np.cumsum(rng.uniform(0.2, 1.0, LEVELS))
     times_ms = whole_ms * (smallest + (1.0 - smallest) * (steps - steps[0]) / (steps[-1] - steps[0]))
@@ -54,6 +56,17 @@ def made_up_task(rng: np.random.Generator) -> list[Option]:
     periods_ms = np.sort(rng.choice(ALL_PERIODS_MS, PERIODS, replace=False))
     return [Option(level, float(period_ms), float(times_ms[level]), quality.quality(level, float(period_ms), SPEED_MPS))
             for level in range(LEVELS) for period_ms in periods_ms]
+
+
+def made_up_set(rng: np.random.Generator, longest_ms: tuple[float, float]) -> list[list[Option]]:
+    """Ten networks that are schedulable at least at their lowest options; others are drawn anew."""
+    while True:
+        tasks = [made_up_task(rng, longest_ms) for _ in range(TASKS)]
+        try:
+            allocate(tasks, Method.GREEDY)
+            return tasks
+        except Infeasible:
+            continue
 
 
 def compare(tasks: Sequence[Sequence[Option]], seed: int) -> dict[str, float]:
@@ -90,19 +103,21 @@ def summarise(rows: Sequence[dict[str, float]]) -> dict[str, dict[str, float]]:
     return found
 
 
-def draw(rows: Sequence[dict[str, float]], file: Path) -> None:
-    """Sum of qualities over the optimum, one line of sorted seeds per method."""
+def draw(loads: dict[str, Sequence[dict[str, float]]], file: Path) -> None:
+    """Sum of qualities over the optimum, one line of sorted sets per method; one panel per load."""
     import matplotlib
 
     matplotlib.use('Agg')
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(figsize=(7, 4), layout='constrained')
-    for name in ('maximum', 'greedy_next', 'greedy', 'random', 'worst'):
-        axes.plot(np.linspace(0, 100, len(rows)), sorted(row[name] / row['exact'] for row in rows), label=name)
-    axes.axhline(1.0, color='black', linewidth=0.8, label='optimum')
-    axes.set(xlabel='sets of ten networks, sorted, %', ylabel='sum of qualities over the optimum')
-    axes.legend(fontsize=8)
+    figure, panels = plt.subplots(1, len(loads), figsize=(5 * len(loads), 4), layout='constrained', sharey=True)
+    for axes, (title, rows) in zip(panels, loads.items()):
+        for name in ('maximum', 'greedy_next', 'greedy', 'random', 'worst'):
+            axes.plot(np.linspace(0, 100, len(rows)), sorted(row[name] / row['exact'] for row in rows), label=name)
+        axes.axhline(1.0, color='black', linewidth=0.8, label='optimum')
+        axes.set(title=title, xlabel='sets of ten networks, sorted, %')
+    panels[0].set_ylabel('sum of qualities over the optimum')
+    panels[0].legend(fontsize=8)
     figure.savefig(file, dpi=110)
     plt.close(figure)
 
@@ -116,45 +131,58 @@ def main() -> None:
     seeds, timed = (6, 6) if args.quick else (args.seeds, args.timed)
     if seeds < 1 or timed < 1:
         parser.error(f'--seeds is {seeds} and --timed {timed}, expected at least 1')
-    rows = []
-    for seed in range(seeds):
-        rng = np.random.default_rng(seed)
-        rows.append(compare([made_up_task(rng) for _ in range(TASKS)], seed))
-    found = summarise(rows)
-    rng = np.random.default_rng(1_000_000)
-    pool = [made_up_task(rng) for _ in range(max(TIMED_TASKS, timed))]
-    times_ms = time_methods([[pool[at] for at in rng.choice(len(pool), TIMED_TASKS, replace=False)] for _ in range(timed)])
-    table = Table(title=f'{seeds} sets of {TASKS} nested networks; sums of quality over the optimum')
-    for title in ('method', 'mean', '5th percentile', 'least', 'over maximum', f'ms, {TIMED_TASKS} tasks: median', 'p95'):
-        table.add_column(title, justify='left' if title == 'method' else 'right')
-    for name, ratios in found.items():
-        spent = times_ms.get(name)
-        table.add_row(name, *(f'{ratios[key]:.4f}' for key in ('mean', 'p5', 'least', 'over_maximum')),
-                      *(['', ''] if spent is None else
-                        [f'{statistics.median(spent):.2f}', f'{float(np.quantile(spent, 0.95)):.2f}']))
-    Console(width=120).print(table)
-    proven = sum(row['gap'] == 0.0 for row in rows)
-    print(f'optimum proven for {proven} of {seeds} sets, largest gap {max(row["gap"] for row in rows):.2e}; mean '
-          f'utilisation {statistics.fmean(row["utilisation"] for row in rows):.4f}')
+    loads = {name: run_load(name, longest_ms, seeds, timed) for name, longest_ms in LOADS_MS.items()}
     for method, goal in GOALS.items():
-        reached = found[method.value]['mean']
-        print(f'goal of {method.value}, at least {goal} of the optimum on average: {reached:.4f} '
-              f'{"met" if reached >= goal else "missed"}')
-    for name, limit_ms in (('greedy', 2.0), ('greedy_next', 2.0), ('exact', 50.0)):
-        median_ms = statistics.median(times_ms[name])
-        print(f'goal of {name}, median under {limit_ms:g} ms: {median_ms:.2f} ms '
-              f'{"met" if median_ms < limit_ms else "missed"}')
+        print(f'goal of {method.value}, at least {goal} of the optimum on average: ' + '; '.join(
+            f'{name}: {load["over_optimum"][method.value]["mean"]:.4f} '
+            f'{"met" if load["over_optimum"][method.value]["mean"] >= goal else "missed"}' for name, load in loads.items()))
+    for method, limit_ms in LIMITS_MS.items():
+        print(f'goal of {method}, median under {limit_ms:g} ms: ' + '; '.join(
+            f'{name}: {load["times_ms"][method]["median"]:.2f} ms '
+            f'{"met" if load["times_ms"][method]["median"] < limit_ms else "missed"}' for name, load in loads.items()))
     folder = ROOT / 'out' / 'benchmarks' if args.quick else ROOT / 'benchmarks' / 'results'
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / 'nested_scheduling.json'
+    draw({name: load.pop('rows') for name, load in loads.items()}, file.with_suffix('.png'))
     file.write_text(json.dumps({
         'date': date.today().isoformat(), 'device': str(read_device_facts()), 'seeds': seeds, 'tasks': TASKS,
-        'levels': LEVELS, 'periods': PERIODS, 'over_optimum': found, 'proven': proven,
-        'largest_gap': max(row['gap'] for row in rows), 'timed_sets': timed, 'timed_tasks': TIMED_TASKS,
-        'times_ms': {name: {'median': statistics.median(spent), 'p95': float(np.quantile(spent, 0.95))}
-                     for name, spent in times_ms.items()}}, indent=1) + '\n')
-    draw(rows, file.with_suffix('.png'))
+        'levels': LEVELS, 'periods': PERIODS, 'timed_sets': timed, 'timed_tasks': TIMED_TASKS, 'loads': loads},
+        indent=1) + '\n')
     print(f'wrote {file.relative_to(ROOT)} and .png')
+
+
+def run_load(name: str, longest_ms: tuple[float, float], seeds: int, timed: int) -> dict:
+    """All figures of networks of some size, printed as a table."""
+    rows = []
+    for seed in range(seeds):
+        rng = np.random.default_rng(seed)
+        rows.append(compare(made_up_set(rng, longest_ms), seed))
+    found = summarise(rows)
+    rng = np.random.default_rng(1_000_000)
+    pool = [made_up_task(rng, longest_ms) for _ in range(max(TIMED_TASKS, timed))]
+    sets = []
+    while len(sets) < timed:
+        tasks = [pool[at] for at in rng.choice(len(pool), TIMED_TASKS, replace=False)]
+        try:
+            allocate(tasks, Method.GREEDY)
+            sets.append(tasks)
+        except Infeasible:
+            continue
+    spent = time_methods(sets)
+    times_ms = {method: {'median': statistics.median(row), 'p95': float(np.quantile(row, 0.95))}
+                for method, row in spent.items()}
+    table = Table(title=f'{name}: {seeds} sets of {TASKS} nested networks; sums of quality over the optimum')
+    for title in ('method', 'mean', '5th percentile', 'least', 'over maximum', f'ms, {TIMED_TASKS} tasks: median', 'p95'):
+        table.add_column(title, justify='left' if title == 'method' else 'right')
+    for method, ratios in found.items():
+        table.add_row(method, *(f'{ratios[key]:.4f}' for key in ('mean', 'p5', 'least', 'over_maximum')),
+                      *(f'{times_ms[method][key]:.2f}' if method in times_ms else '' for key in ('median', 'p95')))
+    Console(width=120).print(table)
+    proven, largest = sum(row['gap'] == 0.0 for row in rows), max(row['gap'] for row in rows)
+    utilisation = statistics.fmean(row['utilisation'] for row in rows)
+    print(f'optimum proven for {proven} of {seeds} sets, largest gap {largest:.2e}; mean utilisation {utilisation:.4f}')
+    return {'longest_ms': longest_ms, 'over_optimum': found, 'proven': proven, 'largest_gap': largest,
+            'utilisation': utilisation, 'times_ms': times_ms, 'rows': rows}
 
 
 if __name__ == '__main__':
