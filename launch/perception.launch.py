@@ -30,7 +30,7 @@ def _nodes(context: LaunchContext) -> list[Node]:
     texts = {argument.name: LaunchConfiguration(argument.name).perform(context)
              for argument in bringup.ARGUMENTS if argument.launch}
     values = bringup.read_values(texts)
-    nodes = [_node(entry, values) for entry in bringup.NODES]
+    nodes = [_node(entry, values) for entry in bringup.nodes_of(values)]
     if values['use_rviz']:
         order = bringup.rviz_order(values)
         nodes.append(Node(package='rviz2', executable='rviz2', output='screen',

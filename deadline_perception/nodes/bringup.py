@@ -59,6 +59,11 @@ NODES = (  # started again when they end by themselves
     NodeEntry('path_visualizer', remaps=(('image', 'image_topic'),),
               parameters=(('image_transport', 'image_transport'), ('camera_info_topic', 'camera_info_topic'))),
 )
+# In the place of the detector and what it alone needs, where several networks share the machine.
+SCHEDULER = NodeEntry('qos_scheduler', parameters=(('tasks', 'tasks'), ('autostart', 'autostart'),
+                                                   ('image_transport', 'image_transport')),
+                      lifecycle=True, pinned_environment=True)
+MULTI_NETWORK_NODES = (*(entry for entry in NODES if entry.name in ('vehicle_speed', 'contention_monitor')), SCHEDULER)
 # What a bag says of vehicle and camera, by absolute names, is played to where the nodes listen.
 PLAYER = NodeEntry('bag_player', remaps=tuple((f'/{topic}', argument) for topic, argument in _VEHICLE),
                    parameters=(('bag', 'bag'), ('rate', 'rate'), ('camera', 'camera'),
@@ -98,6 +103,7 @@ ARGUMENTS = (
     Argument('profile', '', "latency profile; empty: this device's own"),
     Argument('device', '', 'processor of the network, cpu or cuda; empty: as in config/detector.yaml'),
     Argument('autostart', True, 'lifecycle nodes configure and activate themselves'),
+    Argument('tasks', '', 'task file: several networks, scheduled on one machine, in the place of the detector'),
     Argument('use_rviz', False, 'start RViz as well, where it is installed'),
     Argument('log_level', 'info', 'debug, info, warn, error or fatal'),
     Argument('bag', '', 'bag to play; everything ends when it has been played', launch=False),
@@ -205,11 +211,24 @@ def node_environment(entry: NodeEntry, values: dict[str, object]) -> dict[str, s
     return environment
 
 
+def nodes_of(values: dict[str, object]) -> tuple[NodeEntry, ...]:
+    """The nodes that the arguments ask for: those of several networks where a task file is named.
+
+    Raises:
+        BringupError: the task file is not there.
+    """
+    if not values['tasks']:
+        return NODES
+    if not Path(str(values['tasks'])).expanduser().is_file():
+        raise BringupError(f'task file {values["tasks"]} does not exist')
+    return MULTI_NETWORK_NODES
+
+
 def process_order(entry: NodeEntry, values: dict[str, object], *, ends_run: bool = False) -> ProcessOrder:
-    """How a node is started as a process; those of `NODES` are started again when they end by themselves."""
+    """How a node is started as a process; those of the tables are started again when they end by themselves."""
     command = (sys.executable, '-m', NODES_PACKAGE, entry.name, '--ros-args', *common_ros_arguments(values),
                *file_arguments([entry], values), *ros_arguments(entry, values))
-    return ProcessOrder(entry.name, command, node_environment(entry, values), respawn=entry in NODES,
+    return ProcessOrder(entry.name, command, node_environment(entry, values), respawn=entry in (*NODES, SCHEDULER),
                         ends_run=ends_run)
 
 
@@ -233,7 +252,9 @@ def start_orders(values: dict[str, object], *, one_process: bool) -> list[Proces
     """
     if values['bag']:
         check_replay(values)
-    orders = [all_in_one_order(values)] if one_process else [process_order(entry, values) for entry in NODES]
+    if one_process and values['tasks']:
+        raise BringupError('--one-process runs the nodes of one detector, expected no --tasks beside it')
+    orders = [all_in_one_order(values)] if one_process else [process_order(entry, values) for entry in nodes_of(values)]
     if values['record']:
         orders.append(process_order(RECORDER, values))
     if values['bag']:
@@ -243,7 +264,8 @@ def start_orders(values: dict[str, object], *, one_process: bool) -> list[Proces
 
 def readiness_order(values: dict[str, object]) -> ProcessOrder:
     """Waits until all nodes are ready, and then has the bag played."""
-    awaited = [RECORDER.name] if values['record'] else []
+    awaited = ['--tasks'] if values['tasks'] else []
+    awaited += [RECORDER.name] if values['record'] else []
     command = (sys.executable, '-m', NODES_PACKAGE, 'readiness', *awaited, '--ros-args',
                *common_ros_arguments(values))
     # Now and then the middleware does not introduce a new process to the others; the next one meets them.

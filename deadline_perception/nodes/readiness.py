@@ -1,4 +1,4 @@
-"""Waits until every node is there and the detector is active, or says why it never will be. Ends with status 0 or 1.
+"""Waits until every node is there and those with the lifecycle are active, or says why it never will be. Ends with status 0 or 1.
 
 A bag that starts to play before everybody listens loses its first frames.
 """
@@ -16,7 +16,7 @@ from rclpy.node import Node
 from rclpy.task import Future
 from rclpy.utilities import remove_ros_args
 
-from deadline_perception.nodes.bringup import NODES
+from deadline_perception.nodes.bringup import MULTI_NETWORK_NODES, NODES, NodeEntry
 from deadline_perception.nodes.process import run_node
 from deadline_perception.nodes.service_quality import DIAGNOSTICS
 
@@ -30,14 +30,15 @@ class ReadinessNode(Node):
 
     Args:
         awaited: names of further nodes that have to be there.
+        nodes: all that has to be there, and to be active where it has the lifecycle.
     """
 
-    def __init__(self, awaited: Sequence[str] = ()) -> None:
+    def __init__(self, awaited: Sequence[str] = (), nodes: Sequence[NodeEntry] = NODES) -> None:
         super().__init__('readiness')
         self.finished = Future()
-        self._names = [entry.name for entry in NODES] + list(awaited)
+        self._names = [entry.name for entry in nodes] + list(awaited)
         self._states = {entry.name: self.create_client(GetState, f'{entry.name}/get_state')
-                        for entry in NODES if entry.lifecycle}
+                        for entry in nodes if entry.lifecycle}
         self._asked: dict[str, tuple[Future, int]] = {}  # and in which round
         self._missing = list(self._names)
         self._rounds = 0
@@ -79,9 +80,12 @@ class ReadinessNode(Node):
 
 
 def main() -> int:
-    """Runs the node as a process; arguments that are not ROS arguments name further nodes to wait for."""
+    """Runs the node as a process; arguments that are not ROS arguments name further nodes to wait for, but for `--tasks`:
+    then the nodes of several networks are waited for."""
     awaited = remove_ros_args(sys.argv)[1:]
-    return run_node('readiness', lambda: ReadinessNode(awaited), done=lambda node: node.finished)
+    nodes = MULTI_NETWORK_NODES if '--tasks' in awaited else NODES
+    further = [name for name in awaited if name != '--tasks']
+    return run_node('readiness', lambda: ReadinessNode(further, nodes), done=lambda node: node.finished)
 
 
 if __name__ == '__main__':
