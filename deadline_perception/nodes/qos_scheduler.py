@@ -13,13 +13,16 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 from geometry_msgs.msg import TwistStamped
 from rclpy.clock import Clock, ClockType
 from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 from rclpy.qos import HistoryPolicy, QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import CompressedImage, Image
+from std_msgs.msg import Header
 from vision_msgs.msg import LabelInfo, VisionClass
 
+from deadline_perception.detector.detections import Detections
 from deadline_perception.engine.choice import ENGINES
 from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.latency.device import use_threads
@@ -80,6 +83,7 @@ PARAMETERS = (
 _COLLECTED_JOBS = 50  # between two looks for garbage, which is then of few jobs
 _STOP_TIMEOUT_S = 3.0
 _THROTTLE_S = 10.0
+_LIKELY = 0.5  # score of objects that are handed on
 _OUTCOMES = {JobOutcome.DONE: JobReport.DONE, JobOutcome.LATE: JobReport.LATE, JobOutcome.CUT: JobReport.CUT,
              JobOutcome.FAILED: JobReport.FAILED, JobOutcome.HUNG: JobReport.HUNG}
 
@@ -92,8 +96,34 @@ class _Seat:
     filler: object
     publish: Callable
     publish_labels: Callable
+    followers: tuple[str, ...] = ()
     run: LevelRun | None = None
+    image_bgr: np.ndarray | None = None
     rejected: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class _Crop:
+    """What a task of crops looks at: pixels, and the header of the image that they are of."""
+
+    crop_bgr: np.ndarray
+    header: Header
+
+
+def most_important_crop(image_bgr: np.ndarray, found: Detections) -> np.ndarray | None:
+    """Pixels of the largest object that is more likely there than not: what is near looks large, and weighs the square of
+    its size (thesis, problem 3.1). None without any.
+
+    Args:
+        image_bgr: uint8 `[H, W, 3]`.
+        found: objects in it.
+    """
+    likely = found.with_score(_LIKELY)
+    if not len(likely):
+        return None
+    corners = np.clip(likely.boxes_xyxy_px, 0, [*image_bgr.shape[1::-1]] * 2)
+    x0, y0, x1, y1 = corners[np.argmax((corners[:, 2] - corners[:, 0]) * (corners[:, 3] - corners[:, 1]))].round().astype(int)
+    return image_bgr[y0:y1, x0:x1] if x1 > x0 and y1 > y0 else None
 
 
 class QosSchedulerNode(ManagedNode):
@@ -140,6 +170,9 @@ class QosSchedulerNode(ManagedNode):
             self._release()
             self._health.publish()
             return TransitionCallbackReturn.FAILURE
+        for name, seat in self._seats.items():
+            seat.followers = tuple(other for other, follower in self._seats.items()
+                                   if follower.task.request.crops_of == name)
         self._refusal = ''
         self._publish_schedule = self._output(Schedule, '~/schedule', LATCHED)
         self._publish_job = self._output(JobReport, '~/jobs', QoSProfile(
@@ -147,6 +180,8 @@ class QosSchedulerNode(ManagedNode):
         for seat in self._seats.values():
             for notice in seat.task.notices:
                 self.get_logger().warning(f'{seat.task.name}: {notice}')
+            self.get_logger().info(f'configured: task {seat.task.name}, {seat.task.network.config_name} with '
+                                   f'{len(seat.task.paths)} levels on {seat.task.request.device}')
         return super().on_configure(state)
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
@@ -221,6 +256,8 @@ class QosSchedulerNode(ManagedNode):
         kind, ending = (CompressedImage, '/compressed') if transport == 'compressed' else (Image, '')
         by_topic: dict[str, list[str]] = {}
         for name, seat in self._seats.items():
+            if seat.task.request.crops_of:
+                continue
             by_topic.setdefault(seat.task.request.image_topic or f'~/{name}/image', []).append(name)
         quality = QoSProfile(history=HistoryPolicy.KEEP_LAST, depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
         for topic, names in by_topic.items():
@@ -280,6 +317,10 @@ class QosSchedulerNode(ManagedNode):
                 executor.follow(schedule.plans)
                 self._schedules[device] = schedule
                 self._publish_schedule(self._schedule_message(device, schedule))
+                words = ', '.join(f'{name} at level {plan.level} every {plan.period_ms:g} ms'
+                                  for name, plan in schedule.plans.items())
+                self.get_logger().info(f'schedule of {device}: {words}; utilisation '
+                                       f'{schedule.allocation.utilisation:.2f}', throttle_duration_sec=_THROTTLE_S)
 
     def _schedule_message(self, device: str, schedule: NetworkSchedule) -> Schedule:
         allocation = schedule.allocation
@@ -309,22 +350,32 @@ class QosSchedulerNode(ManagedNode):
         def begin(message, level: int) -> LevelRun | None:
             seat.run = None
             try:
-                image = to_bgr(message)
+                image = message.crop_bgr if isinstance(message, _Crop) else to_bgr(message)
             except DeadlinePerceptionError as error:
                 seat.rejected += 1
                 self.get_logger().warning(f'{seat.task.name}: image rejected: {error}', throttle_duration_sec=_THROTTLE_S)
                 return None
+            seat.image_bgr = image
             seat.run = seat.task.start(image, level)
             return seat.run
 
         def end(message, result) -> None:
             seat.publish(seat.filler.fill(result, message.header))
+            if seat.followers:
+                self._hand_on(seat, message.header, result)
 
         def told(record: JobRecord) -> None:
             seat.task.observe(record, seat.run)
             self._publish_job(self._job_message(seat, record))
 
         return Jobber(begin, end, told)
+
+    def _hand_on(self, seat: _Seat, header: Header, found: Detections) -> None:
+        """Leaves the most important object of an image to the tasks that look at it."""
+        crop = most_important_crop(seat.image_bgr, found)
+        if crop is not None:
+            for name in seat.followers:
+                self._executors[self._seats[name].task.request.device].submit(name, _Crop(crop, header))
 
     def _job_message(self, seat: _Seat, record: JobRecord) -> JobReport:
         times = (round(time_ms * NS_PER_MS) for time_ms in (record.release_ms, record.deadline_ms, record.started_ms,

@@ -11,7 +11,7 @@ import numpy as np
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.decision.policy import MAX_FACTOR, Forecast
-from deadline_perception.execution_path import ExecutionPath
+from deadline_perception.execution_path import ExecutionPath, PathSpace
 from deadline_perception.latency.calibration import BoundCalibrator
 from deadline_perception.latency.device import read_device_facts
 from deadline_perception.latency.json_file import read_object
@@ -174,14 +174,8 @@ def _levels(request: TaskRequest, network, forecast: PathForecast,
     """The paths of a task's levels, and how good they are."""
     space = network.path_space
     file = Path(request.quality).expanduser() if request.quality else weights.with_suffix('.quality.json')
-    if request.quality and 'accuracy' in read_object(file, 'quality file'):
-        table = AccuracyTable.load(file)
-        paths = tuple(space.parse(name) for name in request.levels) if isinstance(request.levels, tuple) else tuple(
-            sorted(space, key=forecast.forecast_ms))
-        if len(paths) != len(table.levels):
-            raise SetupError(f'accuracy table {file} has {len(table.levels)} levels and the network {len(paths)}, expected '
-                             f'as many')
-        return paths, TotalAccuracy(table, Approach(request.distance_m, request.size_px_m))
+    if file.is_file() and 'accuracy' in read_object(file, 'quality file'):
+        return _classifier_levels(request, space, forecast, AccuracyTable.load(file))
     if request.quality or file.is_file():
         table = PathQuality.load(file, space)
         table.check(network.weights_hash)
@@ -193,6 +187,19 @@ def _levels(request: TaskRequest, network, forecast: PathForecast,
         best = [path for path, _, _ in FrontierPolicy(space, forecast, table).frontier(space.largest, 0)]
         paths = spread(best, [forecast.forecast_ms(path) for path in best], request.levels)
     return paths, DetectedInTime(tuple(float(value) for value in table.table(paths)), request.distance_m)
+
+
+def _classifier_levels(request: TaskRequest, space: PathSpace, forecast: PathForecast,
+                       table: AccuracyTable) -> tuple[tuple[ExecutionPath, ...], LevelQuality]:
+    """Those of an accuracy table, or some of them."""
+    paths = [space.parse(name) for name in table.levels]
+    wanted = request.levels if isinstance(request.levels, tuple) else [str(path) for path in spread(
+        paths, [forecast.forecast_ms(path) for path in paths], request.levels)]
+    if not set(wanted) <= set(table.levels):
+        raise SetupError(f'levels are {", ".join(wanted)}, expected some of {", ".join(table.levels)}')
+    rows = {name: row for name, row in zip(table.levels, table.accuracy)}
+    chosen = AccuracyTable(tuple(wanted), table.sizes_px, tuple(rows[name] for name in wanted))
+    return tuple(map(space.parse, wanted)), TotalAccuracy(chosen, Approach(request.distance_m, request.size_px_m))
 
 
 def spread(paths: Sequence[ExecutionPath], times_ms: Sequence[float], count: int) -> tuple[ExecutionPath, ...]:

@@ -27,6 +27,7 @@ class TaskRequest:
         model: weights file, name of a shipped model, or `package.module:callable`.
         periods_ms: allowed times between two jobs, each > 0.
         image_topic: of the camera.
+        crops_of: name of a detector's task whose most important object this one looks at, in the place of whole images.
         levels: at most so many levels, spread over the network's best paths; or the names of paths, cheapest first.
         quality: table of path qualities or of accuracies; empty: the one beside the weights, or longer is better.
         profile: latency profile; empty: this device's own.
@@ -44,6 +45,7 @@ class TaskRequest:
     model: str
     periods_ms: tuple[float, ...]
     image_topic: str = ''
+    crops_of: str = ''
     levels: int | tuple[str, ...] = 10
     quality: str = ''
     profile: str = ''
@@ -80,7 +82,12 @@ def read_tasks(file: Path) -> tuple[TaskRequest, ...]:
     if not isinstance(tasks, Mapping) or not tasks:
         raise TaskFileError(f'task file {file} holds no task, expected `tasks:` and below it a name and its settings for '
                             f'each task')
-    return tuple(_request(file, name, settings) for name, settings in tasks.items())
+    requests = tuple(_request(file, name, settings) for name, settings in tasks.items())
+    for request in requests:
+        if request.crops_of and request.crops_of not in {other.name for other in requests if not other.crops_of}:
+            raise TaskFileError(f'crops_of of task {request.name} of {file} is {request.crops_of!r}, expected the name of '
+                                f'another task that takes whole images')
+    return requests
 
 
 def _request(file: Path, name: object, settings: object) -> TaskRequest:

@@ -16,10 +16,10 @@ from lifecycle_msgs.msg import State
 from lifecycle_msgs.srv import GetState
 
 from deadline_perception.nodes import bringup
-from deadline_perception.nodes.bringup import ARGUMENTS, NODES, PLAYER, RECORDER, BringupError
+from deadline_perception.nodes.bringup import ARGUMENTS, NODES, PLAYER, RECORDER, SCHEDULER, BringupError
 
 WAIT_S = 90.0
-ALL = (*NODES, PLAYER, RECORDER)
+ALL = (*NODES, SCHEDULER, PLAYER, RECORDER)
 
 
 def values(**given):
@@ -58,6 +58,20 @@ def test_arguments_become_remaps_parameters_and_namespace():
                   ('-p', 'use_sim_time:=true'), ('--log-level', 'debug')):
         assert words in list(zip(command, command[1:]))
     assert not any(word.startswith('profile:=') for word in command)
+
+
+def test_a_task_file_starts_the_nodes_of_several_networks(tmp_path, capsys):
+    file = tmp_path / 'tasks.yaml'
+    file.write_text('tasks: {}')
+    orders = bringup.start_orders(values(tasks=str(file)), one_process=False)
+    assert [order.name for order in orders] == ['vehicle_speed', 'contention_monitor', 'qos_scheduler']
+    scheduler = orders[-1]
+    assert f'tasks:={file}' in scheduler.command and scheduler.respawn and scheduler.environment['OMP_NUM_THREADS'] == '1'
+    assert '--tasks' in bringup.readiness_order(values(tasks=str(file))).command
+    assert bringup.main(['--tasks', str(tmp_path / 'missing.yaml')]) == 1
+    assert 'missing.yaml does not exist' in capsys.readouterr().err
+    assert bringup.main(['--tasks', str(file), '--one-process']) == 1
+    assert '--one-process runs the nodes of one detector' in capsys.readouterr().err
 
 
 def test_speed_goes_where_it_is_asked_for_from_bag_and_vehicle_alike():
