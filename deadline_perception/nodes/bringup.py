@@ -34,7 +34,8 @@ class NodeEntry:
         parameters: parameter of the node -> name of the argument that sets it, where that is not empty.
         lifecycle: has the lifecycle services.
         pinned_environment: must start with the environment of `latency.device.process_environment`.
-        wanted_by: of an optional node, name of the argument that brings it up when it is true.
+        wanted_by: of an optional node, name of the argument that brings it up when it is set.
+        unless: name of the argument that leaves it out when it is set.
     """
 
     name: str
@@ -43,6 +44,7 @@ class NodeEntry:
     lifecycle: bool = False
     pinned_environment: bool = False
     wanted_by: str = ''
+    unless: str = ''
 
     @property
     def module(self) -> str:
@@ -53,19 +55,22 @@ class NodeEntry:
 _VEHICLE = (('odom', 'odometry_topic'), ('vehicle/speed', 'speed_topic'))
 NODES = (  # started again when they end by themselves
     NodeEntry('vehicle_speed', remaps=_VEHICLE),
-    NodeEntry('time_budget'),
+    NodeEntry('time_budget', unless='tasks'),
     NodeEntry('contention_monitor', lifecycle=True,
               parameters=(('device', 'device'), ('autostart', 'autostart'), ('levels', 'levels'))),
-    NodeEntry('detector', remaps=(('image', 'image_topic'),), lifecycle=True, pinned_environment=True,
+    NodeEntry('detector', remaps=(('image', 'image_topic'),), lifecycle=True, pinned_environment=True, unless='tasks',
               parameters=(('model', 'model'), ('profile', 'profile'), ('device', 'device'),
                           ('autostart', 'autostart'), ('image_transport', 'image_transport'))),
-    NodeEntry('path_visualizer', remaps=(('image', 'image_topic'),),
+    NodeEntry('path_visualizer', remaps=(('image', 'image_topic'),), unless='tasks',
               parameters=(('image_transport', 'image_transport'), ('camera_info_topic', 'camera_info_topic'))),
 )
 OPTIONAL_NODES = (  # the same of those that an argument asks for
     NodeEntry('crop_classifier', remaps=(('image', 'image_topic'),), lifecycle=True, pinned_environment=True,
               parameters=(('device', 'device'), ('autostart', 'autostart'), ('image_transport', 'image_transport')),
-              wanted_by='classify_crops'),
+              wanted_by='classify_crops', unless='tasks'),
+    NodeEntry('qos_scheduler', lifecycle=True, pinned_environment=True,
+              parameters=(('tasks', 'tasks'), ('autostart', 'autostart'), ('image_transport', 'image_transport')),
+              wanted_by='tasks'),
 )
 # What a bag says of vehicle and camera, by absolute names, is played to where the nodes listen.
 PLAYER = NodeEntry('bag_player', remaps=tuple((f'/{topic}', argument) for topic, argument in _VEHICLE),
@@ -110,6 +115,7 @@ ARGUMENTS = (
     Argument('classify_crops', False, 'bring up crop_classifier as well; off, because it takes a second copy of every image '
              'and time of a core, which the detector may need'),
     Argument('autostart', True, 'lifecycle nodes configure and activate themselves'),
+    Argument('tasks', '', 'task file: several networks, scheduled on one machine, in the place of the detector'),
     Argument('use_rviz', False, 'start RViz as well, where it is installed'),
     Argument('log_level', 'info', 'debug, info, warn, error or fatal'),
     Argument('bag', '', 'bag to play; everything ends when it has been played', launch=False),
@@ -121,17 +127,20 @@ ARGUMENTS = (
 )
 
 
-def wanted_nodes(values: dict[str, object]) -> tuple[NodeEntry, ...]:
-    """The nodes that the arguments bring up."""
-    return NODES + tuple(entry for entry in OPTIONAL_NODES if values[entry.wanted_by])
-
-
-def _optional(values: dict[str, object]) -> list[str]:
-    return [entry.name for entry in wanted_nodes(values)[len(NODES):]]
-
-
 class BringupError(DeadlinePerceptionError):
     """The nodes cannot be started as asked."""
+
+
+def wanted_nodes(values: dict[str, object]) -> tuple[NodeEntry, ...]:
+    """The nodes that the arguments bring up.
+
+    Raises:
+        BringupError: the task file is not there.
+    """
+    if values['tasks'] and not Path(str(values['tasks'])).expanduser().is_file():
+        raise BringupError(f'task file {values["tasks"]} does not exist')
+    return tuple(entry for entry in NODES + OPTIONAL_NODES
+                 if not (entry.wanted_by and not values[entry.wanted_by] or entry.unless and values[entry.unless]))
 
 
 def as_text(value: object) -> str:
@@ -241,7 +250,8 @@ def all_in_one_order(values: dict[str, object]) -> ProcessOrder:
     for entry in entries:
         words += ros_arguments(entry, values, prefix=f'{entry.name}:')
         environment.update(node_environment(entry, values))
-    command = (sys.executable, '-m', NODES_PACKAGE, 'one_process', *_optional(values), '--ros-args', *words)
+    command = (sys.executable, '-m', NODES_PACKAGE, 'one_process', *(entry.name for entry in entries), '--ros-args',
+               *words)
     return ProcessOrder('nodes', command, environment, respawn=True)
 
 
@@ -255,6 +265,8 @@ def start_orders(values: dict[str, object], *, one_process: bool) -> list[Proces
     """
     if values['bag']:
         check_replay(values)
+    if one_process and values['tasks']:
+        raise BringupError('--one-process runs the nodes of one detector, expected no --tasks beside it')
     orders = [all_in_one_order(values)] if one_process else [process_order(entry, values) for entry in wanted_nodes(values)]
     if values['record']:
         orders.append(process_order(RECORDER, values))
@@ -265,7 +277,7 @@ def start_orders(values: dict[str, object], *, one_process: bool) -> list[Proces
 
 def readiness_order(values: dict[str, object]) -> ProcessOrder:
     """Waits until all nodes are ready, and then has the bag played."""
-    awaited = _optional(values) + ([RECORDER.name] if values['record'] else [])
+    awaited = [entry.name for entry in wanted_nodes(values)] + ([RECORDER.name] if values['record'] else [])
     command = (sys.executable, '-m', NODES_PACKAGE, 'readiness', *awaited, '--ros-args',
                *common_ros_arguments(values))
     # Now and then the middleware does not introduce a new process to the others; the next one meets them.

@@ -19,13 +19,13 @@ def node_class(entry: NodeEntry) -> type[Node]:
 
 
 def main() -> int:
-    """Runs all nodes, and the optional ones that arguments name, until a signal comes.
+    """Runs the nodes that arguments name, by default all but the optional ones, until a signal comes.
 
     Returns 0, or 1 when one could not start or failed.
     """
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     names = remove_ros_args(sys.argv)[1:]
-    entries = NODES + tuple(entry for entry in OPTIONAL_NODES if entry.name in names)
+    entries = [entry for entry in NODES + OPTIONAL_NODES if entry.name in names] or NODES
     return run_nodes('nodes', [node_class(entry) for entry in entries])
 
 

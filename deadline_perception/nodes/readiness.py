@@ -1,4 +1,4 @@
-"""Waits until every node is there and the detector is active, or says why it never will be. Ends with status 0 or 1.
+"""Waits until every node is there and those with the lifecycle are active, or says why it never will be. Ends with status 0 or 1.
 
 A bag that starts to play before everybody listens loses its first frames.
 """
@@ -29,16 +29,15 @@ class ReadinessNode(Node):
     """Asks again and again; `finished` gets the exit status.
 
     Args:
-        awaited: names of further nodes that have to be there.
+        awaited: names of the nodes that have to be there, and to be active where they have the lifecycle.
     """
 
-    def __init__(self, awaited: Sequence[str] = ()) -> None:
+    def __init__(self, awaited: Sequence[str]) -> None:
         super().__init__('readiness')
         self.finished = Future()
-        self._names = [entry.name for entry in NODES] + list(awaited)
+        self._names = list(awaited)
         self._states = {entry.name: self.create_client(GetState, f'{entry.name}/get_state')
-                        for entry in (*NODES, *OPTIONAL_NODES)
-                        if entry.lifecycle and entry.name in self._names}
+                        for entry in (*NODES, *OPTIONAL_NODES) if entry.lifecycle and entry.name in self._names}
         self._asked: dict[str, tuple[Future, int]] = {}  # and in which round
         self._missing = list(self._names)
         self._rounds = 0
@@ -80,8 +79,8 @@ class ReadinessNode(Node):
 
 
 def main() -> int:
-    """Runs the node as a process; arguments that are not ROS arguments name further nodes to wait for."""
-    awaited = remove_ros_args(sys.argv)[1:]
+    """Runs the node as a process; arguments that are not ROS arguments name the nodes to wait for."""
+    awaited = remove_ros_args(sys.argv)[1:] or [entry.name for entry in NODES]
     return run_node('readiness', lambda: ReadinessNode(awaited), done=lambda node: node.finished)
 
 

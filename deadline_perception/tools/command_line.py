@@ -14,6 +14,7 @@ COMMANDS = {
     'profile': 'measure how long every part of a network takes on this device',
     'grade': 'find the levels of contention of this machine, and what reproduces them',
     'sweep': 'measure how the time of single layers changes with their size, and predict it from few measurements',
+    'schedule': 'select levels and periods for several networks that share a machine',
     'bag': 'turn a driving sequence into an mcap bag',
     'report': 'turn a recorded bag into tables and plots',
     'construct': 'grow a network that fits a deadline and a memory limit on this device',

@@ -35,6 +35,7 @@ def test_every_executable_exists_and_every_parameter_that_the_table_sets(entry):
     arguments = {argument.name for argument in ARGUMENTS}
     assert {argument for _, argument in (*entry.parameters, *entry.remaps)} <= arguments
     assert entry.wanted_by in arguments if entry in OPTIONAL_NODES else not entry.wanted_by
+    assert not entry.unless or entry.unless in arguments
 
 
 def test_an_optional_node_is_started_and_awaited_where_its_argument_asks_for_it():
@@ -69,6 +70,21 @@ def test_arguments_become_remaps_parameters_and_namespace():
                   ('-p', 'use_sim_time:=true'), ('--log-level', 'debug')):
         assert words in list(zip(command, command[1:]))
     assert not any(word.startswith('profile:=') for word in command)
+
+
+def test_a_task_file_starts_the_nodes_of_several_networks(tmp_path, capsys):
+    file = tmp_path / 'tasks.yaml'
+    file.write_text('tasks: {}')
+    orders = bringup.start_orders(values(tasks=str(file)), one_process=False)
+    assert [order.name for order in orders] == ['vehicle_speed', 'contention_monitor', 'qos_scheduler']
+    scheduler = orders[-1]
+    assert f'tasks:={file}' in scheduler.command and scheduler.respawn and scheduler.environment['OMP_NUM_THREADS'] == '1'
+    assert 'qos_scheduler' in bringup.readiness_order(values(tasks=str(file))).command
+    assert 'detector' not in bringup.readiness_order(values(tasks=str(file))).command
+    assert bringup.main(['--tasks', str(tmp_path / 'missing.yaml')]) == 1
+    assert 'missing.yaml does not exist' in capsys.readouterr().err
+    assert bringup.main(['--tasks', str(file), '--one-process']) == 1
+    assert '--one-process runs the nodes of one detector' in capsys.readouterr().err
 
 
 def test_speed_goes_where_it_is_asked_for_from_bag_and_vehicle_alike():

@@ -36,7 +36,7 @@ def load(repository, name):
     return module
 
 
-@pytest.mark.parametrize('name', ['perception', 'replay'])
+@pytest.mark.parametrize('name', ['perception', 'replay', 'multi_network'])
 def test_declares_its_arguments_without_model_or_data(repository, name):
     description = load(repository, name).generate_launch_description()
     declared = {action.name for action in description.get_launch_arguments()}
@@ -50,6 +50,17 @@ def test_starts_the_nodes_of_the_table(repository):
         action.execute(context)
     nodes = module._nodes(context)
     assert [node.node_executable for node in nodes] == [entry.name for entry in NODES]
+
+
+def test_a_task_file_starts_the_nodes_of_several_networks(repository, tmp_path):
+    module = load(repository, 'perception')
+    (tmp_path / 'tasks.yaml').write_text('tasks: {}')
+    context = LaunchContext()
+    context.launch_configurations['tasks'] = str(tmp_path / 'tasks.yaml')
+    for action in module.generate_launch_description().get_launch_arguments():
+        action.execute(context)
+    assert [node.node_executable for node in module._nodes(context)] == [
+        'vehicle_speed', 'contention_monitor', 'qos_scheduler']
 
 
 # --- the steps of replay.launch.py, with small programs in the place of the nodes ---

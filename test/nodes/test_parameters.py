@@ -10,7 +10,8 @@ from rclpy.parameter import Parameter as RosParameter
 
 from deadline_perception.nodes.parameters import Parameter, ParameterError, declare, unknown_names, validate
 
-OWN_NODES = ('vehicle_speed', 'time_budget', 'contention_monitor', 'path_visualizer', 'bag_player', 'bag_recorder')
+OWN_NODES = ('vehicle_speed', 'time_budget', 'contention_monitor', 'path_visualizer', 'bag_player', 'bag_recorder',
+             'qos_scheduler')
 TABLE = (
     Parameter('rate_hz', 10.0, 'How often.', 'Hz', 0.1, 100.0),
     Parameter('count', 3, 'How many.', '', 1),

@@ -28,7 +28,7 @@ def test_the_run_ends_with_the_reason_when_the_detector_cannot_be_configured(tmp
                                                          ('/', 'detector', 'rear/detector')])
 def test_only_the_detector_of_the_own_namespace_ends_the_wait(namespace, own, other):
     rclpy.init(args=['--ros-args', '-r', f'__ns:={namespace}'])
-    node = ReadinessNode()
+    node = ReadinessNode(['detector'])
     try:
         for name, ended in ((other, False), (own, True)):
             status = DiagnosticStatus(name=name, level=DiagnosticStatus.ERROR, message='cannot be configured')

@@ -1,0 +1,236 @@
+"""Several networks on one processor under the scheduler and without it: missed deadlines, and quality against what was promised.
+
+    python benchmarks/nested_execution.py [--minutes 10] [--tasks TASKS.yaml] [--busy 1] [--quick]
+
+Images come at 30 Hz for each task of the file, by default detectors of two cameras and a third network: the classifier of
+crops where its weights are there, else the detector of a third camera. In turn, each for a fourth of the time:
+  scheduled, idle         one executor runs the networks by the schedule, as the node qos_scheduler does;
+  scheduled, busy         the same beside busy programs;
+  three processes, idle   each network in a process of its own, which schedules it as if it had the machine to itself;
+  three processes, busy   the same beside busy programs.
+A job misses when its result is not there by its deadline, one period after its release. Measured quality is that of the
+level of each result in time, at the interval that really passed until the next one; promised is what the schedule said.
+Prints a table and writes results/nested_execution.json; with --quick (20 s) below out/benchmarks.
+"""
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import nullcontext
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from deadline_perception.latency.calibration import clopper_pearson_upper
+from deadline_perception.latency.device import read_device_facts, use_threads
+from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.rendering.drive import render_drive
+from deadline_perception.runtime.job_record import JobOutcome, JobRecord
+from deadline_perception.runtime.nested_task import NestedTask, load_nested_task
+from deadline_perception.runtime.network_executor import Jobber, NetworkExecutor
+from deadline_perception.runtime.network_schedule import make_schedule
+from deadline_perception.runtime.priority import MODES, Role, ThreadPriority
+from deadline_perception.runtime.task_file import TaskRequest, read_tasks
+from deadline_perception.tools.command_line import exit_status
+from deadline_perception.tools.file_arguments import check_file
+from deadline_perception.tools.machine_findings import share_folder
+from deadline_perception.tools.node_run import busy_programs
+from deadline_perception.tools.profile import restart_with_environment
+
+ROOT = Path(__file__).resolve().parents[1]
+CAMERA_MS, LOOK_MS, SETTLE_S = 1000.0 / 30.0, 500.0, 5.0
+SPEED_MPS, CROP_PX = 13.9, 48
+GOAL_MISSES, GOAL_QUALITY = 0.01, 0.97
+DETECTOR_PERIODS_MS = (100.0, 150.0, 200.0, 300.0, 400.0, 600.0, 900.0)
+
+
+def default_tasks() -> tuple[TaskRequest, ...]:
+    """Two cameras and a third network."""
+    cameras = [TaskRequest(name, 'compact', DETECTOR_PERIODS_MS) for name in ('front', 'rear')]
+    if (ROOT / 'models/crop_classifier.safetensors').is_file():
+        return (*cameras, TaskRequest('signs', 'crop_classifier', (50.0, 100.0, 200.0, 400.0), crops_of='front',
+                                      distance_m=50.0))
+    return (*cameras, TaskRequest('side', 'compact', DETECTOR_PERIODS_MS))
+
+
+class Images:
+    """Varied images of a rendered drive, or pieces of them for a task of crops."""
+
+    def __init__(self) -> None:
+        frames = [frame.load_bgr() for frame in render_drive(seconds=4.0, seed=3).frames[::4]]
+        rng = np.random.default_rng(0)
+        corners = [(int(rng.integers(0, image.shape[0] - CROP_PX)), int(rng.integers(0, image.shape[1] - CROP_PX)))
+                   for image in frames]
+        self._whole = frames
+        self._pieces = [image[y:y + CROP_PX, x:x + CROP_PX] for image, (y, x) in zip(frames, corners)]
+
+    def of(self, task: NestedTask, number: int) -> np.ndarray:
+        """Image number N of a task."""
+        images = self._pieces if task.request.crops_of else self._whole
+        return images[number % len(images)]
+
+
+def load(requests: Sequence[TaskRequest], threads: int) -> list[NestedTask]:
+    """The tasks, warm."""
+    return [load_nested_task(request, share_folder() / 'models', threads=threads) for request in requests]
+
+
+def run_tasks(tasks: Sequence[NestedTask], images: Images, seconds: float, priority: ThreadPriority,
+              threads: int) -> list[JobRecord]:
+    """Runs tasks of one device together by the schedule, which follows their calibration; the first seconds are not told."""
+    records, runs = [], {}
+
+    def jobber(task: NestedTask) -> Jobber:
+        def begin(image: np.ndarray, level: int):
+            runs[task.name] = None
+            runs[task.name] = task.start(image, level)
+            return runs[task.name]
+
+        def told(record: JobRecord) -> None:
+            task.observe(record, runs.get(task.name))
+            records.append(record)
+
+        return Jobber(begin, lambda image, result: None, told)
+
+    def prepare() -> None:
+        use_threads(threads)
+        priority.raise_thread(Role.INFERENCE)
+
+    executor = NetworkExecutor({task.name: jobber(task) for task in tasks}, failed=lambda error: print(error, file=sys.stderr),
+                               prepare=prepare, between=priority.between_frames)
+    ends = threading.Event()
+
+    def cameras() -> None:
+        number, due_s = 0, time.monotonic()
+        while not ends.wait(max(0.0, due_s - time.monotonic())):
+            for at, task in enumerate(tasks):
+                executor.submit(task.name, images.of(task, number + 7 * at))
+            number, due_s = number + 1, due_s + CAMERA_MS / 1000.0
+
+    schedule = make_schedule(tasks, SPEED_MPS)
+    executor.follow(schedule.plans)
+    camera = threading.Thread(target=cameras, daemon=True)
+    camera.start()
+    begun_ms = now_ms()
+    while now_ms() < begun_ms + 1000.0 * (seconds + SETTLE_S):
+        time.sleep(LOOK_MS / 1000.0)
+        if not schedule.holds(tasks, SPEED_MPS):
+            schedule = make_schedule(tasks, SPEED_MPS)
+            executor.follow(schedule.plans)
+    ends.set()
+    camera.join()
+    executor.stop()
+    return [record for record in records if record.release_ms >= begun_ms + 1000.0 * SETTLE_S]
+
+
+def summarise(task: NestedTask, records: Sequence[JobRecord]) -> dict[str, float]:
+    """Misses of a task with their limit, and its quality against what was promised."""
+    mine = sorted((record for record in records if record.task == task.name), key=lambda record: record.release_ms)
+    misses = sum(record.outcome is not JobOutcome.DONE for record in mine)
+    promised = measured = weight_ms = 0.0
+    for record in mine:
+        period_ms = record.deadline_ms - record.release_ms
+        promised += period_ms * task.quality.quality(record.planned_level, period_ms, SPEED_MPS)
+        weight_ms += period_ms
+    good = [record for record in mine if record.outcome is JobOutcome.DONE]
+    total_ms = 0.0
+    for record, following in zip(good, good[1:]):
+        gap_ms = following.release_ms - record.release_ms
+        measured += gap_ms * task.quality.quality(record.level, gap_ms, SPEED_MPS)
+        total_ms += gap_ms
+    levels = [record.level for record in good]
+    return {'jobs': len(mine), 'misses': misses, 'miss_ratio': misses / max(1, len(mine)),
+            'miss_ratio_upper_95': clopper_pearson_upper(misses, len(mine)),
+            'overruns': sum(record.overran for record in mine), 'raised': sum(record.level > record.planned_level
+                                                                              for record in mine),
+            'mean_level': float(np.mean(levels)) if levels else 0.0,
+            'mean_period_ms': weight_ms / max(1, len(mine)), 'promised': promised / weight_ms if weight_ms else 0.0,
+            'measured': measured / total_ms if total_ms else 0.0}
+
+
+def run_alone(args: argparse.Namespace, name: str, seconds: float) -> subprocess.Popen:
+    """A process that runs one task as if it had the machine to itself."""
+    command = [sys.executable, __file__, '--alone', name, '--seconds', str(seconds), '--threads', str(args.threads),
+               '--priority', args.priority]
+    return subprocess.Popen(command + (['--tasks', str(args.tasks)] if args.tasks else []), stdout=subprocess.PIPE, text=True)
+
+
+def main() -> int | None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--minutes', type=float, default=10.0, help='of all four conditions together')
+    parser.add_argument('--tasks', type=Path, help='task file; its cameras are not looked at')
+    parser.add_argument('--busy', type=int, default=1, help='busy programs')
+    parser.add_argument('--threads', type=int, default=1, help='per network operation')
+    parser.add_argument('--priority', choices=MODES, default='auto', help="as the nodes' parameter of that name")
+    parser.add_argument('--quick', action='store_true', help='5 s per condition; written below out/benchmarks')
+    parser.add_argument('--alone', help=argparse.SUPPRESS)  # the task of a process of its own
+    parser.add_argument('--seconds', type=float, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if not 0.0 < args.minutes <= 10_000.0:
+        raise ValueError(f'--minutes is {args.minutes}, expected more than 0')
+    restart_with_environment(args.threads)
+    use_threads(args.threads)
+    requests = read_tasks(args.tasks) if args.tasks else default_tasks()
+    images = Images()
+    if args.alone:
+        tasks = load([request for request in requests if request.name == args.alone], args.threads)
+        print('ready', flush=True)
+        records = run_tasks(tasks, images, args.seconds, ThreadPriority(args.priority), args.threads)
+        print(json.dumps(summarise(tasks[0], records)))
+        return 0
+    folder = ROOT / 'out' / 'benchmarks' if args.quick else ROOT / 'benchmarks' / 'results'
+    file = folder / 'nested_execution.json'
+    check_file('the result', file)
+    seconds = 5.0 if args.quick else args.minutes * 60.0 / 4.0
+    tasks, found = load(requests, args.threads), {}
+    for condition, programs in (('idle', 0), (f'beside {args.busy}', args.busy)):
+        with busy_programs(programs) if programs else nullcontext():
+            priority = ThreadPriority(args.priority)
+            records = run_tasks(tasks, images, seconds, priority, args.threads)
+            priority.restore()
+            found[f'scheduled, {condition}'] = {task.name: summarise(task, records) for task in tasks}
+            processes = {request.name: run_alone(args, request.name, seconds) for request in requests}
+            found[f'{len(requests)} processes, {condition}'] = {
+                name: json.loads(process.communicate()[0].splitlines()[-1]) for name, process in processes.items()}
+    report(found)
+    folder.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps({'date': date.today().isoformat(), 'device': str(read_device_facts()),
+                                'seconds_per_condition': seconds, 'speed_mps': SPEED_MPS, 'busy_programs': args.busy,
+                                'priority': args.priority, 'conditions': found}, indent=1) + '\n')
+    print(f'wrote {file.relative_to(ROOT)}')
+    return None
+
+
+def report(found: dict[str, dict[str, dict[str, float]]]) -> None:
+    """Prints the table and what it says of the goals."""
+    table = Table(title='jobs of networks that share a processor')
+    for title in ('condition', 'task', 'jobs', 'misses', 'upper 95 %', 'level', 'raised', 'period, ms', 'promised', 'measured',
+                  'ratio'):
+        table.add_column(title, justify='left' if title in ('condition', 'task') else 'right')
+    for condition, by_task in found.items():
+        for name, row in by_task.items():
+            ratio = row['measured'] / row['promised'] if row['promised'] else 0.0
+            table.add_row(condition, name, str(row['jobs']), f'{row["miss_ratio"]:.2%}', f'{row["miss_ratio_upper_95"]:.2%}',
+                          f'{row["mean_level"]:.1f}', f'{row["raised"] / max(1, row["jobs"]):.0%}',
+                          f'{row["mean_period_ms"]:.0f}', f'{row["promised"]:.3f}', f'{row["measured"]:.3f}', f'{ratio:.3f}')
+    Console(width=130).print(table)
+    for condition, by_task in found.items():
+        if condition.startswith('scheduled'):
+            worst = max(row['miss_ratio'] for row in by_task.values())
+            ratio = sum(row['measured'] for row in by_task.values()) / max(1e-9, sum(row['promised'] for row in
+                                                                                     by_task.values()))
+            print(f'{condition}: misses of the worst task {worst:.2%}, goal {GOAL_MISSES:.0%} '
+                  f'{"met" if worst <= GOAL_MISSES else "missed"}; measured over promised quality {ratio:.3f}, goal '
+                  f'{GOAL_QUALITY} {"met" if ratio >= GOAL_QUALITY else "missed"}')
+
+
+if __name__ == '__main__':
+    sys.exit(exit_status(Path(__file__).name, main))

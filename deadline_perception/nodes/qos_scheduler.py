@@ -1,0 +1,435 @@
+"""The lifecycle node `qos_scheduler`: several networks on the devices of one machine, scheduled for the most quality.
+
+It loads the networks of a task file, gives each a level and a period so that all deadlines are met under non-preemptive
+EDF, and runs them, one at a time per device. When contention, speed or the set of tasks changes, there is a new schedule,
+and the next jobs follow it; nothing is stopped.
+"""
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from geometry_msgs.msg import TwistStamped
+from rclpy.clock import Clock, ClockType
+from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
+from rclpy.qos import HistoryPolicy, QoSProfile, ReliabilityPolicy
+from sensor_msgs.msg import CompressedImage, Image
+from std_msgs.msg import Header
+from vision_msgs.msg import LabelInfo, VisionClass
+
+from deadline_perception.detector.detections import Detections
+from deadline_perception.engine.choice import ENGINES
+from deadline_perception.errors import DeadlinePerceptionError
+from deadline_perception.latency.device import use_threads
+from deadline_perception.latency.stopwatch import NS_PER_MS
+from deadline_perception.msg import ContentionState, JobReport, Schedule, TaskSchedule
+from deadline_perception.nested.allocation import Method
+from deadline_perception.nodes.detector import SWITCH_INTERVAL_S
+from deadline_perception.nodes.frame_messages import RESULT_KINDS
+from deadline_perception.nodes.health import Health, Level, Report
+from deadline_perception.nodes.managed_node import ManagedNode
+from deadline_perception.nodes.messages import to_bgr
+from deadline_perception.nodes.parameters import Parameter, Value, declare
+from deadline_perception.nodes.process import run_node
+from deadline_perception.nodes.service_quality import (
+    ANY_SOURCE,
+    LATCHED,
+    RESULTS,
+    publisher_events,
+    subscription_events,
+)
+from deadline_perception.runtime.job_record import JobOutcome, JobRecord
+from deadline_perception.runtime.loading import SetupError, share_folder
+from deadline_perception.runtime.nested_task import LevelRun, NestedTask, load_nested_task
+from deadline_perception.runtime.network_executor import Jobber, NetworkExecutor
+from deadline_perception.runtime.network_schedule import NetworkSchedule, make_schedule
+from deadline_perception.runtime.priority import MODES, Role, ThreadPriority, parse_cores
+from deadline_perception.runtime.task_file import read_tasks
+from deadline_perception.runtime.work_thread import WorkThread
+
+METHODS = (Method.GREEDY_NEXT, Method.GREEDY, Method.EXACT)
+PARAMETERS = (
+    Parameter('autostart', True, 'Configure and activate without being asked.', read_only=True),
+    Parameter('tasks', '', 'Task file (YAML): a name for each task, and its network, camera, levels and periods.',
+              waits_for='configure'),
+    Parameter('active_tasks', [''], 'Names of the tasks that take part; empty: all. A change makes a new schedule.'),
+    Parameter('method', 'greedy_next', 'How levels and periods are selected. greedy_next takes 1 ms and reaches nearly the '
+              'optimum, which exact finds in some 10 ms; greedy is that of the thesis.',
+              choices=tuple(method.value for method in METHODS)),
+    Parameter('image_transport', 'raw', 'Subscribe to sensor_msgs/Image, or to sensor_msgs/CompressedImage on '
+              'TOPIC/compressed.', choices=('raw', 'compressed'), waits_for='activate'),
+    Parameter('engine', 'auto', "What runs the segments of weights on the CPU, as the detector's parameter of that name.",
+              choices=ENGINES, waits_for='configure'),
+    Parameter('threads', 1, 'Threads per network operation.', minimum=1, maximum=256, waits_for='configure'),
+    Parameter('priority', 'auto', "What the kernel is asked for, as the detector's parameter of that name.", choices=MODES,
+              waits_for='activate'),
+    Parameter('cores', '', 'Cores on which networks run, such as 0,2-3; empty: wherever this process may.',
+              waits_for='activate'),
+    Parameter('target_miss_probability', 0.01, 'Share of jobs that may exceed their bound.', minimum=0.0001, maximum=0.5,
+              waits_for='configure'),
+    Parameter('raise_levels', True, 'Use what jobs leave of their time for higher levels while all deadlines are met.',
+              waits_for='activate'),
+    Parameter('hanging_ms', 500.0, 'A job that is so long past its bound and its deadline hangs: another thread serves the '
+              'other tasks.', 'ms', 10.0, 60000.0, waits_for='activate'),
+    Parameter('default_speed_mps', 13.9, 'Speed of the vehicle until the first one is heard.', 'm/s', 0.0, 200.0),
+    Parameter('look_period_s', 0.5, 'How often bounds and conditions are compared with those of the schedule.', 's', 0.05,
+              10.0, read_only=True),
+)
+_COLLECTED_JOBS = 50  # between two looks for garbage, which is then of few jobs
+_STOP_TIMEOUT_S = 3.0
+_THROTTLE_S = 10.0
+_LIKELY = 0.5  # score of objects that are handed on
+_OUTCOMES = {JobOutcome.DONE: JobReport.DONE, JobOutcome.LATE: JobReport.LATE, JobOutcome.CUT: JobReport.CUT,
+             JobOutcome.FAILED: JobReport.FAILED, JobOutcome.HUNG: JobReport.HUNG}
+
+
+@dataclass(eq=False)
+class _Seat:
+    """A task as the node serves it: its messages, and the run at work."""
+
+    task: NestedTask
+    filler: object
+    publish: Callable
+    publish_labels: Callable
+    followers: tuple[str, ...] = ()
+    run: LevelRun | None = None
+    image_bgr: np.ndarray | None = None
+    rejected: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class _Crop:
+    """What a task of crops looks at: pixels, and the header of the image that they are of."""
+
+    crop_bgr: np.ndarray
+    header: Header
+
+
+def most_important_crop(image_bgr: np.ndarray, found: Detections) -> np.ndarray | None:
+    """Pixels of the largest object that is more likely there than not: what is near looks large, and weighs the square of
+    its size (thesis, problem 3.1). None without any.
+
+    Args:
+        image_bgr: uint8 `[H, W, 3]`.
+        found: objects in it.
+    """
+    likely = found.with_score(_LIKELY)
+    if not len(likely):
+        return None
+    corners = np.clip(likely.boxes_xyxy_px, 0, [*image_bgr.shape[1::-1]] * 2)
+    x0, y0, x1, y1 = corners[np.argmax((corners[:, 2] - corners[:, 0]) * (corners[:, 3] - corners[:, 1]))].round().astype(int)
+    return image_bgr[y0:y1, x0:x1] if x1 > x0 and y1 > y0 else None
+
+
+class QosSchedulerNode(ManagedNode):
+    """Publishes `~/schedule` and `~/jobs`, and of each task `~/TASK/detections` or `~/TASK/classification`."""
+
+    def __init__(self) -> None:
+        super().__init__('qos_scheduler')
+        self._values = declare(self, PARAMETERS, self._check)
+        self._loader: WorkThread | None = None
+        self._seats: dict[str, _Seat] = {}
+        self._outputs, self._inputs = [], []
+        self._executors: dict[str, NetworkExecutor] = {}
+        self._schedules: dict[str, NetworkSchedule] = {}
+        self._priority: ThreadPriority | None = None
+        self._timer = None
+        self._refusal = ''
+        self._speed_mps: float | None = None
+        self._slowdown, self._jobs, self._made = 1.0, 0, 0
+        self._health = Health(self, self._report)
+        if self._values['autostart']:
+            self.start_by_itself()
+
+    @staticmethod
+    def _check(values: Mapping[str, Value]) -> None:
+        parse_cores(values['cores'])
+
+    # --- lifecycle ---
+
+    def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Loads and warms the networks of the task file; blocks for seconds."""
+        values = self._values.snapshot()
+        self._loader = WorkThread('loading')
+        try:
+            if not values['tasks']:
+                raise SetupError('tasks is empty, expected a task file; docs/several_networks.md has an example')
+            requests = read_tasks(Path(values['tasks']).expanduser())
+            for request in requests:
+                task = self._loader.do(partial(
+                    load_nested_task, request, share_folder() / 'models', threads=values['threads'],
+                    engine=values['engine'], target_miss_probability=values['target_miss_probability']))
+                self._seats[request.name] = self._seat(task)
+        except (DeadlinePerceptionError, ValueError, OSError, RuntimeError) as error:
+            self._refusal = f'cannot be configured: {str(error) or type(error).__name__}'
+            self._release()
+            self._health.publish()
+            return TransitionCallbackReturn.FAILURE
+        for name, seat in self._seats.items():
+            seat.followers = tuple(other for other, follower in self._seats.items()
+                                   if follower.task.request.crops_of == name)
+        self._refusal = ''
+        self._publish_schedule = self._output(Schedule, '~/schedule', LATCHED)
+        self._publish_job = self._output(JobReport, '~/jobs', QoSProfile(
+            history=HistoryPolicy.KEEP_LAST, depth=100, reliability=ReliabilityPolicy.RELIABLE))
+        for seat in self._seats.values():
+            for notice in seat.task.notices:
+                self.get_logger().warning(f'{seat.task.name}: {notice}')
+            self.get_logger().info(f'configured: task {seat.task.name}, {seat.task.network.config_name} with '
+                                   f'{len(seat.task.paths)} levels on {seat.task.request.device}')
+        return super().on_configure(state)
+
+    def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Makes the first schedule, and listens."""
+        values = self._values.snapshot()
+        self._priority = ThreadPriority(values['priority'], cores=parse_cores(values['cores']))
+        self._priority.raise_thread(Role.SUPPORTING)
+        result = super().on_activate(state)
+        for device in dict.fromkeys(seat.task.request.device for seat in self._seats.values()):
+            jobbers = {name: self._jobber(seat) for name, seat in self._seats.items()
+                       if seat.task.request.device == device}
+            self._executors[device] = NetworkExecutor(
+                jobbers, failed=self._failed, prepare=partial(self._prepare, values['threads']), between=self._between,
+                hanging_ms=values['hanging_ms'], raises_levels=values['raise_levels'])
+        for seat in self._seats.values():
+            seat.publish_labels(self._labels(seat))
+        self._look()
+        self._subscribe(values['image_transport'])
+        self._timer = self.create_timer(values['look_period_s'], self._look,
+                                        clock=Clock(clock_type=ClockType.STEADY_TIME))
+        gc.collect()
+        gc.freeze()
+        gc.disable()
+        return result
+
+    def on_error(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Back to unconfigured after an error that nobody expected."""
+        self._refusal = 'a transition failed unexpectedly, see the log'
+        return super().on_error(state)
+
+    def _halt(self) -> None:
+        if self._timer is None:
+            return
+        self.destroy_timer(self._timer)
+        for subscription in self._inputs:
+            self.destroy_subscription(subscription)
+        self._timer, self._inputs = None, []
+        for device, executor in self._executors.items():
+            if not executor.stop():
+                self.get_logger().error(f'a network on {device} did not let go of its job')
+        self._priority.restore()
+        self._executors, self._schedules = {}, {}
+        gc.enable()
+        gc.unfreeze()
+
+    def _release(self) -> None:
+        for publisher in self._outputs:
+            self.destroy_lifecycle_publisher(publisher)
+        self._outputs, self._seats = [], {}
+        if self._loader is not None:
+            self._loader.stop(_STOP_TIMEOUT_S)
+            self._loader = None
+
+    # --- topics ---
+
+    def _output(self, kind: type, topic: str, quality: QoSProfile = RESULTS) -> Callable:
+        publisher = self.create_lifecycle_publisher(kind, topic, quality, event_callbacks=publisher_events(self, topic))
+        self._outputs.append(publisher)
+        return publisher.publish
+
+    def _seat(self, task: NestedTask) -> _Seat:
+        network = task.network
+        kind = RESULT_KINDS.get(network.result_type)
+        if kind is None:
+            raise SetupError(f'task {task.name}: network gives {network.result_type.__name__}, expected one of '
+                             f'{", ".join(known.__name__ for known in RESULT_KINDS)}')
+        topic = kind.topic.replace('~/', f'~/{task.name}/')
+        return _Seat(task, kind.maker(network.class_names), self._output(kind.message, topic),
+                     self._output(LabelInfo, f'~/{task.name}/label_info', LATCHED))
+
+    def _subscribe(self, transport: str) -> None:
+        kind, ending = (CompressedImage, '/compressed') if transport == 'compressed' else (Image, '')
+        by_topic: dict[str, list[str]] = {}
+        for name, seat in self._seats.items():
+            if seat.task.request.crops_of:
+                continue
+            by_topic.setdefault(seat.task.request.image_topic or f'~/{name}/image', []).append(name)
+        quality = QoSProfile(history=HistoryPolicy.KEEP_LAST, depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
+        for topic, names in by_topic.items():
+            self._listen(kind, topic + ending, partial(self._on_image, tuple(names)), quality)
+        self._listen(ContentionState, 'contention_monitor/state', self._on_contention, RESULTS)
+        self._listen(TwistStamped, 'vehicle_speed/speed', self._on_speed, ANY_SOURCE)
+
+    def _listen(self, kind: type, topic: str, callback: Callable, quality: QoSProfile) -> None:
+        self._inputs.append(self.create_subscription(kind, topic, callback, quality,
+                                                     event_callbacks=subscription_events(self, topic)))
+
+    def _on_image(self, names: tuple[str, ...], message: Image | CompressedImage) -> None:
+        for name in names:
+            executor = self._executors.get(self._seats[name].task.request.device)
+            if executor is not None:
+                executor.submit(name, message)
+
+    def _on_contention(self, message: ContentionState) -> None:
+        if 1.0 <= message.slowdown < 1e6:
+            self._slowdown = message.slowdown
+
+    def _on_speed(self, message: TwistStamped) -> None:
+        speed_mps = abs(message.twist.linear.x)
+        if speed_mps < 1e3:
+            self._speed_mps = speed_mps
+
+    def _labels(self, seat: _Seat) -> LabelInfo:
+        info = LabelInfo(class_map=[VisionClass(class_id=number, class_name=name)
+                                    for number, name in enumerate(seat.task.network.class_names)])
+        info.header.stamp = self.get_clock().now().to_msg()
+        return info
+
+    # --- schedules ---
+
+    @property
+    def _speed(self) -> float:
+        return self._values['default_speed_mps'] if self._speed_mps is None else self._speed_mps
+
+    def _active(self, device: str) -> list[NestedTask]:
+        wanted = [name for name in self._values['active_tasks'] if name]
+        return [seat.task for name, seat in self._seats.items()
+                if seat.task.request.device == device and (not wanted or name in wanted)]
+
+    def _look(self) -> None:
+        """Makes new schedules where tasks or conditions have changed."""
+        for device, executor in self._executors.items():
+            tasks = self._active(device)
+            for task in tasks:
+                task.slowdown = self._slowdown
+            schedule = self._schedules.get(device)
+            if not tasks:
+                executor.follow({})
+                self._schedules.pop(device, None)
+            elif schedule is None or not schedule.holds(tasks, self._speed):
+                schedule = make_schedule(tasks, self._speed, Method(self._values['method']))
+                self._made += 1
+                executor.follow(schedule.plans)
+                self._schedules[device] = schedule
+                self._publish_schedule(self._schedule_message(device, schedule))
+                words = ', '.join(f'{name} at level {plan.level} every {plan.period_ms:g} ms'
+                                  for name, plan in schedule.plans.items())
+                self.get_logger().info(f'schedule of {device}: {words}; utilisation '
+                                       f'{schedule.allocation.utilisation:.2f}', throttle_duration_sec=_THROTTLE_S)
+
+    def _schedule_message(self, device: str, schedule: NetworkSchedule) -> Schedule:
+        allocation = schedule.allocation
+        message = Schedule(feasible=allocation.schedulable, utilisation=allocation.utilisation,
+                           total_quality=allocation.quality, tasks=[
+                               TaskSchedule(task=name, level=option.level, period_ms=option.period_ms,
+                                            execution_time_ms=option.execution_time_ms,
+                                            quality=option.quality / self._seats[name].task.request.weight)
+                               for name, option in zip(schedule.names, allocation.options)])
+        message.header.frame_id = device
+        message.header.stamp = self.get_clock().now().to_msg()
+        return message
+
+    # --- on the threads of the executors ---
+
+    def _prepare(self, threads: int) -> None:
+        use_threads(threads)
+        self._priority.raise_thread(Role.INFERENCE)
+
+    def _between(self) -> None:
+        self._priority.between_frames()
+        self._jobs += 1
+        if self._jobs % _COLLECTED_JOBS == 0:
+            gc.collect(1)
+
+    def _jobber(self, seat: _Seat) -> Jobber:
+        def begin(message, level: int) -> LevelRun | None:
+            seat.run = None
+            try:
+                image = message.crop_bgr if isinstance(message, _Crop) else to_bgr(message)
+            except DeadlinePerceptionError as error:
+                seat.rejected += 1
+                self.get_logger().warning(f'{seat.task.name}: image rejected: {error}', throttle_duration_sec=_THROTTLE_S)
+                return None
+            seat.image_bgr = image
+            seat.run = seat.task.start(image, level)
+            return seat.run
+
+        def end(message, result) -> None:
+            seat.publish(seat.filler.fill(result, message.header))
+            if seat.followers:
+                self._hand_on(seat, message.header, result)
+
+        def told(record: JobRecord) -> None:
+            seat.task.observe(record, seat.run)
+            self._publish_job(self._job_message(seat, record))
+
+        return Jobber(begin, end, told)
+
+    def _hand_on(self, seat: _Seat, header: Header, found: Detections) -> None:
+        """Leaves the most important object of an image to the tasks that look at it."""
+        crop = most_important_crop(seat.image_bgr, found)
+        if crop is not None:
+            for name in seat.followers:
+                self._executors[self._seats[name].task.request.device].submit(name, _Crop(crop, header))
+
+    def _job_message(self, seat: _Seat, record: JobRecord) -> JobReport:
+        times = (round(time_ms * NS_PER_MS) for time_ms in (record.release_ms, record.deadline_ms, record.started_ms,
+                                                            record.finished_ms))
+        release_ns, deadline_ns, started_ns, finished_ns = times
+        message = JobReport(
+            task=record.task, path=str(seat.task.paths[record.level]), outcome=_OUTCOMES[record.outcome],
+            planned_level=record.planned_level, level=record.level, release_ns=release_ns, deadline_ns=deadline_ns,
+            started_ns=started_ns, finished_ns=finished_ns, bound_ms=record.bound_ms, reason=record.failure)
+        message.header.frame_id = seat.task.request.device
+        message.header.stamp = self.get_clock().now().to_msg()
+        return message
+
+    def _failed(self, error: Exception) -> None:
+        if self.context.ok():
+            self.get_logger().error(f'a job failed: {type(error).__name__}: {error}', throttle_duration_sec=_THROTTLE_S)
+
+    # --- diagnostics ---
+
+    def _report(self) -> Report:
+        values: dict[str, object] = {'state': self._state, 'schedules': self._made}
+        if self._refusal:
+            return Report(Level.ERROR, self._refusal, values)
+        if self._state != 'active':
+            return Report(Level.OK, self._state, values)
+        concerns = []
+        for device, executor in list(self._executors.items()):
+            schedule, counts = self._schedules.get(device), executor.counts
+            if schedule is not None:
+                values |= {f'{device} utilisation': schedule.allocation.utilisation,
+                           f'{device} quality': schedule.allocation.quality}
+                concerns += [f'{device}: {schedule.refusal}'] if schedule.refusal else []
+            concerns += [f'{name} hangs' for name in executor.hanging]
+            for name, count in counts.items():
+                plan = None if schedule is None else schedule.plans.get(name)
+                values |= {f'{name} level': 'rests' if plan is None else f'{plan.level} every {plan.period_ms:g} ms',
+                           f'{name} jobs': count.jobs, f'{name} misses': count.misses,
+                           f'{name} miss ratio upper 95 %': count.miss_ratio_upper_95,
+                           f'{name} raised levels': count.raised, f'{name} replaced images': count.replaced}
+                if count.last_failure:
+                    values[f'{name} last failure'] = count.last_failure
+        values |= {'slowdown': self._slowdown, 'speed_mps': self._speed, 'priority': self._priority.in_force}
+        foreign = sorted({name for name in self._values['active_tasks'] if name} - set(self._seats))
+        concerns += [f'active_tasks names {", ".join(foreign)}, which the task file does not have'] if foreign else []
+        if concerns:
+            return Report(Level.WARN, '; '.join(concerns), values)
+        return Report(Level.OK, 'scheduling', values)
+
+
+def main() -> int:
+    """Runs the node as a process."""
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    return run_node('qos_scheduler', QosSchedulerNode)
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,125 @@
+"""Select levels and periods for the tasks of a file, as the node qos_scheduler would, and draw what follows.
+
+Reads networks, latency profiles and qualities of the tasks, selects for each device the options that together meet all
+deadlines, and prints them with the slack of each condition. The plot shows the first jobs of the schedule when all tasks are
+released at once and every job takes its bound.
+"""
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from deadline_perception.latency.device import use_threads
+from deadline_perception.latency.stopwatch import NS_PER_MS, ms_from_ns
+from deadline_perception.nested.allocation import Allocation, Infeasible, Method, allocate
+from deadline_perception.nested.feasibility import analyse, whole_ns
+from deadline_perception.nested.simulation import Jobs, periodic_releases, simulate
+from deadline_perception.runtime.nested_task import NestedTask, load_nested_task
+from deadline_perception.runtime.task_file import read_tasks
+from deadline_perception.tools.file_arguments import check_file
+from deadline_perception.tools.machine_findings import share_folder
+
+_METHODS = (Method.EXACT, Method.GREEDY_NEXT, Method.GREEDY, Method.RANDOM, Method.WORST, Method.MAXIMUM)
+_SHOWN_PERIODS = 4  # of the longest one
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the command's arguments."""
+    parser.add_argument('tasks', type=Path, help='task file (YAML)')
+    parser.add_argument('--method', choices=[method.value for method in _METHODS], default='exact',
+                        help='how options are selected')
+    parser.add_argument('--speed', type=float, default=13.9, help='of the vehicle, m/s')
+    parser.add_argument('--slowdown', type=float, default=1.0, help='factor of contention on all times')
+    parser.add_argument('--threads', type=int, default=1, help='CPU threads per network operation')
+    parser.add_argument('--out', type=Path, default=Path('out/schedule.png'), help='plot to write')
+
+
+def run(args: argparse.Namespace) -> int:
+    """Selects, prints and draws; returns the exit status, 1 when a deadline can be missed."""
+    if not 1.0 <= args.slowdown <= 1e6:
+        raise ValueError(f'--slowdown is {args.slowdown}, expected a factor of at least 1')
+    if not 0.0 <= args.speed <= 1e3:
+        raise ValueError(f'--speed is {args.speed} m/s, expected 0 to 1000 m/s')
+    check_file('--out', args.out)
+    use_threads(args.threads)
+    tasks = [load_nested_task(request, share_folder() / 'models', threads=args.threads, warm=False)
+             for request in read_tasks(args.tasks)]
+    by_device: dict[str, list[NestedTask]] = {}
+    for task in tasks:
+        task.slowdown = args.slowdown
+        by_device.setdefault(task.request.device, []).append(task)
+    schedules = []
+    for device, found in by_device.items():
+        options = [task.options(args.speed, task.bounds_ms()) for task in found]
+        try:
+            allocation = allocate(options, Method(args.method), names=[task.name for task in found])
+        except Infeasible as error:
+            raise Infeasible(f'{device}: {error}') from error
+        _print(device, found, allocation)
+        schedules.append((device, [task.name for task in found], allocation))
+    draw(schedules, args.out)
+    print(f'wrote {args.out}')
+    return 0 if all(allocation.schedulable for _, _, allocation in schedules) else 1
+
+
+def _print(device: str, tasks: Sequence[NestedTask], allocation: Allocation) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=f'{device}: utilisation {allocation.utilisation:.3f}, quality {allocation.quality:.3f}'
+                        + ('' if allocation.schedulable else ', deadlines can be missed'))
+    for title in ('task', 'level', 'path', 'period, ms', 'bound of a job, ms', 'share', 'quality'):
+        table.add_column(title, justify='left' if title in ('task', 'path') else 'right')
+    for task, option in zip(tasks, allocation.options):
+        table.add_row(task.name, f'{option.level} of 0-{len(task.paths) - 1}', str(task.paths[option.level]),
+                      f'{option.period_ms:g}', f'{option.execution_time_ms:.2f}', f'{option.utilisation:.3f}',
+                      f'{option.quality:.4f}')
+    Console().print(table)
+    analysis = analyse(*_whole(allocation))
+    for condition in analysis.tightest:
+        print(f'slack when {tasks[condition.blocker].name} has just begun: {ms_from_ns(condition.slack):.2f} ms within '
+              f'{ms_from_ns(condition.length):.2f} ms')
+    if allocation.gap == allocation.gap:
+        print(f'no selection is better by more than {allocation.gap:.2%}')
+
+
+def _whole(allocation: Allocation) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    return (whole_ns([option.execution_time_ms for option in allocation.options], 'execution time'),
+            whole_ns([option.period_ms for option in allocation.options], 'period'))
+
+
+def first_jobs(allocation: Allocation) -> Jobs:
+    """The first jobs when all tasks are released at once and every job takes its bound."""
+    times, periods = _whole(allocation)
+    until = _SHOWN_PERIODS * max(periods)
+    return simulate([periodic_releases(period, until) for period in periods], times, periods)
+
+
+def draw(schedules: Sequence[tuple[str, Sequence[str], Allocation]], file: Path) -> None:
+    """Gantt plot: a panel per device, a row per task; releases are marks, missed jobs are red."""
+    import matplotlib
+
+    matplotlib.use('Agg')
+    import matplotlib.pyplot as plt
+
+    rows = sum(len(names) for _, names, _ in schedules)
+    figure, panels = plt.subplots(len(schedules), 1, figsize=(11, 1.2 * len(schedules) + 0.6 * rows), squeeze=False,
+                                  layout='constrained')
+    for axes, (device, names, allocation) in zip(panels[:, 0], schedules):
+        jobs = first_jobs(allocation)
+        for place, name in enumerate(names):
+            mine = jobs.task == place
+            start_ms, took_ms = jobs.start[mine] / NS_PER_MS, (jobs.finish - jobs.start)[mine] / NS_PER_MS
+            colours = np.where(jobs.missed[mine], 'tab:red', f'C{place % 10}')
+            axes.broken_barh(list(zip(start_ms, took_ms)), (place - 0.35, 0.7), facecolors=colours.tolist(),
+                             edgecolor='black', linewidth=0.4)
+            axes.plot(jobs.release[mine] / NS_PER_MS, np.full(mine.sum(), place - 0.42), 'k^', markersize=4)
+        axes.set(yticks=range(len(names)), yticklabels=list(names), xlabel='ms', title=device,
+                 ylim=(len(names) - 0.4, -0.6))
+        axes.grid(axis='x', alpha=0.3)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(file, dpi=110)
+    plt.close(figure)

@@ -1,0 +1,166 @@
+"""The scheduler as a real process, with networks that the package has never heard of."""
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+
+import numpy as np
+import pytest
+import yaml
+from hanging_network import FLAG
+from invented_networks import make_classifier, make_magnifier
+from sensor_msgs.msg import Image
+from std_msgs.msg import Header
+from vision_msgs.msg import Classification, Detection2DArray
+
+from deadline_perception.latency.device import process_environment
+from deadline_perception.latency.profile import measure_profile
+from deadline_perception.msg import ContentionState, JobReport, Schedule
+from deadline_perception.nodes.messages import bgr_to_image, ns_to_stamp
+from deadline_perception.nodes.qos_scheduler import PARAMETERS
+from deadline_perception.nodes.service_quality import LATCHED, RESULTS
+
+PIXELS = np.random.default_rng(0).integers(0, 256, (48, 64, 3), dtype=np.uint8)
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch, repository):
+    monkeypatch.setenv('PYTHONPATH', str(repository / 'test'))
+    for name, value in process_environment(1).items():
+        monkeypatch.setenv(name, value)
+
+
+def write_profile(folder, make):
+    file = folder / f'{make.__name__}.json'
+    measure_profile(make(), [PIXELS], repeats=8, whole_paths=4, path_repeats=4).save(file)
+    return str(file)
+
+
+def write_tasks(folder, **tasks):
+    file = folder / 'tasks.yaml'
+    file.write_text(yaml.safe_dump({'tasks': tasks}))
+    return file
+
+
+class Camera:
+    """Publishes images for as long as it is open."""
+
+    def __init__(self, observer, *topics):
+        self._observer, self._ends = observer, threading.Event()
+        self._publishers = [observer.speaker(Image, topic) for topic in topics]
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self):
+        self._thread.start()
+
+    def __exit__(self, *_):
+        self._ends.set()
+        self._thread.join()
+
+    def _run(self):
+        while not self._ends.wait(0.02):
+            now = self._observer.node.get_clock().now().nanoseconds
+            for publisher in self._publishers:
+                publisher.publish(bgr_to_image(PIXELS, Header(stamp=ns_to_stamp(now), frame_id='camera')))
+
+
+def test_two_networks_share_a_device_and_follow_what_changes(start_node, observer, wait_for, namespace, tmp_path):
+    tasks = write_tasks(
+        tmp_path,
+        front={'model': 'invented_networks:make_magnifier', 'image_topic': 'front', 'periods_ms': [120, 240, 480],
+               'profile': write_profile(tmp_path, make_magnifier)},
+        side={'model': 'invented_networks:make_classifier', 'image_topic': 'side', 'periods_ms': [120, 240, 480],
+              'profile': write_profile(tmp_path, make_classifier), 'weight': 0.5})
+    node = start_node('qos_scheduler', {'tasks': tasks, 'priority': "'off'", 'look_period_s': 0.1})
+    schedules = observer.hear(Schedule, f'{namespace}/qos_scheduler/schedule', LATCHED)
+    jobs = observer.hear(JobReport, f'{namespace}/qos_scheduler/jobs')
+    found = observer.hear(Detection2DArray, f'{namespace}/qos_scheduler/front/detections')
+    named = observer.hear(Classification, f'{namespace}/qos_scheduler/side/classification')
+    with_camera = Camera(observer, f'{namespace}/front', f'{namespace}/side')
+    wait_for(lambda: schedules, f'a schedule: {node.output}')
+    first = schedules[0]
+    assert first.feasible and 0.0 < first.utilisation <= 1.0 and first.header.frame_id == 'cpu'
+    assert [task.task for task in first.tasks] == ['front', 'side']
+    assert first.total_quality == pytest.approx(first.tasks[0].quality + 0.5 * first.tasks[1].quality)
+    with with_camera:
+        wait_for(lambda: Counter(job.task for job in jobs)['side'] >= 8 and Counter(job.task for job in jobs)['front'] >= 8,
+                 f'jobs: {node.output}')
+        wait_for(lambda: len(found) >= 5 and len(named) >= 5, 'results')
+        assert found[0].detections[0].results[0].hypothesis.class_id == 'thing'
+        assert named[0].results[0].class_id == 'dog'
+        check_one_at_a_time(jobs)
+        # A machine ten thousand times as slow: nothing fits, which is said, and goes on all the same.
+        contention = observer.speaker(ContentionState, f'{namespace}/contention_monitor/state', RESULTS)
+        contention.publish(ContentionState(slowdown=1e4))
+        wait_for(lambda: not schedules[-1].feasible, 'a schedule that says so')
+        assert {task.period_ms for task in schedules[-1].tasks} == {480.0}
+        wait_for(lambda: 'no selection of options is schedulable' in observer.status('qos_scheduler')[1], 'a diagnostic')
+        contention.publish(ContentionState(slowdown=1.5))
+        wait_for(lambda: schedules[-1].feasible, 'a schedule again')
+        assert observer.set_parameters(f'{namespace}/qos_scheduler', active_tasks=['side']) == ''
+        wait_for(lambda: [task.task for task in schedules[-1].tasks] == ['side'], 'a schedule of one task')
+        time.sleep(0.5)
+        before = len(jobs)
+        wait_for(lambda: len(jobs) >= before + 3, 'jobs')
+        assert {job.task for job in jobs[before:]} == {'side'}
+    level, _, values = observer.status('qos_scheduler')
+    assert level == 0 and int(values['front jobs']) >= 8 and values['front level'] == 'rests'
+    assert node.end() == 0, node.output
+
+
+def check_one_at_a_time(jobs):
+    """Never two at once, and releases of a task at least a period apart."""
+    ran = sorted((job.started_ns, job.finished_ns) for job in jobs)
+    assert all(end <= start for (_, end), (start, _) in zip(ran, ran[1:]))
+    for task in {job.task for job in jobs}:
+        releases = [job.release_ns for job in jobs if job.task == task]
+        periods = [job.deadline_ns - job.release_ns for job in jobs if job.task == task]
+        assert all(after - before >= min(period, later) - 1 for before, after, period, later in
+                   zip(releases, releases[1:], periods, periods[1:]))
+
+
+def test_a_network_that_hangs_does_not_take_the_other_down(start_node, observer, wait_for, namespace, tmp_path,
+                                                           monkeypatch):
+    from hanging_network import make
+
+    flag = tmp_path / 'hang'
+    monkeypatch.setenv(FLAG, str(flag))
+    tasks = write_tasks(
+        tmp_path,
+        bad={'model': 'hanging_network:make', 'image_topic': 'image', 'periods_ms': [200],
+             'profile': write_profile(tmp_path, make)},
+        good={'model': 'invented_networks:make_classifier', 'image_topic': 'image', 'periods_ms': [200],
+              'profile': write_profile(tmp_path, make_classifier)})
+    node = start_node('qos_scheduler', {'tasks': tasks, 'priority': "'off'", 'hanging_ms': 100.0})
+    jobs = observer.hear(JobReport, f'{namespace}/qos_scheduler/jobs')
+    with Camera(observer, f'{namespace}/image'):
+        wait_for(lambda: {job.task for job in jobs} == {'bad', 'good'}, f'jobs of both: {node.output}')
+        flag.touch()
+        wait_for(lambda: any(job.outcome == JobReport.HUNG for job in jobs), 'the hang to be reported')
+        before = len(jobs)
+        wait_for(lambda: len(jobs) >= before + 5, 'jobs of the other')
+        assert {job.task for job in jobs[before:]} == {'good'}
+        wait_for(lambda: 'bad hangs' in observer.status('qos_scheduler')[1], 'a diagnostic')
+        flag.unlink()
+        wait_for(lambda: jobs[-1].task == 'bad', 'the network to come back')
+    assert node.end() == 0, node.output
+
+
+@pytest.mark.parametrize(('text', 'words'), [
+    (None, 'tasks is empty, expected a task file'), ('tasks: {}', 'holds no task'),
+    ('tasks: {front: {model: nothing, periods_ms: [100]}}', "task front: model is 'nothing'")])
+def test_what_it_cannot_work_with_is_said_and_it_stays(start_node, observer, wait_for, tmp_path, text, words):
+    parameters = {}
+    if text is not None:
+        (tmp_path / 'tasks.yaml').write_text(text)
+        parameters = {'tasks': tmp_path / 'tasks.yaml'}
+    node = start_node('qos_scheduler', parameters)
+    wait_for(lambda: observer.status('qos_scheduler')[0] == 2, f'an error: {node.output}')
+    assert words in observer.status('qos_scheduler')[1]
+    assert node.end() == 0, node.output
+
+
+def test_parameters_name_their_methods():
+    method = next(row for row in PARAMETERS if row.name == 'method')
+    assert method.choices == ('greedy_next', 'greedy', 'exact')
