@@ -1,0 +1,255 @@
+"""Training whose iterations end within a time budget: each on the largest sub-network whose bound fits.
+
+An iteration computes, differentiates and changes the weights of active neurons alone (SubFlow, section V-B). In the prefix
+form these are views of the weights, so that forward pass, backward pass and the optimiser's step are dense and as short as
+for a network of that size; weights and momentum of inactive neurons are not touched.
+"""
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from statistics import median
+
+import torch
+from torch import Tensor
+
+from deadline_perception.errors import DeadlinePerceptionError
+from deadline_perception.latency.calibration import BoundCalibrator, Certificate
+from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.subnetwork.activation import Activation, Fit, largest_fitting
+from deadline_perception.subnetwork.elastic import ElasticModule
+from deadline_perception.subnetwork.elastic_layers import joined
+
+Loss = Callable[[object, object], Tensor]
+_LARGEST_SHARE = 0.5  # of the iterations that train the largest sub-network that fits; the others any that fits
+_MOST_NORM = 5.0  # of a gradient over all weights; larger ones are scaled down
+_SCORE_WIDTH = math.log(8.0)
+_STEP = 0.05  # of the calibrator
+
+
+class BudgetTooSmall(DeadlinePerceptionError):
+    """Not even the smallest sub-network can be trained within the budget."""
+
+
+@contextmanager
+def active_weights(network: ElasticModule, activation: Activation) -> Iterator[list[tuple[Tensor, Tensor]]]:
+    """Lets a network compute with the weights of active neurons as leaves of the graph of gradients, while it lasts.
+
+    Returns:
+        Each stretch of a weight that the sub-network uses, a view that asks for its gradient, and the weight it is of.
+        Weights that ask for no gradient are not among them.
+    """
+    stretches: list[tuple[Tensor, Tensor]] = []
+    elastic_layers = list(network.elastic_layers())
+    try:
+        for layer in elastic_layers:
+            used = []
+            for name in layer.WEIGHTS:
+                axis, pieces = layer.pieces(name, activation)
+                weight = getattr(layer, name, None)
+                if isinstance(weight, torch.nn.Parameter) and weight.requires_grad:
+                    pieces = [piece.detach().requires_grad_() for piece in pieces]
+                    stretches += [(piece, weight) for piece in pieces]
+                used.append(joined(axis, pieces))
+            layer.leaves = tuple(used)
+        sliced = {id(parameter) for layer in elastic_layers for parameter in layer.parameters()}
+        stretches += [(weight, weight) for weight in network.parameters() if id(weight) not in sliced and
+                      weight.requires_grad]
+        yield stretches
+    finally:
+        for layer in elastic_layers:
+            layer.leaves = None
+
+
+def gradients(network: ElasticModule, activation: Activation, loss: Loss, inputs: Tensor,
+              targets: object) -> tuple[float, list[tuple[Tensor, Tensor, Tensor]]]:
+    """The loss of a sub-network, and its gradient for every weight that it uses.
+
+    Returns:
+        The loss, and for each stretch of a weight that it depends on: stretch, weight, gradient in the stretch's shape.
+    """
+    with active_weights(network, activation) as stretches:
+        value = loss(network.body(inputs, activation), targets)
+        found = torch.autograd.grad(value, [stretch for stretch, _ in stretches], allow_unused=True)
+    return float(value.detach()), [(stretch, weight, gradient) for (stretch, weight), gradient in zip(stretches, found)
+                                   if gradient is not None]
+
+
+class ActiveDescent:
+    """Stochastic gradient descent with momentum on the weights of active neurons.
+
+    Args:
+        learning_rate: > 0.
+        momentum: in [0, 1).
+        weight_decay: at least 0.
+
+    Raises:
+        ValueError: a value lies outside its range.
+    """
+
+    def __init__(self, learning_rate: float, momentum: float = 0.9, weight_decay: float = 0.0) -> None:
+        if not 0.0 < learning_rate < math.inf:
+            raise ValueError(f'learning rate is {learning_rate}, expected a finite number above 0')
+        if not 0.0 <= momentum < 1.0 or not 0.0 <= weight_decay < math.inf:
+            raise ValueError(f'momentum is {momentum} and weight decay {weight_decay}, expected [0, 1) and at least 0')
+        self.learning_rate, self._momentum, self._weight_decay = learning_rate, momentum, weight_decay
+        self._velocities: dict[int, Tensor] = {}
+
+    @torch.no_grad()
+    def step(self, found: Sequence[tuple[Tensor, Tensor, Tensor]]) -> None:
+        """Changes the weights by what `gradients` found, in place; what is not finite changes nothing."""
+        if not found:
+            return
+        stretches, slopes = [stretch.detach() for stretch, _, _ in found], [slope for _, _, slope in found]
+        norm = float(torch.linalg.vector_norm(torch.stack(torch._foreach_norm(slopes))))
+        if not math.isfinite(norm):
+            return
+        if norm > _MOST_NORM:
+            torch._foreach_mul_(slopes, _MOST_NORM / norm)
+        if self._weight_decay:
+            torch._foreach_add_(slopes, stretches, alpha=self._weight_decay)
+        velocities = [self._velocity(stretch, weight) for stretch, weight, _ in found]
+        torch._foreach_mul_(velocities, self._momentum)
+        torch._foreach_add_(velocities, slopes)
+        torch._foreach_add_(stretches, velocities, alpha=-self.learning_rate)
+
+    def _velocity(self, stretch: Tensor, weight: Tensor) -> Tensor:
+        """The stretch of a weight's velocity that lies as the weight's does."""
+        velocity = self._velocities.get(id(weight))
+        if velocity is None:
+            velocity = self._velocities[id(weight)] = torch.zeros_like(weight, memory_format=torch.preserve_format)
+        return velocity.as_strided(stretch.shape, stretch.stride(), stretch.storage_offset() - weight.storage_offset())
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """One iteration of training.
+
+    Attributes:
+        utilisation: of the sub-network.
+        bound_ms: of its time.
+        took_ms: its time.
+        loss: before the step.
+        in_time: it ended within the budget.
+    """
+
+    utilisation: float
+    bound_ms: float
+    took_ms: float
+    loss: float
+    in_time: bool
+
+
+class TimeBoundTrainer:
+    """Trains sub-networks one after the other, each iteration within a budget with the target probability.
+
+    Half of the iterations train the largest sub-network whose bound fits the budget, the others any that fits, so that
+    all of them learn. A bound is the median time of a setting's iterations times a factor that is calibrated online, see
+    `BoundCalibrator`: in the long run a share `target_miss_probability` of iterations exceeds its bound.
+
+    Args:
+        network: its weights are changed; norms keep the statistics that they have.
+        loss: of the network's output and a batch's targets.
+        budget_ms: of one iteration, > 0; inf for no limit.
+        learning_rate: see `ActiveDescent`.
+        momentum: see `ActiveDescent`.
+        weight_decay: see `ActiveDescent`.
+        target_miss_probability: in (0, 1).
+        seed: of the sub-networks that are drawn.
+        clock_ms: monotonic clock.
+
+    Attributes:
+        expected_ms: median time of an iteration by utilisation, once measured.
+
+    Raises:
+        ValueError: a value lies outside its range.
+    """
+
+    def __init__(self, network: ElasticModule, loss: Loss, *, budget_ms: float, learning_rate: float,
+                 momentum: float = 0.9, weight_decay: float = 0.0, target_miss_probability: float = 0.01, seed: int = 0,
+                 clock_ms: Callable[[], float] = now_ms) -> None:
+        if not budget_ms > 0.0:
+            raise ValueError(f'budget is {budget_ms} ms, expected more than 0')
+        self.network, self.budget_ms = network, budget_ms
+        self.descent = ActiveDescent(learning_rate, momentum, weight_decay)
+        self.expected_ms: dict[float, float] = {}
+        self._loss, self._clock_ms, self._rng = loss, clock_ms, random.Random(seed)
+        self._calibrator = BoundCalibrator(target_miss_probability, _STEP, _SCORE_WIDTH)
+
+    @property
+    def bounds_ms(self) -> dict[float, float]:
+        """Bound of an iteration's time by utilisation."""
+        return {utilisation: self._calibrator.bound_ms(time) for utilisation, time in self.expected_ms.items()}
+
+    @property
+    def certificate(self) -> Certificate:
+        """What is known about iterations that exceeded their bound."""
+        return self._calibrator.certificate()
+
+    @property
+    def fit(self) -> Fit:
+        """The largest sub-network whose bound fits the budget."""
+        return largest_fitting(self.bounds_ms, self.budget_ms)
+
+    def measure(self, inputs: Tensor, targets: object, rounds: int = 5) -> None:
+        """Times iterations of every setting, which change no weight; blocks meanwhile.
+
+        Args:
+            inputs: one batch, of the size that training will use.
+            targets: of the batch.
+            rounds: iterations of each setting that count, at least 2, after one that does not.
+
+        Raises:
+            ValueError: there are fewer rounds.
+            BudgetTooSmall: the bound of the smallest setting exceeds the budget.
+        """
+        if rounds < 2:
+            raise ValueError(f'rounds is {rounds}, expected at least 2')
+        times: dict[float, list[float]] = {setting: [] for setting in self.network.settings}
+        for number in range(rounds + 1):
+            for setting in self.network.settings:
+                begun_ms = self._clock_ms()
+                found = gradients(self.network, self.network.activate(setting), self._loss, inputs, targets)[1]
+                velocities = [self.descent._velocity(stretch, weight) for stretch, weight, _ in found]
+                torch._foreach_add(velocities, [slope for _, _, slope in found])  # as long as a step
+                if number:
+                    times[setting].append(self._clock_ms() - begun_ms)
+        longest = 0.0
+        for setting, samples in times.items():  # a larger sub-network is never expected to be faster
+            longest = self.expected_ms[setting] = max(longest, median(samples), 1e-6)
+        spread = max(max(samples) / self.expected_ms[setting] for setting, samples in times.items())
+        target = self._calibrator
+        self._calibrator = BoundCalibrator(target.alpha, target.eta, target.score_width,
+                                           min(math.log(max(1.0, spread)), target.score_width))
+        fit = self.fit
+        if not fit.fits_budget:
+            raise BudgetTooSmall(f'budget is {self.budget_ms:g} ms, expected at least {fit.bound_ms:.1f} ms, the bound of an '
+                                 f'iteration of the smallest sub-network (utilisation {fit.utilisation:g}) on this device')
+
+    def iterate(self, inputs: Tensor, targets: object) -> Iteration | None:
+        """Trains on one batch; None, with no weight changed, where at present no bound fits the budget.
+
+        The factor is then eased by one step without a miss, so that one slow phase does not end the training.
+
+        Raises:
+            ValueError: nothing was measured yet.
+        """
+        if not self.expected_ms:
+            raise ValueError('no iteration was timed yet, expected a call of measure')
+        bounds_ms, fit = self.bounds_ms, self.fit
+        if not fit.fits_budget:
+            self._calibrator.observe(self.expected_ms[fit.utilisation], self.expected_ms[fit.utilisation] * 1e-3)
+            return None
+        utilisation = fit.utilisation
+        if self._rng.random() >= _LARGEST_SHARE:
+            utilisation = self._rng.choice([u for u, bound_ms in bounds_ms.items() if bound_ms <= self.budget_ms])
+        begun_ms = self._clock_ms()
+        value, found = gradients(self.network, self.network.activate(utilisation), self._loss, inputs, targets)
+        self.descent.step(found)
+        took_ms = max(self._clock_ms() - begun_ms, 1e-6)
+        self.network.forget_copies()
+        self._calibrator.observe(self.expected_ms[utilisation], took_ms)
+        return Iteration(utilisation, bounds_ms[utilisation], took_ms, value, took_ms <= self.budget_ms)
