@@ -87,7 +87,7 @@ def load_detector(weights: Path, device: str = 'cpu') -> MultiPathDetector:
     """
     check_device(device)
     weights = Path(weights)
-    metadata, stored = _read_header(weights)
+    metadata, stored = read_header(weights)
     if 'config' not in metadata or 'class_names' not in metadata:
         raise CheckpointError(f'weights file {weights} holds {sorted(metadata) or "nothing"} beside the weights, '
                               f'expected config and class_names')
@@ -118,11 +118,15 @@ def read_recipe(weights: Path) -> str | None:
     Raises:
         CheckpointError: the file cannot be read.
     """
-    return _read_header(Path(weights))[0].get('recipe')
+    return read_header(Path(weights))[0].get('recipe')
 
 
-def _read_header(weights: Path) -> tuple[dict[str, str], dict[str, dict]]:
-    """The metadata of a safetensors file, and of each tensor `dtype` and `shape`; reads no tensor."""
+def read_header(weights: Path) -> tuple[dict[str, str], dict[str, dict]]:
+    """The metadata of a safetensors file, and of each tensor `dtype` and `shape`; reads no tensor.
+
+    Raises:
+        CheckpointError: the file is missing or no safetensors file.
+    """
     if not weights.is_file():
         raise CheckpointError(f'weights file {weights} does not exist')
     try:

@@ -167,10 +167,8 @@ def load_network(model: str, device: str, models_folder: Path, engine: str = 'au
     """
     module, _, name = model.partition(':')
     if not name.isidentifier():
-        from deadline_perception.detector.checkpoint import load_detector
-
         weights = find_weights(model, models_folder)
-        network = load_detector(weights, device)
+        network = load_weights(weights, device)
         if device.startswith('cuda'):
             network.use_graphs()
         else:
@@ -181,6 +179,20 @@ def load_network(model: str, device: str, models_folder: Path, engine: str = 'au
     except (ImportError, AttributeError) as error:
         raise SetupError(f'model is {model!r}, expected package.module:callable: {error}') from error
     return make(device), Path(model)
+
+
+def load_weights(weights: Path, device: str):
+    """The network that a weights file describes: a multi-path detector or an elastic network, in evaluation mode.
+
+    Raises:
+        CheckpointError: the weights cannot be used.
+        DeviceNotFound: the device is not there.
+        ValueError: no kind of device has that name.
+    """
+    from deadline_perception.detector.checkpoint import load_detector
+    from deadline_perception.subnetwork.checkpoint import is_elastic, load_elastic
+
+    return load_elastic(weights, device) if is_elastic(weights) else load_detector(weights, device)
 
 
 def warm_up(network, image_size: tuple[int, int]) -> None:

@@ -412,6 +412,8 @@ class Converter:
             norm = replaced.get(users[0].target) if users[0].op == 'call_module' else None
             if isinstance(norm, elastic.ElasticBatchNorm) and targets.count(users[0].target) == 1:
                 layer.norm = norm
+                parent, _, name = users[0].target.rpartition('.')
+                delattr(self.traced.get_submodule(parent), name)
                 users[0].replace_all_uses_with(node)
                 self.traced.graph.erase_node(users[0])
 

@@ -197,6 +197,9 @@ def rank(network: ElasticModule, batches: Sequence[Tensor], ranking: Ranking = R
         scores = [torch.rand(group.units, generator=generator) for group in network.groups]
     else:
         scores = [torch.arange(group.units, 0, -1).float() for group in network.groups]
+    # Of a group that is kept whole others may read the channels by their place, as classes are.
+    scores = [torch.zeros(group.units) if group.whole_because else of_group
+              for group, of_group in zip(network.groups, scores)]
     for number, of_group in enumerate(scores):
         getattr(network, f'importance{number}').copy_(of_group)
     network.reorder([Importance(of_group.double()).order() for of_group in scores])

@@ -65,13 +65,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _evaluate(args: argparse.Namespace, workers: Workers) -> int:
-    from deadline_perception.detector.checkpoint import load_detector
+    from deadline_perception.runtime.loading import load_weights
     from deadline_perception.latency.device import use_threads
 
     check_file('--json', args.json)
     use_threads(args.threads)
     on_own_gpu = args.device == 'cuda' and workers.count > 1
-    detector = load_detector(find_weights(args.weights), own_gpu() if on_own_gpu else args.device)
+    detector = load_weights(find_weights(args.weights), own_gpu() if on_own_gpu else args.device)
     paths = chosen_paths(args, detector)
     sequence = open_source(args.data, classes=args.classes)
     frames = annotated_frames(sequence, args.limit)

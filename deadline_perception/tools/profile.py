@@ -74,13 +74,13 @@ def run(args: argparse.Namespace) -> int:
     if args.out is not None:
         check_file('--out', args.out)
     restart_with_environment(args.threads)
-    from deadline_perception.detector.checkpoint import load_detector
+    from deadline_perception.runtime.loading import load_weights
 
     name_thread('inference')  # it is raised like the detector's thread of that name
     use_threads(args.threads)
     facts = read_device_facts(args.device)  # a missing CUDA device is told before weights are looked for
     weights = find_weights(args.weights)
-    detector = load_detector(weights, args.device)
+    detector = load_weights(weights, args.device)
     load = os.getloadavg()[0]
     if load > _BUSY_LOAD:
         print(f'Other programs are running (load {load:.1f}): the profile will make the device look slower than it is.',

@@ -45,12 +45,12 @@ def ensure_profile(weights: Path, device: str, threads: int, shipped: Path) -> P
     Raises:
         ProfilingError: measuring failed; what went wrong has been printed.
     """
-    from deadline_perception.detector.checkpoint import load_detector
+    from deadline_perception.runtime.loading import load_weights
 
     use_threads(threads)
     environment = {**os.environ, **process_environment(threads)}
     facts = read_device_facts(device, environment=environment)
-    network = load_detector(weights, 'cpu')
+    network = load_weights(weights, 'cpu')
     own = default_profile_path(network.config_name, facts)
     for file in (own, default_profile_path(network.config_name, facts, shipped)):
         if file.is_file() and _fits(file, network, facts):
