@@ -32,7 +32,7 @@ class ElasticModule(nn.Module):
         settings: utilisations that it is prepared for, ascending, the last one 1.
 
     Attributes:
-        damping: by group what was added to the variances of its outputs, see `Importance`; empty before it is ranked.
+        damping: by group the damping of its importance, see `Importance`; of singular ones alone.
     """
 
     def __init__(self, body: fx.GraphModule, groups: tuple[UnitGroup, ...],

@@ -16,8 +16,9 @@ from enum import Enum
 import torch
 from torch import Tensor
 
-# measured: benchmarks/importance.py. Share of the mean variance that is added to each, where the covariance is singular.
-_DAMPING = 1e-2
+# Shares of its own variance that are added to each neuron's where the covariance is singular: because neurons follow from
+# others, which no more than rounding may blur, or because there are too few samples to tell.
+_DAMPING, _DAMPING_OF_FEW = 1e-6, 1e-2
 _SINGULAR = 1e-7  # of a neuron's variance: what the others leave unexplained, below which rounding decides
 
 
@@ -40,8 +41,8 @@ class Importance:
 
     Attributes:
         scores: float64 `[m]`, at least 0; a larger one matters more.
-        damping: what was added to each variance because the covariance is singular, in units of the outputs' square; 0
-            where it is regular.
+        damping: share of its own variance that was added to each neuron's because the covariance is singular; 0 where it
+            is regular.
 
     Raises:
         ValueError: a score is negative or not finite.
@@ -100,33 +101,34 @@ class OutputSamples:
         mean = self._sum / self.count
         covariance = (self._products - self.count * torch.outer(mean, mean)) / (self.count - 1)
         variance = covariance.diagonal().clamp(min=0.0)
-        unexplained, damping = _unexplained(covariance, 0.0), 0.0
-        if unexplained is None or not (unexplained > _SINGULAR * variance).all():
-            damping = _DAMPING * float(variance.mean()) or 1.0
-            unexplained = _unexplained(covariance, damping)
-        return Importance(self._products.diagonal() / self.count * unexplained / 2.0, damping)
+        deviation = torch.where(variance > 0.0, variance, 1.0).sqrt()
+        correlation = covariance / torch.outer(deviation, deviation)
+        correlation.diagonal().copy_((variance > 0.0).double())
+        unexplained, damping = _unexplained(correlation, 0.0), 0.0
+        if unexplained is None or not (unexplained > _SINGULAR).all():
+            unexplained, damping = _unexplained(correlation, _DAMPING), _DAMPING
+        return Importance(self._products.diagonal() / self.count * variance * unexplained / 2.0, damping)
 
 
-def _unexplained(covariance: Tensor, damping: float) -> Tensor | None:
-    """`1 / [H^-1]_qq` of each neuron; None where the matrix has no Cholesky factor."""
-    damped = covariance + damping * torch.eye(len(covariance), dtype=covariance.dtype)
-    factor, failed = torch.linalg.cholesky_ex(damped)
+def _unexplained(correlation: Tensor, damping: float) -> Tensor | None:
+    """Of each neuron the share of its variance that the others leave unexplained; None without a Cholesky factor."""
+    factor, failed = torch.linalg.cholesky_ex(correlation + damping * torch.eye(len(correlation), dtype=correlation.dtype))
     return None if failed else 1.0 / torch.cholesky_inverse(factor).diagonal()
 
 
 def _of_few(samples: Tensor) -> Importance:
     """The same of no more samples than neurons: the inverse's diagonal follows from a matrix of samples by samples."""
-    count = len(samples)
-    centred = (samples - samples.mean(0)) / (count - 1) ** 0.5
-    damping = _DAMPING * float(centred.square().sum(0).mean()) or 1.0
+    count, damping = len(samples), _DAMPING_OF_FEW
+    variance = samples.var(0)
+    standardised = (samples - samples.mean(0)) / (torch.where(variance > 0.0, variance, 1.0) * (count - 1)).sqrt()
     # (damping + X'X)^-1 = (1 - X' (damping + X X')^-1 X) / damping
-    between = centred @ centred.T + damping * torch.eye(count, dtype=torch.float64)
+    between = standardised @ standardised.T + damping * torch.eye(count, dtype=torch.float64)
     factor, failed = torch.linalg.cholesky_ex(between)
     if failed:
         raise ValueError('outputs hold NaN or infinity, expected finite values')
-    half = torch.linalg.solve_triangular(factor, centred, upper=False)
-    inverse_diagonal = (1.0 - half.square().sum(0)).clamp(min=1e-12) / damping
-    return Importance(samples.square().mean(0) / inverse_diagonal / 2.0, damping)
+    half = torch.linalg.solve_triangular(factor, standardised, upper=False)
+    unexplained = damping / (1.0 - half.square().sum(0)).clamp(min=1e-12)
+    return Importance(samples.square().mean(0) * variance * unexplained / 2.0, damping)
 
 
 def obs_importance(outputs: Tensor) -> Importance:

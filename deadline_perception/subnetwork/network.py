@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
 import cv2
@@ -35,6 +36,27 @@ def utilisation_space(settings: tuple[float, ...]) -> PathSpace:
                       Segment('post', 'post', None, (UTILISATION,))))
 
 
+def input_of(source: NetworkSource, image_bgr: np.ndarray, device: str = 'cpu') -> Tensor:
+    """uint8 `[H, W, 3]` of any size -> normalised RGB `[1, 3, h, w]` of the network's input size, channels last.
+
+    Raises:
+        ValueError: another type or shape.
+    """
+    if image_bgr.dtype != np.uint8 or image_bgr.ndim != 3 or image_bgr.shape[2] != 3 or 0 in image_bgr.shape:
+        raise ValueError(f'image is {image_bgr.dtype} {image_bgr.shape}, expected uint8 [height, width, 3]')
+    if image_bgr.shape[:2] != source.input_size:
+        image_bgr = cv2.resize(image_bgr, source.input_size[::-1], interpolation=cv2.INTER_LINEAR)
+    pixels = torch.from_numpy(cv2.cvtColor(image_bgr, cv2.COLOR_BGR2RGB)).to(device).permute(2, 0, 1)[None].float()
+    mean, deviation = (torch.tensor(values, device=device).view(1, 3, 1, 1) for values in (source.mean, source.deviation))
+    return (pixels / 255.0 - mean) / deviation
+
+
+def image_batches(source: NetworkSource, images: Sequence[np.ndarray], size: int) -> Iterator[Tensor]:
+    """Images as inputs of a network, `[size, 3, h, w]` each but the last."""
+    for begin in range(0, len(images), size):
+        yield torch.cat([input_of(source, image) for image in images[begin:begin + size]])
+
+
 class ElasticNetwork:
     """See `Network`: an elastic module with the images that go into it and the meaning of what comes out.
 
@@ -57,9 +79,6 @@ class ElasticNetwork:
         self.engine = Eager()
         self.decoder = source.decoder()
         self.result_type = self.decoder.result_type
-        mean, deviation = (torch.tensor(values, device=device).view(1, 3, 1, 1) for values in (source.mean,
-                                                                                              source.deviation))
-        self._scale, self._shift = 1.0 / (255.0 * deviation), -mean / deviation
 
     @property
     def network_hash(self) -> str:
@@ -85,19 +104,6 @@ class ElasticNetwork:
             ValueError: the network is not on a CUDA device.
         """
         self.engine = CudaGraphs(CudaRecorder(self.device))
-
-    def preprocess(self, image_bgr: np.ndarray) -> Tensor:
-        """uint8 `[H, W, 3]` of any size -> normalised RGB `[1, 3, h, w]` of the input size, channels last.
-
-        Raises:
-            ValueError: another type or shape.
-        """
-        if image_bgr.dtype != np.uint8 or image_bgr.ndim != 3 or image_bgr.shape[2] != 3 or 0 in image_bgr.shape:
-            raise ValueError(f'image is {image_bgr.dtype} {image_bgr.shape}, expected uint8 [height, width, 3]')
-        if image_bgr.shape[:2] != self.input_size:
-            image_bgr = cv2.resize(image_bgr, self.input_size[::-1], interpolation=cv2.INTER_LINEAR)
-        pixels = torch.from_numpy(cv2.cvtColor(image_bgr, cv2.COLOR_BGR2RGB)).to(self.device)
-        return torch.addcmul(self._shift, pixels.permute(2, 0, 1)[None].float(), self._scale)
 
     def start(self, image_bgr: np.ndarray, path: ExecutionPath) -> ElasticRun:
         """Begins one frame, uint8 `[H, W, 3]`; nothing is computed yet.
@@ -140,7 +146,7 @@ class ElasticRun(SegmentRun):
         network = self._network
         network.engine.check_frame(self._number)
         if name == 'pre':
-            self._values = network.engine.hold('pre', (network.preprocess(self._image),))
+            self._values = network.engine.hold('pre', (input_of(network.source, self._image, network.device),))
         elif name == 'layers':
             self._values = network.engine.run(key, 'layers', self._layers, {'pre': self._values})
         else:

@@ -153,13 +153,15 @@ class SsdDecoder:
                           found['labels'].numpy() - 1)
 
 
-def find_source(model: str, weights: Mapping[str, Tensor], class_names: tuple[str, ...] = ()) -> NetworkSource:
+def find_source(model: str, weights: Mapping[str, Tensor], class_names: tuple[str, ...] = (),
+                size: tuple[int, int] | None = None) -> NetworkSource:
     """The source of a network with a user's weights, whose number of classes they tell.
 
     Args:
         model: see `NetworkSource`.
         weights: by name.
         class_names: what the labels mean; empty: those of ImageNet or COCO where the number is theirs, else numbers.
+        size: height and width in px of a classifier's input; None for 224 x 224. A detector has its own.
 
     Raises:
         SourceError: there is no such network, or names and weights disagree in the number of classes.
@@ -174,7 +176,7 @@ def find_source(model: str, weights: Mapping[str, Tensor], class_names: tuple[st
     else:
         last = [value for value in weights.values() if value.dim() == 1]
         count = len(last[-1]) if last else len(class_names)
-        input_size, (mean, deviation) = _CLASSIFIER_SIZE, _IMAGENET
+        input_size, (mean, deviation) = size or _CLASSIFIER_SIZE, _IMAGENET
     names = class_names or _known_names(count, _is_ssd(template))
     if len(names) != count:
         raise SourceError(f'{len(names)} class names with weights of {count} classes, expected one for each')

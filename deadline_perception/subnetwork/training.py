@@ -15,6 +15,7 @@ from statistics import median
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.latency.calibration import BoundCalibrator, Certificate
@@ -28,6 +29,24 @@ _LARGEST_SHARE = 0.5  # of the iterations that train the largest sub-network tha
 _MOST_NORM = 5.0  # of a gradient over all weights; larger ones are scaled down
 _SCORE_WIDTH = math.log(8.0)
 _STEP = 0.05  # of the calibrator
+
+
+def class_loss(logits: Tensor, targets: tuple[Tensor]) -> Tensor:
+    """Cross entropy of logits `[N, C]` and labels `[N]`."""
+    return F.cross_entropy(logits, targets[0])
+
+
+def distillation_loss(outputs: tuple[Tensor, Tensor], targets: tuple[Tensor, Tensor]) -> Tensor:
+    """How far a detector's outputs are from those of the whole network, which need no labels.
+
+    Args:
+        outputs: logits `[N, anchors, classes]` and box offsets `[N, anchors, 4]`.
+        targets: the same, of the whole network; an anchor's offsets count by its probability of being an object.
+    """
+    objects = 1.0 - targets[0].softmax(-1)[..., 0]
+    boxes = (F.smooth_l1_loss(outputs[1], targets[1], reduction='none').sum(-1) * objects).sum()
+    classes = F.kl_div(outputs[0].log_softmax(-1), targets[0].log_softmax(-1), reduction='none', log_target=True).sum()
+    return (classes + boxes) / objects.sum().clamp(min=1.0)
 
 
 class BudgetTooSmall(DeadlinePerceptionError):

@@ -17,6 +17,8 @@ COMMANDS = {
     'report': 'turn a recorded bag into tables and plots',
     'construct': 'grow a network that fits a deadline and a memory limit on this device',
     'train': 'train a multi-path detector',
+    'elastic': 'make a network of torchvision or your own run at any share of its neurons, without training',
+    'tune': 'train an elastic network on this device, each iteration within a time budget',
     'soup': 'model soup: the mean of the weights of training runs that began with the same weights',
     'evaluate': 'average precision of execution paths on annotated images',
 }
