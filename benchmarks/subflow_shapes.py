@@ -18,6 +18,7 @@ from torch.nn import functional as F
 from deadline_perception.datasets.class_images import cut_objects
 from deadline_perception.datasets.coco import read_coco
 from deadline_perception.subnetwork.elastic import ElasticModule
+from deadline_perception.subnetwork.time_bounds import TimeBounds
 from deadline_perception.subnetwork.training import TimeBoundTrainer
 
 CARLA = Path(__file__).parents[2] / 'shared' / 'data' / 'carla'
@@ -118,7 +119,7 @@ def nested_training(network: ElasticModule, data: Split, iterations: int, seed: 
                     learning_rate: float = 0.003) -> None:
     """Trains all sub-networks, without a limit of time."""
     trainer = TimeBoundTrainer(network, F.cross_entropy, budget_ms=float('inf'), learning_rate=learning_rate, seed=seed)
-    trainer.expected_ms = {setting: setting for setting in network.settings}  # all fit
+    trainer.bounds = TimeBounds({setting: setting for setting in network.settings}, 0.01)  # all fit
     generator = torch.Generator().manual_seed(seed)
     for _ in range(iterations):
         rows = torch.randint(len(data.labels), (BATCH,), generator=generator)

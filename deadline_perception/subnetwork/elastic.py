@@ -243,18 +243,19 @@ def magnitude_scores(network: ElasticModule) -> list[Tensor]:
     return [of_units(found[number], group.units) for number, group in enumerate(network.groups)]
 
 
-def settle_norms(network: ElasticModule, batches: Sequence[Tensor]) -> None:
-    """Measures the statistics of batch norms for every setting but the last, whose own ones stay as they are.
+def settle_norms(network: ElasticModule, batches: Sequence[Tensor], whole_too: bool = False) -> None:
+    """Measures the statistics of batch norms for every setting.
 
     Args:
         network: its norms are changed; it is in evaluation mode afterwards.
         batches: inputs.
+        whole_too: measures those of the last setting, too, which else keeps its own.
     """
     norms = [layer for layer in network.elastic_layers() if isinstance(layer, layers.ElasticBatchNorm)]
     for norm in norms:
         norm.train()
     with torch.no_grad():
-        for setting in network.settings[:-1] if norms else ():
+        for setting in network.settings[:len(network.settings) - (not whole_too)] if norms else ():
             for norm in norms:
                 norm.batches = 0
             for batch in batches:

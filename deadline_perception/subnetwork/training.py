@@ -18,17 +18,15 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from deadline_perception.errors import DeadlinePerceptionError
-from deadline_perception.latency.calibration import BoundCalibrator, Certificate
 from deadline_perception.latency.stopwatch import now_ms
-from deadline_perception.subnetwork.activation import Activation, Fit, largest_fitting
+from deadline_perception.subnetwork.activation import Activation
 from deadline_perception.subnetwork.elastic import ElasticModule
 from deadline_perception.subnetwork.elastic_layers import joined
+from deadline_perception.subnetwork.time_bounds import TimeBounds
 
 Loss = Callable[[object, object], Tensor]
 _LARGEST_SHARE = 0.5  # of the iterations that train the largest sub-network that fits; the others any that fits
 _MOST_NORM = 5.0  # of a gradient over all weights; larger ones are scaled down
-_SCORE_WIDTH = math.log(8.0)
-_STEP = 0.05  # of the calibrator
 
 
 def class_loss(logits: Tensor, targets: tuple[Tensor]) -> Tensor:
@@ -135,6 +133,13 @@ class ActiveDescent:
         torch._foreach_add_(velocities, slopes)
         torch._foreach_add_(stretches, velocities, alpha=-self.learning_rate)
 
+    @torch.no_grad()
+    def rehearse(self, found: Sequence[tuple[Tensor, Tensor, Tensor]]) -> None:
+        """Takes as long as a step, and changes nothing."""
+        velocities = [self._velocity(stretch, weight) for stretch, weight, _ in found]
+        for _ in range(2):
+            torch._foreach_add(velocities, [slope for _, _, slope in found])
+
     def _velocity(self, stretch: Tensor, weight: Tensor) -> Tensor:
         """The stretch of a weight's velocity that lies as the weight's does."""
         velocity = self._velocities.get(id(weight))
@@ -166,8 +171,8 @@ class TimeBoundTrainer:
     """Trains sub-networks one after the other, each iteration within a budget with the target probability.
 
     Half of the iterations train the largest sub-network whose bound fits the budget, the others any that fits, so that
-    all of them learn. A bound is the median time of a setting's iterations times a factor that is calibrated online, see
-    `BoundCalibrator`: in the long run a share `target_miss_probability` of iterations exceeds its bound.
+    all of them learn. In the long run a share `target_miss_probability` of iterations exceeds its bound, see `TimeBounds`.
+    While nothing fits, iterations of the smallest sub-network that change no weight tell when something does again.
 
     Args:
         network: its weights are changed; norms keep the statistics that they have.
@@ -181,7 +186,7 @@ class TimeBoundTrainer:
         clock_ms: monotonic clock.
 
     Attributes:
-        expected_ms: median time of an iteration by utilisation, once measured.
+        bounds: of an iteration's time; None until it is measured, or given.
 
     Raises:
         ValueError: a value lies outside its range.
@@ -194,24 +199,9 @@ class TimeBoundTrainer:
             raise ValueError(f'budget is {budget_ms} ms, expected more than 0')
         self.network, self.budget_ms = network, budget_ms
         self.descent = ActiveDescent(learning_rate, momentum, weight_decay)
-        self.expected_ms: dict[float, float] = {}
+        self.bounds: TimeBounds | None = None
         self._loss, self._clock_ms, self._rng = loss, clock_ms, random.Random(seed)
-        self._calibrator = BoundCalibrator(target_miss_probability, _STEP, _SCORE_WIDTH)
-
-    @property
-    def bounds_ms(self) -> dict[float, float]:
-        """Bound of an iteration's time by utilisation."""
-        return {utilisation: self._calibrator.bound_ms(time) for utilisation, time in self.expected_ms.items()}
-
-    @property
-    def certificate(self) -> Certificate:
-        """What is known about iterations that exceeded their bound."""
-        return self._calibrator.certificate()
-
-    @property
-    def fit(self) -> Fit:
-        """The largest sub-network whose bound fits the budget."""
-        return largest_fitting(self.bounds_ms, self.budget_ms)
+        self._target_miss_probability = target_miss_probability
 
     def measure(self, inputs: Tensor, targets: object, rounds: int = 5) -> None:
         """Times iterations of every setting, which change no weight; blocks meanwhile.
@@ -230,20 +220,13 @@ class TimeBoundTrainer:
         times: dict[float, list[float]] = {setting: [] for setting in self.network.settings}
         for number in range(rounds + 1):
             for setting in self.network.settings:
-                begun_ms = self._clock_ms()
-                found = gradients(self.network, self.network.activate(setting), self._loss, inputs, targets)[1]
-                velocities = [self.descent._velocity(stretch, weight) for stretch, weight, _ in found]
-                torch._foreach_add(velocities, [slope for _, _, slope in found])  # as long as a step
+                took_ms = self._probe(setting, inputs, targets)
                 if number:
-                    times[setting].append(self._clock_ms() - begun_ms)
-        longest = 0.0
-        for setting, samples in times.items():  # a larger sub-network is never expected to be faster
-            longest = self.expected_ms[setting] = max(longest, median(samples), 1e-6)
-        spread = max(max(samples) / self.expected_ms[setting] for setting, samples in times.items())
-        target = self._calibrator
-        self._calibrator = BoundCalibrator(target.alpha, target.eta, target.score_width,
-                                           min(math.log(max(1.0, spread)), target.score_width))
-        fit = self.fit
+                    times[setting].append(took_ms)
+        expected_ms = {setting: median(samples) for setting, samples in times.items()}
+        spread = max(max(samples) / max(expected_ms[setting], 1e-6) for setting, samples in times.items())
+        self.bounds = TimeBounds(expected_ms, self._target_miss_probability, spread)
+        fit = self.bounds.fit(self.budget_ms)
         if not fit.fits_budget:
             raise BudgetTooSmall(f'budget is {self.budget_ms:g} ms, expected at least {fit.bound_ms:.1f} ms, the bound of an '
                                  f'iteration of the smallest sub-network (utilisation {fit.utilisation:g}) on this device')
@@ -251,16 +234,14 @@ class TimeBoundTrainer:
     def iterate(self, inputs: Tensor, targets: object) -> Iteration | None:
         """Trains on one batch; None, with no weight changed, where at present no bound fits the budget.
 
-        The factor is then eased by one step without a miss, so that one slow phase does not end the training.
-
         Raises:
             ValueError: nothing was measured yet.
         """
-        if not self.expected_ms:
+        if self.bounds is None:
             raise ValueError('no iteration was timed yet, expected a call of measure')
-        bounds_ms, fit = self.bounds_ms, self.fit
+        bounds_ms, fit = self.bounds.bounds_ms, self.bounds.fit(self.budget_ms)
         if not fit.fits_budget:
-            self._calibrator.observe(self.expected_ms[fit.utilisation], self.expected_ms[fit.utilisation] * 1e-3)
+            self.bounds.observe(fit.utilisation, self._probe(fit.utilisation, inputs, targets))
             return None
         utilisation = fit.utilisation
         if self._rng.random() >= _LARGEST_SHARE:
@@ -268,7 +249,14 @@ class TimeBoundTrainer:
         begun_ms = self._clock_ms()
         value, found = gradients(self.network, self.network.activate(utilisation), self._loss, inputs, targets)
         self.descent.step(found)
-        took_ms = max(self._clock_ms() - begun_ms, 1e-6)
+        took_ms = self._clock_ms() - begun_ms
         self.network.forget_copies()
-        self._calibrator.observe(self.expected_ms[utilisation], took_ms)
+        self.bounds.observe(utilisation, took_ms)
         return Iteration(utilisation, bounds_ms[utilisation], took_ms, value, took_ms <= self.budget_ms)
+
+    def _probe(self, utilisation: float, inputs: Tensor, targets: object) -> float:
+        """Time in ms of an iteration that changes no weight."""
+        begun_ms = self._clock_ms()
+        _, found = gradients(self.network, self.network.activate(utilisation), self._loss, inputs, targets)
+        self.descent.rehearse(found)
+        return self._clock_ms() - begun_ms

@@ -2,12 +2,14 @@
 
 Each iteration trains the largest sub-network whose bound fits the budget, or another that fits. A classifier learns from the
 labels of the data; a detector from what it finds itself when it runs whole. The weights file is replaced in one step once the
-new weights are scored: until then, whatever happens, the old one stays as it is. Ctrl-C ends the training early.
+new weights are scored, and are better on average: until then, whatever happens, the old one stays as it is. Ctrl-C ends the
+training early.
 """
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from statistics import fmean
 
 from deadline_perception.latency.device import use_threads
 from deadline_perception.tools.elastic_data import DATA_HELP, read_data, save_quality, score_paths
@@ -15,6 +17,7 @@ from deadline_perception.tools.file_arguments import check_file
 from deadline_perception.tools.profile import restart_with_environment
 from deadline_perception.tools.stop_request import StopRequest
 
+_NORM_BATCH = 32
 _MOST_IMAGES_OF_DETECTOR = 96  # whose outputs are kept as what to learn
 
 
@@ -38,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(f'--batch is {args.batch}, expected at least 1 image')
     if not args.budget_ms > 0.0:
         raise ValueError(f'--budget-ms is {args.budget_ms}, expected more than 0')
-    stop = StopRequest(args.minutes)  # refuses what is no time; counts from below
+    StopRequest(args.minutes)  # refuses what is no time, before anything is done
     out = args.out or args.weights
     check_file('--out', out)
     restart_with_environment(args.threads)
@@ -46,6 +49,7 @@ def run(args: argparse.Namespace) -> int:
 
     from deadline_perception.detector.detections import Detections
     from deadline_perception.subnetwork.checkpoint import load_elastic, save_elastic
+    from deadline_perception.subnetwork.elastic import settle_norms
     from deadline_perception.subnetwork.network import image_batches
     from deadline_perception.subnetwork.training import TimeBoundTrainer, class_loss, distillation_loss
 
@@ -76,13 +80,17 @@ def run(args: argparse.Namespace) -> int:
     stop = StopRequest(args.minutes)
     with stop.listening():
         late, waited, done = _train(trainer, draw, stop, args)
-    network.module.forget_copies()
+    settle_norms(network.module, inputs.split(_NORM_BATCH), whole_too=True)
     after = score_paths(network, data, paths)
+    _print(before, after)
+    print(f'{done} iterations, {late} of them ({late / max(1, done):.2%}) beyond {args.budget_ms:g} ms; {waited} more times no '
+          f'bound fitted, and nothing was trained')
+    means = [100.0 * fmean(scores.values()) for scores in (before, after)]
+    if not means[1] > means[0]:
+        print(f'the mean over utilisations did not rise ({means[0]:.1f} to {means[1]:.1f} %): {out} is left as it is')
+        return stop.exit_status
     save_elastic(network, out)
     quality = save_quality(network, after, args.data, out)
-    _print(before, after)
-    print(f'{done} iterations, {late} of them ({late / max(1, done):.2%}) beyond {args.budget_ms:g} ms; {waited} left out '
-          f'because no bound fitted')
     print(f'wrote {out} and {quality}')
     return stop.exit_status
 
@@ -111,7 +119,7 @@ def _train(trainer, draw, stop: StopRequest, args: argparse.Namespace) -> tuple[
             if now_s - drawn_s > 0.5:  # between iterations: drawing takes none of their time
                 drawn_s = now_s
                 bars.update(bar, completed=now_s, words=f'{done} iterations, {late} late, loss {loss:.3f}, largest that '
-                                                        f'fits {trainer.fit.utilisation:g}')
+                                                        f'fits {trainer.bounds.fit(args.budget_ms).utilisation:g}')
     return late, waited, done
 
 

@@ -125,7 +125,7 @@ def test_iterations_end_within_the_budget_with_the_target_probability(budget_ms)
     assert len(ran) > 400
     assert sum(not iteration.in_time for iteration in ran) <= 0.03 * len(ran)
     assert all(iteration.bound_ms <= budget_ms for iteration in ran)
-    assert trainer.certificate.guaranteed_miss_ratio < 0.15
+    assert trainer.bounds.certificate.guaranteed_miss_ratio < 0.15
 
 
 def test_a_larger_budget_trains_larger_sub_networks():
