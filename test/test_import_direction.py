@@ -19,15 +19,17 @@ LAYERS = (
     ('learning',),
     ('nodes', 'tools'),
 )
-# Within a line, only these: the detector times its segments on an engine, the probe reads the clock, layers are timed.
+# Within a line, only these: the detector times its segments on an engine, the probe reads the clock, layers are timed, an
+# elastic network finds what a detector finds and runs on an engine, its training keeps a budget.
 ALLOWED_ACROSS = {('execution_path', 'errors'), ('detector', 'engine'), ('detector', 'latency'), ('engine', 'latency'),
                   ('contention', 'latency'), ('wcet', 'latency'), ('detector', 'wcet'), ('rendering', 'datasets'),
                   ('classifier', 'detector'), ('classifier', 'engine'), ('classifier', 'latency'),
-                  ('datasets', 'rendering'), ('evaluation', 'datasets'), ('evaluation', 'rendering')}
+                  ('datasets', 'rendering'), ('evaluation', 'datasets'), ('evaluation', 'rendering'),
+                  ('subnetwork', 'detector'), ('subnetwork', 'engine'), ('subnetwork', 'latency')}
 ROS = {'ament_index_python', 'builtin_interfaces', 'cv_bridge', 'launch', 'launch_ros', 'rcl_interfaces', 'rclpy',
        'rosidl_runtime_py', 'tf2_ros'}
-TORCH_FREE = ('classifier/classes.py', 'classifier/crop.py', 'contention', 'datasets', 'decision', 'detector/detections.py', 'engine/eager.py', 'errors.py',
-              'evaluation', 'execution_path.py', 'latency', 'nested', 'rendering', 'runtime', 'wcet', 'workers.py')
+TORCH_FREE = ('classifier/classes.py', 'classifier/crop.py', 'contention', 'datasets', 'decision',
+              'detector/detections.py', 'engine/eager.py', 'errors.py','evaluation', 'execution_path.py', 'latency', 'nested', 'rendering', 'runtime', 'wcet', 'workers.py')
 TORCH = {'torch', 'torchvision'}
 
 

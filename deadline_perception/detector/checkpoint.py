@@ -114,7 +114,7 @@ def read_metadata(weights: Path) -> tuple[dict[str, str], tuple[str, ...]]:
     Raises:
         CheckpointError: the file is missing, truncated, no safetensors file, or says nothing of a network.
     """
-    metadata = _read_header(weights)[0]
+    metadata = read_header(weights)[0]
     if 'config' not in metadata or 'class_names' not in metadata:
         raise CheckpointError(f'weights file {weights} holds {sorted(metadata) or "nothing"} beside the weights, '
                               f'expected config and class_names')
@@ -127,7 +127,7 @@ def read_weights(weights: Path, network: nn.Module) -> dict[str, Tensor]:
     Raises:
         CheckpointError: they belong to another network, are not finite, or cannot be read.
     """
-    metadata, stored = _read_header(weights)
+    metadata, stored = read_header(weights)
     if metadata.get('network_hash') != network.network_hash:
         raise CheckpointError(f'weights file {weights} was made for network '
                               f'{reprlib.repr(metadata.get("network_hash"))}, but configuration '
@@ -151,11 +151,15 @@ def read_recipe(weights: Path) -> str | None:
     Raises:
         CheckpointError: the file cannot be read.
     """
-    return _read_header(Path(weights))[0].get('recipe')
+    return read_header(Path(weights))[0].get('recipe')
 
 
-def _read_header(weights: Path) -> tuple[dict[str, str], dict[str, dict]]:
-    """The metadata of a safetensors file, and of each tensor `dtype` and `shape`; reads no tensor."""
+def read_header(weights: Path) -> tuple[dict[str, str], dict[str, dict]]:
+    """The metadata of a safetensors file, and of each tensor `dtype` and `shape`; reads no tensor.
+
+    Raises:
+        CheckpointError: the file is missing or no safetensors file.
+    """
     if not weights.is_file():
         raise CheckpointError(f'weights file {weights} does not exist')
     try:

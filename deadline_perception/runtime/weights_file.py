@@ -14,7 +14,10 @@ def load_weights(weights: Path, device: str = 'cpu'):
     """
     from deadline_perception.classifier import checkpoint
     from deadline_perception.detector.checkpoint import load_detector, read_metadata
+    from deadline_perception.subnetwork.checkpoint import is_elastic, load_elastic
 
+    if is_elastic(weights):
+        return load_elastic(weights, device)
     if read_metadata(Path(weights))[0].get('kind') == checkpoint.KIND:
         return checkpoint.load_classifier(weights, device)
     return load_detector(weights, device)

@@ -20,6 +20,8 @@ COMMANDS = {
     'construct': 'grow a network that fits a deadline and a memory limit on this device',
     'train': 'train a multi-path detector',
     'train-classifier': 'train the nested classifier of crops',
+    'elastic': 'make a network of torchvision or your own run at any share of its neurons, without training',
+    'tune': 'train an elastic network on this device, each iteration within a time budget',
     'soup': 'model soup: the mean of the weights of training runs that began with the same weights',
     'adopt': 'measure own detectors (ONNX, torchvision) and write the set that the detector node launches',
     'evaluate': 'average precision of execution paths on annotated images',

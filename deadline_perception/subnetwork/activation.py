@@ -1,0 +1,167 @@
+"""Which neurons of an elastic network take part: for a utilisation, the most important ones of every layer.
+
+An elastic network has its channels in the order of their importance, so an activation vector is so many ones followed by
+zeros: it is a view into ones and zeros that exist once, and building all of them is counting (SubFlow, section IV-B,
+equations 1 and 6; the same utilisation for all layers as there). Needs no torch.
+"""
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+_ROUNDING = 1e-9  # 0.29 * 100 is less than 29
+
+
+@dataclass(frozen=True)
+class UnitGroup:
+    """Neurons with one ranking.
+
+    Attributes:
+        units: that can be left out one by one, at least 1; a unit is a channel, or several that belong together.
+        whole_because: why all are always kept; empty where some may be left out.
+        names: layers whose outputs these are.
+    """
+
+    units: int
+    whole_because: str = ''
+    names: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.units < 1:
+            raise ValueError(f'group of {self.names} has {self.units} units, expected at least 1')
+
+    @cached_property
+    def ones_and_zeros(self) -> np.ndarray:
+        """`[2 * units]`, of which every activation vector of the group is a view."""
+        vector = np.repeat(np.array([1, 0], np.uint8), self.units)
+        vector.flags.writeable = False
+        return vector
+
+
+@dataclass(frozen=True, eq=False)
+class Activation:
+    """A sub-network.
+
+    Attributes:
+        utilisation: u in (0, 1].
+        kept: units kept, by group: `floor(u * units)`, at least 1; all of a group that stays whole.
+        row: number of the smallest setting of the network that is at least u; norms keep statistics for each.
+        groups: of the network.
+        is_setting: u is a setting, for which layers keep laid-out weights.
+    """
+
+    utilisation: float
+    kept: tuple[int, ...]
+    row: int
+    groups: tuple[UnitGroup, ...]
+    is_setting: bool = False
+
+    def vector(self, group: int) -> np.ndarray:
+        """Activation vector of a group, most important unit first: uint8 `[units]`, read-only."""
+        units = self.groups[group].units
+        return self.groups[group].ones_and_zeros[units - self.kept[group]:2 * units - self.kept[group]]
+
+
+def activate(groups: tuple[UnitGroup, ...], utilisation: float, settings: tuple[float, ...] = (1.0,)) -> Activation:
+    """The sub-network of a utilisation.
+
+    Args:
+        groups: of the network.
+        utilisation: u in (0, 1].
+        settings: utilisations that the network is prepared for, ascending, the last one 1.
+
+    Raises:
+        ValueError: the utilisation lies outside its range.
+    """
+    check_utilisation(utilisation)
+    kept = tuple([group.units if group.whole_because else max(1, int(utilisation * group.units + _ROUNDING))
+                  for group in groups])
+    row = next(number for number, setting in enumerate(settings) if setting >= utilisation - _ROUNDING)
+    return Activation(utilisation, kept, row, groups, settings[row] == utilisation)
+
+
+def check_utilisation(utilisation: float) -> None:
+    """Refuses what is no utilisation.
+
+    Raises:
+        ValueError: it is no number in (0, 1].
+    """
+    if isinstance(utilisation, bool) or not isinstance(utilisation, (int, float)) or not 0.0 < utilisation <= 1.0:
+        raise ValueError(f'utilisation is {utilisation!r}, expected a number in (0, 1]')
+
+
+def check_settings(settings: tuple[float, ...]) -> tuple[float, ...]:
+    """The settings of an elastic network as floats.
+
+    Raises:
+        ValueError: one is no utilisation, they do not ascend, or the last is not 1.
+    """
+    for setting in settings:
+        check_utilisation(setting)
+    settings = tuple(float(setting) for setting in settings)
+    if not settings or list(settings) != sorted(set(settings)) or settings[-1] != 1.0:
+        raise ValueError(f'settings of utilisation are {settings}, expected ascending numbers in (0, 1], the last one 1')
+    return settings
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The utilisation for a budget.
+
+    Attributes:
+        utilisation: the largest whose bound fits, or the smallest allowed where none does.
+        bound_ms: its bound.
+        fits_budget: the bound is within the budget.
+    """
+
+    utilisation: float
+    bound_ms: float
+    fits_budget: bool
+
+
+def largest_fitting(bounds_ms: Mapping[float, float], budget_ms: float, least: float = 0.0) -> Fit:
+    """The largest utilisation whose bound fits a budget (SubFlow, equation 2, with bounds instead of expected times).
+
+    Args:
+        bounds_ms: by utilisation, at least one.
+        budget_ms: may be negative: then nothing fits.
+        least: smallest utilisation that is accurate enough, see `least_utilisation`.
+
+    Raises:
+        ValueError: the budget is NaN, or no utilisation is at least `least`.
+    """
+    if math.isnan(budget_ms):
+        raise ValueError('budget is NaN ms, expected a number')
+    allowed = {utilisation: bound for utilisation, bound in bounds_ms.items() if utilisation >= least}
+    if not allowed:
+        raise ValueError(f'least utilisation is {least}, expected at most {max(bounds_ms, default=0.0)}, the largest '
+                         f'that has a bound')
+    fitting = [utilisation for utilisation, bound in allowed.items() if bound <= budget_ms]
+    chosen = max(fitting) if fitting else min(allowed)
+    return Fit(chosen, allowed[chosen], bool(fitting))
+
+
+def least_utilisation(accuracies: Mapping[float, float], min_accuracy: float) -> float:
+    """The smallest utilisation from which on no sub-network is less accurate than allowed (SubFlow, section II).
+
+    Args:
+        accuracies: by utilisation, at least one.
+        min_accuracy: in the unit of the accuracies.
+
+    Raises:
+        ValueError: not even the largest is accurate enough.
+    """
+    least = None
+    for utilisation in sorted(accuracies, reverse=True):
+        if not accuracies[utilisation] >= min_accuracy:
+            break
+        least = utilisation
+    if least is None:
+        raise ValueError(f'minimum accuracy is {min_accuracy}, expected at most '
+                         f'{accuracies[max(accuracies)] if accuracies else "that of a sub-network"}, what the largest '
+                         f'sub-network reaches')
+    return least

@@ -1,0 +1,148 @@
+"""Which channels of a network can be left out together, found by union of what its operations tie.
+
+A layer's output channels begin a *group* of their own. A sum ties two groups: both keep the same channels. A depthwise
+convolution, a norm and an activation go on with the group that they read. Grouped convolutions and group norms make it
+coarser: a *unit*, so many neighbouring channels, is then kept or left out as a whole. Needs no torch.
+"""
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+
+
+@dataclass(eq=False)
+class ChannelGroup:
+    """Channels with one ranking; a node of a union-find forest.
+
+    Attributes:
+        units: of neighbouring channels, at the root; each is kept or left out as a whole.
+        whole_because: why nothing may be left out, at the root; empty where something may.
+        names: layers whose outputs the group holds, at the root.
+    """
+
+    units: int
+    whole_because: str = ''
+    names: list[str] = field(default_factory=list)
+    parent: ChannelGroup | None = None
+
+    @property
+    def root(self) -> ChannelGroup:
+        """The node that stands for all that are tied to this one."""
+        node = self
+        while node.parent is not None:
+            node = node.parent
+        return node
+
+    def coarsen(self, units: int) -> None:
+        """Keeps only boundaries that a division into so many equal units has too."""
+        self.root.units = math.gcd(self.root.units, units)
+
+    def keep_whole(self, because: str) -> None:
+        """Lets nothing be left out, for the first reason that is given."""
+        self.root.whole_because = self.root.whole_because or because
+
+
+def tie(one: ChannelGroup, other: ChannelGroup) -> None:
+    """Makes two groups one: they keep the same units from now on."""
+    kept, absorbed = one.root, other.root
+    if kept is absorbed:
+        return
+    kept.coarsen(absorbed.units)
+    kept.whole_because = kept.whole_because or absorbed.whole_because
+    kept.names += absorbed.names
+    absorbed.parent = kept
+
+
+@dataclass(frozen=True)
+class Part:
+    """A stretch of one axis of a tensor or weight that belongs to one group.
+
+    Attributes:
+        group: whose units it holds, in their order, each as long as the others.
+        size: length at full width.
+    """
+
+    group: ChannelGroup
+    size: int
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How the channels of a tensor lie.
+
+    Attributes:
+        axis: of the channels.
+        parts: one behind the other; several behind a concatenation.
+    """
+
+    axis: int
+    parts: tuple[Part, ...]
+
+    def keep_whole(self, because: str) -> None:
+        """See `ChannelGroup.keep_whole`."""
+        for part in self.parts:
+            part.group.keep_whole(because)
+
+    def at(self, axis: int) -> Layout:
+        """The same channels on another axis."""
+        return Layout(axis, self.parts)
+
+    def scaled(self, factor: int) -> Layout:
+        """The layout where each channel has become so many neighbouring values."""
+        return Layout(self.axis, tuple(Part(part.group, part.size * factor) for part in self.parts))
+
+
+def tie_layouts(one: Layout, other: Layout, because: str) -> None:
+    """Ties two layouts part by part; where the parts' borders differ, all are kept whole for that reason."""
+    if [part.size for part in one.parts] == [part.size for part in other.parts]:
+        for part, counterpart in zip(one.parts, other.parts):
+            tie(part.group, counterpart.group)
+    else:
+        one.keep_whole(because)
+        other.keep_whole(because)
+
+
+@dataclass(frozen=True)
+class Span:
+    """A part, once all groups are known.
+
+    Attributes:
+        group: number of the group.
+        units: of the group.
+        per_unit: length of one unit here.
+    """
+
+    group: int
+    units: int
+    per_unit: int
+
+    @property
+    def size(self) -> int:
+        """Length at full width."""
+        return self.units * self.per_unit
+
+
+def kept_ranges(spans: Sequence[Span], kept: Sequence[int]) -> list[tuple[int, int]]:
+    """Where along an axis the values lie that are kept: begin and end of each stretch, neighbouring ones joined.
+
+    Args:
+        spans: one behind the other.
+        kept: number of units kept, by group.
+    """
+    ranges: list[tuple[int, int]] = []
+    offset = 0
+    for span in spans:
+        begin, end = offset, offset + kept[span.group] * span.per_unit
+        if ranges and ranges[-1][1] == begin:
+            ranges[-1] = (ranges[-1][0], end)
+        else:
+            ranges.append((begin, end))
+        offset += span.size
+    return ranges
+
+
+def kept_size(spans: Sequence[Span], kept: Sequence[int]) -> int:
+    """How many values along an axis are kept."""
+    return sum(kept[span.group] * span.per_unit for span in spans)

@@ -1,0 +1,183 @@
+"""Sub-networks as SubFlow defines them, neuron by neuron: what the prefix form must agree with, and is compared with.
+
+A neuron is one value of a layer's output, a channel at a position. `MaskedNetwork` computes the whole network and sets
+inactive neurons to zero (equation 1): the reference. `sub_convolution` and `sub_multiplication` compute active neurons alone
+(section V-A, equations 13 and 17), from inputs of which zeros are skipped where a whole channel is zero; gradients pass
+through them to the weights of active neurons only (section V-B).
+"""
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import torch
+from torch import Tensor, fx
+from torch.nn import functional as F
+
+from deadline_perception.subnetwork import elastic_layers as layers
+from deadline_perception.subnetwork.activation import Activation, check_utilisation
+from deadline_perception.subnetwork.elastic import ElasticModule, outputs
+from deadline_perception.subnetwork.importance import obs_importance
+
+
+def sub_convolution(x: Tensor, weight: Tensor, bias: Tensor | None, active: Tensor, *, stride: tuple[int, int] = (1, 1),
+                    padding: tuple[int, int] = (0, 0), dilation: tuple[int, int] = (1, 1)) -> Tensor:
+    """A convolution of which only active outputs are computed; the others are zero.
+
+    Args:
+        x: `[N, C, H, W]`, zero where an input neuron is inactive.
+        weight: `[O, C, kernel height, kernel width]`.
+        bias: `[O]`, or None.
+        active: `[O, H', W']`, zero where an output neuron is inactive.
+        stride: in px.
+        padding: zeros at each border, in px.
+        dilation: px from one kernel element to the next.
+
+    Returns:
+        `[N, O, H', W']`.
+    """
+    inputs = x.detach().abs().amax((0, 2, 3)) > 0
+    columns = F.unfold(x[:, inputs], weight.shape[2:], dilation, padding, stride)
+    kernels = weight[:, inputs].flatten(1)
+    rows = []
+    for channel, places in enumerate(active.flatten(1) > 0):
+        row = x.new_zeros(len(x), places.numel())
+        if places.any():
+            values = torch.matmul(kernels[channel], columns[:, :, places])
+            row[:, places] = values if bias is None else values + bias[channel]
+        rows.append(row)
+    return torch.stack(rows, 1).view(len(x), *active.shape)
+
+
+def sub_multiplication(x: Tensor, weight: Tensor, bias: Tensor | None, active: Tensor) -> Tensor:
+    """A matrix product of which only active outputs are computed, from inputs that are not zero; the others are zero.
+
+    Args:
+        x: `[N, C]`, zero where an input neuron is inactive.
+        weight: `[O, C]`.
+        bias: `[O]`, or None.
+        active: `[O]`, zero where an output neuron is inactive.
+
+    Returns:
+        `[N, O]`.
+    """
+    inputs, outputs_ = x.detach().abs().amax(0) > 0, active > 0
+    values = F.linear(x[:, inputs], weight[outputs_][:, inputs], None if bias is None else bias[outputs_])
+    result = x.new_zeros(len(x), len(weight))
+    result[:, outputs_] = values
+    return result
+
+
+class MaskedNetwork(fx.Interpreter):
+    """The whole network, with inactive neurons set to zero.
+
+    Args:
+        network: elastic; its norms use the statistics of the activation.
+        activation: whose neurons are active.
+        masks: by name of a node of `network.neurons`, 1 where a neuron is active and 0 elsewhere, `[C, H, W]`, or `[C]`
+            for single values; by default those of the activation, whole channels.
+    """
+
+    def __init__(self, network: ElasticModule, activation: Activation, masks: Mapping[str, Tensor] | None = None) -> None:
+        super().__init__(network.body)
+        self._activation, self._masks = activation, dict(masks or {})
+        self._channels = {name: _vector(spans, activation) for name, (_, spans) in network.neurons.items()}
+        self._axes = {name: axis for name, (axis, _) in network.neurons.items()}
+        self._whole = replace(activation, kept=tuple(group.units for group in activation.groups), is_setting=False)
+
+    def compute(self, *inputs: Tensor):
+        """What the sub-network gives for its inputs."""
+        return self.run(*inputs, self._whole)
+
+    def run_node(self, node: fx.Node):
+        """Sets what is inactive to zero."""
+        result = super().run_node(node)
+        if node.name in self._masks:
+            return result * self._masks[node.name]
+        if node.name in self._channels:
+            shape = [1] * result.dim()
+            shape[self._axes[node.name]] = -1
+            return result * self._channels[node.name].to(result).view(shape)
+        return result
+
+    def call_module(self, target, args, kwargs):
+        """Computes a layer with all its weights; layer norms leave inactive channels out of their statistics."""
+        layer = self.fetch_attr(target)
+        if isinstance(layer, layers.ElasticLayerNorm):
+            return self._layer_norm(layer, args[0])
+        return super().call_module(target, args, kwargs)
+
+    def _layer_norm(self, layer: layers.ElasticLayerNorm, x: Tensor) -> Tensor:
+        x = x.permute(0, 2, 3, 1) if layer.channels_first else x
+        axes = tuple(range(x.dim() - layer.axis_count, x.dim()))
+        active = torch.ones(x.shape[-layer.axis_count:]).to(x)
+        for axis, spans in layer.axes.get('weight', {}).items():
+            shape = [1] * layer.axis_count
+            shape[axis] = -1
+            active = active * _vector(spans, self._activation).to(x).view(shape)
+        mean = (x * active).sum(axes, keepdim=True) / active.sum()
+        variance = ((x - mean).square() * active).sum(axes, keepdim=True) / active.sum()
+        y = (x - mean) * torch.rsqrt(variance + layer.eps)
+        y = y if layer.weight is None else y * layer.weight
+        y = y if layer.bias is None else y + layer.bias
+        return y.permute(0, 3, 1, 2) if layer.channels_first else y
+
+
+class ElementNetwork(MaskedNetwork):
+    """The same, where layers compute active neurons alone. Of convolutions without groups and norms, each of which an
+    activation follows, and of fully connected layers."""
+
+    def call_module(self, target, args, kwargs):
+        """Computes a layer's active outputs."""
+        layer, mask = self.fetch_attr(target), self._mask_behind(target)
+        if mask is None or not isinstance(layer, (layers.ElasticConvolution, layers.ElasticLinear)):
+            return super().call_module(target, args, kwargs)
+        if isinstance(layer, layers.ElasticLinear):
+            return sub_multiplication(args[0], layer.weight, layer.bias, mask)
+        if layer.groups > 1 or layer.norm is not None or not isinstance(layer.padding, tuple):
+            raise ValueError(f'layer {target} has groups or a norm, expected a plain convolution')
+        return sub_convolution(args[0], layer.weight, layer.bias, mask, stride=layer.stride, padding=layer.padding,
+                               dilation=layer.dilation)
+
+    def _mask_behind(self, target: str) -> Tensor | None:
+        """The mask of a layer's neurons, which lies on the layer or on the activation that alone reads it."""
+        node = next(node for node in self.module.graph.nodes if node.target == target)
+        while node.name not in self._masks:
+            if len(node.users) != 1 or next(iter(node.users)).op in ('output', 'placeholder'):
+                return None
+            node = next(iter(node.users))
+            if isinstance(self.fetch_attr(node.target) if node.op == 'call_module' else None, layers.ElasticLayer):
+                return None
+        return self._masks[node.name]
+
+
+def element_masks(network: ElasticModule, calibration: Tensor, utilisation: float) -> dict[str, Tensor]:
+    """Activation vectors of single neurons: the `floor(u * m)` most important ones of each layer.
+
+    Args:
+        network: its layers that are kept whole get no mask.
+        calibration: inputs `[N, C, ...]`, at least 2.
+        utilisation: u in (0, 1].
+
+    Returns:
+        By name of a node of `network.neurons`, 0 or 1 in the shape of one sample.
+
+    Raises:
+        ValueError: the utilisation lies outside its range, or there are fewer than 2 inputs.
+    """
+    check_utilisation(utilisation)
+    masks = {}
+    for name, values in outputs(network, calibration).items():
+        if any(network.groups[span.group].whole_because for span in network.neurons[name][1]):
+            continue
+        order = obs_importance(values.flatten(1)).order()
+        mask = torch.zeros(len(order))
+        mask[order[:max(1, int(utilisation * len(order) + 1e-9))]] = 1.0
+        masks[name] = mask.view(values.shape[1:])
+    return masks
+
+
+def _vector(spans, activation: Activation) -> Tensor:
+    """Activation vector along an axis."""
+    return torch.cat([torch.from_numpy(activation.vector(span.group).copy()).repeat_interleave(span.per_unit)
+                      for span in spans])

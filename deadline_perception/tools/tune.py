@@ -1,0 +1,135 @@
+"""Train an elastic network on this device, each iteration within a time budget, and replace its weights file at the end.
+
+Each iteration trains the largest sub-network whose bound fits the budget, or another that fits. A classifier learns from the
+labels of the data; a detector from what it finds itself when it runs whole. The weights file is replaced in one step once the
+new weights are scored, and are better on average: until then, whatever happens, the old one stays as it is. Ctrl-C ends the
+training early.
+"""
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from statistics import fmean
+
+from deadline_perception.latency.device import use_threads
+from deadline_perception.tools.elastic_data import DATA_HELP, read_data, save_quality, score_paths
+from deadline_perception.tools.file_arguments import check_file
+from deadline_perception.tools.profile import restart_with_environment
+from deadline_perception.tools.stop_request import StopRequest
+
+_NORM_BATCH = 32
+_MOST_IMAGES_OF_DETECTOR = 96  # whose outputs are kept as what to learn
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the command's arguments."""
+    parser.add_argument('--weights', type=Path, required=True, help='elastic network, as the command elastic wrote it')
+    parser.add_argument('--data', required=True, help=DATA_HELP)
+    parser.add_argument('--budget-ms', type=float, required=True, help='time that an iteration may take')
+    parser.add_argument('--minutes', type=float, default=10.0, help='how long to train')
+    parser.add_argument('--batch', type=int, default=8, help='images of one iteration')
+    parser.add_argument('--learning-rate', type=float, default=0.001, help='step of gradient descent')
+    parser.add_argument('--limit', type=int, default=200, help='images used, of a classifier of each class')
+    parser.add_argument('--seed', type=int, default=0, help='of the images and sub-networks drawn')
+    parser.add_argument('--threads', type=int, default=1, help='CPU threads')
+    parser.add_argument('--out', type=Path, help='file to write; by default the weights themselves')
+
+
+def run(args: argparse.Namespace) -> int:
+    """Tunes, scores and replaces; returns the exit status."""
+    if args.batch < 1:
+        raise ValueError(f'--batch is {args.batch}, expected at least 1 image')
+    if not args.budget_ms > 0.0:
+        raise ValueError(f'--budget-ms is {args.budget_ms}, expected more than 0')
+    StopRequest(args.minutes)  # refuses what is no time, before anything is done
+    out = args.out or args.weights
+    check_file('--out', out)
+    restart_with_environment(args.threads)
+    import torch
+
+    from deadline_perception.detector.detections import Detections
+    from deadline_perception.subnetwork.checkpoint import load_elastic, save_elastic
+    from deadline_perception.subnetwork.elastic import settle_norms
+    from deadline_perception.subnetwork.network import image_batches
+    from deadline_perception.subnetwork.training import TimeBoundTrainer, class_loss, distillation_loss
+
+    use_threads(args.threads)
+    network = load_elastic(args.weights)
+    detects = network.result_type is Detections
+    data = read_data(args.data, detects, network.input_size, args.limit)
+    paths = list(network.path_space)
+    before = score_paths(network, data, paths)
+    images = data.learning[:_MOST_IMAGES_OF_DETECTOR] if detects else data.learning
+    inputs = torch.cat(list(image_batches(network.source, images, args.batch)))
+    if detects:
+        with torch.no_grad():
+            found = [network.module(batch) for batch in inputs.split(args.batch)]
+        targets = tuple(torch.cat(parts) for parts in zip(*found))
+    else:
+        labels = [network.class_names.index(name) for name in data.class_names]
+        targets = (torch.tensor(labels)[torch.from_numpy(data.labels)],)
+    trainer = TimeBoundTrainer(network.module, distillation_loss if detects else class_loss, budget_ms=args.budget_ms,
+                               learning_rate=args.learning_rate, seed=args.seed)
+    generator = torch.Generator().manual_seed(args.seed)
+
+    def draw() -> tuple[torch.Tensor, tuple[torch.Tensor, ...]]:
+        rows = torch.randperm(len(inputs), generator=generator)[:args.batch]
+        return inputs[rows], tuple(target[rows] for target in targets)
+
+    trainer.measure(*draw())
+    stop = StopRequest(args.minutes)
+    with stop.listening():
+        late, waited, done = _train(trainer, draw, stop, args)
+    settle_norms(network.module, inputs.split(_NORM_BATCH), whole_too=True)
+    after = score_paths(network, data, paths)
+    _print(before, after)
+    print(f'{done} iterations, {late} of them ({late / max(1, done):.2%}) beyond {args.budget_ms:g} ms; {waited} more times no '
+          f'bound fitted, and nothing was trained')
+    means = [100.0 * fmean(scores.values()) for scores in (before, after)]
+    if not means[1] > means[0]:
+        print(f'the mean over utilisations did not rise ({means[0]:.1f} to {means[1]:.1f} %): {out} is left as it is')
+        return stop.exit_status
+    save_elastic(network, out)
+    quality = save_quality(network, after, args.data, out)
+    print(f'wrote {out} and {quality}')
+    return stop.exit_status
+
+
+def _train(trainer, draw, stop: StopRequest, args: argparse.Namespace) -> tuple[int, int, int]:
+    """Iterates until it is to stop, with progress; returns iterations beyond the budget, left out, and done."""
+    import time
+
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    late = waited = done = 0
+    columns = (TextColumn('tuning'), BarColumn(), TimeElapsedColumn(), TextColumn('{task.fields[words]}'))
+    begun_s, drawn_s, loss = time.monotonic(), 0.0, 0.0
+    with Progress(*columns, console=Console(stderr=True)) as bars:
+        bar = bars.add_task('', total=60.0 * args.minutes, words='')
+        while not stop():
+            iteration = trainer.iterate(*draw())
+            if iteration is None:
+                waited += 1
+                continue
+            done += 1
+            late += not iteration.in_time
+            loss += min(1.0, 0.02 + 1.0 / done) * (iteration.loss - loss)
+            now_s = time.monotonic() - begun_s
+            if now_s - drawn_s > 0.5:  # between iterations: drawing takes none of their time
+                drawn_s = now_s
+                bars.update(bar, completed=now_s, words=f'{done} iterations, {late} late, loss {loss:.3f}, largest that '
+                                                        f'fits {trainer.bounds.fit(args.budget_ms).utilisation:g}')
+    return late, waited, done
+
+
+def _print(before: dict, after: dict) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title='accuracy or AP, %')
+    for title in ('utilisation', 'before', 'after'):
+        table.add_column(title, justify='right')
+    for path, score in after.items():
+        table.add_row(f'{path["utilisation"]:.2f}', f'{100.0 * before[path]:.1f}', f'{100.0 * score:.1f}')
+    Console().print(table)
