@@ -29,7 +29,8 @@ ALLOWED_ACROSS = {('execution_path', 'errors'), ('detector', 'engine'), ('detect
 ROS = {'ament_index_python', 'builtin_interfaces', 'cv_bridge', 'launch', 'launch_ros', 'rcl_interfaces', 'rclpy',
        'rosidl_runtime_py', 'tf2_ros'}
 TORCH_FREE = ('classifier/classes.py', 'classifier/crop.py', 'contention', 'datasets', 'decision',
-              'detector/detections.py', 'engine/eager.py', 'errors.py','evaluation', 'execution_path.py', 'latency', 'nested', 'rendering', 'runtime', 'wcet', 'workers.py')
+              'detector/detections.py', 'engine/eager.py', 'errors.py', 'evaluation',
+              'execution_path.py', 'latency', 'nested', 'rendering', 'runtime', 'wcet', 'workers.py')
 TORCH = {'torch', 'torchvision'}
 
 

@@ -178,21 +178,22 @@ class Choices:
         return Allocation(tuple(self.options[at] for at in selection.tolist()), schedulable, gap)
 
 
-def allocate(tasks: Sequence[Sequence[Option]], method: Method = Method.EXACT, *, names: Sequence[str] = (),
+def allocate(tasks: Sequence[Sequence[Option]], method: Method | str = Method.EXACT, *, names: Sequence[str] = (),
              seed: int = 0, time_limit_s: float = 60.0) -> Allocation:
     """Selects an option for each task.
 
     Args:
         tasks: the options of each task.
-        method: how.
+        method: how, also by its name, such as `greedy`.
         names: of the tasks, for errors; by default their numbers.
         seed: of the method RANDOM.
         time_limit_s: of the method EXACT, which then gives the best selection that it has found, and its gap.
 
     Raises:
-        ValueError: there is no task, or one has no option.
+        ValueError: there is no task, or one has no option; or no method has that name.
         Infeasible: no selection meets all deadlines; not for the methods that do not look at them.
     """
+    method = _method(method)
     names = list(names) or [f'{number}' for number in range(len(tasks))]
     choices = Choices(tasks, names)
     if method in (Method.WORST, Method.MAXIMUM):
@@ -208,6 +209,13 @@ def allocate(tasks: Sequence[Sequence[Option]], method: Method = Method.EXACT, *
 
     selection, gap = improve(choices, selection, time_limit_s)
     return choices.allocation(selection, True, gap)
+
+
+def _method(name: Method | str) -> Method:
+    try:
+        return Method(name)
+    except ValueError:
+        raise ValueError(f'method is {name!r}, expected one of {", ".join(method.value for method in Method)}') from None
 
 
 def least_demand(choices: Choices, names: Sequence[str]) -> np.ndarray:

@@ -8,7 +8,7 @@ is looked at. With deadlines before the end of the periods the same holds of dem
 Spuri 1996): `L >= c_i + sum_j (floor((L - 1 - d_j) / p_j) + 1) c_j` for the tasks with `d_i > L - 1`, and without any
 blocking task for longer L. For tasks that are strictly periodic from known first releases the conditions are sufficient.
 
-Time is discrete. Functions of milliseconds round to whole nanoseconds, those of integers take any unit.
+Time is discrete. Floats are milliseconds and are rounded to whole nanoseconds, integers count any unit.
 """
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from numbers import Integral
 
 import numpy as np
 
@@ -99,17 +100,25 @@ def is_schedulable(execution_times: Sequence[float], periods: Sequence[float],
                    deadlines: Sequence[float] | None = None) -> bool:
     """Whether a set of tasks never misses a deadline under non-preemptive EDF on one processor.
 
+    Where all times are ints, they count units of a discrete time, in which jobs are released and begin, as in the
+    theorem. Where one is a float they are ms and jobs may be released at any ns, which asks for a little more: a job may
+    have begun just before the others are released, not a whole unit before.
+
     Args:
-        execution_times: longest time of a job of each task, ms.
-        periods: least time between two releases of each task, ms.
-        deadlines: from a release to its deadline, ms, at most the period; by default the periods.
+        execution_times: longest time of a job of each task.
+        periods: least time between two releases of each task.
+        deadlines: from a release to its deadline, at most the period; by default the periods.
 
     Raises:
         ValueError: there is no task, lengths differ, a time is not above 0, a deadline is longer than its period, or the
             test points are too many.
     """
-    return analyse(whole_ns(execution_times, 'execution time'), whole_ns(periods, 'period'),
-                   None if deadlines is None else whole_ns(deadlines, 'deadline')).schedulable
+    given = [list(execution_times), list(periods)] + ([] if deadlines is None else [list(deadlines)])
+    if all(isinstance(value, Integral) for values in given for value in values):
+        given = [[int(value) for value in values] for values in given]
+    else:
+        given = [whole_ns(values, what) for values, what in zip(given, ('execution time', 'period', 'deadline'))]
+    return analyse(*given).schedulable
 
 
 def analyse(times: Sequence[int], periods: Sequence[int], deadlines: Sequence[int] | None = None) -> Analysis:

@@ -148,3 +148,10 @@ def test_without_time_the_best_known_selection_and_its_gap_are_given():
     hurried = allocate(tasks, Method.EXACT, time_limit_s=1e-9)
     assert hurried.schedulable and hurried.gap >= 0.0
     assert hurried.quality == pytest.approx(allocate(tasks, Method.GREEDY_NEXT).quality) or hurried.gap == 0.0
+
+
+def test_a_method_is_known_by_its_name():
+    tasks = [[Option(0, 20.0, 5.0, 0.4), Option(1, 20.0, 8.0, 0.7)]]
+    assert allocate(tasks, 'greedy') == allocate(tasks, Method.GREEDY)
+    with pytest.raises(ValueError, match="method is 'best', expected one of greedy"):
+        allocate(tasks, 'best')

@@ -148,6 +148,13 @@ def test_one_task_may_take_all_its_period_and_no_more():
     assert is_schedulable([10.0], [10.0]) and not is_schedulable([10.000001], [10.0])
 
 
+def test_ints_count_units_and_floats_are_milliseconds():
+    """A job of 2 that has begun a whole unit before leaves 1; one that has begun just before leaves nearly 2."""
+    assert is_schedulable([1, 2], [2, 4]) and is_schedulable(np.array([1, 2]), np.array([2, 4]))
+    assert not is_schedulable([1.0, 2.0], [2.0, 4.0])
+    assert not is_schedulable([1, 3], [2, 4])
+
+
 @pytest.mark.parametrize(('times', 'periods', 'deadlines', 'words'), [
     ([], [], None, 'set of tasks is empty'), ([1.0], [1.0, 2.0], None, '1 execution times, 2 periods'),
     ([0.0], [1.0], None, 'execution time is 0.0 ms'), ([-1.0], [1.0], None, 'execution time is -1.0 ms'),
