@@ -187,6 +187,7 @@ def compare(frames: Sequence[Frame], profile: LatencyProfile, space) -> list[dic
 def recover(network, images: list, profile: LatencyProfile, quality: PathQuality, steps: int, between) -> dict:
     """Frames over their deadline after each begin of contention, by number from the begin on."""
     knots, space, rng = level_knots(profile, network.path_space), network.path_space, random.Random(SEED)
+    print(f'recovery from {steps} steps', file=sys.stderr)
     outlooks = tuple(Outlook(knot.slowdown, knot.forecast, FrontierPolicy(space, knot.forecast, quality)) for knot in knots)
     for outlook in outlooks:
         outlook.policy.prepare()
@@ -290,6 +291,7 @@ def main() -> None:
     time_frame(network, images[0], network.path_space.largest)
     priority.raise_thread(Role.INFERENCE)
     profile = measure_levels(network, images, args, priority.between_frames)
+    print('recording the trace', file=sys.stderr)
     frames = record(network, images, profile, args.trace_s, priority.between_frames)
     quality = PathQuality.load(weights.with_suffix('.quality.json'), network.path_space)
     knots = level_knots(profile, network.path_space)
