@@ -8,7 +8,7 @@ schedule. On this trace, frame by frame as the detector does it (expected time t
 after each frame), bounds are formed with the profile's levels and with one factor, and by several predictors of the slowdown:
 the monitor's filter, adaptive regression, always idle, and a deliberately wrong one. Coverage should be 99 % for all; what
 differs is tightness. Last, recovery: frames with a deadline while units begin and end every few seconds, decided by the
-frontier policy; counted are the frames over their deadline after each begin. Takes profile-s + 4 x level-s + trace-s + steps x
+frontier policy; counted are the frames over their deadline after each begin. Takes profile-s + 3 x level-s + trace-s + steps x
 8 s, with the defaults under 4 minutes; writes results/level_bounds.json.
 """
 from __future__ import annotations
@@ -112,8 +112,8 @@ ESTIMATES = {'filter (node)': ByFilter, 'adaptive regression': lambda: ByPredict
 def unit_sets() -> list[dict[str, int]]:
     """Units that the profile has levels of."""
     most = most_units()
-    return [{'core': max(1, most // 3)}, {'memory': max(1, most // 3)}, {'core': max(1, most // 3), 'memory': max(
-        1, most // 3)}, {'core': max(1, 2 * most // 3), 'memory': max(1, most // 3)}]
+    third = max(1, most // 3)
+    return [{'core': third}, {'memory': third}, {'core': third, 'memory': third}]
 
 
 def measure_levels(network, images: list, args: argparse.Namespace, between) -> LatencyProfile:
@@ -137,7 +137,7 @@ def record(network, images: list, profile: LatencyProfile, seconds: float, betwe
     rng = random.Random(SEED)
     paths = [path for path in distinct_paths(network.path_space, PATHS + 2, rng)[2:] if str(path) not in profile.paths]
     most = most_units()
-    schedule = make_schedule('mixed', most={'core': 2 * most // 3, 'memory': most // 3}, lasts_s=seconds, seed=SEED)
+    schedule = make_schedule('mixed', most={'core': max(1, most // 2), 'memory': max(1, most // 3)}, lasts_s=seconds, seed=SEED)
     frames, path = [], paths[0]
     with play(schedule):
         until_ms = now_ms() + 1000.0 * seconds
@@ -163,9 +163,16 @@ def follow(frames: Sequence[Frame], knots: Sequence[Knot], estimate,
         rows.append((expected_ms / frame.latency_ms, expected_ms * factor / frame.latency_ms))
         calibrator.observe(expected_ms, frame.latency_ms)
         begun_ns = time.perf_counter_ns()
-        estimate.observe(over_slowdown_ms, frame.latency_ms)
+        estimate.observe(met_forecast_ms(knots, frame), frame.latency_ms)
         spent_ns += time.perf_counter_ns() - begun_ns
     return np.array(rows), spent_ns / 1e6 / len(frames)
+
+
+def met_forecast_ms(knots: Sequence[Knot], frame: Frame) -> float:
+    """As `Task.met_forecast_ms`."""
+    met = [knot.forecast.forecast_ms(frame.path) for knot in knots
+           if knot.forecast.forecast_ms(frame.path) * knot.slowdown <= frame.latency_ms]
+    return met[-1] if met else knots[0].forecast.forecast_ms(frame.path)
 
 
 def compare(frames: Sequence[Frame], profile: LatencyProfile, space) -> list[dict]:
@@ -208,7 +215,7 @@ def recover(network, images: list, profile: LatencyProfile, quality: PathQuality
                             may_give_up=False, policy=outlook.policy)
         took_ms = now_ms() - begun_ms
         over_slowdown_ms = outlook.forecast.forecast_ms(ran.path)
-        estimator.observe_frame(over_slowdown_ms, ran.network_ms)
+        estimator.observe_frame(task.met_forecast_ms(ran.path, ran.network_ms), ran.network_ms)
         calibrator.observe(over_slowdown_ms * slowdown, ran.network_ms)
         between()
         paths['contention' if load.working else 'calm'].append(str(ran.path))
