@@ -127,6 +127,9 @@ def draw_pruning(delays_ms: dict[str, list[float]], qualities: dict[str, float],
     right.set(xlabel='level of contention', ylabel='delay, ms', yscale='log', xticks=range(len(next(iter(delays_ms.values())))))
     if kept['contention']:
         right.legend(frameon=False, fontsize=7)
+    for axis in (left.xaxis, right.yaxis):
+        axis.set_major_formatter('{x:g}')
+        axis.set_minor_formatter('{x:g}')
     figure.savefig(file, dpi=130)
 
 

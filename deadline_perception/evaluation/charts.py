@@ -125,7 +125,7 @@ def lanes(recording: Recording, frames: list[FrameRecord]) -> str:
         if across[1] > 0.012 * (time_s[-1] - time_s[0]):
             row.text(across[0] + 0.5 * across[1], -1, f'{level:.0f}', color=_THEME['ink'], ha='center', va='center',
                      fontsize=8)
-    places = [*(['contention level'] if levels else []), *(name.replace('_', ' ') for name in reversed(operators))]
+    places = [*(['contention'] if levels else []), *(name.replace('_', ' ') for name in reversed(operators))]
     row.set_yticks(range(-1 if levels else 0, len(operators)), places)
     row.set_ylim(-1.6 if levels else -0.6, len(operators) - 0.4)
     row.grid(False)

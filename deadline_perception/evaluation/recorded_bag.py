@@ -81,7 +81,7 @@ def _recording(bag: Path, messages: dict[str, list], *, ending: str) -> Recordin
         speed_mps=_samples(speeds),
         slowdown=_samples([(_stamp(message), message.slowdown) for message in messages['ContentionState']]),
         level=_samples([(_stamp(message), message.level) for message in messages['ContentionState']
-                        if getattr(message, 'level', -1) >= 0]),  # recordings of earlier versions have none
+                        if getattr(message, 'levels', 0)]),  # recordings of earlier versions have none
         rejected=_growth(message.rejected_frames_total for message in latencies),
         middleware_lost=_growth(message.middleware_lost_total for message in latencies), ending=ending)
 

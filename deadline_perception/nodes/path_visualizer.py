@@ -194,7 +194,7 @@ def headline(latency: FrameLatency, contention: ContentionState | None = None) -
     taken = f'{latency.total_ms:.0f}' if math.isfinite(latency.total_ms) else '-'
     verdict = '' if latency.deadline_met else ' MISSED'
     level = ''
-    if contention is not None and contention.level >= 0:
+    if contention is not None and contention.levels:
         level = f'  contention {contention.level} of 0 to {contention.levels - 1}, slowdown {contention.slowdown:.2f}'
     return f'{taken} of {latency.budget_ms:.0f} ms{verdict}  {latency.path}{level}'
 

@@ -1,6 +1,7 @@
 """One image of a task and what became of it: arrival, conditions, and the record of its answer. Free of ROS."""
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from deadline_perception.runtime.deadline import is_met
@@ -71,10 +72,11 @@ class FrameRecord:
         allowance_ms: constant part of the bound.
         replaced: frames that it replaced, in the mailbox or before.
         failure: error of conversion or network, empty otherwise.
-        idle_forecast_ms: expected time of the path that ran over the slowdown, which is that on the idle device, or at
-            the level of contention in force over the level's slowdown; NaN without a path.
+        idle_forecast_ms: expected time of the path that ran over the slowdown that it met: that on the idle device or, with
+            levels of contention, that at the level over its slowdown; NaN without a path.
         evidence_age_ms: from the image on which what was published rests to this one: 0 for its own result, NaN
             when there was nothing to go on from.
+        forecast_ms: as `idle_forecast_ms`, but of the slowdown that was assumed; NaN where they are the same.
     """
 
     arrival: Arrival
@@ -90,6 +92,7 @@ class FrameRecord:
     failure: str
     idle_forecast_ms: float
     evidence_age_ms: float
+    forecast_ms: float = math.nan
 
     @property
     def elapsed_ms(self) -> float:
@@ -109,7 +112,8 @@ class FrameRecord:
     @property
     def bound_ms(self) -> float:
         """Bound of the network's time on the path that ran; NaN without a path. That of the plan is `frame.plan`'s."""
-        return self.idle_forecast_ms * self.frame.slowdown * self.calibration_factor + self.allowance_ms
+        forecast_ms = self.idle_forecast_ms if math.isnan(self.forecast_ms) else self.forecast_ms
+        return forecast_ms * self.frame.slowdown * self.calibration_factor + self.allowance_ms
 
     @property
     def deadline_met(self) -> bool:

@@ -394,14 +394,18 @@ class FramePipeline:
                 published_ms: float) -> FrameRecord:
         taken_ms = published_ms if frame.taken_ms is None else frame.taken_ms
         begun_ms = frame.progress.begun_ms or published_ms
-        idle_ms = math.nan if ran.path is None else frame.outlook.forecast.forecast_ms(ran.path)
+        forecast_ms = idle_ms = math.nan
+        if ran.path is not None:
+            forecast_ms = idle_ms = frame.outlook.forecast.forecast_ms(ran.path)
+            if ran.result is not None:  # else it would have taken longer than it did
+                idle_ms = self._task.met_forecast_ms(ran.path, ran.network_ms)
         return FrameRecord(
             frame.arrival, frame.conditions, outcome, ran, queue_ms=taken_ms - frame.arrival.arrived_ms,
             convert_ms=begun_ms - taken_ms, publish_ms=max(0.0, published_ms - begun_ms - ran.elapsed_ms),
             calibration_factor=frame.calibration_factor, allowance_ms=self._task.calibrator.allowance_ms,
             replaced=frame.replaced, failure=failure, idle_forecast_ms=idle_ms,
             evidence_age_ms=math.nan if frame.evidence_s is None else
-            1000.0 * (frame.arrival.motion_s - frame.evidence_s))
+            1000.0 * (frame.arrival.motion_s - frame.evidence_s), forecast_ms=forecast_ms)
 
     def _learn(self, frame: _Frame, ran: TimedFrame, is_late: bool) -> None:
         """What this frame says about the times of the next ones, after it is out."""

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from deadline_perception.decision.policy import Forecast, Policy
 from deadline_perception.detector.detections import Detections
-from deadline_perception.execution_path import PathSpace
+from deadline_perception.execution_path import ExecutionPath, PathSpace
 from deadline_perception.latency.calibration import BoundCalibrator
 from deadline_perception.runtime.tracks import Tracks
 
@@ -96,6 +96,19 @@ class Task:
         """What a frame is decided by at a slowdown."""
         at = bisect_right(self.outlooks, slowdown, key=lambda outlook: outlook.slowdown)
         return self.outlooks[at - 1] if at else Outlook(1.0, self.forecast, self.policy)
+
+    def met_forecast_ms(self, path: ExecutionPath, took_ms: float) -> float:
+        """Expected time of a path over the slowdown, at the slowdown that a frame has met that took so long.
+
+        What it took over this is that slowdown, at whatever other one it was decided: so one frame tells it.
+        """
+        met = self.forecast.forecast_ms(path)
+        for outlook in self.outlooks:
+            forecast_ms = outlook.forecast.forecast_ms(path)
+            if forecast_ms * outlook.slowdown > took_ms:
+                break
+            met = forecast_ms
+        return met
 
     @property
     def path_space(self) -> PathSpace:

@@ -23,12 +23,12 @@ def drive(tmp_path_factory):
 
 def test_levels_of_contention_lie_under_the_lanes_where_they_are_known(drive):
     frames = charts.drawn_frames(drive)
-    assert 'contention level' not in charts.lanes(drive, frames)
+    assert 'contention' not in charts.lanes(drive, frames)
     stamps_ns = [frame.stamp_ns for frame in drive.frames]
     levels = tuple(float(place // 20) for place in range(len(stamps_ns)))
     svg = charts.lanes(replace(drive, level=Samples(tuple(stamps_ns), levels)), frames)
     ElementTree.fromstring(svg)
-    assert 'contention level' in svg and 'var(--slowdown)' in svg
+    assert 'contention' in svg and 'var(--slowdown)' in svg
     assert all(f'>{level}<' in svg for level in (0, 1, 2))
 
 

@@ -37,7 +37,7 @@ def test_headline_says_time_budget_and_miss():
 def test_headline_says_the_level_of_contention_where_one_is_known():
     known = ContentionState(slowdown=1.456, level=2, levels=4)
     assert headline(latency(1), known).endswith('h1  contention 2 of 0 to 3, slowdown 1.46')
-    assert headline(latency(1), ContentionState(slowdown=1.456, level=-1)) == headline(latency(1))
+    assert headline(latency(1), ContentionState(slowdown=1.456)) == headline(latency(1))
 
 
 class Frames:

@@ -74,7 +74,8 @@ def test_grades_beside_a_command_and_ends_it_with_delays_beside_units_from_befor
     mark = tmp_path / 'mark'
     code = f'import os, time; open({str(mark)!r}, "w").write(str(os.getpid())); time.sleep(300)'
     run = run_command('--weights', str(weights), '--engine', 'eager', '--seconds', '3', '--reuse', str(file), '--out',
-                      str(tmp_path / 'levels.json'), '--source', 'drive:seed=1,seconds=0.5', '--', sys.executable, '-c', code)
+                      str(tmp_path / 'levels.json'), '--source', 'drive:seed=1,seconds=0.5', '--', sys.executable, '-c', code,
+                      environment=process_environment(1))
     assert run.returncode == 0, run.stderr
     grading = ContentionGrading.load(tmp_path / 'levels.json')
     assert grading.unit_delays == ContentionGrading.load(file).unit_delays
@@ -85,9 +86,11 @@ def test_grades_beside_a_command_and_ends_it_with_delays_beside_units_from_befor
 def test_a_command_that_fails_and_a_file_of_another_path_are_told_in_one_line(graded, weights, tmp_path):
     file, = (graded[1] / 'deadline_perception' / 'levels').glob('*.json')
     common = ('--weights', str(weights), '--engine', 'eager', '--source', 'drive:seed=1,seconds=0.5')
-    run = run_command(*common, '--seconds', '60', '--', sys.executable, '-c', 'raise SystemExit(3)')
+    run = run_command(*common, '--seconds', '60', '--', sys.executable, '-c', 'raise SystemExit(3)',
+                      environment=process_environment(1))
     assert run.returncode == 1 and 'ended with status 3 after' in run.stderr.splitlines()[-1]
-    run = run_command(*common, '--reuse', str(file), '--path', ContentionGrading.load(file).path.replace('w1.00', 'w0.25'))
+    run = run_command(*common, '--reuse', str(file), '--path', ContentionGrading.load(file).path.replace('w1.00', 'w0.25'),
+                      environment=process_environment(1))
     assert run.returncode == 1 and 'of the network small on the path' in run.stderr.splitlines()[-1]
 
 
