@@ -44,7 +44,8 @@ class EvaluationError(DeadlinePerceptionError):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
     parser.add_argument('--data', required=True, help='annotations: a COCO file, a data set folder, or a bag')
-    parser.add_argument('--weights', type=Path, default=DEFAULT_WEIGHTS, help='network to evaluate')
+    parser.add_argument('--weights', type=Path, default=DEFAULT_WEIGHTS,
+                        help='network to evaluate, or a set of models (see adopt)')
     parser.add_argument('--paths', default='full', help=f'with commas: full, cheapest, sample ({_SAMPLE} telling '
                         'paths), all, frontier (needs --profile and --quality), or names of paths')
     parser.add_argument('--classes', type=Path, metavar='FILE', help=CLASSES_HELP)
@@ -67,11 +68,13 @@ def run(args: argparse.Namespace) -> int:
 def _evaluate(args: argparse.Namespace, workers: Workers) -> int:
     from deadline_perception.detector.checkpoint import load_detector
     from deadline_perception.latency.device import use_threads
+    from deadline_perception.model_set.set_file import SUFFIXES, load_set
 
     check_file('--json', args.json)
     use_threads(args.threads)
     on_own_gpu = args.device == 'cuda' and workers.count > 1
-    detector = load_detector(find_weights(args.weights), own_gpu() if on_own_gpu else args.device)
+    weights, device = find_weights(args.weights), own_gpu() if on_own_gpu else args.device
+    detector = load_set(weights, device) if weights.suffix in SUFFIXES else load_detector(weights, device)
     paths = chosen_paths(args, detector)
     sequence = open_source(args.data, classes=args.classes)
     frames = annotated_frames(sequence, args.limit)
