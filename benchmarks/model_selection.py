@@ -7,8 +7,9 @@ First it records: paths of the shipped network, as models of their own, run in r
 fusion and LiDAR programs (contender_programs.py), so that what every model takes at every level is known. Then methods are
 replayed on traces of random levels: half of the rounds are learnt from, with one contender left out, the other half is what
 happens; five seeds. A frame that takes longer than the threshold is a delay violation. Memory and start-up are of processes
-that hold the compiled segments of each set of models; the cost of a switch is timed on the idle machine; with --live-s the
-methods take turns frame by frame on the real network beside real contenders.
+that hold the compiled segments of each set of models; the cost of a switch is timed on the idle machine; with --live-s
+methods take turns frame by frame on the real network beside real contenders, the whole detector among them, which no replay
+of whole frames can show: it decides again while a frame runs.
 
 Individually trained models are given with --individual (train --strategy alone:PATH) and evaluated on --data; without any,
 paths of the shipped network stand for them, which share their weights: the early-exit-like and slimmable-like sets are then
@@ -36,8 +37,10 @@ from rich.table import Table
 from selection_replay import (ALPHA, BOUNDED, METHODS, OURS, PAPERS, VARIANTS, Fixed, Outcome, Recording, Terms, compare,
                               make_trace, mean_outcome)
 
+from deadline_perception.contention.prediction import AdaptiveRegression
 from deadline_perception.contention.pruning import Candidate, contention_prune, pareto_prune, transition_prune
 from deadline_perception.decision.path_quality import PathQuality
+from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.latency.device import read_device_facts, use_threads
 from deadline_perception.latency.json_file import write_text_atomically
 from deadline_perception.latency.profile import time_frame
@@ -45,6 +48,8 @@ from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.model_set.model_set import ModelSet
 from deadline_perception.model_set.set_file import ModelSpec, load_model
 from deadline_perception.rendering.drive import render_drive
+from deadline_perception.runtime.loading import NetworkOptions, load_task, share_folder
+from deadline_perception.runtime.timed_frame import FrameProgress, TimedInference, WhateverItTakes
 from deadline_perception.tools.command_line import exit_status
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, find_weights
 from deadline_perception.tools.profile import restart_with_environment
@@ -62,6 +67,7 @@ IN_TIME = 0.95  # of the frames at a level
 SLOPES = (0.05, 3.0)  # points of AP per ms; below: much time for little, above: much AP for no time
 SWITCH_BLOCK, SWITCH_BLOCKS = 10, 40
 LIVE_METHODS = ('N-step reactive', PAPERS, OURS)
+DETECTOR = 'ours, all paths, decided again at every operator'
 GOAL_MARGIN, GOAL_US = 0.5, 50.0
 
 
@@ -113,10 +119,14 @@ class Runner:
     def __init__(self, models: ModelSet, individual: Mapping[str, object], images: Sequence[np.ndarray]) -> None:
         self._shipped, self._individual, self._images, self._number = models.models['shipped'], dict(individual), images, 0
 
+    def next_image(self) -> np.ndarray:
+        """Images in turn."""
+        self._number += 1
+        return self._images[self._number % len(self._images)]
+
     def run(self, model: str) -> float:
         """Time of one frame, ms."""
-        image = self._images[self._number % len(self._images)]
-        self._number += 1
+        image = self.next_image()
         network = self._individual.get(model, self._shipped)
         path = network.path_space.largest if model in self._individual else network.path_space.parse(model)
         return time_frame(network, image, path)[0]
@@ -209,14 +219,47 @@ def switching_cost(runner: Runner, names: Sequence[str]) -> dict[str, dict[str, 
                    'switches': len(first[name])} for name in names if first[name]}
 
 
-def live(runner: Runner, recording: Recording, threshold_ms: float, seconds: float) -> dict[str, dict[str, float]]:
+class LiveDetector:
+    """The detector as the node runs it: all paths of the network, decided again at every operator.
+
+    Args:
+        weights: file of the network; its profile and qualities lie where the node looks for them.
+        threshold_ms: longest delay allowed.
+
+    Raises:
+        DeadlinePerceptionError: there is no profile of this device.
+    """
+
+    def __init__(self, weights: Path, threshold_ms: float) -> None:
+        self._task = load_task(NetworkOptions(str(weights)), share_folder() / 'models').task
+        self._space, self._threshold_ms = self._task.path_space, threshold_ms
+        self._inference = TimedInference(self._task.network, self._space, self._task.policy)
+        self._quality = PathQuality.load(weights.with_suffix('.quality.json'), self._space)
+        self._predictor = AdaptiveRegression({'idle': 1.0})
+
+    def run(self, image: np.ndarray) -> tuple[float, float]:
+        """Runs one frame; its AP, 0 to 100, and its time in ms."""
+        calibrator, slowdown = self._task.calibrator, max(1.0, self._predictor.predict_ms('idle'))
+        begun_ms = now_ms()
+        frame = self._inference.run(image, FrameProgress(self._space.phases), WhateverItTakes(),
+                                    due_ms=begun_ms + self._threshold_ms, slowdown=slowdown,
+                                    calibration_factor=calibrator.factor, best_case=1.0, may_give_up=False)
+        took_ms = now_ms() - begun_ms
+        idle_ms = self._task.forecast.forecast_ms(frame.path)
+        calibrator.observe(idle_ms * slowdown, took_ms)
+        self._predictor.observe('idle', took_ms / idle_ms)
+        return 100.0 * self._quality.quality(frame.path), took_ms
+
+
+def live(runner: Runner, recording: Recording, threshold_ms: float, seconds: float,
+         detector: LiveDetector | None) -> dict[str, dict[str, float]]:
     """Methods take turns frame by frame on the real network beside contenders that change every two seconds."""
     rng = random.Random(3)
     traces = {model: make_trace(recording, FRAMES, 7, rounds=range(recording.delays_ms.shape[1]))[:, at]
               for at, model in enumerate(recording.models)}
     terms = Terms(dict(zip(recording.models, recording.qualities)), recording.idle_ms, threshold_ms, traces, 0)
     methods = {name: METHODS[name](terms) for name in LIVE_METHODS}
-    frames = {name: [] for name in methods}
+    frames = {name: [] for name in (*methods, *([DETECTOR] if detector else []))}
     with Contenders(MOST) as contenders:
         contenders.set({})
         time.sleep(2.0)
@@ -230,6 +273,9 @@ def live(runner: Runner, recording: Recording, threshold_ms: float, seconds: flo
                 took_ms = runner.run(model)
                 method.observe(model, took_ms)
                 frames[name].append((terms.qualities[model], took_ms >= threshold_ms))
+            if detector:
+                quality, took_ms = detector.run(runner.next_image())
+                frames[DETECTOR].append((quality, took_ms >= threshold_ms))
     return {name: {'frames': len(rows), 'ap': statistics.fmean(ap for ap, _ in rows),
                    'violations': 100.0 * statistics.fmean(late for _, late in rows)} for name, rows in frames.items()}
 
@@ -361,7 +407,12 @@ def main() -> int:
               f'(medians {figures["first_median_ms"]:.2f} and {figures["other_median_ms"]:.2f}), {figures["switches"]} switches')
     if args.live_s > 0:
         final = recording.only(content['sets']['final'])
-        content['live'] = live(runner, final, content['threshold_ms'], args.live_s)
+        try:
+            detector = LiveDetector(find_weights(args.weights), content['threshold_ms'])
+        except DeadlinePerceptionError as error:
+            print(f'without the whole detector: {error}', file=sys.stderr)
+            detector = None
+        content['live'] = live(runner, final, content['threshold_ms'], args.live_s, detector)
         for name, figures in content['live'].items():
             print(f'live, {name}: {figures["violations"]:.2f} % violations, AP {figures["ap"]:.2f}, {figures["frames"]} frames')
     write_text_atomically(folder / 'model_selection.json', json.dumps(content, indent=1) + '\n')
