@@ -207,10 +207,12 @@ def _prune(args: argparse.Namespace, measured: list[Measured], ranked: bool) -> 
     """What stays, and a sentence on each that does not."""
     words, kept = [], [one.candidate(ranked) for one in measured]
     if args.prune and args.data:
-        before, kept = kept, list(pareto_prune(kept))
+        several = {one.spec.name for one in measured if one.facts.paths > 1}  # their other paths may be worth it
+        best = pareto_prune(kept)
+        before, kept = kept, [candidate for candidate in kept if candidate in best or candidate.name in several]
         for candidate in before:
             if candidate not in kept:
-                better = next(other for other in reversed(kept) if other.delay_ms <= candidate.delay_ms)
+                better = next(other for other in reversed(best) if other.delay_ms <= candidate.delay_ms)
                 words.append(f'{candidate.name} is left out: {better.name} is at least as fast and as good')
     if args.memory_limit is not None:
         before, kept = kept, list(memory_prune(kept, args.memory_limit))
@@ -367,7 +369,7 @@ def _next_steps(args: argparse.Namespace, network: ModelSet, profile: LatencyPro
     files = [args.out.name, args.out.with_suffix('.profile.json').name]
     files += [args.out.with_suffix('.quality.json').name] * has_quality
     print(f'wrote {", ".join(files)} to {args.out.absolute().parent}\n'
-          f'Budgets of less than {least_ms:.0f} ms, and what the camera and publishing take, cannot be met: see '
+          f'Budgets below {least_ms:.0f} ms and what camera and publishing take beside it cannot be met: see '
           f'config/time_budget.yaml.\n'
           f'Next:\n'
           f'  ros2 launch deadline_perception perception.launch.py model:={args.out.absolute()} '
