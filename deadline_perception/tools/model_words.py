@@ -15,10 +15,11 @@ from deadline_perception.model_set.whole_detector import ModelError
 from deadline_perception.runtime.loading import SetupError, find_weights, share_folder
 
 COCO, BACKGROUND = 'coco', '__background__'
-MODEL_HELP = ('an ONNX file; a detection model of torchvision and its weights as ARCHITECTURE:FILE; weights of this package, or '
-              'WEIGHTS:PATH for one of their paths; or a set file, for the models in it')
-CLASSES_HELP = ('what the numbers mean that the models give: names with commas, a file of names (one a line, a JSON or YAML '
-                'list, or the data.yaml of a YOLO), or coco; once for all models, or once for each that needs it, in their order')
+MODEL_HELP = ('an ONNX file; a detection model of torchvision and its weights as ARCHITECTURE:FILE; weights of this '
+              'package, or WEIGHTS:PATH for one of their paths; or a set file, for the models in it')
+CLASSES_HELP = ('what the numbers mean that the models give: names with commas, a file of names (one a line, a JSON or '
+                'YAML list, or the data.yaml of a YOLO), or coco; once for all models, or once for each that needs it, '
+                'in their order')
 _MOST_BYTES = 2**20
 
 
@@ -26,8 +27,8 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares what a command is told of models."""
     parser.add_argument('models', nargs='+', metavar='MODEL', help=MODEL_HELP)
     parser.add_argument('--classes', action='append', default=[], metavar='NAMES|FILE|coco', help=CLASSES_HELP)
-    parser.add_argument('--rename', type=Path, metavar='FILE', help='JSON or YAML file that brings the models\' classes to '
-                        'those of the data: name to new name, or to null to leave it out')
+    parser.add_argument('--rename', type=Path, metavar='FILE', help='JSON or YAML file that brings the models\' '
+                        'classes to those of the data: name to new name, or to null to leave it out')
     parser.add_argument('--input-size', type=int, nargs=2, metavar=('HEIGHT', 'WIDTH'),
                         help='px, for a file that leaves it open, or to resize images for a torchvision model')
     parser.add_argument('--outputs', choices=FORMS, default='', help='form of an ONNX file\'s outputs, where it is not '
@@ -47,8 +48,8 @@ def read_models(args: argparse.Namespace) -> list[ModelSpec]:
     specs: list[ModelSpec] = []
     needing = sum(_kind(word) in ('onnx', 'torchvision') for word in args.models)
     if len(given) not in (0, 1, needing):
-        raise ModelError(f'--classes is given {len(given)} times, expected once, or once for each of {needing} models that '
-                         f'need it')
+        raise ModelError(f'--classes is given {len(given)} times, expected once, or once for each of {needing} models '
+                         f'that need it')
     lists = iter(given * needing if len(given) == 1 else given)
     for word in args.models:
         specs += _read(word, lists, args)
@@ -137,7 +138,8 @@ def _names_in(file: Path) -> object:
     try:
         content = json.loads(text) if file.suffix.lower() == '.json' else yaml.safe_load(text)
     except (ValueError, yaml.YAMLError, RecursionError) as error:
-        raise ValueError(f'{file} cannot be read: {" ".join(str(error).split())[:200]}; expected names of classes') from error
+        told = ' '.join(str(error).split())[:200]
+        raise ValueError(f'{file} cannot be read: {told}; expected names of classes') from error
     return content.get('names', content) if isinstance(content, dict) else content
 
 

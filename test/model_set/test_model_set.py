@@ -28,7 +28,8 @@ def network(space, *classes: str) -> InventedNetwork:
 @pytest.fixture
 def models():
     """One that decides nothing, one with two operators, and one more."""
-    return ModelSet('set', {'small': network(SINGLE, 'bike'), 'lens': network(MAGNIFIER, 'car'), 'large': network(SINGLE, 'car')})
+    return ModelSet('set', {'small': network(SINGLE, 'bike'), 'lens': network(MAGNIFIER, 'car'),
+                            'large': network(SINGLE, 'car')})
 
 
 def test_paths_are_those_of_all_models(models):
@@ -162,7 +163,8 @@ def test_a_timed_frame_decides_what_the_model_that_it_takes_leaves_open(models, 
     order = {path: number for number, path in enumerate(models.path_space)}
     forecast = SimpleNamespace(forecast_ms=lambda path, segment=0: 10.0 * (order[path] + 1) * 0.5 ** segment,
                                table=lambda paths, segment=0: np.array([10.0 * (order[p] + 1) * 0.5 ** segment for p in paths]))
-    quality = SimpleNamespace(quality=lambda path: 0.1 * order[path], table=lambda paths: np.array([0.1 * order[p] for p in paths]))
+    quality = SimpleNamespace(quality=lambda path: 0.1 * order[path],
+                              table=lambda paths: np.array([0.1 * order[p] for p in paths]))
     policy = FrontierPolicy(models.path_space, forecast, quality, keep_epsilon=1.0)
     frame = TimedInference(models, models.path_space, policy, clock_ms=lambda: 0.0).run(
         IMAGE, FrameProgress(models.path_space.phases), WhateverItTakes(), due_ms=budget_ms, slowdown=1.0,
