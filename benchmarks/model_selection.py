@@ -1,19 +1,22 @@
-"""Methods that choose a model for each frame under contention, all on the same traces: Tables 1 to 5 of the contention paper.
+"""Methods that choose a model for each frame under contention, all on the same traces: Tables 1 to 5 of the contention
+paper.
 
-    python benchmarks/model_selection.py [--minutes 5] [--live-s 30] [--recording FILE] [--individual WEIGHTS:PATH --data VAL]
+    python benchmarks/model_selection.py [--minutes 5] [--live-s 30] [--individual WEIGHTS:PATH --data VAL.json]
     python benchmarks/model_selection.py --replay FILE      # the tables alone, from a recording
 
-First it records: paths of the shipped network, as models of their own, run in rounds at each of twelve combinations of RADAR,
-fusion and LiDAR programs (contender_programs.py), so that what every model takes at every level is known. Then methods are
-replayed on traces of random levels: half of the rounds are learnt from, with one contender left out, the other half is what
-happens; five seeds. A frame that takes longer than the threshold is a delay violation. Memory and start-up are of processes
-that hold the compiled segments of each set of models; the cost of a switch is timed on the idle machine; with --live-s the
-methods take turns frame by frame on the real network beside real contenders.
+First it records: paths of the shipped network, as models of their own, run in rounds at each of twelve combinations of
+RADAR, fusion and LiDAR programs (contender_programs.py), so that what every model takes at every level is known. Then
+methods are replayed on traces of random levels: half of the rounds are learnt from, with one contender left out, the
+other half is what happens; five seeds. A frame that takes longer than the threshold is a delay violation. Memory and
+start-up are of processes that hold the compiled segments of each set of models; the cost of a switch is timed on the
+idle machine; with --live-s methods take turns frame by frame on the real network beside real contenders, the whole
+detector among them, which no replay of whole frames can show: it decides again while a frame runs.
 
-Individually trained models are given with --individual (train --strategy alone:PATH) and evaluated on --data; without any,
-paths of the shipped network stand for them, which share their weights: the early-exit-like and slimmable-like sets are then
-compared with a freer choice of paths, not with other weights. AP is that of models/compact.quality.json: the mean over vehicles and
-traffic lights. Prints tables and writes results/model_selection.json; the recording is written beside it.
+Individually trained models are given with --individual (train --strategy alone:PATH) and evaluated on --data; without
+any, paths of the shipped network stand for them, which share their weights: the early-exit-like and slimmable-like sets
+are then compared with a freer choice of paths, not with other weights. AP is that of models/compact.quality.json: the
+mean over vehicles and traffic lights. Prints tables and writes results/model_selection.json; the recording is written
+beside it.
 """
 from __future__ import annotations
 
@@ -36,8 +39,10 @@ from rich.table import Table
 from selection_replay import (ALPHA, BOUNDED, METHODS, OURS, PAPERS, VARIANTS, Fixed, Outcome, Recording, Terms, compare,
                               make_trace, mean_outcome)
 
+from deadline_perception.contention.prediction import AdaptiveRegression
 from deadline_perception.contention.pruning import Candidate, contention_prune, pareto_prune, transition_prune
 from deadline_perception.decision.path_quality import PathQuality
+from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.latency.device import read_device_facts, use_threads
 from deadline_perception.latency.json_file import write_text_atomically
 from deadline_perception.latency.profile import time_frame
@@ -45,6 +50,8 @@ from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.model_set.model_set import ModelSet
 from deadline_perception.model_set.set_file import ModelSpec, load_model
 from deadline_perception.rendering.drive import render_drive
+from deadline_perception.runtime.loading import NetworkOptions, load_task, share_folder
+from deadline_perception.runtime.timed_frame import FrameProgress, TimedInference, WhateverItTakes
 from deadline_perception.tools.command_line import exit_status
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, find_weights
 from deadline_perception.tools.profile import restart_with_environment
@@ -62,6 +69,7 @@ IN_TIME = 0.95  # of the frames at a level
 SLOPES = (0.05, 3.0)  # points of AP per ms; below: much time for little, above: much AP for no time
 SWITCH_BLOCK, SWITCH_BLOCKS = 10, 40
 LIVE_METHODS = ('N-step reactive', PAPERS, OURS)
+DETECTOR = 'ours, all paths, decided again at every operator'
 GOAL_MARGIN, GOAL_US = 0.5, 50.0
 
 
@@ -97,7 +105,7 @@ def individual_models(args: argparse.Namespace) -> tuple[dict[str, object], dict
     networks, known = {}, {}
     for number, word in enumerate(args.individual, 1):
         file, _, path = word.partition(':')
-        network = load_model(ModelSpec(f'i{number}', 'multi-path', Path(file), path=path), engine='eager' if args.quick else 'auto')
+        network = load_model(ModelSpec(f'i{number}', 'multi-path', Path(file), path=path))
         sequence = open_source(args.data)
         frames = annotated_frames(sequence)
         truths = [relabelled(frame.ground_truth, sequence.class_names, network.class_names) for frame in frames]
@@ -113,17 +121,22 @@ class Runner:
     def __init__(self, models: ModelSet, individual: Mapping[str, object], images: Sequence[np.ndarray]) -> None:
         self._shipped, self._individual, self._images, self._number = models.models['shipped'], dict(individual), images, 0
 
+    def next_image(self) -> np.ndarray:
+        """Images in turn."""
+        self._number += 1
+        return self._images[self._number % len(self._images)]
+
     def run(self, model: str) -> float:
         """Time of one frame, ms."""
-        image = self._images[self._number % len(self._images)]
-        self._number += 1
+        image = self.next_image()
         network = self._individual.get(model, self._shipped)
         path = network.path_space.largest if model in self._individual else network.path_space.parse(model)
         return time_frame(network, image, path)[0]
 
 
 def record(runner: Runner, qualities: dict[str, float], minutes: float, levels: int) -> Recording:
-    """Delays of all models at all levels, in rounds; levels take turns too, so that drifts of the machine fall on all."""
+    """Delays of all models at all levels, in rounds; levels take turns too, so that drifts of the machine fall on
+    all."""
     names, rng = list(qualities), random.Random(1)
     for name in names * 2:
         runner.run(name)
@@ -156,8 +169,8 @@ def chosen_threshold(recording: Recording, quantile: float = 0.995) -> float:
 
 
 def pruned_sets(recording: Recording, threshold_ms: float) -> dict[str, tuple[str, ...]]:
-    """The models that each stage of pruning leaves (contention paper, section 3.4). Changed: at a level a model must be in
-    time in all but a few frames, where the paper asks that of its mean, by which half of the frames may be late."""
+    """The models that each stage of pruning leaves (contention paper, section 3.4). Changed: at a level a model must be
+    in time in all but a few frames, where the paper asks that of its mean, by which half of the frames may be late."""
     mean_ms = dict(zip(recording.models, recording.delays_ms.mean((0, 1)).tolist()))
     candidates = [Candidate(name, mean_ms[name], quality) for name, quality in zip(recording.models, recording.qualities)]
     pareto = pareto_prune(candidates)
@@ -168,7 +181,8 @@ def pruned_sets(recording: Recording, threshold_ms: float) -> dict[str, tuple[st
 
 
 def memory_of(weights: Path, paths: Sequence[str]) -> dict[str, float]:
-    """Memory in MB and start-up in s of a process that holds what these paths of the shipped network run; all for `all`."""
+    """Memory in MB and start-up in s of a process that holds what these paths of the shipped network run; all for
+    `all`."""
     done = subprocess.run([sys.executable, __file__, '--memory-of', ','.join(paths), '--weights', str(weights)],
                           capture_output=True, text=True, check=True)
     return json.loads(done.stdout.splitlines()[-1])
@@ -189,11 +203,13 @@ def tell_memory(args: argparse.Namespace) -> None:
     else:
         for name in args.memory_of.split(','):
             time_frame(network, image, network.path_space.parse(name))
-    print(json.dumps({'memory_mb': round(resident_mb() - before_mb, 1), 'start_s': round((now_ms() - begun_ms) / 1000.0, 2)}))
+    print(json.dumps({'memory_mb': round(resident_mb() - before_mb, 1),
+                      'start_s': round((now_ms() - begun_ms) / 1000.0, 2)}))
 
 
 def switching_cost(runner: Runner, names: Sequence[str]) -> dict[str, dict[str, float]]:
-    """First frame after a switch against all others, idle, as Table 3 of the contention paper; means and medians, ms."""
+    """First frame after a switch against all others, idle, as Table 3 of the contention paper; means and medians,
+    ms."""
     rng = random.Random(2)
     first: dict[str, list[float]] = {name: [] for name in names}
     others: dict[str, list[float]] = {name: [] for name in names}
@@ -209,14 +225,47 @@ def switching_cost(runner: Runner, names: Sequence[str]) -> dict[str, dict[str, 
                    'switches': len(first[name])} for name in names if first[name]}
 
 
-def live(runner: Runner, recording: Recording, threshold_ms: float, seconds: float) -> dict[str, dict[str, float]]:
+class LiveDetector:
+    """The detector as the node runs it: all paths of the network, decided again at every operator.
+
+    Args:
+        weights: file of the network; its profile and qualities lie where the node looks for them.
+        threshold_ms: longest delay allowed.
+
+    Raises:
+        DeadlinePerceptionError: there is no profile of this device.
+    """
+
+    def __init__(self, weights: Path, threshold_ms: float) -> None:
+        self._task = load_task(NetworkOptions(str(weights)), share_folder() / 'models').task
+        self._space, self._threshold_ms = self._task.path_space, threshold_ms
+        self._inference = TimedInference(self._task.network, self._space, self._task.policy)
+        self._quality = PathQuality.load(weights.with_suffix('.quality.json'), self._space)
+        self._predictor = AdaptiveRegression({'idle': 1.0})
+
+    def run(self, image: np.ndarray) -> tuple[float, float]:
+        """Runs one frame; its AP, 0 to 100, and its time in ms."""
+        calibrator, slowdown = self._task.calibrator, max(1.0, self._predictor.predict_ms('idle'))
+        begun_ms = now_ms()
+        frame = self._inference.run(image, FrameProgress(self._space.phases), WhateverItTakes(),
+                                    due_ms=begun_ms + self._threshold_ms, slowdown=slowdown,
+                                    calibration_factor=calibrator.factor, best_case=1.0, may_give_up=False)
+        took_ms = now_ms() - begun_ms
+        idle_ms = self._task.forecast.forecast_ms(frame.path)
+        calibrator.observe(idle_ms * slowdown, took_ms)
+        self._predictor.observe('idle', took_ms / idle_ms)
+        return 100.0 * self._quality.quality(frame.path), took_ms
+
+
+def live(runner: Runner, recording: Recording, threshold_ms: float, seconds: float,
+         detector: LiveDetector | None) -> dict[str, dict[str, float]]:
     """Methods take turns frame by frame on the real network beside contenders that change every two seconds."""
     rng = random.Random(3)
     traces = {model: make_trace(recording, FRAMES, 7, rounds=range(recording.delays_ms.shape[1]))[:, at]
               for at, model in enumerate(recording.models)}
     terms = Terms(dict(zip(recording.models, recording.qualities)), recording.idle_ms, threshold_ms, traces, 0)
     methods = {name: METHODS[name](terms) for name in LIVE_METHODS}
-    frames = {name: [] for name in methods}
+    frames = {name: [] for name in (*methods, *([DETECTOR] if detector else []))}
     with Contenders(MOST) as contenders:
         contenders.set({})
         time.sleep(2.0)
@@ -230,6 +279,9 @@ def live(runner: Runner, recording: Recording, threshold_ms: float, seconds: flo
                 took_ms = runner.run(model)
                 method.observe(model, took_ms)
                 frames[name].append((terms.qualities[model], took_ms >= threshold_ms))
+            if detector:
+                quality, took_ms = detector.run(runner.next_image())
+                frames[DETECTOR].append((quality, took_ms >= threshold_ms))
     return {name: {'frames': len(rows), 'ap': statistics.fmean(ap for ap, _ in rows),
                    'violations': 100.0 * statistics.fmean(late for _, late in rows)} for name, rows in frames.items()}
 
@@ -243,7 +295,8 @@ def print_outcomes(title: str, rows: Mapping[str, Outcome], memory: Mapping[str,
     for name, outcome in rows.items():
         missed = '-' if np.isnan(outcome.bound_misses) else f'{outcome.bound_misses:.2f}'
         more = [f'{memory[name]["memory_mb"]:.0f}', f'{memory[name]["start_s"]:.1f}'] if name in memory else []
-        table.add_row(name, f'{outcome.ap:.2f}', f'{outcome.violations:.2f}', f'{outcome.unavoidable:.2f}', missed, f'{outcome.switches:.1f}',
+        table.add_row(name, f'{outcome.ap:.2f}', f'{outcome.violations:.2f}', f'{outcome.unavoidable:.2f}', missed,
+                      f'{outcome.switches:.1f}',
                       str(outcome.most_late), f'{outcome.decision_us:.1f}', *more)
     Console(width=150).print(table)
 
@@ -257,7 +310,9 @@ def tables(args: argparse.Namespace, recording: Recording, shipped: set[str], we
             ) -> dict[str, Outcome]:
         models = [name for name in recording.models if name in models]
         chosen = {name: METHODS[name] for name in methods}
-        fixed = {f'always {model}': lambda terms, model=model: Fixed(model) for model in models} if len(methods) > 2 else {}
+        fixed = {}
+        if len(methods) > 2:
+            fixed = {f'always {model}': lambda terms, model=model: Fixed(model) for model in models}
         found = compare(recording.only(models), {**fixed, **chosen}, threshold_ms=threshold_ms, seeds=args.seeds,
                         frames=args.frames)
         return {name: mean_outcome(outcomes) for name, outcomes in found.items()}
@@ -268,7 +323,8 @@ def tables(args: argparse.Namespace, recording: Recording, shipped: set[str], we
     if weights is not None:
         memory['all 2,048 paths'] = memory_of(weights, ['all'])
         memory |= {stage: memory_of(weights, models) for stage, models in sets.items() if shipped.issuperset(models)}
-        memory |= {'early-exit-like': memory_of(weights, EARLY_EXIT_LIKE), 'slimmable-like': memory_of(weights, SLIMMABLE_LIKE)}
+        memory |= {'early-exit-like': memory_of(weights, EARLY_EXIT_LIKE),
+                   'slimmable-like': memory_of(weights, SLIMMABLE_LIKE)}
     print(f'threshold {threshold_ms} ms; {args.seeds} seeds of {args.frames} frames; {len(recording.levels)} levels of '
           f'{recording.delays_ms.shape[1]} rounds; {recording.facts["device"]}')
     first = run(sets['final'])
@@ -328,7 +384,8 @@ def main() -> int:
     parser.add_argument('--levels', type=int, default=LEVELS)
     parser.add_argument('--seeds', type=int, default=SEEDS)
     parser.add_argument('--frames', type=int, default=FRAMES)
-    parser.add_argument('--threshold-ms', type=float, help='longest delay allowed; by default just above the fastest model\'s')
+    parser.add_argument('--threshold-ms', type=float,
+                        help='longest delay allowed; by default just above the fastest model\'s')
     parser.add_argument('--live-s', type=float, default=30.0, help='of the live run; 0 for none')
     parser.add_argument('--individual', action='append', default=[], metavar='WEIGHTS:PATH')
     parser.add_argument('--data', help='annotated images for the individual models')
@@ -358,12 +415,19 @@ def main() -> int:
     content['switching'] = switching_cost(runner, content['sets']['transition-pruned'][-4:])
     for name, figures in content['switching'].items():
         print(f'{name}: {figures["first_ms"]:.2f} ms right after a switch, {figures["other_ms"]:.2f} ms otherwise '
-              f'(medians {figures["first_median_ms"]:.2f} and {figures["other_median_ms"]:.2f}), {figures["switches"]} switches')
+              f'(medians {figures["first_median_ms"]:.2f} and {figures["other_median_ms"]:.2f}), '
+              f'{figures["switches"]} switches')
     if args.live_s > 0:
         final = recording.only(content['sets']['final'])
-        content['live'] = live(runner, final, content['threshold_ms'], args.live_s)
+        try:
+            detector = LiveDetector(find_weights(args.weights), content['threshold_ms'])
+        except DeadlinePerceptionError as error:
+            print(f'without the whole detector: {error}', file=sys.stderr)
+            detector = None
+        content['live'] = live(runner, final, content['threshold_ms'], args.live_s, detector)
         for name, figures in content['live'].items():
-            print(f'live, {name}: {figures["violations"]:.2f} % violations, AP {figures["ap"]:.2f}, {figures["frames"]} frames')
+            print(f'live, {name}: {figures["violations"]:.2f} % violations, AP {figures["ap"]:.2f}, '
+                  f'{figures["frames"]} frames')
     write_text_atomically(folder / 'model_selection.json', json.dumps(content, indent=1) + '\n')
     print(f'wrote {folder / "model_selection.json"}')
     return 0

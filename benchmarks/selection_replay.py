@@ -1,4 +1,5 @@
-"""What model_selection.py replays on recorded delays: the methods that choose a model for each frame, and what comes of it."""
+"""What model_selection.py replays on recorded delays: the methods that choose a model for each frame, and what comes of
+it."""
 from __future__ import annotations
 
 import json
@@ -68,11 +69,13 @@ class Recording:
 
     def by_level(self, quantile: float) -> dict[str, list[float]]:
         """Quantile of each model's delays at each level, ms."""
-        return {model: np.quantile(self.delays_ms[:, :, at], quantile, axis=1).tolist() for at, model in enumerate(self.models)}
+        return {model: np.quantile(self.delays_ms[:, :, at], quantile, axis=1).tolist()
+                for at, model in enumerate(self.models)}
 
 
 def make_trace(recording: Recording, frames: int, seed: int, *, rounds: range, without: str = '') -> np.ndarray:
-    """Delays `[frames, models]` under levels that change at random; consecutive frames of a level are consecutive rounds.
+    """Delays `[frames, models]` under levels that change at random; consecutive frames of a level are consecutive
+    rounds.
 
     Args:
         recording: what they are taken from.
@@ -167,8 +170,8 @@ class ReactiveMethod:
 
 
 class Predicting:
-    """The best model whose predicted delay is in time, or, with a calibrator, whose bound is; else the one that is fastest
-    on the idle machine, whatever is predicted.
+    """The best model whose predicted delay is in time, or, with a calibrator, whose bound is; else the one that is
+    fastest on the idle machine, whatever is predicted.
 
     Args:
         predictor: of delays.
@@ -228,7 +231,8 @@ class Ours:
     def choose(self) -> str:
         """See `Method`."""
         self._slowdown = self._predictor.predict_ms(self._any) / self._terms.idle_ms[self._any]
-        return self._ladder.name(self._policy.plan(self._terms.threshold_ms, self._slowdown * self._calibrator.factor).path)
+        factor = self._slowdown * self._calibrator.factor
+        return self._ladder.name(self._policy.plan(self._terms.threshold_ms, factor).path)
 
     def observe(self, model: str, delay_ms: float) -> None:
         """See `Method`."""
@@ -278,7 +282,8 @@ class Outcome:
     """What a method came to on a trace.
 
     Attributes:
-        ap: mean AP of the models that ran, 0 to 100 (as the paper averages accuracy; of a mixture of models the AP differs).
+        ap: mean AP of the models that ran, 0 to 100 (as the paper averages accuracy; of a mixture of models the AP
+            differs).
         violations: share of frames longer than allowed, percent.
         unavoidable: share of frames in which not even the fastest model was in time, percent.
         switches: changes of model per 100 frames.
@@ -330,7 +335,8 @@ def mean_outcome(outcomes: Sequence[Outcome]) -> Outcome:
 
 def compare(recording: Recording, methods: Mapping[str, Callable[[Terms], Method]], *, threshold_ms: float, seeds: int,
             frames: int) -> dict[str, list[Outcome]]:
-    """All methods on the same traces, one outcome per seed; in each, one contender is unknown to what is learnt beforehand.
+    """All methods on the same traces, one outcome per seed; in each, one contender is unknown to what is learnt
+    beforehand.
 
     Half of the rounds are learnt from, the other half is what happens.
     """

@@ -1,4 +1,5 @@
-"""A set of own models as the command `adopt` writes it, made once per session: a small YOLO and a detector of torchvision."""
+"""A set of own models as the command `adopt` writes it, made once per session: a small YOLO and a detector of
+torchvision."""
 from __future__ import annotations
 
 import json

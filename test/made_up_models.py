@@ -1,4 +1,5 @@
-"""Detectors as teams bring them, with random weights: real exports of small YOLO-like networks, and weights of torchvision."""
+"""Detectors as teams bring them, with random weights: real exports of small YOLO-like networks, and weights of
+torchvision."""
 from __future__ import annotations
 
 import importlib
@@ -72,8 +73,8 @@ def export_onnx(module: nn.Module, file: Path, size: tuple[int, ...] = SIZE, *, 
 
 
 def _without_onnx():
-    """The exporter takes the package onnx for one thing alone: to add functions of other domains, of which there are none
-    here. Returns what undoes it."""
+    """The exporter takes the package onnx for one thing alone: to add functions of other domains, of which there are
+    none here. Returns what undoes it."""
     for name in ('torch.onnx._internal.torchscript_exporter.onnx_proto_utils', 'torch.onnx._internal.onnx_proto_utils'):
         try:
             module = importlib.import_module(name)

@@ -26,7 +26,8 @@ def terms(replay, threshold_ms):
 
 def test_reactive_methods_climb_and_descend_by_the_last_delay(replay):
     trace = np.array([[10.0, 20.0], [10.0, 20.0], [10.0, 40.0], [10.0, 20.0]])
-    outcome = replay.replay(replay.METHODS['1-step reactive'](terms(replay, 25.0)), ('small', 'large'), trace, terms(replay, 25.0))
+    known = terms(replay, 25.0)
+    outcome = replay.replay(replay.METHODS['1-step reactive'](known), ('small', 'large'), trace, known)
     # small, large, large (late), small
     assert (outcome.ap, outcome.violations, outcome.switches, outcome.most_late) == (30.0, 25.0, 50.0, 1)
     assert outcome.unavoidable == 0.0 and np.isnan(outcome.bound_misses) and outcome.decision_us > 0.0

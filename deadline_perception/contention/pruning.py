@@ -1,7 +1,7 @@
 """Which of many candidates, models or execution paths, are worth keeping ready.
 
-Three prunings, one after the other (contention paper, sections 3.4 and 4.1.3, Figs. 2 to 4), and one by memory. Each takes
-and gives candidates; what is kept comes ascending in delay. Needs neither torch nor ROS.
+Three prunings, one after the other (contention paper, sections 3.4 and 4.1.3, Figs. 2 to 4), and one by memory. Each
+takes and gives candidates; what is kept comes ascending in delay. Needs neither torch nor ROS.
 """
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ class Candidate:
 
     Attributes:
         name: unique among those that are pruned together.
-        delay_ms: time of a frame, > 0; over all contention levels where they are known (contention paper, section 4.1.3).
+        delay_ms: time of a frame, > 0; over all contention levels where they are known (contention paper, section
+            4.1.3).
         quality: such as average precision in [0, 1]; the more the better.
         memory_mb: that it takes while it is ready, >= 0; 0 where it is not known.
 
@@ -58,12 +59,13 @@ def pareto_prune(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
 
 def transition_prune(candidates: Sequence[Candidate], *, least_slope: float = 0.0,
                      greatest_slope: float = math.inf) -> tuple[Candidate, ...]:
-    """Leaves out, of two neighbours, the better one where it gains too little, and the faster one where it saves too little.
+    """Leaves out, of two neighbours, the better one where it gains too little, and the faster one where it saves too
+    little.
 
-    The slope of a transition is the gain in quality over the rise in delay, per ms. From the fastest on, the first slope
-    below `least_slope` loses its better end and the first above `greatest_slope` its faster end; then all slopes are
-    calculated anew. Source: contention paper, section 3.4, second stage; its limits were 0.25 and 1.5 (section 5.2.2),
-    which depend on the units and on what is asked for.
+    The slope of a transition is the gain in quality over the rise in delay, per ms. From the fastest on, the first
+    slope below `least_slope` loses its better end and the first above `greatest_slope` its faster end; then all slopes
+    are calculated anew. Source: contention paper, section 3.4, second stage; its limits were 0.25 and 1.5 (section
+    5.2.2), which depend on the units and on what is asked for.
 
     Args:
         candidates: any number; those that `pareto_prune` would leave out are left out first.
@@ -92,8 +94,9 @@ def contention_prune(candidates: Sequence[Candidate], delays_by_level: Mapping[s
                      threshold_ms: float) -> tuple[Candidate, ...]:
     """Those that are the best within a time at some contention level.
 
-    Source: contention paper, section 3.4, third stage. Changed: where at some level not even the fastest is in time, the
-    paper keeps nothing for it; here the one that is fastest there is kept, since a frame must be answered by something.
+    Source: contention paper, section 3.4, third stage. Changed: where at some level not even the fastest is in time,
+    the paper keeps nothing for it; here the one that is fastest there is kept, since a frame must be answered by
+    something.
 
     Args:
         candidates: any number.
@@ -101,8 +104,8 @@ def contention_prune(candidates: Sequence[Candidate], delays_by_level: Mapping[s
         threshold_ms: a delay must lie below it, > 0.
 
     Raises:
-        ValueError: a candidate has no delays, another number of them than the others or one that is no time, no level is
-            given, the threshold is not above 0, or a name occurs twice.
+        ValueError: a candidate has no delays, another number of them than the others or one that is no time, no level
+            is given, the threshold is not above 0, or a name occurs twice.
     """
     if not threshold_ms > 0.0:
         raise ValueError(f'threshold is {threshold_ms} ms, expected more than 0')
@@ -112,11 +115,12 @@ def contention_prune(candidates: Sequence[Candidate], delays_by_level: Mapping[s
         raise ValueError(f'delays by contention level lack {", ".join(missing)}, expected those of every candidate')
     counts = {len(delays_by_level[candidate.name]) for candidate in ascending}
     if ascending and (len(counts) > 1 or 0 in counts):
-        raise ValueError(f'candidates have delays at {sorted(counts)} contention levels, expected one number of at least 1')
+        raise ValueError(f'candidates have delays at {sorted(counts)} contention levels, expected one number of at '
+                         f'least 1')
     for candidate in ascending:
         if not all(0.0 < delay_ms < math.inf for delay_ms in delays_by_level[candidate.name]):
-            raise ValueError(f'delays of {candidate.name} are {tuple(delays_by_level[candidate.name])} ms, expected finite '
-                             f'times above 0')
+            raise ValueError(f'delays of {candidate.name} are {tuple(delays_by_level[candidate.name])} ms, expected '
+                             f'finite times above 0')
     valid = set()
     for level in range(max(counts, default=0)):
         def delay_ms(candidate: Candidate) -> float:
@@ -146,8 +150,8 @@ def memory_prune(candidates: Sequence[Candidate], limit_mb: float) -> tuple[Cand
         return ()
     kept, left_mb = {ascending[0].name}, limit_mb - ascending[0].memory_mb
     if left_mb < 0.0:
-        raise ValueError(f'{ascending[0].name}, the fastest, takes {ascending[0].memory_mb:.0f} MB of memory, expected at '
-                         f'most the limit of {limit_mb:.0f} MB')
+        raise ValueError(f'{ascending[0].name}, the fastest, takes {ascending[0].memory_mb:.0f} MB of memory, expected '
+                         f'at most the limit of {limit_mb:.0f} MB')
     for candidate in sorted(ascending[1:], key=lambda candidate: -candidate.quality):
         if candidate.memory_mb <= left_mb:
             kept.add(candidate.name)

@@ -1,1 +1,2 @@
-"""Detectors that were made elsewhere, as networks: one from torchvision or an ONNX file, and several behind one choice."""
+"""Detectors that were made elsewhere, as networks: one from torchvision or an ONNX file, and several behind one
+choice."""

@@ -1,8 +1,8 @@
 """Several detectors as one network: which of them runs, the operator `model` decides before each frame.
 
-The models' own operators stay: on a path of a model that has any, they are decided as they come; on paths of the others they
-are pinned. So the decision that chooses among the paths of one network chooses among networks too (contention paper, section
-3.3, whose models decide nothing).
+The models' own operators stay: on a path of a model that has any, they are decided as they come; on paths of the others
+they are pinned. So the decision that chooses among the paths of one network chooses among networks too (contention
+paper, section 3.3, whose models decide nothing).
 """
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class ModelSet:
         class_names: of the set, in order; empty: those of the models, in the order in which they name them.
 
     Raises:
-        ModelError: there is no model, several have operators, or one gives no detections, runs on another device than the
-            others, or finds a class that the set does not name.
+        ModelError: there is no model, several have operators, or one gives no detections, runs on another device than
+            the others, or finds a class that the set does not name.
         ValueError: a name cannot be part of a path's.
     """
 
@@ -48,7 +48,8 @@ class ModelSet:
         self._labels = {model: np.array([self.class_names.index(known) for known in network.class_names], np.int64)
                         for model, network in self.models.items()}
         self.device = next(iter(self.models.values())).device
-        self.input_size = max((network.input_size for network in self.models.values()), key=lambda size: size[0] * size[1])
+        self.input_size = max((network.input_size for network in self.models.values()),
+                              key=lambda size: size[0] * size[1])
         self.network_hash = self._digest(network.network_hash for network in self.models.values())
         self.weights_hash = self._digest(network.weights_hash for network in self.models.values())
         self.config_name = f'{name}-{self.network_hash[:8]}'
@@ -101,8 +102,8 @@ class ModelSet:
     def _check(self) -> None:
         deciding = [model for model, network in self.models.items() if network.path_space.operators]
         if len(deciding) > 1:
-            raise ModelError(f'{" and ".join(deciding)} decide something themselves, expected one such model at most: fix the '
-                             f'path of the others')
+            raise ModelError(f'{" and ".join(deciding)} decide something themselves, expected one such model at most: '
+                             f'fix the path of the others')
         devices = {network.device for network in self.models.values()}
         if len(devices) > 1:
             raise ModelError(f'the models run on {" and ".join(sorted(devices))}, expected one device')
@@ -125,7 +126,8 @@ def _set_space(spaces: Mapping[str, PathSpace]) -> PathSpace:
     segments = [Segment(CHOICE, 'pre', CHOICE)]
     for model, space in spaces.items():
         operators += space.operators
-        segments += [replace(segment, name=f'{model}.{segment.name}', only_on=(CHOICE, model)) for segment in space.segments]
+        segments += [replace(segment, name=f'{model}.{segment.name}', only_on=(CHOICE, model))
+                     for segment in space.segments]
     return PathSpace(tuple(operators), tuple(segments))
 
 

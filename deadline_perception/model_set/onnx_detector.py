@@ -23,8 +23,8 @@ class InputForm:
 
     Attributes:
         size: height and width in px; None: as the file says.
-        resize: `letterbox` keeps the proportions and fills what is left, `stretch` does not; empty: letterbox for a YOLO
-            head, else stretch.
+        resize: `letterbox` keeps the proportions and fills what is left, `stretch` does not; empty: letterbox for a
+            YOLO head, else stretch.
         channels: `rgb` or `bgr`.
         mean, deviation: of the channels, in their order and in values from 0 to 255; what is read is
             (pixel - mean) / deviation. By default from 0 to 1, for 8-bit inputs the pixels themselves.
@@ -52,8 +52,8 @@ class InputForm:
         numbers = (*self.mean, *self.deviation)
         if len(self.mean) != 3 or len(self.deviation) != 3 or not all(isinstance(n, (int, float)) for n in numbers) or \
                 not all(value > 0 for value in self.deviation):
-            raise ModelError(f'mean is {self.mean} and deviation {self.deviation}, expected three numbers each, deviations '
-                             f'above 0')
+            raise ModelError(f'mean is {self.mean} and deviation {self.deviation}, expected three numbers each, '
+                             f'deviations above 0')
 
 
 class OnnxDetector(WholeDetector):
@@ -71,8 +71,8 @@ class OnnxDetector(WholeDetector):
         output_form: how its outputs are read.
 
     Raises:
-        ModelError: the file cannot be read, has operations that the engine lacks, inputs that are no image or of open size,
-            or outputs that mean nothing known.
+        ModelError: the file cannot be read, has operations that the engine lacks, inputs that are no image or of open
+            size, or outputs that mean nothing known.
         StoreError: OpenVINO is not installed.
     """
 
@@ -98,8 +98,8 @@ class OnnxDetector(WholeDetector):
         self._count = len(compiled.outputs)
 
     def prepare(self, image_bgr: np.ndarray) -> tuple[np.ndarray, tuple[float, float, float, float]]:
-        """uint8 `[H, W, 3]` of any size -> pixels `[1, h, w, 3]`, and what turns boxes back: factors and offsets of x and
-        y."""
+        """uint8 `[H, W, 3]` of any size -> pixels `[1, h, w, 3]`, and what turns boxes back: factors and offsets of x
+        and y."""
         (height, width), (rows, columns) = self.input_size, image_bgr.shape[:2]
         if self._resize == 'stretch':
             pixels = _resized(image_bgr, (width, height))
@@ -151,7 +151,7 @@ def _in_file(file: Path, read):
 def _told(error: Exception) -> str:
     """The line of an error of OpenVINO's that says what is wrong, mostly after the places in its own source."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    wanted = [line for line in lines if any(word in line.lower() for word in ('not supported', 'unsupported', 'support'))]
+    wanted = [line for line in lines if 'support' in line.lower()]
     plain = [line for line in lines if not line.startswith(('Exception from', 'Check '))]
     return (wanted or plain[-1:] or lines[-1:] or [type(error).__name__])[0][:300]
 
@@ -161,8 +161,7 @@ def _fix_input(model, stated: tuple[int, int] | None, file: Path) -> tuple[tuple
     if len(model.inputs) != 1:
         names = ', '.join(value.get_any_name() for value in model.inputs)
         raise ModelError(f'{file} has {len(model.inputs)} inputs ({names}), expected one, the image')
-    shape = [dimension.get_length() if dimension.is_static else None for dimension in model.inputs[0].get_partial_shape()] \
-        if model.inputs[0].get_partial_shape().rank.is_static else []
+    shape = _sizes(model.inputs[0])
     listed = f'[{", ".join("?" if size is None else str(size) for size in shape)}]'
     if len(shape) != 4 or (shape[1] not in (3, None) and shape[3] != 3) or shape[0] not in (1, None):
         raise ModelError(f'input of {file} is {listed}, expected one image [1, 3, height, width] or [1, height, width, 3]')
@@ -173,8 +172,8 @@ def _fix_input(model, stated: tuple[int, int] | None, file: Path) -> tuple[tuple
                          f'`input_size:` in the set file')
     size = tuple(stated) if stated is not None else tuple(sides)
     if any(side not in (None, wanted) for side, wanted in zip(sides, size)):
-        raise ModelError(f'input of {file} is {listed}, expected the stated size of {size[0]} x {size[1]} px; leave it out, '
-                         f'or export the file with that size or an open one')
+        raise ModelError(f'input of {file} is {listed}, expected the stated size of {size[0]} x {size[1]} px; leave it '
+                         f'out, or export the file with that size or an open one')
     try:
         model.reshape([1, 3, *size] if by_planes else [1, *size, 3])
     except RuntimeError as error:
@@ -182,13 +181,17 @@ def _fix_input(model, stated: tuple[int, int] | None, file: Path) -> tuple[tuple
     return size, by_planes
 
 
+def _sizes(value) -> tuple[int | None, ...]:
+    """Shape of an input or output, None where the file leaves a size open; empty where it leaves all open."""
+    shape = value.get_partial_shape()
+    return tuple(size.get_length() if size.is_static else None for size in shape) if shape.rank.is_static else ()
+
+
 def _outputs(model) -> list[Output]:
     found = []
     for value in model.outputs:
-        shape = value.get_partial_shape()
-        sizes = tuple(size.get_length() if size.is_static else None for size in shape) if shape.rank.is_static else ()
         name = value.get_any_name() if value.get_names() else '(unnamed)'
-        found.append(Output(name, sizes, value.get_element_type().is_integral()))
+        found.append(Output(name, _sizes(value), value.get_element_type().is_integral()))
     return found
 
 

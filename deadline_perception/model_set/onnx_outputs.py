@@ -1,10 +1,10 @@
 """What the outputs of an exported detector mean: recognised by their shapes and names, and turned into objects.
 
-Four forms are known. `yolov8` (also v9, v11): `[1, 4 + C, N]`, box centre and size, then a score per class. `yolov5` (also v7):
-`[1, N, 5 + C]`, the same with a score of being an object before those of the classes. `detections` (exports with suppression
-inside, YOLOv10): `[1, N, 6]`, corners, score, label. `boxes`: separate outputs for boxes `[N, 4]` (corners), scores `[N]` and
-labels `[N]`, as torchvision's and others' exports give them. Boxes are in px of the model's input. The first two pass through
-non-maximum suppression here.
+Four forms are known. `yolov8` (also v9, v11): `[1, 4 + C, N]`, box centre and size, then a score per class. `yolov5`
+(also v7): `[1, N, 5 + C]`, the same with a score of being an object before those of the classes. `detections` (exports
+with suppression inside, YOLOv10): `[1, N, 6]`, corners, score, label. `boxes`: separate outputs for boxes `[N, 4]`
+(corners), scores `[N]` and labels `[N]`, as torchvision's and others' exports give them. Boxes are in px of the model's
+input. The first two pass through non-maximum suppression here.
 """
 from __future__ import annotations
 
@@ -85,8 +85,8 @@ def recognise(outputs: Sequence[Output], classes: int, stated: str = '') -> Outp
                          f'{_other_counts(outputs, classes)}')
     if len({form.form for form in found}) > 1:
         names = ' or '.join(dict.fromkeys(form.form for form in found))
-        raise ModelError(f'outputs are {listed}, which with {classes} classes may be {names}: state which, with --outputs or '
-                         f'as `outputs:` in the set file')
+        raise ModelError(f'outputs are {listed}, which with {classes} classes may be {names}: state which, with '
+                         f'--outputs or as `outputs:` in the set file')
     return found[0]
 
 
@@ -146,7 +146,8 @@ def _other_counts(outputs: Sequence[Output], classes: int) -> str:
             counts |= {min(known) - 4, min(known) - 5} - {0, classes}
     if not counts:
         return ''
-    return f'. By their shape they are of {" or ".join(map(str, sorted(counts)))} classes: name as many, in the model\'s order'
+    return (f'. By their shape they are of {" or ".join(map(str, sorted(counts)))} classes: name as many, in the model\'s '
+            f'order')
 
 
 def objects(form: OutputForm, values: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -163,8 +164,8 @@ def objects(form: OutputForm, values: Sequence[np.ndarray]) -> tuple[np.ndarray,
         boxes, scores, labels = (values[place] for place in form.places)
         boxes, scores, labels = boxes.reshape(-1, 4), scores.reshape(-1), labels.reshape(-1)
         if not len(boxes) == len(scores) == len(labels):
-            raise ModelError(f'the model gave {len(boxes)} boxes, {len(scores)} scores and {len(labels)} labels, expected as '
-                             f'many of each')
+            raise ModelError(f'the model gave {len(boxes)} boxes, {len(scores)} scores and {len(labels)} labels, '
+                             f'expected as many of each')
         return boxes, scores, labels
     rows = values[form.places[0]][0]
     if form.form == 'detections':
@@ -191,6 +192,7 @@ def suppressed(boxes_xyxy: np.ndarray, scores: np.ndarray, labels: np.ndarray) -
     if not len(boxes_xyxy):
         return np.zeros(0, np.intp)
     x_y_width_height = np.hstack([boxes_xyxy[:, :2], boxes_xyxy[:, 2:] - boxes_xyxy[:, :2]]).astype(np.float64)
-    kept = cv2.dnn.NMSBoxesBatched(x_y_width_height, scores.astype(np.float32), labels.astype(np.int32), MIN_SCORE, MAX_IOU)
+    kept = cv2.dnn.NMSBoxesBatched(x_y_width_height, scores.astype(np.float32), labels.astype(np.int32), MIN_SCORE,
+                                   MAX_IOU)
     kept = np.asarray(kept, np.intp).reshape(-1)
     return kept[np.argsort(-scores[kept], kind='stable')][:MAX_OBJECTS]

@@ -18,7 +18,7 @@ from deadline_perception.model_set.whole_detector import ModelError
 
 FORMAT = 1
 KINDS = ('onnx', 'torchvision', 'multi-path')
-SUFFIXES = ('.yaml', '.yml')
+
 _MOST_BYTES, _MOST_MODELS = 2**20, 64
 _NAME = re.compile(r'[A-Za-z0-9_.]+')
 _HEAD = """# Detectors of which one runs each frame, ascending in time. Written by `deadline-perception adopt`.
@@ -99,8 +99,8 @@ class SetFile:
     def __post_init__(self) -> None:
         names = [model.name for model in self.models]
         if not 1 <= len(names) <= _MOST_MODELS or len(set(names)) < len(names):
-            raise ModelError(f'models of the set are {", ".join(names) or "none"}, expected 1 to {_MOST_MODELS} of distinct '
-                             f'names')
+            raise ModelError(f'models of the set are {", ".join(names) or "none"}, expected 1 to {_MOST_MODELS} of '
+                             f'distinct names')
 
     @classmethod
     def load(cls, file: Path) -> SetFile:
@@ -138,7 +138,8 @@ class SetFile:
             raise ModelError(f'{file}: {error}') from error
 
     def save(self, file: Path) -> None:
-        """Writes the set, whole or not at all; files of models as paths from there where they lie below or beside it."""
+        """Writes the set, whole or not at all; files of models as paths from there where they lie below or beside
+        it."""
         file = Path(file)
         rows = []
         for model in self.models:
@@ -167,11 +168,13 @@ def load_model(spec: ModelSpec, device: str = 'cpu', engine: str = 'auto') -> Ne
     """
     if spec.kind == 'onnx':
         if device != 'cpu':
-            raise ModelError(f'model {spec.name} is an ONNX file and the device {device}, expected cpu: OpenVINO runs it there')
+            raise ModelError(f'model {spec.name} is an ONNX file and the device {device}, expected cpu: OpenVINO runs it '
+                             f'there')
         from deadline_perception.model_set.onnx_detector import InputForm, OnnxDetector
 
-        return OnnxDetector(spec.file, spec.classes, name=spec.name, stated=spec.outputs, threads=read_device_facts().threads, form=InputForm(
-            spec.input_size, spec.resize, spec.channels, spec.mean, spec.deviation))
+        form = InputForm(spec.input_size, spec.resize, spec.channels, spec.mean, spec.deviation)
+        return OnnxDetector(spec.file, spec.classes, name=spec.name, form=form, stated=spec.outputs,
+                            threads=read_device_facts().threads)
     if spec.kind == 'torchvision':
         from deadline_perception.model_set.torchvision_detector import TorchvisionDetector
 
@@ -225,8 +228,9 @@ def check_memory(models: Sequence[ModelSpec], available_mb: float | None = None)
     available_mb = _available_mb() if available_mb is None else available_mb
     if available_mb is not None and needed_mb > available_mb:
         each = ', '.join(f'{model.name} {model.memory_mb:.0f}' for model in models)
-        raise ModelError(f'the models take {needed_mb:.0f} MB of memory ({each}) and {available_mb:.0f} MB are available: '
-                         f'adopt them again with --memory-limit {available_mb:.0f}, or take some out of the set file')
+        raise ModelError(f'the models take {needed_mb:.0f} MB of memory ({each}) and {available_mb:.0f} MB are '
+                         f'available: adopt them again with --memory-limit {available_mb:.0f}, or take some out of the '
+                         f'set file')
 
 
 def _available_mb() -> float | None:

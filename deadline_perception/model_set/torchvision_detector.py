@@ -99,8 +99,8 @@ def _read_weights(file: Path) -> dict[str, Tensor]:
         content = load_file(file) if file.suffix == '.safetensors' else torch.load(file, 'cpu', weights_only=True)
     except (pickle.UnpicklingError, SafetensorError, RuntimeError, EOFError, OSError, KeyError, ValueError) as error:
         told = (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
-        raise ModelError(f'weights {file} cannot be read: {told}; expected a state dict (torch.save(model.state_dict(), '
-                         f'file)), not a whole module') from error
+        raise ModelError(f'weights {file} cannot be read: {told}; expected a state dict '
+                         f'(torch.save(model.state_dict(), file)), not a whole module') from error
     for key in _INSIDE:
         if isinstance(content, dict) and isinstance(content.get(key), dict):
             content = content[key]
@@ -142,6 +142,6 @@ def _matching_count(architecture: str, weights: dict[str, Tensor], counts: tuple
     several = all(name in expected and name in found for name in different)
     hint = ('another number of classes: name the classes that it was trained with, in their order, without the '
             'background' if several else 'another model')
-    raise ModelError(f'weights {file} do not fit {architecture} with {counts[1]} classes and a background: {len(different)} '
-                     f'of its tensors differ, such as {first}: {found.get(first, "not there")} in the file, expected '
-                     f'{expected.get(first, "none")}. They seem to be of {hint}')
+    raise ModelError(f'weights {file} do not fit {architecture} with {counts[1]} classes and a background: '
+                     f'{len(different)} of its tensors differ, such as {first}: {found.get(first, "not there")} in the '
+                     f'file, expected {expected.get(first, "none")}. They seem to be of {hint}')

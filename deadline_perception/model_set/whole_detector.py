@@ -1,7 +1,8 @@
 """A detector made elsewhere, as a network: it decides nothing, and runs in three segments.
 
-What its labels mean is a list of names with a place for each number that it gives. A place may be empty (a background, a
-class that nobody wants), and several places may share a name; so models with different lists speak of the same classes.
+What its labels mean is a list of names with a place for each number that it gives. A place may be empty (a background,
+a class that nobody wants), and several places may share a name; so models with different lists speak of the same
+classes.
 """
 from __future__ import annotations
 
@@ -87,7 +88,8 @@ class WholeDetector(ABC):
 
     @abstractmethod
     def decode(self, given: object, image_size: tuple[int, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Boxes `[N, 4]` in px of an image of that height and width, scores `[N]`, and labels `[N]` as the model counts.
+        """Boxes `[N, 4]` in px of an image of that height and width, scores `[N]`, and labels `[N]` as the model
+        counts.
 
         Raises:
             ModelError: the layers gave something that means no objects.

@@ -33,12 +33,10 @@ from deadline_perception.latency.profile import (
     timing_key,
 )
 from deadline_perception.runtime.task import Outlook, Task
+from deadline_perception.runtime.weights_file import is_set, load_weights
 
 POLICIES = ('frontier', 'thresholds', 'fixed', 'reactive_1', 'reactive_n', 'oblivious')
 BLIND_POLICIES = ('reactive_1', 'reactive_n', 'oblivious')  # know nothing of contention but how frames went
-
-
-_SET_SUFFIXES = ('.yaml', '.yml')
 
 
 class SetupError(DeadlinePerceptionError):
@@ -174,15 +172,11 @@ def load_network(model: str, device: str, models_folder: Path, engine: str = 'au
         CheckpointError: the weights cannot be used.
         ModelError: a model of a set cannot be used.
     """
-    if Path(model).suffix in _SET_SUFFIXES:
-        from deadline_perception.model_set.set_file import load_set
-
+    if is_set(Path(model)):
         file = Path(model).expanduser()
-        return load_set(file, device, engine), file
+        return load_weights(file, device, engine), file
     module, _, name = model.partition(':')
     if not name.isidentifier():
-        from deadline_perception.runtime.weights_file import load_weights
-
         weights = find_weights(model, models_folder)
         network = load_weights(weights, device)
         if device.startswith('cuda'):
@@ -249,7 +243,7 @@ def load_profile(options: NetworkOptions, network, facts: DeviceFacts, weights: 
     else:
         places = [default_profile_path(network.config_name, facts),
                   default_profile_path(network.config_name, facts, models_folder / 'profiles')]
-        if weights.suffix in _SET_SUFFIXES:
+        if is_set(weights):
             places.append(weights.with_suffix('.profile.json'))
         file = next((place for place in places if place.is_file()), None)
         if file is None:

@@ -1,8 +1,9 @@
-"""Take detectors that you already have: measure them on this device and on your data, and write what the detector node needs.
+"""Take detectors that you already have: measure them on this device and on your data, and write what the detector node
+needs.
 
-Three files come of it: the set of models (--out), and beside it its latency profile and its quality table. `model:=set.yaml`
-launches them: per frame, the detector runs the best model whose bound fits the time left. Other programs should rest meanwhile,
-because the profile says how fast the device is when idle.
+Three files come of it: the set of models (--out), and beside it its latency profile and its quality table.
+`model:=set.yaml` launches them: per frame, the detector runs the best model whose bound fits the time left. Other
+programs should rest meanwhile, because the profile says how fast the device is when idle.
 """
 from __future__ import annotations
 
@@ -32,10 +33,10 @@ from deadline_perception.latency.path_bound import PathForecast
 from deadline_perception.latency.profile import LatencyProfile, default_profile_path, measure_profile, time_frame
 from deadline_perception.latency.quantiles import samples_needed
 from deadline_perception.model_set.model_set import ModelSet
-from deadline_perception.model_set.set_file import (SUFFIXES, ModelSpec, SetFile, build_set, check_memory, load_model,
-                                                    with_memory)
+from deadline_perception.model_set.set_file import ModelSpec, SetFile, build_set, check_memory, load_model, with_memory
 from deadline_perception.model_set.whole_detector import ModelError
 from deadline_perception.runtime.priority import Role, ThreadPriority, name_thread
+from deadline_perception.runtime.weights_file import SET_SUFFIXES, is_set
 from deadline_perception.tools.evaluate import measure_with_progress, score_row
 from deadline_perception.tools.file_arguments import check_file
 from deadline_perception.tools.model_probe import ModelFacts, probe_model
@@ -51,8 +52,8 @@ _DRAWN_EVERY_S = 0.5
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
     add_model_arguments(parser)
-    parser.add_argument('--data', help='annotated images, on which the models are compared: a COCO file, a data set folder, '
-                        'or a bag; without it, a slower model is taken to be a better one')
+    parser.add_argument('--data', help='annotated images, on which the models are compared: a COCO file, a data set '
+                        'folder, or a bag; without it, a slower model is taken to be a better one')
     parser.add_argument('--out', type=Path, default=Path('set.yaml'), help='set of models to write')
     parser.add_argument('--limit', type=int, help='evaluate on so many images only, spread evenly')
     parser.add_argument('--paths', type=int, default=16, help='paths to evaluate of a model that has several')
@@ -60,8 +61,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--memory-limit', type=float, metavar='MB', help='of all models together; the best beside the '
                         'fastest that it holds are kept')
     parser.add_argument('--prune', action='store_true', help='leave out models that are slower and no better than another')
-    parser.add_argument('--keep-paths', type=int, metavar='NUMBER', help='of a model with several paths keep at most so many '
-                        'ready: the best at as many levels of contention; needs --data')
+    parser.add_argument('--keep-paths', type=int, metavar='NUMBER', help='of a model with several paths keep at most '
+                        'so many ready: the best at as many levels of contention; needs --data')
     parser.add_argument('--device', default='cpu', help='cpu, cuda or cuda:INDEX; ONNX files need cpu')
     parser.add_argument('--threads', type=int, default=1, help='CPU threads; the node must use the same number')
     parser.add_argument('--engine', choices=ENGINES, default='auto', help='of this package\'s own weights on a CPU')
@@ -124,18 +125,19 @@ def run(args: argparse.Namespace) -> int:
         write_text_atomically(quality_file, json.dumps(table, indent=1, allow_nan=False) + '\n')
         quality = PathQuality.load(quality_file, network.path_space)
     if args.keep_paths and quality is not None:
-        content, told = _with_kept_paths(args, content, network, PathForecast(profile, network.path_space), quality, images)
+        forecast = PathForecast(profile, network.path_space)
+        content, told = _with_kept_paths(args, content, network, forecast, quality, images)
         words += told
     content.save(args.out)
     _report(args, network, profile, kept, ranking, words, quality)
-    _tell_classes(network, sequence, frames, ranking)
+    _tell_classes(network, sequence, frames)
     _next_steps(args, network, profile, table is not None)
     return 0
 
 
 def _check(args: argparse.Namespace) -> None:
-    if args.out.suffix not in SUFFIXES:
-        raise ValueError(f'--out is {args.out}, expected a file that ends with {" or ".join(SUFFIXES)}')
+    if not is_set(args.out):
+        raise ValueError(f'--out is {args.out}, expected a file that ends with {" or ".join(SET_SUFFIXES)}')
     for suffix in (args.out.suffix, '.profile.json', '.quality.json'):
         check_file('--out', args.out.with_suffix(suffix))
     for name, least, most in (('minutes', 0.0, 600.0), ('memory_limit', 0.0, 2.0**30), ('paths', 1, 100_000),
@@ -168,7 +170,8 @@ def _probe(args: argparse.Namespace, specs: Sequence[ModelSpec],
         facts = probe_model(spec, images, device=args.device, engine=args.engine, threads=args.threads)
         paths = f', {facts.paths} paths' if facts.paths > 1 else ''
         _say(f'{spec.name}: {spec.kind}, {facts.input_size[0]} x {facts.input_size[1]} px, {len(facts.class_names)} '
-             f'classes{paths}, {facts.memory_mb:.0f} MB, ready after {facts.start_s:.1f} s, {facts.time_ms:.1f} ms a frame')
+             f'classes{paths}, {facts.memory_mb:.0f} MB, ready after {facts.start_s:.1f} s, {facts.time_ms:.1f} ms a '
+             f'frame')
         if facts.notice:
             _say(f'  {facts.notice}')
         known.append((spec, facts))
@@ -180,8 +183,9 @@ def _ranking(sequence: DrivingSequence | None, frames: Sequence[Frame], classes:
         return {}
     shared = [name for name in classes if name in sequence.class_names]
     if not shared:
-        raise ModelError(f'the models find {", ".join(classes)} and {sequence.name} names {", ".join(sequence.class_names)}: '
-                         f'expected a class in common. Bring them together with --rename FILE, such as {{"car": "vehicle"}}')
+        raise ModelError(f'the models find {", ".join(classes)} and {sequence.name} names '
+                         f'{", ".join(sequence.class_names)}: expected a class in common. Bring them together with '
+                         f'--rename FILE, such as {{"car": "vehicle"}}')
     return ranking_classes([relabelled(frame.ground_truth, sequence.class_names, classes) for frame in frames], classes)
 
 
@@ -207,17 +211,19 @@ def _prune(args: argparse.Namespace, measured: list[Measured], ranked: bool) -> 
     """What stays, and a sentence on each that does not."""
     words, kept = [], [one.candidate(ranked) for one in measured]
     if args.prune and args.data:
-        before, kept = kept, list(pareto_prune(kept))
+        several = {one.spec.name for one in measured if one.facts.paths > 1}  # their other paths may be worth it
+        best = pareto_prune(kept)
+        before, kept = kept, [candidate for candidate in kept if candidate in best or candidate.name in several]
         for candidate in before:
             if candidate not in kept:
-                better = next(other for other in reversed(kept) if other.delay_ms <= candidate.delay_ms)
+                better = next(other for other in reversed(best) if other.delay_ms <= candidate.delay_ms)
                 words.append(f'{candidate.name} is left out: {better.name} is at least as fast and as good')
     if args.memory_limit is not None:
         before, kept = kept, list(memory_prune(kept, args.memory_limit))
         for candidate in before:
             if candidate not in kept:
-                words.append(f'{candidate.name} is left out: its {candidate.memory_mb:.0f} MB do not fit beside those of '
-                             f'{", ".join(other.name for other in kept)} within {args.memory_limit:.0f} MB')
+                words.append(f'{candidate.name} is left out: its {candidate.memory_mb:.0f} MB do not fit beside those '
+                             f'of {", ".join(other.name for other in kept)} within {args.memory_limit:.0f} MB')
     names = {candidate.name for candidate in kept}
     return [one for one in measured if one.spec.name in names], words
 
@@ -242,7 +248,8 @@ def _time(network: ModelSet, images: list[np.ndarray], args: argparse.Namespace)
         def report(done: int, planned: int, elapsed_s: float) -> None:
             nonlocal drawn_s
             priority.between_frames()
-            if elapsed_s - drawn_s >= _DRAWN_EVERY_S or done == planned:  # drawing costs time that the next frame would feel
+            # Drawing costs time that the next frame would feel.
+            if elapsed_s - drawn_s >= _DRAWN_EVERY_S or done == planned:
                 drawn_s = elapsed_s
                 bars.update(bar, completed=min(1.0, max(done / planned, elapsed_s / limit_s)), frames=done)
 
@@ -293,8 +300,9 @@ def _with_kept_paths(args: argparse.Namespace, content: SetFile, network: ModelS
 def paths_to_keep(candidates: Sequence[Candidate], number: int) -> tuple[str, ...]:
     """Names of the paths that are the best within one time at so many levels of contention, ascending in delay.
 
-    The levels are spaced evenly, on a logarithmic scale, from an idle machine, on which the slowest of the frontier is just in
-    time, to one on which only the fastest is: contention pruning (contention paper, section 3.4) without levels of a system.
+    The levels are spaced evenly, on a logarithmic scale, from an idle machine, on which the slowest of the frontier is
+    just in time, to one on which only the fastest is: contention pruning (contention paper, section 3.4) without levels
+    of a system.
 
     Args:
         candidates: at least one; delays on the idle machine.
@@ -345,7 +353,7 @@ def _report(args: argparse.Namespace, network: ModelSet, profile: LatencyProfile
         print(f'never chosen, because another is at least as fast and as good: {", ".join(idle)}; --prune leaves them out')
 
 
-def _tell_classes(network: ModelSet, sequence: DrivingSequence | None, frames: list[Frame], ranking: dict[str, int]) -> None:
+def _tell_classes(network: ModelSet, sequence: DrivingSequence | None, frames: list[Frame]) -> None:
     for model in network.models:
         unseen = network.unseen(model)
         if unseen:
@@ -367,7 +375,7 @@ def _next_steps(args: argparse.Namespace, network: ModelSet, profile: LatencyPro
     files = [args.out.name, args.out.with_suffix('.profile.json').name]
     files += [args.out.with_suffix('.quality.json').name] * has_quality
     print(f'wrote {", ".join(files)} to {args.out.absolute().parent}\n'
-          f'Budgets of less than {least_ms:.0f} ms, and what the camera and publishing take, cannot be met: see '
+          f'Budgets below {least_ms:.0f} ms and what camera and publishing take beside it cannot be met: see '
           f'config/time_budget.yaml.\n'
           f'Next:\n'
           f'  ros2 launch deadline_perception perception.launch.py model:={args.out.absolute()} '

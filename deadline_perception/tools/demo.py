@@ -51,7 +51,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--out', type=Path, default=Path('out/demo'), help='folder for bag, recording and report')
     parser.add_argument('--seconds', type=float, default=32.0, help='play at most so many seconds of the source')
     parser.add_argument('--rate', type=float, default=1.0, help='speed of the replay, as a multiple of real time')
-    parser.add_argument('--model', type=Path, default=DEFAULT_WEIGHTS, help='weights (safetensors)')
+    parser.add_argument('--model', type=Path, default=DEFAULT_WEIGHTS, help='weights (safetensors), or a set of own models '
+                        '(see adopt)')
     parser.add_argument('--device', default='cpu', help='cpu, cuda or cuda:INDEX')
     parser.add_argument('--threads', type=int, default=1, help='CPU threads of the network')
     parser.add_argument('--load', type=int, default=0, help='busy programs beside the nodes, to show contention')

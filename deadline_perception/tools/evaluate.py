@@ -49,7 +49,8 @@ class EvaluationError(DeadlinePerceptionError):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
     parser.add_argument('--data', required=True, help='annotations: a COCO file, a data set folder, or a bag')
-    parser.add_argument('--weights', type=Path, default=DEFAULT_WEIGHTS, help='network to evaluate')
+    parser.add_argument('--weights', type=Path, default=DEFAULT_WEIGHTS,
+                        help='network to evaluate, or a set of models (see adopt)')
     parser.add_argument('--paths', default='full', help=f'with commas: full, cheapest, sample ({_SAMPLE} telling '
                         'paths), all, frontier (needs --profile and --quality), or names of paths')
     parser.add_argument('--classes', type=Path, metavar='FILE', help=CLASSES_HELP)

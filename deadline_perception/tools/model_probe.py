@@ -1,5 +1,5 @@
-"""Loads one detector in a process of its own, and says what it is: a file that ends its process spoils nothing else, and
-what the process takes is the model's own memory."""
+"""Loads one detector in a process of its own, and says what it is: a file that ends its process spoils nothing else,
+and what the process takes is the model's own memory."""
 from __future__ import annotations
 
 import json

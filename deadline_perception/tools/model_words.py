@@ -10,15 +10,17 @@ from pathlib import Path
 
 from deadline_perception.datasets.records import check_class_names
 from deadline_perception.model_set.onnx_outputs import FORMS
-from deadline_perception.model_set.set_file import SUFFIXES, ModelSpec, SetFile
+from deadline_perception.model_set.set_file import ModelSpec, SetFile
 from deadline_perception.model_set.whole_detector import ModelError
 from deadline_perception.runtime.loading import SetupError, find_weights, share_folder
+from deadline_perception.runtime.weights_file import SET_SUFFIXES, is_set
 
 COCO, BACKGROUND = 'coco', '__background__'
-MODEL_HELP = ('an ONNX file; a detection model of torchvision and its weights as ARCHITECTURE:FILE; weights of this package, or '
-              'WEIGHTS:PATH for one of their paths; or a set file, for the models in it')
-CLASSES_HELP = ('what the numbers mean that the models give: names with commas, a file of names (one a line, a JSON or YAML '
-                'list, or the data.yaml of a YOLO), or coco; once for all models, or once for each that needs it, in their order')
+MODEL_HELP = ('an ONNX file; a detection model of torchvision and its weights as ARCHITECTURE:FILE; weights of this '
+              'package, or WEIGHTS:PATH for one of their paths; or a set file, for the models in it')
+CLASSES_HELP = ('what the numbers mean that the models give: names with commas, a file of names (one a line, a JSON or '
+                'YAML list, or the data.yaml of a YOLO), or coco; once for all models, or once for each that needs it, '
+                'in their order')
 _MOST_BYTES = 2**20
 
 
@@ -26,8 +28,8 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares what a command is told of models."""
     parser.add_argument('models', nargs='+', metavar='MODEL', help=MODEL_HELP)
     parser.add_argument('--classes', action='append', default=[], metavar='NAMES|FILE|coco', help=CLASSES_HELP)
-    parser.add_argument('--rename', type=Path, metavar='FILE', help='JSON or YAML file that brings the models\' classes to '
-                        'those of the data: name to new name, or to null to leave it out')
+    parser.add_argument('--rename', type=Path, metavar='FILE', help='JSON or YAML file that brings the models\' '
+                        'classes to those of the data: name to new name, or to null to leave it out')
     parser.add_argument('--input-size', type=int, nargs=2, metavar=('HEIGHT', 'WIDTH'),
                         help='px, for a file that leaves it open, or to resize images for a torchvision model')
     parser.add_argument('--outputs', choices=FORMS, default='', help='form of an ONNX file\'s outputs, where it is not '
@@ -47,8 +49,8 @@ def read_models(args: argparse.Namespace) -> list[ModelSpec]:
     specs: list[ModelSpec] = []
     needing = sum(_kind(word) in ('onnx', 'torchvision') for word in args.models)
     if len(given) not in (0, 1, needing):
-        raise ModelError(f'--classes is given {len(given)} times, expected once, or once for each of {needing} models that '
-                         f'need it')
+        raise ModelError(f'--classes is given {len(given)} times, expected once, or once for each of {needing} models '
+                         f'that need it')
     lists = iter(given * needing if len(given) == 1 else given)
     for word in args.models:
         specs += _read(word, lists, args)
@@ -65,7 +67,7 @@ def read_models(args: argparse.Namespace) -> list[ModelSpec]:
 
 def _kind(word: str) -> str:
     before, _, after = word.partition(':')
-    if Path(word).suffix in SUFFIXES:
+    if is_set(Path(word)):
         return 'set'
     if Path(word).suffix.lower() in ('.onnx', '.xml'):
         return 'onnx'
@@ -132,12 +134,13 @@ def _names_in(file: Path) -> object:
     if file.stat().st_size > _MOST_BYTES:
         raise ValueError(f'{file} has {file.stat().st_size} bytes, expected names of classes, at most {_MOST_BYTES} bytes')
     text = file.read_text(encoding='utf-8')
-    if file.suffix.lower() not in ('.json', *SUFFIXES):
+    if file.suffix.lower() not in ('.json', *SET_SUFFIXES):
         return [line.strip() for line in text.splitlines() if line.strip()]
     try:
         content = json.loads(text) if file.suffix.lower() == '.json' else yaml.safe_load(text)
     except (ValueError, yaml.YAMLError, RecursionError) as error:
-        raise ValueError(f'{file} cannot be read: {" ".join(str(error).split())[:200]}; expected names of classes') from error
+        told = ' '.join(str(error).split())[:200]
+        raise ValueError(f'{file} cannot be read: {told}; expected names of classes') from error
     return content.get('names', content) if isinstance(content, dict) else content
 
 

@@ -89,21 +89,19 @@ def run(args: argparse.Namespace) -> int:
         check_file('--out', args.out)
     levels = level_units(ContentionGrading.load(args.levels)) if args.levels else []
     restart_with_environment(args.threads)
-    from deadline_perception.model_set.set_file import SUFFIXES, load_set
-    from deadline_perception.runtime.weights_file import load_weights
+    from deadline_perception.runtime.weights_file import is_set, load_weights
 
     name_thread('inference')  # it is raised like the detector's thread of that name
     use_threads(args.threads)
     facts = read_device_facts(args.device)  # a missing CUDA device is told before weights are looked for
     weights = find_weights(args.weights)
-    is_set = weights.suffix in SUFFIXES
-    detector = load_set(weights, args.device, args.engine) if is_set else load_weights(weights, args.device)
+    detector = load_weights(weights, args.device, args.engine)
     load = os.getloadavg()[0]
     if load > _BUSY_LOAD:
         print(f'Other programs are running (load {load:.1f}): the profile will make the device look slower than it is.',
               file=sys.stderr)
     images = [detector.example(image) if hasattr(detector, 'example') else image for image in read_images(args.source)]
-    if is_set:
+    if is_set(weights):
         pass  # its models have their engines
     elif facts.kind == 'cuda':
         detector.use_graphs()  # as the node does

@@ -37,7 +37,7 @@ def ensure_profile(weights: Path, device: str, threads: int, shipped: Path) -> P
     """Finds the profile of a network on this device, or measures one quickly, in a process of its own.
 
     Args:
-        weights: file of the network.
+        weights: file of the network, or a set of models.
         device: `cpu` or `cuda`.
         threads: CPU threads per operation.
         shipped: folder of the profiles that came with the package.
@@ -45,14 +45,15 @@ def ensure_profile(weights: Path, device: str, threads: int, shipped: Path) -> P
     Raises:
         ProfilingError: measuring failed; what went wrong has been printed.
     """
-    from deadline_perception.runtime.weights_file import load_weights
+    from deadline_perception.runtime.weights_file import is_set, load_weights
 
     use_threads(threads)
     environment = {**os.environ, **process_environment(threads)}
     facts = read_device_facts(device, environment=environment)
-    network = load_weights(weights, 'cpu')
+    network = load_weights(weights, device if is_set(weights) else 'cpu')
     own = default_profile_path(network.config_name, facts)
-    for file in (own, default_profile_path(network.config_name, facts, shipped)):
+    for file in (own, weights.with_suffix('.profile.json') if is_set(weights) else
+                 default_profile_path(network.config_name, facts, shipped)):
         if file.is_file() and _fits(file, network, facts):
             return ProfileAtHand(file, facts, False)
     command = [sys.executable, '-m', 'deadline_perception.tools.command_line', 'profile', '--quick', '--weights',
@@ -70,7 +71,9 @@ def _fits(file: Path, network, facts: DeviceFacts) -> bool:
     try:
         profile = LatencyProfile.load(file)
         engine = CudaGraphs  # as the node will run it
-        if facts.kind == 'cpu':
+        if hasattr(network, 'models'):  # of a set, each has its own
+            engine = network.engine
+        elif facts.kind == 'cpu':
             engine = choose_engine('openvino' if is_installed() else 'eager', network, facts)
     except DeadlinePerceptionError:
         return False

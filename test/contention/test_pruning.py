@@ -43,7 +43,8 @@ def test_transitions_that_gain_little_or_save_little_are_left_out():
 
 
 def test_slopes_are_calculated_anew_after_each_removal():
-    # b to c has a slope of 0.2, too low: c goes. Then b to d has (24 - 20) / (40 - 20) = 0.2 as well: d goes. Were the slopes
+    # b to c has a slope of 0.2, too low: c goes. Then b to d has (24 - 20) / (40 - 20) = 0.2 as well: d goes. Were the
+    # slopes
     # of the first look kept, d would stay: c to d has 0.22.
     given_models = models(('a', 10.0, 10.0), ('b', 20.0, 20.0), ('c', 30.0, 22.0), ('d', 39.0, 23.8))
     assert names(transition_prune(given_models, least_slope=0.21)) == ['a', 'b']
@@ -53,7 +54,8 @@ def test_slopes_are_calculated_anew_after_each_removal():
 
 
 def test_one_model_is_kept_per_contention_level():
-    # Fig. 4: seven models at five levels under 100 ms. 6 is too slow everywhere, 0 never the best, 3 only between two levels;
+    # Fig. 4: seven models at five levels under 100 ms. 6 is too slow everywhere, 0 never the best, 3 only between two
+    # levels;
     # 4 is the best at two of them.
     given_models = models(*((str(number), 10.0 + number, 10.0 * number) for number in range(7)))
     delays = {'0': (10, 15, 20, 30, 50), '1': (20, 30, 40, 60, 95), '2': (30, 42, 60, 97, 150), '3': (40, 55, 80, 120, 190),
@@ -68,8 +70,8 @@ def test_a_level_at_which_nothing_is_in_time_keeps_the_fastest():
 
 
 def test_memory_keeps_the_fastest_and_then_the_best():
-    given_models = [Candidate('fast', 10.0, 0.1, 100.0), Candidate('middle', 20.0, 0.3, 250.0), Candidate('best', 30.0, 0.5, 300.0),
-                    Candidate('small', 15.0, 0.2, 50.0)]
+    given_models = [Candidate('fast', 10.0, 0.1, 100.0), Candidate('middle', 20.0, 0.3, 250.0),
+                    Candidate('best', 30.0, 0.5, 300.0), Candidate('small', 15.0, 0.2, 50.0)]
     assert names(memory_prune(given_models, 500.0)) == ['fast', 'small', 'best']
     assert names(memory_prune(given_models, 1000.0)) == ['fast', 'small', 'middle', 'best']
     assert memory_prune([], 10.0) == ()

@@ -293,8 +293,9 @@ def test_refuses_impossible_fits(foreign_path):
 
 
 # Models of which one has paths.
-MODELS = PathSpace((Operator('model', MODEL, ('small', 'many', 'large'), 'm'), Operator('width', 'width', (0.25, 0.5, 1.0), 'w')),
-                   (Segment('choose', 'pre', 'model'), Segment('body', 'body', 'width', ('width',), only_on=('model', 'many'))))
+MODELS = PathSpace(
+    (Operator('model', MODEL, ('small', 'many', 'large'), 'm'), Operator('width', 'width', (0.25, 0.5, 1.0), 'w')),
+    (Segment('choose', 'pre', 'model'), Segment('body', 'body', 'width', ('width',), only_on=('model', 'many'))))
 
 
 def test_models_are_predicted_from_their_own_paths_alone(tmp_path):

@@ -14,6 +14,7 @@ from deadline_perception.latency.path_bound import PathForecast
 from deadline_perception.latency.profile import measure_profile
 from deadline_perception.model_set.model_set import FixedPathNetwork, ModelSet
 from deadline_perception.model_set.whole_detector import ModelError
+from deadline_perception.runtime.timed_frame import FrameProgress, TimedInference, WhateverItTakes
 
 IMAGE = np.random.default_rng(0).integers(0, 256, (48, 64, 3), dtype=np.uint8)
 
@@ -27,7 +28,8 @@ def network(space, *classes: str) -> InventedNetwork:
 @pytest.fixture
 def models():
     """One that decides nothing, one with two operators, and one more."""
-    return ModelSet('set', {'small': network(SINGLE, 'bike'), 'lens': network(MAGNIFIER, 'car'), 'large': network(SINGLE, 'car')})
+    return ModelSet('set', {'small': network(SINGLE, 'bike'), 'lens': network(MAGNIFIER, 'car'),
+                            'large': network(SINGLE, 'car')})
 
 
 def test_paths_are_those_of_all_models(models):
@@ -153,3 +155,19 @@ def test_a_set_keeps_the_paths_of_its_models_ready(models):
     assert models.kept_paths is None
     models.models['lens'].kept_paths = (MAGNIFIER.smallest, MAGNIFIER.largest)
     assert list(map(str, models.kept_paths)) == ['msmall', 'mlens-zfar-n1', 'mlens-ztele-n4', 'mlarge']
+
+
+@pytest.mark.parametrize(('budget_ms', 'path', 'decided'), [
+    (15.0, 'msmall', ['model']), (45.0, 'mlens-znear-n1', ['model', 'lens', 'passes']), (1000.0, 'mlarge', ['model'])])
+def test_a_timed_frame_decides_what_the_model_that_it_takes_leaves_open(models, budget_ms, path, decided):
+    order = {path: number for number, path in enumerate(models.path_space)}
+    forecast = SimpleNamespace(forecast_ms=lambda path, segment=0: 10.0 * (order[path] + 1) * 0.5 ** segment,
+                               table=lambda paths, segment=0: np.array([10.0 * (order[p] + 1) * 0.5 ** segment for p in paths]))
+    quality = SimpleNamespace(quality=lambda path: 0.1 * order[path],
+                              table=lambda paths: np.array([0.1 * order[p] for p in paths]))
+    policy = FrontierPolicy(models.path_space, forecast, quality, keep_epsilon=1.0)
+    frame = TimedInference(models, models.path_space, policy, clock_ms=lambda: 0.0).run(
+        IMAGE, FrameProgress(models.path_space.phases), WhateverItTakes(), due_ms=budget_ms, slowdown=1.0,
+        calibration_factor=1.0, best_case=1.0, may_give_up=False)
+    assert str(frame.path) == path and [decision.operator for decision in frame.decisions] == decided
+    assert frame.result.labels.tolist() == [0 if path == 'msmall' else 1]

@@ -8,6 +8,7 @@ from sensor_msgs.msg import Image
 from deadline_perception.decision.policy import Choice
 from deadline_perception.detector.declaration import multi_path_space
 from deadline_perception.detector.detections import Classification
+from deadline_perception.execution_path import MODEL, Operator, PathSpace, Segment
 from deadline_perception.msg import FrameLatency
 from deadline_perception.nodes.frame_messages import ClassesMessage, frame_latency, path_decision
 from deadline_perception.runtime.image_age import StampReading
@@ -109,3 +110,14 @@ def test_scores_of_classes_are_published_by_name_most_certain_first():
     message = ClassesMessage(('bus', 'tram', 'car')).fill(Classification([0.25, 0.0, 0.75]), header)
     assert message.header.frame_id == 'camera'
     assert [(result.class_id, result.score) for result in message.results] == [('car', 0.75), ('bus', 0.25)]
+
+
+def test_only_operators_that_the_path_comes_to_are_told():
+    space = PathSpace((Operator('model', MODEL, ('plain', 'wide'), 'm'), Operator('width', 'width', (0.5, 1.0), 'w')),
+                      (Segment('choose', 'pre', 'model'),
+                       Segment('wide', 'conv', 'width', ('width',), only_on=('model', 'wide'))))
+    for path, told in ((space.parse('mplain'), ['model']), (space.parse('mwide-w0.50'), ['model', 'width'])):
+        progress = FrameProgress(space.phases)
+        progress.plan, progress.path = Choice(path, 40.0, 60.0, True, 0.3), path
+        message = path_decision(frame(progress), policy='frontier', target_miss_probability=0.01)
+        assert [operator.name for operator in message.operators] == told and message.path == str(path)

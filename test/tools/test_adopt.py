@@ -17,6 +17,7 @@ from deadline_perception.latency.profile import LatencyProfile  # noqa: E402
 from deadline_perception.model_set.set_file import SetFile, load_set  # noqa: E402
 from deadline_perception.tools.adopt import paths_to_keep  # noqa: E402
 from deadline_perception.tools.command_line import main  # noqa: E402
+from deadline_perception.tools.profile_at_hand import ensure_profile  # noqa: E402
 
 
 def test_writes_the_set_its_profile_and_its_qualities(adopted):
@@ -43,6 +44,16 @@ def test_says_what_it_found_and_what_to_run_next(adopted):
                   'not scored, because', f'model:={adopted.set_file}', 'profile --weights'):
         assert words in told.replace('\n', ' ') or words in told, words
     assert 'yolo: onnx, 64 x 96 px, 2 classes' in adopted.run.stderr and 'ssdlite: torchvision' in adopted.run.stderr
+
+
+def test_the_other_commands_take_the_set_as_they_take_weights(adopted, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path / 'cache'))
+    at_hand = ensure_profile(adopted.set_file, 'cpu', 1, tmp_path)
+    assert (at_hand.file, at_hand.measured) == (adopted.set_file.with_suffix('.profile.json'), False)
+    assert main(['evaluate', '--weights', str(adopted.set_file), '--data', str(adopted.folder / 'val.json'), '--paths', 'all',
+                 '--limit', '2', '--rank-by', '2', '--json', str(tmp_path / 'quality.json')]) == 0
+    quality = PathQuality.load(tmp_path / 'quality.json', load_set(adopted.set_file).path_space)
+    assert {str(path) for path in quality.known} == {'myolo', 'mssdlite'}
 
 
 def test_kept_paths_are_the_best_at_each_of_so_many_levels():
