@@ -1,6 +1,6 @@
 """Time, accuracy and total accuracy of the crop classifier's levels: Table 1 and Figs. 4 to 6 of the nested-network thesis.
 
-    python benchmarks/nested_quality.py [--jobs 400] [--quick]
+    python benchmarks/nested_quality.py [--jobs 10000] [--quick]
 
 Times are medians of whole jobs, crop to scores, of all levels in turn, on rendered signs of many sizes. Accuracy is that of
 the file beside the weights (deadline-perception evaluate), of signs alone, as the thesis's classifier knows signs alone.
@@ -123,7 +123,7 @@ def show(result: dict) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--jobs', type=int, default=400, help='jobs of each level that are timed')
+    parser.add_argument('--jobs', type=int, default=10_000, help='jobs of each level that are timed')
     parser.add_argument('--engine', choices=ENGINES, default='eager', help='what runs the segments')
     parser.add_argument('--quick', action='store_true', help='20 jobs, into out/benchmarks')
     args = parser.parse_args()

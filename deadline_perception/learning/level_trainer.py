@@ -44,17 +44,18 @@ class LevelTrainer:
         network: trained in place.
         source: draws the crops.
         plan: how long and how fast; its `crop`, `sizes` and `bfloat16` say nothing here.
+        start: what the weights started from where the plan's seed does not say it; a state of another is refused.
 
     Raises:
         ValueError: source and network have other classes, or other sizes of crops.
     """
 
-    def __init__(self, network: NestedClassifier, source: CropSource, plan: TrainingPlan) -> None:
+    def __init__(self, network: NestedClassifier, source: CropSource, plan: TrainingPlan, start: str = '') -> None:
         if source.class_names != network.class_names or source.input_px != network.config.input_px:
             raise ValueError(f'crops of {source.input_px} px are of the classes {source.class_names}, expected '
                              f'{network.config.input_px} px and {network.class_names}')
         self.network, self.source, self.plan = network.train(), source, plan
-        self.step = 0
+        self.step, self.start = 0, start
         self.ratios = network.config.ratios
         self.average = {name: tensor.clone() for name, tensor in network.state_dict().items()}
         norms = {id(parameter) for norm in _norms(network) for parameter in norm.parameters()}
@@ -141,7 +142,7 @@ class LevelTrainer:
     @property
     def _recipe(self) -> str:
         """All that decides the weights of a run, beside the network's shape."""
-        return json.dumps({'plan': asdict(self.plan), 'data': self._data}, sort_keys=True)
+        return json.dumps({'plan': asdict(self.plan), 'data': self._data, 'start': self.start}, sort_keys=True)
 
     def save(self, file: Path) -> None:
         """Writes everything needed to go on, whole or not at all.

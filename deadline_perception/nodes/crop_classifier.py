@@ -10,7 +10,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
-from concurrent.futures import wait
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from functools import partial
 
@@ -236,7 +236,7 @@ class CropClassifierNode(ManagedNode):
             if one is None:
                 self._images.put(stamp_ns, message)
         if one is not None:
-            self._worker.submit(partial(self._answer, one, message))
+            self._submit(one, message)
 
     def _on_detections(self, message: Detection2DArray) -> None:
         stamp_ns = stamp_to_ns(message.header.stamp)
@@ -255,7 +255,7 @@ class CropClassifierNode(ManagedNode):
         if image is None:
             self._pass_on(one, 'missing_images')
         else:
-            self._worker.submit(partial(self._answer, one, image))
+            self._submit(one, image)
 
     def _on_budget(self, message: TimeBudget) -> None:
         self._hear(partial(self._conditions.hear_budget, message.budget_ms, message.min_budget_ms,
@@ -286,15 +286,20 @@ class CropClassifierNode(ManagedNode):
         self._counts[reason] += 1
         self._publisher.publish(one.message)
 
-    def _answer(self, one: _Round, image: Image | CompressedImage) -> None:
-        """On the worker: classifies what the time allows and publishes."""
-        try:
-            message = self._classified(one, image)
-        except Exception as error:  # the detections go on all the same, and the worker serves the next ones
+    def _submit(self, one: _Round, image: Image | CompressedImage) -> None:
+        self._worker.submit(partial(self._answer, one, image)).add_done_callback(partial(self._ended, one))
+
+    def _ended(self, one: _Round, future: Future) -> None:
+        """On the worker: a round that failed is passed on all the same, and the next one is served."""
+        error = future.exception()
+        if error is not None:
             self._problem = f'a round failed: {type(error).__name__}: {error}'
             self.get_logger().error(self._problem, throttle_duration_sec=_THROTTLE_S)
             self._pass_on(one, 'failed_rounds')
-            return
+
+    def _answer(self, one: _Round, image: Image | CompressedImage) -> None:
+        """On the worker: classifies what the time allows and publishes."""
+        message = self._classified(one, image)
         if message is not None:
             begun_ms = now_ms()
             self._publisher.publish(message)

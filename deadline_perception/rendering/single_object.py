@@ -18,6 +18,7 @@ from deadline_perception.rendering.pedestrians import HAIR
 
 SIZES_PX = (8.0, 64.0)  # shortest and longest of the longer sides that are learnt
 _OTHER_FACES = ('20', '40', '70', '99', 'blue', 'board')  # signs of other meanings
+_FONTS = (cv2.FONT_HERSHEY_SIMPLEX, cv2.FONT_HERSHEY_DUPLEX, cv2.FONT_HERSHEY_TRIPLEX)
 _HOUSINGS = ((26, 28, 28), (26, 28, 28), (40, 150, 190), (34, 60, 40))
 _MARGIN = 2.4  # side of a view over the longer side of its object
 _FINER = 2  # painted at so many times the size, then averaged
@@ -98,7 +99,10 @@ def _traffic_light(rng: np.random.Generator, lamp: str | None) -> list[Thing]:
 
 def _sign(rng: np.random.Generator, face: str) -> list[Thing]:
     """A sign on its pole, turned about all axes."""
-    sprite = _other_face(rng, face) if face in _OTHER_FACES[4:] else street_furniture.sign_sprite(face)
+    if face.isdigit():
+        sprite = _limit_face(rng, face)
+    else:
+        sprite = _other_face(rng, face) if face in _OTHER_FACES else street_furniture.sign_sprite(face)
     side = sprite.shape[0]
     lean = cv2.getRotationMatrix2D(((side - 1) / 2, (side - 1) / 2), float(rng.normal(0, 4.0)), 0.97)
     sprite = cv2.warpAffine(sprite, lean, (side, side), flags=cv2.INTER_LINEAR)
@@ -108,6 +112,22 @@ def _sign(rng: np.random.Generator, face: str) -> list[Thing]:
     sign = Thing(distance, 0.0, 1.5 - tall / 2, 0.0, sprite=sprite, size_m=(wide, tall), label=0)
     pole = Thing(distance + 0.1, 0.0, 0.0, 0.0, shape=street_furniture.pole(1.5 + tall * 0.3, radius=0.04), label=-1)
     return [pole, sign]
+
+
+def _limit_face(rng: np.random.Generator, digits: str) -> np.ndarray:
+    """A speed limit with ring, font and weight drawn by chance, as countries and simulators differ; BGRA as
+    `sign_sprite`."""
+    face = np.zeros((128, 128, 4), np.uint8)
+    inner = int(rng.integers(45, 57))
+    red = tuple(int(value) for value in rng.integers((20, 15, 150), (60, 50, 230)))
+    cv2.circle(face, (64, 64), 63, (*red, 255), -1, cv2.LINE_AA)
+    cv2.circle(face, (64, 64), inner, (240, 240, 240, 255), -1, cv2.LINE_AA)
+    font, weight = _FONTS[rng.integers(len(_FONTS))], int(rng.integers(6, 13))
+    (wide, _), _ = cv2.getTextSize(digits, font, 1.0, 1)
+    scale = float(rng.uniform(1.15, 1.65)) * inner / wide
+    (wide, tall), _ = cv2.getTextSize(digits, font, scale, weight)
+    cv2.putText(face, digits, (64 - wide // 2, 64 + tall // 2), font, scale, (30, 30, 30, 255), weight, cv2.LINE_AA)
+    return face
 
 
 def _other_face(rng: np.random.Generator, face: str) -> np.ndarray:
@@ -132,7 +152,7 @@ def _light(rng: np.random.Generator, distance_m: float) -> Light:
     azimuth, elevation = rng.uniform(0, 2 * math.pi), rng.uniform(0.2, 1.1)
     sun = (math.cos(elevation) * math.cos(azimuth), math.cos(elevation) * math.sin(azimuth), math.sin(elevation))
     ambient, direct, grey = rng.uniform(0.3, 0.95), rng.uniform(0.0, 0.5), rng.uniform(120, 205)
-    tint = rng.normal(1.0, 0.03, 3)
+    tint = rng.normal(1.0, (0.1, 0.03, 0.12))  # of the sky, the sun, and the camera's white balance
     return Light(sun, tuple(ambient * tint), tuple(direct * np.array([0.9, 1.0, 1.06])),
                  tuple(grey * tint), distance_m * float(rng.uniform(2.5, 30.0)))
 

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import torch
 
-from deadline_perception.classifier.checkpoint import save_classifier
+from deadline_perception.classifier.checkpoint import load_classifier, save_classifier
 from deadline_perception.classifier.classes import CLASS_NAMES
-from deadline_perception.classifier.network import ClassifierConfig, build_classifier
+from deadline_perception.classifier.network import ClassifierConfig, NestedClassifier, build_classifier
 from deadline_perception.datasets.object_views import ObjectView
 from deadline_perception.datasets.source import CLASSES_HELP, open_source
+from deadline_perception.detector.checkpoint import read_recipe
 from deadline_perception.evaluation.path_accuracy import annotated_frames
 from deadline_perception.latency.device import check_device
 from deadline_perception.learning.crop_samples import CropSource
@@ -34,6 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--classes', type=Path, metavar='FILE', help=CLASSES_HELP)
     parser.add_argument('--rendered', type=int, default=400, help='rendered objects of each class')
     parser.add_argument('--backgrounds', type=int, default=6, help='windows of background of each image')
+    parser.add_argument('--start', type=Path, help='weights to start from; a fresh network without')
     parser.add_argument('--steps', type=int, default=2000, help='weight updates')
     parser.add_argument('--batch', type=int, default=128, help='crops per step')
     parser.add_argument('--learning-rate', type=float, default=3e-3, help='peak rate')
@@ -60,9 +62,9 @@ def run(args: argparse.Namespace) -> int:
     stop = StopRequest(args.minutes)
     torch.set_num_threads(args.threads)
     plan = TrainingPlan(steps=args.steps, batch=args.batch, learning_rate=args.learning_rate, seed=args.seed)
-    network = build_classifier(ClassifierConfig(), CLASS_NAMES, seed=args.seed, device=args.device)
+    network, start = _network(args)
     source = CropSource(_views(args), CLASS_NAMES, network.config.input_px)
-    trainer = LevelTrainer(network, source, plan)
+    trainer = LevelTrainer(network, source, plan, start)
     if args.state.is_file():
         trainer.resume(args.state)
     print(f'{len(source)} views: ' + ', '.join(f'{name} {count}' for name, count in source.counts.items()))
@@ -72,13 +74,34 @@ def run(args: argparse.Namespace) -> int:
         run_and_save(trainer, args.state, stop, shown='mean')
     step = trainer.step
     trainer.finish()
-    arguments = {name: without_folders(value) for name, value in vars(args).items() if name not in ('command', 'run')}
-    save_classifier(network, args.out, recipe=json.dumps({'arguments': arguments, 'data': source.digest, 'step': step}))
+    save_classifier(network, args.out, recipe=_recipe(args, source.digest, step))
     print(f'wrote {args.out}, {args.out.stat().st_size / 1e6:.1f} MB')
     if step == plan.steps:
         return 0
     print(f'stopped at step {step} of {plan.steps}; the same command goes on from {args.state}')
     return stop.exit_status
+
+
+def _network(args: argparse.Namespace) -> tuple[NestedClassifier, str]:
+    """The network as training begins, and what identifies the file that it started from."""
+    if args.start is None:
+        return build_classifier(ClassifierConfig(), CLASS_NAMES, seed=args.seed, device=args.device), ''
+    if args.start.resolve() == args.out.resolve():
+        raise ValueError(f'--start and --out are both {args.out}, expected two files')
+    network = load_classifier(args.start, args.device)
+    if network.class_names != CLASS_NAMES:
+        raise ValueError(f'{args.start} knows the classes {", ".join(network.class_names)}, expected '
+                         f'{", ".join(CLASS_NAMES)}')
+    return network, network.weights_hash
+
+
+def _recipe(args: argparse.Namespace, data: str, step: int) -> str:
+    """All arguments of the run, digest of the data, last step, and the recipe of the weights that it started from."""
+    arguments = {name: without_folders(value) for name, value in vars(args).items() if name not in ('command', 'run')}
+    recipe = {'arguments': arguments, 'data': data, 'step': step}
+    if args.start is not None:
+        recipe['start'] = json.loads(read_recipe(args.start) or 'null')
+    return json.dumps(recipe)
 
 
 def _views(args: argparse.Namespace) -> list[list[ObjectView]]:

@@ -7,7 +7,6 @@ from deadline_perception.classifier.network import ClassifierConfig, build_class
 from deadline_perception.datasets.object_views import ObjectView
 from deadline_perception.evaluation.crop_accuracy import measure_accuracy
 from deadline_perception.rendering.single_object import render_views
-from deadline_perception.tools.crop_evaluation import accuracy_table
 
 torch = pytest.importorskip('torch')
 NAMES = ('background', 'stop', 'warning')
@@ -41,14 +40,6 @@ def test_counts_right_answers_by_class_level_and_size(always_stop, views):
     np.testing.assert_allclose(found.accuracy(), [[0.5, 0.5, 1]] * 2)
     np.testing.assert_allclose(found.accuracy(('warning', 'stop')), [[0.5, 0.5, 1]] * 2)
     np.testing.assert_allclose(found.accuracy(('warning',)), [[0, 0, np.nan]] * 2)
-
-
-def test_the_table_names_levels_sizes_and_paths(always_stop, views):
-    table = accuracy_table(measure_accuracy(always_stop, views, (8, 24)))
-    assert table['levels'] == ['l1', 'l2'] and table['sizes_px'] == [8, 24]
-    assert table['accuracy'] == [[0.5, 1.0]] * 2 and table['paths']['l2'] == {'accuracy': 0.75}
-    assert table['accuracy_of'] == {'traffic_sign': [[0.5, 1.0]] * 2}
-    assert table['accuracy_of_largest_level']['warning'] == [0.0, None]
 
 
 def test_a_size_that_no_object_has_is_refused(always_stop, views):

@@ -101,6 +101,9 @@ def test_what_does_not_belong_together_is_refused(source, tmp_path):
     other = trainer(source, TrainingPlan(steps=61, batch=24, seed=1))
     with pytest.raises(ValueError, match='state.safetensors was saved for recipe'):
         other.resume(tmp_path / 'state.safetensors')
+    started = LevelTrainer(build_classifier(CONFIG, NAMES), source, PLAN, start='0123')
+    with pytest.raises(ValueError, match='state.safetensors was saved for recipe .*"start": "".*, expected .*"start": "0123"'):
+        started.resume(tmp_path / 'state.safetensors')
     (tmp_path / 'text.safetensors').write_text('no state')
     with pytest.raises(ValueError, match='text.safetensors cannot be read as a training state'):
         one.resume(tmp_path / 'text.safetensors')

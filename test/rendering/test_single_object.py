@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import functools
+import itertools
+
 import cv2
 import numpy as np
 import pytest
@@ -13,19 +16,52 @@ from deadline_perception.rendering.street_furniture import sign_sprite
 BACKGROUND = np.full((60, 60, 3), 128, np.uint8)
 
 
+LIMITS = {name: face for name, face in SIGN_FACES.items() if face.isdigit()}
+OTHERS = {name: face for name, face in SIGN_FACES.items() if not face.isdigit()}
+
+
+def cut_out(view) -> np.ndarray:
+    """The box of a view as 48 x 48 px, float64."""
+    left, top, right, bottom = (round(value) for value in view.box_xyxy_px)
+    return cv2.resize(view.image_bgr[top:bottom, left:right], (48, 48), interpolation=cv2.INTER_AREA).astype(np.float64)
+
+
 def likeness(view, face: str) -> float:
     """Correlation of a rendered sign with a face, over the pixels of the face."""
-    left, top, right, bottom = (round(value) for value in view.box_xyxy_px)
-    seen = cv2.resize(view.image_bgr[top:bottom, left:right], (48, 48), interpolation=cv2.INTER_AREA).astype(np.float64)
     sprite = cv2.resize(sign_sprite(face), (48, 48), interpolation=cv2.INTER_AREA).astype(np.float64)
     inside = sprite[..., 3] > 200
-    return float(np.corrcoef(seen[inside].ravel(), sprite[inside][:, :3].ravel())[0, 1])
+    return float(np.corrcoef(cut_out(view)[inside].ravel(), sprite[inside][:, :3].ravel())[0, 1])
 
 
-@pytest.mark.parametrize('name', SIGN_FACES)
+@functools.cache
+def written(digits: str) -> list[np.ndarray]:
+    """The middle of a sign with some digits, in several fonts, sizes and weights."""
+    found = []
+    for font, share, weight in itertools.product(
+            (cv2.FONT_HERSHEY_SIMPLEX, cv2.FONT_HERSHEY_DUPLEX, cv2.FONT_HERSHEY_TRIPLEX), (60, 68, 76, 84), (7, 11)):
+        page = np.full((128, 128), 240, np.uint8)
+        (wide, _), _ = cv2.getTextSize(digits, font, 1.0, 1)
+        (long, tall), _ = cv2.getTextSize(digits, font, share / wide, weight)
+        cv2.putText(page, digits, (64 - long // 2, 64 + tall // 2), font, share / wide, 30, weight, cv2.LINE_AA)
+        found.append(cv2.resize(page, (48, 48), interpolation=cv2.INTER_AREA)[12:36, 8:40].astype(np.float64).ravel())
+    return found
+
+
+@pytest.mark.parametrize('name', LIMITS)
+def test_a_rendered_limit_is_most_like_its_digits(name):
+    like = dict.fromkeys(LIMITS, 0.0)
+    for seed in range(8):
+        view = render_object(np.random.default_rng(seed), name, 128.0, BACKGROUND)
+        middle = cut_out(view)[12:36, 8:40].mean(2).ravel()
+        for meaning, digits in LIMITS.items():
+            like[meaning] += max(np.corrcoef(middle, page)[0, 1] for page in written(digits)) / 8
+    assert max(like, key=like.get) == name, like
+
+
+@pytest.mark.parametrize('name', OTHERS)
 def test_a_rendered_sign_is_most_like_the_face_of_its_meaning(name):
     views = [render_object(np.random.default_rng(seed), name, 128.0, BACKGROUND) for seed in range(8)]
-    like = {meaning: np.mean([likeness(view, face) for view in views]) for meaning, face in SIGN_FACES.items()}
+    like = {meaning: np.mean([likeness(view, face) for view in views]) for meaning, face in OTHERS.items()}
     assert max(like, key=like.get) == name, like
 
 

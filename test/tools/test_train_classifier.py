@@ -60,6 +60,16 @@ def test_a_run_writes_weights_with_their_recipe(weights, capsys):
     assert cv2.imread(str(weights.parent / 'state.png')) is not None
 
 
+def test_weights_to_start_from_are_part_of_the_recipe_and_the_result(weights, annotations, tmp_path):
+    words = ['train-classifier', '--data', str(annotations), '--rendered', '1', '--steps', '1', '--batch', '2', '--seed', '7',
+             '--learning-rate', '1e-9', '--start', str(weights), '--state', str(tmp_path / 'state.safetensors'), '--out',
+             str(tmp_path / 'next.safetensors')]
+    assert main(words) == 0
+    assert json.loads(read_recipe(tmp_path / 'next.safetensors'))['start'] == json.loads(read_recipe(weights))
+    before, after = load_classifier(weights), load_classifier(tmp_path / 'next.safetensors')
+    torch.testing.assert_close(after.head.weight, before.head.weight, atol=1e-3, rtol=1e-3)
+
+
 def test_profile_and_evaluation_serve_it_and_the_task_loads_with_both(weights, annotations, tmp_path, capsys):
     quality = weights.with_suffix('.quality.json')
     assert main(['evaluate', '--weights', str(weights), '--data', str(annotations), '--rendered', '1', '--json',
@@ -83,8 +93,10 @@ def test_profile_and_evaluation_serve_it_and_the_task_loads_with_both(weights, a
 
 @pytest.mark.parametrize(('words', 'match'), [
     (['--seed', '1000'], '--seed is 1000, expected 0 to 999'), (['--rendered', '-1'], '--rendered is -1'),
-    (['--backgrounds', '0'], '--backgrounds is 0, expected at least 1')])
-def test_arguments_out_of_range_are_refused_in_one_line(annotations, capsys, words, match):
+    (['--backgrounds', '0'], '--backgrounds is 0, expected at least 1'),
+    (['--start', 'a.safetensors', '--out', 'a.safetensors'], '--start and --out are both a.safetensors, expected two files'),
+    (['--start', 'none.safetensors'], 'weights file none.safetensors does not exist')])
+def test_arguments_that_cannot_be_are_refused_in_one_line(annotations, capsys, words, match):
     assert main(['train-classifier', '--data', str(annotations), *words]) == 1
     said = capsys.readouterr().err
     assert match in said and said.count('\n') == 1

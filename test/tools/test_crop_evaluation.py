@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from deadline_perception.evaluation.crop_accuracy import CropAccuracy
+from deadline_perception.execution_path import LEVEL, Operator, PathSpace, Segment
+from deadline_perception.tools.command_line import main
+from deadline_perception.tools.crop_evaluation import accuracy_table
+
+SPACE = PathSpace((Operator('level', LEVEL, (0.5, 1.0), 'l', labels=('1', '2')),), (Segment('all', 'all', 'level', ('level',)),))
+
+
+def test_the_table_names_levels_sizes_groups_and_paths():
+    right = np.array([[[0.5, 0.7], [1.0, np.nan], [0.0, 0.0]], [[0.6, 0.8], [1.0, np.nan], [1.0, 1.0]]])
+    found = CropAccuracy(tuple(SPACE), (8, 24), np.array([[9, 9], [4, 0], [1, 1]]), right,
+                         ('stop', 'vehicle', 'stop or give_way'))
+    table = accuracy_table(found)
+    assert table['levels'] == ['l1', 'l2'] and table['sizes_px'] == [8, 24]
+    assert table['accuracy'] == [[0.75, 0.7], [0.8, 0.8]]  # several possible classes are no class
+    assert table['paths'] == {'l1': {'accuracy': 0.725}, 'l2': {'accuracy': 0.8}}
+    assert table['accuracy_of'] == {'traffic_sign': [[0.5, 0.7], [0.6, 0.8]], 'road_user': [[1.0, None], [1.0, None]]}
+    assert table['objects']['vehicle'] == [4, 0] and table['accuracy_of_largest_level']['vehicle'] == [1.0, None]
+
+
+def test_a_negative_number_of_objects_is_refused_in_one_line(repository, tmp_path, capsys):
+    pytest.importorskip('torch')
+    assert main(['evaluate', '--weights', str(repository / 'models/crop_classifier.safetensors'), '--data', 'val.json',
+                 '--rendered', '-1', '--json', str(tmp_path / 'table.json')]) == 1
+    said = capsys.readouterr().err
+    assert '--rendered is -1, expected at least 0 objects of each class' in said and said.count('\n') == 1
