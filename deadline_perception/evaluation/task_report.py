@@ -27,10 +27,10 @@ td:first-child,th:first-child{{text-align:left}}img{{max-width:100%;background:#
 <h1>Several networks on one processor</h1>
 <table><tr><th>task</th><th>jobs</th><th>missed</th><th>limit (95 %)</th><th>mean level</th><th>raised</th>
 <th>mean period, ms</th><th>mean time, ms</th><th>share of the processor</th></tr>{rows}</table>
-<p>A job misses when its result is not there by its deadline, one period after its release. Raised: jobs that ran at a higher
-level than the schedule's, in time that earlier jobs had left.</p>
-<h2>Timeline</h2><p>{seconds:.1f} s from the middle of the run: a bar for each job, darker at higher levels, red where it missed; marks
-are releases.</p><img alt="timeline of all tasks" src="data:image/png;base64,{picture}">
+<p>A job misses when its result is not there by its deadline, one period after its release. Raised: jobs that ran at a
+higher level than the schedule's, in time that earlier jobs had left.</p>
+<h2>Timeline</h2><p>{seconds:.1f} s from the middle of the run: a bar for each job, darker at higher levels, red where
+it missed; marks are releases.</p><img alt="timeline of all tasks" src="data:image/png;base64,{picture}">
 {notes}</body></html>
 """
 

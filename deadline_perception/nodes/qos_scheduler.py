@@ -1,8 +1,8 @@
 """The lifecycle node `qos_scheduler`: several networks on the devices of one machine, scheduled for the most quality.
 
 It loads the networks of a task file, gives each a level and a period so that all deadlines are met under non-preemptive
-EDF, and runs them, one at a time per device. When contention, speed or the set of tasks changes, there is a new schedule,
-and the next jobs follow it; nothing is stopped.
+EDF, and runs them, one at a time per device. When contention, speed or the set of tasks changes, there is a new
+schedule, and the next jobs follow it; nothing is stopped.
 """
 from __future__ import annotations
 

@@ -2,9 +2,9 @@
 
 A task is released when its newest image is there and its period has passed since the release before, so releases are
 never nearer to each other than the period: what `nested.feasibility` asks for. Its deadline is one period later. The
-released job of the earliest deadline runs to its end; its level is chosen as it begins: that of the schedule, a higher one
-where earlier jobs left so much time that all deadlines are still met, a lower one where they took too much. It is cut at its
-next segment once its own deadline, or anybody else's, is in danger.
+released job of the earliest deadline runs to its end; its level is chosen as it begins: that of the schedule, a higher
+one where earlier jobs left so much time that all deadlines are still met, a lower one where they took too much. It is
+cut at its next segment once its own deadline, or anybody else's, is in danger.
 
 `runtime.mailbox` is not enough here: what lies in it is ready at once, and a job is not before its release.
 """
@@ -61,7 +61,8 @@ class Jobber:
     """How the jobs of one task are done; all are called on the executor's thread.
 
     Attributes:
-        begin: image and level -> a run with `finished`, `run_segment()` and `result()`; None when the image is rejected.
+        begin: image and level -> a run with `finished`, `run_segment()` and `result()`; None when the image is
+            rejected.
         end: image and result -> nothing; publishes.
         told: what a job came to; called after it has ended.
     """
