@@ -191,8 +191,10 @@ def main() -> int | None:
     file = folder / 'nested_execution.json'
     check_file('the result', file)
     seconds = 5.0 if args.quick else args.minutes * 60.0 / 4.0
+    print(f'loading {len(requests)} networks', file=sys.stderr)
     tasks, found = load(requests, args.threads), {}
     for condition, programs in (('idle', 0), (f'beside {args.busy}', args.busy)):
+        print(f'{condition}: scheduled, then {len(requests)} processes', file=sys.stderr)
         with busy_programs(programs) if programs else nullcontext():
             priority = ThreadPriority(args.priority)
             records = run_tasks(tasks, images, seconds, priority, args.threads)
