@@ -1,6 +1,7 @@
 """The scheduler as a real process, with networks that the package has never heard of."""
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections import Counter
@@ -32,8 +33,13 @@ def environment(monkeypatch, repository):
 
 
 def write_profile(folder, make):
+    """A profile that says 5 ms of every segment, whatever this machine did while it was measured."""
     file = folder / f'{make.__name__}.json'
-    measure_profile(make(), [PIXELS], repeats=8, whole_paths=4, path_repeats=4).save(file)
+    measure_profile(make(), [PIXELS], repeats=2, whole_paths=2, path_repeats=2).save(file)
+    content = json.loads(file.read_text())
+    for segment in content['segments'].values():
+        segment.update({key: 5.0 for key, value in segment.items() if isinstance(value, float)})
+    file.write_text(json.dumps({**content, 'paths': {}}))
     return str(file)
 
 
@@ -96,7 +102,7 @@ def test_two_networks_share_a_device_and_follow_what_changes(start_node, observe
         wait_for(lambda: not schedules[-1].feasible, 'a schedule that says so')
         assert {task.period_ms for task in schedules[-1].tasks} == {480.0}
         wait_for(lambda: 'fits its own period' in observer.status('qos_scheduler')[1], 'a diagnostic')
-        contention.publish(ContentionState(slowdown=1.5))
+        contention.publish(ContentionState(slowdown=1.0))
         wait_for(lambda: schedules[-1].feasible, 'a schedule again')
         assert observer.set_parameters(f'{namespace}/qos_scheduler', active_tasks=['side']) == ''
         wait_for(lambda: [task.task for task in schedules[-1].tasks] == ['side'], 'a schedule of one task')
