@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from invented_networks import make_classifier, make_magnifier
 
-from deadline_perception.latency.stopwatch import now_ms
-from deadline_perception.runtime.job_record import JobOutcome, JobRecord, TaskCount
+from deadline_perception.runtime.job_record import JobOutcome
 from deadline_perception.runtime.network_executor import Jobber, NetworkExecutor, TaskPlan
 
 WAIT_S = 20.0
@@ -260,11 +259,3 @@ def test_refuses_plans_of_other_tasks(bench):
     found = bench({'task': lambda image, level: Steps(nothing)})
     with pytest.raises(ValueError, match='plan is of other, expected tasks among task'):
         found.executor.follow({'other': TaskPlan(0, 1.0, (1.0,))})
-
-
-def test_counts_state_their_limit():
-    count, at_ms = TaskCount(), now_ms()
-    assert (count.miss_ratio, count.miss_ratio_upper_95) == (0.0, 1.0)
-    for outcome in [JobOutcome.DONE] * 99 + [JobOutcome.LATE]:
-        count.note(JobRecord('task', 0, 0, at_ms, at_ms + 10, at_ms, at_ms + 5, 6.0, outcome))
-    assert count.miss_ratio == 0.01 and 0.04 < count.miss_ratio_upper_95 < 0.05
