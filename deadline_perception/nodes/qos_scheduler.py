@@ -204,8 +204,9 @@ class QosSchedulerNode(ManagedNode):
     def _release(self) -> None:
         for publisher in self._outputs:
             self.destroy_lifecycle_publisher(publisher)
-        self._outputs, self._seats = [], {}
+        seats, self._outputs, self._seats = self._seats, [], {}
         if self._loader is not None:
+            self._loader.submit(seats.clear)  # networks are let go of where they were loaded, which may take its time
             self._loader.stop(_STOP_TIMEOUT_S)
             self._loader = None
 
@@ -364,7 +365,8 @@ class QosSchedulerNode(ManagedNode):
                 values |= {f'{name} level': 'rests' if plan is None else f'{plan.level} every {plan.period_ms:g} ms',
                            f'{name} jobs': count.jobs, f'{name} misses': count.misses,
                            f'{name} miss ratio upper 95 %': count.miss_ratio_upper_95,
-                           f'{name} raised levels': count.raised, f'{name} replaced images': count.replaced}
+                           f'{name} raised levels': count.raised, f'{name} replaced images': count.replaced,
+                           f'{name} rejected images': self._seats[name].rejected}
                 if count.last_failure:
                     values[f'{name} last failure'] = count.last_failure
         values |= {'slowdown': self._slowdown, 'speed_mps': self._speed, 'priority': self._priority.in_force}
