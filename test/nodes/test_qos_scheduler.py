@@ -45,7 +45,7 @@ def write_profile(folder, make):
 
 def write_tasks(folder, **tasks):
     file = folder / 'tasks.yaml'
-    file.write_text(yaml.safe_dump({'tasks': tasks}))
+    file.write_text(yaml.safe_dump({'tasks': tasks}, sort_keys=False))
     return file
 
 
