@@ -91,7 +91,8 @@ def summarise_jobs(tasks: Sequence[TaskJobs]) -> dict[str, dict[str, float]]:
     for jobs in tasks:
         took_ms, missed = jobs.finished_ms - jobs.started_ms, int((~jobs.done).sum())
         found[jobs.task] = {
-            'jobs': len(jobs.done), 'missed': missed, 'miss_ratio_upper_95': clopper_pearson_upper(missed, len(jobs.done)),
+            'jobs': len(jobs.done), 'missed': missed,
+            'miss_ratio_upper_95': clopper_pearson_upper(missed, len(jobs.done)),
             'mean_level': float(jobs.level.mean()), 'raised': float((jobs.level > jobs.planned_level).mean()),
             'mean_period_ms': float((jobs.deadline_ms - jobs.release_ms).mean()), 'mean_time_ms': float(took_ms.mean()),
             'share': float(took_ms.sum() / length_ms)}

@@ -1,4 +1,4 @@
-"""How long the next job may run before any deadline is in danger: what earlier jobs left of their time is its to use."""
+"""How long the next job may run before any deadline is in danger: what earlier jobs left is its to use."""
 from __future__ import annotations
 
 import heapq

@@ -59,27 +59,27 @@ PARAMETERS = (
     Parameter('tasks', '', 'Task file (YAML): a name for each task, and its network, camera, levels and periods.',
               waits_for='configure'),
     Parameter('active_tasks', [''], 'Names of the tasks that take part; empty: all. A change makes a new schedule.'),
-    Parameter('method', 'greedy_next', 'How levels and periods are selected. greedy_next takes 1 ms and reaches nearly the '
-              'optimum, which exact finds in some 10 ms; greedy is that of the thesis.',
+    Parameter('method', 'greedy_next', 'How levels and periods are selected. greedy_next takes 1 ms and reaches nearly '
+              'the optimum, which exact finds in some 10 ms; greedy is that of the thesis.',
               choices=tuple(method.value for method in METHODS)),
     Parameter('image_transport', 'raw', 'Subscribe to sensor_msgs/Image, or to sensor_msgs/CompressedImage on '
               'TOPIC/compressed.', choices=('raw', 'compressed'), waits_for='activate'),
-    Parameter('engine', 'auto', "What runs the segments of weights on the CPU, as the detector's parameter of that name.",
-              choices=ENGINES, waits_for='configure'),
+    Parameter('engine', 'auto', "What runs the segments of weights on the CPU, as the detector's parameter of that "
+              'name.', choices=ENGINES, waits_for='configure'),
     Parameter('threads', 1, 'Threads per network operation.', minimum=1, maximum=256, waits_for='configure'),
-    Parameter('priority', 'auto', "What the kernel is asked for, as the detector's parameter of that name.", choices=MODES,
-              waits_for='activate'),
+    Parameter('priority', 'auto', "What the kernel is asked for, as the detector's parameter of that name.",
+              choices=MODES, waits_for='activate'),
     Parameter('cores', '', 'Cores on which networks run, such as 0,2-3; empty: wherever this process may.',
               waits_for='activate'),
-    Parameter('target_miss_probability', 0.01, 'Share of jobs that may exceed their bound.', minimum=0.0001, maximum=0.5,
-              waits_for='configure'),
+    Parameter('target_miss_probability', 0.01, 'Share of jobs that may exceed their bound.',
+              minimum=0.0001, maximum=0.5, waits_for='configure'),
     Parameter('raise_levels', True, 'Use what jobs leave of their time for higher levels while all deadlines are met.',
               waits_for='activate'),
-    Parameter('hanging_ms', 500.0, 'A job that is so long past its bound and its deadline hangs: another thread serves the '
-              'other tasks.', 'ms', 10.0, 60000.0, waits_for='activate'),
+    Parameter('hanging_ms', 500.0, 'A job that is so long past its bound and its deadline hangs: another thread serves '
+              'the other tasks.', 'ms', 10.0, 60000.0, waits_for='activate'),
     Parameter('default_speed_mps', 13.9, 'Speed of the vehicle until the first one is heard.', 'm/s', 0.0, 200.0),
-    Parameter('look_period_s', 0.5, 'How often bounds and conditions are compared with those of the schedule.', 's', 0.05,
-              10.0, read_only=True),
+    Parameter('look_period_s', 0.5, 'How often bounds and conditions are compared with those of the schedule.', 's',
+              0.05, 10.0, read_only=True),
 )
 _COLLECTED_JOBS = 50  # between two looks for garbage, which is then of few jobs
 _STOP_TIMEOUT_S = 3.0
@@ -316,7 +316,8 @@ class QosSchedulerNode(ManagedNode):
                 image = message.pixels_bgr if isinstance(message, Crop) else to_bgr(message)
             except DeadlinePerceptionError as error:
                 seat.rejected += 1
-                self.get_logger().warning(f'{seat.task.name}: image rejected: {error}', throttle_duration_sec=_THROTTLE_S)
+                self.get_logger().warning(f'{seat.task.name}: image rejected: {error}',
+                                          throttle_duration_sec=_THROTTLE_S)
                 return None
             seat.image_bgr = image
             seat.run = seat.task.start(image, level)
