@@ -1,9 +1,10 @@
-"""Several networks on one processor under the scheduler and without it: missed deadlines, and quality against what was promised.
+"""Several networks on one processor under the scheduler and without it: missed deadlines, and quality against what was
+promised.
 
     python benchmarks/nested_execution.py [--minutes 10] [--tasks TASKS.yaml] [--busy 1] [--quick]
 
-Images come at 30 Hz for each task of the file, by default detectors of two cameras and a third network: the classifier of
-crops where its weights are there, else the detector of a third camera. In turn, each for a fourth of the time:
+Images come at 30 Hz for each task of the file, by default detectors of two cameras and a third network: the classifier
+of crops where its weights are there, else the detector of a third camera. In turn, each for a fourth of the time:
   scheduled, idle         one executor runs the networks by the schedule, as the node qos_scheduler does;
   scheduled, busy         the same beside busy programs;
   three processes, idle   each network in a process of its own, which schedules it as if it had the machine to itself;
@@ -190,8 +191,10 @@ def main() -> int | None:
     file = folder / 'nested_execution.json'
     check_file('the result', file)
     seconds = 5.0 if args.quick else args.minutes * 60.0 / 4.0
+    print(f'loading {len(requests)} networks', file=sys.stderr)
     tasks, found = load(requests, args.threads), {}
     for condition, programs in (('idle', 0), (f'beside {args.busy}', args.busy)):
+        print(f'{condition}: scheduled, then {len(requests)} processes', file=sys.stderr)
         with busy_programs(programs) if programs else nullcontext():
             priority = ThreadPriority(args.priority)
             records = run_tasks(tasks, images, seconds, priority, args.threads)

@@ -2,11 +2,12 @@
 
     python benchmarks/nested_scheduling.py [--seeds 200] [--quick]
 
-The experiment of the nested-network thesis, section 4.2: ten made-up nested networks of ten levels, whose accuracy rises
-with level and size of the object and whose quality is the total accuracy of problem 3.1 at six periods each; greedy,
-random and worst selection, and the sum of the highest qualities whether schedulable or not (there called maximum). Beside
-them the improved greedy method and the optimum, which the thesis did not have. Times are those of 12 tasks of 60 options.
-Prints a table and writes results/nested_scheduling.json and .png; with --quick below out/benchmarks.
+The experiment of the nested-network thesis, section 4.2: ten made-up nested networks of ten levels, whose accuracy
+rises with level and size of the object and whose quality is the total accuracy of problem 3.1 at six periods each;
+greedy, random and worst selection, and the sum of the highest qualities whether schedulable or not (there called
+maximum). Beside them the improved greedy method and the optimum, which the thesis did not have. Times are those of 12
+tasks of 60 options. Prints a table and writes results/nested_scheduling.json and .png; with --quick below
+out/benchmarks.
 """
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """The best schedulable selection of options, as a mixed-integer program solved by HiGHS (`scipy.optimize.milp`).
 
-One binary variable per option, exactly one option per task. The conditions of `feasibility` are linear in them. At a length L
-and for a blocking task i: `sum over all tasks' options of floor((L - 1) / p) c x`, and for the options of i with `p >= L`
-`min(c, L) x` instead, is at most L. The `min` lets a job that is longer than L block while nothing shorter than L is
-selected, and forbids it otherwise: so the row is exact whichever periods are selected. Rows are added where a solution
-breaks them; a solution is accepted only when the exact test in whole nanoseconds accepts it.
+One binary variable per option, exactly one option per task. The conditions of `feasibility` are linear in them. At a
+length L and for a blocking task i: `sum over all tasks' options of floor((L - 1) / p) c x`, and for the options of i
+with `p >= L` `min(c, L) x` instead, is at most L. The `min` lets a job that is longer than L block while nothing
+shorter than L is selected, and forbids it otherwise: so the row is exact whichever periods are selected. Rows are added
+where a solution breaks them; a solution is accepted only when the exact test in whole nanoseconds accepts it.
 """
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ def _undominated(times: np.ndarray, periods: np.ndarray, qualities: np.ndarray) 
 
 
 def _promising(choices: Choices, known: float) -> np.ndarray:
-    """Places of the options that a selection better than the known one can have, by dominance and utilisation alone; empty
-    when there is none.
+    """Places of the options that a selection better than the known one can have, by dominance and utilisation alone;
+    empty when there is none.
 
     For any price of utilisation, the best sum of quality less price, plus the price of a whole processor, bounds every
     selection. The lowest such bound is found by golden-section search over the price.
@@ -133,8 +133,8 @@ class _Program:
         return self._kept[np.argmax(one_each * (found.x + 1.0), axis=1)], float(bound)
 
     def forbid(self, selection: np.ndarray) -> None:
-        """Adds rows that a selection breaks; where they are all known, and only rounding lets it through, one against it
-        alone."""
+        """Adds rows that a selection breaks; where they are all known, and only rounding lets it through, one against
+        it alone."""
         failing = self._choices.table.failing(self._choices.times[selection], self._choices.places[selection])
         new = [at for at in failing.tolist() if at not in self._lengths][:_LENGTHS_AT_ONCE]
         for at in new:

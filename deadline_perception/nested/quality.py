@@ -1,7 +1,7 @@
 """How good a network is at a level and a period: total accuracy of a classifier, detection in time of a detector.
 
-Both say how much a vehicle knows of an object that it drives towards, so both fall with speed and with the period. Total
-accuracy: nested-network thesis, problem 3.1; exact here, where the thesis leaves open how to calculate it.
+Both say how much a vehicle knows of an object that it drives towards, so both fall with speed and with the period.
+Total accuracy: nested-network thesis, problem 3.1; exact here, where the thesis leaves open how to calculate it.
 """
 from __future__ import annotations
 

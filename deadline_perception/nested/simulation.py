@@ -1,4 +1,4 @@
-"""Non-preemptive EDF of sporadic tasks on one processor, simulated: millions of jobs, by the same rule as the executor."""
+"""Non-preemptive EDF of sporadic tasks on one processor, simulated: millions of jobs, by the executor's rule."""
 from __future__ import annotations
 
 import heapq

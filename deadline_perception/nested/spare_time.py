@@ -1,4 +1,4 @@
-"""How long the next job may run before any deadline is in danger: what earlier jobs left of their time is its to use."""
+"""How long the next job may run before any deadline is in danger: what earlier jobs left is its to use."""
 from __future__ import annotations
 
 import heapq
@@ -40,8 +40,8 @@ class Coming:
 def latest_finish_ms(deadline_ms: float, waiting: Sequence[Waiting], coming: Sequence[Coming]) -> float:
     """When a job that begins now must have finished, so that it and all that follow still meet their deadlines.
 
-    From its end to a deadline D the processor has to do at most what waits and is due by D, and what is released from now
-    on and due by D. If a later job is begun whose deadline lies after D, what is released after that is what the
+    From its end to a deadline D the processor has to do at most what waits and is due by D, and what is released from
+    now on and due by D. If a later job is begun whose deadline lies after D, what is released after that is what the
     conditions of `feasibility` allow for, which hold for the set of tasks; so jobs of later deadlines need not be
     counted here.
 

@@ -26,10 +26,12 @@ DEFAULT_TOPICS = {
     'detector/detections': 'vision_msgs/msg/Detection2DArray', 'detector/path': 'deadline_perception/msg/PathDecision',
     'detector/latency': 'deadline_perception/msg/FrameLatency', 'detector/label_info': 'vision_msgs/msg/LabelInfo',
     'time_budget/budget': 'deadline_perception/msg/TimeBudget',
+    'qos_scheduler/schedule': 'deadline_perception/msg/Schedule',
+    'qos_scheduler/jobs': 'deadline_perception/msg/JobReport',
     'contention_monitor/state': 'deadline_perception/msg/ContentionState',
     'vehicle_speed/speed': 'geometry_msgs/msg/TwistStamped', '/diagnostics': 'diagnostic_msgs/msg/DiagnosticArray',
     'camera/camera_info': 'sensor_msgs/msg/CameraInfo', '/ground_truth': 'vision_msgs/msg/Detection2DArray'}
-LATCHED_TOPICS = ('detector/label_info', '/tf_static')
+LATCHED_TOPICS = ('detector/label_info', 'qos_scheduler/schedule', '/tf_static')
 
 PARAMETERS = (
     Parameter('output', 'recording.mcap', 'mcap file to write, which must not exist yet.', read_only=True),

@@ -1,8 +1,8 @@
 """The lifecycle node `qos_scheduler`: several networks on the devices of one machine, scheduled for the most quality.
 
 It loads the networks of a task file, gives each a level and a period so that all deadlines are met under non-preemptive
-EDF, and runs them, one at a time per device. When contention, speed or the set of tasks changes, there is a new schedule,
-and the next jobs follow it; nothing is stopped.
+EDF, and runs them, one at a time per device. When contention, speed or the set of tasks changes, there is a new
+schedule, and the next jobs follow it; nothing is stopped.
 """
 from __future__ import annotations
 
@@ -26,8 +26,7 @@ from deadline_perception.detector.detections import Detections
 from deadline_perception.engine.choice import ENGINES
 from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.latency.device import use_threads
-from deadline_perception.latency.stopwatch import NS_PER_MS
-from deadline_perception.msg import ContentionState, JobReport, Schedule, TaskSchedule
+from deadline_perception.msg import ContentionState, JobReport, Schedule
 from deadline_perception.nested.allocation import Method
 from deadline_perception.nodes.detector import SWITCH_INTERVAL_S
 from deadline_perception.nodes.frame_messages import RESULT_KINDS
@@ -36,6 +35,7 @@ from deadline_perception.nodes.managed_node import ManagedNode
 from deadline_perception.nodes.messages import to_bgr
 from deadline_perception.nodes.parameters import Parameter, Value, declare
 from deadline_perception.nodes.process import run_node
+from deadline_perception.nodes.schedule_messages import job_report, schedule_message
 from deadline_perception.nodes.service_quality import (
     ANY_SOURCE,
     LATCHED,
@@ -43,11 +43,12 @@ from deadline_perception.nodes.service_quality import (
     publisher_events,
     subscription_events,
 )
-from deadline_perception.runtime.job_record import JobOutcome, JobRecord
+from deadline_perception.runtime.job_record import JobRecord
 from deadline_perception.runtime.loading import SetupError, share_folder
 from deadline_perception.runtime.nested_task import LevelRun, NestedTask, load_nested_task
 from deadline_perception.runtime.network_executor import Jobber, NetworkExecutor
 from deadline_perception.runtime.network_schedule import NetworkSchedule, make_schedule
+from deadline_perception.runtime.object_crop import Crop, most_important_crop
 from deadline_perception.runtime.priority import MODES, Role, ThreadPriority, parse_cores
 from deadline_perception.runtime.task_file import read_tasks
 from deadline_perception.runtime.work_thread import WorkThread
@@ -58,34 +59,31 @@ PARAMETERS = (
     Parameter('tasks', '', 'Task file (YAML): a name for each task, and its network, camera, levels and periods.',
               waits_for='configure'),
     Parameter('active_tasks', [''], 'Names of the tasks that take part; empty: all. A change makes a new schedule.'),
-    Parameter('method', 'greedy_next', 'How levels and periods are selected. greedy_next takes 1 ms and reaches nearly the '
-              'optimum, which exact finds in some 10 ms; greedy is that of the thesis.',
+    Parameter('method', 'greedy_next', 'How levels and periods are selected. greedy_next takes 1 ms and reaches nearly '
+              'the optimum, which exact finds in some 10 ms; greedy is that of the thesis.',
               choices=tuple(method.value for method in METHODS)),
     Parameter('image_transport', 'raw', 'Subscribe to sensor_msgs/Image, or to sensor_msgs/CompressedImage on '
               'TOPIC/compressed.', choices=('raw', 'compressed'), waits_for='activate'),
-    Parameter('engine', 'auto', "What runs the segments of weights on the CPU, as the detector's parameter of that name.",
-              choices=ENGINES, waits_for='configure'),
+    Parameter('engine', 'auto', "What runs the segments of weights on the CPU, as the detector's parameter of that "
+              'name.', choices=ENGINES, waits_for='configure'),
     Parameter('threads', 1, 'Threads per network operation.', minimum=1, maximum=256, waits_for='configure'),
-    Parameter('priority', 'auto', "What the kernel is asked for, as the detector's parameter of that name.", choices=MODES,
-              waits_for='activate'),
+    Parameter('priority', 'auto', "What the kernel is asked for, as the detector's parameter of that name.",
+              choices=MODES, waits_for='activate'),
     Parameter('cores', '', 'Cores on which networks run, such as 0,2-3; empty: wherever this process may.',
               waits_for='activate'),
-    Parameter('target_miss_probability', 0.01, 'Share of jobs that may exceed their bound.', minimum=0.0001, maximum=0.5,
-              waits_for='configure'),
+    Parameter('target_miss_probability', 0.01, 'Share of jobs that may exceed their bound.',
+              minimum=0.0001, maximum=0.5, waits_for='configure'),
     Parameter('raise_levels', True, 'Use what jobs leave of their time for higher levels while all deadlines are met.',
               waits_for='activate'),
-    Parameter('hanging_ms', 500.0, 'A job that is so long past its bound and its deadline hangs: another thread serves the '
-              'other tasks.', 'ms', 10.0, 60000.0, waits_for='activate'),
+    Parameter('hanging_ms', 500.0, 'A job that is so long past its bound and its deadline hangs: another thread serves '
+              'the other tasks.', 'ms', 10.0, 60000.0, waits_for='activate'),
     Parameter('default_speed_mps', 13.9, 'Speed of the vehicle until the first one is heard.', 'm/s', 0.0, 200.0),
-    Parameter('look_period_s', 0.5, 'How often bounds and conditions are compared with those of the schedule.', 's', 0.05,
-              10.0, read_only=True),
+    Parameter('look_period_s', 0.5, 'How often bounds and conditions are compared with those of the schedule.', 's',
+              0.05, 10.0, read_only=True),
 )
 _COLLECTED_JOBS = 50  # between two looks for garbage, which is then of few jobs
 _STOP_TIMEOUT_S = 3.0
 _THROTTLE_S = 10.0
-_LIKELY = 0.5  # score of objects that are handed on
-_OUTCOMES = {JobOutcome.DONE: JobReport.DONE, JobOutcome.LATE: JobReport.LATE, JobOutcome.CUT: JobReport.CUT,
-             JobOutcome.FAILED: JobReport.FAILED, JobOutcome.HUNG: JobReport.HUNG}
 
 
 @dataclass(eq=False)
@@ -100,30 +98,6 @@ class _Seat:
     run: LevelRun | None = None
     image_bgr: np.ndarray | None = None
     rejected: int = 0
-
-
-@dataclass(frozen=True, eq=False)
-class _Crop:
-    """What a task of crops looks at: pixels, and the header of the image that they are of."""
-
-    crop_bgr: np.ndarray
-    header: Header
-
-
-def most_important_crop(image_bgr: np.ndarray, found: Detections) -> np.ndarray | None:
-    """Pixels of the largest object that is more likely there than not: what is near looks large, and weighs the square of
-    its size (thesis, problem 3.1). None without any.
-
-    Args:
-        image_bgr: uint8 `[H, W, 3]`.
-        found: objects in it.
-    """
-    likely = found.with_score(_LIKELY)
-    if not len(likely):
-        return None
-    corners = np.clip(likely.boxes_xyxy_px, 0, [*image_bgr.shape[1::-1]] * 2)
-    x0, y0, x1, y1 = corners[np.argmax((corners[:, 2] - corners[:, 0]) * (corners[:, 3] - corners[:, 1]))].round().astype(int)
-    return image_bgr[y0:y1, x0:x1] if x1 > x0 and y1 > y0 else None
 
 
 class QosSchedulerNode(ManagedNode):
@@ -230,8 +204,9 @@ class QosSchedulerNode(ManagedNode):
     def _release(self) -> None:
         for publisher in self._outputs:
             self.destroy_lifecycle_publisher(publisher)
-        self._outputs, self._seats = [], {}
+        seats, self._outputs, self._seats = self._seats, [], {}
         if self._loader is not None:
+            self._loader.submit(seats.clear)  # networks are let go of where they were loaded, which may take its time
             self._loader.stop(_STOP_TIMEOUT_S)
             self._loader = None
 
@@ -316,23 +291,11 @@ class QosSchedulerNode(ManagedNode):
                 self._made += 1
                 executor.follow(schedule.plans)
                 self._schedules[device] = schedule
-                self._publish_schedule(self._schedule_message(device, schedule))
+                self._publish_schedule(schedule_message(schedule, tasks, device, self.get_clock().now().to_msg()))
                 words = ', '.join(f'{name} at level {plan.level} every {plan.period_ms:g} ms'
                                   for name, plan in schedule.plans.items())
                 self.get_logger().info(f'schedule of {device}: {words}; utilisation '
                                        f'{schedule.allocation.utilisation:.2f}', throttle_duration_sec=_THROTTLE_S)
-
-    def _schedule_message(self, device: str, schedule: NetworkSchedule) -> Schedule:
-        allocation = schedule.allocation
-        message = Schedule(feasible=allocation.schedulable, utilisation=allocation.utilisation,
-                           total_quality=allocation.quality, tasks=[
-                               TaskSchedule(task=name, level=option.level, period_ms=option.period_ms,
-                                            execution_time_ms=option.execution_time_ms,
-                                            quality=option.quality / self._seats[name].task.request.weight)
-                               for name, option in zip(schedule.names, allocation.options)])
-        message.header.frame_id = device
-        message.header.stamp = self.get_clock().now().to_msg()
-        return message
 
     # --- on the threads of the executors ---
 
@@ -350,10 +313,11 @@ class QosSchedulerNode(ManagedNode):
         def begin(message, level: int) -> LevelRun | None:
             seat.run = None
             try:
-                image = message.crop_bgr if isinstance(message, _Crop) else to_bgr(message)
+                image = message.pixels_bgr if isinstance(message, Crop) else to_bgr(message)
             except DeadlinePerceptionError as error:
                 seat.rejected += 1
-                self.get_logger().warning(f'{seat.task.name}: image rejected: {error}', throttle_duration_sec=_THROTTLE_S)
+                self.get_logger().warning(f'{seat.task.name}: image rejected: {error}',
+                                          throttle_duration_sec=_THROTTLE_S)
                 return None
             seat.image_bgr = image
             seat.run = seat.task.start(image, level)
@@ -366,28 +330,16 @@ class QosSchedulerNode(ManagedNode):
 
         def told(record: JobRecord) -> None:
             seat.task.observe(record, seat.run)
-            self._publish_job(self._job_message(seat, record))
+            self._publish_job(job_report(record, seat.task, self.get_clock().now().to_msg()))
 
         return Jobber(begin, end, told)
 
     def _hand_on(self, seat: _Seat, header: Header, found: Detections) -> None:
         """Leaves the most important object of an image to the tasks that look at it."""
-        crop = most_important_crop(seat.image_bgr, found)
-        if crop is not None:
+        pixels = most_important_crop(seat.image_bgr, found)
+        if pixels is not None:
             for name in seat.followers:
-                self._executors[self._seats[name].task.request.device].submit(name, _Crop(crop, header))
-
-    def _job_message(self, seat: _Seat, record: JobRecord) -> JobReport:
-        times = (round(time_ms * NS_PER_MS) for time_ms in (record.release_ms, record.deadline_ms, record.started_ms,
-                                                            record.finished_ms))
-        release_ns, deadline_ns, started_ns, finished_ns = times
-        message = JobReport(
-            task=record.task, path=str(seat.task.paths[record.level]), outcome=_OUTCOMES[record.outcome],
-            planned_level=record.planned_level, level=record.level, release_ns=release_ns, deadline_ns=deadline_ns,
-            started_ns=started_ns, finished_ns=finished_ns, bound_ms=record.bound_ms, reason=record.failure)
-        message.header.frame_id = seat.task.request.device
-        message.header.stamp = self.get_clock().now().to_msg()
-        return message
+                self._executors[self._seats[name].task.request.device].submit(name, Crop(pixels, header))
 
     def _failed(self, error: Exception) -> None:
         if self.context.ok():
@@ -414,7 +366,8 @@ class QosSchedulerNode(ManagedNode):
                 values |= {f'{name} level': 'rests' if plan is None else f'{plan.level} every {plan.period_ms:g} ms',
                            f'{name} jobs': count.jobs, f'{name} misses': count.misses,
                            f'{name} miss ratio upper 95 %': count.miss_ratio_upper_95,
-                           f'{name} raised levels': count.raised, f'{name} replaced images': count.replaced}
+                           f'{name} raised levels': count.raised, f'{name} replaced images': count.replaced,
+                           f'{name} rejected images': self._seats[name].rejected}
                 if count.last_failure:
                     values[f'{name} last failure'] = count.last_failure
         values |= {'slowdown': self._slowdown, 'speed_mps': self._speed, 'priority': self._priority.in_force}

@@ -2,9 +2,9 @@
 
 A task is released when its newest image is there and its period has passed since the release before, so releases are
 never nearer to each other than the period: what `nested.feasibility` asks for. Its deadline is one period later. The
-released job of the earliest deadline runs to its end; its level is chosen as it begins: that of the schedule, a higher one
-where earlier jobs left so much time that all deadlines are still met, a lower one where they took too much. It is cut at its
-next segment once its own deadline, or anybody else's, is in danger.
+released job of the earliest deadline runs to its end; its level is chosen as it begins: that of the schedule, a higher
+one where earlier jobs left so much time that all deadlines are still met, a lower one where they took too much. It is
+cut at its next segment once its own deadline, or anybody else's, is in danger.
 
 `runtime.mailbox` is not enough here: what lies in it is ready at once, and a job is not before its release.
 """
@@ -23,6 +23,8 @@ from deadline_perception.runtime.priority import name_thread
 
 HANGING_MS = 500.0  # past its bound and its deadline; until then nobody else is served
 STOP_TIMEOUT_S = 3.0
+# A raised job that exceeds its bound by up to so much is still in time: none of the misses is for the sake of a level.
+RAISED_ROOM = 1.25
 _numbers = itertools.count()
 
 
@@ -61,7 +63,8 @@ class Jobber:
     """How the jobs of one task are done; all are called on the executor's thread.
 
     Attributes:
-        begin: image and level -> a run with `finished`, `run_segment()` and `result()`; None when the image is rejected.
+        begin: image and level -> a run with `finished`, `run_segment()` and `result()`; None when the image is
+            rejected.
         end: image and result -> nothing; publishes.
         told: what a job came to; called after it has ended.
     """
@@ -252,7 +255,10 @@ class NetworkExecutor:
         # What the schedule gives it is its own in any case, up to its deadline.
         until_ms = min(deadline_ms, max(latest_ms, at_ms + plan.time_ms))
         highest = len(plan.times_ms) - 1 if self._raises_levels else plan.level
-        level = next((level for level in range(highest, -1, -1) if at_ms + plan.times_ms[level] <= until_ms), 0)
+        level = next((level for level in range(highest, plan.level, -1)
+                      if at_ms + plan.times_ms[level] * RAISED_ROOM <= until_ms), None)
+        if level is None:
+            level = next((level for level in range(plan.level, -1, -1) if at_ms + plan.times_ms[level] <= until_ms), 0)
         return _Job(seat, plan, release_ms, deadline_ms, at_ms, level, until_ms), image
 
     def _run(self, job: _Job, image: object, me: threading.Thread) -> tuple[JobOutcome | None, str]:

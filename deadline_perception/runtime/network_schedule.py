@@ -1,4 +1,4 @@
-"""The schedule of the tasks of one device: which level and period each gets under the present conditions. Free of ROS."""
+"""The schedule of the tasks of one device: level and period of each under the present conditions. Free of ROS."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -43,7 +43,8 @@ class NetworkSchedule:
                    for now_ms, then_ms in zip(task.bounds_ms(), bounds_ms))
 
 
-def make_schedule(tasks: Sequence[NestedTask], speed_mps: float, method: Method = Method.GREEDY_NEXT) -> NetworkSchedule:
+def make_schedule(tasks: Sequence[NestedTask], speed_mps: float,
+                  method: Method = Method.GREEDY_NEXT) -> NetworkSchedule:
     """Selects level and period of each task.
 
     Where nothing is schedulable, each task gets its cheapest level at its longest period, and the schedule says why.

@@ -33,8 +33,8 @@ class TaskRequest:
         profile: latency profile; empty: this device's own.
         device: `cpu`, `cuda` or `cuda:INDEX`; tasks of one device share one executor.
         weight: of the task's quality in the sum, > 0.
-        distance_m: while the vehicle comes nearer by so much, an object must be found (detectors), or from so far on it is
-            looked at (classifiers); > 0.
+        distance_m: while the vehicle comes nearer by so much, an object must be found (detectors), or from so far on it
+            is looked at (classifiers); > 0.
         size_px_m: width in px of a classifier's object at 1 m.
 
     Raises:

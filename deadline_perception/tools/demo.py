@@ -34,7 +34,8 @@ _DRIVE_SEED = 12  # stands at a red light and reaches 19.5 m/s within 32 s
 _CONTENTION_SEED, _GRADING_S = 1, 25.0
 _RAW_LIMIT_BYTES = 1_000_000_000  # longer sequences are put into the bag as JPEG
 _START_UP_S = 240.0  # loading and warming a large network on a slow device
-_RANGES = {'rate': (0.01, 100.0), 'threads': (1, 1024), 'load': (0, 1024)}
+_RANGES = {'rate': (0.01, 100.0), 'threads': (1, 1024), 'load': (0, 1024), 'networks': (1, 16)}
+_PERIODS_MS = [100.0, 150.0, 200.0, 300.0, 400.0, 600.0, 900.0]  # of each, with --networks
 
 
 class DemoError(DeadlinePerceptionError):
@@ -59,6 +60,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--contention', metavar='SHAPE_OR_FILE', help=f'artificial contention beside the nodes: '
                         f'{", ".join(SHAPES)}, or a schedule (JSON). Its levels are graded first, within a minute. Threads '
                         f'are not raised then, since raised ones hardly feel it')
+    parser.add_argument('--networks', type=int, default=1, help='so many detectors, scheduled on one processor; the report '
+                                                                 'is then a timeline of their jobs')
     parser.add_argument('--one-process', action='store_true', help='all nodes in one process')
 
 
@@ -67,6 +70,8 @@ def run(args: argparse.Namespace) -> int:
     for name, (least, most) in _RANGES.items():
         if not least <= getattr(args, name) <= most:
             raise ValueError(f'--{name} is {getattr(args, name)}, expected {least} to {most:g}')
+    if args.networks > 1 and args.one_process:
+        raise ValueError(f'--networks is {args.networks} beside --one-process, expected one or the other')
     schedule = None
     if args.contention:
         schedule = read_schedule(args.contention, _CONTENTION_SEED, args.seconds / args.rate, demo_units())
@@ -85,6 +90,8 @@ def run(args: argparse.Namespace) -> int:
     transport = _write_bag(sequence, bag)
     levels = grade_contention(args, weights) if schedule else None
     _play(args, sequence, weights, profile.file, bag, transport, recording, schedule, levels)
+    if args.networks > 1:
+        return _report_tasks(args.out, recording, notes)
     return _report(args.out, recording, sequence, machine_facts(profile.facts), notes)
 
 
@@ -150,21 +157,45 @@ def _play(args: argparse.Namespace, sequence: Sequence, weights: Path, profile: 
     print(f'The nodes run on ROS domain {os.environ["ROS_DOMAIN_ID"]}; set ROS_DOMAIN_ID for another.')
 
     parameters = args.out / 'parameters.yaml'
-    detector, monitor = {'threads': args.threads}, {}
+    node, monitor = {'threads': args.threads}, {}
     if levels is not None:
-        detector['priority'] = monitor['priority'] = 'off'
+        node['priority'] = monitor['priority'] = 'off'
         monitor['levels'] = str(levels)
     parameters.write_text(yaml.safe_dump({name: {'ros__parameters': values} for name, values in (
-        ('detector', detector), ('contention_monitor', monitor)) if values}))
+        ('detector', node), ('qos_scheduler', node), ('contention_monitor', monitor)) if values}))
     arguments = ['--bag', str(bag), '--record', str(recording), '--rate', str(args.rate), '--model', str(weights),
                  '--profile', str(profile), '--device', args.device, '--params-file', str(parameters),
                  '--image-transport', transport]
+    if args.networks > 1:
+        arguments += ['--tasks', str(_write_tasks(args, weights, profile))]
     length_s = (sequence.frames[-1].stamp_ns - sequence.frames[0].stamp_ns) / 1e9 / args.rate
     contention = play(schedule, repeats=True) if schedule else nullcontext()
     with busy_programs(args.load), contention, _progress('playing to the nodes', length_s + 15.0) as (bars, bar):
         run_nodes(arguments + ['--one-process'] * args.one_process, args.out / 'nodes.log',
                   limit_s=length_s + _START_UP_S, tick=lambda passed_s: bars.update(bar, completed=passed_s))
         bars.update(bar, completed=length_s + 15.0)
+
+
+def _write_tasks(args: argparse.Namespace, weights: Path, profile: Path) -> Path:
+    """A task file of detectors that look at the same camera; each counts for half of the one before."""
+    import yaml
+
+    file = args.out / 'tasks.yaml'
+    file.write_text(yaml.safe_dump({'tasks': {
+        f'network_{number + 1}': {
+            'model': str(weights), 'profile': str(profile), 'device': args.device, 'image_topic': 'camera/image_raw',
+            'periods_ms': _PERIODS_MS, 'weight': 0.5 ** number} for number in range(args.networks)}}))
+    return file
+
+
+def _report_tasks(out: Path, recording: Path, notes: list[str]) -> int:
+    from deadline_perception.evaluation.task_report import write_task_report
+
+    for name, row in write_task_report(recording, out, notes).items():
+        print(f'{name}: {row["jobs"]} jobs, {row["missed"]} missed, {row["mean_time_ms"]:.1f} ms every '
+              f'{row["mean_period_ms"]:.0f} ms, {row["share"]:.0%} of the processor')
+    print(f'wrote {out / "report.html"}')
+    return 0
 
 
 def machine_facts(device_facts) -> dict[str, str]:

@@ -1,8 +1,8 @@
 """Select levels and periods for the tasks of a file, as the node qos_scheduler would, and draw what follows.
 
 Reads networks, latency profiles and qualities of the tasks, selects for each device the options that together meet all
-deadlines, and prints them with the slack of each condition. The plot shows the first jobs of the schedule when all tasks are
-released at once and every job takes its bound.
+deadlines, and prints them with the slack of each condition. The plot shows the first jobs of the schedule when all
+tasks are released at once and every job takes its bound.
 """
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a job may take of the time that others left: nobody is late when it is taken, somebody may be when it is exceeded."""
+"""What a job may take of the time that others left: nobody is late when it is taken."""
 from __future__ import annotations
 
 import math

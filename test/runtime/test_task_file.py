@@ -13,7 +13,7 @@ tasks:
   rear: {model: compact, periods_ms: [300], levels: [a, b], quality: some.json, distance_m: 12}
 ''')
     front, rear = read_tasks(file)
-    assert front == TaskRequest('front', 'compact', (100.0, 200.5), 'camera/front', 4, weight=2.0)
+    assert front == TaskRequest('front', 'compact', (100.0, 200.5), 'camera/front', levels=4, weight=2.0)
     assert rear == TaskRequest('rear', 'compact', (300.0,), levels=('a', 'b'), quality='some.json', distance_m=12.0)
 
 
@@ -29,6 +29,8 @@ tasks:
     ('tasks: {a: {model: x, periods_ms: [1], levels: 0}}', 'levels is 0'),
     ('tasks: {a: {model: x, periods_ms: [1], levels: [1, 2]}}', 'list of names of paths'),
     ('tasks: {a: {model: 5, periods_ms: [1]}}', 'model is 5, expected a text'),
+    ('tasks: {a: {model: x, periods_ms: [1], crops_of: b}}', "crops_of of task a"),
+    ('tasks: {a: {model: x, periods_ms: [1], crops_of: a}}', 'another task that takes whole images'),
     ('tasks: {a b: {model: x, periods_ms: [1]}}', "name is 'a b'"), ('tasks: {a: 5}', 'expected names and values')])
 def test_says_what_is_wrong(tmp_path, text, words):
     file = tmp_path / 'tasks.yaml'

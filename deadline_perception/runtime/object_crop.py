@@ -1,0 +1,40 @@
+"""The object of an image that a task of crops looks at. Free of ROS."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from deadline_perception.detector.detections import Detections
+
+LIKELY = 0.5  # score of objects that are handed on: more likely there than not
+
+
+@dataclass(frozen=True, eq=False)
+class Crop:
+    """What a task of crops is given in the place of an image message.
+
+    Attributes:
+        pixels_bgr: uint8 `[h, w, 3]`.
+        header: of the image that they are of.
+    """
+
+    pixels_bgr: np.ndarray
+    header: object
+
+
+def most_important_crop(image_bgr: np.ndarray, found: Detections) -> np.ndarray | None:
+    """Pixels of the largest likely object: what is near looks large, and weighs the square of its size (thesis, problem
+    3.1). None without any.
+
+    Args:
+        image_bgr: uint8 `[H, W, 3]`.
+        found: objects in it.
+    """
+    likely = found.with_score(LIKELY)
+    if not len(likely):
+        return None
+    corners = np.clip(likely.boxes_xyxy_px, 0, [*image_bgr.shape[1::-1]] * 2)
+    areas = (corners[:, 2] - corners[:, 0]) * (corners[:, 3] - corners[:, 1])
+    x0, y0, x1, y1 = corners[np.argmax(areas)].round().astype(int).tolist()
+    return image_bgr[y0:y1, x0:x1] if x1 > x0 and y1 > y0 else None

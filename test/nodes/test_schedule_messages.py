@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from builtin_interfaces.msg import Time
+
+from deadline_perception.msg import JobReport
+from deadline_perception.nested.allocation import Allocation, Option
+from deadline_perception.nodes.schedule_messages import job_report, schedule_message
+from deadline_perception.runtime.job_record import JobOutcome, JobRecord
+from deadline_perception.runtime.network_schedule import NetworkSchedule
+
+STAMP = Time(sec=12, nanosec=5)
+
+
+def task(name, weight=1.0):
+    return SimpleNamespace(name=name, paths=('cheap', 'dear'), request=SimpleNamespace(weight=weight, device='cuda:1'))
+
+
+def test_a_schedule_tells_the_quality_of_each_task_without_its_weight():
+    allocation = Allocation((Option(1, 100.0, 20.0, 0.8), Option(0, 50.0, 5.0, 0.3)), True)
+    schedule = NetworkSchedule(('front', 'rear'), allocation, {}, 10.0, ((20.0,), (5.0,)))
+    message = schedule_message(schedule, [task('front'), task('rear', 0.5)], 'cuda:1', STAMP)
+    assert (message.header.frame_id, message.header.stamp, message.feasible) == ('cuda:1', STAMP, True)
+    assert message.utilisation == pytest.approx(0.3) and message.total_quality == pytest.approx(1.1)
+    assert [(row.task, row.level, row.period_ms, row.execution_time_ms, row.quality) for row in message.tasks] == [
+        ('front', 1, 100.0, 20.0, 0.8), ('rear', 0, 50.0, 5.0, 0.6)]
+
+
+@pytest.mark.parametrize('outcome', JobOutcome)
+def test_a_job_is_told_in_whole_nanoseconds(outcome):
+    record = JobRecord('front', 0, 1, 1000.5, 1100.5, 1001.0, 1020.25, 25.0, outcome, 'why')
+    message = job_report(record, task('front'), STAMP)
+    assert message.outcome == getattr(JobReport, outcome.name)
+    assert (message.release_ns, message.deadline_ns) == (1_000_500_000, 1_100_500_000)
+    assert (message.started_ns, message.finished_ns) == (1_001_000_000, 1_020_250_000)
+    assert (message.path, message.planned_level, message.level, message.reason) == ('dear', 0, 1, 'why')
+    assert message.header.frame_id == 'cuda:1'

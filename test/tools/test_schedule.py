@@ -1,0 +1,57 @@
+"""The command as a process, on tasks of invented networks."""
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import cv2
+import numpy as np
+import pytest
+import yaml
+from invented_networks import make_classifier, make_magnifier
+
+from deadline_perception.latency.profile import measure_profile
+from deadline_perception.nested.allocation import Allocation, Option
+from deadline_perception.tools.schedule import first_jobs
+
+IMAGE = np.zeros((48, 64, 3), np.uint8)
+
+
+@pytest.fixture(scope='module')
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp('schedule')
+    tasks = {}
+    for name, make in (('front', make_magnifier), ('side', make_classifier)):
+        measure_profile(make(), [IMAGE], repeats=3, whole_paths=2, path_repeats=2).save(folder / f'{name}.json')
+        tasks[name] = {'model': f'invented_networks:{make.__name__}', 'periods_ms': [1000, 3000],
+                       'profile': str(folder / f'{name}.json')}
+    (folder / 'tasks.yaml').write_text(yaml.safe_dump({'tasks': tasks}))
+    return folder
+
+
+def run(folder, repository, *words):
+    return subprocess.run([sys.executable, '-m', 'deadline_perception.tools.command_line', 'schedule', *words],
+                          cwd=folder, capture_output=True, text=True, timeout=120,
+                          env={**os.environ, 'PYTHONPATH': str(repository / 'test'), 'COLUMNS': '150'})
+
+
+def test_prints_a_schedule_and_draws_it(folder, repository):
+    done = run(folder, repository, 'tasks.yaml', '--out', 'drawn/schedule.png')
+    assert done.returncode == 0, done.stderr
+    assert 'front' in done.stdout and 'side' in done.stdout and 'no selection is better by more than 0.00%' in done.stdout
+    assert cv2.imread(str(folder / 'drawn/schedule.png')).std() > 10
+
+
+def test_what_does_not_fit_is_one_line(folder, repository):
+    done = run(folder, repository, 'tasks.yaml', '--slowdown', '100000')
+    assert done.returncode == 1 and done.stderr.count('\n') == 1
+    assert 'deadline-perception schedule: cpu: no option of task' in done.stderr
+    done = run(folder, repository, 'missing.yaml')
+    assert done.returncode == 1 and 'missing.yaml cannot be read' in done.stderr
+
+
+def test_first_jobs_take_their_bounds():
+    jobs = first_jobs(Allocation((Option(0, 10.0, 2.0, 1.0), Option(0, 20.0, 5.0, 1.0)), True))
+    assert len(jobs) == 8 + 4 and not jobs.missed.any()
+    assert (jobs.finish - jobs.start).tolist().count(2_000_000) == 8
