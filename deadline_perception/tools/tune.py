@@ -8,6 +8,8 @@ training early.
 from __future__ import annotations
 
 import argparse
+import sys
+import time
 from pathlib import Path
 from statistics import fmean
 
@@ -77,6 +79,9 @@ def run(args: argparse.Namespace) -> int:
         return inputs[rows], tuple(target[rows] for target in targets)
 
     trainer.measure(*draw())
+    bounds_ms, fit = trainer.bounds.bounds_ms, trainer.bounds.fit(args.budget_ms)
+    print(f'bounds of an iteration: {bounds_ms[paths[0]["utilisation"]]:.0f} ms at the smallest utilisation, '
+          f'{bounds_ms[1.0]:.0f} ms at 1; {fit.utilisation:g} fits', file=sys.stderr, flush=True)
     stop = StopRequest(args.minutes)
     with stop.listening():
         late, waited, done = _train(trainer, draw, stop, args)
@@ -97,8 +102,6 @@ def run(args: argparse.Namespace) -> int:
 
 def _train(trainer, draw, stop: StopRequest, args: argparse.Namespace) -> tuple[int, int, int]:
     """Iterates until it is to stop, with progress; returns iterations beyond the budget, left out, and done."""
-    import time
-
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
