@@ -22,7 +22,7 @@ from deadline_perception.tools.command_line import main
 CLASSES = ('bright', 'dark')
 
 
-def write_images(folder: Path, count: int = 16) -> Path:
+def write_images(folder: Path, count: int = 12) -> Path:
     rng = np.random.default_rng(0)
     for name, level in zip(CLASSES, (200, 50)):
         (folder / name).mkdir(parents=True)
@@ -60,7 +60,7 @@ def test_tuning_improves_the_sub_networks_and_replaces_the_file(made, tmp_path, 
     folder, data, _ = made
     monkeypatch.setenv('DEADLINE_PERCEPTION_RESTARTED', '1')  # stay in this process
     out = tmp_path / 'tuned.safetensors'
-    words = ['tune', '--weights', str(folder / 'net.safetensors'), *data, '--budget-ms', '60000', '--minutes', '0.1',
+    words = ['tune', '--weights', str(folder / 'net.safetensors'), *data, '--budget-ms', '60000', '--minutes', '0.05',
              '--learning-rate', '0.02', '--out', str(out)]
     assert main(words) == 0
     said = capsys.readouterr().out
