@@ -72,11 +72,11 @@ def main(weights: str, images: str, threads: str) -> None:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    from deadline_perception.detector.checkpoint import load_detector
     from deadline_perception.engine.preparation import prepare
+    from deadline_perception.runtime.loading import load_weights
 
     use_threads(int(threads))
-    network = load_detector(Path(weights))
+    network = load_weights(Path(weights), 'cpu')
     store = SegmentStore.resume(default_store_folder(network.config_name, network.weights_hash),
                                 store_origin(read_device_facts('cpu')))
     columns = (TextColumn('preparing'), BarColumn(), MofNCompleteColumn(), TextColumn('segments, {task.description}'),

@@ -12,13 +12,13 @@ from deadline_perception.subnetwork.channel_groups import (
 )
 
 
-def test_tied_groups_keep_the_same_units_for_all_reasons_and_under_all_names():
+def test_tied_groups_keep_the_same_units_and_name_the_reason_first():
     one, other, third = ChannelGroup(12, names=['a']), ChannelGroup(8, names=['b']), ChannelGroup(12, 'it is first', ['c'])
     tie(one, other)
     tie(other, third)
     tie(third, one)
     assert one.root is other.root is third.root
-    assert (one.root.units, one.root.whole_because, one.root.names) == (4, 'it is first', ['a', 'b', 'c'])
+    assert (one.root.units, one.root.whole_because, one.root.names) == (4, 'it is first', ['c', 'a', 'b'])
 
 
 def test_a_group_becomes_coarser_but_never_finer():
