@@ -1,13 +1,14 @@
-"""The SubFlow paper's Fig. 7, and its Table IV with Fig. 12: usefulness over deadlines, budget and actual time per speed.
+"""The SubFlow paper's Fig. 7, and its Table IV with Fig. 12: usefulness over deadlines, budget and actual time per
+speed.
 
     python benchmarks/subflow_utility.py [--shape AlexNet] [--jobs 50000] [--iterations 200] [--quick]
 
-Fig. 7: at each deadline the elastic network runs the largest sub-network whose bound fits, the ordinary one runs always;
-an answer counts with its accuracy when it is in time and with nothing else. Table IV: a robot's budgets at 2 to 20 cm/s, scaled
-so that the largest is 1.1 times the whole network's bound here, drawn for each job at random; a job is one inference with the
-utilisation that is chosen, construction included. Jobs whose budget not even the smallest sub-network's bound fits are counted
-apart: they are stated infeasible before they run. Writes results/subflow_utility.json and .png, with --quick below
-out/benchmarks.
+Fig. 7: at each deadline the elastic network runs the largest sub-network whose bound fits, the ordinary one runs
+always; an answer counts with its accuracy when it is in time and with nothing else. Table IV: a robot's budgets at 2 to
+20 cm/s, scaled so that the largest is 1.1 times the whole network's bound here, drawn for each job at random; a job is
+one inference with the utilisation that is chosen, construction included. Jobs whose budget not even the smallest
+sub-network's bound fits are counted apart: they are stated infeasible before they run. Writes
+results/subflow_utility.json and .png, with --quick below out/benchmarks.
 """
 from __future__ import annotations
 
@@ -165,7 +166,8 @@ def run(args: argparse.Namespace) -> int:
     ran = sum(row['jobs'] for row in speeds.values())
     over = sum(row['over_budget'] for row in speeds.values())
     result = {'date': date.today().isoformat(), 'device': str(read_device_facts('cpu')), 'shape': shape.name,
-              'priority': str(priority.in_force), 'accuracies': accuracies, 'accuracy_of_the_ordinary_network': ordinary, 'usefulness': useful, 'speeds': speeds,
+              'priority': str(priority.in_force), 'accuracies': accuracies,
+              'accuracy_of_the_ordinary_network': ordinary, 'usefulness': useful, 'speeds': speeds,
               'jobs': args.jobs, 'over_budget_share': over / max(1, ran), 'goal': 0.01}
     table = Table(title=f'{shape.name}: {args.jobs} jobs, {over} of {ran} over budget ({over / max(1, ran):.2%})')
     for title in ('cm/s', 'budget ms', 'mean ms', 'longest ms', 'mean u', 'over budget', 'worst excess ms', 'infeasible'):

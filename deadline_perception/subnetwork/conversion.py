@@ -1,9 +1,9 @@
 """Finds which channels of a traced network can be left out together, and puts elastic layers into it.
 
-Every tensor of the trace gets a `Layout`: to which groups its channels belong, or
-none where all of them are always there. An operation that is not known here does no harm: what it reads is kept whole. A
-layer with weights that is not known is an error, because to keep it whole silently could leave nothing to be narrowed.
-The first layers and the last ones are kept whole (SubFlow, section VII-B).
+Every tensor of the trace gets a `Layout`: to which groups its channels belong, or none where all of them are always
+there. An operation that is not known here does no harm: what it reads is kept whole. A layer with weights that is not
+known is an error, because to keep it whole silently could leave nothing to be narrowed. The first layers and the last
+ones are kept whole (SubFlow, section VII-B).
 """
 from __future__ import annotations
 

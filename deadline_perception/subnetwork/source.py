@@ -1,7 +1,8 @@
-"""Where an ordinary network comes from, and what goes into it and comes out: torchvision's, or a callable of the user's.
+"""Where an ordinary network comes from, and what goes into it and comes out: torchvision's, or a callable of the
+user's.
 
-Classifiers give logits `[N, classes]`. Detectors are torchvision's SSD and SSDLite: what lies between image and boxes is the
-network, `SsdOutputs`; boxes are decoded as torchvision does.
+Classifiers give logits `[N, classes]`. Detectors are torchvision's SSD and SSDLite: what lies between image and boxes
+is the network, `SsdOutputs`; boxes are decoded as torchvision does.
 """
 from __future__ import annotations
 

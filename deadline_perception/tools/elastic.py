@@ -1,7 +1,8 @@
 """Make a network run at any share of its neurons, the most important ones first, without training it.
 
-Takes one of torchvision's networks (classifiers, SSD, SSDLite) or your own classifier, with your weights, ranks its neurons
-on your images, and writes weights that profile, tune and the detector node take. Shows accuracy and time at every share.
+Takes one of torchvision's networks (classifiers, SSD, SSDLite) or your own classifier, with your weights, ranks its
+neurons on your images, and writes weights that profile, tune and the detector node take. Shows accuracy and time at
+every share.
 """
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""Train an elastic network on this device, each iteration within a time budget, and replace its weights file at the end.
+"""Train an elastic network on this device, each iteration within a time budget, and replace its weights file at the
+end.
 
-Each iteration trains the largest sub-network whose bound fits the budget, or another that fits. A classifier learns from the
-labels of the data; a detector from what it finds itself when it runs whole. The weights file is replaced in one step once the
-new weights are scored, and are better on average: until then, whatever happens, the old one stays as it is. Ctrl-C ends the
-training early.
+Each iteration trains the largest sub-network whose bound fits the budget, or another that fits. A classifier learns
+from the labels of the data; a detector from what it finds itself when it runs whole. The weights file is replaced in
+one step once the new weights are scored, and are better on average: until then, whatever happens, the old one stays as
+it is. Ctrl-C ends the training early.
 """
 from __future__ import annotations
 

@@ -55,7 +55,8 @@ def test_a_classifier_gives_probabilities():
 
 
 @pytest.mark.parametrize('model, message', [
-    ('no_such_network', "model is 'no_such_network', expected the name"), ('no.module:made', 'expected package.module:callable'),
+    ('no_such_network', "model is 'no_such_network', expected the name"),
+    ('no.module:made', 'expected package.module:callable'),
     ('deadline_perception.errors:command_lin', 'expected package.module:callable'),
     ('collections:OrderedDict', 'gives a OrderedDict, expected a torch.nn.Module'),
     ('fasterrcnn_mobilenet_v3_large_320_fpn', 'finds its regions by the data')])

@@ -85,7 +85,8 @@ def test_a_tuning_that_is_killed_leaves_the_weights_before(made):
     with (folder / 'log').open('w+') as log:
         process = subprocess.Popen(command, stderr=log, stdout=log, env={**os.environ, 'COLUMNS': '200'})
         until = time.monotonic() + 120.0
-        while 'bounds of an iteration' not in (folder / 'log').read_text() and process.poll() is None and time.monotonic() < until:
+        while 'bounds of an iteration' not in (folder / 'log').read_text() and process.poll() is None:
+            assert time.monotonic() < until
             time.sleep(0.1)
         time.sleep(0.3)
         assert process.poll() is None, (folder / 'log').read_text()
