@@ -2,11 +2,11 @@
 
     python benchmarks/importance.py [--shapes LeNet-5 KWS] [--seeds 3] [--iterations 300] [--threads 1] [--quick]
 
-For each seed a network of the SubFlow paper's shapes is trained whole, ranked each way, and trained nested from there with the
-same batches and sub-networks; the order that training left, trained nested, is plain nested training. Accuracy on test samples
-at every utilisation, before and after nested training, on average over seeds, with the standard error of the difference to
-plain nested training over seeds. No figure here depends on time. Writes results/importance.json, with --quick below
-out/benchmarks.
+For each seed a network of the SubFlow paper's shapes is trained whole, ranked each way, and trained nested from there
+with the same batches and sub-networks; the order that training left, trained nested, is plain nested training. Accuracy
+on test samples at every utilisation, before and after nested training, on average over seeds, with the standard error
+of the difference to plain nested training over seeds. No figure here depends on time. Writes results/importance.json,
+with --quick below out/benchmarks.
 """
 from __future__ import annotations
 

@@ -2,12 +2,12 @@
 
     python benchmarks/subflow_networks.py [--shape LeNet-5] [--repeats 30] [--iterations 400] [--device cpu] [--quick]
 
-Each shape is trained whole, ranked, then trained nested for `--iterations` iterations. Times: inference of one sample and
-training of a batch of 96, each setting in turn, in three forms: prefix (dense kernels on a prefix of the channels), element
-(single neurons, skipped one by one as the paper defines them) and masked (the dense network with neurons set to zero, whose
-time does not fall). Overhead is the median time of the elastic network over that of an ordinary network of the same narrow
-shape. Construction is the time of building all activation vectors. Writes results/subflow_networks.json, with --quick
-below out/benchmarks.
+Each shape is trained whole, ranked, then trained nested for `--iterations` iterations. Times: inference of one sample
+and training of a batch of 96, each setting in turn, in three forms: prefix (dense kernels on a prefix of the channels),
+element (single neurons, skipped one by one as the paper defines them) and masked (the dense network with neurons set to
+zero, whose time does not fall). Overhead is the median time of the elastic network over that of an ordinary network of
+the same narrow shape. Construction is the time of building all activation vectors. Writes
+results/subflow_networks.json, with --quick below out/benchmarks.
 """
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""What the benchmarks of sub-networks have in common: the SubFlow paper's three networks (its Table I) and data for them.
+"""What the benchmarks of sub-networks have in common: the SubFlow paper's three networks (its Table I) and data for
+them.
 
-MNIST, CIFAR-10 and speech commands are not at hand: LeNet-5 and the keyword network see scikit-learn's digits, resized to
-the paper's inputs, the AlexNet shape objects cut out of the driving images. Networks are trained here, so that accuracies
-are those of the shape on these data, not of the paper's.
+MNIST, CIFAR-10 and speech commands are not at hand: LeNet-5 and the keyword network see scikit-learn's digits, resized
+to the paper's inputs, the AlexNet shape objects cut out of the driving images. Networks are trained here, so that
+accuracies are those of the shape on these data, not of the paper's.
 """
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Images of one class each, for classifiers: a folder with one folder per class, or the objects cut out of a sequence."""
+"""Images of one class each, for classifiers: a folder with one folder per class, or the objects cut out of a
+sequence."""
 from __future__ import annotations
 
 from dataclasses import dataclass

@@ -42,6 +42,9 @@ PARAMETERS = (
               'cheapest (n).', choices=POLICIES),
     Parameter('fixed_path', '', 'Path of every frame under the policy fixed, and under thresholds and oblivious the '
               'one that gives what they do not decide, such as widths; empty: the largest.'),
+    Parameter('min_quality', 0.0, 'Least accuracy of a path, from the table of qualities, under the policy frontier: where no '
+              'path that is as good fits the time left, the cheapest of them runs, late. A good late answer rather than a bad '
+              'early one; 0: whatever fits.', minimum=0.0, maximum=1.0),
     Parameter('allowance_ms', 0.0, 'Constant part of every bound, for the time slices of other programs.', unit='ms',
               minimum=0.0, maximum=1000.0),
     Parameter('target_miss_probability', 0.01, 'Share of frames that may exceed their bound.', minimum=0.0001,
@@ -100,6 +103,8 @@ def check(values: Mapping[str, Value]) -> None:
     parse_cores(values['cores'])
     if values['fixed_path'] and values['policy'] not in ('fixed', 'thresholds', 'oblivious'):
         raise ValueError(f'fixed_path is {values["fixed_path"]!r}, expected none with policy {values["policy"]!r}')
+    if values['min_quality'] and values['policy'] != 'frontier':
+        raise ValueError(f'min_quality is {values["min_quality"]}, expected 0 with policy {values["policy"]!r}')
 
 
 def network_options(values: Mapping[str, Value]) -> NetworkOptions:

@@ -18,7 +18,7 @@ from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.decision.policy import Forecast, Policy, Quality
 from deadline_perception.decision.thresholds import ThresholdPolicy
 from deadline_perception.engine.choice import choose_engine
-from deadline_perception.errors import DeadlinePerceptionError
+from deadline_perception.errors import DeadlinePerceptionError, command_line
 from deadline_perception.execution_path import ExecutionPath, PathSpace
 from deadline_perception.latency.calibration import BoundCalibrator, CalibrationFile, ForeignFile
 from deadline_perception.latency.device import DeviceFacts, missing_environment, read_device_facts, use_threads
@@ -59,6 +59,7 @@ class NetworkOptions:
         policy: one of `POLICIES`.
         fixed_path: name of the path for the policy `fixed`, and of the one that gives the policies `thresholds` and
             `oblivious` what they do not decide; empty: the largest.
+        min_quality: paths of a lower quality are never chosen by the policy `frontier`; 0: any may be.
         allowance_ms: constant part of every bound.
         target_miss_probability: of the bounds.
         calibration_step: step of the calibrator.
@@ -73,6 +74,7 @@ class NetworkOptions:
     threads: int = 1
     policy: str = 'frontier'
     fixed_path: str = ''
+    min_quality: float = 0.0
     allowance_ms: float = 0.0
     target_miss_probability: float = 0.01
     calibration_step: float = 0.05
@@ -305,7 +307,14 @@ def make_policy(options: NetworkOptions, space: PathSpace, forecast: Forecast, q
         ValueError: a number is out of range, or forecast or quality gives values that are.
     """
     if options.policy == 'frontier':
-        policy = FrontierPolicy(space, forecast, quality, allowance_ms=options.allowance_ms, paths=kept)
+        if options.min_quality and not getattr(quality, 'measured', True):
+            raise SetupError(f'min_quality is {options.min_quality}, but no path was ever scored: it needs a table of '
+                             f'qualities, see {command_line("evaluate --paths sample")}')
+        try:
+            policy = FrontierPolicy(space, forecast, quality, allowance_ms=options.allowance_ms, paths=kept,
+                                    min_quality=options.min_quality)
+        except ValueError as error:
+            raise SetupError(f'policy frontier cannot be used: {error}') from error
         policy.prepare()
         return policy
     if options.policy in ('reactive_1', 'reactive_n'):

@@ -1,1 +1,1 @@
-"""Sub-networks by importance: an ordinary network becomes elastic, so that inference and training fit a time budget (SubFlow)."""
+"""Sub-networks by importance (SubFlow): an ordinary network becomes elastic, and fits a time budget."""

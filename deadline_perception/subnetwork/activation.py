@@ -1,7 +1,7 @@
 """Which neurons of an elastic network take part: for a utilisation, the most important ones of every layer.
 
-An elastic network has its channels in the order of their importance, so an activation vector is so many ones followed by
-zeros: it is a view into ones and zeros that exist once, and building all of them is counting (SubFlow, section IV-B,
+An elastic network has its channels in the order of their importance, so an activation vector is so many ones followed
+by zeros: it is a view into ones and zeros that exist once, and building all of them is counting (SubFlow, section IV-B,
 equations 1 and 6; the same utilisation for all layers as there). Needs no torch.
 """
 from __future__ import annotations

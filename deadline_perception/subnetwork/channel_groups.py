@@ -50,8 +50,9 @@ def tie(one: ChannelGroup, other: ChannelGroup) -> None:
     if kept is absorbed:
         return
     kept.coarsen(absorbed.units)
-    kept.whole_because = kept.whole_because or absorbed.whole_because
-    kept.names += absorbed.names
+    # The layer that is the reason stands first.
+    first, second = (absorbed, kept) if absorbed.whole_because and not kept.whole_because else (kept, absorbed)
+    kept.whole_because, kept.names = first.whole_because, first.names + second.names
     absorbed.parent = kept
 
 

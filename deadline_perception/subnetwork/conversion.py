@@ -1,24 +1,23 @@
-"""Makes an ordinary torch network elastic: traces it, finds which channels can be left out together, and slices its layers.
+"""Finds which channels of a traced network can be left out together, and puts elastic layers into it.
 
-The network is traced with `torch.fx`. Every tensor of the trace gets a `Layout`: to which groups its channels belong, or
-none where all of them are always there. An operation that is not known here does no harm: what it reads is kept whole. A
-layer with weights that is not known is an error, because to keep it whole silently could leave nothing to be narrowed.
-The first layers and the last ones are kept whole (SubFlow, section VII-B).
+Every tensor of the trace gets a `Layout`: to which groups its channels belong, or none where all of them are always
+there. An operation that is not known here does no harm: what it reads is kept whole. A layer with weights that is not
+known is an error, because to keep it whole silently could leave nothing to be narrowed. The first layers and the last
+ones are kept whole (SubFlow, section VII-B).
 """
 from __future__ import annotations
 
-import copy
 import math
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 import torch
-from torch import Tensor, fx, nn
+from torch import fx, nn
 from torch.nn import functional as F
 
-from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.subnetwork import elastic_layers as elastic
 from deadline_perception.subnetwork.channel_groups import ChannelGroup, Layout, Part, Span, tie_layouts
+from deadline_perception.subnetwork.tracing import ConversionError, is_frozen_norm
 
 _FAR = 1_000_000  # layers between the input and what does not come from it
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
@@ -43,58 +42,6 @@ _MEANS = {torch.mean, torch.sum, 'mean', 'sum'}
 _FLATTENS = {torch.flatten, 'flatten'}
 _VIEWS = {torch.reshape, 'view', 'reshape'}
 _CONCATENATIONS = {torch.cat, torch.concat, torch.concatenate}
-
-
-class ConversionError(DeadlinePerceptionError):
-    """A network cannot be made elastic; the message names the layer."""
-
-
-class Tracer(fx.Tracer):
-    """Traces down to torch's own layers, and notes where tracing fails."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.within: list[str] = []
-
-    def is_leaf_module(self, module: nn.Module, name: str) -> bool:
-        """Norms that others have derived stay layers."""
-        return super().is_leaf_module(module, name) or isinstance(module, nn.LayerNorm) or _is_frozen_norm(module)
-
-    def call_module(self, module: nn.Module, forward, args, kwargs):
-        """Traces one module; its name stays in `within` where that fails."""
-        self.within.append(self.path_of_module(module))
-        result = super().call_module(module, forward, args, kwargs)
-        self.within.pop()
-        return result
-
-
-def trace(module: nn.Module, example_inputs: Sequence[Tensor]) -> fx.GraphModule:
-    """The network as a graph with the shape of every tensor in it; a copy, in evaluation mode.
-
-    Raises:
-        ConversionError: the network computes in half precision, its control flow depends on data, or it does not run on
-            the example inputs.
-    """
-    for name, tensor in (*module.named_parameters(), *module.named_buffers()):
-        if tensor.is_floating_point() and tensor.dtype not in (torch.float32, torch.float64):
-            raise ConversionError(f'weight {name} is of {tensor.dtype}, expected torch.float32: convert the network before '
-                                  f'it is put into half precision, with module.float()')
-    module = copy.deepcopy(module).eval()
-    tracer = Tracer()
-    try:
-        graph = tracer.trace(module)
-    except (fx.proxy.TraceError, TypeError, RuntimeError, AttributeError, ValueError, NotImplementedError) as error:
-        raise ConversionError(f'layer {".".join(tracer.within[-1:]) or "(the network itself)"} cannot be traced: '
-                              f'{str(error).splitlines()[0]}; expected control flow that does not depend on data') from error
-    traced = fx.GraphModule(module, graph)
-    try:
-        with torch.no_grad():
-            fx.passes.shape_prop.ShapeProp(traced).propagate(*example_inputs)
-    except RuntimeError as error:
-        shapes = ', '.join(str(tuple(example.shape)) for example in example_inputs)
-        raise ConversionError(f'the network does not run on example inputs of the shape {shapes}: '
-                              f'{str(error).splitlines()[0]}') from error
-    return traced
 
 
 class Converter:
@@ -142,7 +89,7 @@ class Converter:
             return self._of_weighted(node, module)
         source = node.args[0] if node.args else None
         layout = self.layouts.get(source)
-        if isinstance(module, _BATCH_NORMS) or _is_frozen_norm(module):
+        if isinstance(module, _BATCH_NORMS) or is_frozen_norm(module):
             if layout is None or getattr(module, 'running_mean', None) is None or layout.axis != 1:
                 return self._whole(node)
             of_norm = dict.fromkeys(('weight', 'bias'), {0: layout.parts})
@@ -428,10 +375,6 @@ def _elastic_layer(layer: nn.Module, axes: elastic.Axes, settings: int) -> elast
     if isinstance(layer, nn.LayerNorm):
         return elastic.ElasticLayerNorm(layer, axes, channels_first=type(layer) is not nn.LayerNorm)
     return elastic.ElasticBatchNorm(layer, axes, settings)
-
-
-def _is_frozen_norm(module: nn.Module) -> bool:
-    return type(module).__name__ == 'FrozenBatchNorm2d'
 
 
 def _shape(node: object) -> tuple[int, ...] | None:

@@ -10,8 +10,9 @@ from torch import Tensor, fx, nn
 from deadline_perception.subnetwork import elastic_layers as layers
 from deadline_perception.subnetwork.activation import Activation, UnitGroup, activate, check_settings
 from deadline_perception.subnetwork.channel_groups import Span
-from deadline_perception.subnetwork.conversion import ConversionError, Converter, trace
+from deadline_perception.subnetwork.conversion import Converter
 from deadline_perception.subnetwork.importance import Importance, OutputSamples, Ranking, of_units
+from deadline_perception.subnetwork.tracing import ConversionError, trace
 
 SETTINGS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)  # of SubFlow's experiments
 _MOST_SAMPLES = 4096  # positions of one batch that a covariance takes in
@@ -166,7 +167,8 @@ def check_calibration(calibration: Tensor | Iterable[Tensor], example_inputs: Se
     batches = [calibration] if isinstance(calibration, Tensor) else list(calibration)
     expected = tuple(example_inputs[0].shape[1:])
     if not sum(len(batch) for batch in batches):
-        raise CalibrationError(f'calibration data are empty, expected inputs of the shape [N, {", ".join(map(str, expected))}]')
+        raise CalibrationError(f'calibration data are empty, expected inputs of the shape '
+                               f'[N, {", ".join(map(str, expected))}]')
     for batch in batches:
         if tuple(batch.shape[1:]) != expected or batch.dtype != example_inputs[0].dtype:
             raise CalibrationError(f'calibration data are {batch.dtype} of the shape {tuple(batch.shape)}, expected '

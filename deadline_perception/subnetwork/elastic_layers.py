@@ -1,7 +1,7 @@
 """Layers of which a sub-network uses the first channels: ordinary kernels on a prefix of the weights.
 
-A layer takes over the weights of an ordinary one and knows to which groups of channels each axis of them belongs. What a
-sub-network uses of them is a view; while gradients are off, one contiguous copy per setting is kept, with a norm that
+A layer takes over the weights of an ordinary one and knows to which groups of channels each axis of them belongs. What
+a sub-network uses of them is a view; while gradients are off, one contiguous copy per setting is kept, with a norm that
 follows a convolution folded in. Behind a concatenation the used columns are several stretches, put side by side once.
 """
 from __future__ import annotations

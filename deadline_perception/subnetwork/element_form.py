@@ -1,9 +1,9 @@
 """Sub-networks as SubFlow defines them, neuron by neuron: what the prefix form must agree with, and is compared with.
 
 A neuron is one value of a layer's output, a channel at a position. `MaskedNetwork` computes the whole network and sets
-inactive neurons to zero (equation 1): the reference. `sub_convolution` and `sub_multiplication` compute active neurons alone
-(section V-A, equations 13 and 17), from inputs of which zeros are skipped where a whole channel is zero; gradients pass
-through them to the weights of active neurons only (section V-B).
+inactive neurons to zero (equation 1): the reference. `sub_convolution` and `sub_multiplication` compute active neurons
+alone (section V-A, equations 13 and 17), from inputs of which zeros are skipped where a whole channel is zero;
+gradients pass through them to the weights of active neurons only (section V-B).
 """
 from __future__ import annotations
 

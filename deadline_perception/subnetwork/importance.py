@@ -1,11 +1,13 @@
-"""How much each neuron of a layer matters: Optimal Brain Surgeon over a calibration set, and rankings to compare it with.
+"""How much each neuron of a layer matters: Optimal Brain Surgeon over a calibration set, and rankings to compare it
+with.
 
-The importance of output neuron q is `s_q = o_q^2 / (2 [H^-1]_qq)`, the increase in the layer's error when q is removed and
-the others make up for it as well as they can (SubFlow, equation 11, after Hassibi and Stork 1993). H is approximated by the
-sample covariance of the layer's outputs (SubFlow, section VI); o_q^2 is taken over the calibration set on average. Since
-`1 / [H^-1]_qq` is then the variance of o_q that the other neurons do not explain, a neuron that repeats others counts for
-nothing, however large it is. Neurons are single values (channel and position) as in the paper, or channels, whose samples
-are the values at all positions; which of the two decides the caller by what he takes for a sample.
+The importance of output neuron q is `s_q = o_q^2 / (2 [H^-1]_qq)`, the increase in the layer's error when q is removed
+and the others make up for it as well as they can (SubFlow, equation 11, after Hassibi and Stork 1993). H is
+approximated by the sample covariance of the layer's outputs (SubFlow, section VI); o_q^2 is taken over the calibration
+set on average. Since `1 / [H^-1]_qq` is then the variance of o_q that the other neurons do not explain, a neuron that
+repeats others counts for nothing, however large it is. Neurons are single values (channel and position) as in the
+paper, or channels, whose samples are the values at all positions; which of the two decides the caller by what he takes
+for a sample.
 """
 from __future__ import annotations
 

@@ -1,12 +1,14 @@
-"""Where an ordinary network comes from, and what goes into it and comes out: torchvision's, or a callable of the user's.
+"""Where an ordinary network comes from, and what goes into it and comes out: torchvision's, or a callable of the
+user's.
 
-Classifiers give logits `[N, classes]`. Detectors are torchvision's SSD and SSDLite: what lies between image and boxes is the
-network, `SsdOutputs`; boxes are decoded as torchvision does.
+Classifiers give logits `[N, classes]`. Detectors are torchvision's SSD and SSDLite: what lies between image and boxes
+is the network, `SsdOutputs`; boxes are decoded as torchvision does.
 """
 from __future__ import annotations
 
 import importlib
 import math
+import pickle
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +16,8 @@ from typing import Protocol
 
 import numpy as np
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from deadline_perception.detector.detections import Classification, Detections
@@ -194,17 +198,17 @@ def read_weights(file: Path) -> dict[str, Tensor]:
         raise SourceError(f'weights file {file} does not exist')
     try:
         if file.suffix == '.safetensors':
-            from safetensors.torch import load_file
-
             found = load_file(file)
         else:
             found = torch.load(file, map_location='cpu', weights_only=True)
         for name in ('state_dict', 'model'):
             if isinstance(found, dict) and isinstance(found.get(name), dict):
                 found = found[name]
-    except Exception as error:  # whatever a damaged file makes the readers raise
-        raise SourceError(f'weights file {file} cannot be read: {str(error).splitlines()[0][:200]}; expected safetensors, '
-                          f'or a state dict that torch.save wrote') from error
+    except (OSError, EOFError, RuntimeError, ValueError, KeyError, IndexError, pickle.UnpicklingError,
+            SafetensorError) as error:
+        words = ' '.join(str(error).split())[:200] or type(error).__name__
+        raise SourceError(f'weights file {file} cannot be read: {words}; expected safetensors, or a state dict that '
+                          f'torch.save wrote') from error
     if not isinstance(found, dict) or not found or not all(isinstance(value, Tensor) for value in found.values()):
         raise SourceError(f'weights file {file} holds {type(found).__name__}, expected weights by name')
     return {name: value.float() if value.is_floating_point() else value for name, value in found.items()}

@@ -1,8 +1,8 @@
 """Training whose iterations end within a time budget: each on the largest sub-network whose bound fits.
 
-An iteration computes, differentiates and changes the weights of active neurons alone (SubFlow, section V-B). In the prefix
-form these are views of the weights, so that forward pass, backward pass and the optimiser's step are dense and as short as
-for a network of that size; weights and momentum of inactive neurons are not touched.
+An iteration computes, differentiates and changes the weights of active neurons alone (SubFlow, section V-B). In the
+prefix form these are views of the weights, so that forward pass, backward pass and the optimiser's step are dense and
+as short as for a network of that size; weights and momentum of inactive neurons are not touched.
 """
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Make a network run at any share of its neurons, the most important ones first, without training it.
 
-Takes one of torchvision's networks (classifiers, SSD, SSDLite) or your own classifier, with your weights, ranks its neurons
-on your images, and writes weights that profile, tune and the detector node take. Shows accuracy and time at every share.
+Takes one of torchvision's networks (classifiers, SSD, SSDLite) or your own classifier, with your weights, ranks its
+neurons on your images, and writes weights that profile, tune and the detector node take. Shows accuracy and time at
+every share.
 """
 from __future__ import annotations
 
@@ -23,14 +24,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
     parser.add_argument('model', help='name of one of torchvision\'s networks, such as resnet18 or '
                                       'ssdlite320_mobilenet_v3_large, or package.module:callable, which gives a classifier')
-    parser.add_argument('--weights', type=Path, required=True, help='weights of the network: safetensors, or a state dict '
-                                                                    'that torch.save wrote')
+    parser.add_argument('--weights', type=Path, required=True,
+                        help='weights of the network: safetensors, or a state dict that torch.save wrote')
     parser.add_argument('--data', required=True, help=DATA_HELP)
-    parser.add_argument('--classes', metavar='NAMES', help='what the labels mean, with commas; without it names of ImageNet or '
-                                                           'COCO where the number of classes is theirs, or else those of '
-                                                           'the data where theirs is')
-    parser.add_argument('--size', type=int, nargs=2, metavar=('HEIGHT', 'WIDTH'), help='of the input in px; by default 224 '
-                                                                                       '224, or the detector\'s own')
+    parser.add_argument('--classes', metavar='NAMES',
+                        help='what the labels mean, with commas; without it the classes of the data, ImageNet or COCO, '
+                             'whichever are as many as those of the weights')
+    parser.add_argument('--size', type=int, nargs=2, metavar=('HEIGHT', 'WIDTH'),
+                        help='of the input in px; by default 224 224, or the detector\'s own')
     parser.add_argument('--limit', type=int, default=200, help='images used, of a classifier of each class')
     parser.add_argument('--threads', type=int, default=1, help='CPU threads')
     parser.add_argument('--out', type=Path, default=Path('out/elastic/elastic.safetensors'), help='file to write')

@@ -1,13 +1,16 @@
-"""Train an elastic network on this device, each iteration within a time budget, and replace its weights file at the end.
+"""Train an elastic network on this device, each iteration within a time budget, and replace its weights file at the
+end.
 
-Each iteration trains the largest sub-network whose bound fits the budget, or another that fits. A classifier learns from the
-labels of the data; a detector from what it finds itself when it runs whole. The weights file is replaced in one step once the
-new weights are scored, and are better on average: until then, whatever happens, the old one stays as it is. Ctrl-C ends the
-training early.
+Each iteration trains the largest sub-network whose bound fits the budget, or another that fits. A classifier learns
+from the labels of the data; a detector from what it finds itself when it runs whole. The weights file is replaced in
+one step once the new weights are scored, and are better on average: until then, whatever happens, the old one stays as
+it is. Ctrl-C ends the training early.
 """
 from __future__ import annotations
 
 import argparse
+import sys
+import time
 from pathlib import Path
 from statistics import fmean
 
@@ -77,6 +80,9 @@ def run(args: argparse.Namespace) -> int:
         return inputs[rows], tuple(target[rows] for target in targets)
 
     trainer.measure(*draw())
+    bounds_ms, fit = trainer.bounds.bounds_ms, trainer.bounds.fit(args.budget_ms)
+    print(f'bounds of an iteration: {bounds_ms[paths[0]["utilisation"]]:.0f} ms at the smallest utilisation, '
+          f'{bounds_ms[1.0]:.0f} ms at 1; {fit.utilisation:g} fits', file=sys.stderr, flush=True)
     stop = StopRequest(args.minutes)
     with stop.listening():
         late, waited, done = _train(trainer, draw, stop, args)
@@ -97,8 +103,6 @@ def run(args: argparse.Namespace) -> int:
 
 def _train(trainer, draw, stop: StopRequest, args: argparse.Namespace) -> tuple[int, int, int]:
     """Iterates until it is to stop, with progress; returns iterations beyond the budget, left out, and done."""
-    import time
-
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 

@@ -7,14 +7,15 @@ from made_up_elastic import images
 from torch import nn
 from torch.nn import functional as F
 
-from deadline_perception.subnetwork.conversion import ConversionError
 from deadline_perception.subnetwork.elastic import elastic, structure
 from deadline_perception.subnetwork.element_form import MaskedNetwork
 from deadline_perception.subnetwork.source import NetworkSource
+from deadline_perception.subnetwork.tracing import ConversionError
 
 
-@pytest.mark.parametrize('model, size, share', [('resnet18', 64, 0.3), ('mobilenet_v2', 64, 0.4), ('mobilenet_v3_small', 64, 0.4),
-                                                ('ssdlite320_mobilenet_v3_large', 320, 0.4)])
+@pytest.mark.parametrize('model, size, share', [
+    ('resnet18', 64, 0.3), ('mobilenet_v2', 64, 0.4), ('mobilenet_v3_small', 64, 0.4),
+    ('ssdlite320_mobilenet_v3_large', 320, 0.4)])
 def test_torchvision_networks_convert(model, size, share):
     source = NetworkSource(model, tuple('abcd'), (size, size))
     module = source.ordinary()

@@ -1,4 +1,5 @@
-"""The prefix form of a sub-network against the masked network that SubFlow defines, and what an elastic network promises."""
+"""The prefix form of a sub-network against the masked network that SubFlow defines, and what an elastic network
+promises."""
 from __future__ import annotations
 
 import pytest

@@ -1,0 +1,127 @@
+"""Elastic networks on disk: a round trip, and files that are refused or survive a writer that is killed."""
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from deadline_perception.detector.checkpoint import CheckpointError, read_header
+from deadline_perception.runtime.weights_file import load_weights
+from deadline_perception.subnetwork.checkpoint import KEY, is_elastic, load_elastic, save_elastic
+from deadline_perception.subnetwork.elastic import elastic
+from deadline_perception.subnetwork.network import ElasticNetwork
+from deadline_perception.subnetwork.source import NetworkSource
+
+SOURCE = NetworkSource('mobilenet_v3_small', ('cat', 'dog', 'fish'), (48, 64))
+
+
+@pytest.fixture(scope='module')
+def network() -> ElasticNetwork:
+    data = torch.randn(8, 3, 48, 64, generator=torch.Generator().manual_seed(0))
+    return ElasticNetwork(elastic(SOURCE.ordinary(), SOURCE.example_inputs, data, settings=(0.25, 0.5, 1.0)), SOURCE)
+
+
+@pytest.fixture
+def file(network, tmp_path) -> Path:
+    save_elastic(network, tmp_path / 'net.safetensors')
+    return tmp_path / 'net.safetensors'
+
+
+def test_round_trip(network, file):
+    assert is_elastic(file) and not list(file.parent.glob('.*'))
+    other = load_weights(file, 'cpu')
+    assert (other.weights_hash, other.network_hash) == (network.weights_hash, network.network_hash)
+    assert (other.source, other.module.settings, other.module.damping) == (SOURCE, (0.25, 0.5, 1.0), network.module.damping)
+    inputs = torch.randn(2, 3, 48, 64)
+    with torch.no_grad():
+        torch.testing.assert_close(other.module(inputs, utilisation=0.5), network.module(inputs, utilisation=0.5))
+
+
+def test_rankings_are_kept(network, file):
+    stored = load_file(file)
+    importances = [value for name, value in stored.items() if name.startswith('importance')]
+    assert importances and any(value.any() for value in importances)
+    assert all((value.diff() <= 0).all() for value in importances)
+
+
+def test_weights_hash_follows_weights_and_network_hash_the_shape(network):
+    before = network.weights_hash, network.network_hash
+    weight = next(network.module.parameters())
+    with torch.no_grad():
+        weight += 1.0
+        changed = network.weights_hash, network.network_hash
+        weight -= 1.0
+    assert changed[0] != before[0] and changed[1] == before[1]
+
+
+def rewritten(file: Path, change) -> Path:
+    metadata, tensors = read_header(file)[0], load_file(file)
+    facts = json.loads(metadata[KEY])
+    change(facts, tensors)
+    save_file(tensors, file, metadata={KEY: json.dumps(facts)})
+    return file
+
+
+@pytest.mark.parametrize('change, message', [
+    (lambda facts, tensors: facts.update(format=99), 'its format is 99'),
+    (lambda facts, tensors: facts.pop('settings'), "settings"),
+    (lambda facts, tensors: facts['source'].update(model='no_such_network'), 'no_such_network'),
+    (lambda facts, tensors: facts['source'].update(class_names=['one']), 'has the shape'),
+    (lambda facts, tensors: facts.update(settings=[0.5, 0.4, 1.0]), 'expected ascending'),
+    (lambda facts, tensors: tensors.pop('order0'), 'order0 has the shape of nothing'),
+    (lambda facts, tensors: next(iter(t for t in tensors.values() if t.is_floating_point())).fill_(torch.nan), 'NaN')])
+def test_refuses_files_that_do_not_fit(file, change, message):
+    with pytest.raises(CheckpointError, match=message):
+        load_elastic(rewritten(file, change))
+
+
+def test_refuses_a_truncated_file(file):
+    file.write_bytes(file.read_bytes()[:-1000])
+    with pytest.raises(CheckpointError, match='cannot be read as safetensors'):
+        load_elastic(file)
+
+
+def test_weights_that_are_not_finite_leave_the_file_before(network, file):
+    before, weight = file.read_bytes(), next(network.module.parameters())
+    kept = weight.detach().clone()
+    with torch.no_grad():
+        weight[(0,) * weight.dim()] = torch.inf
+    try:
+        with pytest.raises(CheckpointError, match='is not finite'):
+            save_elastic(network, file)
+    finally:
+        with torch.no_grad():
+            weight.copy_(kept)
+    assert file.read_bytes() == before
+
+
+WRITER = """
+import sys, torch
+from pathlib import Path
+from deadline_perception.subnetwork.checkpoint import load_elastic, save_elastic
+torch.set_num_threads(1)
+network = load_elastic(Path(sys.argv[1]))
+print('ready', flush=True)
+while True:
+    save_elastic(network, Path(sys.argv[1]))
+"""
+
+
+def test_a_writer_that_is_killed_leaves_a_file_that_can_be_used(network, file):
+    writer = subprocess.Popen([sys.executable, '-c', WRITER, str(file)], stdout=subprocess.PIPE, text=True)
+    try:
+        assert writer.stdout.readline() == 'ready\n'
+        time.sleep(0.3)
+    finally:
+        os.kill(writer.pid, signal.SIGKILL)
+        writer.wait()
+        writer.stdout.close()
+    assert load_elastic(file).weights_hash == network.weights_hash
