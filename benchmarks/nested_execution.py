@@ -30,6 +30,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from deadline_perception.contention.load import busy_programs
 from deadline_perception.latency.calibration import clopper_pearson_upper
 from deadline_perception.latency.device import read_device_facts, use_threads
 from deadline_perception.latency.stopwatch import now_ms
@@ -43,7 +44,6 @@ from deadline_perception.runtime.task_file import TaskRequest, read_tasks
 from deadline_perception.tools.command_line import exit_status
 from deadline_perception.tools.file_arguments import check_file
 from deadline_perception.tools.machine_findings import share_folder
-from deadline_perception.tools.node_run import busy_programs
 from deadline_perception.tools.profile import restart_with_environment
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -56,10 +56,8 @@ DETECTOR_PERIODS_MS = (100.0, 150.0, 200.0, 300.0, 400.0, 600.0, 900.0)
 def default_tasks() -> tuple[TaskRequest, ...]:
     """Two cameras and a third network."""
     cameras = [TaskRequest(name, 'compact', DETECTOR_PERIODS_MS) for name in ('front', 'rear')]
-    if (ROOT / 'models/crop_classifier.safetensors').is_file():
-        return (*cameras, TaskRequest('signs', 'crop_classifier', (50.0, 100.0, 200.0, 400.0), crops_of='front',
-                                      distance_m=50.0))
-    return (*cameras, TaskRequest('side', 'compact', DETECTOR_PERIODS_MS))
+    return (*cameras, TaskRequest('signs', 'crop_classifier', (50.0, 100.0, 200.0, 400.0), crops_of='front',
+                                  distance_m=50.0))
 
 
 class Images:

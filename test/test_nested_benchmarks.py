@@ -51,6 +51,6 @@ def test_quality_is_measured_at_the_intervals_that_passed(load):
     assert found['measured'] == pytest.approx((200.0 * 0.5 + 100.0 * 0.75) / 300.0)
 
 
-def test_without_weights_of_the_classifier_the_third_network_is_a_camera(load):
+def test_the_third_network_reads_what_the_first_has_found(load):
     tasks = load('nested_execution').default_tasks()
-    assert [task.name for task in tasks][:2] == ['front', 'rear'] and len(tasks) == 3
+    assert [(task.name, task.crops_of) for task in tasks] == [('front', ''), ('rear', ''), ('signs', 'front')]
