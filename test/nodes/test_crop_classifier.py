@@ -65,7 +65,9 @@ class Stand:
     def send(self, image, found, budget_ms=20_000.0, image_first=True):
         """Returns the answer."""
         count = len(self.answers)
-        self.budgets.publish(TimeBudget(budget_ms=budget_ms, min_budget_ms=budget_ms, max_budget_ms=budget_ms))
+        self._wait_for(lambda: self.budgets.publish(TimeBudget(
+            budget_ms=budget_ms, min_budget_ms=budget_ms, max_budget_ms=budget_ms)) or self._observer.status(
+                'crop_classifier')[2].get('budget_ms') == f'{budget_ms:.6g}', 'the budget in force')
         header = Header(stamp=ns_to_stamp(self._observer.node.get_clock().now().nanoseconds), frame_id='camera')
         messages = [(self.detector, DetectionsMessage(NAMES).fill(found, header))]
         if image is not None:
