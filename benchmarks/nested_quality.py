@@ -87,13 +87,15 @@ def draw(result: dict, file: Path) -> None:
     times_ms = [row['median_ms'] for row in rows]
     for column, size_px in enumerate(result['sizes_px']):
         by_time.plot(times_ms, [row['accuracy'][column] for row in rows], marker='o', label=f'{size_px:g} px')
-    by_time.set(xscale='log', xlabel='time of a job, ms', ylabel='accuracy of signs', title='as Fig. 4', ylim=(0, 1.02))
+    by_time.set(xscale='log', xlabel='time of a job, ms', ylabel='accuracy of signs', title='as Fig. 4',
+                ylim=(0, 1.02))
     by_time.legend(title='size of the sign', fontsize=8)
     for row in rows:
         by_period.plot(PERIODS_MS, row['total_accuracy'], marker='.', label=row['level'])
         utilisation = [row['median_ms'] / period_ms for period_ms in PERIODS_MS]
         by_utilisation.plot(utilisation, row['total_accuracy'], marker='.', label=row['level'])
-    by_period.set(xscale='log', xlabel='period, ms', ylabel='TOT', title=f'as Fig. 5, at {SPEED_MPS} m/s', ylim=(0, 1.02))
+    by_period.set(xscale='log', xlabel='period, ms', ylabel='TOT', title=f'as Fig. 5, at {SPEED_MPS} m/s',
+                  ylim=(0, 1.02))
     by_utilisation.set(xscale='log', xlabel='utilisation', ylabel='TOT', title='as Fig. 6', ylim=(0, 1.02))
     by_utilisation.legend(title='level', fontsize=8)
     figure.suptitle(f'{MODEL} on {result["device"]}, {result["engine"]}, {result["date"]}')
@@ -102,7 +104,8 @@ def draw(result: dict, file: Path) -> None:
 
 
 def show(result: dict) -> None:
-    table = Table(title=f'{result["jobs"]} jobs of each level on {result["device"]}, {result["engine"]}; accuracy of signs in %')
+    table = Table(title=f'{result["jobs"]} jobs of each level on {result["device"]}, {result["engine"]}; accuracy of '
+                        f'signs in %')
     for title in ('level', 'ratio', 'median ms', 'p99 ms', *(f'{size:g} px' for size in result['sizes_px'])):
         table.add_column(title, justify='right')
     for row in result['levels']:
@@ -151,7 +154,8 @@ def main() -> None:
                          times[number].items()}, 'accuracy': accuracy[number],
                           'total_accuracy': [round(value, 5) for value in total_accuracy(quality, number)]}
                          for number, path in enumerate(network.path_space)],
-              'monte_carlo': {'trials': TRIALS, 'values': len(found), 'largest_deviation': round(max(found, default=0.0), 2)}}
+              'monte_carlo': {'trials': TRIALS, 'values': len(found),
+                              'largest_deviation': round(max(found, default=0.0), 2)}}
     show(result)
     file = ROOT / ('out/benchmarks' if args.quick else 'benchmarks/results') / 'nested_quality.json'
     file.parent.mkdir(parents=True, exist_ok=True)

@@ -362,10 +362,11 @@ class CropClassifierNode(ManagedNode):
             return Report(Level.ERROR, self._refusal, values)
         if self._state != 'active':
             return Report(Level.OK, self._state, values)
-        calibrator = self._loaded.task.calibrator
-        values |= {'images_without_detections': self._images.unused, 'calibration_factor': calibrator.factor,
+        calibrator, conditions = self._loaded.task.calibrator, self._conditions.now()
+        values |= {'budget_ms': conditions.budget_ms, 'images_without_detections': self._images.unused,
+                   'calibration_factor': calibrator.factor,
                    'bound_misses': calibrator.misses, 'bound_crops': calibrator.frames,
-                   'slowdown': self._conditions.now().slowdown}
+                   'slowdown': conditions.slowdown}
         new, self._reported = counts - self._reported, counts
         concerns = [f'{new[name]} {words}' for name, words in (
             ('missing_images', 'messages of detections had no image in time'),

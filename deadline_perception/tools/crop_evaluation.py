@@ -44,7 +44,8 @@ def evaluate_crops(network, *, data: str, classes: Path | None, limit: int | Non
     frames = annotated_frames(sequence, limit)
     annotated, drawn = gather_views(frames, sequence.class_names, backgrounds=_BACKGROUNDS, rendered=rendered,
                                     seed=HELD_OUT_SEED, sizes_px=_RENDERED_PX)
-    steps = iter(track(range(len(annotated) + len(drawn)), f'{len(network.path_space)} levels', console=Console(stderr=True)))
+    steps = iter(track(range(len(annotated) + len(drawn)), f'{len(network.path_space)} levels',
+                       console=Console(stderr=True)))
     found = measure_accuracy(network, annotated + drawn, progress=lambda done, total: next(steps, None))
     table = accuracy_table(found) | {'objects_from': {sequence.name: len(annotated), 'rendered': len(drawn)}}
     write_text_atomically(file, json.dumps({'weights_hash': network.weights_hash, 'dataset': sequence.name,

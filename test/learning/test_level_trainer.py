@@ -102,7 +102,8 @@ def test_what_does_not_belong_together_is_refused(source, tmp_path):
     with pytest.raises(ValueError, match='state.safetensors was saved for recipe'):
         other.resume(tmp_path / 'state.safetensors')
     started = LevelTrainer(build_classifier(CONFIG, NAMES), source, PLAN, start='0123')
-    with pytest.raises(ValueError, match='state.safetensors was saved for recipe .*"start": "".*, expected .*"start": "0123"'):
+    match = 'state.safetensors was saved for recipe .*"start": "".*, expected .*"start": "0123"'
+    with pytest.raises(ValueError, match=match):
         started.resume(tmp_path / 'state.safetensors')
     (tmp_path / 'text.safetensors').write_text('no state')
     with pytest.raises(ValueError, match='text.safetensors cannot be read as a training state'):

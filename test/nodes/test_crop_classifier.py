@@ -25,10 +25,10 @@ WEIGHTS = 'models/crop_classifier.safetensors'
 
 @pytest.fixture(scope='module')
 def street():
-    """An image of several objects, each 48 px long, and the detector's message about them."""
+    """An image of several objects that the upper levels read, each 48 px long, and what the detector says of them."""
     image, boxes, labels = np.full((200, 900, 3), 110, np.uint8), [], []
     for number, name in enumerate(SHOWN):
-        view = render_object(np.random.default_rng(50 + number), name, 48.0, np.full((40, 40, 3), 110, np.uint8))
+        view = render_object(np.random.default_rng(80 + number), name, 48.0, np.full((40, 40, 3), 110, np.uint8))
         height, width = view.image_bgr.shape[:2]
         image[10:10 + height, 140 * number:140 * number + width] = view.image_bgr
         boxes.append(np.array(view.box_xyxy_px) + [140 * number, 10] * 2)
@@ -65,7 +65,9 @@ class Stand:
     def send(self, image, found, budget_ms=20_000.0, image_first=True):
         """Returns the answer."""
         count = len(self.answers)
-        self.budgets.publish(TimeBudget(budget_ms=budget_ms, min_budget_ms=budget_ms, max_budget_ms=budget_ms))
+        self._wait_for(lambda: self.budgets.publish(TimeBudget(
+            budget_ms=budget_ms, min_budget_ms=budget_ms, max_budget_ms=budget_ms)) or self._observer.status(
+                'crop_classifier')[2].get('budget_ms') == f'{budget_ms:.6g}', 'the budget in force')
         header = Header(stamp=ns_to_stamp(self._observer.node.get_clock().now().nanoseconds), frame_id='camera')
         messages = [(self.detector, DetectionsMessage(NAMES).fill(found, header))]
         if image is not None:

@@ -8,7 +8,8 @@ from deadline_perception.execution_path import LEVEL, Operator, PathSpace, Segme
 from deadline_perception.tools.command_line import main
 from deadline_perception.tools.crop_evaluation import accuracy_table
 
-SPACE = PathSpace((Operator('level', LEVEL, (0.5, 1.0), 'l', labels=('1', '2')),), (Segment('all', 'all', 'level', ('level',)),))
+SPACE = PathSpace((Operator('level', LEVEL, (0.5, 1.0), 'l', labels=('1', '2')),),
+                  (Segment('all', 'all', 'level', ('level',)),))
 
 
 def test_the_table_names_levels_sizes_groups_and_paths():
