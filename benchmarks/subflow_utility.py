@@ -16,6 +16,7 @@ import argparse
 import json
 import random
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
@@ -71,22 +72,31 @@ def timed(run) -> float:
     return now_ms() - begun_ms
 
 
-def time_bounds(network: ElasticModule, sample: torch.Tensor) -> TimeBounds:
+def time_bounds(network: ElasticModule, sample: torch.Tensor, between: Callable[[], None]) -> TimeBounds:
     """Bounds from some inferences of each setting."""
-    times = {setting: [timed(lambda: network(sample, utilisation=setting)) for _ in range(TIMED)][TIMED // 4:]
-             for setting in network.settings}
+    times = {}
+    for setting in network.settings:
+        samples = []
+        for _ in range(TIMED):
+            samples.append(timed(lambda: network(sample, utilisation=setting)))
+            between()
+        times[setting] = samples[TIMED // 4:]
     return TimeBounds({setting: median(samples) for setting, samples in times.items()}, TARGET, 1.5)
 
 
-def run_job(network: ElasticModule, bounds: TimeBounds, sample: torch.Tensor, budget_ms: float,
-            jobs: Jobs) -> tuple[float, bool]:
-    """One job, with the choice of its sub-network; returns the utilisation, and whether it ended within the budget."""
+def run_job(network: ElasticModule, bounds: TimeBounds, sample: torch.Tensor, budget_ms: float, jobs: Jobs,
+            between: Callable[[], None] = lambda: None) -> tuple[float, bool]:
+    """One job, with the choice of its sub-network; returns the utilisation, and whether it ended within the budget.
+
+    `between` is called after it, see `ThreadPriority.between_frames`.
+    """
     begun_ms = now_ms()
     fit = bounds.fit(budget_ms)
     chosen_ms = now_ms()
     network(sample, utilisation=fit.utilisation)
     ended_ms = now_ms()
     bounds.observe(fit.utilisation, ended_ms - chosen_ms)
+    between()
     if fit.fits_budget:
         jobs.took_ms.append(ended_ms - begun_ms)
         jobs.utilisations.append(fit.utilisation)
@@ -96,28 +106,31 @@ def run_job(network: ElasticModule, bounds: TimeBounds, sample: torch.Tensor, bu
 
 
 def usefulness(network: ElasticModule, module: nn.Sequential, accuracies: dict[float, float], ordinary: float,
-               data: Split, rounds: int) -> list[dict[str, float]]:
+               data: Split, rounds: int, between: Callable[[], None]) -> list[dict[str, float]]:
     """At each deadline, expected accuracy of answers in time, in %."""
-    sample, bounds = data.test_inputs[:1], time_bounds(network, data.test_inputs[:1])
+    sample, bounds = data.test_inputs[:1], time_bounds(network, data.test_inputs[:1], between)
     whole_ms, rows = bounds.bounds_ms[1.0], []
     for step in range(1, DEADLINES + 1):
         deadline_ms, jobs = 1.5 * whole_ms * step / DEADLINES, Jobs(0.0)
-        ours = [accuracies[u] * in_time for u, in_time in (run_job(network, bounds, sample, deadline_ms, jobs)
+        ours = [accuracies[u] * in_time for u, in_time in (run_job(network, bounds, sample, deadline_ms, jobs, between)
                                                            for _ in range(rounds))]
-        theirs = [ordinary * (timed(lambda: module(sample)) <= deadline_ms) for _ in range(rounds)]
+        theirs = []
+        for _ in range(rounds):
+            theirs.append(ordinary * (timed(lambda: module(sample)) <= deadline_ms))
+            between()
         rows.append({'deadline_ms': deadline_ms, 'elastic': fmean(ours), 'ordinary': fmean(theirs)})
     return rows
 
 
-def robot(network: ElasticModule, data: Split, count: int) -> dict[float, dict[str, float]]:
+def robot(network: ElasticModule, data: Split, count: int, between: Callable[[], None]) -> dict[float, dict[str, float]]:
     """By speed in m/s, what became of the jobs with its budget."""
     rng, samples = random.Random(0), data.test_inputs.split(1)
-    bounds = time_bounds(network, samples[0])
+    bounds = time_bounds(network, samples[0], between)
     scale = 1.1 * bounds.bounds_ms[1.0] / max(SUBFLOW_ROBOT_BUDGETS_MS)
     jobs = {speed: Jobs(scale * budget) for speed, budget in zip(SUBFLOW_ROBOT_SPEEDS_MPS, SUBFLOW_ROBOT_BUDGETS_MS)}
     for number in range(count):
         of_speed = jobs[rng.choice(SUBFLOW_ROBOT_SPEEDS_MPS)]
-        run_job(network, bounds, samples[number % len(samples)], of_speed.budget_ms, of_speed)
+        run_job(network, bounds, samples[number % len(samples)], of_speed.budget_ms, of_speed, between)
     return {speed: of_speed.summary() for speed, of_speed in jobs.items()}
 
 
@@ -160,8 +173,9 @@ def run(args: argparse.Namespace) -> int:
     with torch.inference_mode():
         for setting in SETTINGS:
             network(data.test_inputs[:1], utilisation=setting)
-        useful = usefulness(network, module, accuracies, ordinary, data, 20 if args.quick else JOBS_OF_DEADLINE)
-        speeds = robot(network, data, args.jobs)
+        useful = usefulness(network, module, accuracies, ordinary, data, 20 if args.quick else JOBS_OF_DEADLINE,
+                            priority.between_frames)
+        speeds = robot(network, data, args.jobs, priority.between_frames)
     priority.restore()
     ran = sum(row['jobs'] for row in speeds.values())
     over = sum(row['over_budget'] for row in speeds.values())

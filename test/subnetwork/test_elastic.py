@@ -18,7 +18,7 @@ networks = st.builds(made_elastic, st.lists(st.sampled_from(BLOCKS), min_size=1,
 utilisations = st.one_of(st.sampled_from((0.25, 0.5, 1.0)), st.floats(0.01, 1.0))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(network=networks, utilisation=utilisations)
 def test_prefix_form_computes_what_the_masked_network_does(network, utilisation):
     activation = network.activate(utilisation)
