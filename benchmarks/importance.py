@@ -15,7 +15,6 @@ import json
 import sys
 from collections import defaultdict
 from datetime import date
-from pathlib import Path
 
 import numpy as np
 from rich.console import Console

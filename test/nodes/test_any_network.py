@@ -39,8 +39,9 @@ def test_an_invented_network_runs_from_profile_to_report(make, topic, kind, star
     monkeypatch.setenv('PYTHONPATH', str(repository / 'test'))
     for name, value in process_environment(1).items():
         monkeypatch.setenv(name, value)
+    # The first image may be there before the first budget.
     detector = start_node('detector', {'model': f'invented_networks:{make.__name__}',
-                                       'profile': tmp_path / 'profile.json'})
+                                       'profile': tmp_path / 'profile.json', 'default_budget_ms': 2000.0})
     recorder = start_node('bag_recorder', {'output': tmp_path / 'run.mcap'})
     results = observer.hear(kind, f'{namespace}/detector/{topic}')
     latencies = observer.hear(FrameLatency, f'{namespace}/detector/latency')
