@@ -18,7 +18,6 @@ from deadline_perception.model_set.whole_detector import ModelError
 
 FORMAT = 1
 KINDS = ('onnx', 'torchvision', 'multi-path')
-
 _MOST_BYTES, _MOST_MODELS = 2**20, 64
 _NAME = re.compile(r'[A-Za-z0-9_.]+')
 _HEAD = """# Detectors of which one runs each frame, ascending in time. Written by `deadline-perception adopt`.
