@@ -149,20 +149,13 @@ def grade_contention(args: argparse.Namespace, weights: Path) -> Path:
 def _play(args: argparse.Namespace, sequence: Sequence, weights: Path, profile: Path, bag: Path, transport: str,
           recording: Path, schedule: Schedule | None, levels: Path | None) -> None:
     """Runs the nodes on the bag."""
-    import yaml
-
     from deadline_perception.tools.node_run import keep_to_this_machine, run_nodes
 
     keep_to_this_machine()
     print(f'The nodes run on ROS domain {os.environ["ROS_DOMAIN_ID"]}; set ROS_DOMAIN_ID for another.')
 
     parameters = args.out / 'parameters.yaml'
-    node, monitor = {'threads': args.threads}, {}
-    if levels is not None:
-        node['priority'] = monitor['priority'] = 'off'
-        monitor['levels'] = str(levels)
-    parameters.write_text(yaml.safe_dump({name: {'ros__parameters': values} for name, values in (
-        ('detector', node), ('qos_scheduler', node), ('contention_monitor', monitor)) if values}))
+    parameters.write_text(parameters_text(args.threads, levels))
     arguments = ['--bag', str(bag), '--record', str(recording), '--rate', str(args.rate), '--model', str(weights),
                  '--profile', str(profile), '--device', args.device, '--params-file', str(parameters),
                  '--image-transport', transport]
@@ -174,6 +167,22 @@ def _play(args: argparse.Namespace, sequence: Sequence, weights: Path, profile: 
         run_nodes(arguments + ['--one-process'] * args.one_process, args.out / 'nodes.log',
                   limit_s=length_s + _START_UP_S, tick=lambda passed_s: bars.update(bar, completed=passed_s))
         bars.update(bar, completed=length_s + 15.0)
+
+
+def parameters_text(threads: int, levels: Path | None) -> str:
+    """A parameter file (YAML) of the nodes; ROS reads no aliases, so that nothing in it stands for two nodes.
+
+    Args:
+        threads: of the networks.
+        levels: file of contention levels, where contention is shown; threads are not raised then.
+    """
+    import yaml
+
+    shown = {} if levels is None else {'priority': 'off'}
+    nodes = {name: {'threads': threads, **shown} for name in ('detector', 'qos_scheduler')}
+    if levels is not None:
+        nodes['contention_monitor'] = {**shown, 'levels': str(levels)}
+    return yaml.safe_dump({name: {'ros__parameters': values} for name, values in nodes.items()})
 
 
 def _write_tasks(args: argparse.Namespace, weights: Path, profile: Path) -> Path:

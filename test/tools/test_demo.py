@@ -4,8 +4,10 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+import yaml
 from recorded_run import SECOND_NS, RunWriter, write_drive
 
 from deadline_perception.errors import DeadlinePerceptionError
@@ -95,3 +97,12 @@ def test_report_of_a_run_lists_the_machine_and_ends_with_a_table(tmp_path, capsy
     assert 'frames that some path fitted' in capsys.readouterr().out.replace('\n', ' ')
     page = (tmp_path / 'out' / 'report.html').read_text()
     assert 'some processor' in page and 'Source: drive-seed12' in page
+
+
+@pytest.mark.parametrize('levels', [None, Path('levels.json')])
+def test_parameters_are_written_for_each_node_and_without_aliases(levels):
+    text = demo.parameters_text(2, levels)
+    found = yaml.safe_load(text)
+    assert not any(isinstance(token, (yaml.AliasToken, yaml.AnchorToken)) for token in yaml.scan(text))
+    assert all(found[name]['ros__parameters']['threads'] == 2 for name in ('detector', 'qos_scheduler'))
+    assert ('contention_monitor' in found) == (levels is not None)
