@@ -5,6 +5,7 @@ import fcntl
 import importlib.util
 import os
 import random
+import signal
 import socket
 import sys
 import tempfile
@@ -28,6 +29,9 @@ collect_ignore = [] if importlib.util.find_spec('rclpy') else ['nodes', 'test_in
 
 def pytest_configure(config: pytest.Config) -> None:
     """Claims a free domain until the session ends; set before any test module can load rclpy."""
+    # A shell's background job ignores Ctrl-C, and whatever it starts does; workers of xdist inherit that too.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     for domain in random.SystemRandom().sample(_DOMAINS, len(_DOMAINS)):
         lock = _claim(domain)
         if lock is not None:
