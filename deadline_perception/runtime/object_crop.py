@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from deadline_perception.classifier.crop import crop_box
 from deadline_perception.detector.detections import Detections
 
 LIKELY = 0.5  # score of objects that are handed on: more likely there than not
@@ -24,8 +25,8 @@ class Crop:
 
 
 def most_important_crop(image_bgr: np.ndarray, found: Detections) -> np.ndarray | None:
-    """Pixels of the largest likely object: what is near looks large, and weighs the square of its size (thesis, problem
-    3.1). None without any.
+    """The window that a classifier is given of the largest likely object: what is near looks large, and weighs the square of
+    its size (thesis, problem 3.1). None without any.
 
     Args:
         image_bgr: uint8 `[H, W, 3]`.
@@ -36,5 +37,5 @@ def most_important_crop(image_bgr: np.ndarray, found: Detections) -> np.ndarray 
         return None
     corners = np.clip(likely.boxes_xyxy_px, 0, [*image_bgr.shape[1::-1]] * 2)
     areas = (corners[:, 2] - corners[:, 0]) * (corners[:, 3] - corners[:, 1])
-    x0, y0, x1, y1 = corners[np.argmax(areas)].round().astype(int).tolist()
-    return image_bgr[y0:y1, x0:x1] if x1 > x0 and y1 > y0 else None
+    largest = int(np.argmax(areas))
+    return crop_box(image_bgr, corners[largest].tolist()) if areas[largest] > 0 else None

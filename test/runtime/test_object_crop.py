@@ -2,15 +2,25 @@ from __future__ import annotations
 
 import numpy as np
 
+from deadline_perception.classifier.crop import crop_box
 from deadline_perception.detector.detections import Detections
 from deadline_perception.runtime.object_crop import most_important_crop
 
 IMAGE = np.arange(40 * 60 * 3, dtype=np.uint8).reshape(40, 60, 3)
 
 
-def test_the_largest_likely_object_is_cut_out_within_the_image():
-    found = Detections([[1, 1, 5, 5], [50, 30, 70, 50], [0, 0, 60, 40]], [0.9, 0.6, 0.2], [0, 0, 0])
-    assert np.array_equal(most_important_crop(IMAGE, found), IMAGE[30:40, 50:60])
+def test_the_largest_likely_object_is_cut_out_as_classifiers_learn_objects():
+    found = Detections([[1, 1, 5, 5], [20, 10, 30, 30], [0, 0, 60, 40]], [0.9, 0.6, 0.2], [0, 0, 0])
+    crop = most_important_crop(IMAGE, found)
+    assert crop.shape == (24, 24, 3)  # square, with a border around the longer side of 20 px
+    assert np.array_equal(crop, crop_box(IMAGE, (20, 10, 30, 30)))
+
+
+def test_an_object_that_reaches_over_the_image_is_weighed_and_cut_by_what_is_seen():
+    found = Detections([[1, 1, 8, 8], [58, 30, 90, 36]], [0.9, 0.9], [0, 0])
+    assert np.array_equal(most_important_crop(IMAGE, found), crop_box(IMAGE, (1, 1, 8, 8)))
+    alone = Detections([[58, 30, 90, 36]], [0.9], [0])
+    assert np.array_equal(most_important_crop(IMAGE, alone), crop_box(IMAGE, (58, 30, 60, 36)))
 
 
 def test_without_a_likely_object_there_is_nothing():
