@@ -7,20 +7,16 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Callable
 from dataclasses import asdict
-from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from deadline_perception.classifier.network import LevelNorm, NestedClassifier
 from deadline_perception.learning.crop_samples import CropSource
-from deadline_perception.learning.trainer import TrainingDiverged
+from deadline_perception.learning.training_state import ResumableTraining, TrainingDiverged
 from deadline_perception.learning.training_plan import TrainingPlan
 
 _STATISTICS_BATCHES = 30
@@ -37,7 +33,7 @@ def possible_loss(logits: Tensor, possible: Tensor) -> Tensor:
     return (logits.logsumexp(1) - allowed.logsumexp(1)).mean()
 
 
-class LevelTrainer:
+class LevelTrainer(ResumableTraining):
     """Holds what training changes: weights, their average, and the optimiser's state.
 
     Args:
@@ -144,56 +140,6 @@ class LevelTrainer:
         """All that decides the weights of a run, beside the network's shape."""
         return json.dumps({'plan': asdict(self.plan), 'data': self._data, 'start': self.start}, sort_keys=True)
 
-    def save(self, file: Path) -> None:
-        """Writes everything needed to go on, whole or not at all.
-
-        Raises:
-            TrainingDiverged: a weight is NaN or infinite; the file before, if any, stays.
-        """
-        tensors = {f'average.{name}': tensor for name, tensor in self.average.items()}
-        tensors |= {f'weights.{name}': tensor for name, tensor in self.network.state_dict().items()}
-        for index, state in self.optimiser.state_dict()['state'].items():
-            tensors |= {f'optimiser.{index}.{name}': value for name, value in state.items()}
-        broken = [name for name, tensor in tensors.items() if not torch.isfinite(tensor).all()]
-        if broken:
-            raise TrainingDiverged(f'{broken[0]} is no longer finite after step {self.step}; '
-                                   f'try a lower learning rate than {self.plan.learning_rate}')
-        partial = file.with_name(file.name + '.partial')
-        file.parent.mkdir(parents=True, exist_ok=True)
-        save_file({name: tensor.detach().contiguous() for name, tensor in tensors.items()}, partial,
-                  metadata={'step': str(self.step), 'recipe': self._recipe, 'network_hash': self.network.network_hash})
-        os.replace(partial, file)
-
-    def resume(self, file: Path) -> None:
-        """Goes on where `save` left off.
-
-        Raises:
-            ValueError: the file is no training state, or one of another network, plan or data.
-        """
-        try:
-            with safe_open(file, framework='pt') as stored:
-                metadata = stored.metadata() or {}
-                tensors = {name: stored.get_tensor(name) for name in stored.keys()}
-        except SafetensorError as error:
-            raise ValueError(f'{file} cannot be read as a training state: {error}') from error
-        for name, expected in (('network_hash', self.network.network_hash), ('recipe', self._recipe)):
-            if metadata.get(name) != expected:
-                raise ValueError(f'{file} was saved for {name} {metadata.get(name)}, expected {expected}')
-        self.step = int(metadata['step'])
-        self.network.load_state_dict(_below(tensors, 'weights.'))
-        for name, tensor in _below(tensors, 'average.').items():
-            self.average[name].copy_(tensor)
-        state: dict[int, dict[str, Tensor]] = {}
-        for name, tensor in _below(tensors, 'optimiser.').items():
-            index, key = name.split('.', 1)
-            state.setdefault(int(index), {})[key] = tensor
-        self.optimiser.load_state_dict({'state': state,
-                                        'param_groups': self.optimiser.state_dict()['param_groups']})
-
 
 def _norms(network: NestedClassifier) -> list[LevelNorm]:
     return [module for module in network.modules() if isinstance(module, LevelNorm)]
-
-
-def _below(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    return {name[len(prefix):]: tensor for name, tensor in tensors.items() if name.startswith(prefix)}

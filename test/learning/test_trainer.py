@@ -115,13 +115,13 @@ def test_kill_while_the_state_is_written_leaves_the_state_before(tiny_network, s
     # The process says when half of the new state is on disk, and is then killed by the kernel.
     folders = [str(folder) for folder in Path(__file__).parents[:2]]
     script = (f'import sys, time, torch\nfrom pathlib import Path\nsys.path[:0] = {folders}\n'
-              'import conftest\nfrom deadline_perception.learning import samples, strategies, trainer, training_plan\n'
-              'whole = trainer.save_file\n'
+              'import conftest\nfrom deadline_perception.learning import samples, strategies, trainer, training_plan, training_state\n'
+              'whole = training_state.save_file\n'
               'def half(tensors, file, metadata):\n'
               '    whole(tensors, file, metadata)\n'
               '    file.write_bytes(file.read_bytes()[:file.stat().st_size // 2])\n'
               '    print("half", flush=True)\n    time.sleep(100)\n'
-              'trainer.save_file = half\n'
+              'training_state.save_file = half\n'
               'network = conftest.make_tiny_network()\n'
               'source = samples.SampleSource([conftest.make_shapes()], [1.0], (64, 96))\n'
               'plan = training_plan.TrainingPlan(steps=6, batch=2, warm_up=2, bfloat16=False)\n'
