@@ -99,10 +99,10 @@ def test_what_does_not_belong_together_is_refused(source, tmp_path):
     one = trainer(source)
     one.save(tmp_path / 'state.safetensors')
     other = trainer(source, TrainingPlan(steps=61, batch=24, seed=1))
-    with pytest.raises(ValueError, match=r'state.safetensors was saved for \{"plan": '):
+    with pytest.raises(ValueError, match=r'state.safetensors was saved for \{"data": '):
         other.resume(tmp_path / 'state.safetensors')
     started = LevelTrainer(build_classifier(CONFIG, NAMES), source, PLAN, start='0123')
-    match = r'state.safetensors was saved for \{"plan": .*"start": "".*, expected .*"start": "0123"'
+    match = r'state.safetensors was saved for \{"data": .*"start": "".*, expected .*"start": "0123"'
     with pytest.raises(ValueError, match=match):
         started.resume(tmp_path / 'state.safetensors')
     (tmp_path / 'text.safetensors').write_text('no state')
