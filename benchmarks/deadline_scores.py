@@ -23,7 +23,9 @@ from deadline_perception.runtime.frame_record import FrameRecord
 
 WITH_BOUNDS = ('frontier', 'thresholds', 'thresholds full width')
 SAID_TO_FAIL = ('oblivious', 'reactive_1', 'reactive_n')  # beside other programs, by both papers
-CAUSAL = (*WITH_BOUNDS, *SAID_TO_FAIL, 'fixed full', 'fixed cheapest')
+FIXED_BEST, STATIC_TABLE = 'fixed best', 'static p99 table'
+CAUSAL = (*WITH_BOUNDS, *SAID_TO_FAIL, STATIC_TABLE, FIXED_BEST, 'fixed full', 'fixed cheapest')
+GOAL_LIMIT = 0.015  # of the 95 % limit of misses
 GOAL_SHARE_OF_ORACLE = 0.98
 LEAST_FRAMES = 50  # with fewer that could be met, nothing is said about the other policies
 BUDGET_RANGES = 3
@@ -33,11 +35,12 @@ DRAWS = 300
 @dataclass(frozen=True, eq=False)
 class Run:
     """What one policy made of one frame: its own detections and how many times longer than its path's idle forecast the
-    network took, both None when it was aborted."""
+    network took, both None when it was aborted; and what was published, those detections or what stood in for them."""
 
     record: FrameRecord
     detections: Detections | None
     slowdown: float | None
+    published: Detections | None = None
 
     @property
     def in_time(self) -> bool:
@@ -78,6 +81,35 @@ def delivered(runs: Sequence[Run], late_too: bool) -> list[Detections]:
     outputs, last = [], Detections.none()
     for run in runs:
         last = run.detections if run.in_time or late_too and run.detections is not None else last
+        outputs.append(last)
+    return outputs
+
+
+def streamed(runs: Sequence[Run], stamps_ms: Sequence[float]) -> list[Detections]:
+    """At the time of every image, the newest publication so far: what streaming AP (sAP) is taken of.
+
+    Source: Li, Wang and Ramanan 2020, "Towards streaming perception". What is published of the image itself
+    comes too late for it. Replayed with the latencies that were measured: an image that comes while one before is at work
+    waits, and is left out when a newer one comes meanwhile.
+
+    Args:
+        runs: one per image, of one policy.
+        stamps_ms: times of capture, ascending.
+    """
+    published: list[tuple[float, Detections]] = []
+    free_ms = -math.inf
+    for index, (run, stamp_ms) in enumerate(zip(runs, stamps_ms, strict=True)):
+        begun_ms = max(stamp_ms, free_ms)
+        if index + 1 < len(runs) and stamps_ms[index + 1] <= begun_ms:
+            continue
+        free_ms = begun_ms + run.record.total_ms
+        if run.published is not None:
+            published.append((free_ms, run.published))
+    outputs, last, next_one = [], Detections.none(), 0
+    for stamp_ms in stamps_ms:
+        while next_one < len(published) and published[next_one][0] <= stamp_ms:
+            last = published[next_one][1]
+            next_one += 1
         outputs.append(last)
     return outputs
 
@@ -153,12 +185,14 @@ def timing_figures(runs: Sequence[Run], feasible: np.ndarray, possible: np.ndarr
 
 
 def figures(name: str, runs: list[Run], outputs: list[Detections], ground_truths: Sequence[GroundTruth | None],
-            class_names: tuple[str, ...], draws: np.ndarray) -> dict:
-    """What is said about the detections that one policy delivered under one load."""
+            class_names: tuple[str, ...], draws: np.ndarray, stamps_ms: Sequence[float] | None) -> dict:
+    """What is said about the detections that one policy delivered under one load; without stamps nothing about sAP."""
     budgets_ms = np.array([run.record.conditions.budget_ms for run in runs])
     ranges = np.array_split(np.argsort(budgets_ms, kind='stable'), BUDGET_RANGES)
     return {**precision(outputs, ground_truths, np.arange(len(runs)), class_names),
             'ap_interval_95': [None if math.isnan(limit) else limit for limit in interval(draws)],
+            'streaming_ap': None if stamps_ms is None else precision(
+                streamed(runs, stamps_ms), ground_truths, np.arange(len(runs)), class_names)['ap'],
             'by_budget': [{'to_ms': float(budgets_ms[chosen].max()),
                            **precision(outputs, ground_truths, chosen, class_names)}
                           for chosen in ranges if len(chosen)],
@@ -174,8 +208,8 @@ def verdict(is_observed: bool, is_certain: bool) -> str:
 def few_misses(what: str, found: dict) -> tuple[str, str]:
     """The goal of few misses in words, and its verdict; no frames at all have missed it."""
     words = (f'{what}: {found["misses"]} of {found["frames"]} missed, at most {found["upper_95"]:.2%} (95 %), '
-             f'goal {GOAL_MISSES:.0%}')
-    return words, verdict(found['ratio'] is not None and found['ratio'] <= GOAL_MISSES, found['upper_95'] <= GOAL_MISSES)
+             f'goal {GOAL_MISSES:.0%}, limit under {GOAL_LIMIT:.1%}')
+    return words, verdict(found['ratio'] is not None and found['ratio'] <= GOAL_MISSES, found['upper_95'] < GOAL_LIMIT)
 
 
 def lead(own: dict, own_draws: np.ndarray, other_ap: float | None, other_draws: np.ndarray,
@@ -229,12 +263,13 @@ def show(load: str, result: dict) -> None:
     table = Table(title=f'{load}: {result["frames"]} frames, median slowdown {result["median_slowdown"]:.2f}, a round '
                         f'takes {result["round_ms"]:.0f} ms; long part {long["frames"]} frames of '
                         f'{long["period_ms"]:.0f} ms, {long["replaced"]} replaced by newer ones; best executed AP {percent(result["best_executed_ap"])}')
-    for title in ('policy', 'AP', '95 %', 'AP50', 'feasible missed', '95 % upper', 'could be met missed', '95 % upper',
+    for title in ('policy', 'AP', '95 %', 'AP50', 'sAP', 'feasible missed', '95 % upper', 'could be met missed', '95 % upper',
                   'all missed', 'infeasible', 'p99 ms', 'p99 own', 'bound / latency', 'switches', 'decision us'):
         table.add_column(title, justify='left' if title == 'policy' else 'right', no_wrap=title == 'policy')
     for name, row in (*result['policies'].items(), (LONG, long)):
         low, high = row.get('ap_interval_95', (None, None))
         table.add_row(name, percent(row.get('ap')), f'{percent(low)} to {percent(high)}', percent(row.get('ap50')),
+                      percent(row.get('streaming_ap')),
                       *(text for part in (row['feasible'], row['possible'])
                         for text in (f'{part["misses"]} of {part["frames"]}', percent(part['upper_95'], 2))),
                       percent(row['miss_ratio_all']), percent(row['infeasible_ratio']), f'{row["p99_latency_ms"]:.1f}',

@@ -1,6 +1,6 @@
 """A drive at varying speed under several policies: misses, latency and average precision, alone and beside a co-runner.
 
-    python benchmarks/deadlines.py [--quick] [--data SOURCE] [--profile FILE] [--minutes 7] [--long-minutes 2.4]
+    python benchmarks/deadlines.py [--quick] [--data SOURCE] [--profile FILE] [--minutes 5] [--long-minutes 2.4]
 
 The multi-path paper's figures 8 and 9, in two parts under each load. Interleaved: for every frame each policy runs the
 network for itself, in an order drawn anew, with budget, bounds, calibration and slowdown composed by the detector node's
@@ -14,6 +14,13 @@ best executed is, of each round, the output in time whose path has the highest q
 full width as published, and, as the oblivious ones do, at the widths of the longest path among those whose cheapest
 path's bound fits the smallest budget. The policies of the papers run every frame to its end, as theirs do; those with
 bounds may give it up, as the node does. A missed frame scores the last output delivered in time.
+The network runs as it ships, by prepared segments where they are (--engine). Two rows do as others do: `fixed best` is one
+path always, never aborted, as a plain detection node runs it, chosen with hindsight of the drive's budgets; `static p99
+table` takes the best of some paths by their 99th percentiles, measured on the idle machine just before (static_table.py).
+
+sAP is streaming AP, matched by time: at the time of each image the newest publication, whatever it is, against the ground
+truth of that moment, replayed image by image with the latencies measured (deadline_scores.streamed); it needs the whole
+drive, so it is left out where fewer frames were run, and cannot be compared with AP of each image's own result.
 
 Misses are counted on the frames that the frontier's own bound called feasible, and on those that could be met: the
 cheapest path's idle forecast, slowed down as the round was, fits the budget (long part: as the frame itself was, or its
@@ -43,6 +50,8 @@ import yaml
 from deadline_plot import ORACLE, draw
 from deadline_scores import (
     CAUSAL,
+    FIXED_BEST,
+    STATIC_TABLE,
     WITH_BOUNDS,
     Run,
     best_executed,
@@ -57,6 +66,7 @@ from deadline_scores import (
     show,
     timing_figures,
 )
+from static_table import StaticTable, best_fixed, measure_p99_ms
 
 from deadline_perception.contention.load import beside_programs
 from deadline_perception.contention.probe import Probe
@@ -64,7 +74,7 @@ from deadline_perception.contention.slowdown import SlowdownEstimator
 from deadline_perception.datasets.records import Frame
 from deadline_perception.datasets.class_names import with_class_names
 from deadline_perception.datasets.source import open_source
-from deadline_perception.decision.baselines import GivenFactor
+from deadline_perception.decision.baselines import GivenFactor, spread_evenly
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.runtime.image_age import StampReading
 from deadline_perception.runtime.tracks import LatePolicy, Outcome
@@ -74,7 +84,9 @@ from deadline_perception.runtime.reserve import Reserve
 from deadline_perception.decision.speed_budget import TableBudget
 from deadline_perception.decision.thresholds import largest_that_fits
 from deadline_perception.detector.detections import Detections
+from deadline_perception.engine.choice import ENGINES
 from deadline_perception.evaluation.scenario import with_speed_in_every_frame
+from deadline_perception.execution_path import ExecutionPath
 from deadline_perception.latency.device import read_device_facts, use_threads
 from deadline_perception.latency.measurement_plan import covering_paths
 from deadline_perception.latency.path_bound import PathForecast
@@ -83,7 +95,7 @@ from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.runtime.mailbox import Mailbox
 from deadline_perception.runtime.frame_record import Arrival, Conditions, FrameRecord
 from deadline_perception.runtime.pipeline import FramePipeline
-from deadline_perception.runtime.loading import NetworkOptions, make_calibrator, make_policy
+from deadline_perception.runtime.loading import NetworkOptions, load_network, make_calibrator, make_policy
 from deadline_perception.runtime.task import Task
 from deadline_perception.runtime.watchdog import Watchdog
 from deadline_perception.tools.command_line import exit_status
@@ -91,6 +103,7 @@ from deadline_perception.tools.profile import restart_with_environment
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / 'benchmarks' / 'results'
+TABLE_PATHS, TABLE_FRAMES, QUICK_TABLE_FRAMES = 12, 100, 5  # of the 99th percentiles measured beforehand
 # Each co-runner works for a share of every 20 ms.
 CO_RUNNER = '''
 import random, sys, time
@@ -152,16 +165,16 @@ class Contender:
         record, found = self._records.pop(), self._published.pop()
         frame = record.frame
         if frame.path is None:
-            return Run(record, None, None)
+            return Run(record, None, None, found)
         idle_ms = self._forecast.forecast_ms(frame.path)
         if record.outcome is Outcome.COASTED:
             begun = 0 if frame.reason else 1  # without a reason the segment was running, and took its part of the time
             least_ms = frame.network_ms + self._forecast.forecast_ms(frame.path, frame.segment + begun)
             if least_ms > idle_ms * self._estimator.slowdown:  # else it says nothing
                 self._estimator.observe_frame(idle_ms, least_ms)
-            return Run(record, None, None)
+            return Run(record, None, None, found)
         self._estimator.observe_frame(idle_ms, frame.network_ms)
-        return Run(record, found, frame.network_ms / idle_ms)
+        return Run(record, found, frame.network_ms / idle_ms, found)
 
 
 class Monitor:
@@ -183,19 +196,32 @@ class Monitor:
         return probe_ms, self._probe.idle_ms
 
 
-def make_contenders(network, forecast: PathForecast, quality: Quality,
-                    smallest_ms: float) -> tuple[dict[str, Contender], GivenFactor]:
-    """All policies, and the clairvoyant's, to be told each frame's slowdown."""
+def make_contenders(network, forecast: PathForecast, quality: Quality, budgets_ms: list[float],
+                    p99_ms: dict[ExecutionPath, float]) -> tuple[dict[str, Contender], GivenFactor]:
+    """All policies, and the clairvoyant's, to be told each frame's slowdown.
+
+    Args:
+        network: all of them run it.
+        forecast: of its paths.
+        quality: of its paths.
+        budgets_ms: of the drive's frames.
+        p99_ms: 99th percentiles of some paths.
+    """
     space = network.path_space
     factor = make_calibrator(NetworkOptions(model=''), forecast, None)[0].factor
-    start = str(largest_that_fits(space, forecast, smallest_ms / factor))
-    print(f'thresholds from {start}, and from {space.largest}')
+    start = str(largest_that_fits(space, forecast, min(budgets_ms) / factor))
+    best = best_fixed(p99_ms, quality, budgets_ms)
+    print(f'thresholds from {start}, and from {space.largest}; best fixed path {best}')
     special = {'thresholds': {'fixed_path': start}, 'oblivious': {'fixed_path': start},
-               'fixed cheapest': {'fixed_path': str(space.smallest)}}
+               'fixed cheapest': {'fixed_path': str(space.smallest)}, FIXED_BEST: {'fixed_path': str(best)}}
     contenders = {}
     for name in CAUSAL:
-        options = NetworkOptions(model='', policy=name.split()[0], **special.get(name, {}))
-        contenders[name] = Contender(network, make_policy(options, space, forecast, quality), forecast,
+        if name == STATIC_TABLE:
+            policy: Policy = StaticTable(p99_ms, space, forecast, quality)
+        else:
+            policy = make_policy(NetworkOptions(model='', policy=name.split()[0], **special.get(name, {})), space,
+                                 forecast, quality)
+        contenders[name] = Contender(network, policy, forecast,
                                      LatePolicy.COASTED if name in WITH_BOUNDS else LatePolicy.LATE)
     frontier = FrontierPolicy(space, forecast, quality, keep_epsilon=0.0)
     frontier.prepare()
@@ -263,8 +289,10 @@ def evenly(frames: list[Frame], count: int) -> list[Frame]:
 
 
 def summary(runs: dict[str, list[Run]], long_runs: list[Run], frames: list[Frame], class_names: tuple[str, ...],
-            quality: Quality, cheapest_ms: float, is_loaded: bool) -> dict:
-    """All that is said about one load."""
+            quality: Quality, cheapest_ms: float, is_loaded: bool, period_ms: float) -> dict:
+    """All that is said about one load; `period_ms` is that of the drive."""
+    stamps_ms = [frame.stamp_ns / 1e6 for frame in frames]
+    is_whole = bool(np.all(np.diff(stamps_ms) < 1.5 * period_ms))
     ground_truths = [frame.ground_truth for frame in frames]
     feasible = np.array([run.is_feasible for run in runs['frontier']])
     possible = could_be_met(runs['frontier'], round_slowdowns(runs), cheapest_ms)
@@ -274,7 +302,8 @@ def summary(runs: dict[str, list[Run]], long_runs: list[Run], frames: list[Frame
     for name, part in runs.items():
         outputs = delivered(part, late_too=name == ORACLE)
         draws[name] = resampled(outputs, ground_truths, class_names)
-        found[name] = {**figures(name, part, outputs, ground_truths, class_names, draws[name]),
+        found[name] = {**figures(name, part, outputs, ground_truths, class_names, draws[name],
+                                 stamps_ms if is_whole else None),
                        **timing_figures(part, feasible, possible)}
     best = best_executed(runs, cache(quality.quality))
     best_ap = precision(best, ground_truths, np.arange(len(best)), class_names)['ap']
@@ -288,13 +317,14 @@ def summary(runs: dict[str, list[Run]], long_runs: list[Run], frames: list[Frame
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--data', default='drive:seconds=30,rate_hz=7', help='source of frames, as of the demo')
-    parser.add_argument('--frames', type=int, default=150, help='most frames of it that are interleaved, under each load')
-    parser.add_argument('--minutes', type=float, default=7.0, help='most time of the interleaved parts together')
+    parser.add_argument('--frames', type=int, default=210, help='most frames of it that are interleaved, under each load')
+    parser.add_argument('--minutes', type=float, default=5.0, help='most time of the interleaved parts together')
     parser.add_argument('--long-minutes', type=float, default=2.4, help='time of the long part, under each load')
     parser.add_argument('--warm-up', type=int, default=10, help='first frames run before, under each load, uncounted')
     parser.add_argument('--weights', type=Path, default=ROOT / 'models' / 'compact.safetensors',
                         help='network, with its .quality.json beside it')
     parser.add_argument('--profile', type=Path, help='latency profile; measured first, in about 40 s, when not given')
+    parser.add_argument('--engine', choices=ENGINES, default='auto', help='that runs the network')
     parser.add_argument('--threads', type=int, default=1, help='CPU threads of the network')
     parser.add_argument('--co-runners', type=int, default=len(os.sched_getaffinity(0)),
                         help='programs beside the network')
@@ -312,10 +342,10 @@ def main() -> None:
     frames = list(sequence.frames)
     if len(frames) < 2 or all(frame.ground_truth is None for frame in frames):
         parser.error(f'--data is {args.data}, expected at least 2 frames, some of them annotated')
-    from deadline_perception.detector.checkpoint import load_detector
-
     use_threads(args.threads)
-    network = load_detector(args.weights, 'cpu')
+    load_before = round(os.getloadavg()[0], 2)
+    network, _ = load_network(str(args.weights), 'cpu', ROOT / 'models', args.engine)
+    print(f'engine {network.engine.identity}. {network.engine.notice}')
     frames = list(with_class_names(sequence, network.class_names).frames)
     images = [frame.load_bgr() for frame in frames[::max(1, len(frames) // 12)]]
     images = [image for image in images if image.shape == images[0].shape]
@@ -332,8 +362,11 @@ def main() -> None:
     speeds = yaml.safe_load((ROOT / 'config' / 'time_budget.yaml').read_text())['/**/time_budget']['ros__parameters']
     budget = TableBudget(speeds['table_speeds_mps'], speeds['table_budgets_ms'], speeds['min_budget_ms'],
                          speeds['max_budget_ms'])
-    smallest_ms = min(budget.budget_ms(frame.speed_mps).budget_ms for frame in frames)
-    contenders, clairvoyant = make_contenders(network, forecast, quality, smallest_ms)
+    budgets_ms = [budget.budget_ms(frame.speed_mps).budget_ms for frame in frames]
+    best_paths = FrontierPolicy(network.path_space, forecast, quality).frontier(network.path_space.largest, 0)
+    p99_ms = measure_p99_ms(network, images, spread_evenly(best_paths, TABLE_PATHS),
+                            QUICK_TABLE_FRAMES if args.quick else TABLE_FRAMES)
+    contenders, clairvoyant = make_contenders(network, forecast, quality, budgets_ms, p99_ms)
     cheapest_ms = float(forecast.table(list(network.path_space)).min())
     period_ms = statistics.median(np.diff([frame.stamp_ns for frame in frames]).tolist()) / 1e6
     count, warm_up = (8, 2) if args.quick else (args.frames, args.warm_up)
@@ -345,7 +378,8 @@ def main() -> None:
             _, round_ms = drive(contenders, clairvoyant, monitor, frames[:warm_up], budget, rng, limit_s,
                                 f'{load}, warm-up')
         pace, rest_s = round_ms / period_ms, limit_s - (now_ms() - begun_ms) / 1000.0
-        picked = evenly(frames, min(count, max(2, int(1000.0 * rest_s / round_ms))))
+        affordable = min(count, max(2, int(1000.0 * rest_s / round_ms)))
+        picked = frames[:affordable] if args.quick else evenly(frames, affordable)  # neighbours, so that there is sAP
         with co_runners(programs, pace):
             runs, round_ms = drive(contenders, clairvoyant, monitor, picked, budget, rng, rest_s, load)
         left_s -= (now_ms() - begun_ms) / 1000.0
@@ -353,7 +387,7 @@ def main() -> None:
             long_runs, replaced = drive_on(contenders['frontier'], monitor, frames, budget, period_ms, long_s,
                                            f'{load}, frontier alone')
         loads[load] = summary(runs, long_runs, picked[:len(runs[ORACLE])], network.class_names, quality, cheapest_ms,
-                              is_loaded=programs > 0)
+                              is_loaded=programs > 0, period_ms=period_ms)
         loads[load].update(round_ms=round_ms, co_runner_pace=pace if programs else None)
         loads[load]['long_part'].update(period_ms=period_ms, replaced=replaced)
         show(load, loads[load])
@@ -362,7 +396,10 @@ def main() -> None:
         contender.watchdog.stop()
     folder = ROOT / 'out' / 'benchmarks' if args.quick else RESULTS  # published results stay
     folder.mkdir(parents=True, exist_ok=True)
-    result = {'date': date.today().isoformat(), 'device': str(facts), 'data': sequence.name, 'note': note,
+    result = {'date': date.today().isoformat(), 'device': str(facts), 'load_before': load_before, 'engine': network.engine.identity,
+              'weights_hash': network.weights_hash, 'data': sequence.name, 'note': note,
+              'p99_ms': {'frames': QUICK_TABLE_FRAMES if args.quick else TABLE_FRAMES,
+                         'paths': {str(path): time_ms for path, time_ms in p99_ms.items()}},
               'quality_metric': quality.metric, 'loads': loads}
     (folder / 'deadlines.json').write_text(json.dumps(result) + '\n')
     draw(result, folder / 'deadlines.png')

@@ -1,11 +1,15 @@
 """Average precision of execution paths against their time measured in place: the frontier, and what each operator buys.
 
-    python benchmarks/path_accuracy.py [--quick] [--data ../shared/data/carla/val.json] [--weights FILE]
+    python benchmarks/path_accuracy.py [--quick] [--data ../shared/data/carla/val.json] [--weights FILE] [--old CHECKOUT]
         [--seeds FILE FILE FILE] [--alone FILE=PATH ...]
 
 Scores a sample of paths that shows every setting of every operator, then, twice, those that a profile and the
 qualities expected so far put on the frontier or next to it, so that the frontier is measured. Then all of them are
-timed in turn, as whole frames. The ranking AP is the mean over the classes that have objects
+timed in turn, as whole frames. What is measured is the network as it ships: on a CPU by the prepared segments of --engine;
+the paths of its frontier are scored and timed in eager PyTorch too. --old is a checkout of an older commit (895830d: group
+norms, five skips, three heads), whose own code computes its own weights on the same images, in eager PyTorch: those of its
+paths that its table of qualities and its times here put on the frontier or next to it. Frames of old and new paths and of
+both engines are timed in turn, in one random order. The ranking AP is the mean over the classes that have objects
 enough to rank paths; "expected" is what the decision goes by, measurement and prediction weighed by their errors.
 An operator's effect is the largest path less the same path with this operator alone at its smallest setting; intervals
 (95 %) come from drawing runs of neighbouring images anew. --seeds are weights of one recipe that differ by their seed
@@ -18,18 +22,19 @@ it leans to the good side. What is judged is chosen on one half of the images an
 (held_out_choice.py):
 the useful points of the frontier (runs of neighbours taken in turn, both ways, the lower count) and what the best of
 the other paths has over the full one (ten ways to halve, mean). The same halves show what expected values are worth.
-On CUDA the network that is timed replays graphs, as the node does.
+Weights of --seeds and --alone are computed eagerly. On CUDA the network that is timed replays graphs, as the node does.
 Prints tables, writes results/path_accuracy.json and results/path_accuracy.png; with --quick below out/benchmarks.
 """
 from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
+import os
 import random
 import statistics
 import sys
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from datetime import date
 from pathlib import Path
@@ -37,7 +42,9 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import spearmanr
 
+from detection_pool import MODELS, DetectionPool, Found
 from held_out_choice import expected_points, frontier_of, half_draws, held_out, summary
+from old_network import OldNetwork
 from path_figures import GOALS, NESTED_POINTS, goal_rows, plot, print_tables
 from deadline_perception.datasets.coco import read_coco
 from deadline_perception.decision.frontier import pareto_frontiers
@@ -46,7 +53,9 @@ from deadline_perception.datasets.class_names import relabelled
 from deadline_perception.detector.checkpoint import load_detector
 from deadline_perception.detector.detections import Detections
 from deadline_perception.evaluation.average_precision import average_precision
-from deadline_perception.evaluation.path_accuracy import annotated_frames, detect_on_frames, pooled_ap, ranking_classes
+from deadline_perception.engine.choice import ENGINES
+from deadline_perception.engine.eager import Eager
+from deadline_perception.evaluation.path_accuracy import annotated_frames, pooled_ap, ranking_classes
 from deadline_perception.evaluation.path_accuracy import sample_paths
 from deadline_perception.evaluation.resampled_precision import bootstrap_draws, resampled_ap
 from deadline_perception.execution_path import SKIP, ExecutionPath, PathSpace
@@ -54,18 +63,16 @@ from deadline_perception.latency.device import read_device_facts, use_threads
 from deadline_perception.latency.json_file import write_text_atomically
 from deadline_perception.latency.path_bound import PathForecast
 from deadline_perception.latency.profile import LatencyProfile, measure_profile, time_frame
+from deadline_perception.runtime.loading import load_network
 from deadline_perception.tools.command_line import exit_status
 from deadline_perception.tools.profile import restart_with_environment
-from deadline_perception.workers import Workers
 
 RESULTS = Path(__file__).parent / 'results' / 'path_accuracy.json'
 QUICK_RESULTS = RESULTS.parents[2] / 'out' / 'benchmarks' / RESULTS.name  # never in place of published ones
 DRAWS = 500
 SEARCHES = 2
-PROFILE_S = 40.0
-
-Found = dict[ExecutionPath, list[Detections]]
-_held: dict = {}  # in each process of the pool: frames, and the detector of the weights that ran last
+PROFILE_S, QUICK_PROFILE_S = 40.0, 8.0
+OLD_CHOICE_ROUNDS, QUICK_ROUNDS = 3, 1  # frames of each path of the old table, to find those of its frontier
 
 
 @dataclass(frozen=True)
@@ -83,43 +90,6 @@ class Redrawn:
 
     all: np.ndarray
     halves: np.ndarray
-
-
-class Detecting:
-    """Processes that run paths of any weights on the images, each on its share."""
-
-    def __init__(self, args: argparse.Namespace) -> None:
-        self._count = args.processes
-        self._pool = ProcessPoolExecutor(self._count, multiprocessing.get_context('spawn'), _hold,
-                                         (args.device, args.data, args.limit))
-
-    def __enter__(self) -> Detecting:
-        return self
-
-    def __exit__(self, *_) -> None:
-        self._pool.shutdown()
-
-    def run(self, weights: Path, paths: list[ExecutionPath]) -> Found:
-        """Detections of every path, image by image."""
-        parts = [self._pool.submit(_detect_share, weights, paths, Workers(rank, self._count))
-                 for rank in range(self._count)]
-        shares = [part.result() for part in parts]
-        found: Found = {path: [Detections.none()] * sum(len(share[path]) for share in shares) for path in paths}
-        for path, detections in found.items():
-            for rank, share in enumerate(shares):
-                detections[rank::self._count] = share[path]
-        return found
-
-
-def _hold(device: str, data: Path, limit: int | None) -> None:
-    use_threads(1)
-    _held.update(device=device, frames=annotated_frames(read_coco(data), limit), weights=None)
-
-
-def _detect_share(weights: Path, paths: list[ExecutionPath], workers: Workers) -> Found:
-    if _held['weights'] != weights:
-        _held.update(weights=weights, detector=load_detector(weights, _held['device']))
-    return detect_on_frames(_held['detector'], workers.share(_held['frames']), paths)
 
 
 class Judge:
@@ -182,16 +152,58 @@ def near_frontier(space: PathSpace, forecast: PathForecast, quality: PathQuality
     return chosen[:count]
 
 
-def measured_times(detector, images: list[np.ndarray], paths: list[ExecutionPath], rounds: int) -> dict:
-    """Median time of whole frames on each path, ms; all paths in turn in random order, the first round dropped."""
+def measured_times(frames: dict[object, Callable[[int], float]], images: int, rounds: int) -> dict:
+    """Median time of every kind of frame, ms; all kinds in turn in random order, the first round dropped.
+
+    Args:
+        frames: by any key, a function that runs a frame of an image, by its number, and returns its time in ms.
+        images: number of images.
+        rounds: frames of each kind.
+    """
     rng = random.Random(0)
-    samples: dict[ExecutionPath, list[float]] = {path: [] for path in paths}
+    samples: dict[object, list[float]] = {kind: [] for kind in frames}
     for number in range(rounds + 1):
-        for path in rng.sample(paths, len(paths)):
-            taken_ms, _ = time_frame(detector, rng.choice(images), path)
+        for kind in rng.sample(list(frames), len(frames)):
+            taken_ms = frames[kind](rng.randrange(images))
             if number:
-                samples[path].append(taken_ms)
-    return {path: statistics.median(taken) for path, taken in samples.items()}
+                samples[kind].append(taken_ms)
+    return {kind: statistics.median(taken) for kind, taken in samples.items()}
+
+
+def frames_of(detector, engine: Eager, images: list[np.ndarray], path: ExecutionPath) -> Callable[[int], float]:
+    """Runs a path by an engine, for `measured_times`."""
+    def run(number: int) -> float:
+        detector.engine = engine
+        return time_frame(detector, images[number], path)[0]
+
+    return run
+
+
+def old_choice(old: OldNetwork, images: int, count: int, rounds: int) -> list[str]:
+    """Paths of an older network on and near its frontier, by its own table and times taken now; its longest and shortest.
+
+    Args:
+        old: the network.
+        images: number of images.
+        count: number of paths, at least 2.
+        rounds: frames of each path of its table.
+    """
+    times_ms = measured_times({path: lambda image, path=path: old.time_ms(image, path) for path in old.measured}, images,
+                              rounds)
+    left, chosen = dict(old.measured), [old.longest, old.shortest]
+    while left and len(chosen) < count:
+        members = frontier_of({path: times_ms[path] for path in left}, left)
+        chosen += [path for path in members if path not in chosen]
+        left = {path: value for path, value in left.items() if path not in members}
+    return chosen[:count]
+
+
+def old_rows(old: OldNetwork, args: argparse.Namespace, paths: list[str], times_ms: dict[object, float]) -> list[dict]:
+    """Scores and times of paths of an older network."""
+    judge = Judge(args, old.class_names)
+    found = {path: [Detections(*boxes) for boxes in images] for path, images in old.detect(paths).items()}
+    return [{'path': path, 'ms': times_ms['old', path], **asdict(judge.scores(found[path]))}
+            for path in sorted(paths, key=lambda path: times_ms['old', path])]
 
 
 def monotonicity(times_ms: dict[ExecutionPath, float], scores: dict[ExecutionPath, Scores]) -> dict:
@@ -276,6 +288,9 @@ def checked_rivals(parser: argparse.ArgumentParser, args: argparse.Namespace,
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--weights', type=Path, default=Path('models/compact.safetensors'), help='weights to measure')
+    parser.add_argument('--engine', choices=ENGINES, default='auto', help='of the weights, on a CPU')
+    parser.add_argument('--old', type=Path, help='checkout of an older commit to compare with')
+    parser.add_argument('--old-paths', type=int, default=24, help='paths of it')
     parser.add_argument('--seeds', type=Path, nargs='*', default=[], help='weights of one recipe that differ by their '
                         'seed alone: the spread that operators are held against')
     parser.add_argument('--data', type=Path, default=Path('../shared/data/carla/val.json'), help='COCO annotations')
@@ -290,34 +305,40 @@ def main() -> None:
     parser.add_argument('--processes', type=int, default=2, help='processes that detect')
     parser.add_argument('--device', default='cpu', help='cpu or cuda')
     parser.add_argument('--out', type=Path, help='JSON file to write; the plot lies beside it')
-    parser.add_argument('--quick', action='store_true', help='12 images, 20 + 4 paths, 2 rounds: shows that it works')
+    parser.add_argument('--quick', action='store_true', help='12 images, 20 + 4 paths, 4 old ones, 2 rounds: shows that it works')
     args = parser.parse_args()
     if args.quick:
-        args.limit, args.paths, args.extra, args.rounds = 12, 20, 4, 2
+        args.limit, args.paths, args.extra, args.rounds, args.old_paths = 12, 20, 4, 2, 4
+    if args.old_paths < 2:
+        parser.error(f'--old-paths is {args.old_paths}, expected at least 2')
     if len(args.seeds) == 1:
         parser.error('--seeds has 1 file, expected none or at least 2: one shows no spread')
     out = args.out or (QUICK_RESULTS if args.quick else RESULTS)
     restart_with_environment(args.threads)
     use_threads(args.threads)
-    detector = load_detector(args.weights, args.device)
+    load_before = round(os.getloadavg()[0], 2)
+    detector = load_network(str(args.weights), args.device, MODELS, args.engine)[0]  # replays graphs on CUDA
     alone = checked_rivals(parser, args, detector)
-    if read_device_facts(args.device).kind == 'cuda':
-        detector.use_graphs()  # those that detect are other networks, in processes of their own
     space, judge = detector.path_space, Judge(args, detector.class_names)
     images = [frame.load_bgr() for frame in judge.frames[:40]]
-    print(f'{args.weights}: {len(space)} paths, {len(judge.frames)} images', flush=True)
+    shipped = detector.engine
+    print(f'{args.weights}: {len(space)} paths, {len(judge.frames)} images, engine {shipped.identity}. {shipped.notice}',
+          flush=True)
     profile = LatencyProfile.load(args.profile) if args.profile else measure_profile(
-        detector, images, repeats=12, whole_paths=16, path_repeats=6, time_limit_s=PROFILE_S)
+        detector, images, repeats=12, whole_paths=16, path_repeats=6,
+        time_limit_s=QUICK_PROFILE_S if args.quick else PROFILE_S)
     forecast = PathForecast(profile, space)
     shrunk = list(smallest_settings(space).values())
     sample = wanted = list(dict.fromkeys([*sample_paths(space, args.paths), *shrunk, *(path for _, path in alone)]))
     found: Found = {}
     scores: dict[ExecutionPath, Scores] = {}
     redrawn: dict[ExecutionPath, Redrawn] = {}
-    seeds, alone_rows = [], []
-    with Detecting(args) as detecting:
+    seeds, alone_rows, others, old_found = [], [], {}, []
+    eager = Eager()
+    with ExitStack() as stack:
+        detecting = stack.enter_context(DetectionPool(args.data, args.limit, args.processes, args.device))
         for _ in range(1 + SEARCHES):
-            found.update(detecting.run(args.weights, wanted))
+            found.update(detecting.run(args.weights, wanted, args.engine))
             scores.update((path, judge.scores(found[path])) for path in wanted)
             redrawn.update((path, judge.redrawn(found[path])) for path in wanted)
             quality = expected_points({path: value.pooled for path, value in scores.items()},
@@ -332,18 +353,36 @@ def main() -> None:
             theirs = detecting.run(file, [path])[path]
             alone_rows.append(alone_row(judge, path, str(file), found[path], [seed[path] for seed in seeds], theirs,
                                         path == space.largest))
-    times_ms = measured_times(detector, images, list(scores), args.rounds)
-    expected = {path: 100 * quality.quality(path) for path in scores}
+        expected = {path: 100 * quality.quality(path) for path in scores}
+        kinds = {path: frames_of(detector, shipped, images, path) for path in scores}
+        if shipped.identity != eager.identity:  # the same weights in eager PyTorch, where it matters
+            eagerly = frontier_of({path: forecast.forecast_ms(path) for path in scores}, expected)
+            eagerly = list(dict.fromkeys([space.smallest, *eagerly, space.largest]))
+            others = {path: judge.scores(each) for path, each in detecting.run(args.weights, eagerly).items()}
+            kinds |= {('eager', path): frames_of(detector, eager, images, path) for path in others}
+        old = args.old and stack.enter_context(OldNetwork(args.old, args.data, args.limit, args.processes))
+        rounds = QUICK_ROUNDS if args.quick else OLD_CHOICE_ROUNDS
+        old_paths = old_choice(old, len(images), args.old_paths, rounds) if old else []
+        kinds |= {('old', path): lambda image, path=path: old.time_ms(image, path) for path in old_paths}
+        print(f'times {len(kinds)} kinds of frames', flush=True)
+        all_ms = measured_times(kinds, len(images), args.rounds)
+        if old:
+            old_found = old_rows(old, args, old_paths, all_ms)
+    times_ms = {path: all_ms[path] for path in scores}
     halves = {path: value.halves for path, value in redrawn.items()}
     choices = held_out(times_ms, halves, list(scores), space.largest)
     error = quality.prediction_error()
     result = {'date': date.today().isoformat(), 'device': asdict(read_device_facts(args.device)),
+              'load_before': load_before, 'engine': shipped.identity,
               'weights': str(args.weights), 'weights_hash': detector.weights_hash,
               'seeds': [str(file) for file in args.seeds], 'dataset': judge.dataset, 'images': len(judge.frames),
-              'ranked_by': judge.ranked_by,
+              'frames_timed_per_path': args.rounds, 'ranked_by': judge.ranked_by,
               'paths_of_the_network': len(space),
               'paths': [{'path': str(path), 'ms': times_ms[path], **asdict(scores[path]), 'expected': expected[path],
                          'error': 100 * quality.errors[path]} for path in sorted(scores, key=times_ms.get)],
+              'eager': [{'path': str(path), 'ms': all_ms['eager', path], **asdict(others[path])}
+                        for path in sorted(others, key=lambda path: all_ms['eager', path])],
+              'old': old_found,
               'frontier': [str(path) for path in frontier_of(times_ms, expected)], 'held_out': choices,
               'worth_of_expected': summary(choices),
               'worth_of_expected_sample': summary(held_out(times_ms, halves, sample, space.largest)),

@@ -6,22 +6,24 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from deadline_perception.execution_path import PathSpace
+from deadline_perception.execution_path import WIDTH, PathSpace
 from held_out_choice import EXPECTED, MEASURED
 
-GOALS = {'full AP': 36.0, 'full AP50': 60.0, 'cheapest AP': 20.0, 'speed ratio': 8.0, 'useful points': 12,
+GOALS = {'full AP': 40.0, 'full rank': 51.2, 'longest over shortest path': 20.0, 'useful points': 15,
          'alone, points under': 0.5, 'alone, full path, points under': 0.2}
-ALONE_PATHS = 5
+OLD_TIME_SHARE = 1 / 3  # of an old path's time, in which its accuracy is reached
+OLD_GAIN_POINTS = 3.0  # over an old path, in its time
 NESTED_POINTS = 0.5  # a path with no operator smaller should not be worse by more than this
 
 
 def goal_rows(result: dict, space: PathSpace) -> list[dict]:
-    """Each goal of the issue with the figure reached."""
+    """Each goal with the figure reached; `rank` is the AP over the classes that rank paths."""
     by_name = {row['path']: row for row in result['paths']}
     full, cheapest = by_name[str(space.largest)], by_name[str(space.smallest)]
     in_turn = [row for row in result['held_out'] if row['split'] == 0 and row['by'] == EXPECTED]
-    figures = {'full AP': full['ap'], 'full AP50': full['ap50'], 'cheapest AP': cheapest['ap'],
-               'speed ratio': full['ms'] / cheapest['ms'], 'useful points': min(len(row['useful']) for row in in_turn)}
+    longest, shortest = (choose(row['ms'] for row in result['paths']) for choose in (max, min))
+    figures = {'full AP': full['ap'], 'full rank': full['pooled'], 'longest over shortest path': longest / shortest,
+               'useful points': min(len(row['useful']) for row in in_turn)}
     rows = [{'goal': f'{name} at least {GOALS[name]:g}', 'figure': round(figure, 2), 'met': figure >= GOALS[name]}
             for name, figure in figures.items()]
     paying = [row['operator'] for row in result['operators'] if row['pays']]
@@ -31,13 +33,53 @@ def goal_rows(result: dict, space: PathSpace) -> list[dict]:
     over = result['worth_of_expected'][EXPECTED]['best_other_over_full']
     rows.append({'goal': 'best other path, chosen on other images, not above the full one (points)',
                  'figure': round(over, 2), 'met': over <= 0})
+    if result['old']:
+        rows += old_goal_rows(result['paths'], result['old'], cheapest)
     for row in result['alone']:
         rows.append({'goal': f'{row["path"]} at most {row["goal"]} AP under trained alone',
                      'figure': round(row['points_under'], 2), 'met': row['points_under'] <= row['goal']})
-    if len(result['alone']) < ALONE_PATHS:
-        rows.append({'goal': f'at most 0.5 AP under trained alone, on {ALONE_PATHS} paths',
-                     'figure': f'{len(result["alone"])} paths measured', 'met': False})
     return rows
+
+
+def against_old(paths: list[dict], old: list[dict]) -> list[dict]:
+    """Each path on the old frontier against the new ones, by measured values.
+
+    Args:
+        paths, old: rows with `ms` and `pooled`.
+
+    Returns:
+        The rows of the old frontier, the shortest first, with `share`: time of the first new path that is at least as
+        accurate over its own, None where there is none; and `gain`: points of the best new path that takes at most its
+        time, None where there is none.
+    """
+    rows, best = [], float('-inf')
+    for row in sorted(old, key=lambda row: (row['ms'], -row['pooled'])):
+        if row['pooled'] <= best:
+            continue
+        best = row['pooled']
+        times_ms = [new['ms'] for new in paths if new['pooled'] >= row['pooled']]
+        points = [new['pooled'] for new in paths if new['ms'] <= row['ms']]
+        rows.append({**row, 'share': min(times_ms) / row['ms'] if times_ms else None,
+                     'gain': max(points) - row['pooled'] if points else None})
+    return rows
+
+
+def old_goal_rows(paths: list[dict], old: list[dict], cheapest: dict) -> list[dict]:
+    """The goals against an older network, with the figures reached."""
+    rows = against_old(paths, old)
+    shares, gains = ([row[key] for row in rows] for key in ('share', 'gain'))
+    unreached, shortest = shares.count(None), rows[0]
+    worst = max((share for share in shares if share is not None), default=float('nan'))
+    least = min((gain for gain in gains if gain is not None), default=float('nan'))
+    share = cheapest['ms'] / shortest['ms']
+    return [{'goal': 'time for each accuracy of the old frontier: at most a third (worst of '
+                     f'{len(rows)}; {unreached} not reached)', 'figure': round(worst, 3),
+             'met': not unreached and worst <= OLD_TIME_SHARE},
+            {'goal': f'points over the old frontier at each of its times: at least {OLD_GAIN_POINTS:g} (least)',
+             'figure': round(least, 2), 'met': None not in gains and least >= OLD_GAIN_POINTS},
+            {'goal': 'cheapest path: at most a third of the time of the shortest of the old frontier, as accurate',
+             'figure': f'{share:.3f}, {cheapest["pooled"] - shortest["pooled"]:+.2f}',
+             'met': share <= OLD_TIME_SHARE and cheapest['pooled'] >= shortest['pooled']}]
 
 
 def plot(result: dict, space: PathSpace, file: Path) -> None:
@@ -47,7 +89,9 @@ def plot(result: dict, space: PathSpace, file: Path) -> None:
     from matplotlib import pyplot
     from matplotlib.ticker import MaxNLocator, ScalarFormatter
 
-    colours = dict(zip(reversed(space.operator('width').settings), ('#0f4c8f', '#2f7cc4', '#3aa17e', '#e0923a', '#c95d94')))
+    widths = [operator.name for operator in space.of_kind(WIDTH)]
+    colours = dict(zip(reversed(space.operator(widths[0]).settings), ('#0f4c8f', '#2f7cc4', '#3aa17e', '#e0923a', '#c95d94')))
+    markers = dict(zip(reversed(space.operator(widths[-1]).settings), 'o^sDv'))
     rows = [(space.parse(row['path']), row) for row in result['paths']]
     line = [row for row in result['paths'] if row['path'] in result['frontier']]
     figure, axes = pyplot.subplots(figsize=(8.6, 5.0), layout='constrained')
@@ -56,11 +100,21 @@ def plot(result: dict, space: PathSpace, file: Path) -> None:
     ms, expected, measured = ([row[key] for _, row in rows] for key in ('ms', 'expected', 'pooled'))
     axes.vlines(ms, expected, measured, color='#9aa8b6', linewidth=0.9, zorder=1, label='to the measured value')
     for width, colour in colours.items():
-        for pyramid, marker in zip(reversed(space.operator('pyramid_width').settings), 'o^s'):
-            chosen = [row for path, row in rows if (path['width'], path['pyramid_width']) == (width, pyramid)]
+        for pyramid, marker in markers.items():
+            chosen = [row for path, row in rows if (path[widths[0]], path[widths[-1]]) == (width, pyramid)]
             axes.scatter([row['ms'] for row in chosen], [row['expected'] for row in chosen], s=30, color=colour,
                          marker=marker, edgecolor='white', linewidth=0.6, zorder=3,
                          label=f'width {width:g}, pyramid {pyramid:g}')
+    for key, colour, style, words in (('eager', '#8a63c2', '--', 'frontier in eager PyTorch'),
+                                      ('old', '#c02626', '-', 'frontier before, in eager PyTorch')):
+        points, best = [], float('-inf')
+        for row in result[key]:
+            if row['pooled'] > best:
+                best = row['pooled']
+                points.append((row['ms'], best))
+        if points:
+            axes.plot(*zip(*points), color=colour, linewidth=1.4, linestyle=style, drawstyle='steps-post', zorder=2,
+                      label=words)
     for path, text in ((space.largest, 'full'), (space.smallest, 'cheapest')):
         at = next((row['ms'], row['expected']) for row in result['paths'] if row['path'] == str(path))
         axes.scatter(*at, s=90, facecolor='none', edgecolor='#16202c', zorder=4)
@@ -68,7 +122,7 @@ def plot(result: dict, space: PathSpace, file: Path) -> None:
                       bbox={'facecolor': 'white', 'alpha': 0.8, 'edgecolor': 'none', 'pad': 1.0})
     axes.set_xscale('log')
     ticks = [tick for tick in (2, 5, 10, 20, 30, 50, 70, 100, 150, 200, 300, 500) if
-             0.9 * min(row['ms'] for row in result['paths']) <= tick <= 1.1 * max(row['ms'] for row in result['paths'])]
+             0.9 * min(ms) <= tick <= 1.1 * max(*ms, *(row['ms'] for row in (*result['eager'], *result['old'])))]
     axes.set_xticks(ticks, minor=False)
     axes.set_xticks([], minor=True)
     axes.xaxis.set_major_formatter(ScalarFormatter())
@@ -109,6 +163,15 @@ def print_tables(result: dict) -> None:
          [(row['operator'], row['saves_ms'], row['ap_points'], row['pooled_points'], spanned(row['interval_points']),
            row['mean_of_seeds'], row['spread_of_seeds'], 'yes' if row['pays'] else 'no')
           for row in result['operators']])
+    for key, title in (('eager', 'the same weights in eager PyTorch'), ('old', 'the older network in eager PyTorch')):
+        if result[key]:
+            show(title, ('path', 'ms', 'AP', 'AP50', 'rank'),
+                 [tuple(row[name] for name in ('path', 'ms', 'ap', 'ap50', 'pooled')) for row in result[key]])
+    if result['old']:
+        show('older frontier: share of its time for its accuracy; points gained in its time',
+             ('path', 'ms', 'rank', 'share of time', 'points gained'),
+             [(row['path'], row['ms'], row['pooled'], None if row['share'] is None else f'{row["share"]:.2f}', row['gain'])
+              for row in against_old(result['paths'], result['old'])])
     if result['alone']:
         show('against the path trained alone', ('path', 'AP', 'seeds', 'alone', 'AP under', '95 %', 'rank', 'alone'),
              [(row['path'], row['ap'], ' '.join(f'{ap:.1f}' for ap in row['ap_of_seeds']) or None, row['ap_alone'],
