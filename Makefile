@@ -2,6 +2,7 @@
 #   make demo                      everything set up, a drive played through the running nodes, a report in out/demo
 #   make demo ARGS="--source DIR"  the same on other input; `make demo ARGS=--help` lists the choices
 #   make test                      the whole test suite; ARGS="test/decision -k frontier" for some of it
+#   make benchmarks                every benchmark, one after the other; ARGS="--list" says what there is
 #   make setup                     only the environment, in .venv; nothing is installed on the system
 #   make doctor                    what this machine has and what is missing
 #   make clean                     removes the environment and all that was built
@@ -30,7 +31,7 @@ INTERFACE_SOURCES := $(wildcard msg/*.msg third_party/vision_msgs/*.* third_part
     cmake/executable.py.in cmake/source_tree.pth.in
 ARGS ?=
 
-.PHONY: help setup demo test doctor clean FORCE
+.PHONY: help setup demo test benchmarks doctor clean FORCE
 
 help:
 	@sed -n 's/^#   \(make .*\)/  \1/p; s/^# \(Variables: .*\)/  \1/p' $(firstword $(MAKEFILE_LIST))
@@ -42,6 +43,9 @@ demo: setup
 
 test: setup
 	@$(VENV)/bin/python -m pytest -n 2 --dist loadfile $(ARGS)
+
+benchmarks: setup
+	@$(VENV)/bin/python benchmarks/all.py $(ARGS)
 
 doctor: setup
 	@$(VENV)/bin/deadline-perception doctor $(ARGS)

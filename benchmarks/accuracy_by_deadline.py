@@ -13,7 +13,7 @@ of an image is held against all of them. On CUDA graphs are replayed, as in the 
 The paper's thresholds decide no width, because its networks have one: here they run twice, at full width as published,
 and at the widths of the longest path among those whose cheapest path's bound fits the deadline. Losses are taken against
 the full path and against the best by the expected qualities, both without a deadline; their intervals (95 %) come from
-drawing runs of images anew. The frontier goes by qualities that were measured on these images too, if the table beside
+drawing runs of images anew. The network runs as it ships, by prepared segments where they are. The frontier goes by qualities that were measured on these images too, if the table beside
 the weights is used.
 Prints a table, writes results/accuracy_by_deadline.json and results/accuracy_by_deadline.png; with --quick below
 out/benchmarks.
@@ -23,6 +23,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import random
 import sys
 from dataclasses import asdict, dataclass
@@ -41,11 +42,12 @@ from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.decision.policy import Policy
 from deadline_perception.decision.thresholds import ThresholdPolicy, largest_that_fits
 from deadline_perception.runtime.deadline import deadline_at_ms, is_met
+from deadline_perception.runtime.loading import load_network
 from deadline_perception.runtime.timed_frame import FrameProgress, TimedInference, WhateverItTakes
 from deadline_perception.datasets.class_names import relabelled
-from deadline_perception.detector.checkpoint import load_detector
 from deadline_perception.detector.detections import Detections
 from deadline_perception.evaluation.average_precision import average_precision
+from deadline_perception.engine.choice import ENGINES
 from deadline_perception.evaluation.path_accuracy import annotated_frames, pooled_ap, ranking_classes
 from deadline_perception.evaluation.resampled_precision import bootstrap_draws, resampled_ap
 from deadline_perception.latency.device import read_device_facts, use_threads
@@ -56,14 +58,15 @@ from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.tools.command_line import exit_status
 from deadline_perception.tools.profile import restart_with_environment
 
-RESULTS = Path(__file__).parent / 'results' / 'accuracy_by_deadline.json'
-QUICK_RESULTS = RESULTS.parents[2] / 'out' / 'benchmarks' / RESULTS.name  # never in place of published ones
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / 'benchmarks' / 'results' / 'accuracy_by_deadline.json'
+QUICK_RESULTS = ROOT / 'out' / 'benchmarks' / RESULTS.name  # never in place of published ones
 RELATIVE = (0.15, 0.2, 0.3, 0.4, 0.5, 0.65, 0.8, 1.0)
 HALF = 0.5  # of the full path's median time: where the goal is judged
 GOAL_POINTS = 1.1  # multi-path paper, section VI-A: the loss on BDD100K; 3.1 on Cityscapes
 MISS = 0.01  # target miss probability of the bounds
 DRAWS = 500
-PROFILE_S = 40.0
+PROFILE_S, QUICK_PROFILE_S = 40.0, 8.0
 NAMES = {'frontier': 'multi-path, frontier', 'thresholds': "multi-path, the paper's thresholds",
          'full_width': 'the same at full width, as published', 'fixed': 'single path'}
 
@@ -226,6 +229,7 @@ def main() -> None:
     parser.add_argument('--quality', type=Path, help='path qualities; by default those beside the weights')
     parser.add_argument('--profile', type=Path, help='latency profile; else one is measured, in 40 s')
     parser.add_argument('--limit', type=int, help='use only so many images')
+    parser.add_argument('--engine', choices=ENGINES, default='auto', help='that runs the network, on a CPU')
     parser.add_argument('--threads', type=int, default=1, help='CPU threads')
     parser.add_argument('--device', default='cpu', help='cpu or cuda')
     parser.add_argument('--out', type=Path, help='JSON file to write; the plot lies beside it')
@@ -234,9 +238,9 @@ def main() -> None:
     out = args.out or (QUICK_RESULTS if args.quick else RESULTS)
     restart_with_environment(args.threads)
     use_threads(args.threads)
-    detector = load_detector(args.weights, args.device)
-    if read_device_facts(args.device).kind == 'cuda':
-        detector.use_graphs()
+    load_before = round(os.getloadavg()[0], 2)
+    detector, _ = load_network(str(args.weights), args.device, ROOT / 'models', args.engine)  # replays graphs on CUDA
+    print(f'engine {detector.engine.identity}. {detector.engine.notice}', flush=True)
     space = detector.path_space
     quality = PathQuality.load(args.quality or args.weights.with_suffix('.quality.json'), space)
     quality.check(detector.weights_hash)
@@ -246,7 +250,8 @@ def main() -> None:
     ranked_by = list(ranking_classes(ground_truths, detector.class_names) or detector.class_names)
     images = [frame.load_bgr() for frame in frames]
     profile = LatencyProfile.load(args.profile) if args.profile else measure_profile(
-        detector, images[:40], repeats=12, whole_paths=16, path_repeats=6, time_limit_s=PROFILE_S)
+        detector, images[:40], repeats=12, whole_paths=16, path_repeats=6,
+        time_limit_s=QUICK_PROFILE_S if args.quick else PROFILE_S)
     forecast = PathForecast(profile, space)
     factor = math.exp(max(0.0, forecast.residual_quantile(1.0 - MISS)))
     frontier = FrontierPolicy(space, forecast, quality)
@@ -283,6 +288,7 @@ def main() -> None:
     pace = float(np.median([frame.latency_ms for frame in single])) / full_ms
     goal = {name: at_half[name] for name in ('deadline_ms', 'relative_deadline', 'loss', 'loss_against_best')}
     result = {'date': date.today().isoformat(), 'device': asdict(read_device_facts(args.device)),
+              'load_before': load_before, 'engine': detector.engine.identity,
               'weights': str(args.weights), 'weights_hash': detector.weights_hash, 'dataset': sequence.name,
               'quality_measured_on': quality.dataset, 'images': len(images), 'ranked_by': ranked_by,
               'calibration_factor': factor,

@@ -1,11 +1,11 @@
 """The engines of the CPU against each other, on the same paths and images in one run: time, accuracy, efficiency.
 
-    python benchmarks/engines.py [--paths 12] [--threads 1] [--data VAL.json [--limit N]] [--quick]
+    python benchmarks/engines.py [--paths 60] [--rounds 12] [--threads 1] [--data VAL.json [--limit N]] [--quick]
 
 Needs prepared segments (`deadline-perception profile`). Frames of all paths and engines are mixed at random, in rounds,
 so that what else the machine does falls on all alike. Efficiency is what the layers of a path compute per second of the
 whole frame, over what a large 8-bit matrix product reaches at the same threads, timed between the rounds. With --data
-every path is also scored on annotated images with each engine. Prints tables and writes results/engines.json, with
+every path is also scored on annotated images with each engine, by one process on each core, after the times. Prints tables and writes results/engines.json, with
 --quick below out/benchmarks.
 """
 from __future__ import annotations
@@ -24,6 +24,7 @@ from statistics import median
 
 import numpy as np
 import torch
+from detection_pool import DetectionPool
 from rich.console import Console
 from rich.table import Table
 from torch.utils.flop_counter import FlopCounterMode
@@ -36,7 +37,8 @@ from deadline_perception.engine.compiled_segments import CompiledSegment, Compil
 from deadline_perception.engine.eager import Eager
 from deadline_perception.engine.preparation import Call, SegmentMaker
 from deadline_perception.engine.segment_store import Form, SegmentStore, default_store_folder, store_origin
-from deadline_perception.evaluation.path_accuracy import annotated_frames, measure_paths, ranking_classes, sample_paths
+from deadline_perception.evaluation.average_precision import average_precision
+from deadline_perception.evaluation.path_accuracy import annotated_frames, pooled_ap, ranking_classes, sample_paths
 from deadline_perception.execution_path import ExecutionPath
 from deadline_perception.latency.device import DeviceFacts, read_device_facts, use_threads
 from deadline_perception.latency.json_file import write_text_atomically
@@ -106,18 +108,29 @@ def measure_times(network, engines: dict[str, Eager], paths: list[ExecutionPath]
     return times
 
 
-def accuracy(network, engines: dict[str, Eager], paths: list[ExecutionPath], data: Path,
-             limit: int | None) -> dict[str, object]:
-    """Average precision of each path with each engine on the same annotated images, in points."""
+def accuracy(weights: Path, class_names: tuple[str, ...], engines: dict[str, Eager], paths: list[ExecutionPath],
+             data: Path, limit: int | None, processes: int) -> dict[str, object]:
+    """Average precision of each path with each engine on the same annotated images, in points.
+
+    Args:
+        weights: file of the network.
+        class_names: of the network.
+        engines: by name.
+        paths: distinct.
+        data: annotated images.
+        limit: only so many of them.
+        processes: that detect, of one thread each.
+    """
     sequence = open_source(str(data))
     frames = annotated_frames(sequence, limit)
-    ground_truths = [relabelled(frame.ground_truth, sequence.class_names, network.class_names) for frame in frames]
-    ranking = ranking_classes(ground_truths, network.class_names)
+    ground_truths = [relabelled(frame.ground_truth, sequence.class_names, class_names) for frame in frames]
+    ranking = ranking_classes(ground_truths, class_names)
     points: dict[str, dict[str, float]] = {}
-    for name, engine in engines.items():
-        network.engine = engine
-        for path, scores in measure_paths(network, sequence, frames, paths, ranked_by=tuple(ranking)).items():
-            points.setdefault(str(path), {})[name] = 100.0 * (scores.pooled if ranking else scores.precision.ap)
+    with DetectionPool(data, limit, processes) as pool:
+        for name in engines:
+            for path, found in pool.run(weights, paths, name).items():
+                scores = average_precision(found, ground_truths, class_names)
+                points.setdefault(str(path), {})[name] = 100.0 * (pooled_ap(scores, ranking) if ranking else scores.ap)
     return {'images': len(frames), 'ranked_by': ranking, 'points': points}
 
 
@@ -154,8 +167,13 @@ def main() -> None:
     parser.add_argument('--threads', type=int, default=1)
     parser.add_argument('--data', type=Path, help='annotated images to score each path on')
     parser.add_argument('--limit', type=int, help='score on so many of them, spread evenly')
+    parser.add_argument('--rounds', type=int, default=ROUNDS, help='frames of each path with each engine')
+    parser.add_argument('--processes', type=int, default=len(os.sched_getaffinity(0)), help='that score')
     parser.add_argument('--quick', action='store_true', help=f'{QUICK_ROUNDS} frames of each path')
     args = parser.parse_args()
+    for name in ('rounds', 'processes'):
+        if getattr(args, name) < 1:
+            parser.error(f'--{name} is {getattr(args, name)}, expected at least 1')
     restart_with_environment(args.threads)
     use_threads(args.threads)
     facts = read_device_facts('cpu')
@@ -175,7 +193,7 @@ def main() -> None:
             product_ms.append(now_ms() - started)
 
         work = {path: operations(network, images[0], path) for path in paths}
-        times = measure_times(network, engines, paths, images, QUICK_ROUNDS if args.quick else ROUNDS, time_product)
+        times = measure_times(network, engines, paths, images, QUICK_ROUNDS if args.quick else args.rounds, time_product)
     product_gops = 2 * PRODUCT_ROWS * PRODUCT_SIDE ** 2 / median(product_ms) / 1e6
     rows = []
     for path in paths:
@@ -185,12 +203,14 @@ def main() -> None:
     store = SegmentStore.load(default_store_folder(network.config_name, network.weights_hash), store_origin(facts))
     result = {'date': date.today().isoformat(), 'device': facts.name, 'threads': facts.threads,
               'torch': facts.torch_version, 'engine': engines['openvino'].identity, 'weights_hash': network.weights_hash,
-              'load_before': round(os.getloadavg()[0], 2), 'quick': args.quick, 'product_gops': product_gops,
+              'load_before': round(os.getloadavg()[0], 2), 'quick': args.quick,
+              'frames_timed_per_path': QUICK_ROUNDS if args.quick else args.rounds, 'product_gops': product_gops,
               'forms': Counter(segment.form.value for segment in store.segments.values()),
               'least_signal_to_error_db': min(s.error_db for s in store.segments.values() if s.form is Form.INT8),
               'rows': rows}
     if args.data is not None:
-        result['accuracy'] = accuracy(network, engines, paths, args.data, args.limit)
+        result['accuracy'] = accuracy(weights, network.class_names, engines, paths, args.data, args.limit,
+                                      args.processes)
         result['accuracy']['mean_loss'], result['accuracy']['largest_loss'] = loss(result['accuracy']['points'], 'openvino')
     show(result, Console(width=max(120, Console().width)))
     file = (QUICK_RESULTS if args.quick else RESULTS) / 'engines.json'

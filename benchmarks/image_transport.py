@@ -99,7 +99,7 @@ def main() -> None:
     args = parser.parse_args()
     processes = multiprocessing.get_context('spawn')
     found, rows = processes.Queue(), []
-    print('image           reliability   camera        arrived, median and longest way')
+    print('image                  reliability   camera        arrived, median and longest way')
     for size, reliability, camera in itertools.product(SIZES, RELIABILITIES, CAMERA_SETTINGS):
         domain = random.SystemRandom().randrange(1, 102)
         pair = (processes.Process(target=receive, args=(domain, reliability, found)),
@@ -111,9 +111,9 @@ def main() -> None:
         for process in pair:
             process.join()
         median, longest = (round(statistics.median(ways_ms), 1), round(max(ways_ms), 1)) if ways_ms else (None, None)
-        rows.append({'image': size, 'reliability': reliability, 'camera': camera, 'arrived': len(ways_ms),
-                     'reported_lost': lost, 'median_ms': median, 'longest_ms': longest})
-        print(f'{size:15} {reliability:13} {camera:13} {len(ways_ms)} of {args.images}, {lost} reported lost, '
+        rows.append({'image': size, 'megabytes': SIZES[size] / 1e6, 'reliability': reliability, 'camera': camera,
+                     'arrived': len(ways_ms), 'reported_lost': lost, 'median_ms': median, 'longest_ms': longest})
+        print(f'{size:15} {SIZES[size] / 1e6:.1f} MB {reliability:13} {camera:13} {len(ways_ms)} of {args.images}, {lost} reported lost, '
               f'{median}, {longest} ms', flush=True)
     RESULTS.write_text(json.dumps({'date': date.today().isoformat(), 'device': read_device_facts('cpu').name,
                                    'images': args.images, 'rate_hz': args.rate_hz, 'rows': rows}, indent=1) + '\n')

@@ -165,6 +165,7 @@ def settle(args: argparse.Namespace, source: SampleSource) -> int:
     names = ('data', 'config', 'start', 'from_scratch', 'seconds_per_run', 'steps', 'batch', 'learning_rate', 'device',
              'images')
     settings = {name: str(getattr(args, name)) for name in names}
+    settings['weights_hash'] = '' if args.from_scratch else load_detector(args.start).weights_hash
     if kept.is_file():
         stored = json.loads(kept.read_text())
         if stored['settings'] != settings:

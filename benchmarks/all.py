@@ -1,0 +1,217 @@
+"""Every benchmark one after the other, each within its time: the papers' tables and figures, on this machine.
+
+    make benchmarks                                     # or: python benchmarks/all.py [--old ../old]
+    make benchmarks ARGS="--list"                       # what there is, how long it takes, and what it shows
+    make benchmarks ARGS="--only deadlines peers"
+
+Before each one the machine must be idle: while its processors are busy by more than a tenth, it waits, up to --patience
+minutes, and then goes on with a remark. A benchmark that takes twice its time is ended. What each prints goes into
+out/benchmarks/NAME.log; results go where each puts them, mostly to benchmarks/results/. Ends with a table, and status 1 if
+one failed. Needs prepared segments (`deadline-perception profile`), and some need ../shared/data.
+"""
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from deadline_perception.engine.choice import choose_engine, is_installed
+from deadline_perception.detector.checkpoint import load_detector
+from deadline_perception.latency.device import process_environment, read_device_facts, use_threads
+from deadline_perception.tools.command_line import exit_status
+from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, find_weights
+
+ROOT = Path(__file__).resolve().parents[1]
+LOGS = ROOT / 'out' / 'benchmarks'
+VALIDATION = '../shared/data/carla/val.json'
+MOST_BUSY, LOOK_S = 0.1, 3.0  # share of all processors, over this time
+OVERTIME = 2.0
+QUICK, OLD = '--quick', '--old'
+MULTI_PATH, GRADING, JETSON = 'multi-path paper', 'contention paper', 'layer-latency paper'
+SUBFLOW, THESIS = 'SubFlow paper', 'nested-network thesis'
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """One script with its arguments.
+
+    Attributes:
+        script: file in this folder, without its suffix.
+        minutes: that it takes on two cores.
+        shows: in a few words.
+        source: table or figure of a paper that it reproduces, empty where it is the project's own.
+        arguments: of the script.
+        quick: it has `--quick`.
+    """
+
+    script: str
+    minutes: float
+    shows: str
+    source: str = ''
+    arguments: tuple[str, ...] = ()
+    quick: bool = True
+
+
+BENCHMARKS = (
+    Benchmark('demo_drive', 9, 'deadlines of the running nodes, alone and beside two busy programs',
+              arguments=('--runs', '5', '--loads', '0', '2'), quick=False),
+    Benchmark('deadlines', 11, 'misses and AP of every policy, alone and beside co-runners',
+              f'{MULTI_PATH}, Figs. 8 and 9'),
+    Benchmark('path_accuracy', 12, 'accuracy of paths against their time, what operators gain, the network before'),
+    Benchmark('peers', 8, "time and memory beside torchvision's detectors, eager and in OpenVINO"),
+    Benchmark('engines', 8, '8 bit against float on 60 paths: time, accuracy, efficiency',
+              arguments=('--paths', '60', '--rounds', '12', '--data', VALIDATION)),
+    Benchmark('path_bounds', 6, 'coverage and tightness of the bounds of paths'),
+    Benchmark('operator_times', 4, 'time of each operator at each setting', f'{MULTI_PATH}, scales of Table V'),
+    Benchmark('accuracy_by_deadline', 5, 'AP against the relative deadline', f'{MULTI_PATH}, Fig. 9'),
+    Benchmark('training_strategies', 11, 'AP after training by each strategy at equal compute', f'{MULTI_PATH}, Table IV',
+              ('--seconds-per-run', '40', '--seeds', '2', '--strategies', 'sandwich', 'ns-rs', 'rs-rs')),
+    Benchmark('layer_wcet', 5, 'worst-case times of layers', f'{MULTI_PATH}, Table VI and Fig. 10', quick=False),
+    Benchmark('step_model', 6, 'prediction of layer times', f'{JETSON}, Figs. 3.2 to 3.5'),
+    Benchmark('priority', 2, 'what priority does for frames beside busy programs'),
+    Benchmark('contention_grading', 6, 'levels of contention, their units, pruned paths', f'{GRADING}, Figs. 7 to 12',
+              quick=False),
+    Benchmark('model_selection', 8, 'methods that choose a model under contention', f'{GRADING}, Tables 1 to 5'),
+    Benchmark('level_bounds', 4, 'bounds by level of contention against one factor', quick=False),
+    Benchmark('monitor_cost', 2, 'what the contention monitor costs', quick=False),
+    Benchmark('nested_quality', 3, "time and accuracy of the classifier's levels", f'{THESIS}, Table 1, Figs. 4 to 6'),
+    Benchmark('nested_scheduling', 4, 'selections of levels and periods against the optimum', f'{THESIS}, Fig. 8'),
+    Benchmark('nested_execution', 11, 'several networks under one scheduler and without it'),
+    Benchmark('importance', 8, 'rankings of neurons', arguments=('--seeds', '2', '--iterations', '150')),
+    Benchmark('subflow_networks', 8, 'time and accuracy of sub-networks over utilisation', f'{SUBFLOW}, Figs. 6 and 8'),
+    Benchmark('subflow_utility', 8, 'usefulness over deadlines, budget and time per speed',
+              f'{SUBFLOW}, Figs. 7 and 12, Table IV'),
+    Benchmark('late_work', 2, 'answers where bounds hardly fit'),
+    Benchmark('tracks', 3, 'accuracy of coasted tracks by the age of their evidence'),
+    Benchmark('next_image', 3, 'paths that end before the next image'),
+    Benchmark('decision_cost', 3, 'time of a decision'),
+    Benchmark('node_overhead', 4, "a frame's time outside the network", quick=False),
+    Benchmark('region_features', 0.5, "region features against torchvision's RoIAlign", quick=False),
+    Benchmark('image_transport', 3, 'images that reach another process', quick=False),
+    Benchmark('soak', 12, 'memory, threads and descriptors of all nodes', arguments=('--minutes', '10'), quick=False),
+    Benchmark('faults', 45, 'every fault against the running nodes', quick=False),
+)
+
+
+def ticks() -> tuple[int, int]:
+    """Busy and all ticks of the processors together, since the system started."""
+    values = [int(word) for word in Path('/proc/stat').read_text().splitlines()[0].split()[1:9]]
+    return sum(values) - values[3] - values[4], sum(values)
+
+
+def busy_share(seconds: float) -> float:
+    """Share of all processors that is busy, over so many seconds."""
+    busy, every = ticks()
+    time.sleep(seconds)
+    busy_later, every_later = ticks()
+    return (busy_later - busy) / max(1, every_later - every)
+
+
+def wait_until_idle(patience_minutes: float) -> float:
+    """Blocks while the machine is busy, not longer than that; the last share."""
+    until = time.monotonic() + 60.0 * patience_minutes
+    while (share := busy_share(LOOK_S)) > MOST_BUSY and time.monotonic() < until:
+        pass
+    return share
+
+
+def run(benchmark: Benchmark, arguments: list[str], log: Path) -> tuple[str, float]:
+    """Runs one; what became of it, and its minutes. All of its processes end with it."""
+    begun = time.monotonic()
+    with log.open('w', encoding='utf-8') as file:
+        process = subprocess.Popen([sys.executable, f'benchmarks/{benchmark.script}.py', *arguments], cwd=ROOT,
+                                   stdout=file, stderr=subprocess.STDOUT, start_new_session=True)
+        try:
+            status = process.wait(60.0 * OVERTIME * benchmark.minutes)
+            said = 'done' if status == 0 else f'failed with {status}'
+        except subprocess.TimeoutExpired:
+            said = f'ended after {OVERTIME:g} times its time'
+        finally:
+            try:
+                os.killpg(process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            process.wait()
+    return said, (time.monotonic() - begun) / 60.0
+
+
+def show_list(benchmarks: list[Benchmark], as_markdown: bool) -> None:
+    """What there is, as a table for the terminal or for a document."""
+    rows = [(benchmark.script, benchmark.source or '-', benchmark.shows, f'{benchmark.minutes:g}')
+            for benchmark in benchmarks]
+    if as_markdown:
+        print('| script and result | of | shows | minutes |\n| --- | --- | --- | --- |')
+        for script, source, shows, minutes in rows:
+            print(f'| [`{script}.py`]({script}.py) | {source} | {shows} | {minutes} |')
+        return
+    table = Table()
+    for title in ('benchmark', 'of', 'shows', 'minutes'):
+        table.add_column(title)
+    for row in rows:
+        table.add_row(*row)
+    Console(width=max(140, Console().width)).print(table)
+
+
+def check_prepared() -> None:
+    """Makes sure that the shipped network's segments are prepared for one thread of this CPU.
+
+    Raises:
+        StoreError: they are not, with the command to run.
+    """
+    if not is_installed():
+        print('OpenVINO is not installed: the network runs in eager PyTorch', flush=True)
+        return
+    use_threads(1)
+    weights = find_weights(DEFAULT_WEIGHTS)
+    facts = read_device_facts('cpu', environment={**os.environ, **process_environment(1)})
+    choose_engine('openvino', load_detector(weights), facts, str(weights))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    names = [benchmark.script for benchmark in BENCHMARKS]
+    parser.add_argument('--only', nargs='+', choices=names, default=names, metavar='NAME', help='in the order of the list')
+    parser.add_argument('--skip', nargs='+', choices=names, default=[], metavar='NAME')
+    parser.add_argument(OLD, type=Path, help='checkout of an older commit, for path_accuracy')
+    parser.add_argument('--patience', type=float, default=5.0, help='minutes to wait for an idle machine, before each')
+    parser.add_argument(QUICK, action='store_true', help='only those that have --quick, with it: shows that they work')
+    parser.add_argument('--list', action='store_true', help='only say what there is')
+    parser.add_argument('--markdown', action='store_true', help='the same as a table for a document')
+    args = parser.parse_args()
+    chosen = [benchmark for benchmark in BENCHMARKS if benchmark.script in args.only
+              and benchmark.script not in args.skip and (benchmark.quick or not args.quick)]
+    if args.list or args.markdown:
+        show_list(chosen, args.markdown)
+        return
+    check_prepared()
+    LOGS.mkdir(parents=True, exist_ok=True)
+    total = sum(benchmark.minutes for benchmark in chosen)
+    print(f'{len(chosen)} benchmarks, {"much less than " if args.quick else ""}{total:.0f} minutes on two cores; '
+          f'logs in {LOGS.relative_to(ROOT)}', flush=True)
+    failed = []
+    for number, benchmark in enumerate(chosen, 1):
+        share = wait_until_idle(args.patience)
+        remark = f', although {share:.0%} of the processors are busy' if share > MOST_BUSY else ''
+        print(f'{number} of {len(chosen)}: {benchmark.script}{remark}', flush=True)
+        arguments = [QUICK] if args.quick else list(benchmark.arguments)
+        if args.old and benchmark.script == 'path_accuracy':
+            arguments += [OLD, str(args.old.resolve())]
+        said, minutes = run(benchmark, arguments, LOGS / f'{benchmark.script}.log')
+        print(f'  {said}, {minutes:.1f} of {benchmark.minutes:g} minutes', flush=True)
+        if said != 'done':
+            failed.append(benchmark.script)
+    if failed:
+        print(f'failed: {", ".join(failed)}')
+        sys.exit(1)
+
+
+if __name__ == '__main__':
+    sys.exit(exit_status(Path(__file__).name, main))
