@@ -1,6 +1,9 @@
 """What the benchmarks of accuracy make of their measurements, with scores made up by hand."""
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -141,3 +144,45 @@ def test_loss_is_told_against_any_path_with_its_upper_end(load_benchmark):
     assert ours.loss_against(full)['pooled'] == 1.0
     assert ours.loss_against(full)['ap_interval'] == [pytest.approx(-0.9), pytest.approx(2.9)]
     assert ours.loss_against(full)['pooled_interval'] == [pytest.approx(0.05), pytest.approx(1.95)]
+
+
+def test_each_point_of_an_older_frontier_is_held_against_the_new_paths(load_benchmark):
+    figures = load_benchmark('path_figures')
+    old = [{'path': name, 'ms': ms, 'pooled': pooled} for name, ms, pooled in (
+        ('a', 30.0, 28.0), ('b', 60.0, 27.0), ('c', 90.0, 45.0), ('d', 300.0, 55.0))]
+    new = [{'ms': ms, 'pooled': pooled} for ms, pooled in ((9.0, 29.0), (40.0, 46.0), (100.0, 50.0))]
+    rows = figures.against_old(new, old)
+    assert [row['path'] for row in rows] == ['a', 'c', 'd']  # b is longer than a and no better
+    assert [row['share'] for row in rows] == [pytest.approx(0.3), pytest.approx(40 / 90), None]
+    assert [row['gain'] for row in rows] == pytest.approx([1.0, 1.0, -5.0])
+    goals = figures.old_goal_rows(new, old, new[0])
+    assert [goal['met'] for goal in goals] == [False, False, True]
+    assert [goal['met'] for goal in figures.old_goal_rows([{'ms': 9.0, 'pooled': 60.0}], old, new[0])] == [True] * 3
+
+
+def test_kinds_of_frames_take_turns_and_the_first_round_is_dropped(load_benchmark):
+    asked = []
+
+    def frame(kind, ms):
+        return lambda image: asked.append((kind, image)) or (1000.0 if len(asked) <= 2 else ms)
+
+    times = load_benchmark('path_accuracy').measured_times({'old': frame('old', 3.0), 'new': frame('new', 1.0)}, 5, 4)
+    assert times == {'old': 3.0, 'new': 1.0}
+    assert [kind for kind, _ in asked].count('old') == [kind for kind, _ in asked].count('new') == 5
+    assert {image for _, image in asked} <= set(range(5))
+
+
+def test_a_served_network_answers_and_tells_its_errors(load_benchmark, tmp_path):
+    served = load_benchmark('served')
+    file = tmp_path / 'serves.py'
+    file.write_text(f'import sys\nsys.path.insert(0, {str(Path(served.__file__).parent)!r})\nfrom served import serve\n'
+                    f'def halve(number):\n    print("noise")\n    return number / 2\n'
+                    f'def divide(number):\n    return 1 / number\n'
+                    f'serve({{"halve": halve, "divide": divide}})\n')
+    with served.Served([sys.executable, str(file)]) as other:
+        assert other.ask('halve', 3) == 1.5
+        with pytest.raises(RuntimeError, match='ZeroDivisionError'):
+            other.ask('divide', 0)
+        assert other.ask('halve', 5) == 2.5
+    with pytest.raises(RuntimeError, match='expected an answer'), served.Served([sys.executable, '-c', 'pass']) as gone:
+        gone.answer()

@@ -126,6 +126,37 @@ def test_output_delivered_last_stands_in_for_frames_that_missed(load_benchmark):
     assert scores.delivered(runs, late_too=True)[1:] == [boxes[0], boxes[1], boxes[1], boxes[2]]
 
 
+def test_streaming_output_is_the_newest_publication_at_the_time_of_each_image(load_benchmark):
+    scores = load_benchmark('deadline_scores')
+    boxes = [Detections([[0, 0, index + 1, 1]], [0.5], [0]) for index in range(5)]
+
+    def runs(*total_ms):
+        return [SimpleNamespace(record=SimpleNamespace(total_ms=ms), published=found) for ms, found in zip(total_ms, boxes)]
+
+    quick = scores.streamed(runs(50.0, 50.0, 100.0), [0.0, 100.0, 200.0])
+    assert len(quick[0]) == 0 and quick[1:] == [boxes[0], boxes[1]]
+    # The first takes until 250 ms: the second image is replaced by the third, which waits until then and ends at 300.
+    slow = scores.streamed(runs(250.0, 10.0, 50.0, 10.0, 10.0), [0.0, 100.0, 200.0, 300.0, 400.0])
+    assert [len(found) for found in slow[:3]] == [0, 0, 0]
+    assert slow[3:] == [boxes[2], boxes[3]]
+
+
+def test_a_static_table_takes_the_best_path_that_fits_and_else_the_shortest(load_benchmark):
+    static_table = load_benchmark('static_table')
+    space = multi_path_space(skips_per_stage=(0,), widths=(1.0,), pyramid_widths=(1.0,), proposals=(1, 2, 3), heads=1)
+    paths = list(space)
+    p99_ms = dict(zip(paths, (10.0, 20.0, 40.0)))
+    quality = SimpleNamespace(quality=lambda path: {1: 0.3, 2: 0.5, 3: 0.6}[path['proposals']])
+    forecast = SimpleNamespace(forecast_ms=lambda path, segment=0: p99_ms[path] / 2)
+    table = static_table.StaticTable(p99_ms, space, forecast, quality)
+    chosen = [table.plan(left_ms, factor) for left_ms, factor in ((39.0, 1.0), (40.0, 9.0), (5.0, 1.0))]
+    assert [(choice.path['proposals'], choice.feasible, choice.bound_ms) for choice in chosen] == [
+        (2, True, 20.0), (3, True, 40.0), (1, False, 10.0)]
+    assert table.redecide(chosen[1].path, 1, 0.0, 1.0).path == chosen[1].path
+    assert static_table.best_fixed(p99_ms, quality, [15.0, 25.0, 25.0, 45.0])['proposals'] == 2
+    assert static_table.best_fixed(p99_ms, quality, [45.0])['proposals'] == 3
+
+
 @pytest.fixture(scope='module')
 def deadline_plot(load_benchmark):
     return load_benchmark('deadline_plot')
