@@ -42,7 +42,7 @@ from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.decision.policy import Policy
 from deadline_perception.decision.thresholds import ThresholdPolicy, largest_that_fits
 from deadline_perception.runtime.deadline import deadline_at_ms, is_met
-from deadline_perception.runtime.loading import load_network
+from deadline_perception.runtime.loading import load_network, warm_up
 from deadline_perception.runtime.timed_frame import FrameProgress, TimedInference, WhateverItTakes
 from deadline_perception.datasets.class_names import relabelled
 from deadline_perception.detector.detections import Detections
@@ -252,6 +252,7 @@ def main() -> None:
     profile = LatencyProfile.load(args.profile) if args.profile else measure_profile(
         detector, images[:40], repeats=12, whole_paths=16, path_repeats=6,
         time_limit_s=QUICK_PROFILE_S if args.quick else PROFILE_S)
+    warm_up(detector, images[0].shape[:2])
     forecast = PathForecast(profile, space)
     factor = math.exp(max(0.0, forecast.residual_quantile(1.0 - MISS)))
     frontier = FrontierPolicy(space, forecast, quality)

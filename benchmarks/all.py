@@ -23,9 +23,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from deadline_perception.engine.choice import choose_engine, is_installed
 from deadline_perception.detector.checkpoint import load_detector
+from deadline_perception.engine.choice import choose_engine, is_installed
 from deadline_perception.latency.device import process_environment, read_device_facts, use_threads
+from deadline_perception.latency.profile import default_profile_path
 from deadline_perception.tools.command_line import exit_status
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, find_weights
 
@@ -33,7 +34,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LOGS = ROOT / 'out' / 'benchmarks'
 VALIDATION = '../shared/data/carla/val.json'
 MOST_BUSY, LOOK_S = 0.1, 3.0  # share of all processors, over this time
-OVERTIME = 2.0
+OVERTIME, END_S = 2.0, 20.0
 QUICK, OLD = '--quick', '--old'
 MULTI_PATH, GRADING, JETSON = 'multi-path paper', 'contention paper', 'layer-latency paper'
 SUBFLOW, THESIS = 'SubFlow paper', 'nested-network thesis'
@@ -50,6 +51,7 @@ class Benchmark:
         source: table or figure of a paper that it reproduces, empty where it is the project's own.
         arguments: of the script.
         quick: it has `--quick`.
+        profiled: it takes times from a profile of the shipped network: this machine's own, where there is one.
     """
 
     script: str
@@ -58,6 +60,7 @@ class Benchmark:
     source: str = ''
     arguments: tuple[str, ...] = ()
     quick: bool = True
+    profiled: bool = False
 
 
 BENCHMARKS = (
@@ -89,10 +92,10 @@ BENCHMARKS = (
     Benchmark('subflow_networks', 8, 'time and accuracy of sub-networks over utilisation', f'{SUBFLOW}, Figs. 6 and 8'),
     Benchmark('subflow_utility', 8, 'usefulness over deadlines, budget and time per speed',
               f'{SUBFLOW}, Figs. 7 and 12, Table IV'),
-    Benchmark('late_work', 2, 'answers where bounds hardly fit'),
+    Benchmark('late_work', 2, 'answers where bounds hardly fit', profiled=True),
     Benchmark('tracks', 3, 'accuracy of coasted tracks by the age of their evidence'),
-    Benchmark('next_image', 3, 'paths that end before the next image'),
-    Benchmark('decision_cost', 3, 'time of a decision'),
+    Benchmark('next_image', 3, 'paths that end before the next image', profiled=True),
+    Benchmark('decision_cost', 3, 'time of a decision', profiled=True),
     Benchmark('node_overhead', 4, "a frame's time outside the network", quick=False),
     Benchmark('region_features', 0.5, "region features against torchvision's RoIAlign", quick=False),
     Benchmark('image_transport', 3, 'images that reach another process', quick=False),
@@ -135,12 +138,18 @@ def run(benchmark: Benchmark, arguments: list[str], log: Path) -> tuple[str, flo
         except subprocess.TimeoutExpired:
             said = f'ended after {OVERTIME:g} times its time'
         finally:
-            try:
-                os.killpg(process.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-            process.wait()
+            end(process)
     return said, (time.monotonic() - begun) / 60.0
+
+
+def end(process: subprocess.Popen) -> None:
+    """Ends a benchmark as Ctrl-C does, so that it ends what it has started, and then whatever is left of it."""
+    for number, seconds in ((signal.SIGINT, END_S), (signal.SIGKILL, None)):
+        try:
+            os.killpg(process.pid, number)
+            process.wait(seconds)
+        except (ProcessLookupError, subprocess.TimeoutExpired):
+            continue
 
 
 def show_list(benchmarks: list[Benchmark], as_markdown: bool) -> None:
@@ -160,19 +169,21 @@ def show_list(benchmarks: list[Benchmark], as_markdown: bool) -> None:
     Console(width=max(140, Console().width)).print(table)
 
 
-def check_prepared() -> None:
-    """Makes sure that the shipped network's segments are prepared for one thread of this CPU.
+def check_prepared() -> Path:
+    """Makes sure that the shipped network's segments are prepared for one thread of this CPU; where its profile lies.
 
     Raises:
         StoreError: they are not, with the command to run.
     """
-    if not is_installed():
-        print('OpenVINO is not installed: the network runs in eager PyTorch', flush=True)
-        return
     use_threads(1)
     weights = find_weights(DEFAULT_WEIGHTS)
     facts = read_device_facts('cpu', environment={**os.environ, **process_environment(1)})
-    choose_engine('openvino', load_detector(weights), facts, str(weights))
+    network = load_detector(weights)
+    if is_installed():
+        choose_engine('openvino', network, facts, str(weights))
+    else:
+        print('OpenVINO is not installed: the network runs in eager PyTorch', flush=True)
+    return default_profile_path(network.config_name, facts)
 
 
 def main() -> None:
@@ -191,7 +202,7 @@ def main() -> None:
     if args.list or args.markdown:
         show_list(chosen, args.markdown)
         return
-    check_prepared()
+    profile = check_prepared()
     LOGS.mkdir(parents=True, exist_ok=True)
     total = sum(benchmark.minutes for benchmark in chosen)
     print(f'{len(chosen)} benchmarks, {"much less than " if args.quick else ""}{total:.0f} minutes on two cores; '
@@ -204,6 +215,8 @@ def main() -> None:
         arguments = [QUICK] if args.quick else list(benchmark.arguments)
         if args.old and benchmark.script == 'path_accuracy':
             arguments += [OLD, str(args.old.resolve())]
+        if benchmark.profiled and profile.is_file():
+            arguments += ['--profile', str(profile)]
         said, minutes = run(benchmark, arguments, LOGS / f'{benchmark.script}.log')
         print(f'  {said}, {minutes:.1f} of {benchmark.minutes:g} minutes', flush=True)
         if said != 'done':

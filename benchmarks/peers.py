@@ -33,12 +33,14 @@ from datetime import date
 from pathlib import Path
 
 import numpy as np
-from peer_networks import LEAST_SCORE, PEERS, SIZE, Plain, build, prepared
+from peer_networks import LEAST_SCORE, PEERS, SIZE
+from peer_process import memory_mb
 from rich.console import Console
 from rich.table import Table
 from served import Served, serve
 
 from deadline_perception.engine.choice import ENGINES
+from deadline_perception.engine.eager import Eager
 from deadline_perception.execution_path import ExecutionPath
 from deadline_perception.latency.device import read_device_facts, use_threads
 from deadline_perception.latency.json_file import write_text_atomically
@@ -63,45 +65,8 @@ def middle_path(space) -> ExecutionPath:
     return ExecutionPath(tuple(len(operator.settings) // 2 for operator in space.operators), space)
 
 
-def memory_mb() -> float:
-    """What this process holds now."""
-    return int(re.search(r'VmRSS:\s+(\d+)', Path('/proc/self/status').read_text())[1]) / 1024.0
-
-
-def serve_peer(name: str, form: str, folder: Path, images: list[np.ndarray], classes: int, threads: int) -> None:
-    """In a process: runs frames of a peer."""
-    if form == 'eager':
-        import torch
-
-        model = Plain(build(name, classes, folder / 'weights.pt'))
-
-        def detect(image: np.ndarray) -> int:
-            with torch.inference_mode():
-                return [part.numpy() for part in model(prepared(image))][1].size
-    else:
-        from deadline_perception.engine.compiled_segments import load_openvino
-
-        openvino = load_openvino()
-        compiled = openvino.Core().compile_model(folder / f'{form}.xml', 'CPU', {
-            'PERFORMANCE_HINT': 'LATENCY', 'INFERENCE_NUM_THREADS': threads})
-        request = compiled.create_infer_request()
-
-        def detect(image: np.ndarray) -> int:
-            pixels = np.ascontiguousarray(image[:, :, ::-1].transpose(2, 0, 1)[None], np.float32)
-            pixels /= 255.0
-            found = request.infer([pixels])
-            return [found[index] for index in range(3)][1].size
-
-    def frame(number: int) -> tuple[float, int]:
-        begun_ms = now_ms()
-        count = detect(images[number])
-        return now_ms() - begun_ms, count
-
-    serve({'frame': lambda number, _: frame(number), 'memory': memory_mb})
-
-
 def serve_ours(weights: str, engine: str, images: list[np.ndarray]) -> None:
-    """In a process: runs frames of our network on any of the three paths."""
+    """In a process: runs frames of our network on any of the three paths, or tells its facts."""
     from torch.utils.flop_counter import FlopCounterMode
 
     network, _ = load_network(weights, 'cpu', ROOT / 'models', engine)
@@ -116,12 +81,11 @@ def serve_ours(weights: str, engine: str, images: list[np.ndarray]) -> None:
 
     def facts() -> dict:
         shipped, gflop = network.engine, {}
-        network.engine = load_network(weights, 'cpu', ROOT / 'models', 'eager')[0].engine  # layers are counted as torch's
+        network.engine = Eager()  # whose layers can be counted
         for name, path in paths.items():
             with FlopCounterMode(display=False) as counter:
                 network.detect(images[0], path)
             gflop[name] = counter.get_total_flops() / 1e9
-        network.engine = shipped
         return {'gflop': gflop, 'paths': {name: str(path) for name, path in paths.items()}, 'engine': shipped.identity,
                 'notice': shipped.notice, 'weights_hash': network.weights_hash, 'classes': len(network.class_names)}
 
@@ -198,19 +162,14 @@ def main() -> None:
     parser.add_argument('--threads', type=int, default=1, help='CPU threads of every network')
     parser.add_argument('--peers', nargs='+', default=list(PEERS), help='only those whose names hold one of these words')
     parser.add_argument('--quick', action='store_true', help=f'8 images, {LEAST_ROUNDS} rounds: shows that it works')
-    parser.add_argument('--serve', nargs=4, metavar=('NAME', 'FORM', 'FOLDER', 'CLASSES'), help=argparse.SUPPRESS)
+    parser.add_argument('--serve', type=Path, help=argparse.SUPPRESS)  # images of a process of its own
     args = parser.parse_args()
     if args.minutes < 0.0:
         parser.error(f'--minutes is {args.minutes}, expected at least 0')
     restart_with_environment(args.threads)
     use_threads(args.threads)
     if args.serve:
-        name, form, folder, classes = args.serve
-        images = list(np.load(Path(folder) / IMAGES_FILE))
-        if form:
-            serve_peer(name, form, folder_of(Path(folder), name), images, int(classes), args.threads)
-        else:
-            serve_ours(str(args.weights), args.engine, images)
+        serve_ours(str(args.weights), args.engine, list(np.load(args.serve)))
         return
     peers = [name for name in PEERS if any(words in name for words in args.peers)]
     load_before = round(os.getloadavg()[0], 2)
@@ -218,17 +177,16 @@ def main() -> None:
     count = 8 if args.quick else IMAGES
     images = np.stack([frames[index * len(frames) // count].load_bgr() for index in range(count)])
 
-    def command(name: str, form: str, classes: int) -> list[str]:
-        return [sys.executable, __file__, '--weights', str(args.weights), '--engine', args.engine, '--threads',
-                str(args.threads), '--serve', name, form, str(folder), str(classes)]
-
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         np.save(folder / IMAGES_FILE, images)
-        ours = stack.enter_context(Served(command('ours', '', 0)))
-        facts = ours.ask('facts')
+        own = [sys.executable, __file__, '--weights', str(args.weights), '--engine', args.engine, '--threads',
+               str(args.threads), '--serve', str(folder / IMAGES_FILE)]
+        with Served(own) as counted:  # another process than the one whose memory counts
+            wanted = statistics.fmean(counted.ask('frame', number, 'full')[1] for number in range(count))
+            facts = counted.ask('facts')
         print(f'ours: engine {facts["engine"]}. {facts["notice"]}', flush=True)
-        wanted = statistics.fmean(ours.ask('frame', number, 'full')[1] for number in range(count))
+        ours = stack.enter_context(Served(own))
         asked = {f'ours {name}': (ours, name) for name in OURS}
         made, missing = {}, {}
         for name in peers:
@@ -237,7 +195,10 @@ def main() -> None:
             print(f'{name}: {made[name]}', flush=True)
             for form in FORMS:
                 if form not in missing[name]:
-                    asked[f'{name} {form}'] = (stack.enter_context(Served(command(name, form, facts['classes']))), '')
+                    command = [sys.executable, str(ROOT / 'benchmarks' / 'peer_process.py'), name, form,
+                               str(folder_of(folder, name)), str(folder / IMAGES_FILE), str(facts['classes']),
+                               str(args.threads)]
+                    asked[f'{name} {form}'] = (stack.enter_context(Served(command)), '')
         samples = measure(asked, count, 0.0 if args.quick else 60.0 * args.minutes)
         rows = [row_of(f'ours, {name}: {facts["paths"][name]}', 'as shipped', samples[f'ours {name}'], ours.ask('memory'),
                        facts['gflop'][name], None) for name in OURS]
@@ -247,7 +208,7 @@ def main() -> None:
     result = {'date': date.today().isoformat(), 'device': read_device_facts('cpu').name, 'threads': args.threads,
               'load_before': load_before, 'engine': facts['engine'], 'weights_hash': facts['weights_hash'],
               'objects_wanted': wanted, 'quick': args.quick, 'rows': rows, 'missing': missing}
-    show(result, Console(width=max(120, Console().width)))
+    show(result, Console(width=max(150, Console().width)))
     file = QUICK_RESULTS if args.quick else RESULTS
     write_text_atomically(file, json.dumps(result, indent=1) + '\n')
     print(f'wrote {file.relative_to(ROOT)}')

@@ -37,7 +37,8 @@ from deadline_perception.rendering.drive import render_drive
 from deadline_perception.runtime.priority import RealTimeShare, Role, ThreadPriority, name_thread, read_real_time_share
 from deadline_perception.tools.command_line import exit_status
 
-RESULTS = Path(__file__).parent / 'results' / 'priority.json'
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / 'benchmarks' / 'results' / 'priority.json'
 CONDITIONS = {'alone': 0, 'beside 2': 2}
 MIDDLE_WORK = 0.35  # a middle path takes this share of the largest one's time
 BLOCK_S, ROUNDS, QUICK_ROUNDS, SEED = 2.0, 5, 1, 5
@@ -101,12 +102,12 @@ def middle_path(detector, image: np.ndarray):
 
 def measure(weights: Path, rounds: int) -> dict:
     """Everything, in this process, which must have been started with the settings of one thread."""
-    from deadline_perception.detector.checkpoint import load_detector
+    from deadline_perception.runtime.loading import load_network
 
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     use_threads(1)
     name_thread('inference')
-    detector = load_detector(weights, 'cpu')
+    detector, _ = load_network(str(weights), 'cpu', ROOT / 'models')  # by prepared segments, as it ships
     images = [frame.load_bgr() for frame in render_drive(seconds=2.0).frames]
     paths = {'cheapest': detector.path_space.smallest, 'middle': middle_path(detector, images[0])}
     rng, receiver, in_force = random.Random(SEED), Receiver(), {}
@@ -132,7 +133,7 @@ def measure(weights: Path, rounds: int) -> dict:
                                 priority.between_frames()
                     receiver.priority = None
                     priority.restore()
-    return {'facts': asdict(read_device_facts()), 'in_force': in_force,
+    return {'facts': asdict(read_device_facts()), 'engine': detector.engine.identity, 'in_force': in_force,
             'paths': {name: str(path) for name, path in paths.items()}, 'rows': summary(times_ms)}
 
 
