@@ -2,6 +2,8 @@
 from __future__ import annotations
 
 import random
+import re
+from pathlib import Path
 from types import SimpleNamespace
 
 import cv2
@@ -233,3 +235,32 @@ def test_priority_is_told_against_the_idle_machine_without_it(load_benchmark):
     assert len(rows) == 8
     row = next(row for row in rows if (row['condition'], row['setting'], row['path']) == ('beside 2', 'off', 'cheapest'))
     assert (row['frames'], row['median_ms'], row['worst_ms'], row['over_alone']) == (3, 50.0, 90.0, 2.5)
+
+
+def test_every_benchmark_of_the_list_is_there_and_in_its_document(load_benchmark):
+    every = load_benchmark('all')
+    folder = Path(every.__file__).parent
+    listed = {benchmark.script for benchmark in every.BENCHMARKS}
+    assert len(listed) == len(every.BENCHMARKS)
+    for benchmark in every.BENCHMARKS:
+        text = (folder / f'{benchmark.script}.py').read_text(encoding='utf-8')
+        assert ("'--quick'" in text) == benchmark.quick, benchmark.script
+        for option in (*benchmark.arguments, *['--profile'] * benchmark.profiled):
+            assert not option.startswith('--') or f"'{option}'" in text, (benchmark.script, option)
+    document = (folder / 'README.md').read_text(encoding='utf-8')
+    assert {f'[`{script}.py`]' for script in listed} == set(re.findall(r'\[`\w+\.py`\]', document))
+    programs = {file.stem for file in folder.glob('*.py')
+                if re.search(r"^RESULTS = ", file.read_text(encoding='utf-8'), re.MULTILINE)}
+    assert programs - listed == set()
+
+
+def test_a_benchmark_that_fails_or_takes_too_long_is_told(load_benchmark, monkeypatch, tmp_path):
+    every = load_benchmark('all')
+    monkeypatch.setattr(every, 'ROOT', tmp_path)
+    (tmp_path / 'benchmarks').mkdir()
+    for name, text in (('good', 'print("fine")'), ('bad', 'raise SystemExit(3)'), ('slow', 'import time; time.sleep(60)')):
+        (tmp_path / 'benchmarks' / f'{name}.py').write_text(text)
+    log = tmp_path / 'log'
+    assert every.run(every.Benchmark('good', 1, ''), [], log)[0] == 'done' and log.read_text() == 'fine\n'
+    assert every.run(every.Benchmark('bad', 1, ''), [], log)[0] == 'failed with 3'
+    assert every.run(every.Benchmark('slow', 0.002, ''), [], log)[0] == 'ended after 2 times its time'
