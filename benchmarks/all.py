@@ -6,8 +6,8 @@
 
 Before each one the machine must be idle: while its processors are busy by more than a tenth, it waits, up to --patience
 minutes, and then goes on with a remark. A benchmark that takes twice its time is ended. What each prints goes into
-out/benchmarks/NAME.log; results go where each puts them, mostly to benchmarks/results/. Ends with a table, and status 1 if
-one failed. Needs prepared segments (`deadline-perception profile`), and some need ../shared/data.
+out/benchmarks/NAME.log; results go where each puts them, mostly to benchmarks/results/. Ends with a table, and status 1
+if one failed. Needs prepared segments (`deadline-perception profile`), and some need ../shared/data.
 """
 from __future__ import annotations
 

@@ -3,24 +3,27 @@
     python benchmarks/deadlines.py [--quick] [--data SOURCE] [--profile FILE] [--minutes 5] [--long-minutes 2.4]
 
 The multi-path paper's figures 8 and 9, in two parts under each load. Interleaved: for every frame each policy runs the
-network for itself, in an order drawn anew, with budget, bounds, calibration and slowdown composed by the detector node's
-own pipeline, which needs no ROS. Long: the frontier alone, a frame captured every period of the drive, over and over; a
-frame that waits is replaced by a newer one, as in the node. Only the long part has enough frames to show a miss ratio
-of 1 %.
+network for itself, in an order drawn anew, with budget, bounds, calibration and slowdown composed by the detector
+node's own pipeline, which needs no ROS. Long: the frontier alone, a frame captured every period of the drive, over and
+over; a frame that waits is replaced by a newer one, as in the node. Only the long part has enough frames to show a miss
+ratio of 1 %.
 
 The median clairvoyant runs last, with the median slowdown that the others met in the same round: not that of its own
-run. It keeps no time back for publishing, changes plan for any gain, and its detections count even when it was late. The
-best executed is, of each round, the output in time whose path has the highest quality. The thresholds decide no width: they run at
-full width as published, and, as the oblivious ones do, at the widths of the longest path among those whose cheapest
-path's bound fits the smallest budget. The policies of the papers run every frame to its end, as theirs do; those with
-bounds may give it up, as the node does. A missed frame scores the last output delivered in time.
-The network runs as it ships, by prepared segments where they are (--engine). Two rows do as others do: `fixed best` is one
-path always, never aborted, as a plain detection node runs it, chosen with hindsight of the drive's budgets; `static p99
-table` takes the best of some paths by their 99th percentiles, measured on the idle machine just before (static_table.py).
+run. It keeps no time back for publishing, changes plan for any gain, and its detections count even when it was late.
+The best executed is, of each round, the output in time whose path has the highest quality. The thresholds decide no
+width: they run at full width as published, and, as the oblivious ones do, at the widths of the longest path among those
+whose cheapest path's bound fits the smallest budget. The policies of the papers run every frame to its end, as theirs
+do; those with bounds may give it up, as the node does. A missed frame scores the last output delivered in time.
 
-sAP is streaming AP, matched by time: at the time of each image the newest publication, whatever it is, against the ground
-truth of that moment, replayed image by image with the latencies measured (deadline_scores.streamed); it needs the whole
-drive, so it is left out where fewer frames were run, and cannot be compared with AP of each image's own result.
+The network runs as it ships, by prepared segments where they are (--engine). Two rows do as others do: `fixed best` is
+one path always, never aborted, as a plain detection node runs it, chosen with hindsight of the drive's budgets; `static
+p99 table` takes the best of some paths by their 99th percentiles, measured on the idle machine just before
+(static_table.py).
+
+sAP is streaming AP, matched by time: at the time of each image the newest publication, whatever it is, against the
+ground truth of that moment, replayed image by image with the latencies measured (deadline_scores.streamed); it needs
+the whole drive, so it is left out where fewer frames were run, and cannot be compared with AP of each image's own
+result.
 
 Misses are counted on the frames that the frontier's own bound called feasible, and on those that could be met: the
 cheapest path's idle forecast, slowed down as the round was, fits the budget (long part: as the frame itself was, or its
@@ -396,8 +399,8 @@ def main() -> None:
         contender.watchdog.stop()
     folder = ROOT / 'out' / 'benchmarks' if args.quick else RESULTS  # published results stay
     folder.mkdir(parents=True, exist_ok=True)
-    result = {'date': date.today().isoformat(), 'device': str(facts), 'load_before': load_before, 'engine': network.engine.identity,
-              'weights_hash': network.weights_hash, 'data': sequence.name, 'note': note,
+    result = {'date': date.today().isoformat(), 'device': str(facts), 'load_before': load_before,
+              'engine': network.engine.identity, 'weights_hash': network.weights_hash, 'data': sequence.name, 'note': note,
               'p99_ms': {'frames': QUICK_TABLE_FRAMES if args.quick else TABLE_FRAMES,
                          'paths': {str(path): time_ms for path, time_ms in p99_ms.items()}},
               'quality_metric': quality.metric, 'loads': loads}

@@ -5,8 +5,8 @@
 Needs prepared segments (`deadline-perception profile`). Frames of all paths and engines are mixed at random, in rounds,
 so that what else the machine does falls on all alike. Efficiency is what the layers of a path compute per second of the
 whole frame, over what a large 8-bit matrix product reaches at the same threads, timed between the rounds. With --data
-every path is also scored on annotated images with each engine, by one process on each core, after the times. Prints tables and writes results/engines.json, with
---quick below out/benchmarks.
+every path is also scored on annotated images with each engine, by one process on each core, after the times. Prints
+tables and writes results/engines.json, with --quick below out/benchmarks.
 """
 from __future__ import annotations
 

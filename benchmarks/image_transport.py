@@ -113,8 +113,8 @@ def main() -> None:
         median, longest = (round(statistics.median(ways_ms), 1), round(max(ways_ms), 1)) if ways_ms else (None, None)
         rows.append({'image': size, 'megabytes': SIZES[size] / 1e6, 'reliability': reliability, 'camera': camera,
                      'arrived': len(ways_ms), 'reported_lost': lost, 'median_ms': median, 'longest_ms': longest})
-        print(f'{size:15} {SIZES[size] / 1e6:.1f} MB {reliability:13} {camera:13} {len(ways_ms)} of {args.images}, {lost} reported lost, '
-              f'{median}, {longest} ms', flush=True)
+        print(f'{size:15} {SIZES[size] / 1e6:.1f} MB {reliability:13} {camera:13} {len(ways_ms)} of {args.images}, '
+              f'{lost} reported lost, {median}, {longest} ms', flush=True)
     RESULTS.write_text(json.dumps({'date': date.today().isoformat(), 'device': read_device_facts('cpu').name,
                                    'images': args.images, 'rate_hz': args.rate_hz, 'rows': rows}, indent=1) + '\n')
     print(f'wrote {RESULTS.relative_to(RESULTS.parents[2])}')

@@ -3,9 +3,9 @@
     git worktree add ../old 895830d
     python benchmarks/path_accuracy.py --old ../old
 
-A process of its own imports the package from the checkout, with the libraries of this environment. It needs no environment
-of the checkout's own, and none of its messages: commits from 069f3e6 (first good weights) to 895830d (group norms, five
-skips, three heads, eager PyTorch) have what is asked for here.
+A process of its own imports the package from the checkout, with the libraries of this environment. It needs no
+environment of the checkout's own, and none of its messages: commits from 069f3e6 (first good weights) to 895830d (group
+norms, five skips, three heads, eager PyTorch) have what is asked for here.
 """
 from __future__ import annotations
 

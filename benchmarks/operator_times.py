@@ -3,17 +3,16 @@
     python benchmarks/operator_times.py [--device cpu] [--configurations compact orin paper] [--time-scale 1]
         [--quick]
 
-Frames of all settings are mixed at random, in rounds, so that what else the machine does falls on all alike. On a CPU, those
-of trained weights run on their prepared segments too, as they ship, where `deadline-perception profile` has prepared them
-for so many threads. On a GPU,
-frames in float32 and float16, computed and replayed as CUDA graphs, are mixed as well; float32 there is
-what PyTorch does unasked, and named TF32 where its convolutions are rounded to that. Each network runs in a process
-of its own with the settings that the detector node uses. `compact` has its trained weights, the others random ones, which
-find as many proposals as a path allows but name next to nothing, so that their final suppression is lighter than a trained
-network's. `paper` runs at the image scales of the multi-path paper, table V, read as lengths of the shorter side (its
-table VI, with maps of 136x240, confirms 540 px): BDD100K 540 to 720, Cityscapes 700 to 950, in multiples of 32. The CPU
-runs the shorter one of each. Prints tables and writes results/operator_times.json, on a GPU with the device in the name;
-with --quick below out/benchmarks.
+Frames of all settings are mixed at random, in rounds, so that what else the machine does falls on all alike. On a CPU,
+those of trained weights run on their prepared segments too, as they ship, where `deadline-perception profile` has
+prepared them for so many threads. On a GPU, frames in float32 and float16, computed and replayed as CUDA graphs, are
+mixed as well; float32 there is what PyTorch does unasked, and named TF32 where its convolutions are rounded to that.
+Each network runs in a process of its own with the settings that the detector node uses. `compact` has its trained
+weights, the others random ones, which find as many proposals as a path allows but name next to nothing, so that their
+final suppression is lighter than a trained network's. `paper` runs at the image scales of the multi-path paper, table
+V, read as lengths of the shorter side (its table VI, with maps of 136x240, confirms 540 px): BDD100K 540 to 720,
+Cityscapes 700 to 950, in multiples of 32. The CPU runs the shorter one of each. Prints tables and writes
+results/operator_times.json, on a GPU with the device in the name; with --quick below out/benchmarks.
 """
 from __future__ import annotations
 

@@ -3,25 +3,31 @@
     python benchmarks/path_accuracy.py [--quick] [--data ../shared/data/carla/val.json] [--weights FILE] [--old CHECKOUT]
         [--seeds FILE FILE FILE] [--alone FILE=PATH ...]
 
-Scores a sample of paths that shows every setting of every operator, then, twice, those that a profile and the
-qualities expected so far put on the frontier or next to it, so that the frontier is measured. Then all of them are
-timed in turn, as whole frames. What is measured is the network as it ships: on a CPU by the prepared segments of --engine;
-the paths of its frontier are scored and timed in eager PyTorch too. --old is a checkout of an older commit (895830d: group
-norms, five skips, three heads), whose own code computes its own weights on the same images, in eager PyTorch: those of its
-paths that its table of qualities and its times here put on the frontier or next to it. Frames of old and new paths and of
-both engines are timed in turn, in one random order. The ranking AP is the mean over the classes that have objects
-enough to rank paths; "expected" is what the decision goes by, measurement and prediction weighed by their errors.
-An operator's effect is the largest path less the same path with this operator alone at its smallest setting; intervals
-(95 %) come from drawing runs of neighbouring images anew. --seeds are weights of one recipe that differ by their seed
-alone; --weights may be their model soup. An operator pays when its effect, of the weights and in the mean of the seeds,
-is larger than the range of the seeds' effects. Seeds that begin with the same weights show the
-spread of what came after.
+Scores a sample of paths that shows every setting of every operator, then, twice, those that a profile and the qualities
+expected so far put on the frontier or next to it, so that the frontier is measured. Then all of them are timed in turn,
+as whole frames.
+
+What is measured is the network as it ships: on a CPU by the prepared segments of --engine; the paths of its frontier
+are scored and timed in eager PyTorch too. --old is a checkout of an older commit (895830d: group norms, five skips,
+three heads), whose own code computes its own weights on the same images, in eager PyTorch: those of its paths that its
+table of qualities and its times here put on the frontier or next to it. Frames of old and new paths and of both engines
+are timed in turn, in one random order.
+
+The ranking AP is the mean over the classes that have objects enough to rank paths; "expected" is what the decision goes
+by, measurement and prediction weighed by their errors. An operator's effect is the largest path less the same path with
+this operator alone at its smallest setting; intervals (95 %) come from drawing runs of neighbouring images anew.
+--seeds are weights of one recipe that differ by their seed alone; --weights may be their model soup. An operator pays
+when its effect, of the weights and in the mean of the seeds, is larger than the range of the seeds' effects. Seeds that
+begin with the same weights show the spread of what came after.
+
 --alone compares a path with weights that were trained on that path alone; with --seeds it is judged against the mean of
-the seeds, since a model soup of several runs has had more compute. The frontier shown is chosen on all images, so that
-it leans to the good side. What is judged is chosen on one half of the images and counts on the other
-(held_out_choice.py):
-the useful points of the frontier (runs of neighbours taken in turn, both ways, the lower count) and what the best of
-the other paths has over the full one (ten ways to halve, mean). The same halves show what expected values are worth.
+the seeds, since a model soup of several runs has had more compute.
+
+The frontier shown is chosen on all images, so that it leans to the good side. What is judged is chosen on one half of
+the images and counts on the other (held_out_choice.py): the useful points of the frontier (runs of neighbours taken in
+turn, both ways, the lower count) and what the best of the other paths has over the full one (ten ways to halve, mean).
+The same halves show what expected values are worth.
+
 Weights of --seeds and --alone are computed eagerly. On CUDA the network that is timed replays graphs, as the node does.
 Prints tables, writes results/path_accuracy.json and results/path_accuracy.png; with --quick below out/benchmarks.
 """
@@ -305,7 +311,7 @@ def main() -> None:
     parser.add_argument('--processes', type=int, default=2, help='processes that detect')
     parser.add_argument('--device', default='cpu', help='cpu or cuda')
     parser.add_argument('--out', type=Path, help='JSON file to write; the plot lies beside it')
-    parser.add_argument('--quick', action='store_true', help='12 images, 20 + 4 paths, 4 old ones, 2 rounds: shows that it works')
+    parser.add_argument('--quick', action='store_true', help='12 images, 24 paths, 4 old ones: shows that it works')
     args = parser.parse_args()
     if args.quick:
         args.limit, args.paths, args.extra, args.rounds, args.old_paths = 12, 20, 4, 2, 4

@@ -1,10 +1,11 @@
-"""torchvision's detectors with random weights, made to work as trained ones would, and converted as a user of OpenVINO does.
+"""torchvision's detectors with random weights, made to work as trained ones would, and converted as a user of OpenVINO
+does.
 
-No trained weights are at hand and none are downloaded, so only times mean anything. They depend on values in three places,
-which are set so that post-processing is neither skipped nor flooded: statistics of the norms come from the images, so that
-features have the scale that they have after training; scores of regions differ by a standard deviation of 2 in each class,
-where those of random weights are all alike; and the score of the background is shifted until as many objects per image
-are found, at a score of 0.05, as wanted. How many regions were proposed is told.
+No trained weights are at hand and none are downloaded, so only times mean anything. They depend on values in three
+places, which are set so that post-processing is neither skipped nor flooded: statistics of the norms come from the
+images, so that features have the scale that they have after training; scores of regions differ by a standard deviation
+of 2 in each class, where those of random weights are all alike; and the score of the background is shifted until as
+many objects per image are found, at a score of 0.05, as wanted. How many regions were proposed is told.
 """
 from __future__ import annotations
 

@@ -3,17 +3,17 @@
     python benchmarks/peers.py [--minutes 4] [--threads 1] [--peers SSDLite320 ...] [--quick]
 
 Peers are torchvision's SSDLite320-MobileNetV3, Faster R-CNN MobileNetV3-320-FPN and Faster R-CNN ResNet-50-FPN, each in
-eager PyTorch, and as a user of OpenVINO would run them: the whole model through `openvino.convert_model`, in floating point
-and in 8 bit by `nncf.quantize`; where one of these does not work, the table says why. The first resizes images to 320x320 px,
-the second to 533x320, the third computes them as they are (torchvision's default of 800 px would be four times the work).
-Our network runs on its prepared segments: its full, a middle and its cheapest path.
+eager PyTorch, and as a user of OpenVINO would run them: the whole model through `openvino.convert_model`, in floating
+point and in 8 bit by `nncf.quantize`; where one of these does not work, the table says why. The first resizes images to
+320x320 px, the second to 533x320, the third computes them as they are (torchvision's default of 800 px would be four
+times the work). Our network runs on its prepared segments: its full, a middle and its cheapest path.
 
-All have one image in and boxes, scores and classes out, as uint8 and as numbers of the CPU, with the same threads. Each has
-a process of its own; frames of all are mixed at random, in rounds, so that what else the machine does falls on all alike.
-Memory is what a process holds after its frames, with the libraries that it needs.
-Weights of the peers are random, for none are at hand that were trained on the same images: this is about time and
-memory, and says nothing of accuracy. peer_networks.py says how values are set so that times are those of trained networks:
-in the mean they find as many objects as our full path does.
+All have one image in and boxes, scores and classes out, as uint8 and as numbers of the CPU, with the same threads. Each
+has a process of its own; frames of all are mixed at random, in rounds, so that what else the machine does falls on all
+alike. Memory is what a process holds after its frames, with the libraries that it needs. Weights of the peers are
+random, for none are at hand that were trained on the same images: this is about time and memory, and says nothing of
+accuracy. peer_networks.py says how values are set so that times are those of trained networks: in the mean they find as
+many objects as our full path does.
 
 Prints a table and writes results/peers.json; with --quick below out/benchmarks.
 """
@@ -200,8 +200,8 @@ def main() -> None:
                                str(args.threads)]
                     asked[f'{name} {form}'] = (stack.enter_context(Served(command)), '')
         samples = measure(asked, count, 0.0 if args.quick else 60.0 * args.minutes)
-        rows = [row_of(f'ours, {name}: {facts["paths"][name]}', 'as shipped', samples[f'ours {name}'], ours.ask('memory'),
-                       facts['gflop'][name], None) for name in OURS]
+        rows = [row_of(f'ours, {name}: {facts["paths"][name]}', 'as shipped', samples[f'ours {name}'],
+                       ours.ask('memory'), facts['gflop'][name], None) for name in OURS]
         rows += [row_of(name, form, samples[f'{name} {form}'], asked[f'{name} {form}'][0].ask('memory'),
                         made[name]['gflop'], made[name]['regions'])
                  for name in peers for form in FORMS if form not in missing[name]]

@@ -1,4 +1,4 @@
-"""A network in a process of its own that answers what it is asked: another version of the package, or a peer whose memory counts.
+"""A network in a process of its own that answers what it is asked: an older one, or a peer whose memory counts.
 
 Requests and answers are pickled through the process's standard input and output; nothing in it may be printed there.
 """
