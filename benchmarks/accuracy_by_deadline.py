@@ -65,7 +65,7 @@ HALF = 0.5  # of the full path's median time: where the goal is judged
 GOAL_POINTS = 1.1  # multi-path paper, section VI-A: the loss on BDD100K; 3.1 on Cityscapes
 MISS = 0.01  # target miss probability of the bounds
 DRAWS = 500
-PROFILE_S, QUICK_PROFILE_S = 40.0, 8.0
+PROFILE_S, QUICK_PROFILE_S, QUICK_IMAGES = 40.0, 8.0, 4
 NAMES = {'frontier': 'multi-path, frontier', 'thresholds': "multi-path, the paper's thresholds",
          'full_width': 'the same at full width, as published', 'fixed': 'single path'}
 
@@ -232,7 +232,7 @@ def main() -> None:
     parser.add_argument('--threads', type=int, default=1, help='CPU threads')
     parser.add_argument('--device', default='cpu', help='cpu or cuda')
     parser.add_argument('--out', type=Path, help='JSON file to write; the plot lies beside it')
-    parser.add_argument('--quick', action='store_true', help='8 images: shows that it works')
+    parser.add_argument('--quick', action='store_true', help=f'{QUICK_IMAGES} images: shows that it works')
     args = parser.parse_args()
     out = args.out or (QUICK_RESULTS if args.quick else RESULTS)
     restart_with_environment(args.threads)
@@ -244,7 +244,7 @@ def main() -> None:
     quality = PathQuality.load(args.quality or args.weights.with_suffix('.quality.json'), space)
     quality.check(detector.weights_hash)
     sequence = read_coco(args.data)
-    frames = annotated_frames(sequence, 8 if args.quick else args.limit)
+    frames = annotated_frames(sequence, QUICK_IMAGES if args.quick else args.limit)
     ground_truths = [relabelled(frame.ground_truth, sequence.class_names, detector.class_names) for frame in frames]
     ranked_by = list(ranking_classes(ground_truths, detector.class_names) or detector.class_names)
     images = [frame.load_bgr() for frame in frames]
