@@ -1,7 +1,7 @@
 """Methods that choose a model for each frame under contention, all on the same traces: Tables 1 to 5 of the contention
 paper.
 
-    python benchmarks/model_selection.py [--minutes 5] [--live-s 30] [--individual WEIGHTS:PATH --data VAL.json]
+    python benchmarks/model_selection.py [--minutes 5] [--live-s 30] [--individual WEIGHTS:PATH ... --data VAL.json]
     python benchmarks/model_selection.py --replay FILE      # the tables alone, from a recording
 
 First it records: paths of the shipped network, as models of their own, run in rounds at each of twelve combinations of
@@ -12,8 +12,14 @@ start-up are of processes that hold the compiled segments of each set of models;
 idle machine; with --live-s methods take turns frame by frame on the real network beside real contenders, the whole
 detector among them, which no replay of whole frames can show: it decides again while a frame runs.
 
-Individually trained models are given with --individual (train --strategy alone:PATH) and evaluated on --data; without
-any, paths of the shipped network stand for them, which share their weights: the early-exit-like and slimmable-like sets
+The paper's predictor has no margin. As it is, it is one point of a curve; another table moves the target miss probability
+of ours, and a margin on the paper's prediction, and compares violations at equal AP.
+
+Individually trained models are given with --individual and evaluated on --data. Each is trained with the same steps, alone, from
+the shipped weights, for PATH s010-w1.00-p100-h1, s000-w0.75-p100-h1, s000-w0.50-p100-h1 and s000-w0.25-p100-h1:
+    deadline-perception train --data train.json --start models/compact.safetensors --strategy alone:PATH --crop 256 448
+        --crop-share 0.8 --batch 2 --learning-rate 2e-4 --steps 80 --seed 51 --out out/individual/PATH.safetensors
+Without any, paths of the shipped network stand for them, which share their weights: the early-exit-like and slimmable-like sets
 are then compared with a freer choice of paths, not with other weights. AP is that of models/compact.quality.json: the
 mean over vehicles and traffic lights. Prints tables and writes results/model_selection.json; the recording is written
 beside it.
