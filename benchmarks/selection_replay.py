@@ -177,14 +177,17 @@ class Predicting:
         predictor: of delays.
         terms: see `Terms`.
         calibrated: whether the calibrated bound wraps the predictor.
+        margin: factor on predictions, without a calibrator; the paper has none, which is 1.
+        alpha: target miss probability of the calibrated bound.
 
     Attributes:
         misses: frames that took longer than what was predicted, or than the bound.
     """
 
-    def __init__(self, predictor: DelayPredictor, terms: Terms, *, calibrated: bool) -> None:
-        self._predictor, self._terms = predictor, terms
-        self._calibrator = BoundCalibrator(ALPHA, ETA, _WIDTH, _FIRST) if calibrated else None
+    def __init__(self, predictor: DelayPredictor, terms: Terms, *, calibrated: bool, margin: float = 1.0,
+                 alpha: float = ALPHA) -> None:
+        self._predictor, self._terms, self._margin = predictor, terms, margin
+        self._calibrator = BoundCalibrator(alpha, ETA, _WIDTH, _FIRST) if calibrated else None
         self._ranked = sorted(terms.qualities, key=lambda model: -terms.qualities[model])
         self._fastest = min(terms.idle_ms, key=terms.idle_ms.get)
         self._predicted_ms = 1.0
@@ -192,7 +195,7 @@ class Predicting:
 
     def choose(self) -> str:
         """See `Method`."""
-        factor = 1.0 if self._calibrator is None else self._calibrator.factor
+        factor = self._margin if self._calibrator is None else self._calibrator.factor
         for model in self._ranked:
             predicted_ms = self._predictor.predict_ms(model)
             if predicted_ms * factor < self._terms.threshold_ms:
@@ -204,7 +207,7 @@ class Predicting:
     def observe(self, model: str, delay_ms: float) -> None:
         """See `Method`."""
         if self._calibrator is None:
-            self.misses += delay_ms > self._predicted_ms
+            self.misses += delay_ms > self._predicted_ms * self._margin
         else:
             self._calibrator.observe(self._predicted_ms, delay_ms)
             self.misses = self._calibrator.misses
@@ -226,16 +229,19 @@ class Ours:
         self._predictor = AdaptiveRegression(terms.idle_ms)
         self._calibrator = BoundCalibrator(alpha, ETA, _WIDTH, _FIRST)
         self._any = self._ladder.names[0]
-        self._slowdown = 1.0
+        self._slowdown, self._surprise = 1.0, 1.0
 
     def choose(self) -> str:
         """See `Method`."""
-        self._slowdown = self._predictor.predict_ms(self._any) / self._terms.idle_ms[self._any]
+        self._slowdown = max(self._predictor.predict_ms(self._any) / self._terms.idle_ms[self._any], self._surprise)
         factor = self._slowdown * self._calibrator.factor
         return self._ladder.name(self._policy.plan(self._terms.threshold_ms, factor).path)
 
     def observe(self, model: str, delay_ms: float) -> None:
         """See `Method`."""
+        ratio = delay_ms / self._terms.idle_ms[model]
+        # As SlowdownEstimator: a frame beyond its bound counts at once.
+        self._surprise = ratio if ratio > self._slowdown * max(1.0, self._calibrator.factor) else 1.0
         self._calibrator.observe(self._terms.idle_ms[model] * self._slowdown, delay_ms)
         self._predictor.observe(model, delay_ms)
 
@@ -272,8 +278,16 @@ METHODS: dict[str, Callable[[Terms], Method]] = {
     'filtered ratio, bounded': lambda terms: Predicting(FilteredRatio(terms.idle_ms), terms, calibrated=True),
     'wrong, bounded': lambda terms: Predicting(WrongPredictor(terms.idle_ms, terms.seed), terms, calibrated=True),
 }
+ALPHAS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
+MARGINS = (0.9, 1.0, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.5)
+# What one setting trades for the other: violations against AP. The paper's predictor gets a margin, which it has not there.
+CURVES: dict[str, dict[float, Callable[[Terms], Method]]] = {
+    'ours': {alpha: partial(Ours, alpha=alpha) for alpha in ALPHAS},
+    'paper\'s, bounded': {alpha: lambda terms, alpha=alpha: Predicting(
+        LaggedRegression(terms.traces_ms), terms, calibrated=True, alpha=alpha) for alpha in ALPHAS},
+    'paper\'s with a margin': {margin: lambda terms, margin=margin: Predicting(
+        LaggedRegression(terms.traces_ms), terms, calibrated=False, margin=margin) for margin in MARGINS}}
 PAPERS, OURS = 'paper\'s regression', 'ours'
-VARIANTS = ('ours', 'ours, 5 % may miss', 'ours, 30 % may miss')  # of the same method, by the target miss probability
 BOUNDED = ('ours', 'paper\'s, bounded', 'filtered ratio, bounded', 'wrong, bounded')
 
 
@@ -352,3 +366,22 @@ def compare(recording: Recording, methods: Mapping[str, Callable[[Terms], Method
         for name, make in methods.items():
             outcomes[name].append(replay(make(terms), recording.models, trace, terms))
     return outcomes
+
+
+def violations_at(points: Sequence[Outcome], ap: float) -> float:
+    """Violations of a curve at an AP, percent: of the mixture of two settings that has this AP and is late the least often.
+
+    Args:
+        points: outcomes of one method's settings.
+        ap: 0 to 100. Below the lowest of the curve, its violations are those of the setting that is late the least often.
+
+    Returns:
+        NaN when no setting reaches the AP.
+    """
+    found = [point.violations for point in points if point.ap >= ap]
+    for low in points:
+        for high in points:
+            if low.ap < ap < high.ap:
+                share = (ap - low.ap) / (high.ap - low.ap)
+                found.append(low.violations + share * (high.violations - low.violations))
+    return min(found, default=math.nan)

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import math
+import os
 import random
 
 import cv2
@@ -77,3 +78,11 @@ def test_levels_bound_what_one_factor_cannot(level_bounds):
     assert tight < loose
     for found in (by_level, by_factor):
         assert (found[:, 1] < 1.0).mean() < 0.03
+
+
+def test_the_interval_of_a_median_leaves_out_as_many_on_both_sides(load_benchmark):
+    cost = load_benchmark('monitor_cost')
+    # Of 20 values the 6th and the 15th (tables of the sign test): 2 x P(at most 5 of 20) = 4.1 %.
+    assert cost.median_interval([float(value) for value in range(20, 0, -1)]) == (6.0, 15.0)
+    assert all(map(math.isnan, cost.median_interval([1.0] * 5)))
+    assert cost.processor_s(os.getpid()) > 0.0

@@ -123,7 +123,7 @@ def make_schedule(shape: str, *, most: Mapping[str, int], lasts_s: float, seed: 
 
 
 def read_schedule(shape_or_file: str, seed: int, lasts_s: float, most: int) -> Schedule:
-    """The schedule of a file, or one of a shape, of at most so many core units and half as many memory units.
+    """The schedule of a file, or one of a shape, of at most so many core units and as many memory units.
 
     Raises:
         JsonFileError: the file cannot be used.
@@ -131,7 +131,7 @@ def read_schedule(shape_or_file: str, seed: int, lasts_s: float, most: int) -> S
     """
     if shape_or_file not in SHAPES:
         return Schedule.load(Path(shape_or_file))
-    return make_schedule(shape_or_file, most={'core': most, 'memory': max(1, most // 2)}, lasts_s=lasts_s, seed=seed)
+    return make_schedule(shape_or_file, most={'core': most, 'memory': most}, lasts_s=lasts_s, seed=seed)
 
 
 def _steps(rng: random.Random, most: dict[str, int], pace: float) -> Iterator[tuple[float, dict[str, int]]]:

@@ -61,7 +61,9 @@ class SlowdownEstimator:
     """Slowdown from two kinds of evidence: the probe's ratio and the frames' ratios of latency to forecast.
 
     Frames are believed more the more of them came lately (they are the very work in question); the probe keeps the
-    estimate alive while no frame runs. Impossible observations are counted and otherwise ignored.
+    estimate alive while no frame runs. A frame beyond its bound is either the rare one that may be, or the first after a
+    step, which the filter takes for an outlier until a second one follows: the next frame is planned as if it were a step.
+    Impossible observations are counted and otherwise ignored.
 
     Args:
         probe: filter of the probe's ratios.
@@ -81,6 +83,7 @@ class SlowdownEstimator:
         self._frame_memory = frame_memory
         self._frame_evidence = 0.0
         self._has_probe = False
+        self._surprise = 1.0  # ratio of the last frame, when it took longer than its bound
         self._idle = IdleTime()
         self.rejected = 0
 
@@ -98,27 +101,30 @@ class SlowdownEstimator:
             self.rejected += 1
             return
         self._probe.observe(probe_ms / idle_ms)
-        self._has_probe = True
+        self._has_probe, self._surprise = True, 1.0
         self._frame_evidence *= self._frame_memory
 
-    def observe_frame(self, forecast_ms: float, latency_ms: float) -> None:
+    def observe_frame(self, forecast_ms: float, latency_ms: float, bound_ms: float = math.inf) -> None:
         """Takes in one frame.
 
         Args:
             forecast_ms: its expected time on the idle machine.
             latency_ms: the time it took.
+            bound_ms: the time that it was not to exceed; infinite, NaN or 0 when not known.
         """
         if not (_is_time(forecast_ms) and _is_time(latency_ms)):
             self.rejected += 1
             return
-        self._frames.observe(latency_ms / forecast_ms)
+        ratio = latency_ms / forecast_ms
+        self._surprise = ratio if latency_ms > bound_ms > 0.0 else 1.0
+        self._frames.observe(ratio)
         self._frame_evidence = min(self._frame_evidence + 1.0, _MOST_EVIDENCE)
 
-    def observe_unfinished(self, forecast_ms: float, so_far_ms: float) -> None:
+    def observe_unfinished(self, forecast_ms: float, so_far_ms: float, bound_ms: float = math.inf) -> None:
         """Takes in a frame that was answered before its network had ended. It would have taken longer than it did until
         then, so it counts where that already says more than is known."""
         if so_far_ms > self.slowdown * forecast_ms:
-            self.observe_frame(forecast_ms, so_far_ms)
+            self.observe_frame(forecast_ms, so_far_ms, bound_ms)
 
     @property
     def slowdown(self) -> float:
@@ -128,7 +134,7 @@ class SlowdownEstimator:
         else:
             share = self._frame_evidence / (self._frame_evidence + 1.0)
         log_ratio = share * self._frames.log_ratio + (1.0 - share) * self._probe.log_ratio
-        return min(max(math.exp(log_ratio), 1.0), MAX_SLOWDOWN)
+        return min(max(math.exp(log_ratio), self._surprise, 1.0), MAX_SLOWDOWN)
 
     @property
     def sources(self) -> tuple[str, ...]:

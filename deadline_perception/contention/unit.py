@@ -64,10 +64,12 @@ def _gpu_work() -> Callable[[], None]:
     if not torch.cuda.is_available():
         raise ValueError('contention units of the kind gpu need a GPU that PyTorch can use, and there is none')
     first, second = torch.ones(_ON_GPU, device='cuda'), torch.ones(_ON_GPU, device='cuda')
+    ended = torch.cuda.Event(blocking=True)  # else whoever waits for the GPU keeps a core busy, too
 
     def work() -> None:
         torch.fft.rfft(first.add(second).mul(second))
-        torch.cuda.synchronize()
+        ended.record()
+        ended.synchronize()
 
     return work
 

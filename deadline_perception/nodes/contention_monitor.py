@@ -5,6 +5,7 @@ import math
 import sys
 from pathlib import Path
 
+from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from rclpy.clock import Clock, ClockType
 from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 
@@ -19,15 +20,15 @@ from deadline_perception.nodes.health import Health, Level, Report
 from deadline_perception.nodes.managed_node import ManagedNode
 from deadline_perception.nodes.parameters import Parameter, declare
 from deadline_perception.nodes.process import run_node
-from deadline_perception.nodes.service_quality import RESULTS, publisher_events, subscription_events
+from deadline_perception.nodes.service_quality import FRAMES, RESULTS, publisher_events
 from deadline_perception.runtime.priority import MODES, Role, ThreadPriority
 
 PARAMETERS = (
     Parameter('autostart', True, 'Configure and activate without being asked.', read_only=True),
     Parameter('device', 'cpu', 'Processor that the detector runs on, such as cpu, cuda or cuda:1; GPU sensors are read '
               'in any case.', read_only=True),
-    Parameter('rate_hz', 3.0, 'How often the sensors are read and the state is published, which it is after each frame '
-              'too.', 'Hz', 0.1, 20.0, read_only=True),
+    Parameter('rate_hz', 3.0, 'How often the sensors and the frames since are read, and the state is published.', 'Hz', 0.1,
+              20.0, read_only=True),
     Parameter('probe_rounds', 8, 'Work in one probe; 8 rounds take 1 to 3 ms on a current core.', '', 1, 1000,
               read_only=True),
     Parameter('probe_share', 0.006, 'Largest share of one core that probes may take.', '', 0.0, 1.0),
@@ -62,11 +63,25 @@ def observe_frame(estimator: SlowdownEstimator, message: FrameLatency) -> None:
     again as late, and counts in full.
     """
     observe = estimator.observe_unfinished if message.outcome == FrameLatency.COASTED else estimator.observe_frame
-    observe(message.idle_forecast_ms, message.network_ms)
+    observe(message.idle_forecast_ms, message.network_ms, message.bound_ms)
+
+
+class _NeverWaitedFor(MutuallyExclusiveCallbackGroup):
+    """Subscriptions whose messages are taken by whoever wants them, and wake no executor.
+
+    rclpy makes a new wait set of all that a node has whenever it wakes: for each frame that takes longer than all that is
+    done with it (measured: benchmarks/monitor_cost.py).
+    """
+
+    def can_execute(self, entity) -> bool:
+        return False
 
 
 class ContentionMonitorNode(ManagedNode):
-    """While active, publishes `~/state` by timer and after each frame. No sensor has to exist."""
+    """While active, publishes `~/state` by timer. No sensor has to exist.
+
+    The detector itself moves a state by what its frames say until the next one, see `runtime/conditions.py`.
+    """
 
     def __init__(self) -> None:
         super().__init__('contention_monitor')
@@ -78,7 +93,7 @@ class ContentionMonitorNode(ManagedNode):
         self._why_no_levels = ''
         self._readings = Readings()
         self._publisher = self._timer = self._priority = None
-        self._frames_in = []
+        self._frames_in, self._taken = [], _NeverWaitedFor()
         self._health = Health(self, self._report, hardware_id=self._values['device'])
         if self._values['autostart']:
             self.start_by_itself()
@@ -111,8 +126,8 @@ class ContentionMonitorNode(ManagedNode):
         """Starts to measure and to publish."""
         self._priority = ThreadPriority(self._values['priority'], lock_memory=False)
         self._priority.raise_thread(Role.SUPPORTING)
-        self._frames_in = [self.create_subscription(FrameLatency, topic, self._on_frame, RESULTS,
-                                                    event_callbacks=subscription_events(self, topic))
+        self._frames_in = [self.create_subscription(FrameLatency, topic, self._on_frame, FRAMES,
+                                                    callback_group=self._taken)
                            for topic in ('detector/latency', 'detector/late')]
         # The steady clock: the machine is busy at its own pace, whatever a simulated clock says.
         self._timer = self.create_timer(1.0 / self._values['rate_hz'], self._measure,
@@ -134,12 +149,18 @@ class ContentionMonitorNode(ManagedNode):
         self._nvml = self._probe = None
 
     def _on_frame(self, message: FrameLatency) -> None:
-        """The next frame is planned with what this one says: a state that is 0.3 s old bounds 5 to 9 % more loosely."""
         observe_frame(self._estimator, message)
-        self._publish_state()
+
+    def _take_frames(self) -> None:
+        """Takes in the frames that came since the last call, as the executor would have."""
+        for subscription in self._frames_in:
+            with subscription.handle:
+                while (taken := subscription.handle.take_message(subscription.msg_type, subscription.raw)) is not None:
+                    self._on_frame(taken[0])
 
     def _measure(self) -> None:
         self._run_probe()
+        self._take_frames()
         self._readings = read_contention(before=self._readings.cpu_times, nvml=self._nvml, gpu_files=self._gpu_files,
                                          expected=self._sources)
         self._sources |= set(self._readings.sources)

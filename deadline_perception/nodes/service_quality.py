@@ -21,6 +21,8 @@ def _profile(reliability: QoSReliabilityPolicy, depth: int,
 
 # Results and small values out, and in from this package's own nodes.
 RESULTS = _profile(QoSReliabilityPolicy.RELIABLE, 5)
+# Results that are taken a few times a second: the depth holds all of a fast camera between two times.
+FRAMES = _profile(QoSReliabilityPolicy.RELIABLE, 100)
 # Small values from other people's nodes: best effort matches every publisher.
 ANY_SOURCE = _profile(QoSReliabilityPolicy.BEST_EFFORT, 10)
 # Images out of a player: reliable matches every subscriber, the depth rides out a slow start.

@@ -27,10 +27,13 @@ class _Contention:
     slowdown: float
     source: str
     heard_ms: float
+    own_slowdown: float
 
 
 class ConditionTracker:
     """Remembers the last valid budget and contention; any thread may read while another writes.
+
+    A contention state is moved by what the frames have said since it was heard, so that it may be a third of a second old.
 
     Args:
         default_budget_ms: budget until the first one is heard, > 0.
@@ -60,11 +63,9 @@ class ConditionTracker:
         self._own = SlowdownEstimator()
 
     def hear_frame(self, record: FrameRecord) -> None:
-        """Takes in how a frame went, for the time when nobody says how busy the machine is."""
-        if record.outcome is Outcome.COASTED:
-            self._own.observe_unfinished(record.idle_forecast_ms, record.frame.network_ms)
-        else:
-            self._own.observe_frame(record.idle_forecast_ms, record.frame.network_ms)
+        """Takes in how a frame went: it moves the last contention state, and takes its place when there is none."""
+        observe = self._own.observe_unfinished if record.outcome is Outcome.COASTED else self._own.observe_frame
+        observe(record.idle_forecast_ms, record.frame.network_ms, record.bound_ms)
 
     def hear_budget(self, budget_ms: float, min_budget_ms: float, reason: str) -> None:
         """Takes in a budget.
@@ -90,7 +91,7 @@ class ConditionTracker:
         """
         if not 1.0 <= slowdown < math.inf:
             raise ValueError(f'slowdown is {slowdown}, expected a finite factor of at least 1')
-        self._contention = _Contention(slowdown, source, self._clock_ms())
+        self._contention = _Contention(slowdown, source, self._clock_ms(), self._own.slowdown)
 
     def now(self) -> Conditions:
         """What the next frame is decided under."""
@@ -108,7 +109,7 @@ class ConditionTracker:
             return own, OWN_SOURCE if has_own else '', f'no contention state heard yet, {words}'
         age_ms = at_ms - contention.heard_ms
         if age_ms <= self._contention_timeout_ms:
-            return contention.slowdown, contention.source, ''
+            return max(1.0, contention.slowdown * own / contention.own_slowdown), contention.source, ''
         words = f'contention state is {age_ms / 1000:.1f} s old'
         if has_own:
             return own, OWN_SOURCE, f'{words}, slowdown of {own:.2f} by its own frames'

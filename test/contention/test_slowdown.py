@@ -160,3 +160,44 @@ def test_refuses_impossible_settings():
         RatioFilter(phases=-0.1)
     with pytest.raises(ValueError, match='frame_memory is 1.0'):
         SlowdownEstimator(frame_memory=1.0)
+
+
+def test_one_frame_beyond_its_bound_counts_at_once_and_is_forgotten_when_the_next_denies_it():
+    estimator = SlowdownEstimator()
+    for _ in range(20):
+        estimator.observe_frame(50.0, 50.0, 60.0)
+    estimator.observe_frame(50.0, 58.0, 60.0)
+    assert estimator.slowdown == pytest.approx(1.0, abs=0.02)
+    estimator.observe_frame(50.0, 150.0, 60.0)
+    assert estimator.slowdown == 3.0
+    for _ in range(2):
+        estimator.observe_frame(50.0, 50.0, 180.0)
+        assert estimator.slowdown < 1.3
+    estimator.observe_unfinished(50.0, 200.0, 60.0)
+    assert estimator.slowdown == 4.0
+    estimator.observe_probe(2.0, 2.0)  # no frame came meanwhile
+    assert estimator.slowdown < 2.0
+
+
+@pytest.mark.parametrize('bound_ms', [math.nan, math.inf, 0.0])
+def test_a_bound_that_is_not_known_is_never_exceeded(bound_ms):
+    known, unknown = SlowdownEstimator(), SlowdownEstimator()
+    for _ in range(3):
+        known.observe_frame(50.0, 50.0, 500.0)
+        unknown.observe_frame(50.0, 50.0)
+    known.observe_frame(50.0, 400.0, bound_ms)
+    unknown.observe_frame(50.0, 400.0)
+    assert known.slowdown == unknown.slowdown < 1.5
+
+
+@pytest.mark.parametrize('factor', [1.5, 2.0, 4.0])
+def test_after_a_step_one_frame_is_beyond_its_bound(factor):
+    """Bounds of 1.2 times what is expected; noise of 3 %."""
+    rng, estimator, late = random.Random(1), SlowdownEstimator(), []
+    for number in range(60):
+        bound_ms = 50.0 * estimator.slowdown * 1.2
+        latency_ms = 50.0 * (factor if number >= 30 else 1.0) * rng.lognormvariate(0.0, 0.03)
+        late.append(latency_ms > bound_ms)
+        estimator.observe_frame(50.0, latency_ms, bound_ms)
+    assert late[:30] == [False] * 30 and late[30]
+    assert sum(late[31:]) == 0

@@ -60,15 +60,16 @@ def test_state_names_its_sources_and_holds_the_probe(start_node, observer, wait_
     assert values['priority'].startswith('SCHED_OTHER, nice')
 
 
-def test_each_frame_is_followed_by_a_state_that_knows_it(start_node, observer, wait_for):
-    start_node('contention_monitor', {'rate_hz': 0.1})
+def test_all_frames_since_the_last_state_are_in_the_next_and_none_has_one_of_its_own(start_node, observer, wait_for):
+    start_node('contention_monitor', {'rate_hz': 1.0})
     heard = observer.hear(ContentionState, 'contention_monitor/state')
     latencies = observer.speaker(FrameLatency, 'detector/latency')
-    wait_for(lambda: latencies.publish(latency()) or heard, 'a state')
+    wait_for(lambda: latencies.publish(latency()) or (heard and 'frames' in heard[-1].sources), 'a state that knows frames')
     before = len(heard)
-    for _ in range(10):
-        latencies.publish(latency())
-    wait_for(lambda: len(heard) >= before + 5 and heard[-1].slowdown > 1.5, 'states after frames')
+    for _ in range(40):
+        latencies.publish(latency(network_ms=400.0))
+    wait_for(lambda: heard[-1].slowdown > 5.0, 'a state after all frames')
+    assert len(heard) <= before + 35
 
 
 @pytest.mark.parametrize('topic', ['detector/latency', 'detector/late'])

@@ -249,7 +249,7 @@ def test_the_decision_says_why_and_lists_every_operator(ready):
     decision = ready.paths[-1]
     assert decision.policy == 'frontier'
     assert decision.contention_source == 'probe+pressure'
-    assert decision.slowdown == 1.25
+    assert decision.slowdown >= 1.0  # the state's, moved by the frames since
     assert decision.bound_ms >= decision.forecast_ms > 0
     assert 'fits' in decision.reason
     names = [operator.name for operator in decision.operators]

@@ -98,8 +98,9 @@ def test_refuses_times_that_are_not_positive():
         ConditionTracker(default_budget_ms=0.0, budget_timeout_ms=1.0, contention_timeout_ms=1.0)
 
 
-def frame(ratio, outcome=Outcome.DETECTED):
-    return SimpleNamespace(outcome=outcome, idle_forecast_ms=40.0, frame=SimpleNamespace(network_ms=40.0 * ratio))
+def frame(ratio, outcome=Outcome.DETECTED, bound_ms=math.nan):
+    return SimpleNamespace(outcome=outcome, idle_forecast_ms=40.0, frame=SimpleNamespace(network_ms=40.0 * ratio),
+                           bound_ms=bound_ms)
 
 
 def test_without_a_monitor_the_frames_own_times_give_the_slowdown(tracker):
@@ -114,6 +115,7 @@ def test_a_monitor_that_falls_silent_is_replaced_by_the_frames_own_times_and_com
     tracker.hear_contention(1.2, 'probe')
     for _ in range(5):
         tracker.hear_frame(frame(3.0))
+    tracker.hear_contention(1.2, 'probe')
     assert (tracker.now().slowdown, tracker.now().contention_source) == (1.2, 'probe')
     clock.ms += 2001.0
     assert tracker.now().slowdown == pytest.approx(3.0, rel=0.1) and tracker.now().contention_source == 'own frames'
@@ -128,3 +130,28 @@ def test_a_frame_that_was_answered_before_its_end_counts_only_where_it_says_more
     for _ in range(5):
         tracker.hear_frame(frame(2.0, Outcome.COASTED))
     assert tracker.now().slowdown == pytest.approx(2.0, rel=0.1)
+
+
+def test_frames_move_a_state_until_the_next_one_is_heard(tracker):
+    for _ in range(30):
+        tracker.hear_frame(frame(1.5))
+    tracker.hear_contention(1.6, 'probe+frames')
+    assert tracker.now().slowdown == 1.6
+    for _ in range(30):
+        tracker.hear_frame(frame(3.0))
+    assert tracker.now().slowdown == pytest.approx(1.6 * 3.0 / 1.5, rel=0.1)
+    for _ in range(300):
+        tracker.hear_frame(frame(0.5))
+    assert tracker.now().slowdown == pytest.approx(1.6 / 1.5, rel=0.1)
+    tracker.hear_contention(1.0, 'probe+frames')
+    assert tracker.now().slowdown == 1.0
+
+
+def test_the_frame_after_one_beyond_its_bound_is_planned_with_what_that_one_took(tracker):
+    for _ in range(30):
+        tracker.hear_frame(frame(1.0, bound_ms=50.0))
+    tracker.hear_contention(1.0, 'probe+frames')
+    tracker.hear_frame(frame(2.5, bound_ms=50.0))
+    assert tracker.now().slowdown == pytest.approx(2.5)
+    tracker.hear_frame(frame(1.0, bound_ms=120.0))
+    assert tracker.now().slowdown == pytest.approx(1.0, abs=0.05)
