@@ -12,6 +12,17 @@ from deadline_perception.execution_path import ExecutionPath, PathSpace
 from deadline_perception.latency.stopwatch import now_ms, wait_for_stream
 
 
+def check_image(image_bgr: np.ndarray, name: str = 'image') -> None:
+    """Makes sure of uint8 `[H, W, 3]` with at least one pixel.
+
+    Raises:
+        ValueError: another type or shape.
+    """
+    if image_bgr.dtype != np.uint8 or image_bgr.ndim != 3 or image_bgr.shape[2] != 3 or 0 in image_bgr.shape:
+        raise ValueError(f'{name} is {image_bgr.dtype} {image_bgr.shape}, expected uint8 [height, width, 3] of at least '
+                         f'1 x 1 px')
+
+
 class Network(Protocol):
     """A network that can be profiled, forecast, decided about and run.
 

@@ -74,7 +74,7 @@ def measure_accuracy(network, views: Sequence[ObjectView], sizes_px: Sequence[in
             counts[row, column] += 1
             seen = _at_size(crop, size / view.size_px)
             for level, path in enumerate(paths):
-                best = network.class_names[int(np.argmax(network.classify(seen, path).scores))]
+                best = network.class_names[int(np.argmax(network.detect(seen, path).scores))]
                 hits[level, row, column] += best in view.classes
         if progress is not None:
             progress(done, len(views))

@@ -114,7 +114,7 @@ class LevelTrainer(ResumableTraining):
 
     def _batch(self, seed: list[int]) -> tuple[Tensor, Tensor]:
         batch = self.source.draw(np.random.default_rng(seed), self.plan.batch)
-        return self.network.normalise(batch.crops), torch.from_numpy(batch.possible).to(self.network.device)
+        return self.network.normalise_crops(batch.crops), torch.from_numpy(batch.possible).to(self.network.device)
 
     @torch.no_grad()
     def finish(self) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 
 from deadline_perception.detector.detections import Detections
 from deadline_perception.engine.eager import Eager
-from deadline_perception.engine.segment_run import SegmentRun
+from deadline_perception.engine.segment_run import SegmentRun, check_image
 from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.execution_path import ExecutionPath, PathSpace, Segment
 
@@ -139,8 +139,7 @@ class WholeRun(SegmentRun):
 
     def __init__(self, network: WholeDetector, image_bgr: np.ndarray, path: ExecutionPath) -> None:
         super().__init__(network.path_space, path, network.device)
-        if image_bgr.dtype != np.uint8 or image_bgr.ndim != 3 or image_bgr.shape[2] != 3 or 0 in image_bgr.shape:
-            raise ValueError(f'image is {image_bgr.dtype} {image_bgr.shape}, expected uint8 [height, width, 3]')
+        check_image(image_bgr)
         self._network, self._image = network, image_bgr
         self._value: object = None
 

@@ -29,7 +29,7 @@ def test_a_file_gives_the_network_back(saved):
     assert loaded.channel_orders == network.channel_orders and not loaded.training
     crop = np.random.default_rng(0).integers(0, 256, (32, 32, 3), dtype=np.uint8)
     for path in loaded.path_space:
-        np.testing.assert_allclose(loaded.classify(crop, path).scores, network.classify(crop, path).scores, atol=2e-3)
+        np.testing.assert_allclose(loaded.detect(crop, path).scores, network.detect(crop, path).scores, atol=2e-3)
     assert read_recipe(file) == '{"steps": 3}'
 
 
