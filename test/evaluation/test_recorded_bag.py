@@ -135,7 +135,7 @@ def runs(tmp_path_factory):
     return sorted(file for ending in ('mcap', 'db3') for file in folder.glob(f'*/*.{ending}'))
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2 ** 32 - 1), number=st.integers(0, 1))
 @example(seed=531, number=0)  # the definition of OperatorDecision loses a field
 def test_flipped_and_missing_bytes_give_a_recording_or_a_named_error(tmp_path, runs, seed, number):

@@ -31,7 +31,7 @@ def measured(model: IntervalModel, noise: list[float]) -> list[MeasuredLayer]:
                           model.wcet_ms(shape) * factor) for shape, factor in zip(SHAPES, noise)]
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(st.lists(st.floats(1.0, 2.0), min_size=len(SHAPES), max_size=len(SHAPES)), st.floats(0.0, 1.0))
 def test_covers_every_observation(noise: list[float], traffic: float) -> None:
     ground_truth = IntervalModel(PROCESSOR, (0.9, 0.2, 0.1, 1000.0), missing=traffic)
