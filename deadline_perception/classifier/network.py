@@ -1,9 +1,9 @@
 """A real-time nested network: ten levels of one set of weights, each a prefix of the channels of the next.
 
-Source: nested-network thesis, section 3: the level of a job is chosen right before it starts, a level's ratio decides how
-many channels each convolution gives, and training minimises the mean of the levels' losses. The convolutions differ from
-the thesis's, whose classifier was written for another framework; norms have statistics for every level, folded into the
-convolutions (as in the detector), so that they cost nothing in a job.
+Source: nested-network thesis, section 3: the level of a job is chosen right before it starts, a level's ratio decides
+how many channels each convolution gives, and training minimises the mean of the levels' losses. The convolutions differ
+from the thesis's, whose classifier was written for another framework; norms have statistics for every level, folded
+into the convolutions (as in the detector), so that they cost nothing in a job.
 """
 from __future__ import annotations
 

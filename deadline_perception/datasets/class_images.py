@@ -72,7 +72,8 @@ def read_class_folders(folder: Path, size: tuple[int, int], limit: int | None = 
 
 
 def cut_objects(sequence: Sequence, size: tuple[int, int], min_side_px: int = 8, border: float = 0.1) -> ClassImages:
-    """Cuts the known objects out of the frames of a sequence; crowd regions and objects that are too small are left out.
+    """Cuts the known objects out of the frames of a sequence; crowd regions and objects that are too small are left
+    out.
 
     Args:
         sequence: with ground truth.

@@ -81,8 +81,8 @@ class FrontierPolicy:
         allowance_ms: constant part of every bound, for the scheduler's time slice.
         keep_epsilon: gain in quality that is worth a change of plan.
         paths: those that are kept ready and may be chosen, at least one; None: all of the network.
-        min_quality: paths of a lower one are never chosen: then the cheapest of the others is, and is late, where it does
-            not fit (SubFlow, section II: a minimum utilisation).
+        min_quality: paths of a lower one are never chosen: then the cheapest of the others is, and is late, where it
+            does not fit (SubFlow, section II: a minimum utilisation).
 
     Raises:
         ValueError: allowance, epsilon or minimum is out of range, there is no path, none is good enough, or forecast or
@@ -202,7 +202,8 @@ class FrontierPolicy:
         return found
 
     def _forecasts(self, forecast: Forecast) -> np.ndarray:
-        """Remaining forecast of every path at every segment: float64 `[segments, paths]`, ms, never rising with the segment."""
+        """Remaining forecast of every path at every segment: float64 `[segments, paths]`, ms, never rising with the
+        segment."""
         rows = np.stack([np.asarray(forecast.table(self._paths, segment), dtype=np.float64)
                          for segment in range(len(self._space.segments))])
         bad = ~((rows >= 0) & (rows < math.inf))

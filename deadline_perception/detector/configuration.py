@@ -71,8 +71,8 @@ class DetectorConfig:
         anchor_ratios: height divided by width.
         nms_candidates: at most so many anchors per level reach the proposals' suppression.
         heads: subnets of the switch, the cheapest first.
-        norm: `group`, which needs the statistics of every image, or `frozen`, whose statistics are part of the weights, so
-            that it is folded into the convolution before it and takes no time.
+        norm: `group`, which needs the statistics of every image, or `frozen`, whose statistics are part of the weights,
+            so that it is folded into the convolution before it and takes no time.
         scales: fractions of `input_size` to choose from, see `multi_path_space`; sides are multiples of 32 px.
 
     Raises:
@@ -195,7 +195,8 @@ class DetectorConfig:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """Every attribute but those that an earlier version of this class did not have and that are at their default."""
+        """Every attribute but those that an earlier version of this class did not have and that are at their
+        default."""
         later = {field.name: field.default for field in fields(self) if field.default is not MISSING}
         return {name: value for name, value in asdict(self).items() if name not in later or value != later[name]}
 

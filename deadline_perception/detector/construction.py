@@ -51,7 +51,8 @@ class Construction:
 
 
 def building_blocks(family: DetectorConfig) -> DetectorConfig:
-    """The network with each building block of a family once: a stage's first block, a further one, every head; one scale.
+    """The network with each building block of a family once: a stage's first block, a further one, every head; one
+    scale.
 
     The times of its segments and the bytes of its parts give those of every network of the family.
     """

@@ -43,10 +43,10 @@ class ResnetStart:
 def start_from_resnet(backbone: Backbone, file: Path) -> ResnetStart:
     """Fills a backbone with the weights of a ResNet, as far as both have the same layers; all or nothing.
 
-    Frozen norms take over a ResNet's batch norms as they are. Where the network has group norms, convolutions are divided by the standard deviation that the batch
-    norm has kept for each channel, and the group norm's scale and shift are set so that it gives what the batch norm
-    gave on images with just those statistics; on others it differs, which training evens out. The stem's input
-    channels change places, from RGB to BGR.
+    Frozen norms take over a ResNet's batch norms as they are. Where the network has group norms, convolutions are
+    divided by the standard deviation that the batch norm has kept for each channel, and the group norm's scale and
+    shift are set so that it gives what the batch norm gave on images with just those statistics; on others it differs,
+    which training evens out. The stem's input channels change places, from RGB to BGR.
 
     Args:
         backbone: with bottleneck or basic blocks and a ResNet's stem (`stem_pool`).

@@ -26,8 +26,8 @@ def check_image(image_bgr: np.ndarray, name: str = 'image') -> None:
 class Network(Protocol):
     """A network that can be profiled, forecast, decided about and run.
 
-    It may have two methods more: `warm_up(paths, image_size)`, where running the paths on a black image is not enough, and
-    `example(image_bgr)`, what it is given of a camera image, where that is not the whole of it.
+    It may have two methods more: `warm_up(paths, image_size)`, where running the paths on a black image is not enough,
+    and `example(image_bgr)`, what it is given of a camera image, where that is not the whole of it.
 
     Attributes:
         path_space: what it can decide.

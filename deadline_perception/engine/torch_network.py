@@ -15,7 +15,8 @@ from deadline_perception.engine.eager import Eager
 from deadline_perception.engine.segment_run import SegmentRun
 from deadline_perception.execution_path import ExecutionPath
 
-# Mean and standard deviation of pixel values, BGR (those of ImageNet in that order, so that its weights can be a start).
+# Mean and standard deviation of pixel values, BGR (those of ImageNet in that order, so that its weights can be a
+# start).
 PIXEL_MEAN = (103.53, 116.28, 123.675)
 PIXEL_DEVIATION = (57.375, 57.12, 58.395)
 

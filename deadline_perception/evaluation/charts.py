@@ -97,8 +97,8 @@ def _draw_latency(row, time_s: np.ndarray, frames: list[FrameRecord]) -> None:
 
 
 def lanes(recording: Recording, frames: list[FrameRecord]) -> str:
-    """One lane per operator over time, shaded by how much of the network was used, and under them the level of contention
-    where one is known. Empty without recorded paths."""
+    """One lane per operator over time, shaded by how much of the network was used, and under them the level of
+    contention where one is known. Empty without recorded paths."""
     decided = [frame for frame in frames if frame.outcome is not Outcome.COASTED and frame.decision]
     operators = _operators(decided)
     if not operators:
@@ -134,8 +134,8 @@ def lanes(recording: Recording, frames: list[FrameRecord]) -> str:
 
 
 def lane_levels(frames: list[FrameRecord]) -> list[tuple[str, list[tuple[str, str]]]]:
-    """For the legend of `lanes`: operators of one kind and the same settings together, with those of their settings that
-    occurred and the settings' CSS colour variables."""
+    """For the legend of `lanes`: operators of one kind and the same settings together, with those of their settings
+    that occurred and the settings' CSS colour variables."""
     rows: dict[tuple, tuple[list[str], dict[int, tuple[str, str]]]] = {}
     operators = _operators([frame for frame in frames if frame.decision])
     for name, seen in operators.items():

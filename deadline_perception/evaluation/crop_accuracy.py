@@ -22,7 +22,8 @@ class CropAccuracy:
     Attributes:
         paths: the levels, ascending.
         sizes_px: longer side of the objects; the largest stands for all larger ones.
-        objects: number of each class at each size, `[classes, sizes]`; a class is one row, several possible ones another.
+        objects: number of each class at each size, `[classes, sizes]`; a class is one row, several possible ones
+            another.
         right: of these, the share that each level finds, `[levels, classes, sizes]`; NaN where there is no object.
         class_names: of the rows; of several possible classes with `or`.
     """

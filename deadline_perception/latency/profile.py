@@ -54,7 +54,8 @@ class LevelTimes:
 
 @dataclass(frozen=True)
 class LatencyProfile:
-    """How long the parts of one network take on one device, otherwise idle and, where measured, at levels of contention.
+    """How long the parts of one network take on one device, otherwise idle and, where measured, at levels of
+    contention.
 
     Attributes:
         facts: the device and its settings while measuring.

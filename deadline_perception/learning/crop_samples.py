@@ -14,7 +14,8 @@ from deadline_perception.classifier.crop import WINDOW, crop_box
 from deadline_perception.datasets.object_views import ObjectView
 
 SMALLEST_PX, LARGEST_PX = 8.0, 64.0  # longer sides that are trained
-# Of the samples, against that of any other class. Objects whose class is not known are few, and would be learnt by heart.
+# Of the samples, against that of any other class. Objects whose class is not known are few, and would be learnt by
+# heart.
 _BACKGROUND_SHARE, _UNSURE_SHARE = 3.0, 0.1
 _JITTER = 0.08  # of box corners, in sides of the box: a detector's boxes are not exact
 _MIRRORED = ('vehicle', 'bike', 'motorbike', 'person', BACKGROUND, *LAMPS)  # signs read otherwise in a mirror

@@ -1,7 +1,7 @@
 """Trains all levels of a nested classifier together; can be killed and resumed at any step.
 
-Every step minimises the mean of the losses of all levels on one batch (nested-network thesis, section 3, after Kim et al.
-2018), so that one set of weights serves each of them.
+Every step minimises the mean of the losses of all levels on one batch (nested-network thesis, section 3, after Kim et
+al. 2018), so that one set of weights serves each of them.
 """
 from __future__ import annotations
 
@@ -120,8 +120,8 @@ class LevelTrainer(ResumableTraining):
     def finish(self) -> None:
         """Gives the network the averaged weights, and its norms the statistics that these have on training crops.
 
-        The statistics are means over batches, as Wu and Johnson 2021, section 3, propose. Training can go on only from a
-        saved state.
+        The statistics are means over batches, as Wu and Johnson 2021, section 3, propose. Training can go on only from
+        a saved state.
         """
         self.network.load_state_dict(self.average)
         self.network.train()

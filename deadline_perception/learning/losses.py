@@ -1,4 +1,5 @@
-"""The loss of one path on one batch: objectness, anchor boxes, classes, final boxes; against the ground truth or a teacher."""
+"""The loss of one path on one batch: objectness, anchor boxes, classes, final boxes; against the ground truth or a
+teacher."""
 from __future__ import annotations
 
 from collections.abc import Sequence

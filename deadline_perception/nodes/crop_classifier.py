@@ -1,8 +1,9 @@
-"""The lifecycle node `crop_classifier`: the meaning of detected signs and the colour of lights, before the same deadline.
+"""The lifecycle node `crop_classifier`: the meaning of detected signs and the colour of lights, before the same
+deadline.
 
-It keeps the newest images, and as detections come takes the image of their stamp, cuts their boxes out, and classifies as
-many as what is left of the budget allows, each at the largest level that fits. Every message of detections is answered by
-one: boxes for which there was no time, or no image, go on as they came, and are counted.
+It keeps the newest images, and as detections come takes the image of their stamp, cuts their boxes out, and classifies
+as many as what is left of the budget allows, each at the largest level that fits. Every message of detections is
+answered by one: boxes for which there was no time, or no image, go on as they came, and are counted.
 """
 from __future__ import annotations
 

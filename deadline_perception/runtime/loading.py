@@ -166,7 +166,8 @@ def load_task(options: NetworkOptions, models_folder: Path) -> LoadedTask:
 
 
 def load_network(model: str, device: str, models_folder: Path, engine: str = 'auto') -> tuple[object, Path]:
-    """The network that a parameter means, and the file of its weights or of its set; for a callable, the parameter as a path.
+    """The network that a parameter means, and the file of its weights or of its set; for a callable, the parameter as a
+    path.
 
     Raises:
         SetupError: there is no such module, callable or file.

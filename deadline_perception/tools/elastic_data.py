@@ -72,7 +72,8 @@ def read_data(text: str, detects: bool, input_size: tuple[int, int], limit: int)
 
 
 def score_paths(network, data: ElasticData, paths: list[ExecutionPath]) -> dict[ExecutionPath, float]:
-    """Accuracy of a classifier's paths, or average precision of a detector's, in [0, 1]; with progress on the screen."""
+    """Accuracy of a classifier's paths, or average precision of a detector's, in [0, 1]; with progress on the
+    screen."""
     from rich.console import Console
     from rich.progress import track
 

@@ -5,8 +5,8 @@ that were not measured are predicted from those that were; how well is printed a
 chance in the choice of images reaches, by which the decision trusts its measurement. Several processes share the
 images out: torchrun --nproc-per-node 2 -m deadline_perception.tools.command_line evaluate ...
 
-Of a nested classifier, all levels are shown the annotated objects, and rendered ones, at several sizes; then only --data,
---classes, --limit, --rendered, --json and --threads are looked at.
+Of a nested classifier, all levels are shown the annotated objects, and rendered ones, at several sizes; then only
+--data, --classes, --limit, --rendered, --json and --threads are looked at.
 """
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Measure how the time of a convolution changes with its channels, filters and input, and predict it from four points.
 
 Runs the sweeps of the Jetson paper (Table 3.1; hours on a CPU, `--quick` some minutes), finds the steps in which this
-device works, and writes what it measured (sweep.json) and a picture of measured against predicted times (sweep.png). A run
-that was stopped goes on where it was when it is started again with the same folder.
+device works, and writes what it measured (sweep.json) and a picture of measured against predicted times (sweep.png). A
+run that was stopped goes on where it was when it is started again with the same folder.
 """
 from __future__ import annotations
 

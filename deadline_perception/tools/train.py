@@ -182,7 +182,8 @@ def _network(args: argparse.Namespace, class_names: tuple[str, ...], device: str
 
 
 def _measure_norms(args: argparse.Namespace, network: MultiPathDetector, source: SampleSource, workers: Workers) -> None:
-    """Measures the statistics of frozen norms, unless they came with the weights to start from; the same in all processes."""
+    """Measures the statistics of frozen norms, unless they came with the weights to start from; the same in all
+    processes."""
     start = None if args.start is None else load_detector(args.start, network.device)
     if start is not None and start.config.norm == 'frozen':
         return

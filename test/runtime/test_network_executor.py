@@ -1,4 +1,5 @@
-"""The executor with real, tiny networks: order, levels, cuts, failures and hangs; times are only ever compared loosely."""
+"""The executor with real, tiny networks: order, levels, cuts, failures and hangs; times are only ever compared
+loosely."""
 from __future__ import annotations
 
 import threading

@@ -18,7 +18,8 @@ IMAGE = np.zeros((4, 6, 3), dtype=np.uint8)
 
 
 class CountedForecast:
-    """Every segment costs by its settings: a stage or skip 10 ms times width, pyramid 4, proposals 1 or 2, heads 3 or 6."""
+    """Every segment costs by its settings: a stage or skip 10 ms times width, pyramid 4, proposals 1 or 2, heads 3 or
+    6."""
 
     def segment_ms(self, segment, path):
         name = SPACE.segments[segment].name
