@@ -80,7 +80,8 @@ class Operator:
             ValueError: the operator has no such setting.
         """
         if setting not in self.settings:
-            raise ValueError(f'{self.name} is {setting!r}, expected one of {", ".join(map(setting_text, self.settings))}')
+            raise ValueError(f'{self.name} is {setting!r}, expected one of '
+                             f'{", ".join(map(setting_text, self.settings))}')
         return self.settings.index(setting)
 
 
@@ -182,8 +183,8 @@ class PathSpace:
                 raise ValueError(f'{what} are {", ".join(names)}, expected distinct names')
         decided = [segment.operator for segment in self.segments if segment.operator is not None]
         if not self.segments or sorted(decided) != sorted(self.place):
-            raise ValueError(f'segments decide {decided}, expected each of the operators {list(self.place)} once, in at '
-                             f'least one segment')
+            raise ValueError(f'segments decide {decided}, expected each of the operators {list(self.place)} once, in '
+                             f'at least one segment')
         known: set[str] = set()
         for segment in self.segments:
             self._check_alternative(segment, known)
@@ -194,13 +195,13 @@ class PathSpace:
         symbols = sorted(symbol for symbol, _ in self._groups)
         for symbol, following in itertools.pairwise(symbols):
             if following.startswith(symbol):
-                raise ValueError(f'symbols of operators are {symbols}, expected none to begin another, and equal ones side '
-                                 f'by side, so that the parts of a name can be told apart')
+                raise ValueError(f'symbols of operators are {symbols}, expected none to begin another, and equal ones '
+                                 f'side by side, so that the parts of a name can be told apart')
         for symbol, group in self._groups:
             lengths = {len(label) for at in group for label in self.operators[at].labels}
             if len(group) > 1 and len(lengths) > 1:
-                raise ValueError(f'operators of the symbol {symbol!r} have labels of {sorted(lengths)} letters, expected '
-                                 f'one length, so that their shared part of a name can be read')
+                raise ValueError(f'operators of the symbol {symbol!r} have labels of {sorted(lengths)} letters, '
+                                 f'expected one length, so that their shared part of a name can be read')
 
     def _check_alternative(self, segment: Segment, known: set[str]) -> None:
         if segment.only_on is None:
@@ -208,8 +209,8 @@ class PathSpace:
         name, setting = segment.only_on
         always = {other.operator for other in self.segments if other.only_on is None}
         if name not in known & always or setting not in self.operator(name).settings:
-            raise ValueError(f'segment {segment.name} runs only on {name} {setting!r}, expected an operator that every path '
-                             f'decides before it, and one of its settings')
+            raise ValueError(f'segment {segment.name} runs only on {name} {setting!r}, expected an operator that every '
+                             f'path decides before it, and one of its settings')
 
     @cached_property
     def place(self) -> dict[str, int]:

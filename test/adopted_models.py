@@ -31,7 +31,8 @@ def write_annotations(folder: Path) -> Path:
     """Eight noisy images with one vehicle each, in COCO format."""
     (folder / 'images').mkdir()
     rng = np.random.default_rng(0)
-    content = {'categories': [{'id': 1, 'name': 'vehicle'}, {'id': 2, 'name': 'train'}], 'images': [], 'annotations': []}
+    content = {'categories': [{'id': 1, 'name': 'vehicle'}, {'id': 2, 'name': 'train'}], 'images': [],
+               'annotations': []}
     for number in range(1, 9):
         name = f'images/{number}.png'
         cv2.imwrite(str(folder / name), rng.integers(0, 256, (60, 90, 3), dtype=np.uint8))
@@ -59,7 +60,8 @@ def adopted(tmp_path_factory) -> Adopted:
         yolo, weights = small_yolo(folder, name='yolo'), ssdlite_weights(folder)
         rename = folder / 'rename.yaml'
         rename.write_text('car: vehicle\nbike: null\n')
-        run = run_adopt(folder / 'cache', f'ssdlite320_mobilenet_v3_large:{weights}', yolo, '--classes', 'car,person,bike',
+        run = run_adopt(folder / 'cache', f'ssdlite320_mobilenet_v3_large:{weights}', yolo, '--classes',
+                        'car,person,bike',
                         '--rename', rename, '--data', write_annotations(folder), '--minutes', '0.05', '--out',
                         folder / 'sets' / 'set.yaml')
         (folder / 'run.pickle').write_bytes(pickle.dumps(run))

@@ -11,7 +11,7 @@ import pytest
 
 
 def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]) -> Path:
-    """The folder of that name among the run's temporary ones, which `make` has filled. Blocks while another worker fills it."""
+    """The folder `name` among the run's temporary ones, which `make` has filled; blocks while another worker does."""
     base = factory.getbasetemp()
     root = base.parent if 'PYTEST_XDIST_WORKER' in os.environ else base  # each worker has a folder of its own in there
     folder, whole = root / name, root / f'{name}.whole'

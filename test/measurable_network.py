@@ -17,7 +17,8 @@ def run_command(*words: str, environment: dict[str, str] | None = None) -> subpr
     """Runs `deadline-perception WORDS` in a process without the settings that it needs."""
     settings = {name: value for name, value in os.environ.items() if name not in process_environment(2)}
     return subprocess.run([sys.executable, '-m', 'deadline_perception.tools.command_line', *words], capture_output=True,
-                          text=True, env={**settings, 'COLUMNS': '120', **(environment or {})}, timeout=300, check=False)
+                          text=True, env={**settings, 'COLUMNS': '120', **(environment or {})}, timeout=300,
+                          check=False)
 
 
 @pytest.fixture(scope='session')

@@ -10,7 +10,8 @@ from deadline_perception.engine.segment_run import check_image
 
 # Side of the window over the longer side of the box: signs are told apart by their outline, which the border shows.
 WINDOW = 1.2
-_MOST_PX = 128  # a side beyond twice this is read at every second pixel, and so on: near objects cost no more than others
+# A side beyond twice this is read at every second pixel, and so on: near objects cost no more than others.
+_MOST_PX = 128
 
 
 def size_px(box_xyxy_px: Sequence[float]) -> float:
@@ -38,8 +39,8 @@ def crop_box(image_bgr: np.ndarray, box_xyxy_px: Sequence[float], window: float 
     left, top, right, bottom = (float(value) for value in box_xyxy_px)
     if not (left < right and top < bottom and left < width and top < height and right > 0 and bottom > 0
             and math.isfinite(size_px((left, top, right, bottom)))):
-        raise ValueError(f'box is ({left:g}, {top:g}, {right:g}, {bottom:g}) px, expected left < right and top < bottom '
-                         f'and a part of it within the image of {width} x {height} px')
+        raise ValueError(f'box is ({left:g}, {top:g}, {right:g}, {bottom:g}) px, expected left < right and top < '
+                         f'bottom and a part of it within the image of {width} x {height} px')
     side = max(1, round(window * size_px((left, top, right, bottom))))
     first_row, first_column = round((top + bottom - side) / 2), round((left + right - side) / 2)
     step = max(1, side // _MOST_PX)

@@ -59,7 +59,8 @@ class ClassifierConfig:
         if not self.channels or not all(isinstance(count, int) and count >= 1 for count in self.channels):
             raise ValueError(f'channels are {self.channels}, expected a number of at least 1 for each convolution')
         if len(self.strides) != len(self.channels) or not all(stride in (1, 2) for stride in self.strides):
-            raise ValueError(f'strides are {self.strides}, expected 1 or 2 for each of {len(self.channels)} convolutions')
+            raise ValueError(f'strides are {self.strides}, expected 1 or 2 for each of {len(self.channels)} '
+                             'convolutions')
         stride = math.prod(self.strides)
         if self.input_px < stride or self.input_px % stride:
             raise ValueError(f'input_px is {self.input_px} px, expected a multiple of {stride} px')
@@ -69,8 +70,8 @@ class ClassifierConfig:
         for count in self.channels:
             widths = [round(count * ratio) for ratio in self.ratios]
             if widths[0] < 1 or len(set(widths)) < len(widths):
-                raise ValueError(f'levels of a convolution of {count} channels have {widths} of them, expected at least '
-                                 f'1 and another number at each level')
+                raise ValueError(f'levels of a convolution of {count} channels have {widths} of them, expected at '
+                                 f'least 1 and another number at each level')
 
     @property
     def identity(self) -> dict[str, object]:
@@ -160,8 +161,9 @@ class NestedClassifier(TorchModule):
         self.config = config
         self.path_space = config.path_space
         inputs = (3, *config.channels[:-1])
-        self.convolutions = nn.ModuleList(SlicedConv2d(before, count, 3, stride=stride) for before, count, stride in zip(
-            inputs, config.channels, config.strides))
+        self.convolutions = nn.ModuleList(
+            SlicedConv2d(before, count, 3, stride=stride)
+            for before, count, stride in zip(inputs, config.channels, config.strides))
         self.norms = nn.ModuleList(LevelNorm(count, config.ratios) for count in config.channels)
         self.head = SlicedLinear(config.positions, config.channels[-1], len(self.class_names))
         self.channel_orders = tuple(tuple(range(count)) for count in config.channels)
@@ -219,7 +221,8 @@ class NestedClassifier(TorchModule):
         if crop_bgr.shape[:2] == self.input_size:
             return crop_bgr
         shrinks = min(crop_bgr.shape[:2]) >= self.config.input_px
-        return cv2.resize(crop_bgr, self.input_size[::-1], interpolation=cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR)
+        return cv2.resize(crop_bgr, self.input_size[::-1],
+                          interpolation=cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR)
 
     def normalise_crops(self, crops: np.ndarray) -> Tensor:
         """Crops of the input's size, uint8 `[N, h, w, 3]` -> zero mean and unit deviation `[N, 3, h, w]`, channels

@@ -108,8 +108,8 @@ class FrontierPolicy:
             qualities = np.asarray(quality.table(self._paths), dtype=np.float64)
             self._paths = [path for path, value in zip(self._paths, qualities) if not value < min_quality]
             if not self._paths:
-                raise ValueError(f'min_quality is {min_quality}, expected at most {qualities.max():.3f}, the quality of the '
-                                 f'best path')
+                raise ValueError(f'min_quality is {min_quality}, expected at most {qualities.max():.3f}, the quality '
+                                 f'of the best path')
         self._index = {path: index for index, path in enumerate(self._paths)}
         self._number_of = {id(path): index for index, path in enumerate(self._paths)}  # they live as long as this
         self._remaining_ms = self._forecasts(forecast)
@@ -209,8 +209,8 @@ class FrontierPolicy:
         bad = ~((rows >= 0) & (rows < math.inf))
         if bad.any():
             segment, index = np.argwhere(bad)[0]
-            raise ValueError(f'forecast of path {self._paths[index]} from segment {self._space.segments[segment].name} on is '
-                             f'{rows[segment, index]} ms, expected a finite time of at least 0')
+            raise ValueError(f'forecast of path {self._paths[index]} from segment {self._space.segments[segment].name} '
+                             f'on is {rows[segment, index]} ms, expected a finite time of at least 0')
         return np.maximum.accumulate(rows[::-1])[::-1]
 
     def _prefix_numbers(self, segment: int) -> np.ndarray:

@@ -115,7 +115,8 @@ class MonotoneModel:
         predicted = np.zeros(len(paths))
         for model, places in _by_model(paths).items():
             if model not in self._effects:
-                raise ValueError(f'path {paths[places[0]]} is of a model without a measured path, expected one at least')
+                raise ValueError(f'path {paths[places[0]]} is of a model without a measured path, expected one at '
+                                 'least')
             predicted[places] = self._effects[model].predict([paths[at] for at in places])
         return predicted
 

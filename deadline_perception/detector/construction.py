@@ -206,7 +206,8 @@ class _CostModel:
 
     def weight_bytes(self, shape: _Shape) -> int:
         """Sum over the parts."""
-        parts = ['pyramid', 'rpn', *(f'stage{stage}' for stage in range(1, 5)), *(f'head{head}' for head in shape.heads)]
+        parts = ['pyramid', 'rpn', *(f'stage{stage}' for stage in range(1, 5)),
+                 *(f'head{head}' for head in shape.heads)]
         further = sum((depth - 1) * self._part_bytes[f'skip{stage}'] for stage, depth in enumerate(shape.depths))
         return further + sum(self._part_bytes[part] for part in parts)
 

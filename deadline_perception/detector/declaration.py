@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from deadline_perception.execution_path import (PROPOSALS, SCALE, SKIP, SWITCH, WIDTH, ExecutionPath, Operator, PathSpace,
-                                                Segment)
+from deadline_perception.execution_path import (PROPOSALS, SCALE, SKIP, SWITCH, WIDTH, ExecutionPath, Operator,
+                                                PathSpace, Segment)
 
 
 def multi_path_space(*, skips_per_stage: Sequence[int], widths: Sequence[float], pyramid_widths: Sequence[float],

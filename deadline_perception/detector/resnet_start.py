@@ -100,7 +100,8 @@ def _layers(backbone: Backbone) -> Iterator[tuple[str, str, SlicedConv2d, Sliced
     """Torchvision's names of a convolution and of its batch norm, and what stands in their places."""
     yield 'conv1', 'bn1', backbone.stem.convolution1, backbone.stem.norm1
     for stage, skips in enumerate(backbone.skips_by_stage):
-        blocks = [backbone.first_blocks[stage], *backbone.kept_blocks[stage], *itertools.chain(*(s.blocks for s in skips))]
+        blocks = [backbone.first_blocks[stage], *backbone.kept_blocks[stage],
+                  *itertools.chain(*(s.blocks for s in skips))]
         for index, block in enumerate(blocks):
             name = f'layer{stage + 1}.{index}'
             for number, (convolution, norm) in enumerate(zip(block.convolutions, block.norms), 1):

@@ -19,8 +19,8 @@ def check_image(image_bgr: np.ndarray, name: str = 'image') -> None:
         ValueError: another type or shape.
     """
     if image_bgr.dtype != np.uint8 or image_bgr.ndim != 3 or image_bgr.shape[2] != 3 or 0 in image_bgr.shape:
-        raise ValueError(f'{name} is {image_bgr.dtype} {image_bgr.shape}, expected uint8 [height, width, 3] of at least '
-                         f'1 x 1 px')
+        raise ValueError(f'{name} is {image_bgr.dtype} {image_bgr.shape}, expected uint8 [height, width, 3] of at '
+                         f'least 1 x 1 px')
 
 
 class Network(Protocol):
@@ -109,7 +109,8 @@ class SegmentRun(ABC):
         """
         if path.settings == self.path.settings:
             return
-        if path not in self.space or self.space.prefix(path, self.segment) != self.space.prefix(self.path, self.segment):
+        if (path not in self.space
+                or self.space.prefix(path, self.segment) != self.space.prefix(self.path, self.segment)):
             raise ValueError(f'path {path} contradicts {self.path} before segment {self.segment}')
         self.path = path
 

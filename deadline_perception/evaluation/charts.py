@@ -121,7 +121,8 @@ def lanes(recording: Recording, frames: list[FrameRecord]) -> str:
             row.broken_barh([across], along, color=_THEME[shade], linewidth=0)
     highest = max(recording.level.values, default=0)
     for level, across, along in bars([None if math.isnan(level) else level for level in levels], -1):
-        row.broken_barh([across], along, color=_THEME['slowdown'], alpha=0.12 + 0.6 * level / max(highest, 1), linewidth=0)
+        row.broken_barh([across], along, color=_THEME['slowdown'], alpha=0.12 + 0.6 * level / max(highest, 1),
+                        linewidth=0)
         if across[1] > 0.012 * (time_s[-1] - time_s[0]):
             row.text(across[0] + 0.5 * across[1], -1, f'{level:.0f}', color=_THEME['ink'], ha='center', va='center',
                      fontsize=8)
@@ -222,8 +223,8 @@ def _axes(heights: Sequence[float], height_in: float, salt: str, width_in: float
     figure = Figure(figsize=(width_in, height_in + 0.35))
     bottom = 0.46 / (height_in + 0.35)
     rows = figure.subplots(len(heights), 1, sharex=True, squeeze=False,
-                           gridspec_kw={'height_ratios': heights, 'hspace': 0.16, 'left': LEFT * _WIDTH_IN / width_in, 'right': RIGHT,
-                                        'top': 0.985, 'bottom': bottom})[:, 0]
+                           gridspec_kw={'height_ratios': heights, 'hspace': 0.16, 'left': LEFT * _WIDTH_IN / width_in,
+                                        'right': RIGHT, 'top': 0.985, 'bottom': bottom})[:, 0]
     figure.patch.set_visible(False)
     for row in rows:
         row.patch.set_visible(False)

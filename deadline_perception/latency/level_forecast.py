@@ -61,7 +61,8 @@ def level_knots(profile: LatencyProfile, path_space: PathSpace) -> tuple[Knot, .
     return tuple(knots)
 
 
-def _level(profile: LatencyProfile, at: int, path_space: PathSpace, idle: PathForecast) -> tuple[float, dict[str, float]]:
+def _level(profile: LatencyProfile, at: int, path_space: PathSpace,
+           idle: PathForecast) -> tuple[float, dict[str, float]]:
     """Slowdown of a level and the expected times of its segments.
 
     A segment's mean stands for it: while others take turns on a core, most short segments see none of them, so that

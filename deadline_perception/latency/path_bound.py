@@ -70,7 +70,8 @@ class SegmentForecast:
             if skip is not None:
                 part_ms = np.where(settings[:, skip] == 0, 0.0, part_ms)
             condition = self._space.conditions[number]
-            total_ms += part_ms if condition is None else np.where(settings[:, condition[0]] == condition[1], part_ms, 0.0)
+            total_ms += (part_ms if condition is None else
+                         np.where(settings[:, condition[0]] == condition[1], part_ms, 0.0))
         return total_ms
 
     def segment_ms(self, segment: int, path: ExecutionPath) -> float:

@@ -62,7 +62,8 @@ class CropSource:
         if not pools:
             raise ValueError('there is no view, expected at least one object or background to learn from')
         self._pools = list(pools.values())
-        weights = np.array([_BACKGROUND_SHARE if classes == (BACKGROUND,) else 1.0 if len(classes) == 1 else _UNSURE_SHARE
+        weights = np.array([_BACKGROUND_SHARE if classes == (BACKGROUND,) else 1.0 if len(classes) == 1
+                            else _UNSURE_SHARE
                             for classes in pools])
         self._chances = weights / weights.sum()
         self._possible = np.array([[name in classes for name in class_names] for classes in pools])
@@ -122,7 +123,8 @@ def _lit(image: np.ndarray, generator: np.random.Generator) -> np.ndarray:
     """Random brightness, contrast and tint, then blur and noise. Hue stays: lamps are told by it."""
     if generator.random() < 0.8:
         gain = generator.uniform(0.6, 1.4) * generator.normal(1.0, 0.07, 3)
-        image = np.clip(image * gain.astype(np.float32) + np.float32(generator.uniform(-25, 25)), 0, 255).astype(np.uint8)
+        brighter = np.float32(generator.uniform(-25, 25))
+        image = np.clip(image * gain.astype(np.float32) + brighter, 0, 255).astype(np.uint8)
     if generator.random() < 0.4:
         image = cv2.GaussianBlur(image, (0, 0), float(generator.uniform(0.3, 0.012 * max(image.shape[:2]) + 0.5)))
     if generator.random() < 0.5:

@@ -73,7 +73,8 @@ class WholeDetector(ABC):
         self.class_names = tuple(dict.fromkeys(output for output in outputs if output is not None))
         if not self.class_names:
             raise ModelError(f'{name} is to find no class, expected at least one name')
-        self._labels = np.array([-1 if output is None else self.class_names.index(output) for output in outputs], np.int64)
+        self._labels = np.array([-1 if output is None else self.class_names.index(output) for output in outputs],
+                                np.int64)
         self.input_size = (int(input_size[0]), int(input_size[1]))
         self.network_hash = _digest(shape, self.input_size, len(self._labels))
         self.weights_hash = _digest(self.network_hash, _file_digest(file), list(outputs), options)

@@ -215,7 +215,8 @@ def _method(name: Method | str) -> Method:
     try:
         return Method(name)
     except ValueError:
-        raise ValueError(f'method is {name!r}, expected one of {", ".join(method.value for method in Method)}') from None
+        raise ValueError(f'method is {name!r}, expected one of '
+                         f'{", ".join(method.value for method in Method)}') from None
 
 
 def least_demand(choices: Choices, names: Sequence[str]) -> np.ndarray:

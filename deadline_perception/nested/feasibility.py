@@ -160,12 +160,12 @@ def _check(times: Sequence[int], periods: Sequence[int], deadlines: Sequence[int
     if not len(times):
         raise ValueError('set of tasks is empty, expected at least one task')
     if not len(times) == len(periods) == len(deadlines):
-        raise ValueError(f'{len(times)} execution times, {len(periods)} periods and {len(deadlines)} deadlines, expected '
-                         f'one of each for every task')
+        raise ValueError(f'{len(times)} execution times, {len(periods)} periods and {len(deadlines)} deadlines, '
+                         f'expected one of each for every task')
     for time, period, deadline in zip(times, periods, deadlines):
         if not (1 <= time <= LONGEST_NS and 1 <= deadline <= period <= LONGEST_NS):
-            raise ValueError(f'execution time is {time}, deadline {deadline} and period {period}, expected whole numbers '
-                             f'of at least 1 and at most {LONGEST_NS}, and no deadline after its period')
+            raise ValueError(f'execution time is {time}, deadline {deadline} and period {period}, expected whole '
+                             f'numbers of at least 1 and at most {LONGEST_NS}, and no deadline after its period')
 
 
 def _test_points(times: Sequence[int], periods: Sequence[int], deadlines: Sequence[int],
@@ -178,8 +178,9 @@ def _test_points(times: Sequence[int], periods: Sequence[int], deadlines: Sequen
         until = max(until, _busy_period(times, periods, deadlines, utilisation))
     count = sum(max(0, (until - deadline) // period + 1) for period, deadline in zip(periods, deadlines))
     if count > MOST_POINTS:
-        raise ValueError(f'{count} test points, expected at most {MOST_POINTS}: the longest deadline is {max(deadlines)}, '
-                         f'the shortest period {min(periods)}, the utilisation {float(utilisation):.6f}')
+        raise ValueError(f'{count} test points, expected at most {MOST_POINTS}: the longest deadline is '
+                         f'{max(deadlines)}, the shortest period {min(periods)}, the utilisation '
+                         f'{float(utilisation):.6f}')
     # A deadline of `until` itself is met: that far, only the utilisation counts.
     return np.unique(np.concatenate([np.arange(deadline, until, period, dtype=np.int64)
                                      for period, deadline in zip(periods, deadlines)]))

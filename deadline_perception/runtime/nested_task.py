@@ -109,7 +109,8 @@ class NestedTask:
             speed_mps: of the vehicle.
             bounds_ms: of each level's jobs.
         """
-        return [Option(level, period_ms, bound_ms, self.request.weight * self.quality.quality(level, period_ms, speed_mps))
+        return [Option(level, period_ms, bound_ms,
+                       self.request.weight * self.quality.quality(level, period_ms, speed_mps))
                 for level, bound_ms in enumerate(bounds_ms) for period_ms in self.request.periods_ms]
 
     def plan(self, option: Option, bounds_ms: Sequence[float]) -> TaskPlan:

@@ -44,7 +44,8 @@ def input_of(source: NetworkSource, image_bgr: np.ndarray, device: str = 'cpu') 
     if image_bgr.shape[:2] != source.input_size:
         image_bgr = cv2.resize(image_bgr, source.input_size[::-1], interpolation=cv2.INTER_LINEAR)
     pixels = torch.from_numpy(cv2.cvtColor(image_bgr, cv2.COLOR_BGR2RGB)).to(device).permute(2, 0, 1)[None].float()
-    mean, deviation = (torch.tensor(values, device=device).view(1, 3, 1, 1) for values in (source.mean, source.deviation))
+    mean, deviation = (torch.tensor(values, device=device).view(1, 3, 1, 1)
+                       for values in (source.mean, source.deviation))
     return (pixels / 255.0 - mean) / deviation
 
 

@@ -16,8 +16,9 @@ from deadline_perception.evaluation.path_accuracy import annotated_frames, measu
 from deadline_perception.execution_path import ExecutionPath
 
 _SCORED = 4  # one of so many images scores, the others calibrate and train
-DATA_HELP = ('labelled images: of a classifier a folder with a folder of images for each class, or annotated driving images, '
-             'whose objects are cut out; of a detector annotated images. One of four scores, the others calibrate and train')
+DATA_HELP = ('labelled images: of a classifier a folder with a folder of images for each class, or annotated driving '
+             'images, whose objects are cut out; of a detector annotated images. One of four scores, the others '
+             'calibrate and train')
 
 
 @dataclass(frozen=True, eq=False)

@@ -168,7 +168,8 @@ def measure_with_progress(detector, sequence, frames: list, paths: list[Executio
     columns = (TextColumn('{task.description}'), BarColumn(), MofNCompleteColumn(), TextColumn('left:'),
                TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), disable=not workers.leads) as bars:
-        bar = bars.add_task(f'{len(paths)} paths on {len(frames)} images', total=len(paths) * len(workers.share(frames)))
+        bar = bars.add_task(f'{len(paths)} paths on {len(frames)} images',
+                            total=len(paths) * len(workers.share(frames)))
         return measure_paths(detector, sequence, frames, paths, lambda done: bars.update(bar, completed=done), workers,
                              _DRAWS, ranked_by)
 

@@ -58,7 +58,8 @@ class Sweep:
     def shapes(self) -> tuple[ConvolutionShape, ...]:
         """The layer with each of the values."""
         if self.dimension == 'pixels':
-            return tuple(replace(self.layer, height=math.isqrt(value), width=math.isqrt(value)) for value in self.values)
+            return tuple(replace(self.layer, height=math.isqrt(value), width=math.isqrt(value))
+                         for value in self.values)
         return tuple(replace(self.layer, **{self.dimension: value}) for value in self.values)
 
 

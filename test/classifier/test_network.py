@@ -39,7 +39,8 @@ def test_declares_the_ten_levels_of_the_thesis(network):
     (level,) = network.path_space.operators
     assert (level.kind, level.settings) == (LEVEL, RATIOS) and len(network.path_space) == 10
     assert [str(path) for path in network.path_space] == [f'l{number}' for number in range(1, 11)]
-    assert [segment.name for segment in network.path_space.segments] == ['pre', 'conv1', 'conv2', 'conv3', 'conv4', 'head']
+    assert [segment.name for segment in network.path_space.segments] == ['pre', 'conv1', 'conv2', 'conv3', 'conv4',
+                                                                         'head']
 
 
 @pytest.mark.parametrize('level', [0, 3, 7, 9])

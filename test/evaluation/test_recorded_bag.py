@@ -41,7 +41,8 @@ def test_reads_every_record_of_a_frame(tmp_path, namespace, storage):
     assert recording.class_names[frame.detections.labels[0]] == 'traffic_light'
     assert [recording.class_names[label] for label in recording.ground_truth[START_NS].labels] == ['vehicle', 'bike']
     assert recording.ground_truth[START_NS].crowd.tolist() == [False, True]
-    assert [(operator.name, operator.setting) for operator in frame.decision.operators if operator.changed] == [('head', '1')]
+    assert [(operator.name, operator.setting) for operator in frame.decision.operators
+            if operator.changed] == [('head', '1')]
     assert frame.decision.contention_source == 'proc_stat+probe'
     assert recording.speed_mps.at(START_NS) == 6.5  # the speed that the budget was computed from
     assert recording.slowdown.at(START_NS) == 1.3

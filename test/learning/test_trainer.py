@@ -208,5 +208,7 @@ def test_every_strategy_lowers_the_loss(tiny_network, shapes, name, norm, scales
 
 
 def test_samples_of_other_classes_are_refused(tiny_network, shapes):
-    with pytest.raises(ValueError, match=r"classes of the samples are \('bar', 'square'\), expected those of the network"):
-        Trainer(tiny_network, SampleSource([shapes], [1.0], (64, 96), ('bar', 'square')), TrainingPlan(steps=1), Sandwich())
+    with pytest.raises(ValueError, match=r"classes of the samples are \('bar', 'square'\), expected those of the "
+                                         r"network"):
+        Trainer(tiny_network, SampleSource([shapes], [1.0], (64, 96), ('bar', 'square')), TrainingPlan(steps=1),
+                Sandwich())

@@ -144,6 +144,7 @@ def test_weights_that_are_no_numbers_are_not_written_over_the_state_before(file,
     before = file.read_bytes()
     with torch.no_grad():
         run.network.bias.fill_(value)
-    with pytest.raises(TrainingDiverged, match='weights.bias is no longer finite after step 1; try a lower learning rate than 0.1'):
+    with pytest.raises(TrainingDiverged, match='weights.bias is no longer finite after step 1; try a lower learning '
+                                               'rate than 0.1'):
         run.save(file)
     assert file.read_bytes() == before

@@ -16,7 +16,8 @@ pytest.importorskip('torch')
 @pytest.fixture(scope='module')
 def graded(measurable_weights, tmp_path_factory):
     folder = tmp_path_factory.mktemp('graded')
-    run = run_command('grade', '--weights', str(measurable_weights), '--engine', 'eager', '--seconds', '2', '--most-units', '1', '--unit-seconds',
+    run = run_command('grade', '--weights', str(measurable_weights), '--engine', 'eager', '--seconds', '2',
+                      '--most-units', '1', '--unit-seconds',
                       '0.1', '--contention', 'bursts', '--source', 'drive:seed=1,seconds=0.5', '--priority', 'off',
                       environment={'XDG_CACHE_HOME': str(folder)})
     assert run.returncode == 0, run.stderr
@@ -39,9 +40,10 @@ def test_grades_beside_a_command_and_ends_it_with_delays_beside_units_from_befor
     file, = (graded[1] / 'deadline_perception' / 'levels').glob('*.json')
     mark = tmp_path / 'mark'
     code = f'import os, time; open({str(mark)!r}, "w").write(str(os.getpid())); time.sleep(300)'
-    run = run_command('grade', '--weights', str(measurable_weights), '--engine', 'eager', '--seconds', '3', '--reuse', str(file), '--out',
-                      str(tmp_path / 'levels.json'), '--source', 'drive:seed=1,seconds=0.5', '--', sys.executable, '-c', code,
-                      environment=process_environment(1))
+    run = run_command('grade', '--weights', str(measurable_weights), '--engine', 'eager', '--seconds', '3', '--reuse',
+                      str(file), '--out',
+                      str(tmp_path / 'levels.json'), '--source', 'drive:seed=1,seconds=0.5', '--', sys.executable, '-c',
+                      code, environment=process_environment(1))
     assert run.returncode == 0, run.stderr
     grading = ContentionGrading.load(tmp_path / 'levels.json')
     assert grading.unit_delays == ContentionGrading.load(file).unit_delays
@@ -55,8 +57,8 @@ def test_a_command_that_fails_and_a_file_of_another_path_are_told_in_one_line(gr
     run = run_command('grade', *common, '--seconds', '60', '--', sys.executable, '-c', 'raise SystemExit(3)',
                       environment=process_environment(1))
     assert run.returncode == 1 and 'ended with status 3 after' in run.stderr.splitlines()[-1]
-    run = run_command('grade', *common, '--reuse', str(file), '--path', ContentionGrading.load(file).path.replace('w1.00', 'w0.25'),
-                      environment=process_environment(1))
+    run = run_command('grade', *common, '--reuse', str(file), '--path',
+                      ContentionGrading.load(file).path.replace('w1.00', 'w0.25'), environment=process_environment(1))
     assert run.returncode == 1 and 'of the network measurable on the path' in run.stderr.splitlines()[-1]
 
 
@@ -65,7 +67,8 @@ def test_a_command_that_fails_and_a_file_of_another_path_are_told_in_one_line(gr
     (('--most-units', '0'), '--most-units is 0'), (('--unit-seconds', '-1'), '--unit-seconds is -1.0'),
     (('--contention', 'waves'), 'contention schedule waves cannot be read'),
     (('--contention', 'steps', '--', 'sleep', '1'), "--contention is steps and the command 'sleep 1', expected one"),
-    (('--', 'no-such-program'), "program 'no-such-program' is not found"), (('--reuse', 'none.json'), 'contention levels none.json cannot be read'),
+    (('--', 'no-such-program'), "program 'no-such-program' is not found"),
+    (('--reuse', 'none.json'), 'contention levels none.json cannot be read'),
     (('--weights', 'none.safetensors'), 'weights file none.safetensors does not exist'),
     (('--out', '/proc/version/levels.json'), '--out is /proc/version/levels.json')])
 def test_wrong_arguments_are_told_in_one_line(monkeypatch, capsys, arguments, message):

@@ -13,14 +13,15 @@ torch = pytest.importorskip('torch')
 
 
 def test_measures_with_the_settings_of_the_node_and_writes_where_the_node_looks(measurable_weights, tmp_path):
-    run = run_command('profile', '--weights', str(measurable_weights), '--quick', '--minutes', '0.03', '--engine', 'eager',
-                      environment={'XDG_CACHE_HOME': str(tmp_path)})
+    run = run_command('profile', '--weights', str(measurable_weights), '--quick', '--minutes', '0.03', '--engine',
+                      'eager', environment={'XDG_CACHE_HOME': str(tmp_path)})
     assert run.returncode == 0, run.stderr
     file, = (tmp_path / 'deadline_perception' / 'profiles').glob('measurable-*-t1.json')
     assert f'wrote {file}' in run.stdout.replace('\n', '')
     profile = LatencyProfile.load(file)
     assert (profile.facts.threads, profile.facts.allocator, profile.input_size) == (1, 'retaining', (64, 96))
-    for shown in ('cheapest', 'full', 'pyramid@w0.25-f0.50', 'times their forecast', 'too few for 99 %, which takes 299'):
+    for shown in ('cheapest', 'full', 'pyramid@w0.25-f0.50', 'times their forecast',
+                  'too few for 99 %, which takes 299'):
         assert shown in run.stdout
     assert 'measuring measurable on cpu' in run.stderr
 
@@ -34,8 +35,8 @@ def test_prepares_missing_segments_in_a_process_of_its_own_and_says_which_form_e
     assert 'preparing' in run.stderr and '8 bit' in run.stdout and 'openvino' in run.stdout
     file, = (prepared.cache / 'deadline_perception' / 'profiles').glob('small-*-t1.json')
     assert LatencyProfile.load(file).engine.startswith('openvino ')
-    again = run_command('profile', '--weights', str(prepared.weights), '--quick', '--minutes', '0.03', '--engine', 'openvino',
-                        environment={'XDG_CACHE_HOME': str(prepared.cache)})
+    again = run_command('profile', '--weights', str(prepared.weights), '--quick', '--minutes', '0.03', '--engine',
+                        'openvino', environment={'XDG_CACHE_HOME': str(prepared.cache)})
     assert again.returncode == 0 and 'preparing' not in again.stderr
 
 
@@ -81,8 +82,8 @@ def test_levels_are_measured_beside_their_units(measurable_weights, tmp_path):
     graded = tuple(ContentionLevel(delay.delay_ms, 0.5, delay.delay_ms / 40.0, delay.units, delay.delay_ms)
                    for delay in beside)
     ContentionGrading('measurable', 'abc', 's1', 'cpu', '', 'a bag', graded, beside).save(levels)
-    run = run_command('profile', '--weights', str(measurable_weights), '--quick', '--minutes', '0.02', '--engine', 'eager', '--levels',
-                      str(levels), '--out', str(tmp_path / 'profile.json'))
+    run = run_command('profile', '--weights', str(measurable_weights), '--quick', '--minutes', '0.02', '--engine',
+                      'eager', '--levels', str(levels), '--out', str(tmp_path / 'profile.json'))
     assert run.returncode == 0, run.stderr
     profile = LatencyProfile.load(tmp_path / 'profile.json')
     level, = profile.levels
