@@ -1,10 +1,11 @@
 """What a network can decide, declared once: its operators, its segments, and the execution paths that follow from them.
 
-A frame runs through a fixed sequence of *segments*. Some begin with a decision: an *operator* takes one of its settings.
-An `ExecutionPath` holds one setting for every operator; a `PathSpace` holds all paths and says what each segment runs on a
-given one. Where one operator chooses among alternatives, such as several models, some segments and operators belong to one
-of them alone. Everything outside the network that owns an operator loops over this declaration. Needs neither torch nor ROS.
-Source of the first four kinds of operator: multi-path paper, section V-A; width: nested-network thesis.
+A frame runs through a fixed sequence of *segments*. Some begin with a decision: an *operator* takes one of its
+settings. An `ExecutionPath` holds one setting for every operator; a `PathSpace` holds all paths and says what each
+segment runs on a given one. Where one operator chooses among alternatives, such as several models, some segments and
+operators belong to one of them alone. Everything outside the network that owns an operator loops over this declaration.
+Needs neither torch nor ROS. Source of the first four kinds of operator: multi-path paper, section V-A; width:
+nested-network thesis.
 """
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ class Operator:
         settings: what it can be set to, ascending in work; the last one is the whole network.
         symbol: lower-case letters that begin its part of a path's name; neighbours with one symbol share one part.
         labels: what the settings are called in that part; by default the settings, fractions with two decimals.
-        full_unnamed: its part is left out of the name of a path that has it, and all that share it, at the last setting.
+        full_unnamed: its part is left out of the name of a path that has it, and all that share it, at the last
+            setting.
 
     Raises:
         ValueError: a name is no identifier, settings are missing or out of order, or labels are not distinct.
@@ -63,7 +65,8 @@ class Operator:
 
     @cached_property
     def positions(self) -> tuple[float, ...]:
-        """Where the settings lie on a scale of work: counts by their logarithm, fractions as they are, others by rank."""
+        """Where the settings lie on a scale of work: counts by their logarithm, fractions as they are, others by
+        rank."""
         if all(isinstance(setting, int) and setting > 0 for setting in self.settings):
             return tuple(math.log(setting) for setting in self.settings)
         if all(isinstance(setting, float) for setting in self.settings):
@@ -77,7 +80,8 @@ class Operator:
             ValueError: the operator has no such setting.
         """
         if setting not in self.settings:
-            raise ValueError(f'{self.name} is {setting!r}, expected one of {", ".join(map(setting_text, self.settings))}')
+            raise ValueError(f'{self.name} is {setting!r}, expected one of '
+                             f'{", ".join(map(setting_text, self.settings))}')
         return self.settings.index(setting)
 
 
@@ -95,8 +99,8 @@ class Segment:
         phase: part of the network that its time is reported under, such as `conv`.
         operator: name of the operator that is decided as the segment begins, None where nothing is decided.
         depends_on: names of the operators whose settings decide its work; all decided by then.
-        only_on: name of an operator decided before it and the one setting on which the segment runs, such as one model of
-            several; on the others it is left out, and what it decides is pinned to the last setting. None: on all.
+        only_on: name of an operator decided before it and the one setting on which the segment runs, such as one model
+            of several; on the others it is left out, and what it decides is pinned to the last setting. None: on all.
     """
 
     name: str
@@ -179,8 +183,8 @@ class PathSpace:
                 raise ValueError(f'{what} are {", ".join(names)}, expected distinct names')
         decided = [segment.operator for segment in self.segments if segment.operator is not None]
         if not self.segments or sorted(decided) != sorted(self.place):
-            raise ValueError(f'segments decide {decided}, expected each of the operators {list(self.place)} once, in at '
-                             f'least one segment')
+            raise ValueError(f'segments decide {decided}, expected each of the operators {list(self.place)} once, in '
+                             f'at least one segment')
         known: set[str] = set()
         for segment in self.segments:
             self._check_alternative(segment, known)
@@ -191,13 +195,13 @@ class PathSpace:
         symbols = sorted(symbol for symbol, _ in self._groups)
         for symbol, following in itertools.pairwise(symbols):
             if following.startswith(symbol):
-                raise ValueError(f'symbols of operators are {symbols}, expected none to begin another, and equal ones side '
-                                 f'by side, so that the parts of a name can be told apart')
+                raise ValueError(f'symbols of operators are {symbols}, expected none to begin another, and equal ones '
+                                 f'side by side, so that the parts of a name can be told apart')
         for symbol, group in self._groups:
             lengths = {len(label) for at in group for label in self.operators[at].labels}
             if len(group) > 1 and len(lengths) > 1:
-                raise ValueError(f'operators of the symbol {symbol!r} have labels of {sorted(lengths)} letters, expected '
-                                 f'one length, so that their shared part of a name can be read')
+                raise ValueError(f'operators of the symbol {symbol!r} have labels of {sorted(lengths)} letters, '
+                                 f'expected one length, so that their shared part of a name can be read')
 
     def _check_alternative(self, segment: Segment, known: set[str]) -> None:
         if segment.only_on is None:
@@ -205,8 +209,8 @@ class PathSpace:
         name, setting = segment.only_on
         always = {other.operator for other in self.segments if other.only_on is None}
         if name not in known & always or setting not in self.operator(name).settings:
-            raise ValueError(f'segment {segment.name} runs only on {name} {setting!r}, expected an operator that every path '
-                             f'decides before it, and one of its settings')
+            raise ValueError(f'segment {segment.name} runs only on {name} {setting!r}, expected an operator that every '
+                             f'path decides before it, and one of its settings')
 
     @cached_property
     def place(self) -> dict[str, int]:
@@ -314,7 +318,8 @@ class PathSpace:
 
     @cached_property
     def conditions(self) -> tuple[tuple[int, int] | None, ...]:
-        """Of each segment: place of the operator, and index of the setting, that it belongs to; None: every path has it."""
+        """Of each segment: place of the operator, and index of the setting, that it belongs to; None: every path has
+        it."""
         return tuple(None if segment.only_on is None else
                      (self.place[segment.only_on[0]], self.operator(segment.only_on[0]).index(segment.only_on[1]))
                      for segment in self.segments)
@@ -346,8 +351,8 @@ class PathSpace:
         return tuple(name for name in names if name is not None)
 
     def carriers(self) -> dict[str, dict[int, int]]:
-        """Every key that some path runs, in the order in which a frame meets them, and what a path must be set to for it:
-        index of the setting by place of the operator."""
+        """Every key that some path runs, in the order in which a frame meets them, and what a path must be set to for
+        it: index of the setting by place of the operator."""
         found = {}
         for (skip, depends_on, keys), condition in zip(self.key_tables, self.conditions):
             for settings, key in keys.items():
@@ -389,8 +394,8 @@ class PathSpace:
 
     @cached_property
     def key_tables(self) -> tuple[tuple[int | None, tuple[int, ...], dict[tuple[int, ...], str]], ...]:
-        """Of each segment: place of the skip that may leave it out, places of the operators that decide its work, and its
-        key by their settings, all settings of the last operator before the next of the one before it."""
+        """Of each segment: place of the skip that may leave it out, places of the operators that decide its work, and
+        its key by their settings, all settings of the last operator before the next of the one before it."""
         rows = []
         for segment in self.segments:
             depends_on = tuple(self.place[name] for name in segment.depends_on)

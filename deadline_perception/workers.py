@@ -74,7 +74,8 @@ def joined_workers() -> Iterator[Workers]:
 
 
 def own_gpu() -> str:
-    """The GPU of this process, by its number among those that torchrun started here; they share where GPUs are fewer."""
+    """The GPU of this process, by its number among those that torchrun started here; they share where GPUs are
+    fewer."""
     import torch
 
     return f'cuda:{int(os.environ["LOCAL_RANK"]) % max(1, torch.cuda.device_count())}'

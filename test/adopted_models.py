@@ -1,9 +1,10 @@
-"""A set of own models as the command `adopt` writes it, made once per session: a small YOLO and a detector of
+"""A set of own models as the command `adopt` writes it, made once per run: a small YOLO and a detector of
 torchvision."""
 from __future__ import annotations
 
 import json
 import os
+import pickle
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
+from made_once import made_once
 
 from deadline_perception.latency.device import process_environment
 
@@ -29,7 +31,8 @@ def write_annotations(folder: Path) -> Path:
     """Eight noisy images with one vehicle each, in COCO format."""
     (folder / 'images').mkdir()
     rng = np.random.default_rng(0)
-    content = {'categories': [{'id': 1, 'name': 'vehicle'}, {'id': 2, 'name': 'train'}], 'images': [], 'annotations': []}
+    content = {'categories': [{'id': 1, 'name': 'vehicle'}, {'id': 2, 'name': 'train'}], 'images': [],
+               'annotations': []}
     for number in range(1, 9):
         name = f'images/{number}.png'
         cv2.imwrite(str(folder / name), rng.integers(0, 256, (60, 90, 3), dtype=np.uint8))
@@ -53,11 +56,15 @@ def adopted(tmp_path_factory) -> Adopted:
     pytest.importorskip('openvino')
     from made_up_models import small_yolo, ssdlite_weights
 
-    folder = tmp_path_factory.mktemp('adopted')
-    yolo, weights = small_yolo(folder, name='yolo'), ssdlite_weights(folder)
-    rename = folder / 'rename.yaml'
-    rename.write_text('car: vehicle\nbike: null\n')
-    run = run_adopt(folder / 'cache', f'ssdlite320_mobilenet_v3_large:{weights}', yolo, '--classes', 'car,person,bike',
-                    '--rename', rename, '--data', write_annotations(folder), '--minutes', '0.05', '--out',
-                    folder / 'sets' / 'set.yaml')
-    return Adopted(folder, folder / 'sets' / 'set.yaml', run)
+    def make(folder: Path) -> None:
+        yolo, weights = small_yolo(folder, name='yolo'), ssdlite_weights(folder)
+        rename = folder / 'rename.yaml'
+        rename.write_text('car: vehicle\nbike: null\n')
+        run = run_adopt(folder / 'cache', f'ssdlite320_mobilenet_v3_large:{weights}', yolo, '--classes',
+                        'car,person,bike',
+                        '--rename', rename, '--data', write_annotations(folder), '--minutes', '0.05', '--out',
+                        folder / 'sets' / 'set.yaml')
+        (folder / 'run.pickle').write_bytes(pickle.dumps(run))
+
+    folder = made_once(tmp_path_factory, 'adopted', make)
+    return Adopted(folder, folder / 'sets' / 'set.yaml', pickle.loads((folder / 'run.pickle').read_bytes()))

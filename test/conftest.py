@@ -1,4 +1,5 @@
-"""Gives every test session a ROS domain of its own on this machine only, so that nothing else can be heard or disturbed."""
+"""Gives every test session a ROS domain of its own on this machine only, so that nothing else can be heard or
+disturbed."""
 from __future__ import annotations
 
 import fcntl
@@ -17,7 +18,8 @@ from typing import IO
 import pytest
 
 # fixtures of several folders
-pytest_plugins = ('adopted_models', 'made_up_decisions', 'made_up_detector', 'made_up_matrices', 'prepared_network')
+pytest_plugins = ('adopted_models', 'made_up_decisions', 'made_up_detector', 'made_up_matrices', 'measurable_network',
+                  'prepared_network')
 
 REPOSITORY = Path(__file__).parents[1]
 # Above 101, the ports of a domain reach into the range from which Linux hands out ports to others.

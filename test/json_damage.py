@@ -6,10 +6,13 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-fuzzed = settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+from deadline_perception.datasets.records import Sequence
+
+fuzzed = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 _SCALARS = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5),
                      st.sampled_from([10 ** 400, -10 ** 400, 1e308, -1e308, 2 ** 63, 'a\nb', '\x00', '\ud800',
                                       'x' * 5_000]))
@@ -52,3 +55,9 @@ def reads_or_refuses_in_one_line(read: Callable[[Path], object], file: Path) -> 
         except ValueError as error:
             assert str(error).isprintable() and str(error), error
             return None
+
+
+def boxes_are_finite(sequence: Sequence) -> bool:
+    """Whether every box of every frame can be computed with."""
+    return all(np.isfinite(frame.ground_truth.boxes_xyxy_px).all() for frame in sequence.frames
+               if frame.ground_truth is not None)

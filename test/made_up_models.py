@@ -20,7 +20,8 @@ class SmallYolo(nn.Module):
     def __init__(self, classes: int = len(CLASSES), form: str = 'yolov8', width: int = 8) -> None:
         super().__init__()
         channels = (3, width, width, 2 * width, 2 * width)
-        self.body = nn.Sequential(*(nn.Sequential(nn.Conv2d(a, b, 3, 2, 1), nn.SiLU()) for a, b in zip(channels, channels[1:])))
+        self.body = nn.Sequential(*(nn.Sequential(nn.Conv2d(a, b, 3, 2, 1), nn.SiLU())
+                                    for a, b in zip(channels, channels[1:])))
         self.head = nn.Conv2d(channels[-1], 5 + classes, 1)
         self.form = form
         with torch.no_grad():
@@ -64,8 +65,8 @@ def export_onnx(module: nn.Module, file: Path, size: tuple[int, ...] = SIZE, *, 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter('ignore')
-            torch.onnx.export(module.eval(), (example,), str(file), dynamo=False, opset_version=17, input_names=['images'],
-                              output_names=list(outputs), dynamic_axes=dynamic)
+            torch.onnx.export(module.eval(), (example,), str(file), dynamo=False, opset_version=17,
+                              input_names=['images'], output_names=list(outputs), dynamic_axes=dynamic)
     finally:
         if undo:
             undo()

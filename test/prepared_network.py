@@ -1,4 +1,4 @@
-"""A very small detector whose segments are prepared once per session, as `deadline-perception profile` prepares them."""
+"""A very small detector whose segments are prepared once per run, as `deadline-perception profile` prepares them."""
 from __future__ import annotations
 
 import shutil
@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from deadline_perception.detector.configuration import HeadConfig
+from made_once import made_once
 from made_up_detector import TINY
 
 SMALL = replace(TINY, name='small', scales=(1.0,), widths=(1.0,), pyramid_widths=(1.0,), proposals=(5, 20),
@@ -63,14 +64,19 @@ def prepared_once(tmp_path_factory) -> Prepared:
     from deadline_perception.engine.segment_store import SegmentStore, default_store_folder, store_origin
     from deadline_perception.latency.device import read_device_facts
 
-    root = tmp_path_factory.mktemp('prepared')
-    made = Prepared(write_small(root), root / 'cache', Path(), made_up_images(12))
-    network = made.network()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv('XDG_CACHE_HOME', str(made.cache))
-        folder = default_store_folder(network.config_name, network.weights_hash)
-    prepare(network, list(made.images), SegmentStore.resume(folder, store_origin(read_device_facts('cpu'))), 1)
-    return replace(made, folder=folder)
+    images = made_up_images(12)
+
+    def make(root: Path) -> None:
+        made = Prepared(write_small(root), root / 'cache', root, images)
+        network = made.network()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv('XDG_CACHE_HOME', str(made.cache))
+            folder = default_store_folder(network.config_name, network.weights_hash)
+        prepare(network, list(images), SegmentStore.resume(folder, store_origin(read_device_facts('cpu'))), 1)
+
+    root = made_once(tmp_path_factory, 'prepared', make)
+    folder, = (root / 'cache' / 'deadline_perception' / 'engine').iterdir()
+    return Prepared(root / 'small.safetensors', root / 'cache', folder, images)
 
 
 @pytest.fixture

@@ -111,7 +111,8 @@ class RunWriter:
                   for phase, share in split.items()]
         values = {'phases': phases,
             'age_ms': 4.0, 'convert_ms': 0.4, 'decision_ms': 0.1, 'publish_ms': 0.5,
-            'queue_ms': total_ms - network_ms - 5.0, 'outcome': 0, 'path': PATH, 'overhead_ms': total_ms - network_ms - 4,
+            'queue_ms': total_ms - network_ms - 5.0, 'outcome': 0, 'path': PATH,
+                  'overhead_ms': total_ms - network_ms - 4,
             'forecast_ms': 0.9 * network_ms, 'idle_forecast_ms': 0.9 * network_ms, 'bound_ms': 1.2 * network_ms,
             'feasible': True,
             'deadline_met': total_ms <= budget_ms, 'replaced_frames': 0, 'replaced_frames_total': 0,
@@ -167,7 +168,8 @@ def write_drive(bag: Path, *, frames: int = 60, seed: int = 0, namespace: str = 
             coasted = not feasible and total_ms > budget_ms
             run.decision(stamp_ns, path, slowdown=slowdown, feasible=feasible, budget_ms=budget_ms, bound_ms=bound_ms,
                          quality=0.2 + 0.05 * level, changed=index % 9 == 0, decision_us=float(random.uniform(8, 30)))
-            run.boxes('/detector/detections', stamp_ns, [([v + float(random.normal(0, 2)) for v in box], 'vehicle', 0.8)])
+            run.boxes('/detector/detections', stamp_ns, [([v + float(random.normal(0, 2)) for v in box], 'vehicle',
+                                                          0.8)])
             run.latency(stamp_ns, total_ms=total_ms, network_ms=network_ms, budget_ms=budget_ms, path=path,
                         bound_ms=bound_ms, feasible=feasible, outcome=1 if coasted else 0,
                         replaced_frames=1 if index and index % 37 == 0 else 0)

@@ -1,4 +1,5 @@
-"""README, docs, model cards and CONTRIBUTING: short where promised, and every link, command and argument in them exists."""
+"""README, docs, model cards and CONTRIBUTING: short where promised, and every link, command and argument in them
+exists."""
 from __future__ import annotations
 
 import argparse
@@ -20,14 +21,16 @@ each_document = pytest.mark.parametrize('name', DOCUMENTS)
 
 def anchors(text: str) -> set[str]:
     """Names of a document's headings in links, as GitHub makes them."""
-    return {re.sub(r'[^\w\- ]', '', heading.lower()).replace(' ', '-') for heading in re.findall(r'^#+ (.+)$', text, re.M)}
+    return {re.sub(r'[^\w\- ]', '', heading.lower()).replace(' ', '-')
+            for heading in re.findall(r'^#+ (.+)$', text, re.M)}
 
 
 def commands(text: str) -> list[list[str]]:
     """Words behind `deadline-perception`, or its module, of every command in a block of shell."""
     lines = [line for block in re.findall(r'^ *```bash\n(.*?)```', text, re.M | re.S)
              for line in block.replace('\\\n', ' ').splitlines()]
-    found = (re.search(r'(?:deadline-perception|tools\.command_line) (?!deadline-perception)(.+)', line) for line in lines)
+    found = (re.search(r'(?:deadline-perception|tools\.command_line) (?!deadline-perception)(.+)', line)
+             for line in lines)
     return [shlex.split(match[1], comments=True) for match in found if match]
 
 

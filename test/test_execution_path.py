@@ -171,10 +171,12 @@ def test_indices_that_are_no_path_are_refused(indices):
 
 
 @pytest.mark.parametrize('change, message', [
-    ({'name': 'the size'}, "operator 'the size' of kind"), ({'kind': ''}, "of kind ''"), ({'symbol': 'R'}, "symbol 'R'"),
+    ({'name': 'the size'}, "operator 'the size' of kind"), ({'kind': ''}, "of kind ''"),
+    ({'symbol': 'R'}, "symbol 'R'"),
     ({'symbol': ''}, "symbol ''"), ({'settings': ()}, r'are \(\), expected at least one'),
     ({'settings': (2, 1)}, r'are \(2, 1\), expected at least one, ascending in work'),
-    ({'settings': (0.501, 0.502)}, 'expected a distinct label'), ({'settings': ('a', 'a')}, 'expected a distinct label'),
+    ({'settings': (0.501, 0.502)}, 'expected a distinct label'),
+    ({'settings': ('a', 'a')}, 'expected a distinct label'),
     ({'settings': (-1, 1)}, 'expected a distinct label of letters'), ({'labels': ('x',)}, 'expected a distinct label'),
     ({'labels': ('x', 'y-z')}, 'expected a distinct label of letters')])
 def test_impossible_operators_are_refused(change, message):

@@ -19,8 +19,8 @@ LAYERS = (
     ('learning',),
     ('nodes', 'tools'),
 )
-# Within a line, only these: the detector times its segments on an engine, the probe reads the clock, layers are timed, an
-# elastic network finds what a detector finds and runs on an engine, its training keeps a budget.
+# Within a line, only these: the detector times its segments on an engine, the probe reads the clock, layers are timed,
+# an elastic network finds what a detector finds and runs on an engine, its training keeps a budget.
 ALLOWED_ACROSS = {('execution_path', 'errors'), ('detector', 'engine'), ('detector', 'latency'), ('engine', 'latency'),
                   ('contention', 'latency'), ('wcet', 'latency'), ('detector', 'wcet'), ('rendering', 'datasets'),
                   ('classifier', 'detector'), ('classifier', 'engine'), ('classifier', 'latency'),
@@ -85,7 +85,8 @@ def _modules(node: ast.AST, package: Path) -> list[str]:
         assert node.level == 0, f'line {node.lineno}: imports name the true home, not a relative one'
         # `from package.folder import name` may name a module of that folder, or a thing in it.
         folder = package.parent / node.module.replace('.', '/')
-        return [f'{node.module}.{alias.name}' if (folder / f'{alias.name}.py').is_file() or (folder / alias.name).is_dir()
+        return [f'{node.module}.{alias.name}' if (folder / f'{alias.name}.py').is_file()
+                or (folder / alias.name).is_dir()
                 else node.module for alias in node.names]
     return []
 
@@ -175,7 +176,8 @@ def broken_package(tmp_path: Path) -> Path:
     files = {
         'decision/policy.py': 'from deadline_perception.detector import network\n',
         'detector/network.py': 'import torch\n',
-        'latency/profile.py': 'def read():\n    import torch\n    from deadline_perception.decision.policy import Policy\n',
+        'latency/profile.py': 'def read():\n    import torch\n    from deadline_perception.decision.policy import '
+                              'Policy\n',
         'tools/demo.py': 'from deadline_perception.nodes.detector import main\nfrom sensor_msgs.msg import Image\n',
         'nodes/detector.py': 'import rclpy\n',
     }

@@ -41,8 +41,8 @@ def load_classifier(weights: Path, device: str = 'cpu') -> NestedClassifier:
     weights = Path(weights)
     metadata, class_names = read_metadata(weights)
     if metadata.get('kind') != KIND:
-        raise CheckpointError(f'weights file {weights} holds {reprlib.repr(metadata.get("kind", "a detector"))}, expected '
-                              f'a {KIND}')
+        raise CheckpointError(f'weights file {weights} holds {reprlib.repr(metadata.get("kind", "a detector"))}, '
+                              f'expected a {KIND}')
     try:
         config = ClassifierConfig.from_json(metadata['config'])
         orders = [tuple(order) for order in json.loads(metadata.get('channel_orders', 'null')) or ()]

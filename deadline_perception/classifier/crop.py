@@ -6,9 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from deadline_perception.engine.segment_run import check_image
+
 # Side of the window over the longer side of the box: signs are told apart by their outline, which the border shows.
 WINDOW = 1.2
-_MOST_PX = 128  # a side beyond twice this is read at every second pixel, and so on: near objects cost no more than others
+# A side beyond twice this is read at every second pixel, and so on: near objects cost no more than others.
+_MOST_PX = 128
 
 
 def size_px(box_xyxy_px: Sequence[float]) -> float:
@@ -31,14 +34,13 @@ def crop_box(image_bgr: np.ndarray, box_xyxy_px: Sequence[float], window: float 
     Raises:
         ValueError: the image is none, the box is empty, not finite, or lies outside the image.
     """
-    if image_bgr.dtype != np.uint8 or image_bgr.ndim != 3 or image_bgr.shape[2] != 3 or 0 in image_bgr.shape:
-        raise ValueError(f'image is {image_bgr.dtype} {image_bgr.shape}, expected uint8 [height, width, 3]')
+    check_image(image_bgr)
     height, width = image_bgr.shape[:2]
     left, top, right, bottom = (float(value) for value in box_xyxy_px)
     if not (left < right and top < bottom and left < width and top < height and right > 0 and bottom > 0
             and math.isfinite(size_px((left, top, right, bottom)))):
-        raise ValueError(f'box is ({left:g}, {top:g}, {right:g}, {bottom:g}) px, expected left < right and top < bottom '
-                         f'and a part of it within the image of {width} x {height} px')
+        raise ValueError(f'box is ({left:g}, {top:g}, {right:g}, {bottom:g}) px, expected left < right and top < '
+                         f'bottom and a part of it within the image of {width} x {height} px')
     side = max(1, round(window * size_px((left, top, right, bottom))))
     first_row, first_column = round((top + bottom - side) / 2), round((left + right - side) / 2)
     step = max(1, side // _MOST_PX)

@@ -1,13 +1,12 @@
 """A real-time nested network: ten levels of one set of weights, each a prefix of the channels of the next.
 
-Source: nested-network thesis, section 3: the level of a job is chosen right before it starts, a level's ratio decides how
-many channels each convolution gives, and training minimises the mean of the levels' losses. The convolutions differ from
-the thesis's, whose classifier was written for another framework; norms have statistics for every level, folded into the
-convolutions (as in the detector), so that they cost nothing in a job.
+Source: nested-network thesis, section 3: the level of a job is chosen right before it starts, a level's ratio decides
+how many channels each convolution gives, and training minimises the mean of the levels' losses. The convolutions differ
+from the thesis's, whose classifier was written for another framework; norms have statistics for every level, folded
+into the convolutions (as in the detector), so that they cost nothing in a job.
 """
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from collections.abc import Sequence
@@ -21,11 +20,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from deadline_perception.detector.detections import Classification
-from deadline_perception.detector.network import PIXEL_DEVIATION, PIXEL_MEAN
 from deadline_perception.detector.operators import SlicedConv2d, SlicedFrozenNorm, SlicedLinear
-from deadline_perception.engine.cuda_graphs import CudaGraphs, CudaRecorder
-from deadline_perception.engine.eager import Eager
-from deadline_perception.engine.segment_run import SegmentRun
+from deadline_perception.engine.segment_run import SegmentRun, check_image
+from deadline_perception.engine.torch_network import TorchModule
 from deadline_perception.execution_path import LEVEL, ExecutionPath, Operator, PathSpace, Segment
 
 RATIOS = (1 / 64, 1 / 32, 1 / 20, 1 / 16, 1 / 12, 1 / 8, 1 / 6, 1 / 4, 1 / 2, 1.0)  # thesis, section 3.1
@@ -62,7 +59,8 @@ class ClassifierConfig:
         if not self.channels or not all(isinstance(count, int) and count >= 1 for count in self.channels):
             raise ValueError(f'channels are {self.channels}, expected a number of at least 1 for each convolution')
         if len(self.strides) != len(self.channels) or not all(stride in (1, 2) for stride in self.strides):
-            raise ValueError(f'strides are {self.strides}, expected 1 or 2 for each of {len(self.channels)} convolutions')
+            raise ValueError(f'strides are {self.strides}, expected 1 or 2 for each of {len(self.channels)} '
+                             'convolutions')
         stride = math.prod(self.strides)
         if self.input_px < stride or self.input_px % stride:
             raise ValueError(f'input_px is {self.input_px} px, expected a multiple of {stride} px')
@@ -72,8 +70,8 @@ class ClassifierConfig:
         for count in self.channels:
             widths = [round(count * ratio) for ratio in self.ratios]
             if widths[0] < 1 or len(set(widths)) < len(widths):
-                raise ValueError(f'levels of a convolution of {count} channels have {widths} of them, expected at least '
-                                 f'1 and another number at each level')
+                raise ValueError(f'levels of a convolution of {count} channels have {widths} of them, expected at '
+                                 f'least 1 and another number at each level')
 
     @property
     def identity(self) -> dict[str, object]:
@@ -143,7 +141,7 @@ class LevelNorm(SlicedFrozenNorm):
         return F.batch_norm(x, None, None, self.weight[row, :count], self.bias[row, :count], training=True, eps=_EPS)
 
 
-class NestedClassifier(nn.Module):
+class NestedClassifier(TorchModule):
     """Says what a crop shows.
 
     Args:
@@ -151,7 +149,6 @@ class NestedClassifier(nn.Module):
         class_names: what the scores stand for, at least one.
 
     Attributes:
-        engine: runs the segments.
         result_type: of what its runs give.
         channel_orders: for each convolution, the place of each of its channels as it was trained or converted; levels
             take the first ones.
@@ -160,26 +157,16 @@ class NestedClassifier(nn.Module):
     result_type = Classification
 
     def __init__(self, config: ClassifierConfig, class_names: Sequence[str]) -> None:
-        super().__init__()
-        if not class_names:
-            raise ValueError('class_names is empty, expected at least one class')
-        self.config, self.class_names = config, tuple(class_names)
+        super().__init__(config.name, class_names)
+        self.config = config
         self.path_space = config.path_space
-        self.engine = Eager()
-        self.register_load_state_dict_post_hook(lambda module, keys: module.engine.clear())
         inputs = (3, *config.channels[:-1])
-        self.convolutions = nn.ModuleList(SlicedConv2d(before, count, 3, stride=stride) for before, count, stride in zip(
-            inputs, config.channels, config.strides))
+        self.convolutions = nn.ModuleList(
+            SlicedConv2d(before, count, 3, stride=stride)
+            for before, count, stride in zip(inputs, config.channels, config.strides))
         self.norms = nn.ModuleList(LevelNorm(count, config.ratios) for count in config.channels)
         self.head = SlicedLinear(config.positions, config.channels[-1], len(self.class_names))
-        self.register_buffer('pixel_mean', torch.tensor(PIXEL_MEAN).view(1, 3, 1, 1), persistent=False)
-        self.register_buffer('pixel_scale', 1 / torch.tensor(PIXEL_DEVIATION).view(1, 3, 1, 1), persistent=False)
         self.channel_orders = tuple(tuple(range(count)) for count in config.channels)
-
-    @property
-    def config_name(self) -> str:
-        """Name of the configuration."""
-        return self.config.name
 
     @property
     def input_size(self) -> tuple[int, int]:
@@ -187,41 +174,9 @@ class NestedClassifier(nn.Module):
         return self.config.input_px, self.config.input_px
 
     @property
-    def device(self) -> str:
-        """The processor that holds the weights, such as `cpu` or `cuda:0`."""
-        return str(self.pixel_mean.device)
-
-    @property
-    def network_hash(self) -> str:
-        """Identifies the shape, on which execution times depend; weights of the same shape share it."""
-        text = json.dumps(['nested_classifier', self.config.identity, len(self.class_names)], sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-    @property
-    def weights_hash(self) -> str:
-        """Identifies shape and weights, on which accuracy depends, at the precision that weights files keep."""
-        digest = hashlib.sha256(self.network_hash.encode())
-        for name, tensor in self.state_dict().items():
-            digest.update(name.encode())
-            digest.update(tensor.detach().cpu().half().contiguous().numpy().tobytes())
-        return digest.hexdigest()[:16]
-
-    def use_graphs(self) -> None:
-        """Replays CUDA graphs from now on, each captured as its segment first runs; see `CudaGraphs`.
-
-        Raises:
-            ValueError: the network is not on a CUDA device.
-        """
-        self.engine = CudaGraphs(CudaRecorder(self.device))
-
-    def train(self, mode: bool = True) -> NestedClassifier:
-        """Sets training or evaluation mode; the engine forgets what it prepared."""
-        self.engine.clear()
-        return super().train(mode)
-
-    def _apply(self, function, recurse: bool = True) -> NestedClassifier:
-        self.engine.clear()
-        return super()._apply(function, recurse)
+    def shape(self) -> list[object]:
+        """See `TorchNetwork`."""
+        return ['nested_classifier', self.config.identity, len(self.class_names)]
 
     @torch.no_grad()
     def reorder(self, orders: Sequence[Sequence[int]]) -> None:
@@ -262,19 +217,18 @@ class NestedClassifier(nn.Module):
         Raises:
             ValueError: another type or shape, or no pixel.
         """
-        if crop_bgr.dtype != np.uint8 or crop_bgr.ndim != 3 or crop_bgr.shape[2] != 3 or 0 in crop_bgr.shape:
-            raise ValueError(f'crop is {crop_bgr.dtype} {crop_bgr.shape}, expected uint8 [height, width, 3] of at least '
-                             f'1 x 1 px')
+        check_image(crop_bgr, 'crop')
         if crop_bgr.shape[:2] == self.input_size:
             return crop_bgr
         shrinks = min(crop_bgr.shape[:2]) >= self.config.input_px
-        return cv2.resize(crop_bgr, self.input_size[::-1], interpolation=cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR)
+        return cv2.resize(crop_bgr, self.input_size[::-1],
+                          interpolation=cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR)
 
-    def normalise(self, crops: np.ndarray) -> Tensor:
+    def normalise_crops(self, crops: np.ndarray) -> Tensor:
         """Crops of the input's size, uint8 `[N, h, w, 3]` -> zero mean and unit deviation `[N, 3, h, w]`, channels
         last."""
         pixels = torch.from_numpy(np.ascontiguousarray(crops)).to(self.pixel_mean.device).permute(0, 3, 1, 2).float()
-        return (pixels - self.pixel_mean) * self.pixel_scale
+        return self.normalise(pixels)
 
     def compute(self, segment: str, ratio: float, features: Tensor) -> Tensor:
         """What a segment after `pre` makes of the features before it: features, or of `head` logits `[N, classes]`.
@@ -309,13 +263,6 @@ class NestedClassifier(nn.Module):
         """
         return ClassifierRun(self, image_bgr, path)
 
-    def classify(self, crop_bgr: np.ndarray, path: ExecutionPath) -> Classification:
-        """What one crop, uint8 `[H, W, 3]`, shows, by one level."""
-        run = self.start(crop_bgr, path)
-        while not run.finished:
-            run.run_segment()
-        return run.result()
-
 
 class ClassifierRun(SegmentRun):
     """One job of a nested classifier.
@@ -346,7 +293,7 @@ class ClassifierRun(SegmentRun):
         network = self.network
         network.engine.check_frame(self._number)
         if name == 'pre':
-            self._values = network.engine.hold(name, (network.normalise(network.resize(self._crop)[None]),))
+            self._values = network.engine.hold(name, (network.normalise_crops(network.resize(self._crop)[None]),))
         else:
             self._values = network.engine.run(key, name, partial(self._segment, name, self.path['level'], self._name),
                                               {self._name: self._values})

@@ -72,7 +72,8 @@ def read_class_folders(folder: Path, size: tuple[int, int], limit: int | None = 
 
 
 def cut_objects(sequence: Sequence, size: tuple[int, int], min_side_px: int = 8, border: float = 0.1) -> ClassImages:
-    """Cuts the known objects out of the frames of a sequence; crowd regions and objects that are too small are left out.
+    """Cuts the known objects out of the frames of a sequence; crowd regions and objects that are too small are left
+    out.
 
     Args:
         sequence: with ground truth.
@@ -94,7 +95,8 @@ def cut_objects(sequence: Sequence, size: tuple[int, int], min_side_px: int = 8,
             if crowd or min(right - left, bottom - top) < min_side_px:
                 continue
             dx, dy = border * (right - left), border * (bottom - top)
-            part = image[max(0, int(top - dy)):int(np.ceil(bottom + dy)), max(0, int(left - dx)):int(np.ceil(right + dx))]
+            part = image[max(0, int(top - dy)):int(np.ceil(bottom + dy)),
+                         max(0, int(left - dx)):int(np.ceil(right + dx))]
             images.append(cv2.resize(part, size[::-1], interpolation=cv2.INTER_AREA))
             labels.append(int(label))
     if not images:

@@ -78,8 +78,8 @@ def _corners(annotation: dict, file: Path) -> tuple[float, float, float, float]:
     """Left, top, right, bottom in px of a box that COCO writes as left, top, width, height."""
     box = annotation['bbox']
     if not isinstance(box, list) or len(box) != 4 or not all(isinstance(value, (int, float)) for value in box):
-        raise ValueError(f'{file}: annotation {annotation["id"]} has the box {box!r}, expected four numbers: left, top, '
-                         f'width and height in px')
+        raise ValueError(f'{file}: annotation {annotation["id"]} has the box {box!r}, expected four numbers: left, '
+                         f'top, width and height in px')
     x, y, width, height = box
     return x, y, x + width, y + height
 

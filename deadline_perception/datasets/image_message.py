@@ -101,5 +101,6 @@ def compressed_to_bgr(message: object) -> np.ndarray:
     if decoded is None:
         raise ImageError(f'{described} cannot be decoded, expected valid JPEG or PNG data')
     if decoded.dtype != np.uint8:
-        raise ImageError(f'{described} has samples of more than 8 bits ({decoded.dtype}), expected 8-bit colour or grey')
+        raise ImageError(f'{described} has samples of more than 8 bits ({decoded.dtype}), expected 8-bit colour or '
+                         'grey')
     return decoded

@@ -73,6 +73,7 @@ class _Joined(io.RawIOBase):
         return self._at
 
     def readinto(self, buffer: memoryview) -> int:
+        """Fills the buffer from the file, then from the bytes behind it; returns how many it took, 0 at the end."""
         if self._at < self._size:
             self._stream.seek(self._at)
             data = self._stream.read(min(len(buffer), self._size - self._at))

@@ -1,4 +1,5 @@
-"""Single objects of annotated images with their surroundings, and pieces of background: what a classifier learns from."""
+"""Single objects of annotated images with their surroundings, and pieces of background: what a classifier learns
+from."""
 from __future__ import annotations
 
 import math
@@ -17,8 +18,8 @@ _SURROUNDINGS = 2.2  # side of a view over the longer side of its box
 _OVERLAP = 0.3  # intersection over union with an object up to which a window is background
 _TRIES = 20
 
-# A lamp that shines is bright and saturated, of its colour's hue (which counts 180 around; a near red lamp looks orange),
-# and at its place: red above yellow above green.
+# A lamp that shines is bright and saturated, of its colour's hue (which counts 180 around; a near red lamp looks
+# orange), and at its place: red above yellow above green.
 _HUES = {'red_light': ((0, 20), (160, 180)), 'yellow_light': ((21, 36),), 'green_light': ((42, 95),)}
 _PLACES = {'red_light': (0.05, 0.42), 'yellow_light': (0.34, 0.64), 'green_light': (0.56, 0.95)}  # shares of the height
 _LEAST_GLOW = 0.15  # product of saturation and value, each in [0, 1], of a pixel that counts

@@ -81,8 +81,8 @@ class FrontierPolicy:
         allowance_ms: constant part of every bound, for the scheduler's time slice.
         keep_epsilon: gain in quality that is worth a change of plan.
         paths: those that are kept ready and may be chosen, at least one; None: all of the network.
-        min_quality: paths of a lower one are never chosen: then the cheapest of the others is, and is late, where it does
-            not fit (SubFlow, section II: a minimum utilisation).
+        min_quality: paths of a lower one are never chosen: then the cheapest of the others is, and is late, where it
+            does not fit (SubFlow, section II: a minimum utilisation).
 
     Raises:
         ValueError: allowance, epsilon or minimum is out of range, there is no path, none is good enough, or forecast or
@@ -108,8 +108,8 @@ class FrontierPolicy:
             qualities = np.asarray(quality.table(self._paths), dtype=np.float64)
             self._paths = [path for path, value in zip(self._paths, qualities) if not value < min_quality]
             if not self._paths:
-                raise ValueError(f'min_quality is {min_quality}, expected at most {qualities.max():.3f}, the quality of the '
-                                 f'best path')
+                raise ValueError(f'min_quality is {min_quality}, expected at most {qualities.max():.3f}, the quality '
+                                 f'of the best path')
         self._index = {path: index for index, path in enumerate(self._paths)}
         self._number_of = {id(path): index for index, path in enumerate(self._paths)}  # they live as long as this
         self._remaining_ms = self._forecasts(forecast)
@@ -202,14 +202,15 @@ class FrontierPolicy:
         return found
 
     def _forecasts(self, forecast: Forecast) -> np.ndarray:
-        """Remaining forecast of every path at every segment: float64 `[segments, paths]`, ms, never rising with the segment."""
+        """Remaining forecast of every path at every segment: float64 `[segments, paths]`, ms, never rising with the
+        segment."""
         rows = np.stack([np.asarray(forecast.table(self._paths, segment), dtype=np.float64)
                          for segment in range(len(self._space.segments))])
         bad = ~((rows >= 0) & (rows < math.inf))
         if bad.any():
             segment, index = np.argwhere(bad)[0]
-            raise ValueError(f'forecast of path {self._paths[index]} from segment {self._space.segments[segment].name} on is '
-                             f'{rows[segment, index]} ms, expected a finite time of at least 0')
+            raise ValueError(f'forecast of path {self._paths[index]} from segment {self._space.segments[segment].name} '
+                             f'on is {rows[segment, index]} ms, expected a finite time of at least 0')
         return np.maximum.accumulate(rows[::-1])[::-1]
 
     def _prefix_numbers(self, segment: int) -> np.ndarray:

@@ -83,8 +83,8 @@ def _positions(paths: Sequence[ExecutionPath]) -> np.ndarray:
 class MonotoneModel:
     """Average precision on a logistic scale as a sum of effects of operators and of pairs of them.
 
-    Fitted by least squares without negative effects; where a network is a set of models, each of them alone, since the paths
-    of one tell nothing of another's.
+    Fitted by least squares without negative effects; where a network is a set of models, each of them alone, since the
+    paths of one tell nothing of another's.
 
     Args:
         paths: measured paths of one network, at least 1.
@@ -115,7 +115,8 @@ class MonotoneModel:
         predicted = np.zeros(len(paths))
         for model, places in _by_model(paths).items():
             if model not in self._effects:
-                raise ValueError(f'path {paths[places[0]]} is of a model without a measured path, expected one at least')
+                raise ValueError(f'path {paths[places[0]]} is of a model without a measured path, expected one at '
+                                 'least')
             predicted[places] = self._effects[model].predict([paths[at] for at in places])
         return predicted
 
@@ -325,8 +326,8 @@ class PathQuality:
         from scipy.stats import rankdata  # takes half a second to load, which no node that decides need pay
 
         known = list(self.known)
-        # Only where another path of the same model is left to predict from; a model's paths lie side by side, so that no
-        # fold takes all of them.
+        # Only where another path of the same model is left to predict from; a model's paths lie side by side, so that
+        # no fold takes all of them.
         paths = [known[at] for places in _by_model(known).values() if len(places) > 1 for at in places]
         if self._model is None or len(paths) < 2:
             return None

@@ -19,8 +19,8 @@ class Choice:
 
     Attributes:
         path: agrees with everything that has already run.
-        forecast_ms: expected time of what remains, on an idle machine or, by the outlook of a level of contention, over the
-            slowdown.
+        forecast_ms: expected time of what remains, on an idle machine or, by the outlook of a level of contention, over
+            the slowdown.
         bound_ms: `forecast_ms * factor` plus the policy's allowance; exceeded only with the target miss probability.
         feasible: the bound of at least one path that the policy may still choose fits the remaining time.
         quality: expected average precision of the path, in [0, 1].

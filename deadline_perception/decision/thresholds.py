@@ -72,8 +72,8 @@ class ThresholdPolicy:
 
     name = 'thresholds'
 
-    def __init__(self, path_space: PathSpace, forecast: Forecast, quality: Quality, *, start: ExecutionPath | None = None,
-                 allowance_ms: float = 0.0) -> None:
+    def __init__(self, path_space: PathSpace, forecast: Forecast, quality: Quality, *,
+                 start: ExecutionPath | None = None, allowance_ms: float = 0.0) -> None:
         self._start = start or path_space.largest
         check_position(path_space, self._start, 0)
         self._space = path_space

@@ -1,4 +1,5 @@
-"""The residual backbone, of whose blocks groups can be skipped and every one can be narrowed, and the feature pyramid."""
+"""The residual backbone, of whose blocks groups can be skipped and every one can be narrowed, and the feature
+pyramid."""
 from __future__ import annotations
 
 import torch

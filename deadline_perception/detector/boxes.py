@@ -39,7 +39,8 @@ def encode(boxes: Tensor, references: Tensor, weights: tuple[float, float, float
     bh = (boxes[:, 3] - boxes[:, 1]).clamp(min=1e-3)
     dx = (boxes[:, 0] + bw / 2 - references[:, 0] - rw / 2) / rw
     dy = (boxes[:, 1] + bh / 2 - references[:, 1] - rh / 2) / rh
-    return torch.stack((dx * weights[0], dy * weights[1], (bw / rw).log() * weights[2], (bh / rh).log() * weights[3]), 1)
+    return torch.stack((dx * weights[0], dy * weights[1], (bw / rw).log() * weights[2], (bh / rh).log() * weights[3]),
+                       1)
 
 
 def decode(deltas: Tensor, references: Tensor, weights: tuple[float, float, float, float]) -> Tensor:

@@ -71,8 +71,8 @@ class DetectorConfig:
         anchor_ratios: height divided by width.
         nms_candidates: at most so many anchors per level reach the proposals' suppression.
         heads: subnets of the switch, the cheapest first.
-        norm: `group`, which needs the statistics of every image, or `frozen`, whose statistics are part of the weights, so
-            that it is folded into the convolution before it and takes no time.
+        norm: `group`, which needs the statistics of every image, or `frozen`, whose statistics are part of the weights,
+            so that it is folded into the convolution before it and takes no time.
         scales: fractions of `input_size` to choose from, see `multi_path_space`; sides are multiples of 32 px.
 
     Raises:
@@ -126,8 +126,8 @@ class DetectorConfig:
         self.path_space  # raises where a choice is out of order
         sizes = [scaled_size(self.input_size, scale) for scale in self.scales]
         if len(set(sizes)) < len(sizes) or min(self.input_size) * self.scales[-1] < 32:
-            raise ValueError(f'scales is {self.scales}, of {height}x{width} px in multiples of 32 px these are {sizes}, '
-                             f'expected distinct sizes and sides of at least 32 px')
+            raise ValueError(f'scales is {self.scales}, of {height}x{width} px in multiples of 32 px these are '
+                             f'{sizes}, expected distinct sizes and sides of at least 32 px')
         self._check_channels()
 
     def _check_size(self) -> None:
@@ -168,14 +168,15 @@ class DetectorConfig:
         if min(layers) < 1 or (self.bottleneck and any(channels % 4 for channels in self.stage_channels)):
             raise ValueError(f'channels are {layers}, expected at least 1, and multiples of 4 in bottleneck stages')
         if self.norm_groups < 0 or (self.norm_groups == 0 and self.norm_group_channels < 1):
-            raise ValueError(f'norm_groups is {self.norm_groups} and norm_group_channels is {self.norm_group_channels}, '
-                             f'expected one of them to be at least 1')
+            raise ValueError(f'norm_groups is {self.norm_groups} and norm_group_channels is '
+                             f'{self.norm_group_channels}, expected one of them to be at least 1')
         inner = [channels // 4 for channels in self.stage_channels if self.bottleneck]
         widths = {channels: self.widths for channels in (self.stem_channels, *self.stage_channels, *inner)}
         widths[self.pyramid_channels] = (*widths.get(self.pyramid_channels, ()), *self.pyramid_widths)
         for channels in widths:
             if self.norm_groups and channels % self.norm_groups:
-                raise ValueError(f'{channels} channels are no multiple of {self.norm_groups}, the number of norm groups')
+                raise ValueError(f'{channels} channels are no multiple of {self.norm_groups}, the number of norm '
+                                 'groups')
             for width in widths[channels]:
                 # Widths have two decimals, so that hundredths are whole numbers.
                 if channels * round(100 * width) % (100 * self.norm_group_size(channels)):
@@ -195,7 +196,8 @@ class DetectorConfig:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """Every attribute but those that an earlier version of this class did not have and that are at their default."""
+        """Every attribute but those that an earlier version of this class did not have and that are at their
+        default."""
         later = {field.name: field.default for field in fields(self) if field.default is not MISSING}
         return {name: value for name, value in asdict(self).items() if name not in later or value != later[name]}
 
@@ -281,7 +283,8 @@ def _typed(value: Any, kind: Any, name: str) -> Any:
         known = {field.name for field in fields(kind)}
         required = {field.name for field in fields(kind) if field.default is MISSING}
         if not isinstance(value, dict) or not required <= set(value) <= known:
-            found = f'lacks or adds {reprlib.repr(sorted((set(value) - known) | (required - set(value))))}' if isinstance(value, dict) else \
+            found = f'lacks or adds {reprlib.repr(sorted((set(value) - known) | (required - set(value))))}' \
+                if isinstance(value, dict) else \
                 f'is {reprlib.repr(value)}'
             raise ValueError(f'{name} {found}, expected exactly {sorted(known)}')
         hints = get_type_hints(kind)

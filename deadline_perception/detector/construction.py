@@ -51,7 +51,8 @@ class Construction:
 
 
 def building_blocks(family: DetectorConfig) -> DetectorConfig:
-    """The network with each building block of a family once: a stage's first block, a further one, every head; one scale.
+    """The network with each building block of a family once: a stage's first block, a further one, every head; one
+    scale.
 
     The times of its segments and the bytes of its parts give those of every network of the family.
     """
@@ -205,7 +206,8 @@ class _CostModel:
 
     def weight_bytes(self, shape: _Shape) -> int:
         """Sum over the parts."""
-        parts = ['pyramid', 'rpn', *(f'stage{stage}' for stage in range(1, 5)), *(f'head{head}' for head in shape.heads)]
+        parts = ['pyramid', 'rpn', *(f'stage{stage}' for stage in range(1, 5)),
+                 *(f'head{head}' for head in shape.heads)]
         further = sum((depth - 1) * self._part_bytes[f'skip{stage}'] for stage, depth in enumerate(shape.depths))
         return further + sum(self._part_bytes[part] for part in parts)
 

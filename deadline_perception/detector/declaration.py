@@ -1,10 +1,11 @@
-"""What a multi-path detector can decide: its operators, its segments, and with them its execution paths. Needs no torch."""
+"""What a multi-path detector can decide: its operators, its segments, and with them its execution paths. Needs no
+torch."""
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from deadline_perception.execution_path import (PROPOSALS, SCALE, SKIP, SWITCH, WIDTH, ExecutionPath, Operator, PathSpace,
-                                                Segment)
+from deadline_perception.execution_path import (PROPOSALS, SCALE, SKIP, SWITCH, WIDTH, ExecutionPath, Operator,
+                                                PathSpace, Segment)
 
 
 def multi_path_space(*, skips_per_stage: Sequence[int], widths: Sequence[float], pyramid_widths: Sequence[float],
@@ -63,6 +64,7 @@ def scale_of(path: ExecutionPath) -> float:
 
 
 def scaled_size(size: tuple[int, int], scale: float) -> tuple[int, int]:
-    """Height and width in px nearest to a fraction of `size` that are multiples of 32, the largest stride; at least 32."""
+    """Height and width in px nearest to a fraction of `size` that are multiples of 32, the largest stride; at least
+    32."""
     height, width = (max(32, 32 * round(side * scale / 32)) for side in size)
     return height, width

@@ -1,15 +1,13 @@
 """The multi-path detector: its parts, what each of its segments computes, and one frame's way through them."""
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterable
 from functools import partial
 
 import cv2
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from deadline_perception.detector.backbone import Backbone, Pyramid
 from deadline_perception.detector.configuration import DetectorConfig
@@ -18,17 +16,12 @@ from deadline_perception.detector.detections import Detections
 from deadline_perception.detector.heads import Head, decode_detections, region_features
 from deadline_perception.detector.operators import Switch
 from deadline_perception.detector.proposals import DynamicProposals, RegionProposalNetwork
-from deadline_perception.engine.cuda_graphs import CudaGraphs, CudaRecorder
-from deadline_perception.engine.eager import Eager
-from deadline_perception.engine.segment_run import SegmentRun
+from deadline_perception.engine.segment_run import SegmentRun, check_image
+from deadline_perception.engine.torch_network import TorchModule
 from deadline_perception.execution_path import ExecutionPath
 
-# Mean and standard deviation of pixel values, BGR (those of ImageNet in that order, so that its weights can be a start).
-PIXEL_MEAN = (103.53, 116.28, 123.675)
-PIXEL_DEVIATION = (57.375, 57.12, 58.395)
 
-
-class MultiPathDetector(nn.Module):
+class MultiPathDetector(TorchModule):
     """Faster R-CNN with skip, switch, dynamic proposals, width and scale.
 
     Args:
@@ -36,20 +29,14 @@ class MultiPathDetector(nn.Module):
         class_names: what the labels mean, at least one.
 
     Attributes:
-        engine: runs the segments.
         result_type: of what its runs give.
     """
 
     result_type = Detections
 
     def __init__(self, config: DetectorConfig, class_names: tuple[str, ...]) -> None:
-        super().__init__()
-        if not class_names:
-            raise ValueError('class_names is empty, expected at least one class')
+        super().__init__(config.name, class_names)
         self.config = config
-        self.class_names = tuple(class_names)
-        self.engine = Eager()
-        self.register_load_state_dict_post_hook(lambda module, keys: module.engine.clear())
         self.backbone = Backbone(config)
         self.pyramid = Pyramid(config)
         self.rpn = RegionProposalNetwork(config)
@@ -61,13 +48,6 @@ class MultiPathDetector(nn.Module):
         for segment in self.path_space.segments:
             is_skip = segment.name.startswith('skip')
             self.makes[segment.name] = next(reversed(self.makes.values())) if is_skip else segment.name
-        self.register_buffer('pixel_mean', torch.tensor(PIXEL_MEAN).view(1, 3, 1, 1), persistent=False)
-        self.register_buffer('pixel_scale', 1 / torch.tensor(PIXEL_DEVIATION).view(1, 3, 1, 1), persistent=False)
-
-    @property
-    def config_name(self) -> str:
-        """Name of the configuration."""
-        return self.config.name
 
     @property
     def input_size(self) -> tuple[int, int]:
@@ -79,25 +59,10 @@ class MultiPathDetector(nn.Module):
         return scaled_size(self.input_size, scale_of(path))
 
     @property
-    def device(self) -> str:
-        """The processor that holds the weights, such as `cpu` or `cuda:0`."""
-        return str(self.pixel_mean.device)
-
-    @property
-    def network_hash(self) -> str:
-        """Identifies shape and precision, on which execution times depend; weights of the same shape share it."""
+    def shape(self) -> list[object]:
+        """See `TorchNetwork`; the precision is part of it."""
         precision = [str(self.precision)] * (self.precision != torch.float32)
-        text = json.dumps([self.config.identity, len(self.class_names), *precision], sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-    @property
-    def weights_hash(self) -> str:
-        """Identifies shape and weights, on which accuracy depends, at the precision that weights files keep."""
-        digest = hashlib.sha256(self.network_hash.encode())
-        for name, tensor in self.state_dict().items():
-            digest.update(name.encode())
-            digest.update(tensor.detach().cpu().half().contiguous().numpy().tobytes())
-        return digest.hexdigest()[:16]
+        return [self.config.identity, len(self.class_names), *precision]
 
     @property
     def precision(self) -> torch.dtype:
@@ -110,40 +75,18 @@ class MultiPathDetector(nn.Module):
             parameter.data = parameter.data.half()
         self.train(self.training)  # drops what was laid out of the old weights
 
-    def use_graphs(self) -> None:
-        """Replays CUDA graphs from now on, each captured as its segment first runs; see `CudaGraphs`.
-
-        Raises:
-            ValueError: the network is not on a CUDA device.
-        """
-        self.engine = CudaGraphs(CudaRecorder(self.device))
-
-    def train(self, mode: bool = True) -> MultiPathDetector:
-        """Sets training or evaluation mode; the engine forgets what it prepared."""
-        self.engine.clear()
-        return super().train(mode)
-
-    def _apply(self, function, recurse: bool = True) -> MultiPathDetector:
-        self.engine.clear()
-        return super()._apply(function, recurse)
-
     def preprocess(self, image_bgr: np.ndarray, path: ExecutionPath) -> Tensor:
         """uint8 `[H, W, 3]` of any size -> normalised `[1, 3, h, w]` of the path's input size, channels last.
 
         Raises:
             ValueError: another type or shape.
         """
-        if image_bgr.dtype != np.uint8 or image_bgr.ndim != 3 or image_bgr.shape[2] != 3 or 0 in image_bgr.shape:
-            raise ValueError(f'image is {image_bgr.dtype} {image_bgr.shape}, expected uint8 [height, width, 3]')
+        check_image(image_bgr)
         height, width = self.input_size_on(path)
         if image_bgr.shape[:2] != (height, width):
             image_bgr = cv2.resize(image_bgr, (width, height), interpolation=cv2.INTER_LINEAR)
         pixels = torch.from_numpy(np.ascontiguousarray(image_bgr)).to(self.pixel_mean.device)
         return self.normalise(pixels.permute(2, 0, 1)[None].float()).to(self.precision)
-
-    def normalise(self, pixels: Tensor) -> Tensor:
-        """Pixel values 0 to 255 `[N, 3, h, w]`, BGR -> zero mean and unit standard deviation."""
-        return (pixels - self.pixel_mean) * self.pixel_scale
 
     def features(self, images: Tensor, path: ExecutionPath) -> list[Tensor]:
         """Normalised images `[N, 3, h, w]` -> pyramid levels; backbone and pyramid in one go."""
@@ -206,13 +149,6 @@ class MultiPathDetector(nn.Module):
             ValueError: the path is not one of this network's.
         """
         return FrameRun(self, image_bgr, path)
-
-    def detect(self, image_bgr: np.ndarray, path: ExecutionPath) -> Detections:
-        """The objects in one image uint8 `[H, W, 3]`, found on one path."""
-        run = self.start(image_bgr, path)
-        while not run.finished:
-            run.run_segment()
-        return run.result()
 
     def warm_up(self, paths: Iterable[ExecutionPath], image_size: tuple[int, int] = (384, 640)) -> None:
         """Runs paths on noise, so that no later frame pays for first calls and for laying out weights."""

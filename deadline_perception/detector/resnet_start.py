@@ -43,10 +43,10 @@ class ResnetStart:
 def start_from_resnet(backbone: Backbone, file: Path) -> ResnetStart:
     """Fills a backbone with the weights of a ResNet, as far as both have the same layers; all or nothing.
 
-    Frozen norms take over a ResNet's batch norms as they are. Where the network has group norms, convolutions are divided by the standard deviation that the batch
-    norm has kept for each channel, and the group norm's scale and shift are set so that it gives what the batch norm
-    gave on images with just those statistics; on others it differs, which training evens out. The stem's input
-    channels change places, from RGB to BGR.
+    Frozen norms take over a ResNet's batch norms as they are. Where the network has group norms, convolutions are
+    divided by the standard deviation that the batch norm has kept for each channel, and the group norm's scale and
+    shift are set so that it gives what the batch norm gave on images with just those statistics; on others it differs,
+    which training evens out. The stem's input channels change places, from RGB to BGR.
 
     Args:
         backbone: with bottleneck or basic blocks and a ResNet's stem (`stem_pool`).
@@ -100,7 +100,8 @@ def _layers(backbone: Backbone) -> Iterator[tuple[str, str, SlicedConv2d, Sliced
     """Torchvision's names of a convolution and of its batch norm, and what stands in their places."""
     yield 'conv1', 'bn1', backbone.stem.convolution1, backbone.stem.norm1
     for stage, skips in enumerate(backbone.skips_by_stage):
-        blocks = [backbone.first_blocks[stage], *backbone.kept_blocks[stage], *itertools.chain(*(s.blocks for s in skips))]
+        blocks = [backbone.first_blocks[stage], *backbone.kept_blocks[stage],
+                  *itertools.chain(*(s.blocks for s in skips))]
         for index, block in enumerate(blocks):
             name = f'layer{stage + 1}.{index}'
             for number, (convolution, norm) in enumerate(zip(block.convolutions, block.norms), 1):

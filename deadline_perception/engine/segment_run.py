@@ -12,11 +12,22 @@ from deadline_perception.execution_path import ExecutionPath, PathSpace
 from deadline_perception.latency.stopwatch import now_ms, wait_for_stream
 
 
+def check_image(image_bgr: np.ndarray, name: str = 'image') -> None:
+    """Makes sure of uint8 `[H, W, 3]` with at least one pixel.
+
+    Raises:
+        ValueError: another type or shape.
+    """
+    if image_bgr.dtype != np.uint8 or image_bgr.ndim != 3 or image_bgr.shape[2] != 3 or 0 in image_bgr.shape:
+        raise ValueError(f'{name} is {image_bgr.dtype} {image_bgr.shape}, expected uint8 [height, width, 3] of at '
+                         f'least 1 x 1 px')
+
+
 class Network(Protocol):
     """A network that can be profiled, forecast, decided about and run.
 
-    It may have two methods more: `warm_up(paths, image_size)`, where running the paths on a black image is not enough, and
-    `example(image_bgr)`, what it is given of a camera image, where that is not the whole of it.
+    It may have two methods more: `warm_up(paths, image_size)`, where running the paths on a black image is not enough,
+    and `example(image_bgr)`, what it is given of a camera image, where that is not the whole of it.
 
     Attributes:
         path_space: what it can decide.
@@ -98,7 +109,8 @@ class SegmentRun(ABC):
         """
         if path.settings == self.path.settings:
             return
-        if path not in self.space or self.space.prefix(path, self.segment) != self.space.prefix(self.path, self.segment):
+        if (path not in self.space
+                or self.space.prefix(path, self.segment) != self.space.prefix(self.path, self.segment)):
             raise ValueError(f'path {path} contradicts {self.path} before segment {self.segment}')
         self.path = path
 

@@ -97,8 +97,8 @@ def _draw_latency(row, time_s: np.ndarray, frames: list[FrameRecord]) -> None:
 
 
 def lanes(recording: Recording, frames: list[FrameRecord]) -> str:
-    """One lane per operator over time, shaded by how much of the network was used, and under them the level of contention
-    where one is known. Empty without recorded paths."""
+    """One lane per operator over time, shaded by how much of the network was used, and under them the level of
+    contention where one is known. Empty without recorded paths."""
     decided = [frame for frame in frames if frame.outcome is not Outcome.COASTED and frame.decision]
     operators = _operators(decided)
     if not operators:
@@ -121,7 +121,8 @@ def lanes(recording: Recording, frames: list[FrameRecord]) -> str:
             row.broken_barh([across], along, color=_THEME[shade], linewidth=0)
     highest = max(recording.level.values, default=0)
     for level, across, along in bars([None if math.isnan(level) else level for level in levels], -1):
-        row.broken_barh([across], along, color=_THEME['slowdown'], alpha=0.12 + 0.6 * level / max(highest, 1), linewidth=0)
+        row.broken_barh([across], along, color=_THEME['slowdown'], alpha=0.12 + 0.6 * level / max(highest, 1),
+                        linewidth=0)
         if across[1] > 0.012 * (time_s[-1] - time_s[0]):
             row.text(across[0] + 0.5 * across[1], -1, f'{level:.0f}', color=_THEME['ink'], ha='center', va='center',
                      fontsize=8)
@@ -134,8 +135,8 @@ def lanes(recording: Recording, frames: list[FrameRecord]) -> str:
 
 
 def lane_levels(frames: list[FrameRecord]) -> list[tuple[str, list[tuple[str, str]]]]:
-    """For the legend of `lanes`: operators of one kind and the same settings together, with those of their settings that
-    occurred and the settings' CSS colour variables."""
+    """For the legend of `lanes`: operators of one kind and the same settings together, with those of their settings
+    that occurred and the settings' CSS colour variables."""
     rows: dict[tuple, tuple[list[str], dict[int, tuple[str, str]]]] = {}
     operators = _operators([frame for frame in frames if frame.decision])
     for name, seen in operators.items():
@@ -222,8 +223,8 @@ def _axes(heights: Sequence[float], height_in: float, salt: str, width_in: float
     figure = Figure(figsize=(width_in, height_in + 0.35))
     bottom = 0.46 / (height_in + 0.35)
     rows = figure.subplots(len(heights), 1, sharex=True, squeeze=False,
-                           gridspec_kw={'height_ratios': heights, 'hspace': 0.16, 'left': LEFT * _WIDTH_IN / width_in, 'right': RIGHT,
-                                        'top': 0.985, 'bottom': bottom})[:, 0]
+                           gridspec_kw={'height_ratios': heights, 'hspace': 0.16, 'left': LEFT * _WIDTH_IN / width_in,
+                                        'right': RIGHT, 'top': 0.985, 'bottom': bottom})[:, 0]
     figure.patch.set_visible(False)
     for row in rows:
         row.patch.set_visible(False)

@@ -22,7 +22,8 @@ class CropAccuracy:
     Attributes:
         paths: the levels, ascending.
         sizes_px: longer side of the objects; the largest stands for all larger ones.
-        objects: number of each class at each size, `[classes, sizes]`; a class is one row, several possible ones another.
+        objects: number of each class at each size, `[classes, sizes]`; a class is one row, several possible ones
+            another.
         right: of these, the share that each level finds, `[levels, classes, sizes]`; NaN where there is no object.
         class_names: of the rows; of several possible classes with `or`.
     """
@@ -74,7 +75,7 @@ def measure_accuracy(network, views: Sequence[ObjectView], sizes_px: Sequence[in
             counts[row, column] += 1
             seen = _at_size(crop, size / view.size_px)
             for level, path in enumerate(paths):
-                best = network.class_names[int(np.argmax(network.classify(seen, path).scores))]
+                best = network.class_names[int(np.argmax(network.detect(seen, path).scores))]
                 hits[level, row, column] += best in view.classes
         if progress is not None:
             progress(done, len(views))

@@ -89,7 +89,8 @@ def _draw(recording: Recording, frame: FrameRecord, image_bgr: np.ndarray) -> st
     drawn = annotate(image_bgr, detections, recording.class_names,
                      ground_truth=recording.ground_truth.get(frame.stamp_ns), budget_ms=frame.budget_ms,
                      bound_ms=frame.total_bound_ms, latency_ms=frame.total_ms, path=frame.path,
-                     operators=frame.decision.operators if frame.decision else (), outcome=frame.outcome.name.lower(), met=frame.in_time)
+                     operators=frame.decision.operators if frame.decision else (), outcome=frame.outcome.name.lower(),
+                     met=frame.in_time)
     if drawn.shape[1] > _WIDTH_PX:
         height_px = round(drawn.shape[0] * _WIDTH_PX / drawn.shape[1])
         drawn = cv2.resize(drawn, (_WIDTH_PX, height_px), interpolation=cv2.INTER_AREA)

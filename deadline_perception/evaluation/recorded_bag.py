@@ -30,7 +30,8 @@ from deadline_perception.evaluation.recording import (
 
 _WANTED = {'deadline_perception/msg/FrameLatency', 'deadline_perception/msg/PathDecision',
            'deadline_perception/msg/TimeBudget', 'deadline_perception/msg/ContentionState',
-           'vision_msgs/msg/Detection2DArray', 'vision_msgs/msg/LabelInfo', 'sensor_msgs/msg/CameraInfo', 'geometry_msgs/msg/TwistStamped'}
+           'vision_msgs/msg/Detection2DArray', 'vision_msgs/msg/LabelInfo', 'sensor_msgs/msg/CameraInfo',
+           'geometry_msgs/msg/TwistStamped'}
 
 
 class RecordingError(DeadlinePerceptionError):

@@ -26,8 +26,8 @@ _MOST_PATHS = 14
 _OUTCOME_WORDS = {Outcome.DETECTED: 'detected', Outcome.COASTED: 'coasted', Outcome.LATE: 'late'}
 
 
-def write_report(recording: Recording, out: Path, *, source: records.Sequence | None = None, facts: dict[str, str] | None = None,
-                 notes: Sequence[str] = ()) -> dict:
+def write_report(recording: Recording, out: Path, *, source: records.Sequence | None = None,
+                 facts: dict[str, str] | None = None, notes: Sequence[str] = ()) -> dict:
     """Writes `summary.json` and `report.html` into a folder; returns the content of the summary.
 
     Args:
@@ -193,8 +193,8 @@ def _bounds(recording: Recording, summary: dict) -> str:
     ratio = summary['latency_over_bound']['p50']
     return _section('Did the bounds hold?', f'{summary["bound_exceeded"]} of {summary["frames_delivered"]} frames took '
                     f'longer than promised (right of 1). The median frame used '
-                    f'{"?" if ratio is None else f"{100 * ratio:.0f} %"} of its bound; the closer to 1 without crossing '
-                    f'it, the less time is wasted. Frames that were aborted within their bound are not drawn.',
+                    f'{"?" if ratio is None else f"{100 * ratio:.0f} %"} of its bound; the closer to 1 without '
+                    f'crossing it, the less time is wasted. Frames that were aborted within their bound are not drawn.',
                     charts.bound_histogram(recording))
 
 
@@ -204,7 +204,8 @@ def _quality(summary: dict) -> str:
                         '')
     rows = [[escape(name), str(scores['ground_truths']), _share(scores['ap50']), _share(scores['ap'])]
             for name, scores in summary['ap_per_class'].items() if scores['ground_truths']]
-    rows.append(['<b>mean over classes</b>', '', f'<b>{_share(summary["ap50"])}</b>', f'<b>{_share(summary["ap"])}</b>'])
+    rows.append(['<b>mean over classes</b>', '', f'<b>{_share(summary["ap50"])}</b>',
+                 f'<b>{_share(summary["ap"])}</b>'])
     return _section('How good were the detections?', f'Average precision over {summary["frames_scored"]} images, 0 to '
                     '100. Every image sent counts: one that was replaced, lost or late is scored with the detections '
                     'delivered last before it, as a follower of the detections would have seen it.',
@@ -222,8 +223,8 @@ def _paths(recording: Recording) -> str:
     if unfinished:
         more += f' On {unfinished} frames no path ran to its end; they are not listed.'
     return _section('Paths used most', 'A path is named by the settings of its operators, in short. Times are the '
-                    'network\'s, in ms. The expected quality is what the decision counted with: average precision where it was measured for these weights, else '
-                    f'a stand-in that grows with the time.{more}',
+                    'network\'s, in ms. The expected quality is what the decision counted with: average precision '
+                    f'where it was measured for these weights, else a stand-in that grows with the time.{more}',
                     _table([('path', False), ('frames', True), ('share', True), ('median', True), ('longest', True),
                             ('bound', True), ('expected quality', True), ('missed', True)], rows))
 
@@ -255,10 +256,10 @@ def _gallery(recording: Recording, pictures: Sequence[Picture]) -> str:
         f'<figure><img src="{picture.data_uri}" alt="annotated frame"><figcaption>'
         f'{charts.times_s(recording, [picture.frame.stamp_ns])[0]:.1f} s: {picture.frame.total_ms:.0f} of '
         f'{picture.frame.budget_ms:.0f} ms {_result(picture.frame)}</figcaption></figure>' for picture in pictures)
-    return _section('What it saw', 'Frames spread over the run, with some that missed among them. Coloured boxes are the '
-                    f'published detections with a score of at least {SHOWN_SCORE}, dashed ones the known '
-                    'objects. The bar is the time taken: it must end before the white mark, the budget; the yellow mark '
-                    'is the bound. Below it: what the network ran.',
+    return _section('What it saw', 'Frames spread over the run, with some that missed among them. Coloured boxes are '
+                    f'the published detections with a score of at least {SHOWN_SCORE}, dashed ones the known '
+                    'objects. The bar is the time taken: it must end before the white mark, the budget; the yellow '
+                    'mark is the bound. Below it: what the network ran.',
                     f'<div class="gallery">{figures}</div>')
 
 

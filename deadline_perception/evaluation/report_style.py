@@ -8,7 +8,8 @@ STYLE = """
   --budget: #16202c; --latency: #1f77d0; --bound: #d98a00; --miss: #c02626; --infeasible: #9333ea;
   --coasted: #b45309; --speed: #0f8a6d; --slowdown: #b8336a;
   --level0: #d8e6f5; --level1: #a9cbec; --level2: #6ba6dc; --level3: #2f7cc4; --level4: #0f4c8f;
-  --phase-age: #b6bec8; --phase-queue: #a07c5a; --phase-node: #e07a5f; --phase-network0: #f2cc8f; --phase-network1: #2f7cc4; --phase-network2: #3aa17e;
+  --phase-age: #b6bec8; --phase-queue: #a07c5a; --phase-node: #e07a5f; --phase-network0: #f2cc8f;
+  --phase-network1: #2f7cc4; --phase-network2: #3aa17e;
   --phase-network3: #8a63c9; --phase-network4: #c95d94; --phase-network5: #8d8f3a; }
 :root[data-theme=dark] {
   --page: #10151b; --card: #19212a; --ink: #e8edf2; --muted: #9aa8b6; --grid: #2c3742; --accent: #7db5ff;
@@ -16,7 +17,8 @@ STYLE = """
   --budget: #f3f6f9; --latency: #5aaaf5; --bound: #f2b134; --miss: #ff6b6b; --infeasible: #b98cff;
   --coasted: #ffa94d; --speed: #45cfa8; --slowdown: #f279a8;
   --level0: #22384f; --level1: #2c5480; --level2: #3d7bb8; --level3: #64a5e0; --level4: #a9d3fb;
-  --phase-age: #66727f; --phase-queue: #c09a74; --phase-node: #e58a72; --phase-network0: #e9c27d; --phase-network1: #4a94dd; --phase-network2: #4cba95;
+  --phase-age: #66727f; --phase-queue: #c09a74; --phase-node: #e58a72; --phase-network0: #e9c27d;
+  --phase-network1: #4a94dd; --phase-network2: #4cba95;
   --phase-network3: #a683e0; --phase-network4: #dd7bae; --phase-network5: #b3b55a; }
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--page); color: var(--ink); font: 15px/1.55 system-ui, 'Segoe UI', 'DejaVu Sans',
@@ -34,7 +36,8 @@ button { font: inherit; font-size: 13px; color: var(--muted); background: var(--
 .verdict.good { background: var(--good-soft); border-color: var(--good); }
 .verdict.fair { background: var(--warn-soft); border-color: var(--warn); }
 .verdict.bad { background: var(--bad-soft); border-color: var(--bad); }
-.numbers { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(310px, 100%), 1fr)); gap: 14px; margin-top: 18px; }
+.numbers { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(310px, 100%), 1fr)); gap: 14px;
+  margin-top: 18px; }
 .number { background: var(--card); border: 1px solid var(--grid); border-radius: 12px; padding: 14px 18px; }
 .number b { display: block; font-size: 28px; line-height: 1.25; font-weight: 650; font-variant-numeric: tabular-nums; }
 .number .label { font-weight: 600; } .number .plain { color: var(--muted); font-size: 13.5px; line-height: 1.45; }

@@ -1,9 +1,10 @@
 """Expected times under contention, where a profile has times at levels of it: of each path, not of all by one factor.
 
 Contention stretches paths differently: what other programs take of caches and memory costs wide layers more than narrow
-ones, and a wait for a core costs whoever is at work. So each level has costs of its own per segment, and between two levels
-they are interpolated by the slowdown observed. The level's own slowdown is the geometric mean, over the paths measured, of
-their times there over those on the idle device; beyond the last level its costs grow with the slowdown as a whole.
+ones, and a wait for a core costs whoever is at work. So each level has costs of its own per segment, and between two
+levels they are interpolated by the slowdown observed. The level's own slowdown is the geometric mean, over the paths
+measured, of their times there over those on the idle device; beyond the last level its costs grow with the slowdown as
+a whole.
 """
 from __future__ import annotations
 
@@ -27,8 +28,8 @@ class Knot:
 
     Attributes:
         slowdown: where the range begins, >= 1.
-        forecast: expected times over the slowdown: times the slowdown observed they are the times to expect. Those of the
-            first knot are the idle device's.
+        forecast: expected times over the slowdown: times the slowdown observed they are the times to expect. Those of
+            the first knot are the idle device's.
     """
 
     slowdown: float
@@ -60,11 +61,12 @@ def level_knots(profile: LatencyProfile, path_space: PathSpace) -> tuple[Knot, .
     return tuple(knots)
 
 
-def _level(profile: LatencyProfile, at: int, path_space: PathSpace, idle: PathForecast) -> tuple[float, dict[str, float]]:
+def _level(profile: LatencyProfile, at: int, path_space: PathSpace,
+           idle: PathForecast) -> tuple[float, dict[str, float]]:
     """Slowdown of a level and the expected times of its segments.
 
-    A segment's mean stands for it: while others take turns on a core, most short segments see none of them, so that their
-    medians add up to less than any frame takes.
+    A segment's mean stands for it: while others take turns on a core, most short segments see none of them, so that
+    their medians add up to less than any frame takes.
     """
     level = profile.levels[at]
     forecast = PathForecast(replace(profile, segments=level.segments, paths=level.paths, levels=()), path_space,

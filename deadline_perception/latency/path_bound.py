@@ -6,8 +6,8 @@ frame to frame. The factors are the least-squares fit to the whole paths that th
 what is left of a path never costs more than the path. Needs no torch.
 
 Finer factors, by width or by measured paths nearby, forecast no better where tried (x86 CPU, one thread): what is left
-between paths is less than the median of a few frames of one path moves with the machine. benchmarks/path_bounds.py tells
-the two apart.
+between paths is less than the median of a few frames of one path moves with the machine. benchmarks/path_bounds.py
+tells the two apart.
 """
 from __future__ import annotations
 
@@ -70,7 +70,8 @@ class SegmentForecast:
             if skip is not None:
                 part_ms = np.where(settings[:, skip] == 0, 0.0, part_ms)
             condition = self._space.conditions[number]
-            total_ms += part_ms if condition is None else np.where(settings[:, condition[0]] == condition[1], part_ms, 0.0)
+            total_ms += (part_ms if condition is None else
+                         np.where(settings[:, condition[0]] == condition[1], part_ms, 0.0))
         return total_ms
 
     def segment_ms(self, segment: int, path: ExecutionPath) -> float:

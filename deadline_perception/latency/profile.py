@@ -48,13 +48,14 @@ class LevelTimes:
 
     def __post_init__(self) -> None:
         if not self.segments or not all(isinstance(count, int) and count >= 0 for count in self.units.values()):
-            raise ValueError(f'a level of the profile has {len(self.segments)} segments and the units {self.units}, expected '
-                             f'at least one segment, and counts of at least 0')
+            raise ValueError(f'a level of the profile has {len(self.segments)} segments and the units {self.units}, '
+                             f'expected at least one segment, and counts of at least 0')
 
 
 @dataclass(frozen=True)
 class LatencyProfile:
-    """How long the parts of one network take on one device, otherwise idle and, where measured, at levels of contention.
+    """How long the parts of one network take on one device, otherwise idle and, where measured, at levels of
+    contention.
 
     Attributes:
         facts: the device and its settings while measuring.
@@ -236,8 +237,8 @@ def measure_profile(detector, images: Sequence[np.ndarray], *, repeats: int = 50
     """
     _check_images(images)
     load_before = os.getloadavg()[0]
-    segments, paths = measure_times(detector, images, repeats=repeats, whole_paths=whole_paths, path_repeats=path_repeats,
-                                    time_limit_s=time_limit_s, seed=seed, progress=progress)
+    segments, paths = measure_times(detector, images, repeats=repeats, whole_paths=whole_paths,
+                                    path_repeats=path_repeats, time_limit_s=time_limit_s, seed=seed, progress=progress)
     return LatencyProfile(
         facts=read_device_facts(detector.device), config_name=detector.config_name,
         network_hash=detector.network_hash, input_size=tuple(detector.input_size), image_size=images[0].shape[:2],

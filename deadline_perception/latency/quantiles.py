@@ -1,8 +1,8 @@
 """A sample of durations, summarised by its quantiles, and what its order statistics bound.
 
-The r-th smallest of n independent samples lies at or above the p quantile of their distribution, whichever that is, with
-probability `P(Binomial(n, p) < r)` (Wilks 1941, distribution-free tolerance limits). So the number of samples alone says
-which of them may serve as a bound, and how many it takes before any of them may.
+The r-th smallest of n independent samples lies at or above the p quantile of their distribution, whichever that is,
+with probability `P(Binomial(n, p) < r)` (Wilks 1941, distribution-free tolerance limits). So the number of samples
+alone says which of them may serve as a bound, and how many it takes before any of them may.
 """
 from __future__ import annotations
 
@@ -99,7 +99,8 @@ def bounding_rank(count: int, probability: float, confidence: float = 0.95) -> i
         confidence: least probability that the sample of this rank is no smaller than the quantile, in (0, 1).
 
     Returns:
-        The lowest such rank, from 1 for the smallest sample to `count` for the largest; None when not even that will do.
+        The lowest such rank, from 1 for the smallest sample to `count` for the largest; None when not even that will
+        do.
 
     Raises:
         ValueError: a value lies outside its range.

@@ -14,7 +14,8 @@ from deadline_perception.classifier.crop import WINDOW, crop_box
 from deadline_perception.datasets.object_views import ObjectView
 
 SMALLEST_PX, LARGEST_PX = 8.0, 64.0  # longer sides that are trained
-# Of the samples, against that of any other class. Objects whose class is not known are few, and would be learnt by heart.
+# Of the samples, against that of any other class. Objects whose class is not known are few, and would be learnt by
+# heart.
 _BACKGROUND_SHARE, _UNSURE_SHARE = 3.0, 0.1
 _JITTER = 0.08  # of box corners, in sides of the box: a detector's boxes are not exact
 _MIRRORED = ('vehicle', 'bike', 'motorbike', 'person', BACKGROUND, *LAMPS)  # signs read otherwise in a mirror
@@ -61,7 +62,8 @@ class CropSource:
         if not pools:
             raise ValueError('there is no view, expected at least one object or background to learn from')
         self._pools = list(pools.values())
-        weights = np.array([_BACKGROUND_SHARE if classes == (BACKGROUND,) else 1.0 if len(classes) == 1 else _UNSURE_SHARE
+        weights = np.array([_BACKGROUND_SHARE if classes == (BACKGROUND,) else 1.0 if len(classes) == 1
+                            else _UNSURE_SHARE
                             for classes in pools])
         self._chances = weights / weights.sum()
         self._possible = np.array([[name in classes for name in class_names] for classes in pools])
@@ -121,7 +123,8 @@ def _lit(image: np.ndarray, generator: np.random.Generator) -> np.ndarray:
     """Random brightness, contrast and tint, then blur and noise. Hue stays: lamps are told by it."""
     if generator.random() < 0.8:
         gain = generator.uniform(0.6, 1.4) * generator.normal(1.0, 0.07, 3)
-        image = np.clip(image * gain.astype(np.float32) + np.float32(generator.uniform(-25, 25)), 0, 255).astype(np.uint8)
+        brighter = np.float32(generator.uniform(-25, 25))
+        image = np.clip(image * gain.astype(np.float32) + brighter, 0, 255).astype(np.uint8)
     if generator.random() < 0.4:
         image = cv2.GaussianBlur(image, (0, 0), float(generator.uniform(0.3, 0.012 * max(image.shape[:2]) + 0.5)))
     if generator.random() < 0.5:

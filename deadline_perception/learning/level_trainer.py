@@ -1,7 +1,7 @@
 """Trains all levels of a nested classifier together; can be killed and resumed at any step.
 
-Every step minimises the mean of the losses of all levels on one batch (nested-network thesis, section 3, after Kim et al.
-2018), so that one set of weights serves each of them.
+Every step minimises the mean of the losses of all levels on one batch (nested-network thesis, section 3, after Kim et
+al. 2018), so that one set of weights serves each of them.
 """
 from __future__ import annotations
 
@@ -114,14 +114,14 @@ class LevelTrainer(ResumableTraining):
 
     def _batch(self, seed: list[int]) -> tuple[Tensor, Tensor]:
         batch = self.source.draw(np.random.default_rng(seed), self.plan.batch)
-        return self.network.normalise(batch.crops), torch.from_numpy(batch.possible).to(self.network.device)
+        return self.network.normalise_crops(batch.crops), torch.from_numpy(batch.possible).to(self.network.device)
 
     @torch.no_grad()
     def finish(self) -> None:
         """Gives the network the averaged weights, and its norms the statistics that these have on training crops.
 
-        The statistics are means over batches, as Wu and Johnson 2021, section 3, propose. Training can go on only from a
-        saved state.
+        The statistics are means over batches, as Wu and Johnson 2021, section 3, propose. Training can go on only from
+        a saved state.
         """
         self.network.load_state_dict(self.average)
         self.network.train()

@@ -1,4 +1,5 @@
-"""The loss of one path on one batch: objectness, anchor boxes, classes, final boxes; against the ground truth or a teacher."""
+"""The loss of one path on one batch: objectness, anchor boxes, classes, final boxes; against the ground truth or a
+teacher."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -98,7 +99,8 @@ def path_losses(network: MultiPathDetector, images: Tensor, ground_truths: Seque
     losses = {'objectness': F.binary_cross_entropy_with_logits(said, wanted, reduction='sum') * weight,
               'anchor_boxes': F.smooth_l1_loss(said_deltas, anchors.deltas, beta=_BOX_BETA, reduction='sum') * weight}
 
-    regions = target.regions if target else _draw_regions(network, logits, deltas, ground_truths, trained, generators, size)
+    regions = (target.regions if target else
+               _draw_regions(network, logits, deltas, ground_truths, trained, generators, size))
     chosen = np.flatnonzero(regions.ranks < trained.path['proposals'])
     on_objects = np.flatnonzero(regions.on_object[chosen])
     moved = to_device(np.concatenate((chosen, on_objects)), images.device)

@@ -64,7 +64,8 @@ def measure_statistics(network: MultiPathDetector, source: SampleSource, *, seed
         source: draws the images.
         seed: of images and paths.
         like: a network with the same layers and group norms. Scales and shifts of the frozen norms are set so that
-            they give, channel by channel, the mean and deviation that its norms give. Without, they are left as they are.
+            they give, channel by channel, the mean and deviation that its norms give. Without, they are left as they
+            are.
 
     Returns:
         The number of images.
@@ -125,7 +126,8 @@ def _hooked(handles: list[RemovableHandle]) -> Iterator[None]:
 
 
 def _run(network: MultiPathDetector, source: SampleSource, seed: int) -> int:
-    """Runs backbone, pyramid and all heads of the network on random paths of every width; returns the number of images."""
+    """Runs backbone, pyramid and all heads of the network on random paths of every width; returns the number of
+    images."""
     training, network = network.training, network.train()  # no weights are laid out meanwhile
     generator = np.random.default_rng(seed)
     images = 0

@@ -40,8 +40,8 @@ class Sandwich:
 
     Universally slimmable networks (Yu and Huang 2019, sections 3.2 and 3.3) train the largest, the smallest and
     random widths in every step, and let the largest teach the others; here the operators of a path take the place of
-    widths, and the teacher's output is mixed with the ground truth. A drawn path is trained on the regions among its own
-    number of proposals; the smallest, on all that the largest proposed.
+    widths, and the teacher's output is mixed with the ground truth. A drawn path is trained on the regions among its
+    own number of proposals; the smallest, on all that the largest proposed.
 
     Attributes:
         alone_share: share of the steps that train the largest path alone, in [0, 1].

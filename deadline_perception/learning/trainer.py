@@ -161,10 +161,11 @@ class Trainer(ResumableTraining):
         shown: dict[str, Tensor] = {}
         target = None
         for rank, (one, size) in enumerate(batch.trained):
-            anchors = join_anchors([image.anchors[size] for image in drawn], len(all_anchors(self.network.config, size)),
-                                   device)
+            anchors = join_anchors([image.anchors[size] for image in drawn],
+                                   len(all_anchors(self.network.config, size)), device)
             with torch.autocast(device.type, dtype=torch.bfloat16, enabled=plan.bfloat16):
-                losses, target = path_losses(self.network, resized(images, size), [image.objects[size] for image in drawn],
+                losses, target = path_losses(self.network, resized(images, size),
+                                             [image.objects[size] for image in drawn],
                                              anchors, one, generators, batch=batch.images, target=target)
             total = sum(losses.values())
             total.backward()

@@ -143,7 +143,8 @@ class FixedPathNetwork:
         self._network, self._path = network, path
         self.class_names, self.config_name, self.device = network.class_names, network.config_name, network.device
         self.input_size, self.result_type = network.input_size, network.result_type
-        phases = tuple(Segment(segment.name, segment.phase) for number, segment in enumerate(network.path_space.segments)
+        phases = tuple(Segment(segment.name, segment.phase)
+                       for number, segment in enumerate(network.path_space.segments)
                        if network.path_space.key(number, path) is not None)
         self.path_space = PathSpace((), phases)
         self.network_hash, self.weights_hash = (hashlib.sha256(f'{known} {path}'.encode()).hexdigest()[:16]

@@ -88,8 +88,8 @@ class OnnxDetector(WholeDetector):
         layers = [(op.get_type_name(), [str(output.get_partial_shape()) for output in op.outputs()])
                   for op in model.get_ordered_ops()]
         engine = OwnEngine(f'OpenVINO {openvino.__version__.split("-")[0]}', {'layers': _precision(model)})
-        super().__init__(name or file.stem, outputs, input_size=size, shape=layers, file=file, device='cpu', engine=engine,
-                         options=[asdict(form), stated])
+        super().__init__(name or file.stem, outputs, input_size=size, shape=layers, file=file, device='cpu',
+                         engine=engine, options=[asdict(form), stated])
         try:
             compiled = core.compile_model(_with_pixels(openvino, model, form, by_planes), 'CPU', cpu_settings(threads))
         except RuntimeError as error:
@@ -164,7 +164,8 @@ def _fix_input(model, stated: tuple[int, int] | None, file: Path) -> tuple[tuple
     shape = _sizes(model.inputs[0])
     listed = f'[{", ".join("?" if size is None else str(size) for size in shape)}]'
     if len(shape) != 4 or (shape[1] not in (3, None) and shape[3] != 3) or shape[0] not in (1, None):
-        raise ModelError(f'input of {file} is {listed}, expected one image [1, 3, height, width] or [1, height, width, 3]')
+        raise ModelError(f'input of {file} is {listed}, expected one image [1, 3, height, width] or '
+                         '[1, height, width, 3]')
     by_planes = shape[1] == 3 or (shape[1] is None and shape[3] != 3)
     sides = shape[2:] if by_planes else shape[1:3]
     if stated is None and None in sides:
@@ -202,7 +203,8 @@ def _with_pixels(openvino, model, form: InputForm, by_planes: bool):
     is_8_bit = model.inputs[0].get_element_type() == openvino.Type.u8
     steps = PrePostProcessor(model)
     image = steps.input()
-    image.tensor().set_element_type(openvino.Type.u8).set_layout(openvino.Layout('NHWC')).set_color_format(ColorFormat.BGR)
+    image.tensor().set_element_type(openvino.Type.u8).set_layout(openvino.Layout('NHWC')).set_color_format(
+        ColorFormat.BGR)
     image.model().set_layout(openvino.Layout('NCHW' if by_planes else 'NHWC'))
     convert = image.preprocess()
     if form.channels == 'rgb':

@@ -146,8 +146,8 @@ def _other_counts(outputs: Sequence[Output], classes: int) -> str:
             counts |= {min(known) - 4, min(known) - 5} - {0, classes}
     if not counts:
         return ''
-    return (f'. By their shape they are of {" or ".join(map(str, sorted(counts)))} classes: name as many, in the model\'s '
-            f'order')
+    return (f'. By their shape they are of {" or ".join(map(str, sorted(counts)))} classes: name as many, in the '
+            f'model\'s order')
 
 
 def objects(form: OutputForm, values: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -74,7 +74,8 @@ class ModelSpec:
             raise ModelError(f'kind of model {self.name} is {self.kind!r}, expected one of {", ".join(KINDS)}')
         if self.kind != 'multi-path' and not any(isinstance(known, str) for known in self.classes):
             raise ModelError(f'model {self.name} has no classes, expected a name or null for each label that it gives')
-        if not all(known is None or (isinstance(known, str) and known.isprintable() and known) for known in self.classes):
+        if not all(known is None or (isinstance(known, str) and known.isprintable() and known)
+                   for known in self.classes):
             raise ModelError(f'classes of model {self.name} are {self.classes}, expected names or null')
         if not isinstance(self.memory_mb, (int, float)) or not 0 <= self.memory_mb < 2**30:
             raise ModelError(f'memory of model {self.name} is {self.memory_mb!r} MB, expected a number of at least 0')
@@ -115,15 +116,17 @@ class SetFile:
             content = yaml.safe_load(file.read_text(encoding='utf-8'))
         except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
             raise ModelError(f'set of models {file} cannot be read: {" ".join(str(error).split())[:300]}') from error
-        if not isinstance(content, dict) or content.get('format') != FORMAT or not isinstance(content.get('models'), list):
+        if (not isinstance(content, dict) or content.get('format') != FORMAT
+                or not isinstance(content.get('models'), list)):
             raise ModelError(f'{file} is no set of models of format {FORMAT}, expected `format: {FORMAT}` and a list '
                              f'`models:`')
         known = [field.name for field in fields(ModelSpec)]
         models = []
         for number, row in enumerate(content['models'], 1):
             if not isinstance(row, dict) or not {'name', 'kind', 'file'} <= row.keys() or not row.keys() <= {*known}:
-                raise ModelError(f'{file}: model {number} has {sorted(map(str, row)) if isinstance(row, dict) else row!r}, '
-                                 f'expected name, kind and file, and of the others {", ".join(known[3:])}')
+                raise ModelError(f'{file}: model {number} has '
+                                 f'{sorted(map(str, row)) if isinstance(row, dict) else row!r}, expected name, kind '
+                                 f'and file, and of the others {", ".join(known[3:])}')
             try:
                 models.append(ModelSpec(**{**row, 'file': file.parent / str(row['file'])}))
             except ModelError as error:
@@ -167,8 +170,8 @@ def load_model(spec: ModelSpec, device: str = 'cpu', engine: str = 'auto') -> Ne
     """
     if spec.kind == 'onnx':
         if device != 'cpu':
-            raise ModelError(f'model {spec.name} is an ONNX file and the device {device}, expected cpu: OpenVINO runs it '
-                             f'there')
+            raise ModelError(f'model {spec.name} is an ONNX file and the device {device}, expected cpu: OpenVINO runs '
+                             f'it there')
         from deadline_perception.model_set.onnx_detector import InputForm, OnnxDetector
 
         form = InputForm(spec.input_size, spec.resize, spec.channels, spec.mean, spec.deviation)
@@ -177,8 +180,8 @@ def load_model(spec: ModelSpec, device: str = 'cpu', engine: str = 'auto') -> Ne
     if spec.kind == 'torchvision':
         from deadline_perception.model_set.torchvision_detector import TorchvisionDetector
 
-        return TorchvisionDetector(spec.architecture, spec.file, spec.classes, name=spec.name, input_size=spec.input_size,
-                                   device=device)
+        return TorchvisionDetector(spec.architecture, spec.file, spec.classes, name=spec.name,
+                                   input_size=spec.input_size, device=device)
     from deadline_perception.detector.checkpoint import load_detector
 
     network = load_detector(spec.file, device)

@@ -83,7 +83,8 @@ class TorchvisionDetector(WholeDetector):
         """Boxes in px of the image, scores and labels, by name."""
         return self._model([prepared])[0]
 
-    def decode(self, given: dict[str, Tensor], image_size: tuple[int, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def decode(self, given: dict[str, Tensor],
+               image_size: tuple[int, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """See `WholeDetector`."""
         return tuple(given[part].cpu().numpy() for part in ('boxes', 'scores', 'labels'))
 

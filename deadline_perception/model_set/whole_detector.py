@@ -16,7 +16,7 @@ import numpy as np
 
 from deadline_perception.detector.detections import Detections
 from deadline_perception.engine.eager import Eager
-from deadline_perception.engine.segment_run import SegmentRun
+from deadline_perception.engine.segment_run import SegmentRun, check_image
 from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.execution_path import ExecutionPath, PathSpace, Segment
 
@@ -73,7 +73,8 @@ class WholeDetector(ABC):
         self.class_names = tuple(dict.fromkeys(output for output in outputs if output is not None))
         if not self.class_names:
             raise ModelError(f'{name} is to find no class, expected at least one name')
-        self._labels = np.array([-1 if output is None else self.class_names.index(output) for output in outputs], np.int64)
+        self._labels = np.array([-1 if output is None else self.class_names.index(output) for output in outputs],
+                                np.int64)
         self.input_size = (int(input_size[0]), int(input_size[1]))
         self.network_hash = _digest(shape, self.input_size, len(self._labels))
         self.weights_hash = _digest(self.network_hash, _file_digest(file), list(outputs), options)
@@ -139,8 +140,7 @@ class WholeRun(SegmentRun):
 
     def __init__(self, network: WholeDetector, image_bgr: np.ndarray, path: ExecutionPath) -> None:
         super().__init__(network.path_space, path, network.device)
-        if image_bgr.dtype != np.uint8 or image_bgr.ndim != 3 or image_bgr.shape[2] != 3 or 0 in image_bgr.shape:
-            raise ValueError(f'image is {image_bgr.dtype} {image_bgr.shape}, expected uint8 [height, width, 3]')
+        check_image(image_bgr)
         self._network, self._image = network, image_bgr
         self._value: object = None
 

@@ -30,10 +30,10 @@ class Infeasible(DeadlinePerceptionError):
 class Method(Enum):
     """How options are selected.
 
-    GREEDY: the thesis's: from the lowest utilisations, the step that gains most quality per utilisation, until one does not
-        fit.
-    GREEDY_NEXT: as GREEDY, but a step that does not fit is left out for the next best one, and at the end single options are
-        exchanged while that gains quality.
+    GREEDY: the thesis's: from the lowest utilisations, the step that gains most quality per utilisation, until one does
+        not fit.
+    GREEDY_NEXT: as GREEDY, but a step that does not fit is left out for the next best one, and at the end single
+        options are exchanged while that gains quality.
     EXACT: the best selection there is, by mixed-integer programming.
     RANDOM: one task after the other, in random order, takes any of the options that still fit.
     WORST: of each task the option of the lowest quality, whether they fit or not.
@@ -215,7 +215,8 @@ def _method(name: Method | str) -> Method:
     try:
         return Method(name)
     except ValueError:
-        raise ValueError(f'method is {name!r}, expected one of {", ".join(method.value for method in Method)}') from None
+        raise ValueError(f'method is {name!r}, expected one of '
+                         f'{", ".join(method.value for method in Method)}') from None
 
 
 def least_demand(choices: Choices, names: Sequence[str]) -> np.ndarray:

@@ -1,12 +1,14 @@
-"""Whether tasks meet all deadlines under non-preemptive EDF on one processor: exact, and with the slack of each condition.
+"""Whether tasks meet all deadlines under non-preemptive EDF on one processor: exact, and with the slack of each
+condition.
 
-A set of sporadic tasks with deadlines at the end of their periods is schedulable exactly when its utilisation is at most 1
-and, for every task i and every length L between the shortest period and the period of i, a job of i that has just begun
-and all that the others release right after it fit: `L >= c_i + sum_j floor((L - 1) / p_j) c_j` (Jeffay, Stanat and Martel
-1991, theorem 4.1 of the nested-network thesis). The right side grows only at `L = k p_j + 1`, so those lengths are all that
-is looked at. With deadlines before the end of the periods the same holds of demand bound functions (George, Rivierre and
-Spuri 1996): `L >= c_i + sum_j (floor((L - 1 - d_j) / p_j) + 1) c_j` for the tasks with `d_i > L - 1`, and without any
-blocking task for longer L. For tasks that are strictly periodic from known first releases the conditions are sufficient.
+A set of sporadic tasks with deadlines at the end of their periods is schedulable exactly when its utilisation is at
+most 1 and, for every task i and every length L between the shortest period and the period of i, a job of i that has
+just begun and all that the others release right after it fit: `L >= c_i + sum_j floor((L - 1) / p_j) c_j` (Jeffay,
+Stanat and Martel 1991, theorem 4.1 of the nested-network thesis). The right side grows only at `L = k p_j + 1`, so
+those lengths are all that is looked at. With deadlines before the end of the periods the same holds of demand bound
+functions (George, Rivierre and Spuri 1996): `L >= c_i + sum_j (floor((L - 1 - d_j) / p_j) + 1) c_j` for the tasks with
+`d_i > L - 1`, and without any blocking task for longer L. For tasks that are strictly periodic from known first
+releases the conditions are sufficient.
 
 Time is discrete. Floats are milliseconds and are rounded to whole nanoseconds, integers count any unit.
 """
@@ -101,8 +103,8 @@ def is_schedulable(execution_times: Sequence[float], periods: Sequence[float],
     """Whether a set of tasks never misses a deadline under non-preemptive EDF on one processor.
 
     Where all times are ints, they count units of a discrete time, in which jobs are released and begin, as in the
-    theorem. Where one is a float they are ms and jobs may be released at any ns, which asks for a little more: a job may
-    have begun just before the others are released, not a whole unit before.
+    theorem. Where one is a float they are ms and jobs may be released at any ns, which asks for a little more: a job
+    may have begun just before the others are released, not a whole unit before.
 
     Args:
         execution_times: longest time of a job of each task.
@@ -110,8 +112,8 @@ def is_schedulable(execution_times: Sequence[float], periods: Sequence[float],
         deadlines: from a release to its deadline, at most the period; by default the periods.
 
     Raises:
-        ValueError: there is no task, lengths differ, a time is not above 0, a deadline is longer than its period, or the
-            test points are too many.
+        ValueError: there is no task, lengths differ, a time is not above 0, a deadline is longer than its period, or
+            the test points are too many.
     """
     given = [list(execution_times), list(periods)] + ([] if deadlines is None else [list(deadlines)])
     if all(isinstance(value, Integral) for values in given for value in values):
@@ -158,12 +160,12 @@ def _check(times: Sequence[int], periods: Sequence[int], deadlines: Sequence[int
     if not len(times):
         raise ValueError('set of tasks is empty, expected at least one task')
     if not len(times) == len(periods) == len(deadlines):
-        raise ValueError(f'{len(times)} execution times, {len(periods)} periods and {len(deadlines)} deadlines, expected '
-                         f'one of each for every task')
+        raise ValueError(f'{len(times)} execution times, {len(periods)} periods and {len(deadlines)} deadlines, '
+                         f'expected one of each for every task')
     for time, period, deadline in zip(times, periods, deadlines):
         if not (1 <= time <= LONGEST_NS and 1 <= deadline <= period <= LONGEST_NS):
-            raise ValueError(f'execution time is {time}, deadline {deadline} and period {period}, expected whole numbers '
-                             f'of at least 1 and at most {LONGEST_NS}, and no deadline after its period')
+            raise ValueError(f'execution time is {time}, deadline {deadline} and period {period}, expected whole '
+                             f'numbers of at least 1 and at most {LONGEST_NS}, and no deadline after its period')
 
 
 def _test_points(times: Sequence[int], periods: Sequence[int], deadlines: Sequence[int],
@@ -176,8 +178,9 @@ def _test_points(times: Sequence[int], periods: Sequence[int], deadlines: Sequen
         until = max(until, _busy_period(times, periods, deadlines, utilisation))
     count = sum(max(0, (until - deadline) // period + 1) for period, deadline in zip(periods, deadlines))
     if count > MOST_POINTS:
-        raise ValueError(f'{count} test points, expected at most {MOST_POINTS}: the longest deadline is {max(deadlines)}, '
-                         f'the shortest period {min(periods)}, the utilisation {float(utilisation):.6f}')
+        raise ValueError(f'{count} test points, expected at most {MOST_POINTS}: the longest deadline is '
+                         f'{max(deadlines)}, the shortest period {min(periods)}, the utilisation '
+                         f'{float(utilisation):.6f}')
     # A deadline of `until` itself is met: that far, only the utilisation counts.
     return np.unique(np.concatenate([np.arange(deadline, until, period, dtype=np.int64)
                                      for period, deadline in zip(periods, deadlines)]))

@@ -68,8 +68,8 @@ class AccuracyTable:
 
     def __post_init__(self) -> None:
         if not self.levels or len(set(self.levels)) != len(self.levels) or len(self.accuracy) != len(self.levels):
-            raise ValueError(f'{len(self.accuracy)} rows of accuracy for the levels {self.levels}, expected a row for each '
-                             f'of at least one level, and distinct names')
+            raise ValueError(f'{len(self.accuracy)} rows of accuracy for the levels {self.levels}, expected a row for '
+                             f'each of at least one level, and distinct names')
         if not self.sizes_px or not all(a < b for a, b in zip((0.0, *self.sizes_px), (*self.sizes_px, math.inf))):
             raise ValueError(f'sizes are {self.sizes_px} px, expected at least one, ascending, finite and above 0')
         for level, row in zip(self.levels, self.accuracy):
@@ -131,8 +131,8 @@ class Approach:
         step_m = _step_m(period_ms, speed_mps)
         last = math.floor(self.distance_m / step_m + 1e-9)  # i_max; a last look from 0 m counts
         if last >= MOST_LOOKS:
-            raise ValueError(f'period is {period_ms} ms at {speed_mps} m/s, which is more than {MOST_LOOKS} looks at one '
-                             f'object; expected a longer period')
+            raise ValueError(f'period is {period_ms} ms at {speed_mps} m/s, which is more than {MOST_LOOKS} looks at '
+                             f'one object; expected a longer period')
         widths = []
         for look in range(last + 1):
             ahead_m = self.distance_m - look * step_m
@@ -164,11 +164,11 @@ def majority_probability(accuracies: Sequence[float], weights: Sequence[int]) ->
         ValueError: there is no trial, the lengths differ, or a value lies outside its range.
     """
     if not len(weights) or len(accuracies) != len(weights):
-        raise ValueError(f'{len(accuracies)} accuracies and {len(weights)} weights, expected one of each per trial and at '
-                         f'least one trial')
+        raise ValueError(f'{len(accuracies)} accuracies and {len(weights)} weights, expected one of each per trial and '
+                         f'at least one trial')
     if not all(0.0 <= accuracy <= 1.0 for accuracy in accuracies) or not all(weight >= 1 for weight in weights):
-        raise ValueError(f'accuracies are {list(accuracies)} and weights {list(weights)}, expected shares in [0, 1] and '
-                         f'whole numbers of at least 1')
+        raise ValueError(f'accuracies are {list(accuracies)} and weights {list(weights)}, expected shares in [0, 1] '
+                         f'and whole numbers of at least 1')
     unit = math.gcd(*weights)
     weights = [weight // unit for weight in weights]
     half = sum(weights) // 2

@@ -58,8 +58,8 @@ def simulate(releases: Sequence[np.ndarray], times: Sequence[int | np.ndarray], 
         ValueError: the lengths differ, releases descend, or a time is below 1.
     """
     if not len(releases) == len(times) == len(deadlines):
-        raise ValueError(f'{len(releases)} rows of releases, {len(times)} times and {len(deadlines)} deadlines, expected '
-                         f'one of each per task')
+        raise ValueError(f'{len(releases)} rows of releases, {len(times)} times and {len(deadlines)} deadlines, '
+                         f'expected one of each per task')
     took = [np.broadcast_to(np.asarray(time, dtype=np.int64), len(row)) for row, time in zip(releases, times)]
     for row, time in zip(releases, took):
         if len(row) and (time.min() < 1 or (np.diff(row) < 0).any()):

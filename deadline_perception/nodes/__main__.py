@@ -1,4 +1,5 @@
-"""`python -m deadline_perception.nodes NAME`: one node as a process, which SIGINT ends cleanly from its first moment."""
+"""`python -m deadline_perception.nodes NAME`: one node as a process, which SIGINT ends cleanly from its first
+moment."""
 from __future__ import annotations
 
 import importlib

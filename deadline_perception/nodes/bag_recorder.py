@@ -38,8 +38,8 @@ PARAMETERS = (
     Parameter('topics', [''], "Topics to record, each as NAME, NAME:pkg/msg/Type or a pattern with * and ?; ['*'] "
               "records all topics that are published, images too; [''] what the report needs: this package's topics, "
               'diagnostics, camera_info and ground truth.', read_only=True),
-    Parameter('depth', 1000, 'Messages per topic that the middleware keeps until they are taken.', 'messages', 1, 100000,
-              read_only=True),
+    Parameter('depth', 1000, 'Messages per topic that the middleware keeps until they are taken.', 'messages', 1,
+              100000, read_only=True),
     Parameter('discovery_period_s', 0.2, 'How often topics without a known type are looked for.', 's', 0.02, 10.0,
               read_only=True),
 )
@@ -145,7 +145,8 @@ class BagRecorderNode(Node):
             self.get_logger().error(str(error))
             return 1
         counts = ', '.join(f'{topic} {count}' for topic, count in sorted(writer.written.items()))
-        self.get_logger().info(f'recorded {sum(writer.written.values())} messages to {self._values["output"]}: {counts}')
+        self.get_logger().info(f'recorded {sum(writer.written.values())} messages to {self._values["output"]}: '
+                               f'{counts}')
         return 0
 
     def destroy_node(self) -> None:

@@ -112,8 +112,8 @@ ARGUMENTS = (
     Argument('profile', '', "latency profile; empty: this device's own"),
     Argument('levels', '', 'contention levels, as `deadline-perception grade` writes them; empty: none'),
     Argument('device', '', 'processor of the network, cpu or cuda; empty: as in config/detector.yaml'),
-    Argument('classify_crops', False, 'bring up crop_classifier as well; off, because it takes a second copy of every image '
-             'and time of a core, which the detector may need'),
+    Argument('classify_crops', False, 'bring up crop_classifier as well; off, because it takes a second copy of every '
+             'image and time of a core, which the detector may need'),
     Argument('autostart', True, 'lifecycle nodes configure and activate themselves'),
     Argument('tasks', '', 'task file: several networks, scheduled on one machine, in the place of the detector'),
     Argument('use_rviz', False, 'start RViz as well, where it is installed'),
@@ -267,7 +267,8 @@ def start_orders(values: dict[str, object], *, one_process: bool) -> list[Proces
         check_replay(values)
     if one_process and values['tasks']:
         raise BringupError('--one-process runs the nodes of one detector, expected no --tasks beside it')
-    orders = [all_in_one_order(values)] if one_process else [process_order(entry, values) for entry in wanted_nodes(values)]
+    orders = ([all_in_one_order(values)] if one_process else
+              [process_order(entry, values) for entry in wanted_nodes(values)])
     if values['record']:
         orders.append(process_order(RECORDER, values))
     if values['bag']:

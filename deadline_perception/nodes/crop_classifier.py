@@ -1,8 +1,9 @@
-"""The lifecycle node `crop_classifier`: the meaning of detected signs and the colour of lights, before the same deadline.
+"""The lifecycle node `crop_classifier`: the meaning of detected signs and the colour of lights, before the same
+deadline.
 
-It keeps the newest images, and as detections come takes the image of their stamp, cuts their boxes out, and classifies as
-many as what is left of the budget allows, each at the largest level that fits. Every message of detections is answered by
-one: boxes for which there was no time, or no image, go on as they came, and are counted.
+It keeps the newest images, and as detections come takes the image of their stamp, cuts their boxes out, and classifies
+as many as what is left of the budget allows, each at the largest level that fits. Every message of detections is
+answered by one: boxes for which there was no time, or no image, go on as they came, and are counted.
 """
 from __future__ import annotations
 
@@ -49,7 +50,8 @@ PARAMETERS = (
               choices=('raw', 'compressed'), read_only=True),
     Parameter('model', 'crop_classifier', 'Weights of a nested classifier: a safetensors file, or the name of one in '
               'models/.', read_only=True),
-    Parameter('profile', '', "Latency profile; empty: this device's own, or the one in models/profiles.", read_only=True),
+    Parameter('profile', '', "Latency profile; empty: this device's own, or the one in models/profiles.",
+              read_only=True),
     Parameter('quality', '', 'Table of accuracies; empty: the one beside the weights, or longer is better.',
               read_only=True),
     Parameter('device', 'cpu', 'Processor of the network: cpu, cuda or cuda:INDEX.', read_only=True),
@@ -58,13 +60,13 @@ PARAMETERS = (
     Parameter('threads', 1, 'Threads per network operation.', '', 1, 256, read_only=True),
     Parameter('target_miss_probability', 0.01, 'Share of crops that may exceed their bound.', '', 0.0001, 0.5,
               read_only=True),
-    Parameter('extra_ms', 0.0, "Time after the detector's deadline that may be taken. 0: only what the detector leaves of "
-              "the budget; the detector's reserve_floor_ms makes it leave more.", 'ms', 0.0, 1000.0),
-    Parameter('reserve_floor_ms', 2.0, 'Least reserve for publication; more where it was observed to take longer.', 'ms',
-              0.0, 1000.0, read_only=True),
+    Parameter('extra_ms', 0.0, "Time after the detector's deadline that may be taken. 0: only what the detector leaves "
+              "of the budget; the detector's reserve_floor_ms makes it leave more.", 'ms', 0.0, 1000.0),
+    Parameter('reserve_floor_ms', 2.0, 'Least reserve for publication; more where it was observed to take longer.',
+              'ms', 0.0, 1000.0, read_only=True),
     Parameter('default_budget_ms', 100.0, 'Budget until the first one is heard.', 'ms', 1.0, 60000.0, read_only=True),
-    Parameter('budget_timeout_ms', 1000.0, 'An older budget is stale, and the smallest is in force.', 'ms', 10.0, 60000.0,
-              read_only=True),
+    Parameter('budget_timeout_ms', 1000.0, 'An older budget is stale, and the smallest is in force.', 'ms', 10.0,
+              60000.0, read_only=True),
     Parameter('contention_timeout_ms', 3000.0, 'An older slowdown is stale; it stays in force.', 'ms', 10.0, 60000.0,
               read_only=True),
     Parameter('min_score', 0.2, 'Detections of a lower score are not classified.', '', 0.0, 1.0),
@@ -201,7 +203,8 @@ class CropClassifierNode(ManagedNode):
         return result
 
     def _listen(self, kind: type, topic: str, callback: Callable, quality: QoSProfile) -> Subscription:
-        return self.create_subscription(kind, topic, callback, quality, event_callbacks=subscription_events(self, topic))
+        return self.create_subscription(kind, topic, callback, quality,
+                                        event_callbacks=subscription_events(self, topic))
 
     def _halt(self) -> None:
         if self._sweeper is None:
@@ -370,7 +373,8 @@ class CropClassifierNode(ManagedNode):
         new, self._reported = counts - self._reported, counts
         concerns = [f'{new[name]} {words}' for name, words in (
             ('missing_images', 'messages of detections had no image in time'),
-            ('late_rounds', 'came when their deadline had passed'), ('out_of_time', 'boxes did not fit into the time left'),
+            ('late_rounds', 'came when their deadline had passed'),
+            ('out_of_time', 'boxes did not fit into the time left'),
             ('failed_rounds', 'rounds failed'), ('rejected_images', 'images cannot be used')) if new[name]]
         problem, self._problem = self._problem, ''
         concerns += [text for text in (problem, *self._loaded.degraded) if text]

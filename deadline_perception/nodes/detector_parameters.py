@@ -19,9 +19,9 @@ PARAMETERS = (
     Parameter('reliability', 'auto', 'Whether lost images are sent again. auto: until a camera comes that offers best '
               'effort only. Large images lose parts even within one machine when it is busy.',
               choices=('auto', 'reliable', 'best_effort')),
-    Parameter('model', 'compact', 'Weights: a safetensors file, or the name of one in models/. Or a set of own models: the '
-              'set.yaml that `deadline-perception adopt` wrote. Or any network: package.module:callable, called with the '
-              'device.'),
+    Parameter('model', 'compact', 'Weights: a safetensors file, or the name of one in models/. Or a set of own models: '
+              'the set.yaml that `deadline-perception adopt` wrote. Or any network: package.module:callable, called '
+              'with the device.'),
     Parameter('profile', '', "Latency profile; empty: this device's own, or the one in models/profiles."),
     Parameter('quality', '', 'Table of path qualities; empty: the one beside the weights, or longer is better.'),
     Parameter('device', 'cpu', 'Processor of the network: cpu, cuda or cuda:INDEX.'),
@@ -30,9 +30,9 @@ PARAMETERS = (
               'ready, else eager.', choices=ENGINES),
     Parameter('threads', 1, 'Threads per network operation. Two are faster alone, and much slower beside a busy '
               'program.', minimum=1, maximum=256),
-    Parameter('priority', 'auto', 'What the kernel is asked for on behalf of the threads that compute and answer. auto: '
-              'real-time priority where that is permitted, else raised niceness where that is, and locked memory; what is '
-              'in force is told in the diagnostics. off: nothing.', choices=MODES),
+    Parameter('priority', 'auto', 'What the kernel is asked for on behalf of the threads that compute and answer. '
+              'auto: real-time priority where that is permitted, else raised niceness where that is, and locked '
+              'memory; what is in force is told in the diagnostics. off: nothing.', choices=MODES),
     Parameter('cores', '', 'Cores on which those threads run, such as 0,2-3; empty: wherever this process may.'),
     Parameter('policy', 'frontier', 'How the path of a frame is chosen. frontier: the one of highest quality whose '
               'bound fits the time left, decided again at every operator. The others are what it is measured against. '
@@ -42,9 +42,9 @@ PARAMETERS = (
               'cheapest (n).', choices=POLICIES),
     Parameter('fixed_path', '', 'Path of every frame under the policy fixed, and under thresholds and oblivious the '
               'one that gives what they do not decide, such as widths; empty: the largest.'),
-    Parameter('min_quality', 0.0, 'Least accuracy of a path, from the table of qualities, under the policy frontier: where no '
-              'path that is as good fits the time left, the cheapest of them runs, late. A good late answer rather than a bad '
-              'early one; 0: whatever fits.', minimum=0.0, maximum=1.0),
+    Parameter('min_quality', 0.0, 'Least accuracy of a path, from the table of qualities, under the policy frontier: '
+              'where no path that is as good fits the time left, the cheapest of them runs, late. A good late answer '
+              'rather than a bad early one; 0: whatever fits.', minimum=0.0, maximum=1.0),
     Parameter('allowance_ms', 0.0, 'Constant part of every bound, for the time slices of other programs.', unit='ms',
               minimum=0.0, maximum=1000.0),
     Parameter('target_miss_probability', 0.01, 'Share of frames that may exceed their bound.', minimum=0.0001,

@@ -1,4 +1,5 @@
-"""Waits until every node is there and those with the lifecycle are active, or says why it never will be. Ends with status 0 or 1.
+"""Waits until every node is there and those with the lifecycle are active, or says why it never will be. Ends with
+status 0 or 1.
 
 A bag that starts to play before everybody listens loses its first frames.
 """

@@ -184,7 +184,8 @@ def render_views(names: tuple[str, ...], count: int, backgrounds: list[np.ndarra
 
 def gather_views(frames: Sequence[Frame], class_names: Sequence[str], *, backgrounds: int, rendered: int,
                  seed: int, sizes_px: tuple[float, float] = SIZES_PX) -> tuple[list[ObjectView], list[ObjectView]]:
-    """What a classifier learns from, or is judged on: views of annotated images, and rendered ones over their background.
+    """What a classifier learns from, or is judged on: views of annotated images, and rendered ones over their
+    background.
 
     Args:
         frames: annotated images.

@@ -31,8 +31,8 @@ class CropRound:
 
 
 def importance_order(boxes_xyxy_px: Sequence[Sequence[float]], class_names: Sequence[str]) -> list[int]:
-    """Places of boxes, most important first: those whose class can be refined, then larger ones (what is near looks large,
-    and the weight of an object grows with its size: thesis, Problem 3.1), then those that stand nearer.
+    """Places of boxes, most important first: those whose class can be refined, then larger ones (what is near looks
+    large, and the weight of an object grows with its size: thesis, Problem 3.1), then those that stand nearer.
 
     Args:
         boxes_xyxy_px: `[N, 4]`.
@@ -45,9 +45,9 @@ def importance_order(boxes_xyxy_px: Sequence[Sequence[float]], class_names: Sequ
 class CropClassifier:
     """Runs a classifier's task, one job per box; the level of a job is chosen right before it starts.
 
-    Each box gets an equal part of the time that is left then, so that what one leaves over goes to those behind it. A box
-    whose part is shorter than the bound of every level gets the lowest one, while that fits what is left for all. A job
-    that overruns the deadline ends after its segment. The calibrator learns from every job.
+    Each box gets an equal part of the time that is left then, so that what one leaves over goes to those behind it. A
+    box whose part is shorter than the bound of every level gets the lowest one, while that fits what is left for all. A
+    job that overruns the deadline ends after its segment. The calibrator learns from every job.
 
     Args:
         task: of a network whose runs give a `Classification`.

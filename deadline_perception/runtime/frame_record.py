@@ -72,8 +72,8 @@ class FrameRecord:
         allowance_ms: constant part of the bound.
         replaced: frames that it replaced, in the mailbox or before.
         failure: error of conversion or network, empty otherwise.
-        idle_forecast_ms: expected time of the path that ran over the slowdown that it met: that on the idle device or, with
-            levels of contention, that at the level over its slowdown; NaN without a path.
+        idle_forecast_ms: expected time of the path that ran over the slowdown that it met: that on the idle device or,
+            with levels of contention, that at the level over its slowdown; NaN without a path.
         evidence_age_ms: from the image on which what was published rests to this one: 0 for its own result, NaN
             when there was nothing to go on from.
         forecast_ms: as `idle_forecast_ms`, but of the slowdown that was assumed; NaN where they are the same.

@@ -144,7 +144,8 @@ def load_task(options: NetworkOptions, models_folder: Path) -> LoadedTask:
     knots = level_knots(profile, network.path_space)
     forecast = knots[0].forecast
     kept = getattr(network, 'kept_paths', None) if options.policy == 'frontier' else None
-    outlooks = make_outlooks(options, network.path_space, knots, _load_quality(options, network, forecast, weights), kept)
+    outlooks = make_outlooks(options, network.path_space, knots, _load_quality(options, network, forecast, weights),
+                             kept)
     warm_up(network, profile.image_size, kept)
     degraded = differences + environment_faults(options.device, options.threads)
     calibration_file = None
@@ -166,7 +167,8 @@ def load_task(options: NetworkOptions, models_folder: Path) -> LoadedTask:
 
 
 def load_network(model: str, device: str, models_folder: Path, engine: str = 'auto') -> tuple[object, Path]:
-    """The network that a parameter means, and the file of its weights or of its set; for a callable, the parameter as a path.
+    """The network that a parameter means, and the file of its weights or of its set; for a callable, the parameter as a
+    path.
 
     Raises:
         SetupError: there is no such module, callable or file.
@@ -220,7 +222,8 @@ def environment_faults(device: str, threads: int, environment: Mapping[str, str]
     if not missing:
         return []
     return [f'this process lacks settings without which times spread widely: start it behind '
-            f'`env {" ".join(missing)}`, or by perception.launch.py or deadline_perception.nodes.bringup, which set them']
+            f'`env {" ".join(missing)}`, or by perception.launch.py or deadline_perception.nodes.bringup, which set '
+            'them']
 
 
 def load_profile(options: NetworkOptions, network, facts: DeviceFacts, weights: Path,

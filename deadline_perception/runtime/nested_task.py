@@ -109,7 +109,8 @@ class NestedTask:
             speed_mps: of the vehicle.
             bounds_ms: of each level's jobs.
         """
-        return [Option(level, period_ms, bound_ms, self.request.weight * self.quality.quality(level, period_ms, speed_mps))
+        return [Option(level, period_ms, bound_ms,
+                       self.request.weight * self.quality.quality(level, period_ms, speed_mps))
                 for level, bound_ms in enumerate(bounds_ms) for period_ms in self.request.periods_ms]
 
     def plan(self, option: Option, bounds_ms: Sequence[float]) -> TaskPlan:
@@ -203,7 +204,8 @@ def _classifier_levels(request: TaskRequest, space: PathSpace, forecast: PathFor
 
 
 def spread(paths: Sequence[ExecutionPath], times_ms: Sequence[float], count: int) -> tuple[ExecutionPath, ...]:
-    """At most `count` of some paths, the cheapest and the dearest among them, evenly in the logarithm of their times."""
+    """At most `count` of some paths, the cheapest and the dearest among them, evenly in the logarithm of their
+    times."""
     if len(paths) <= count:
         return tuple(paths)
     if count == 1:

@@ -47,8 +47,8 @@ class TaskPlan:
 
     def __post_init__(self) -> None:
         if not 0 <= self.level < len(self.times_ms) or not 0.0 < self.period_ms < math.inf:
-            raise ValueError(f'level is {self.level} of {len(self.times_ms)} and period {self.period_ms} ms, expected one '
-                             f'of the levels and a finite time above 0')
+            raise ValueError(f'level is {self.level} of {len(self.times_ms)} and period {self.period_ms} ms, expected '
+                             f'one of the levels and a finite time above 0')
         if not all(0.0 < time_ms < math.inf for time_ms in self.times_ms):
             raise ValueError(f'bounds of jobs are {self.times_ms} ms, expected finite times above 0')
 
@@ -107,8 +107,8 @@ class _Job:
     until_ms: float
 
     def record(self, outcome: JobOutcome, finished_ms: float, failure: str = '') -> JobRecord:
-        return JobRecord(self.seat.name, self.plan.level, self.level, self.release_ms, self.deadline_ms, self.started_ms,
-                         finished_ms, self.plan.times_ms[self.level], outcome, failure)
+        return JobRecord(self.seat.name, self.plan.level, self.level, self.release_ms, self.deadline_ms,
+                         self.started_ms, finished_ms, self.plan.times_ms[self.level], outcome, failure)
 
 
 class NetworkExecutor:
@@ -228,7 +228,8 @@ class NetworkExecutor:
         """Waits, holding the lock otherwise, until a job is released."""
         while not self._stopped and self._worker is me:
             at_ms = now_ms()
-            waiting = [(seat.release_ms(), seat) for seat in self._seats.values() if seat.runs and seat.image is not None]
+            waiting = [(seat.release_ms(), seat) for seat in self._seats.values() if seat.runs
+                       and seat.image is not None]
             ready = [(release_ms + seat.plan.period_ms, place, release_ms, seat)
                      for place, (release_ms, seat) in enumerate(waiting) if release_ms <= at_ms]
             if ready:

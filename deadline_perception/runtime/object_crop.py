@@ -25,8 +25,8 @@ class Crop:
 
 
 def most_important_crop(image_bgr: np.ndarray, found: Detections) -> np.ndarray | None:
-    """The window that a classifier is given of the largest likely object: what is near looks large, and weighs the square of
-    its size (thesis, problem 3.1). None without any.
+    """The window that a classifier is given of the largest likely object: what is near looks large, and weighs the
+    square of its size (thesis, problem 3.1). None without any.
 
     Args:
         image_bgr: uint8 `[H, W, 3]`.

@@ -83,8 +83,9 @@ class FramePipeline:
     """Takes the images of one task through conversion, network and publication; answers in time whatever happens.
 
     An image is answered once, unless it is rejected or replaced by a newer one before a worker took it. When its time
-    is up, the watchdog answers with what stands in; so it does for the newest image that waits, when the time of the first
-    one that it replaced is up. Only a publication that takes past the deadline may be heard beside one in its place.
+    is up, the watchdog answers with what stands in; so it does for the newest image that waits, when the time of the
+    first one that it replaced is up. Only a publication that takes past the deadline may be heard beside one in its
+    place.
 
     The network goes on with an image that was answered by what stands in, on the best path that is expected to end
     before the next image, else on the cheapest; also with one that nobody took until then. Its result is not published,

@@ -80,13 +80,13 @@ def read_tasks(file: Path) -> tuple[TaskRequest, ...]:
         raise TaskFileError(f'task file {file} cannot be read: {error}') from error
     tasks = content.get('tasks') if isinstance(content, Mapping) else None
     if not isinstance(tasks, Mapping) or not tasks:
-        raise TaskFileError(f'task file {file} holds no task, expected `tasks:` and below it a name and its settings for '
-                            f'each task')
+        raise TaskFileError(f'task file {file} holds no task, expected `tasks:` and below it a name and its settings '
+                            f'for each task')
     requests = tuple(_request(file, name, settings) for name, settings in tasks.items())
     for request in requests:
         if request.crops_of and request.crops_of not in {other.name for other in requests if not other.crops_of}:
-            raise TaskFileError(f'crops_of of task {request.name} of {file} is {request.crops_of!r}, expected the name of '
-                                f'another task that takes whole images')
+            raise TaskFileError(f'crops_of of task {request.name} of {file} is {request.crops_of!r}, expected the name '
+                                f'of another task that takes whole images')
     return requests
 
 

@@ -1,8 +1,6 @@
 """An elastic network among the others: one operator, the utilisation, and images in, classes or objects out."""
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
@@ -12,9 +10,9 @@ import torch
 from torch import Tensor
 
 from deadline_perception.detector.detections import Classification, Detections
-from deadline_perception.engine.cuda_graphs import CudaGraphs, CudaRecorder
 from deadline_perception.engine.eager import Eager, Inputs, Values
-from deadline_perception.engine.segment_run import SegmentRun
+from deadline_perception.engine.segment_run import SegmentRun, check_image
+from deadline_perception.engine.torch_network import TorchNetwork
 from deadline_perception.execution_path import WIDTH, ExecutionPath, Operator, PathSpace, Segment
 from deadline_perception.subnetwork.elastic import ElasticModule
 from deadline_perception.subnetwork.source import NetworkSource
@@ -42,12 +40,12 @@ def input_of(source: NetworkSource, image_bgr: np.ndarray, device: str = 'cpu') 
     Raises:
         ValueError: another type or shape.
     """
-    if image_bgr.dtype != np.uint8 or image_bgr.ndim != 3 or image_bgr.shape[2] != 3 or 0 in image_bgr.shape:
-        raise ValueError(f'image is {image_bgr.dtype} {image_bgr.shape}, expected uint8 [height, width, 3]')
+    check_image(image_bgr)
     if image_bgr.shape[:2] != source.input_size:
         image_bgr = cv2.resize(image_bgr, source.input_size[::-1], interpolation=cv2.INTER_LINEAR)
     pixels = torch.from_numpy(cv2.cvtColor(image_bgr, cv2.COLOR_BGR2RGB)).to(device).permute(2, 0, 1)[None].float()
-    mean, deviation = (torch.tensor(values, device=device).view(1, 3, 1, 1) for values in (source.mean, source.deviation))
+    mean, deviation = (torch.tensor(values, device=device).view(1, 3, 1, 1)
+                       for values in (source.mean, source.deviation))
     return (pixels / 255.0 - mean) / deviation
 
 
@@ -57,7 +55,7 @@ def image_batches(source: NetworkSource, images: Sequence[np.ndarray], size: int
         yield torch.cat([input_of(source, image) for image in images[begin:begin + size]])
 
 
-class ElasticNetwork:
+class ElasticNetwork(TorchNetwork):
     """See `Network`: an elastic module with the images that go into it and the meaning of what comes out.
 
     Args:
@@ -81,29 +79,16 @@ class ElasticNetwork:
         self.result_type = self.decoder.result_type
 
     @property
-    def network_hash(self) -> str:
-        """Identifies the shape, on which times depend."""
+    def shape(self) -> dict[str, object]:
+        """See `TorchNetwork`."""
         facts = asdict(self.source)
         del facts['mean'], facts['deviation']
-        facts |= {'classes': len(facts.pop('class_names')), 'settings': self.module.settings}
-        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
+        class_names = facts.pop('class_names')
+        return {**facts, 'classes': len(class_names), 'settings': self.module.settings}
 
-    @property
-    def weights_hash(self) -> str:
-        """Identifies shape and weights, on which accuracy depends."""
-        digest = hashlib.sha256(self.network_hash.encode())
-        for name, tensor in sorted(self.module.state_dict().items()):
-            digest.update(name.encode())
-            digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
-        return digest.hexdigest()[:16]
-
-    def use_graphs(self) -> None:
-        """Replays CUDA graphs from now on; see `CudaGraphs`.
-
-        Raises:
-            ValueError: the network is not on a CUDA device.
-        """
-        self.engine = CudaGraphs(CudaRecorder(self.device))
+    def named_weights(self) -> Iterator[tuple[str, Tensor]]:
+        """See `TorchNetwork`; in full, by name."""
+        return iter(sorted(self.module.state_dict().items()))
 
     def start(self, image_bgr: np.ndarray, path: ExecutionPath) -> ElasticRun:
         """Begins one frame, uint8 `[H, W, 3]`; nothing is computed yet.
@@ -112,13 +97,6 @@ class ElasticNetwork:
             ValueError: the path is not one of this network's.
         """
         return ElasticRun(self, image_bgr, path)
-
-    def detect(self, image_bgr: np.ndarray, path: ExecutionPath) -> Detections | Classification:
-        """What the network finds in one image uint8 `[H, W, 3]`, on one path."""
-        run = self.start(image_bgr, path)
-        while not run.finished:
-            run.run_segment()
-        return run.result()
 
 
 class ElasticRun(SegmentRun):

@@ -60,7 +60,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--minutes', type=float, default=2.0, help='longest time to measure latencies')
     parser.add_argument('--memory-limit', type=float, metavar='MB', help='of all models together; the best beside the '
                         'fastest that it holds are kept')
-    parser.add_argument('--prune', action='store_true', help='leave out models that are slower and no better than another')
+    parser.add_argument('--prune', action='store_true', help='leave out models that are slower and no better than '
+                                                             'another')
     parser.add_argument('--keep-paths', type=int, metavar='NUMBER', help='of a model with several paths keep at most '
                         'so many ready: the best at as many levels of contention; needs --data')
     parser.add_argument('--device', default='cpu', help='cpu, cuda or cuda:INDEX; ONNX files need cpu')
@@ -101,7 +102,8 @@ def run(args: argparse.Namespace) -> int:
     images = _images(frames)
     load = os.getloadavg()[0]
     if load > _BUSY_LOAD:
-        _say(f'Other programs are running (load {load:.1f}): the profile will make the models look slower than they are.')
+        _say(f'Other programs are running (load {load:.1f}): the profile will make the models look slower than they '
+             'are.')
     known = _probe(args, specs, images)
     classes = classes_of_set([facts.class_names for _, facts in known], sequence.class_names if sequence else ())
     ranking = _ranking(sequence, frames, classes)
@@ -144,7 +146,8 @@ def _check(args: argparse.Namespace) -> None:
                               ('keep_paths', 0, 100_000)):
         value = getattr(args, name)
         if value is not None and not least < value <= most:
-            raise ValueError(f'--{name.replace("_", "-")} is {value}, expected more than {least:g} and at most {most:g}')
+            raise ValueError(f'--{name.replace("_", "-")} is {value}, expected more than {least:g} and at most '
+                             f'{most:g}')
 
 
 def _say(text: str) -> None:
@@ -239,8 +242,8 @@ def _time(network: ModelSet, images: list[np.ndarray], args: argparse.Namespace)
     time_frame(network, images[0], network.path_space.largest)  # starts the threads that are raised with this one
     priority.raise_thread(Role.INFERENCE)
     _say('; '.join((f'timed with {priority.in_force}', *priority.refusals)))
-    columns = (TextColumn('timing {task.fields[models]} models'), BarColumn(), TextColumn('{task.fields[frames]} frames,'),
-               TimeElapsedColumn())
+    columns = (TextColumn('timing {task.fields[models]} models'), BarColumn(),
+               TextColumn('{task.fields[frames]} frames,'), TimeElapsedColumn())
     limit_s, drawn_s = args.minutes * 60.0, 0.0
     with Progress(*columns, console=Console(stderr=True)) as bars:
         bar = bars.add_task('', total=1.0, models=len(network.models), frames=0)
@@ -350,7 +353,8 @@ def _report(args: argparse.Namespace, network: ModelSet, profile: LatencyProfile
         network.path_space.largest, 0)}
     idle = [name for name in network.models if name not in used]
     if idle:
-        print(f'never chosen, because another is at least as fast and as good: {", ".join(idle)}; --prune leaves them out')
+        print(f'never chosen, because another is at least as fast and as good: {", ".join(idle)}; --prune leaves them '
+              'out')
 
 
 def _tell_classes(network: ModelSet, sequence: DrivingSequence | None, frames: list[Frame]) -> None:

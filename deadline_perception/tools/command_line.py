@@ -39,7 +39,8 @@ class _Help(argparse.ArgumentDefaultsHelpFormatter):
 def main(arguments: list[str] | None = None) -> int:
     """Runs one sub-command; returns its exit status: 0 done, 1 failed, 2 wrong arguments."""
     parser = argparse.ArgumentParser(prog='deadline-perception',
-                                     description='Object detection that meets a moving deadline, and says how it knows.')
+                                     description='Object detection that meets a moving deadline, and says how it '
+                                                 'knows.')
     subparsers = parser.add_subparsers(dest='command', required=True, metavar='COMMAND')
     arguments = sys.argv[1:] if arguments is None else arguments
     wanted = next((word for word in arguments if not word.startswith('-')), None)
@@ -74,7 +75,8 @@ def _words(error: Exception) -> str:
     """What went wrong; the system's own words with the name of the file, which they leave out or put last."""
     if isinstance(error, OSError) and error.strerror:
         file = error.filename2 or error.filename or 'a file'
-        return f'{file} cannot be used: {error.strerror.lower()}; expected a file or folder that can be read, or written to'
+        return f'{file} cannot be used: {error.strerror.lower()}; expected a file or folder that can be ' \
+               f'read, or written to'
     return str(error)
 
 

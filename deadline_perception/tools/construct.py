@@ -33,8 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
     parser.add_argument('--deadline-ms', type=float, required=True, help='largest deadline that the network will get')
     parser.add_argument('--memory-mb', type=float, required=True, help='memory for its weights and features, 1e6 bytes')
-    parser.add_argument('--family', default='compact', help='configuration, or JSON file of one, whose blocks and heads '
-                                                            'it is made of')
+    parser.add_argument('--family', default='compact', help='configuration, or JSON file of one, whose blocks and '
+                                                            'heads it is made of')
     parser.add_argument('--skips', type=int, default=SKIP_OPERATORS, help='skip operators at most')
     parser.add_argument('--device', default='cpu', help='cpu or cuda')
     parser.add_argument('--threads', type=int, default=1, help='CPU threads')

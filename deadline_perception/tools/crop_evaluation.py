@@ -1,4 +1,5 @@
-"""Measures how often each level of a classifier is right, and writes the tables that its decisions and schedules use."""
+"""Measures how often each level of a classifier is right, and writes the tables that its decisions and schedules
+use."""
 from __future__ import annotations
 
 import json

@@ -52,15 +52,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--out', type=Path, default=Path('out/demo'), help='folder for bag, recording and report')
     parser.add_argument('--seconds', type=float, default=32.0, help='play at most so many seconds of the source')
     parser.add_argument('--rate', type=float, default=1.0, help='speed of the replay, as a multiple of real time')
-    parser.add_argument('--model', type=Path, default=DEFAULT_WEIGHTS, help='weights (safetensors), or a set of own models '
+    parser.add_argument('--model', type=Path, default=DEFAULT_WEIGHTS,
+                        help='weights (safetensors), or a set of own models '
                         '(see adopt)')
     parser.add_argument('--device', default='cpu', help='cpu, cuda or cuda:INDEX')
     parser.add_argument('--threads', type=int, default=1, help='CPU threads of the network')
     parser.add_argument('--load', type=int, default=0, help='busy programs beside the nodes, to show contention')
     parser.add_argument('--contention', metavar='SHAPE_OR_FILE', help=f'artificial contention beside the nodes: '
-                        f'{", ".join(SHAPES)}, or a schedule (JSON). Its levels are graded first, within a minute. Threads '
-                        f'are not raised then, since raised ones hardly feel it')
-    parser.add_argument('--networks', type=int, default=1, help='so many detectors, scheduled on one processor; the report '
+                        f'{", ".join(SHAPES)}, or a schedule (JSON). Its levels are graded first, within a minute. '
+                        f'Threads are not raised then, since raised ones hardly feel it')
+    parser.add_argument('--networks', type=int, default=1,
+                        help='so many detectors, scheduled on one processor; the report '
                                                                  'is then a timeline of their jobs')
     parser.add_argument('--one-process', action='store_true', help='all nodes in one process')
 
@@ -117,8 +119,8 @@ def open_sequence(args: argparse.Namespace) -> tuple[Sequence, list[str]]:
     if args.load:
         notes.append(f'Busy programs beside the nodes: {args.load}.')
     if args.contention:
-        notes.append(f'Artificial contention beside the nodes: {args.contention}; threads were not raised, since raised '
-                     f'ones hardly feel it.')
+        notes.append(f'Artificial contention beside the nodes: {args.contention}; threads were not raised, since '
+                     f'raised ones hardly feel it.')
     return sequence, [note for note in notes if note]
 
 
@@ -136,8 +138,8 @@ def grade_contention(args: argparse.Namespace, weights: Path) -> Path:
     file = args.out / 'levels.json'
     command = [sys.executable, '-m', 'deadline_perception.tools.command_line', 'grade', '--weights', str(weights),
                '--device', args.device, '--threads', str(args.threads), '--contention', args.contention, '--seed',
-               str(_CONTENTION_SEED), '--most-units', str(demo_units()), '--priority', 'off', '--seconds', str(_GRADING_S), '--unit-seconds', '1', '--out',
-               str(file)]
+               str(_CONTENTION_SEED), '--most-units', str(demo_units()), '--priority', 'off', '--seconds',
+               str(_GRADING_S), '--unit-seconds', '1', '--out', str(file)]
     environment = {**os.environ, **process_environment(args.threads)}
     status = subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=False).returncode
     if status:

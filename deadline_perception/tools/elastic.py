@@ -23,7 +23,8 @@ _TIMED = 9
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
     parser.add_argument('model', help='name of one of torchvision\'s networks, such as resnet18 or '
-                                      'ssdlite320_mobilenet_v3_large, or package.module:callable, which gives a classifier')
+                                      'ssdlite320_mobilenet_v3_large, or package.module:callable, which gives a '
+                                      'classifier')
     parser.add_argument('--weights', type=Path, required=True,
                         help='weights of the network: safetensors, or a state dict that torch.save wrote')
     parser.add_argument('--data', required=True, help=DATA_HELP)
@@ -92,5 +93,5 @@ def _print(network, scores: dict, image) -> None:
           + '; '.join(f'{group.names[0]}, because {group.whole_because}' for group in whole[:4])
           + (f'; and {len(whole) - 4} more' if len(whole) > 4 else ''))
     if module.damping:
-        print(f'the covariance of {len(module.damping)} groups was singular and has been damped: more images would rank '
-              f'their neurons better, or some of them are redundant')
+        print(f'the covariance of {len(module.damping)} groups was singular and has been damped: more images would '
+              f'rank their neurons better, or some of them are redundant')

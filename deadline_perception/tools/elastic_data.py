@@ -16,8 +16,9 @@ from deadline_perception.evaluation.path_accuracy import annotated_frames, measu
 from deadline_perception.execution_path import ExecutionPath
 
 _SCORED = 4  # one of so many images scores, the others calibrate and train
-DATA_HELP = ('labelled images: of a classifier a folder with a folder of images for each class, or annotated driving images, '
-             'whose objects are cut out; of a detector annotated images. One of four scores, the others calibrate and train')
+DATA_HELP = ('labelled images: of a classifier a folder with a folder of images for each class, or annotated driving '
+             'images, whose objects are cut out; of a detector annotated images. One of four scores, the others '
+             'calibrate and train')
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +73,8 @@ def read_data(text: str, detects: bool, input_size: tuple[int, int], limit: int)
 
 
 def score_paths(network, data: ElasticData, paths: list[ExecutionPath]) -> dict[ExecutionPath, float]:
-    """Accuracy of a classifier's paths, or average precision of a detector's, in [0, 1]; with progress on the screen."""
+    """Accuracy of a classifier's paths, or average precision of a detector's, in [0, 1]; with progress on the
+    screen."""
     from rich.console import Console
     from rich.progress import track
 

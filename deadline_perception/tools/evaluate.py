@@ -5,8 +5,8 @@ that were not measured are predicted from those that were; how well is printed a
 chance in the choice of images reaches, by which the decision trusts its measurement. Several processes share the
 images out: torchrun --nproc-per-node 2 -m deadline_perception.tools.command_line evaluate ...
 
-Of a nested classifier, all levels are shown the annotated objects, and rendered ones, at several sizes; then only --data,
---classes, --limit, --rendered, --json and --threads are looked at.
+Of a nested classifier, all levels are shown the annotated objects, and rendered ones, at several sizes; then only
+--data, --classes, --limit, --rendered, --json and --threads are looked at.
 """
 from __future__ import annotations
 
@@ -168,7 +168,8 @@ def measure_with_progress(detector, sequence, frames: list, paths: list[Executio
     columns = (TextColumn('{task.description}'), BarColumn(), MofNCompleteColumn(), TextColumn('left:'),
                TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), disable=not workers.leads) as bars:
-        bar = bars.add_task(f'{len(paths)} paths on {len(frames)} images', total=len(paths) * len(workers.share(frames)))
+        bar = bars.add_task(f'{len(paths)} paths on {len(frames)} images',
+                            total=len(paths) * len(workers.share(frames)))
         return measure_paths(detector, sequence, frames, paths, lambda done: bars.update(bar, completed=done), workers,
                              _DRAWS, ranked_by)
 

@@ -1,4 +1,5 @@
-"""Files and folders that a command is told of: weights are found, places to write are tried before it works for minutes."""
+"""Files and folders that a command is told of: weights are found, places to write are tried before it works for
+minutes."""
 from __future__ import annotations
 
 import os

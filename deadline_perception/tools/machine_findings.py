@@ -18,7 +18,8 @@ from deadline_perception.runtime.priority import what_is_permitted
 from deadline_perception.tools.import_probe import ImportProbe
 
 # What runs the demo, by the name that is imported -> the name that pip installs.
-LIBRARIES = {'cv2': 'opencv-python-headless', 'matplotlib': 'matplotlib', 'numpy': 'numpy', 'pycocotools': 'pycocotools',
+LIBRARIES = {'cv2': 'opencv-python-headless', 'matplotlib': 'matplotlib', 'numpy': 'numpy',
+             'pycocotools': 'pycocotools',
              'rich': 'rich', 'rosbags': 'rosbags', 'safetensors': 'safetensors', 'scipy': 'scipy', 'yaml': 'PyYAML'}
 _ROOT = Path('/')
 _LEAST_FREE_BYTES = 2e9  # a demo's bag, recording and report take some 0.5 GB
@@ -54,7 +55,8 @@ class Finding:
 def examine_machine() -> list[Finding]:
     """Looks at everything. Takes some seconds: ROS and torch are loaded in processes of their own, which may fail."""
     ros = ImportProbe('import rclpy.utilities as u; report(rmw=u.get_rmw_implementation_identifier())')
-    interfaces = ImportProbe('import deadline_perception.msg as d, vision_msgs.msg as v; report(ours=dir(d), boxes=dir(v))')
+    interfaces = ImportProbe('import deadline_perception.msg as d, vision_msgs.msg as v; report(ours=dir(d), '
+                             'boxes=dir(v))')
     torch = ImportProbe('import torch, torchvision; torchvision.ops.nms; c = torch.cuda; n = c.device_count(); '
                         'report(torch=torch.__version__, torchvision=torchvision.__version__, cuda=torch.version.cuda, '
                         'devices=[c.get_device_name(i) for i in range(n)])')
@@ -173,7 +175,8 @@ def check_sensors(root: Path) -> list[Finding]:
                      '' if rest else 'needs Linux with /proc/stat; the probe workload works without')]
     if readings.faults:
         found.append(Finding('GPU sensors', State.NOTE, readings.reason,
-                             'none needed: readings that cannot be true are left out, the probe workload works without'))
+                             'none needed: readings that cannot be true are left out, the probe workload works '
+                             'without'))
     else:
         found.append(Finding('GPU sensors', State.FINE, ', '.join(gpus) or f'none ({why_not or "no GPU"})'))
     return found
@@ -191,7 +194,8 @@ def check_device() -> list[Finding]:
         found[1] = Finding('clocks', State.NOTE, facts.power_mode,
                            'steadier latencies: sudo cpupower frequency-set -g performance')
     elif Path('/etc/nvpmodel.conf').exists():
-        found[1] = Finding('clocks', State.NOTE, facts.power_mode, 'full speed: sudo nvpmodel -m 0 && sudo jetson_clocks')
+        found[1] = Finding('clocks', State.NOTE, facts.power_mode,
+                           'full speed: sudo nvpmodel -m 0 && sudo jetson_clocks')
     missing = missing_environment(_DETECTOR_THREADS)
     found.append(Finding('environment', State.FINE, 'settings in place') if not missing else
                  Finding('environment', State.FINE, 'demo and launch files set what the detector needs',
@@ -205,8 +209,8 @@ def check_priority(permitted: tuple[str, Sequence[str]]) -> Finding:
     if not refusals:
         return Finding('priority', State.FINE, in_force)
     return Finding('priority', State.NOTE, '; '.join((in_force, *refusals)),
-                   'for latencies that other programs hardly change: docs/device.md, "Priority", says how to be permitted '
-                   '(limits rtprio, nice and memlock)')
+                   'for latencies that other programs hardly change: docs/device.md, "Priority", says how to be '
+                   'permitted (limits rtprio, nice and memlock)')
 
 
 def check_weights(folder: Path) -> Finding:
@@ -215,7 +219,8 @@ def check_weights(folder: Path) -> Finding:
     if not weights:
         return Finding('weights', State.MISSING, f'no *.safetensors in {folder / "models"}',
                        f'restore models/ from the repository, or train: {command_line("train --help")}')
-    return Finding('weights', State.FINE, ', '.join(f'{file.name} ({_megabytes(file.stat().st_size)})' for file in weights))
+    return Finding('weights', State.FINE, ', '.join(f'{file.name} ({_megabytes(file.stat().st_size)})'
+                                                    for file in weights))
 
 
 def check_engine() -> Finding:
@@ -236,7 +241,8 @@ def check_engine() -> Finding:
             continue
         forms = Counter(segment.form.value for segment in store.segments.values())
         prepared.append(f'{place.name} ({", ".join(f"{count} segments {form}" for form, count in forms.items())})')
-    found = f'OpenVINO {origin["OpenVINO version"]}: ' + (', '.join(prepared) or '; '.join(faults) or 'nothing prepared')
+    found = f'OpenVINO {origin["OpenVINO version"]}: ' + (', '.join(prepared) or '; '.join(faults)
+                                                          or 'nothing prepared')
     if prepared:
         return Finding('engine', State.FINE, found)
     return Finding('engine', State.NOTE, found, f'segments in 8 bit are faster: {command_line("profile")}')
@@ -270,7 +276,8 @@ def check_disk(folder: Path) -> Finding:
     free = shutil.disk_usage(folder).free
     state = State.FINE if free >= _LEAST_FREE_BYTES else State.NOTE
     return Finding('disk', state, f'{_megabytes(free)} free in {folder}',
-                   '' if state is State.FINE else f'a demo needs up to {_megabytes(_LEAST_FREE_BYTES)}: free some space')
+                   '' if state is State.FINE else f'a demo needs up to {_megabytes(_LEAST_FREE_BYTES)}: free some '
+                                                  'space')
 
 
 def check_shared_memory(folder: Path) -> Finding:

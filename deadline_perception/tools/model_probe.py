@@ -73,7 +73,8 @@ def probe_model(spec: ModelSpec, images: list[np.ndarray], *, device: str, engin
         answer = json.loads((Path(place) / 'answer.json').read_text(encoding='utf-8'))
     if 'error' in answer:
         raise ModelError(f'{spec.name}: {answer["error"]}')
-    return ModelFacts(**{**answer, 'class_names': tuple(answer['class_names']), 'input_size': tuple(answer['input_size'])})
+    return ModelFacts(**{**answer, 'class_names': tuple(answer['class_names']),
+                         'input_size': tuple(answer['input_size'])})
 
 
 def resident_mb() -> float:

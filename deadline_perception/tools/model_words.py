@@ -132,7 +132,8 @@ def _names_in(file: Path) -> object:
     import yaml
 
     if file.stat().st_size > _MOST_BYTES:
-        raise ValueError(f'{file} has {file.stat().st_size} bytes, expected names of classes, at most {_MOST_BYTES} bytes')
+        raise ValueError(f'{file} has {file.stat().st_size} bytes, expected names of classes, at most {_MOST_BYTES} '
+                         'bytes')
     text = file.read_text(encoding='utf-8')
     if file.suffix.lower() not in ('.json', *SET_SUFFIXES):
         return [line.strip() for line in text.splitlines() if line.strip()]

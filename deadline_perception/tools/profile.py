@@ -68,14 +68,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--device', default='cpu', help='cpu, cuda or cuda:INDEX')
     parser.add_argument('--threads', type=int, default=1, help='CPU threads; the node must use the same number')
     parser.add_argument('--engine', choices=ENGINES, default='auto',
-                        help='what runs the network on a CPU: openvino prepares its segments in 8 bit first, where they '
-                             'are not ready yet, which takes minutes; auto does so where OpenVINO is installed')
+                        help='what runs the network on a CPU: openvino prepares its segments in 8 bit first, where '
+                             'they are not ready yet, which takes minutes; auto does so where OpenVINO is installed')
     parser.add_argument('--minutes', type=float, help='longest time to measure; 2, or 40 s with --quick')
     parser.add_argument('--quick', action='store_true',
                         help='fewer frames: coarser, in about 40 s once segments are prepared')
     parser.add_argument('--source', help='images to measure on: a folder, annotation, video or bag file; '
                                          'a rendered drive otherwise')
-    parser.add_argument('--levels', type=Path, metavar='FILE', help='also measure beside the units of every contention level '
+    parser.add_argument('--levels', type=Path, metavar='FILE',
+                        help='also measure beside the units of every contention level '
                         'of this file, which `grade` writes; as long again for each, by half')
     parser.add_argument('--out', type=Path, help='profile to write; by default where the detector node looks for it')
 
@@ -181,8 +182,8 @@ def level_units(grading: ContentionGrading) -> list[dict[str, int]]:
         if level.units and dict(level.units) not in found:
             found.append(dict(level.units))
     if not found:
-        raise ValueError(f'none of the {len(grading.levels)} contention levels needs units to be reproduced, expected one '
-                         f'that does')
+        raise ValueError(f'none of the {len(grading.levels)} contention levels needs units to be reproduced, expected '
+                         f'one that does')
     return found
 
 
@@ -238,7 +239,8 @@ def _print_tables(profile: LatencyProfile, space: PathSpace, forms: dict[str, st
             levels.add_column(title, justify='left' if title == 'units' else 'right')
         for level in profile.levels:
             ratios = {name: times.p50 / profile.paths[name].p50 for name, times in level.paths.items()}
-            levels.add_row(units_text(level.units), *(f'{ratios[str(path)]:.2f}' for path in (space.smallest, space.largest)),
+            levels.add_row(units_text(level.units), *(f'{ratios[str(path)]:.2f}'
+                                                      for path in (space.smallest, space.largest)),
                            f'{min(ratios.values()):.2f} to {max(ratios.values()):.2f}')
         console.print(levels)
     low, high = forecast.residual_quantile(0.05), forecast.residual_quantile(0.95)
@@ -249,8 +251,8 @@ def _print_tables(profile: LatencyProfile, space: PathSpace, forms: dict[str, st
 
 def sufficiency(frames: int) -> str:
     """Whether so many whole frames are enough for the bound that the detector begins with."""
-    said = (f'The longest of {frames} whole frames, against its forecast, bounds {100.0 * bounded_share(frames):.1f} % of '
-            f'further ones with 95 % confidence, if they are alike')
+    said = (f'The longest of {frames} whole frames, against its forecast, bounds {100.0 * bounded_share(frames):.1f} % '
+            f'of further ones with 95 % confidence, if they are alike')
     needed = samples_needed(_TARGET)
     if frames < needed:
         return (f'{said}: too few for {100.0 * _TARGET:.0f} %, which takes {needed}. Measure without --quick, or with '

@@ -1,4 +1,5 @@
-"""Has the segments of a network prepared, in a process of its own: a compiler of layers may end the process it runs in."""
+"""Has the segments of a network prepared, in a process of its own: a compiler of layers may end the process it runs
+in."""
 from __future__ import annotations
 
 import subprocess

@@ -1,8 +1,8 @@
 """Measure how the time of a convolution changes with its channels, filters and input, and predict it from four points.
 
 Runs the sweeps of the Jetson paper (Table 3.1; hours on a CPU, `--quick` some minutes), finds the steps in which this
-device works, and writes what it measured (sweep.json) and a picture of measured against predicted times (sweep.png). A run
-that was stopped goes on where it was when it is started again with the same folder.
+device works, and writes what it measured (sweep.json) and a picture of measured against predicted times (sweep.png). A
+run that was stopped goes on where it was when it is started again with the same folder.
 """
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--threads', type=int, default=1, help='CPU threads')
     parser.add_argument('--quick', action='store_true', help='a fourth of the ranges, on small images')
     parser.add_argument('--accuracy', type=float, default=0.01,
-                        help='a layer is done when the 95 %% confidence interval of its median reaches this share of it '
-                             'to either side')
+                        help='a layer is done when the 95 %% confidence interval of its median reaches this share of '
+                             'it to either side')
     parser.add_argument('--minutes', type=float, help='longest time to measure; without it, until every layer is done')
     parser.add_argument('--out', type=Path, default=Path('out/sweep'), help='folder to write to, and to go on from')
 
@@ -57,7 +57,8 @@ def run(args: argparse.Namespace) -> int:
     return _predict(sweeps, measured, args.out / 'sweep.png')
 
 
-def measure_to_file(measured: MeasuredLayers, timer: LayerTimer, repetition: Repetition, file: Path, limit_ms: float) -> int:
+def measure_to_file(measured: MeasuredLayers, timer: LayerTimer, repetition: Repetition, file: Path,
+                    limit_ms: float) -> int:
     """Measures with a progress bar until all is done or the time is over; saves now and then, and however it ends.
 
     Returns:

@@ -155,7 +155,8 @@ def _source(args: argparse.Namespace, sequences: list[Sequence], mapping: dict[s
     for sequence in [*sequences, *drives[:1]] if leads else []:
         missing = [name for name in network.class_names if name not in sequence.class_names]
         if missing:
-            print(f'{sequence.name} does not name {", ".join(missing)}: they take no part in the classes of its regions')
+            print(f'{sequence.name} does not name {", ".join(missing)}: they take no part in the classes of its '
+                  'regions')
     shares = [(1.0 - args.drive_share) / len(sequences)] * len(sequences)
     return SampleSource(sequences + drives, shares + [args.drive_share / max(1, args.drives)] * len(drives),
                         network.input_size, network.class_names)
@@ -181,8 +182,10 @@ def _network(args: argparse.Namespace, class_names: tuple[str, ...], device: str
     return network, hashlib.sha256(file.read_bytes()).hexdigest()[:16] if start is None else start.weights_hash
 
 
-def _measure_norms(args: argparse.Namespace, network: MultiPathDetector, source: SampleSource, workers: Workers) -> None:
-    """Measures the statistics of frozen norms, unless they came with the weights to start from; the same in all processes."""
+def _measure_norms(args: argparse.Namespace, network: MultiPathDetector, source: SampleSource,
+                   workers: Workers) -> None:
+    """Measures the statistics of frozen norms, unless they came with the weights to start from; the same in all
+    processes."""
     start = None if args.start is None else load_detector(args.start, network.device)
     if start is not None and start.config.norm == 'frozen':
         return

@@ -1,7 +1,7 @@
 """Train the nested classifier on crops of annotated images and on rendered signs, lights and road users.
 
-Every step minimises the mean of the losses of all levels. After --minutes, at SIGTERM or at Ctrl-C it saves its state and
-the averaged weights so far; the same command goes on.
+Every step minimises the mean of the losses of all levels. After --minutes, at SIGTERM or at Ctrl-C it saves its state
+and the averaged weights so far; the same command goes on.
 """
 from __future__ import annotations
 

@@ -89,8 +89,8 @@ def run(args: argparse.Namespace) -> int:
     settle_norms(network.module, inputs.split(_NORM_BATCH), whole_too=True)
     after = score_paths(network, data, paths)
     _print(before, after)
-    print(f'{done} iterations, {late} of them ({late / max(1, done):.2%}) beyond {args.budget_ms:g} ms; {waited} more times no '
-          f'bound fitted, and nothing was trained')
+    print(f'{done} iterations, {late} of them ({late / max(1, done):.2%}) beyond {args.budget_ms:g} ms; {waited} more '
+          f'times no bound fitted, and nothing was trained')
     means = [100.0 * fmean(scores.values()) for scores in (before, after)]
     if not means[1] > means[0]:
         print(f'the mean over utilisations did not rise ({means[0]:.1f} to {means[1]:.1f} %): {out} is left as it is')
@@ -122,8 +122,8 @@ def _train(trainer, draw, stop: StopRequest, args: argparse.Namespace) -> tuple[
             now_s = time.monotonic() - begun_s
             if now_s - drawn_s > 0.5:  # between iterations: drawing takes none of their time
                 drawn_s = now_s
-                bars.update(bar, completed=now_s, words=f'{done} iterations, {late} late, loss {loss:.3f}, largest that '
-                                                        f'fits {trainer.bounds.fit(args.budget_ms).utilisation:g}')
+                bars.update(bar, completed=now_s, words=f'{done} iterations, {late} late, loss {loss:.3f}, largest '
+                                                        f'that fits {trainer.bounds.fit(args.budget_ms).utilisation:g}')
     return late, waited, done
 
 

@@ -1,10 +1,11 @@
 """Latency of any convolution, from measured ones and the steps that were found in sweeps of single dimensions.
 
 Beyond the Jetson paper, which leaves the combination of its dimensions to later work. A convolution costs what its
-operations cost, counted with every dimension rounded up to the blocks in which the device works; the values that it reads
-and writes, more for those that no cache holds; and a constant. The cost of each is found by least squares on the relative
-error, none below zero. Libraries choose between kernels by thresholds of the shape (kernel side, stride, size), so there
-are several cost models, found by splitting the measured layers in two wherever that lowers the error enough.
+operations cost, counted with every dimension rounded up to the blocks in which the device works; the values that it
+reads and writes, more for those that no cache holds; and a constant. The cost of each is found by least squares on the
+relative error, none below zero. Libraries choose between kernels by thresholds of the shape (kernel side, stride,
+size), so there are several cost models, found by splitting the measured layers in two wherever that lowers the error
+enough.
 """
 from __future__ import annotations
 
@@ -115,9 +116,9 @@ def _input_values(shape: ConvolutionShape) -> int:
 def _units(shape: ConvolutionShape, blocks: Mapping[str, tuple[int, int]], cache_bytes: int) -> list[float]:
     """What a convolution is charged for.
 
-    A call; operations: plain, in whole steps and in whole periods; a pass over the inputs of every position, and one more
-    for every power of two in which the output channels beyond the last whole step are done; operations on values that fit
-    no cache; values read and written; weights, and bytes of those that fit no cache.
+    A call; operations: plain, in whole steps and in whole periods; a pass over the inputs of every position, and one
+    more for every power of two in which the output channels beyond the last whole step are done; operations on values
+    that fit no cache; values read and written; weights, and bytes of those that fit no cache.
     """
     sizes = {'in_channels': shape.in_channels, 'out_channels': shape.out_channels, 'width': shape.out_width}
     rounded = [shape.batch * shape.out_height * shape.kernel ** 2

@@ -52,8 +52,8 @@ class MeasuredLayer:
 
     def __post_init__(self) -> None:
         if not 0 < self.mean_ms <= self.worst_ms < float('inf'):
-            raise ValueError(f'execution time of layer is {self.mean_ms} ms on average and {self.worst_ms} ms at worst, '
-                             f'expected 0 < mean <= worst')
+            raise ValueError(f'execution time of layer is {self.mean_ms} ms on average and {self.worst_ms} ms at '
+                             f'worst, expected 0 < mean <= worst')
 
 
 def fit_interval_model(layers: Sequence[MeasuredLayer], processor: Processor) -> CoveringModel:
@@ -124,7 +124,8 @@ def _columns(layers: Sequence[MeasuredLayer], processor: Processor) -> np.ndarra
     """Time in ms per unit of each parameter, `[N, 6]`: four of execution, all requests to the memory, all nearby."""
     request_cycles = processor.mshr_delay(1.0) + processor.dram_delay(1.0)
     rows = [[c.computations, c.loads, c.stores, 1.0, request_cycles * (c.memory_loads + c.memory_stores),
-             processor.near_latency_cycles * (c.near_loads + c.near_stores)] for c in (layer.counts for layer in layers)]
+             processor.near_latency_cycles * (c.near_loads + c.near_stores)]
+            for c in (layer.counts for layer in layers)]
     return np.array(rows) * processor.ms(1.0) / processor.processors
 
 
@@ -153,7 +154,8 @@ def _covering_model(layers: Sequence[MeasuredLayer], processor: Processor) -> In
     return best[1]
 
 
-def _model_for_branches(layers: Sequence[MeasuredLayer], processor: Processor, near_dominates: np.ndarray) -> IntervalModel:
+def _model_for_branches(layers: Sequence[MeasuredLayer], processor: Processor,
+                        near_dominates: np.ndarray) -> IntervalModel:
     """Covers every layer by execution and the one memory delay that is taken to be its larger."""
     count = len(layers)
     columns = _columns(layers, processor) / np.array([layer.worst_ms for layer in layers])[:, None]

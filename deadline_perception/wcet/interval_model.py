@@ -15,17 +15,17 @@ The sum of execution over warps is linear in computations, loads and stores (ass
 memory, R_M, in global loads and stores (assumption 2), and those to the shared memory, R_S, in shared ones
 (assumption 3). `interval_fit` finds the coefficients of assumption 1.
 
-**Requests follow from counts.** Every line that a layer loads or stores is at most one request, so that assumptions 2 and
-3 have alpha = beta = a share of at most 1, and gamma = 0: D_mem is the share times a delay that counts and device alone
-decide. The share is fitted, since what the caches and their prefetching save is not published; where it reaches 1 the
-bound is the paper's worst case. A larger L_M then raises the bound of a fitted model.
+**Requests follow from counts.** Every line that a layer loads or stores is at most one request, so that assumptions 2
+and 3 have alpha = beta = a share of at most 1, and gamma = 0: D_mem is the share times a delay that counts and device
+alone decide. The share is fitted, since what the caches and their prefetching save is not published; where it reaches 1
+the bound is the paper's worst case. A larger L_M then raises the bound of a fitted model.
 
 **The same form for a CPU.** A processor is a core, a warp an instruction of its vector unit, whose lanes are the
 threads of the warp; a block is the share of a layer that a thread takes. R_M counts cache lines that pass between
 memory and core, the MSHRs are the core's line-fill buffers, L_M the latency of a miss in every cache. The shared memory
 of a block is the core's own cache: R_S counts the vectors that instructions take from it, L_S is its latency. From
-geometry these are as many as the computations, and the lines as many as the loads and stores up to a factor: times alone
-then tell the two terms of a pair apart only by the larger of the two delays.
+geometry these are as many as the computations, and the lines as many as the loads and stores up to a factor: times
+alone then tell the two terms of a pair apart only by the larger of the two delays.
 
 Needs neither torch nor ROS.
 """
@@ -38,9 +38,9 @@ from dataclasses import dataclass, fields
 from deadline_perception.latency.device import DeviceFacts
 from deadline_perception.wcet.layers import FLOAT_BYTES, LayerShape
 
-# Worst cases, by kind of device. Too high a value lowers the fitted share of requests, too low a value ends at a share of 1.
-# Assumed: a row of the memory to open and a page walk that misses, about twice the latency of a loaded server's memory;
-# on a GPU the upper end of what microbenchmarks report.
+# Worst cases, by kind of device. Too high a value lowers the fitted share of requests, too low a value ends at a share
+# of 1. Assumed: a row of the memory to open and a page walk that misses, about twice the latency of a loaded server's
+# memory; on a GPU the upper end of what microbenchmarks report.
 _MISS_LATENCY_NS = {'cpu': 200.0, 'cuda': 700.0}
 # Second-level cache: load to use by the optimisation guides of Zen 4 and of Skylake servers. Shared memory: 19 to 30 by
 # microbenchmarks of Volta to Hopper.

@@ -1,7 +1,7 @@
 """Counts of layers from a hardware profiler instead of from geometry.
 
-The file is what `ncu --page raw --csv --metrics ...` prints for a network's kernels: a header, a row of units, a row per
-kernel. Needed columns, with the term of the interval model (multi-path paper, table II) that they give:
+The file is what `ncu --page raw --csv --metrics ...` prints for a network's kernels: a header, a row of units, a row
+per kernel. Needed columns, with the term of the interval model (multi-path paper, table II) that they give:
 
     Kernel Name                              name of the layer where there is no column `layer`
     sm__cycles_elapsed.max                   C_total

@@ -2,8 +2,8 @@
 
 A layer is timed as the middle one of three, because the first and the last of a network also take over what begins and
 ends it (Jetson paper, section 3.3.1). Measurements go round over all layers, a few runs each time, in an order that is
-drawn anew in every round: what drifts with time reaches all layers alike. A layer is left out once the confidence interval
-of its median is narrow enough. Weights stay in the caches between the runs of a layer, as far as they fit.
+drawn anew in every round: what drifts with time reaches all layers alike. A layer is left out once the confidence
+interval of its median is narrow enough. Weights stay in the caches between the runs of a layer, as far as they fit.
 """
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class Sweep:
 
     Attributes:
         name: what a reader calls it.
-        dimension: which attribute of the shape is swept, one of `DIMENSIONS`; `pixels` sweeps height and width of a square
-            input together, by their product, in which the latency is linear.
+        dimension: which attribute of the shape is swept, one of `DIMENSIONS`; `pixels` sweeps height and width of a
+            square input together, by their product, in which the latency is linear.
         layer: the shape that the values are put into.
         values: ascending, at least 1; of `pixels`, square numbers.
 
@@ -58,7 +58,8 @@ class Sweep:
     def shapes(self) -> tuple[ConvolutionShape, ...]:
         """The layer with each of the values."""
         if self.dimension == 'pixels':
-            return tuple(replace(self.layer, height=math.isqrt(value), width=math.isqrt(value)) for value in self.values)
+            return tuple(replace(self.layer, height=math.isqrt(value), width=math.isqrt(value))
+                         for value in self.values)
         return tuple(replace(self.layer, **{self.dimension: value}) for value in self.values)
 
 

@@ -66,8 +66,9 @@ class LayerVisit:
     def execution_ms(self, alone: bool) -> tuple[float, ...]:
         """The runs that were not interrupted, and the fastest in any case.
 
-        A run was interrupted where the system took the processor away. The machine beneath a virtual one does so unseen:
-        without a co-runner, a run that takes much longer than another of its visit counts as interrupted as well.
+        A run was interrupted where the system took the processor away. The machine beneath a virtual one does so
+        unseen: without a co-runner, a run that takes much longer than another of its visit counts as interrupted as
+            well.
         Beside a co-runner it does not, since that may have begun to work in the middle of the visit.
 
         Args:
@@ -135,7 +136,8 @@ def layer_call(shape: LayerShape, device: str) -> Callable[[], object]:
 
 
 def visit_layer(call: Callable[[], object], device: str) -> LayerVisit:
-    """Runs a layer five times and times the last four; on a GPU by its own events, launched ahead of their execution."""
+    """Runs a layer five times and times the last four; on a GPU by its own events, launched ahead of their
+    execution."""
     import torch
 
     with torch.inference_mode():

@@ -150,7 +150,8 @@ class GroupNormShape(LayerShape):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.channels % self.groups:
-            raise ValueError(f'channels of group_norm is {self.channels}, expected a multiple of its {self.groups} groups')
+            raise ValueError(f'channels of group_norm is {self.channels}, expected a multiple of its {self.groups} '
+                             'groups')
 
     @property
     def elements(self) -> int:

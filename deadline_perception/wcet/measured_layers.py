@@ -84,6 +84,6 @@ class MeasuredLayers:
             raise WrongSweepFile(f'file of measured layers {file} is of {found.facts} with another {", ".join(names)}; '
                                  f'delete it or write elsewhere')
         if set(found.samples_ms) != set(layers):
-            raise WrongSweepFile(f'file of measured layers {file} holds other layers than asked for; delete it or write '
-                                 f'elsewhere')
+            raise WrongSweepFile(f'file of measured layers {file} holds other layers than asked for; delete it or '
+                                 f'write elsewhere')
         return found

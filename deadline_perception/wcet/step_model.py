@@ -1,8 +1,9 @@
-"""Latency of a layer over one of its dimensions: steps between two levels (Jetson paper, section 3.3.2, eq. 3.1 to 3.3).
+"""Latency of a layer over one of its dimensions: steps between two levels (Jetson paper, section 3.3.2, eq. 3.1 to
+3.3).
 
 A processor works in blocks, so the latency rises in steps of depth d; and blocks fill larger units well or badly, so it
-alternates between an upper and a lower level with a period r. Both d and r belong to the device and are found once, from
-one sweep; the lines that bound the levels belong to the other dimensions of the layer and take four measurements.
+alternates between an upper and a lower level with a period r. Both d and r belong to the device and are found once,
+from one sweep; the lines that bound the levels belong to the other dimensions of the layer and take four measurements.
 
 Changed from the paper: d and r are found by search, not by eye. The upper level may last all of a period but its last
 value, as where only full blocks are fast, instead of half of it. Both levels round up: the paper rounds the upper one
@@ -131,13 +132,13 @@ class StepModel:
 def fit_step_model(values: Sequence[float], latencies_ms: Sequence[float]) -> StepModel:
     """Finds step depth, fluctuation period and both levels from one sweep.
 
-    Every candidate is fitted with least absolute relative errors, which some wild measurements do not move. Of all, that
-    with the least Bayesian information criterion is taken, so that more freedom must pay for itself; and a straight line
-    unless steps lower its error by a tenth.
+    Every candidate is fitted with least absolute relative errors, which some wild measurements do not move. Of all,
+    that with the least Bayesian information criterion is taken, so that more freedom must pay for itself; and a
+    straight line unless steps lower its error by a tenth.
 
     Args:
-        values: sizes of the dimension, at least 1 each, at least four different ones. Steps are found only as far as the
-            sweep resolves and repeats them: four times at least.
+        values: sizes of the dimension, at least 1 each, at least four different ones. Steps are found only as far as
+            the sweep resolves and repeats them: four times at least.
         latencies_ms: what was measured at them, each above 0 ms.
 
     Raises:

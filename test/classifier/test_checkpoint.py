@@ -25,11 +25,12 @@ def saved(tmp_path):
 def test_a_file_gives_the_network_back(saved):
     network, file = saved
     loaded = load_classifier(file)
-    assert (loaded.config, loaded.class_names, loaded.weights_hash) == (SMALL, network.class_names, network.weights_hash)
+    assert (loaded.config, loaded.class_names, loaded.weights_hash) == (SMALL, network.class_names,
+                                                                        network.weights_hash)
     assert loaded.channel_orders == network.channel_orders and not loaded.training
     crop = np.random.default_rng(0).integers(0, 256, (32, 32, 3), dtype=np.uint8)
     for path in loaded.path_space:
-        np.testing.assert_allclose(loaded.classify(crop, path).scores, network.classify(crop, path).scores, atol=2e-3)
+        np.testing.assert_allclose(loaded.detect(crop, path).scores, network.detect(crop, path).scores, atol=2e-3)
     assert read_recipe(file) == '{"steps": 3}'
 
 
@@ -54,7 +55,8 @@ def test_a_file_that_says_something_else_is_refused(saved, tmp_path, changes, ma
     facts = {'kind': KIND, 'config': SMALL.to_json(), 'class_names': json.dumps(network.class_names),
              'network_hash': network.network_hash, 'channel_orders': json.dumps(network.channel_orders)}
     file = tmp_path / 'other.safetensors'
-    save_file({name: tensor.contiguous().half() for name, tensor in network.state_dict().items()}, file, metadata=facts | changes)
+    save_file({name: tensor.contiguous().half() for name, tensor in network.state_dict().items()}, file,
+              metadata=facts | changes)
     with pytest.raises(CheckpointError, match=match):
         load_classifier(file)
 
@@ -62,6 +64,7 @@ def test_a_file_that_says_something_else_is_refused(saved, tmp_path, changes, ma
 def test_a_missing_and_a_truncated_file_are_refused(saved, tmp_path):
     _, file = saved
     (tmp_path / 'short.safetensors').write_bytes(file.read_bytes()[:200])
-    for name, match in (('none', 'does not exist'), ('short', 'cannot be read as safetensors: it ends within its header')):
+    for name, match in (('none', 'does not exist'), ('short',
+                                                     'cannot be read as safetensors: it ends within its header')):
         with pytest.raises(CheckpointError, match=match):
             load_classifier(tmp_path / f'{name}.safetensors')

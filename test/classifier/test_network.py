@@ -39,7 +39,8 @@ def test_declares_the_ten_levels_of_the_thesis(network):
     (level,) = network.path_space.operators
     assert (level.kind, level.settings) == (LEVEL, RATIOS) and len(network.path_space) == 10
     assert [str(path) for path in network.path_space] == [f'l{number}' for number in range(1, 11)]
-    assert [segment.name for segment in network.path_space.segments] == ['pre', 'conv1', 'conv2', 'conv3', 'conv4', 'head']
+    assert [segment.name for segment in network.path_space.segments] == ['pre', 'conv1', 'conv2', 'conv3', 'conv4',
+                                                                         'head']
 
 
 @pytest.mark.parametrize('level', [0, 3, 7, 9])
@@ -56,19 +57,19 @@ def test_a_level_gives_what_a_network_cut_to_it_gives(network, crop, level):
     weights |= {'head.weight': network.head.weight[:, :, :before], 'head.bias': network.head.bias}
     cut.load_state_dict(weights)
     path = network.path_space.parse(f'l{level + 1}')
-    np.testing.assert_allclose(network.classify(crop, path).scores, cut.classify(crop, cut.path_space.largest).scores,
+    np.testing.assert_allclose(network.detect(crop, path).scores, cut.detect(crop, cut.path_space.largest).scores,
                                atol=1e-6)
 
 
 def test_levels_differ(network, crop):
-    scores = [network.classify(crop, path).scores for path in network.path_space]
+    scores = [network.detect(crop, path).scores for path in network.path_space]
     assert all(np.abs(one - other).max() > 1e-4 for at, one in enumerate(scores) for other in scores[:at])
     assert all(abs(one.sum() - 1.0) < 1e-5 for one in scores)
 
 
 def test_norms_folded_into_convolutions_change_nothing(crop):
     network = with_statistics()
-    ratio, pixels = network.config.ratios[6], network.normalise(network.resize(crop)[None])
+    ratio, pixels = network.config.ratios[6], network.normalise_crops(network.resize(crop)[None])
     for norm in network.norms:
         norm.folds = False
     with torch.no_grad():
@@ -95,7 +96,7 @@ def test_a_job_redirected_before_its_first_convolution_gives_what_the_fixed_leve
     run.redirect(space.parse('l4'))
     while not run.finished:
         run.run_segment()
-    np.testing.assert_array_equal(run.result().scores, network.classify(crop, space.parse('l4')).scores)
+    np.testing.assert_array_equal(run.result().scores, network.detect(crop, space.parse('l4')).scores)
     assert isinstance(run.result(), Classification)
 
 
@@ -112,15 +113,15 @@ def test_a_level_cannot_change_once_it_is_at_work(network, crop):
 def test_channels_in_another_order_compute_the_same_at_the_largest_level(crop):
     network = with_statistics()
     space = network.path_space
-    largest, smallest = (network.classify(crop, path).scores for path in (space.largest, space.smallest))
+    largest, smallest = (network.detect(crop, path).scores for path in (space.largest, space.smallest))
     generator = np.random.default_rng(2)
     orders = [generator.permutation(count).tolist() for count in network.config.channels]
     network.reorder(orders)
-    np.testing.assert_allclose(network.classify(crop, space.largest).scores, largest, atol=1e-5)
-    assert np.abs(network.classify(crop, space.smallest).scores - smallest).max() > 1e-4
+    np.testing.assert_allclose(network.detect(crop, space.largest).scores, largest, atol=1e-5)
+    assert np.abs(network.detect(crop, space.smallest).scores - smallest).max() > 1e-4
     assert network.channel_orders == tuple(map(tuple, orders))
     network.reorder([np.argsort(order).tolist() for order in orders])
-    np.testing.assert_array_equal(network.classify(crop, space.smallest).scores, smallest)
+    np.testing.assert_array_equal(network.detect(crop, space.smallest).scores, smallest)
     assert network.channel_orders[0] == tuple(range(64))
     with pytest.raises(ValueError, match='orders have .* places, expected a permutation of'):
         network.reorder([[0] * 64, *orders[1:]])

@@ -203,7 +203,7 @@ def drives(tmp_path_factory):
     return [folder / 'a.mcap', folder / 'b.mcap', folder / 'c' / 'c.db3']
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2 ** 32 - 1), number=st.integers(0, 2))
 @example(seed=100_000_000, number=1)  # the definition of BoundingBox2D loses a field
 def test_flipped_and_missing_bytes_give_a_named_error_or_a_bag(tmp_path, drives, seed, number):

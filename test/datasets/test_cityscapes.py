@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from json_damage import damaged, fuzzed, reads_or_refuses_in_one_line
+from json_damage import boxes_are_finite, damaged, fuzzed, reads_or_refuses_in_one_line
 
 from deadline_perception.datasets.cityscapes import boxes_of_instances, read_cityscapes
 
@@ -60,7 +60,8 @@ def test_whatever_annotations_and_speeds_hold_is_read_or_refused_in_one_line(cit
     for file in ('gtFine/val/ulm/ulm_000000_000019_gtFine_polygons.json',
                  'vehicle/val/ulm/ulm_000000_000018_vehicle.json'):
         data.draw(damaged(cityscapes_root / file))
-    reads_or_refuses_in_one_line(read_cityscapes, cityscapes_root)
+    sequence = reads_or_refuses_in_one_line(read_cityscapes, cityscapes_root)
+    assert sequence is None or boxes_are_finite(sequence)
 
 
 def test_refuses_other_folders_and_broken_files(cityscapes_root, tmp_path_factory):

@@ -36,7 +36,8 @@ def sequence_of(boxes, labels, crowd) -> Sequence:
     image = np.zeros((40, 60, 3), np.uint8)
     image[10:20, 30:50] = 255
     known = GroundTruth(np.array(boxes), np.array(labels), np.array(crowd))
-    return Sequence('made up', ('car', 'person'), (Frame('a', 0, lambda: image), Frame('b', 1, lambda: image, None, known)))
+    return Sequence('made up', ('car', 'person'), (Frame('a', 0, lambda: image),
+                                                   Frame('b', 1, lambda: image, None, known)))
 
 
 def test_cuts_objects_with_a_border_and_leaves_out_crowds_and_small_ones():
@@ -53,7 +54,8 @@ def test_refuses_a_sequence_without_objects():
 
 @pytest.mark.parametrize('images, labels, message', [
     (np.zeros((2, 4, 4), np.uint8), [0, 0], 'expected uint8'), (np.zeros((0, 4, 4, 3), np.uint8), [], 'at least 1'),
-    (np.zeros((2, 4, 4, 3), np.uint8), [0], 'labels have the shape'), (np.zeros((1, 4, 4, 3), np.uint8), [3], 'indices')])
+    (np.zeros((2, 4, 4, 3), np.uint8), [0], 'labels have the shape'),
+    (np.zeros((1, 4, 4, 3), np.uint8), [3], 'indices')])
 def test_refuses_what_does_not_fit(images, labels, message):
     with pytest.raises(ValueError, match=message):
         ClassImages(images, np.array(labels, dtype=np.int64), ('one', 'two'))

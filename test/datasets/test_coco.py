@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from json_damage import damaged, fuzzed, reads_or_refuses_in_one_line
+from json_damage import boxes_are_finite, damaged, fuzzed, reads_or_refuses_in_one_line
 
 from deadline_perception.datasets.coco import read_coco
 
@@ -101,7 +101,7 @@ def test_absurd_files_are_refused_in_one_line(tmp_path, text):
 @pytest.mark.parametrize('bbox', [[10 ** 400, 0, 1, 1], [1e308, 1e308, 1e308, 1e308], [0, 0, -10 ** 400, 5]])
 def test_numbers_of_400_digits_are_refused(coco_folder, bbox):
     file = change(coco_folder, lambda content: content['annotations'][0].update(bbox=bbox))
-    reads_or_refuses_in_one_line(read_coco, file)
+    assert reads_or_refuses_in_one_line(read_coco, file) is None
 
 
 @fuzzed
@@ -109,7 +109,8 @@ def test_numbers_of_400_digits_are_refused(coco_folder, bbox):
 def test_whatever_a_file_holds_is_read_or_refused_in_one_line(coco_folder, data):
     file = coco_folder / 'val.json'
     data.draw(damaged(file))
-    reads_or_refuses_in_one_line(read_coco, file)
+    sequence = reads_or_refuses_in_one_line(read_coco, file)
+    assert sequence is None or boxes_are_finite(sequence)
 
 
 def test_refuses_what_is_no_json_and_what_is_absent(tmp_path):

@@ -116,7 +116,8 @@ def test_any_consistent_message_gives_an_image_or_one_clear_error(height, width,
     channels = {'bgr8': 3, '8UC3': 3, 'rgb8': 3, 'bgra8': 4, 'rgba8': 4}.get(
         encoding, 2 if encoding.startswith(('yuv', 'uyvy', 'yuyv')) else 1)
     rows = np.random.default_rng(seed).integers(0, 256, (height, width * channels + pad), np.uint8)
-    sent = SimpleNamespace(height=height, width=width, encoding=encoding, step=rows.shape[1], data=array.array('B', rows.tobytes()))
+    sent = SimpleNamespace(height=height, width=width, encoding=encoding, step=rows.shape[1],
+                           data=array.array('B', rows.tobytes()))
     try:
         image = image_to_bgr(sent)
     except ImageError as error:
@@ -144,7 +145,8 @@ def test_cut_jpeg_is_refused_instead_of_filled_with_grey():
 
 
 @pytest.mark.parametrize(('data', 'match'), [
-    (b'', 'is empty'), (b'no image at all', 'cannot be decoded'), (b'\xff\xd8' + bytes(50) + b'\xff\xd9', 'cannot be decoded')])
+    (b'', 'is empty'), (b'no image at all', 'cannot be decoded'),
+    (b'\xff\xd8' + bytes(50) + b'\xff\xd9', 'cannot be decoded')])
 def test_data_that_is_no_image_is_refused(data, match):
     with pytest.raises(ImageError, match=match):
         compressed_to_bgr(SimpleNamespace(format='jpeg', data=array.array('B', data)))

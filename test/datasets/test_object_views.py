@@ -43,10 +43,12 @@ def test_background_overlaps_no_object_by_much_and_is_drawn_by_the_seed():
         for view in views:
             place = next((x, y) for y in range(image.shape[0] - view.image_bgr.shape[0] + 1)
                          for x in range(image.shape[1] - view.image_bgr.shape[1] + 1)
-                         if (image[y:y + view.image_bgr.shape[0], x:x + view.image_bgr.shape[1]] == view.image_bgr).all())
+                         if (image[y:y + view.image_bgr.shape[0],
+                                   x:x + view.image_bgr.shape[1]] == view.image_bgr).all())
             box = np.array(view.box_xyxy_px) + [*place, *place]
             assert max(overlap(box, other) for other in one.ground_truth.boxes_xyxy_px) < 0.35
-    first, again, other = (next(iter(annotated_views([frame(GREY, np.zeros((0, 4)), [], np.zeros(0, bool))], CLASS_NAMES,
+    first, again, other = (next(iter(annotated_views([frame(GREY, np.zeros((0, 4)), [], np.zeros(0, bool))],
+                                                     CLASS_NAMES,
                                                      backgrounds=1, seed=seed))).box_xyxy_px for seed in (1, 1, 2))
     assert first == again != other and LEAST_PX > 0
 

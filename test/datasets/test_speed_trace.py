@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -87,11 +88,12 @@ def test_reads_bdd100k_and_drops_invalid_fixes(bdd100k_root):
 def test_whatever_a_trace_holds_is_read_or_refused_in_one_line(bdd100k_root, data):
     file = bdd100k_root / 'info/100k/val/b1c66a42-6f7d68ca.json'
     data.draw(damaged(file))
-    reads_or_refuses_in_one_line(read_speed_trace, file)
+    traces = [reads_or_refuses_in_one_line(read_speed_trace, file)]
     table = bdd100k_root / 'trace.csv'
     table.write_bytes(b'stamp_s,speed_mps\n0,1\n' + data.draw(st.binary(max_size=30) | st.sampled_from(
         [b'1,2\x00', b'"' + b'x' * 200_000, b'1e400,1', b'1,' + b'9' * 5_000, b'\xff\xfe', b'"a\nb",1'])))
-    reads_or_refuses_in_one_line(read_speed_trace, table)
+    traces.append(reads_or_refuses_in_one_line(read_speed_trace, table))
+    assert all(trace is None or np.isfinite(trace.speeds_mps).all() for trace in traces)
 
 
 def test_says_what_was_looked_for(tmp_path):

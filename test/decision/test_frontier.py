@@ -95,7 +95,8 @@ def test_plan_is_what_an_exhaustive_search_finds(policies, which, remaining_ms, 
 @settings(max_examples=200, deadline=None)
 @given(which=st.integers(0, 5), index=st.integers(0, len(PATHS) - 1), segment=st.integers(0, SEGMENTS - 1),
        remaining_ms=TIMES_MS, factor=FACTORS)
-def test_redecision_agrees_with_the_prefix_and_is_nearly_the_best(policies, which, index, segment, remaining_ms, factor):
+def test_redecision_agrees_with_the_prefix_and_is_nearly_the_best(policies, which, index, segment, remaining_ms,
+                                                                  factor):
     policy, quality = policies[which]
     path = PATHS[index]
     choice = policy.redecide(path, segment, remaining_ms, factor)
@@ -247,8 +248,8 @@ def test_only_paths_that_are_kept_ready_are_chosen(make_forecast, make_quality):
 
 
 @settings(max_examples=20, deadline=None)
-@given(seed=st.integers(0, 20), least=st.floats(0.05, 0.7), remaining_ms=TIMES_MS, factor=FACTORS, index=st.integers(0, 10**6),
-       segment=st.integers(0, SEGMENTS - 1))
+@given(seed=st.integers(0, 20), least=st.floats(0.05, 0.7), remaining_ms=TIMES_MS, factor=FACTORS,
+       index=st.integers(0, 10**6), segment=st.integers(0, SEGMENTS - 1))
 def test_no_path_below_the_minimum_is_ever_chosen(make_forecast, make_quality, seed, least, remaining_ms, factor, index,
                                                   segment):
     rng = np.random.default_rng(seed)

@@ -4,8 +4,8 @@ from dataclasses import asdict, replace
 import pytest
 import torch
 
-from deadline_perception.detector.configuration import (COMPACT, CONFIGURATIONS, ORIN, PAPER, DetectorConfig, HeadConfig,
-                                                        find_configuration, save_configuration)
+from deadline_perception.detector.configuration import (COMPACT, CONFIGURATIONS, ORIN, PAPER, DetectorConfig,
+                                                        HeadConfig, find_configuration, save_configuration)
 from deadline_perception.detector.network import MultiPathDetector
 from deadline_perception.detector.operators import SlicedNorm
 from deadline_perception.execution_path import SKIP
@@ -65,7 +65,8 @@ def test_configurations_make_networks(name):
     (COMPACT, {'heads': ()}, 'heads is 0'),
     (COMPACT, {'proposals': (5, 5)}, 'expected ascending counts'),
     (COMPACT, {'norm': 'batch'}, "norm is 'batch', expected one of group, frozen"),
-    (COMPACT, {'scales': (1.0, 0.03)}, r'scales is \(1.0, 0.03\), of 384x640 px .* expected distinct sizes and sides of'),
+    (COMPACT, {'scales': (1.0, 0.03)}, r'scales is \(1.0, 0.03\), of 384x640 px .* expected distinct sizes and sides '
+                                       r'of'),
     (COMPACT, {'scales': (1.0, 0.99)}, r'these are \[\(384, 640\), \(384, 640\)\], expected distinct sizes'),
     (COMPACT, {'scales': (0.5,)}, r'scales is \(0.5,\), expected fractions'),
 ])
@@ -101,7 +102,8 @@ def test_configurations_of_earlier_versions_have_group_norms_and_one_scale():
 
 
 def test_a_configuration_that_is_none_is_named(tmp_path):
-    with pytest.raises(ValueError, match="configuration is 'huge', expected one of compact, orin, paper or a JSON file"):
+    with pytest.raises(ValueError, match="configuration is 'huge', expected one of compact, orin, paper or a JSON "
+                                         "file"):
         find_configuration('huge')
     file = tmp_path / 'broken.json'
     file.write_text('{')
@@ -143,4 +145,5 @@ def test_narrow_widths_of_backbone_and_pyramid_are_their_own():
     with pytest.raises(ValueError, match='64 channels at width 0.15 are no multiple of 16'):
         replace(config, pyramid_widths=(1.0, 0.15))
     hundreds = replace(config, stem_channels=100, stage_channels=(100, 200, 300, 400), norm_group_channels=1)
-    assert replace(hundreds, widths=(1.0, 0.29)).path_space.operator('width').settings == (0.29, 1.0), '100 * 0.29 is not quite 29'
+    width = replace(hundreds, widths=(1.0, 0.29)).path_space.operator('width')
+    assert width.settings == (0.29, 1.0), '100 * 0.29 is not quite 29'

@@ -101,14 +101,16 @@ def test_skips_of_the_paper_s_network_lie_as_placed_behind_a_first_stage_that_ru
     assert place_skips((2, 3, 22, 2), (1.0,) * 4, 5, 0.0) == ((2,), (3,), (11, 11), (2,))
 
 
-@given(deadline_ms=st.floats(20.2, 120.0), memory_mb=st.floats(FEATURES + 7.1, FEATURES + 40.0), skips=st.integers(0, 8))
+@given(deadline_ms=st.floats(20.2, 120.0), memory_mb=st.floats(FEATURES + 7.1, FEATURES + 40.0),
+       skips=st.integers(0, 8))
 @settings(max_examples=60, deadline=None)
 def test_result_keeps_both_limits_and_no_block_more_would(deadline_ms, memory_mb, skips):
     built = _construct(deadline_ms, memory_mb, skips=skips)
     assert built.longest_ms <= deadline_ms and built.memory_bytes <= memory_mb * MB
     assert len(built.config.path_space.of_kind(SKIP)) <= skips
     for stage, (depth, largest) in enumerate(zip(_depths(built.config), (3, 4, 6, 3))):
-        assert depth == largest or built.longest_ms + stage + 1 > deadline_ms or built.memory_bytes + MB > memory_mb * MB
+        assert (depth == largest or built.longest_ms + stage + 1 > deadline_ms
+                or built.memory_bytes + MB > memory_mb * MB)
 
 
 def test_the_smallest_network_is_told_when_nothing_fits():

@@ -109,7 +109,8 @@ def _permuted(weights, group, width):
     def permute(name, dimension, channels):
         weights[name] = weights[name].index_select(dimension, channels)
 
-    blocks = {name.split('.convolutions')[0] for name in weights if name.startswith('backbone') and '.convolutions' in name}
+    blocks = {name.split('.convolutions')[0] for name in weights if name.startswith('backbone')
+              and '.convolutions' in name}
     for block in sorted(blocks):
         inner = order(len(weights[f'{block}.convolutions.0.weight']))
         for name, dimension in (('convolutions.0.weight', 0), ('norms.0.weight', 1), ('norms.0.bias', 1),

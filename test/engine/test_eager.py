@@ -1,7 +1,6 @@
 import random
 
 import numpy as np
-import pytest
 
 from deadline_perception.engine.eager import Eager
 from deadline_perception.latency.measurement_plan import covering_paths, random_path
@@ -37,17 +36,3 @@ def test_a_key_decides_shapes_and_all_that_a_segment_reads_is_handed_to_it(tiny_
         tiny_network.detect(image, path)
         assert engine.held == {'pre': None, 'proposals': path['proposals']}
     assert set(engine.seen) == {key for key in space.carriers() if not key.startswith(('pre', 'proposals', 'post'))}
-
-
-@pytest.mark.parametrize('change', [lambda network: network.eval(), lambda network: network.float(),
-                                    lambda network: network.load_state_dict(network.state_dict())])
-def test_an_engine_forgets_what_it_prepared_when_weights_may_change(tiny_network, change):
-    class Forgets(Eager):
-        cleared = False
-
-        def clear(self):
-            self.cleared = True
-
-    tiny_network.engine = Forgets()
-    change(tiny_network)
-    assert tiny_network.engine.cleared

@@ -41,7 +41,8 @@ def test_reads_every_record_of_a_frame(tmp_path, namespace, storage):
     assert recording.class_names[frame.detections.labels[0]] == 'traffic_light'
     assert [recording.class_names[label] for label in recording.ground_truth[START_NS].labels] == ['vehicle', 'bike']
     assert recording.ground_truth[START_NS].crowd.tolist() == [False, True]
-    assert [(operator.name, operator.setting) for operator in frame.decision.operators if operator.changed] == [('head', '1')]
+    assert [(operator.name, operator.setting) for operator in frame.decision.operators
+            if operator.changed] == [('head', '1')]
     assert frame.decision.contention_source == 'proc_stat+probe'
     assert recording.speed_mps.at(START_NS) == 6.5  # the speed that the budget was computed from
     assert recording.slowdown.at(START_NS) == 1.3
@@ -135,7 +136,7 @@ def runs(tmp_path_factory):
     return sorted(file for ending in ('mcap', 'db3') for file in folder.glob(f'*/*.{ending}'))
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2 ** 32 - 1), number=st.integers(0, 1))
 @example(seed=531, number=0)  # the definition of OperatorDecision loses a field
 def test_flipped_and_missing_bytes_give_a_recording_or_a_named_error(tmp_path, runs, seed, number):

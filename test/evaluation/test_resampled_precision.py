@@ -22,7 +22,8 @@ def made_up(images: int, seed: int) -> tuple[list[Detections], list[GroundTruth]
         boxes = np.hstack([low, low + rng.uniform(10, 100, (count, 2))])
         labels = rng.choice([0, 2], count)
         ground_truths.append(GroundTruth(boxes, labels, rng.random(count) < 0.1))
-        found = np.vstack([boxes[rng.random(count) < 0.8] + rng.normal(0, 2, 4), rng.uniform(0, 40, (2, 4)) + [0, 0, 60, 60]])
+        found = np.vstack([boxes[rng.random(count) < 0.8] + rng.normal(0, 2, 4),
+                           rng.uniform(0, 40, (2, 4)) + [0, 0, 60, 60]])
         detections.append(Detections(found, rng.random(len(found)), rng.choice([0, 2], len(found))))
     return detections, ground_truths
 

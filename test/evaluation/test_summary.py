@@ -57,7 +57,8 @@ def test_accuracy_is_null_without_ground_truth_and_nan_never_reaches_the_json(tm
 
 def test_paths_are_listed_most_used_first(tmp_path):
     with RunWriter(tmp_path / 'run') as run:
-        for index, (path, network_ms) in enumerate(((PATH, 50.0), ('s1-w0.50-p10-h0', 20.0), (PATH, 70.0), (PATH, 60.0))):
+        for index, (path, network_ms) in enumerate(((PATH, 50.0), ('s1-w0.50-p10-h0', 20.0), (PATH, 70.0),
+                                                    (PATH, 60.0))):
             run.latency(START_NS + index, path=path, network_ms=network_ms, total_ms=network_ms + 10)
             run.decision(START_NS + index, PATH, quality=0.3)
     first, second = path_uses(read_recording(tmp_path / 'run'))

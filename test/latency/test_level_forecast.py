@@ -34,9 +34,10 @@ def made_profile(*levels: tuple[float, float]) -> LatencyProfile:
     """Idle, every segment takes 2 ms; at each level those of the wide path, and the others, so many times as long."""
     segments, paths = times(2.0, 2.0)
     return LatencyProfile(
-        facts=FACTS, config_name='made', network_hash='', input_size=(1, 1), image_size=(1, 1), date='', load_before=0.0,
-        segments=segments, paths=paths, levels=tuple(
-            LevelTimes({'core': number}, *times(2.0 * wide, 2.0 * narrow)) for number, (wide, narrow) in enumerate(levels)))
+        facts=FACTS, config_name='made', network_hash='', input_size=(1, 1), image_size=(1, 1), date='',
+        load_before=0.0, segments=segments, paths=paths, levels=tuple(
+            LevelTimes({'core': number}, *times(2.0 * wide, 2.0 * narrow))
+            for number, (wide, narrow) in enumerate(levels)))
 
 
 def expected_ms(profile: LatencyProfile, slowdown: float, path, segment: int = 0) -> float:

@@ -182,7 +182,8 @@ def test_a_profile_without_levels_is_the_file_that_it_was_before_there_were_any(
 
 @pytest.mark.parametrize(('change', 'message'), [
     (lambda level: level['segments'].pop('pre'), 'has 1 segments, expected the 2 of the idle device'),
-    (lambda level: level.pop('units'), "'units'"), (lambda level: level.update(units={'core': -1}), 'counts of at least 0'),
+    (lambda level: level.pop('units'), "'units'"), (lambda level: level.update(units={'core': -1}),
+                                                    'counts of at least 0'),
     (lambda level: level['segments'].clear(), 'has 0 segments'),
     (lambda level: level['paths']['p10'].pop('p50'), 'expected the names')])
 def test_damaged_levels_are_refused(tmp_path, change, message):

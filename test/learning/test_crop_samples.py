@@ -19,7 +19,8 @@ def views(name, count, seed=0):
 @pytest.fixture(scope='module')
 def source():
     unsure = ObjectView(PLAIN, (5, 5, 25, 25), ('stop', 'give_way'))
-    return CropSource([views('stop', 4), [*views('give_way', 2), unsure, ObjectView(PLAIN, (5, 5, 25, 25), (BACKGROUND,))],
+    return CropSource([views('stop', 4), [*views('give_way', 2), unsure,
+                                          ObjectView(PLAIN, (5, 5, 25, 25), (BACKGROUND,))],
                        views('stop', 9, seed=1)], NAMES, 32)
 
 
@@ -31,7 +32,8 @@ def test_batches_are_decided_by_their_generator_and_evenly_over_classes(source):
     rows = [tuple(row) for row in one.possible.tolist()]
     share = {row: rows.count(row) / 240 for row in set(rows)}
     assert set(share) == {(True, False, False), (False, True, False), (False, False, True), (False, True, True)}
-    assert 0.5 < share[True, False, False] < 0.7  # background counts three times, 13 views of stop no more than 2 others
+    # Background counts three times, 13 views of stop no more than 2 others.
+    assert 0.5 < share[True, False, False] < 0.7
     assert 0.13 < share[False, True, False] < 0.27 and 0.13 < share[False, False, True] < 0.27
     assert 0.0 < share[False, True, True] < 0.06
 

@@ -46,7 +46,7 @@ def test_training_brings_the_mean_loss_of_all_levels_down_and_every_level_learns
     assert last < 0.6 * first
     one.finish()
     batch = source.draw(np.random.default_rng(99), 60)
-    crops = one.network.normalise(batch.crops)
+    crops = one.network.normalise_crops(batch.crops)
     right = [float((one.network.logits(crops, ratio).argmax(1).numpy() == batch.possible.argmax(1)).mean())
              for ratio in CONFIG.ratios]
     assert right[-1] > 0.75 and min(right) > 0.45, right  # a third by chance

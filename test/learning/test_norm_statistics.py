@@ -39,7 +39,8 @@ def test_norms_give_their_shift_and_scale_on_what_was_measured(tiny_network):
 
 
 def test_network_with_group_norms_is_followed(tiny_network):
-    """On one image group norms are a scale and a shift, also a negative one: frozen after it, a network says the same."""
+    """On one image group norms are a scale and a shift, also a negative one: frozen after it, a network says the
+    same."""
     plain = replace(tiny_network.config, scales=(1.0,), skip_groups=((),) * 4, widths=(1.0,), pyramid_widths=(1.0,))
     grouped, network = (MultiPathDetector(replace(plain, norm=norm), ('square', 'bar')) for norm in ('group', 'frozen'))
     for norm in grouped.modules():

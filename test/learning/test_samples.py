@@ -223,14 +223,16 @@ def test_sequences_that_do_not_fit_are_refused(shapes):
     bare = Sequence('bare', shapes.class_names, (Frame('0', 0, lambda: np.zeros((4, 4, 3), np.uint8)),))
     with pytest.raises(ValueError, match="'bare' has no annotated frame"):
         SampleSource([bare], [1.0], (64, 96))
-    with pytest.raises(ValueError, match='shapes names square, bar, the network learns cat; expected one class in common'):
+    with pytest.raises(ValueError, match='shapes names square, bar, the network learns cat; expected one class in '
+                                         'common'):
         SampleSource([shapes], [1.0], (64, 96), ('cat',))
 
 
 def test_samples_say_which_classes_their_source_names(shapes):
     """Labels follow the names; a mosaic is made of images of sources that name the same classes."""
     bars = Sequence('bars', ('bar',), tuple(
-        replace(frame, ground_truth=GroundTruth(frame.ground_truth.boxes_xyxy_px[1:], np.zeros(1, int), np.zeros(1, bool)))
+        replace(frame, ground_truth=GroundTruth(frame.ground_truth.boxes_xyxy_px[1:], np.zeros(1, int),
+                                                np.zeros(1, bool)))
         for frame in shapes.frames))
     source = SampleSource([bars, shapes], [0.5, 0.5], (64, 96))
     assert source.class_names == ('bar', 'square')

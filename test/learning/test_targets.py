@@ -2,14 +2,15 @@ import numpy as np
 import torch
 
 from deadline_perception.detector.network import MultiPathDetector
-from deadline_perception.learning.targets import (ANCHORS_PER_IMAGE, TargetObjects, all_anchors, choose_anchors, join_anchors,
-                                                  match_anchors, sample, sample_regions)
+from deadline_perception.learning.targets import (ANCHORS_PER_IMAGE, TargetObjects, all_anchors, choose_anchors,
+                                                  join_anchors, match_anchors, sample, sample_regions)
 
 ANCHORS = np.float32([[0, 0, 10, 10], [1, 0, 11, 10], [5, 0, 15, 10], [50, 50, 60, 60], [80, 80, 90, 90]])
 
 
 def _ground_truth(boxes=(), labels=(), crowd=()):
-    return TargetObjects(np.float32(boxes).reshape(-1, 4), np.int64(labels), np.float32(crowd).reshape(-1, 4), np.ones(2, bool))
+    return TargetObjects(np.float32(boxes).reshape(-1, 4), np.int64(labels), np.float32(crowd).reshape(-1, 4),
+                         np.ones(2, bool))
 
 
 def test_anchors_are_matched_by_overlap():

@@ -86,7 +86,8 @@ def test_frames_of_several_models_fork_from_one(models):
 
 def test_the_decision_of_paths_chooses_among_models(models):
     profile = measure_profile(models, [IMAGE], repeats=4, whole_paths=8, path_repeats=3)
-    assert set(profile.segments) == set(models.path_space.carriers()) and set(profile.paths) == set(map(str, models.path_space))
+    assert set(profile.segments) == set(models.path_space.carriers())
+    assert set(profile.paths) == set(map(str, models.path_space))
     forecast = PathForecast(profile, models.path_space)
     paths = list(models.path_space)
     assert forecast.table(paths) == pytest.approx([forecast.forecast_ms(path) for path in paths])
@@ -95,7 +96,8 @@ def test_the_decision_of_paths_chooses_among_models(models):
     values = {path: 0.1 + 0.1 * number for number, path in enumerate(paths)}
     times = {path: 10.0 * (number + 1) for number, path in enumerate(paths)}
     given = SimpleNamespace(forecast_ms=lambda path, segment=0: times[path] if segment == 0 else times[path] - 1.0,
-                            table=lambda paths, segment=0: np.array([times[p] if segment == 0 else times[p] - 1 for p in paths]))
+                            table=lambda paths, segment=0: np.array([times[p] if segment == 0 else times[p] - 1
+                                                                     for p in paths]))
     quality = SimpleNamespace(quality=values.get, table=lambda paths: np.array([values[path] for path in paths]))
     policy = FrontierPolicy(models.path_space, given, quality)
     policy.prepare()
@@ -162,7 +164,8 @@ def test_a_set_keeps_the_paths_of_its_models_ready(models):
 def test_a_timed_frame_decides_what_the_model_that_it_takes_leaves_open(models, budget_ms, path, decided):
     order = {path: number for number, path in enumerate(models.path_space)}
     forecast = SimpleNamespace(forecast_ms=lambda path, segment=0: 10.0 * (order[path] + 1) * 0.5 ** segment,
-                               table=lambda paths, segment=0: np.array([10.0 * (order[p] + 1) * 0.5 ** segment for p in paths]))
+                               table=lambda paths, segment=0: np.array([10.0 * (order[p] + 1) * 0.5 ** segment
+                                                                        for p in paths]))
     quality = SimpleNamespace(quality=lambda path: 0.1 * order[path],
                               table=lambda paths: np.array([0.1 * order[p] for p in paths]))
     policy = FrontierPolicy(models.path_space, forecast, quality, keep_epsilon=1.0)

@@ -90,7 +90,8 @@ def test_files_that_cannot_be_used_are_refused_with_the_reason(folder, yolo):
     (folder / 'broken.onnx').write_bytes(b'no model at all')
     with pytest.raises(ModelError, match='broken.onnx cannot be read by OpenVINO'):
         OnnxDetector(folder / 'broken.onnx', CLASSES)
-    with pytest.raises(ModelError, match=r'small_yolo.onnx: outputs are output0 \[1, 7, 24\]: with 5 classes .* 2 or 3 classes'):
+    with pytest.raises(ModelError, match=r'small_yolo.onnx: outputs are output0 \[1, 7, 24\]: with 5 classes .* 2 or 3 '
+                                         r'classes'):
         OnnxDetector(yolo, ['a', 'b', 'c', 'd', 'e'])
     with pytest.raises(ModelError, match='expected the stated size of 32 x 32 px'):
         OnnxDetector(yolo, CLASSES, form=InputForm((32, 32)))

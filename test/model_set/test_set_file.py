@@ -50,7 +50,8 @@ def test_one_path_of_a_multi_path_detector_is_a_model(folder):
 
 def test_memory_that_does_not_hold_all_models_is_told_with_what_each_takes(content):
     check_memory(content.models, 13.0)
-    with pytest.raises(ModelError, match=r'take 12 MB of memory \(yolo 12, .*and 10 MB are available: adopt them again with '
+    with pytest.raises(ModelError, match=r'take 12 MB of memory \(yolo 12, .*and 10 MB are available: adopt them again '
+                                         r'with '
                                          r'--memory-limit 10'):
         check_memory(content.models, 10.0)
 
@@ -63,11 +64,14 @@ def test_memory_that_does_not_hold_all_models_is_told_with_what_each_takes(conte
     ('format: 1\nmodels: [{name: a, kind: onnx, file: a.onnx}]', 'model a has no classes'),
     ('format: 1\nmodels: [{name: a-b, kind: onnx, file: a.onnx}]', "name of a model is 'a-b'"),
     ('format: 1\nmodels: [{name: a, kind: tensorrt, file: a}]', "kind of model a is 'tensorrt', expected one of onnx"),
-    ('format: 1\nmodels: [{name: a, kind: onnx, file: a, classes: car}]', "classes of model a is 'car', expected a list"),
+    ('format: 1\nmodels: [{name: a, kind: onnx, file: a, classes: car}]',
+     "classes of model a is 'car', expected a list"),
     ('format: 1\nmodels: [{name: a, kind: onnx, file: a, classes: [3]}]', 'has no classes'),
-    ('format: 1\nmodels: [{name: a, kind: onnx, file: a, classes: [x], memory_mb: much}]', "memory of model a is 'much'"),
+    ('format: 1\nmodels: [{name: a, kind: onnx, file: a, classes: [x], memory_mb: much}]',
+     "memory of model a is 'much'"),
     ('format: 1\nclasses: 3\nmodels: [{name: a, kind: multi-path, file: a}]', 'classes are 3'),
-    ('format: 1\nmodels: [{name: a, kind: multi-path, file: a}, {name: a, kind: multi-path, file: b}]', 'of distinct names')])
+    ('format: 1\nmodels: [{name: a, kind: multi-path, file: a}, {name: a, kind: multi-path, file: b}]',
+     'of distinct names')])
 def test_files_that_hold_something_else_are_refused(tmp_path, text, said):
     (tmp_path / 'set.yaml').write_text(text)
     with pytest.raises(ModelError, match=said):

@@ -43,8 +43,8 @@ def test_labels_become_those_of_named_classes_sorted_by_score(file):
 
 
 @pytest.mark.parametrize(('scores', 'labels', 'said'), [
-    ([0.5, 0.5, 0.5], [0, 1, 2], 'labels from 0 to 2, expected 0 to 1'), ([0.5, 3.5, 0.5], [0, 1, 1], 'before its sigmoid'),
-    ([0.5, np.nan, 0.5], [0, 1, 1], 'NaN')])
+    ([0.5, 0.5, 0.5], [0, 1, 2], 'labels from 0 to 2, expected 0 to 1'),
+    ([0.5, 3.5, 0.5], [0, 1, 1], 'before its sigmoid'), ([0.5, np.nan, 0.5], [0, 1, 1], 'NaN')])
 def test_what_is_no_detection_is_told(file, scores, labels, said):
     with pytest.raises(ModelError, match=said):
         Given(file, ['a', 'b'], (BOXES, np.array(scores), np.array(labels))).detect(IMAGE)

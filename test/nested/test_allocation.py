@@ -28,7 +28,8 @@ def schedulable(options) -> bool:
 
 def brute_force(tasks):
     """Highest sum of qualities of any schedulable selection; None without one."""
-    return max((sum(option.quality for option in options) for options in itertools.product(*tasks) if schedulable(options)),
+    return max((sum(option.quality for option in options) for options in itertools.product(*tasks)
+                if schedulable(options)),
                default=None)
 
 
@@ -82,14 +83,16 @@ def test_a_schedulable_allocation_never_misses_in_simulation():
     found = allocate([grid(rng) for _ in range(6)], Method.EXACT)
     times = [round(option.execution_time_ms * 1000) for option in found.options]
     periods = [int(option.period_ms * 1000) + 1 for option in found.options]
-    jobs = simulate([sporadic_releases(period, 4 * 10**8, rng, mean_gap=period * 0.02, first=int(rng.integers(0, 10**5)))
+    jobs = simulate([sporadic_releases(period, 4 * 10**8, rng, mean_gap=period * 0.02,
+                                       first=int(rng.integers(0, 10**5)))
                      for period in periods], times, periods)
     assert len(jobs) > 10_000 and not jobs.missed.any()
 
 
 def test_greedy_of_the_thesis_stops_where_the_next_step_does_not_fit():
     # The steeper step of the first task does not fit; the second task's would.
-    tasks = [[Option(0, 10.0, 2.0, 0.1), Option(1, 10.0, 8.0, 0.9)], [Option(0, 10.0, 3.0, 0.1), Option(1, 10.0, 6.0, 0.2)]]
+    tasks = [[Option(0, 10.0, 2.0, 0.1), Option(1, 10.0, 8.0, 0.9)],
+             [Option(0, 10.0, 3.0, 0.1), Option(1, 10.0, 6.0, 0.2)]]
     assert [option.level for option in allocate(tasks, Method.GREEDY).options] == [0, 0]
     assert [option.level for option in allocate(tasks, Method.GREEDY_NEXT).options] == [0, 1]
     assert allocate(tasks, Method.EXACT).quality == pytest.approx(0.3)
@@ -104,7 +107,8 @@ def test_frontier_is_convex_and_rises():
 
 def test_a_job_longer_than_a_length_blocks_only_where_something_shorter_is_selected():
     # With the short period of the first task the long job of the second never fits; without it, it does.
-    tasks = [[Option(0, 5.0, 1.0, 1.0), Option(0, 50.0, 1.0, 0.5)], [Option(0, 100.0, 20.0, 1.0), Option(0, 100.0, 2.0, 0.2)]]
+    tasks = [[Option(0, 5.0, 1.0, 1.0), Option(0, 50.0, 1.0, 0.5)],
+             [Option(0, 100.0, 20.0, 1.0), Option(0, 100.0, 2.0, 0.2)]]
     found = allocate(tasks, Method.EXACT)
     assert [option.period_ms for option in found.options] == [50.0, 100.0] and found.quality == pytest.approx(1.5)
 
@@ -115,7 +119,8 @@ def test_what_does_not_fit_is_named_with_what_would():
     assert '1.100 of the processor (lights 0.600, people 0.500)' in str(caught.value)
     assert 'execution times of 62.5 % of these would fit' in str(caught.value)  # 10 ms and 6 ms within 10 ms
     assert 'so would all tasks but lights or but people' in str(caught.value)
-    with pytest.raises(Infeasible, match='a job of people that has just begun makes lights late: 14.00 ms of work within'):
+    with pytest.raises(Infeasible, match='a job of people that has just begun makes lights late: 14.00 ms of work '
+                                         'within'):
         allocate([[Option(0, 10.0, 2.0, 1.0)], [Option(0, 100.0, 12.0, 1.0)]], names=['lights', 'people'])
 
 
@@ -135,8 +140,8 @@ def test_an_option_longer_than_its_period_is_left_out():
 
 
 @pytest.mark.parametrize(('values', 'words'), [
-    ((-1, 1.0, 1.0, 0.0), 'level is -1'), ((0, 0.0, 1.0, 0.0), 'period is 0.0 ms'), ((0, 1.0, -2.0, 0.0), 'execution time is -2'),
-    ((0, 1.0, 1.0, float('nan')), 'quality is nan')])
+    ((-1, 1.0, 1.0, 0.0), 'level is -1'), ((0, 0.0, 1.0, 0.0), 'period is 0.0 ms'),
+    ((0, 1.0, -2.0, 0.0), 'execution time is -2'), ((0, 1.0, 1.0, float('nan')), 'quality is nan')])
 def test_refuses_options_that_are_none(values, words):
     with pytest.raises(ValueError, match=words):
         Option(*values)

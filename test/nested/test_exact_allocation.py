@@ -9,7 +9,8 @@ from deadline_perception.nested.exact_allocation import improve
 
 
 def choices(*tasks):
-    return Choices([[Option(0, *values) for values in options] for options in tasks], [str(at) for at in range(len(tasks))])
+    return Choices([[Option(0, *values) for values in options] for options in tasks],
+                   [str(at) for at in range(len(tasks))])
 
 
 def test_a_better_selection_than_the_known_one_is_found_and_proven():

@@ -20,7 +20,8 @@ def can_miss(times, periods, deadlines) -> bool:
     while open_states:
         ages, due, running = open_states.pop()
         free = [at for at in range(count) if ages[at] >= periods[at]]
-        for chosen in itertools.chain.from_iterable(itertools.combinations(free, size) for size in range(len(free) + 1)):
+        for chosen in itertools.chain.from_iterable(itertools.combinations(free, size)
+                                                    for size in range(len(free) + 1)):
             new_ages, new_due, new_running = list(ages), list(due), running
             for at in chosen:
                 new_ages[at], new_due[at] = 0, deadlines[at]
@@ -105,7 +106,8 @@ def test_few_points_say_what_every_length_says_and_witnesses_miss():
             assert jobs.missed.any()
             continue
         for condition in analysis.failing:
-            broken += 1  # that task begins one unit before all that are due within the length are released again and again
+            # That task begins one unit before all that are due within the length are released again and again.
+            broken += 1
             releases = [np.array([0]) if at == condition.blocker else
                         periodic_releases(period, 400, 1) if period < condition.length else np.array([], int)
                         for at, period in enumerate(periods)]
@@ -120,8 +122,8 @@ def test_schedulable_sets_never_miss_in_simulation():
         if not analyse(times, periods).schedulable:
             continue
         for offsets in ([0] * len(periods), [int(rng.integers(0, period)) for period in periods]):
-            jobs = simulate([periodic_releases(period, 20_000, first) for period, first in zip(periods, offsets)], times,
-                            periods)
+            jobs = simulate([periodic_releases(period, 20_000, first) for period, first in zip(periods, offsets)],
+                            times, periods)
             assert not jobs.missed.any()
             jobs_run += len(jobs)
 

@@ -66,7 +66,8 @@ def test_monte_carlo_agrees(level, period_ms):
 def test_a_level_that_is_mostly_wrong_gets_worse_the_more_often_it_runs():
     table = AccuracyTable(('0', '1'), (32.0,), ((0.4,), (0.6,)))
     quality = TotalAccuracy(table, Approach(20.0, 1e6))
-    by_level = [[quality.quality(level, period_ms, 10.0) for period_ms in (1000.0, 500.0, 100.0, 20.0)] for level in (0, 1)]
+    by_level = [[quality.quality(level, period_ms, 10.0) for period_ms in (1000.0, 500.0, 100.0, 20.0)]
+                for level in (0, 1)]
     assert by_level[0] == sorted(by_level[0], reverse=True) and by_level[1] == sorted(by_level[1])
 
 
@@ -95,7 +96,8 @@ def test_file_round_trip_and_what_is_wrong_with_others(tmp_path):
     file.write_text(json.dumps({'levels': ['1/8', '1'], 'sizes_px': [8, 32], 'accuracy': [[0.4, 0.7], [0.6, 0.95]],
                                 'images': 1234}))
     assert AccuracyTable.load(file) == TABLE
-    for content, words in (({}, "'levels' is missing"), ({'levels': ['a'], 'sizes_px': [8], 'accuracy': [[1.5]]}, 'in .0, 1.'),
+    for content, words in (({}, "'levels' is missing"), ({'levels': ['a'], 'sizes_px': [8], 'accuracy': [[1.5]]},
+                                                         'in .0, 1.'),
                            ({'levels': ['a'], 'sizes_px': [8, 4], 'accuracy': [[0.5, 0.5]]}, 'ascending'),
                            ({'levels': ['a', 'b'], 'sizes_px': [8], 'accuracy': [[0.5]]}, '1 rows of accuracy'),
                            ({'levels': ['a'], 'sizes_px': [8], 'accuracy': [['x']]}, 'could not convert')):
@@ -111,8 +113,8 @@ def test_file_round_trip_and_what_is_wrong_with_others(tmp_path):
     lambda: majority_probability([1.5], [1]), lambda: majority_probability([0.5], [0]),
     lambda: TotalAccuracy(TABLE).quality(2, 100.0, 10.0), lambda: TotalAccuracy(TABLE).quality(0, 0.0, 10.0),
     lambda: TotalAccuracy(TABLE).quality(0, 100.0, float('nan')), lambda: TotalAccuracy(TABLE).quality(0, 0.001, 0.0),
-    lambda: DetectedInTime(()), lambda: DetectedInTime((0.5,), 0.0), lambda: DetectedInTime((0.5,)).quality(-1, 1.0, 1.0),
-    lambda: Approach(distance_m=0.0)])
+    lambda: DetectedInTime(()), lambda: DetectedInTime((0.5,), 0.0),
+    lambda: DetectedInTime((0.5,)).quality(-1, 1.0, 1.0), lambda: Approach(distance_m=0.0)])
 def test_refuses_what_has_no_quality(call):
     with pytest.raises(ValueError, match='expected'):
         call()

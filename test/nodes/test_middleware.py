@@ -34,7 +34,8 @@ def images_arriving(repository) -> Callable[[str], tuple[int, int]]:
     how many the middleware reported lost."""
     def run(camera_settings: str) -> tuple[int, int]:
         domain = os.environ['ROS_DOMAIN_ID']
-        parts = (f'q = queue.Queue(); t.receive({domain}, "best_effort", q); ways, lost = q.get(); print(len(ways), lost)',
+        parts = (f'q = queue.Queue(); t.receive({domain}, "best_effort", q); ways, lost = q.get(); print(len(ways), '
+                 'lost)',
                  f't.publish("{camera_settings}", {domain}, "best_effort", 921600, 30, 25.0)')
         subscriber, camera = (subprocess.Popen(
             [sys.executable, '-c', f'import queue; import image_transport as t; {part}'],

@@ -82,5 +82,6 @@ def test_the_model_follows_the_budget_and_every_frame_has_a_bound(set_file, star
 def test_a_set_with_a_missing_file_is_refused_with_its_name(set_file, start_node, observer, wait_for):
     (set_file.parents[1] / 'yolo.onnx').unlink()
     detector = start_node('detector', {'model': set_file})
-    wait_for(lambda: 'yolo.onnx does not exist, expected an ONNX file' in observer.status('detector')[1], detector.output)
+    wait_for(lambda: 'yolo.onnx does not exist, expected an ONNX file' in observer.status('detector')[1],
+             detector.output)
     assert detector.end() == 0, detector.output

@@ -42,7 +42,8 @@ def test_every_parameter_of_the_file_is_explained_above_it(name, repository):
 
 def test_defaults_are_overlaid_and_whole_numbers_become_decimal():
     values = validate(TABLE, {'rate_hz': 5, 'speeds_mps': [3, 4.5]})
-    assert values == {'rate_hz': 5.0, 'count': 3, 'policy': 'table', 'speeds_mps': [3.0, 4.5], 'is_on': True, 'file': ''}
+    assert values == {'rate_hz': 5.0, 'count': 3, 'policy': 'table', 'speeds_mps': [3.0, 4.5], 'is_on': True,
+                      'file': ''}
     assert type(values['rate_hz']) is float
 
 
@@ -125,7 +126,8 @@ def test_declared_values_are_live_and_a_snapshot_is_not(make_node):
 def test_set_that_does_not_fit_together_is_rejected_as_a_whole(make_node):
     node = make_node()
     values = declare(node, TABLE, fits)
-    result = node.set_parameters_atomically([RosParameter('rate_hz', value=1.0), RosParameter('policy', value='distance')])
+    result = node.set_parameters_atomically([RosParameter('rate_hz', value=1.0),
+                                             RosParameter('policy', value='distance')])
     assert not result.successful and result.reason == 'count is 3, expected at least 5 for policy distance'
     assert values['rate_hz'] == 10.0 and node.get_parameter('rate_hz').value == 10.0
     result = node.set_parameters_atomically([RosParameter('count', value=5), RosParameter('policy', value='distance')])

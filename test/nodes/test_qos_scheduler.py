@@ -71,7 +71,8 @@ class Camera:
                 publisher.publish(bgr_to_image(PIXELS, Header(stamp=ns_to_stamp(now), frame_id='camera')))
 
 
-def test_two_networks_and_one_of_crops_share_a_device_and_follow_what_changes(start_node, observer, wait_for, namespace, tmp_path):
+def test_two_networks_and_one_of_crops_share_a_device_and_follow_what_changes(start_node, observer, wait_for, namespace,
+                                                                              tmp_path):
     tasks = write_tasks(
         tmp_path,
         front={'model': 'invented_networks:make_magnifier', 'image_topic': 'front', 'periods_ms': [120, 240, 480],

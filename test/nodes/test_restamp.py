@@ -64,7 +64,8 @@ def test_headers_within_a_message_move_too(restamper):
 
 def test_zero_stamp_stays_zero(restamper):
     for raw, msgtype, kind in ((serialize_message(CameraInfo()), INFO, CameraInfo),
-                               (serialize_message(DetectionsMessage(()).fill(Detections.none(), Header())), ARRAY, None)):
+                               (serialize_message(DetectionsMessage(()).fill(Detections.none(), Header())), ARRAY,
+                                None)):
         moved = restamper.restamp(raw, msgtype, 123)
         assert kind is None or stamp_to_ns(deserialize_message(moved, kind).header.stamp) == 0
         assert moved[4:12] == bytes(8)
@@ -74,5 +75,6 @@ def test_message_without_header_is_left_alone(restamper):
     raw = serialize_message(Clock(clock=ns_to_stamp(5)))
     assert restamper.restamp(raw, 'rosgraph_msgs/msg/Clock', 9) == raw
     diagnostics = serialize_message(DiagnosticArray(header=header(4)))
-    moved = deserialize_message(restamper.restamp(diagnostics, 'diagnostic_msgs/msg/DiagnosticArray', 9), DiagnosticArray)
+    moved = deserialize_message(restamper.restamp(diagnostics, 'diagnostic_msgs/msg/DiagnosticArray', 9),
+                                DiagnosticArray)
     assert stamp_to_ns(moved.header.stamp) == 9

@@ -119,7 +119,8 @@ def test_a_monitor_that_falls_silent_is_replaced_by_the_frames_own_times_and_com
     assert (tracker.now().slowdown, tracker.now().contention_source) == (1.2, 'probe')
     clock.ms += 2001.0
     assert tracker.now().slowdown == pytest.approx(3.0, rel=0.1) and tracker.now().contention_source == 'own frames'
-    assert f'contention state is 2.0 s old, slowdown of {tracker.now().slowdown:.2f} by its own frames' in tracker.now().reasons
+    now = tracker.now()
+    assert f'contention state is 2.0 s old, slowdown of {now.slowdown:.2f} by its own frames' in now.reasons
     tracker.hear_contention(1.1, 'probe')
     assert tracker.now().slowdown == 1.1
 

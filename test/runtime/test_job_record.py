@@ -17,7 +17,8 @@ def test_counts_state_their_limit():
 
 def test_every_kind_of_trouble_is_counted():
     count = TaskCount()
-    for job in (record(), record(level=2), record(JobOutcome.CUT, finished_ms=8.0), record(JobOutcome.FAILED, failure='why')):
+    for job in (record(), record(level=2), record(JobOutcome.CUT, finished_ms=8.0),
+                record(JobOutcome.FAILED, failure='why')):
         count.note(job)
     assert (count.jobs, count.misses, count.overruns, count.raised, count.last_failure) == (4, 2, 1, 1, 'why')
     assert record(finished_ms=8.0).overran and record(finished_ms=8.0).took_ms == 7.0 and not record().overran

@@ -158,7 +158,8 @@ class EvenForecast:
 
 
 def test_every_policy_that_can_be_named_is_made_and_decides():
-    space = multi_path_space(skips_per_stage=(1, 1), widths=(1.0, 0.5), pyramid_widths=(1.0,), proposals=(10, 100), heads=2)
+    space = multi_path_space(skips_per_stage=(1, 1), widths=(1.0, 0.5), pyramid_widths=(1.0,), proposals=(10, 100),
+                             heads=2)
     forecast = EvenForecast(space)
     quality = PathQuality.from_forecast(space, forecast)
     for name in POLICIES:
@@ -167,7 +168,8 @@ def test_every_policy_that_can_be_named_is_made_and_decides():
         choice = policy.plan(1000.0, 2.0)
         policy.observe(choice.forecast_ms, 1000.0)
         assert policy.redecide(choice.path, 0, 1000.0, 2.0).path == choice.path
-    fixed = make_policy(NetworkOptions('compact', policy='fixed', fixed_path=str(space.smallest)), space, forecast, quality)
+    fixed = make_policy(NetworkOptions('compact', policy='fixed', fixed_path=str(space.smallest)), space, forecast,
+                        quality)
     assert fixed.plan(1.0, 1.0).path == space.smallest
     for name in ('thresholds', 'oblivious'):
         start = str(space.largest.replace(width=0.5))
@@ -177,7 +179,8 @@ def test_every_policy_that_can_be_named_is_made_and_decides():
     good = make_policy(NetworkOptions('compact', min_quality=0.5), space, forecast, measured)
     assert good.plan(0.0, 1.0).quality >= 0.5
     for options, of_paths, message in ((NetworkOptions('compact', min_quality=0.95), measured, 'expected at most 0.9'),
-                                       (NetworkOptions('compact', min_quality=0.5), quality, 'no path was ever scored')):
+                                       (NetworkOptions('compact', min_quality=0.5), quality,
+                                        'no path was ever scored')):
         with pytest.raises(SetupError, match=message):
             make_policy(options, space, forecast, of_paths)
     with pytest.raises(SetupError, match="policy is 'oracle', expected one of frontier, thresholds, fixed"):
@@ -187,7 +190,8 @@ def test_every_policy_that_can_be_named_is_made_and_decides():
 
 
 def test_policies_that_look_at_forecasts_have_an_outlook_of_each_range_of_slowdowns():
-    space = multi_path_space(skips_per_stage=(1, 1), widths=(1.0, 0.5), pyramid_widths=(1.0,), proposals=(10, 100), heads=2)
+    space = multi_path_space(skips_per_stage=(1, 1), widths=(1.0, 0.5), pyramid_widths=(1.0,), proposals=(10, 100),
+                             heads=2)
     forecast = EvenForecast(space)
     knots = [Knot(1.0, forecast), Knot(1.5, SimpleNamespace(
         forecast_ms=lambda path, segment=0: 3.0 * forecast.forecast_ms(path, segment),

@@ -1,4 +1,5 @@
-"""The executor with real, tiny networks: order, levels, cuts, failures and hangs; times are only ever compared loosely."""
+"""The executor with real, tiny networks: order, levels, cuts, failures and hangs; times are only ever compared
+loosely."""
 from __future__ import annotations
 
 import threading
@@ -123,7 +124,8 @@ def test_unused_time_raises_levels_only_where_nobody_is_made_late(bench):
     wait(lambda: len(found.records) == 1, 'a job')
     assert levels == [2]  # the last one would take longer than the period
     # Now another task may be released at any moment, due 800 ms later with 300 ms of work.
-    found.executor.follow({'alone': TaskPlan(0, 1000.0, (10.0, 300.0, 700.0, 1100.0)), 'other': TaskPlan(0, 800.0, (300.0,))})
+    found.executor.follow({'alone': TaskPlan(0, 1000.0, (10.0, 300.0, 700.0, 1100.0)),
+                           'other': TaskPlan(0, 800.0, (300.0,))})
     found.executor.submit('alone', IMAGE)
     wait(lambda: len(found.records) == 2, 'the next job')
     assert levels == [2, 1] and found.executor.counts['alone'].raised == 2

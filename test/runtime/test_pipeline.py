@@ -106,7 +106,8 @@ class Bench:
         pipeline = FramePipeline(
             Task(network or self.network, policy, policy, self.calibrator, result_type, outlooks),
             mailbox=self.mailbox, watchdog=self.watchdog, reserve=Reserve(0.0),
-            conditions=lambda: Conditions(self.budget_ms, self.slowdown, 'test'), convert=lambda arrival: self.convert(arrival),
+            conditions=lambda: Conditions(self.budget_ms, self.slowdown, 'test'),
+            convert=lambda arrival: self.convert(arrival),
             publish=self.take_result, publish_record=self.records.append, failed=self.failures.append, **settings)
         self.pipelines.append(pipeline)
         return pipeline

@@ -131,5 +131,6 @@ def test_one_probability_for_everything_reserves_less_than_one_for_each_part(pub
     new, old = drives
     settled = slice(2000, None)
     assert np.mean(new.missed[settled]) <= 1.1 * alpha
-    assert np.mean(old.missed[settled]) > 2.0 * alpha  # its reserve holds the decisions, its watchdog does not wait for them
+    # Its reserve holds the decisions, its watchdog does not wait for them.
+    assert np.mean(old.missed[settled]) > 2.0 * alpha
     assert np.mean(new.reserved_ms[settled]) < 0.95 * np.mean(old.reserved_ms[settled])

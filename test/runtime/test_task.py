@@ -17,7 +17,8 @@ class Scaled:
         return self.over_slowdown_ms
 
 
-IDLE, LOW, HIGH = Scaled(10.0), Scaled(9.0), Scaled(7.0)  # a path that is stretched less than others: 10, 13.5 and 14 ms
+# A path that is slowed down less than others: 10, 13.5 and 14 ms.
+IDLE, LOW, HIGH = Scaled(10.0), Scaled(9.0), Scaled(7.0)
 TASK = Task(SimpleNamespace(), IDLE, 'idle policy', None, outlooks=(
     Outlook(1.0, IDLE, 'idle policy'), Outlook(1.5, LOW, 'low policy'), Outlook(2.0, HIGH, 'high policy')))
 

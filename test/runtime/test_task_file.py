@@ -19,7 +19,8 @@ tasks:
 
 @pytest.mark.parametrize(('text', 'words'), [
     ('', 'holds no task'), ('tasks: []', 'holds no task'), ('- 1', 'holds no task'), ('tasks: [', 'cannot be read'),
-    ('tasks: {a: {model: x}}', 'lacks periods_ms'), ('tasks: {a: {model: x, periods_ms: [1], perod: 3}}', 'has perod beyond'),
+    ('tasks: {a: {model: x}}', 'lacks periods_ms'), ('tasks: {a: {model: x, periods_ms: [1], perod: 3}}',
+                                                     'has perod beyond'),
     ('tasks: {a: {model: x, periods_ms: 5}}', 'expected a list of times'),
     ('tasks: {a: {model: x, periods_ms: []}}', 'at least one finite time'),
     ('tasks: {a: {model: x, periods_ms: [0]}}', 'at least one finite time above 0 ms'),

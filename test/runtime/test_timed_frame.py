@@ -18,7 +18,8 @@ IMAGE = np.zeros((4, 6, 3), dtype=np.uint8)
 
 
 class CountedForecast:
-    """Every segment costs by its settings: a stage or skip 10 ms times width, pyramid 4, proposals 1 or 2, heads 3 or 6."""
+    """Every segment costs by its settings: a stage or skip 10 ms times width, pyramid 4, proposals 1 or 2, heads 3 or
+    6."""
 
     def segment_ms(self, segment, path):
         name = SPACE.segments[segment].name
@@ -26,8 +27,8 @@ class CountedForecast:
             return 0.0 if path[name] == 'skip' else 10.0 * path['width']
         if name.startswith('stage'):
             return 10.0 * path['width']
-        return {'pre': 1.0, 'pyramid': 4.0 * path['pyramid_width'], 'rpn': 2.0, 'proposals': 1.0 + path['proposals'] / 50,
-                'head': 3.0 * (int(path['head']) + 1), 'post': 1.0}[name]
+        return {'pre': 1.0, 'pyramid': 4.0 * path['pyramid_width'], 'rpn': 2.0, 
+                'proposals': 1.0 + path['proposals'] / 50, 'head': 3.0 * (int(path['head']) + 1), 'post': 1.0}[name]
 
     def forecast_ms(self, path, segment=0):
         return sum(self.segment_ms(index, path) for index in range(segment, len(SPACE.segments)))
@@ -132,7 +133,8 @@ def test_the_plan_fits_the_time_left_and_the_calibration_factor():
 def test_time_for_decisions_is_reserved_from_the_plan_and_less_of_it_at_each_later_operator():
     without, frame = (run(CountingNetwork(), 1000.0, deciding_ms=deciding_ms)[0] for deciding_ms in (0.0, 10.0))
     assert (without.remaining_ms, frame.remaining_ms) == (1000.0, 990.0)
-    reserved_ms = [before.remaining_ms - after.remaining_ms for before, after in zip(without.decisions, frame.decisions)]
+    reserved_ms = [before.remaining_ms - after.remaining_ms
+                   for before, after in zip(without.decisions, frame.decisions)]
     decided = [index for index, segment in enumerate(SPACE.segments) if segment.operator]
     assert reserved_ms == pytest.approx([10.0 - 10.0 * segment / len(SPACE.segments) for segment in decided])
 

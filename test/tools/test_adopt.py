@@ -50,8 +50,8 @@ def test_the_other_commands_take_the_set_as_they_take_weights(adopted, tmp_path,
     monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path / 'cache'))
     at_hand = ensure_profile(adopted.set_file, 'cpu', 1, tmp_path)
     assert (at_hand.file, at_hand.measured) == (adopted.set_file.with_suffix('.profile.json'), False)
-    assert main(['evaluate', '--weights', str(adopted.set_file), '--data', str(adopted.folder / 'val.json'), '--paths', 'all',
-                 '--limit', '2', '--rank-by', '2', '--json', str(tmp_path / 'quality.json')]) == 0
+    assert main(['evaluate', '--weights', str(adopted.set_file), '--data', str(adopted.folder / 'val.json'), '--paths',
+                 'all', '--limit', '2', '--rank-by', '2', '--json', str(tmp_path / 'quality.json')]) == 0
     quality = PathQuality.load(tmp_path / 'quality.json', load_set(adopted.set_file).path_space)
     assert {str(path) for path in quality.known} == {'myolo', 'mssdlite'}
 
@@ -75,7 +75,8 @@ def folder(tmp_path_factory):
     (['small_yolo.onnx'], 'the classes of .*small_yolo.onnx are not known: name them with --classes'),
     (['small_yolo.onnx', '--classes', 'a,b,c', '--out', 'set.json'], 'expected a file that ends with .yaml or .yml'),
     (['small_yolo.onnx', '--classes', 'none.txt'], "'none.txt', a file that does not exist"),
-    (['small_yolo.onnx', '--classes', 'a', '--classes', 'b'], '--classes is given 2 times, expected once, or once for each of 1'),
+    (['small_yolo.onnx', '--classes', 'a', '--classes', 'b'],
+     '--classes is given 2 times, expected once, or once for each of 1'),
     (['small_yolo.onnx', '--classes', 'a,a'], "class name 'a' occurs 2 times"),
     (['nothing_like_that', '--classes', 'a'], "model is 'nothing_like_that', expected an ONNX file; a detection model"),
     (['small_yolo.onnx', '--classes', 'a,b,c', '--minutes', '0'], '--minutes is 0.0, expected more than 0'),

@@ -110,7 +110,8 @@ def test_an_evaluation_that_breaks_off_leaves_the_old_table(weights, annotations
     assert main(['evaluate', '--data', str(annotations), '--weights', str(weights), '--paths', 'cheapest', '--json',
                  str(table)]) == 1
     assert '3.jpg cannot be decoded' in capsys.readouterr().err
-    assert table.read_text() == 'as it was' and sorted(file.name for file in tmp_path.glob('*quality*')) == ['quality.json']
+    assert table.read_text() == 'as it was'
+    assert sorted(file.name for file in tmp_path.glob('*quality*')) == ['quality.json']
 
 
 @pytest.mark.parametrize(('paths', 'expected'), [('full', ['largest']), ('cheapest', ['smallest'])])

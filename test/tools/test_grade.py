@@ -2,55 +2,22 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 
 import pytest
+from measurable_network import run_command
 
 from deadline_perception.contention.levels import ContentionGrading
 from deadline_perception.latency.device import process_environment
 
 pytest.importorskip('torch')
 
-PROGRAM = '''
-import sys
-from dataclasses import replace
-from deadline_perception.detector.configuration import COMPACT, CONFIGURATIONS
-CONFIGURATIONS['small'] = replace(COMPACT, name='small', input_size=(64, 64), scales=(1.0,), proposals=(5,),
-                                heads=COMPACT.heads[:1])
-from deadline_perception.tools.command_line import main
-sys.exit(main(sys.argv[1:]))
-'''
-
-
-def run_command(*arguments: str, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess:
-    """Runs `deadline-perception grade` in a process without the settings that it needs."""
-    settings = {name: value for name, value in os.environ.items() if name not in process_environment(2)}
-    return subprocess.run([sys.executable, '-c', PROGRAM, 'grade', *arguments], capture_output=True, text=True,
-                          env={**settings, 'COLUMNS': '120', **(environment or {})}, timeout=300, check=False)
-
 
 @pytest.fixture(scope='module')
-def weights(tmp_path_factory):
-    from dataclasses import replace
-
-    from deadline_perception.detector.checkpoint import build_detector, save_detector
-    from deadline_perception.detector.configuration import COMPACT, CONFIGURATIONS
-
-    file = tmp_path_factory.mktemp('weights') / 'small.safetensors'
-    CONFIGURATIONS['small'] = replace(COMPACT, name='small', input_size=(64, 64), scales=(1.0,), proposals=(5,),
-                                      heads=COMPACT.heads[:1])
-    try:
-        save_detector(build_detector('small', ('vehicle', 'bike')), file)
-    finally:
-        del CONFIGURATIONS['small']
-    return file
-
-
-@pytest.fixture(scope='module')
-def graded(weights, tmp_path_factory):
+def graded(measurable_weights, tmp_path_factory):
     folder = tmp_path_factory.mktemp('graded')
-    run = run_command('--weights', str(weights), '--engine', 'eager', '--seconds', '2', '--most-units', '1', '--unit-seconds',
+    run = run_command('grade', '--weights', str(measurable_weights), '--engine', 'eager', '--seconds', '2',
+                      '--most-units', '1', '--unit-seconds',
                       '0.1', '--contention', 'bursts', '--source', 'drive:seed=1,seconds=0.5', '--priority', 'off',
                       environment={'XDG_CACHE_HOME': str(folder)})
     assert run.returncode == 0, run.stderr
@@ -59,23 +26,24 @@ def graded(weights, tmp_path_factory):
 
 def test_writes_levels_and_their_picture_where_the_user_keeps_them(graded):
     run, folder = graded
-    file, = (folder / 'deadline_perception' / 'levels').glob('small-*-t1.json')
+    file, = (folder / 'deadline_perception' / 'levels').glob('measurable-*-t1.json')
     grading = ContentionGrading.load(file)
     assert f'wrote {file} and {file.with_suffix(".png")}' in run.stdout.replace('\n', '')
     assert file.with_suffix('.png').read_bytes().startswith(b'\x89PNG')
-    assert grading.config_name == 'small' and grading.beside == 'units (bursts)' and len(grading.delays_ms) >= 20
+    assert grading.config_name == 'measurable' and grading.beside == 'units (bursts)' and len(grading.delays_ms) >= 20
     assert {tuple(delay.units.items()) for delay in grading.unit_delays} >= {(), (('core', 1),)}
     assert all(level.slowdown >= 1.0 and level.units is not None for level in grading.levels)
     assert 'of contention beside units (bursts)' in run.stdout and 'slowdown' in run.stdout
 
 
-def test_grades_beside_a_command_and_ends_it_with_delays_beside_units_from_before(graded, weights, tmp_path):
+def test_grades_beside_a_command_and_ends_it_with_delays_beside_units_from_before(graded, measurable_weights, tmp_path):
     file, = (graded[1] / 'deadline_perception' / 'levels').glob('*.json')
     mark = tmp_path / 'mark'
     code = f'import os, time; open({str(mark)!r}, "w").write(str(os.getpid())); time.sleep(300)'
-    run = run_command('--weights', str(weights), '--engine', 'eager', '--seconds', '3', '--reuse', str(file), '--out',
-                      str(tmp_path / 'levels.json'), '--source', 'drive:seed=1,seconds=0.5', '--', sys.executable, '-c', code,
-                      environment=process_environment(1))
+    run = run_command('grade', '--weights', str(measurable_weights), '--engine', 'eager', '--seconds', '3', '--reuse',
+                      str(file), '--out',
+                      str(tmp_path / 'levels.json'), '--source', 'drive:seed=1,seconds=0.5', '--', sys.executable, '-c',
+                      code, environment=process_environment(1))
     assert run.returncode == 0, run.stderr
     grading = ContentionGrading.load(tmp_path / 'levels.json')
     assert grading.unit_delays == ContentionGrading.load(file).unit_delays
@@ -83,15 +51,15 @@ def test_grades_beside_a_command_and_ends_it_with_delays_beside_units_from_befor
     assert not os.path.exists(f'/proc/{int(mark.read_text())}')
 
 
-def test_a_command_that_fails_and_a_file_of_another_path_are_told_in_one_line(graded, weights, tmp_path):
+def test_a_command_that_fails_and_a_file_of_another_path_are_told_in_one_line(graded, measurable_weights, tmp_path):
     file, = (graded[1] / 'deadline_perception' / 'levels').glob('*.json')
-    common = ('--weights', str(weights), '--engine', 'eager', '--source', 'drive:seed=1,seconds=0.5')
-    run = run_command(*common, '--seconds', '60', '--', sys.executable, '-c', 'raise SystemExit(3)',
+    common = ('--weights', str(measurable_weights), '--engine', 'eager', '--source', 'drive:seed=1,seconds=0.5')
+    run = run_command('grade', *common, '--seconds', '60', '--', sys.executable, '-c', 'raise SystemExit(3)',
                       environment=process_environment(1))
     assert run.returncode == 1 and 'ended with status 3 after' in run.stderr.splitlines()[-1]
-    run = run_command(*common, '--reuse', str(file), '--path', ContentionGrading.load(file).path.replace('w1.00', 'w0.25'),
-                      environment=process_environment(1))
-    assert run.returncode == 1 and 'of the network small on the path' in run.stderr.splitlines()[-1]
+    run = run_command('grade', *common, '--reuse', str(file), '--path',
+                      ContentionGrading.load(file).path.replace('w1.00', 'w0.25'), environment=process_environment(1))
+    assert run.returncode == 1 and 'of the network measurable on the path' in run.stderr.splitlines()[-1]
 
 
 @pytest.mark.parametrize(('arguments', 'message'), [
@@ -99,7 +67,8 @@ def test_a_command_that_fails_and_a_file_of_another_path_are_told_in_one_line(gr
     (('--most-units', '0'), '--most-units is 0'), (('--unit-seconds', '-1'), '--unit-seconds is -1.0'),
     (('--contention', 'waves'), 'contention schedule waves cannot be read'),
     (('--contention', 'steps', '--', 'sleep', '1'), "--contention is steps and the command 'sleep 1', expected one"),
-    (('--', 'no-such-program'), "program 'no-such-program' is not found"), (('--reuse', 'none.json'), 'contention levels none.json cannot be read'),
+    (('--', 'no-such-program'), "program 'no-such-program' is not found"),
+    (('--reuse', 'none.json'), 'contention levels none.json cannot be read'),
     (('--weights', 'none.safetensors'), 'weights file none.safetensors does not exist'),
     (('--out', '/proc/version/levels.json'), '--out is /proc/version/levels.json')])
 def test_wrong_arguments_are_told_in_one_line(monkeypatch, capsys, arguments, message):

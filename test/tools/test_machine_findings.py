@@ -112,7 +112,8 @@ def test_lying_sensor_is_noted(tmp_path: Path) -> None:
 
 def test_priority_that_is_refused_is_noted_with_the_reason():
     assert machine_findings.check_priority(('SCHED_FIFO 10, nice -15, memory locked', ())).state is State.FINE
-    finding = machine_findings.check_priority(('SCHED_OTHER, nice 0', ('SCHED_FIFO 10 is not permitted (limit rtprio)',)))
+    finding = machine_findings.check_priority(('SCHED_OTHER, nice 0',
+                                               ('SCHED_FIFO 10 is not permitted (limit rtprio)',)))
     assert finding.state is State.NOTE
     assert 'limit rtprio' in finding.found and 'docs/device.md' in finding.remedy
 

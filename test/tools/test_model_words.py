@@ -26,7 +26,8 @@ def test_classes_are_read_from_the_files_that_teams_have(tmp_path, name, text):
 
 def test_the_classes_of_coco_are_known():
     names = coco_names()
-    assert (len(names), names[0], names[2], names[-1]) == (80, 'person', 'car', 'toothbrush') and read_classes('coco') == names
+    assert (len(names), names[0], names[2], names[-1]) == (80, 'person', 'car', 'toothbrush')
+    assert read_classes('coco') == names
 
 
 @pytest.mark.parametrize('text', ['{"names": 3}', '{"a": {"b": 1}}', '[]', '[1, 2]', '{'])
@@ -43,12 +44,15 @@ def words(*arguments: str) -> argparse.Namespace:
 
 
 def test_models_are_told_apart_by_their_words(tmp_path):
-    found = read_models(words('a.onnx', 'ssd300_vgg16:w/my net.pth', 'b/a.onnx', 'compact', 'compact:s000-w1.00-p100-h1',
-                              '--classes', 'car,bus', '--classes', '__background__,dog', '--classes', 'cat', '--input-size', 64, 96))
+    found = read_models(words('a.onnx', 'ssd300_vgg16:w/my net.pth', 'b/a.onnx', 'compact',
+                              'compact:s000-w1.00-p100-h1',
+                              '--classes', 'car,bus', '--classes', '__background__,dog', '--classes', 'cat',
+                              '--input-size', 64, 96))
     assert [(spec.name, spec.kind, spec.classes) for spec in found] == [
         ('a', 'onnx', ('car', 'bus')), ('my_net', 'torchvision', ('__background__', 'dog')), ('a_2', 'onnx', ('cat',)),
         ('compact', 'multi-path', ()), ('compact.s000_w1.00_p100_h1', 'multi-path', ())]
-    assert found[1].architecture == 'ssd300_vgg16' and found[0].input_size == (64, 96) and found[4].path == 's000-w1.00-p100-h1'
+    assert found[1].architecture == 'ssd300_vgg16' and found[0].input_size == (64, 96)
+    assert found[4].path == 's000-w1.00-p100-h1'
     with pytest.raises(ModelError, match='expected once, or once for each of 2 models'):
         read_models(words('a.onnx', 'b.onnx', *['--classes', 'x'] * 3))
 

@@ -1,90 +1,55 @@
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
-import sys
-from dataclasses import replace
 
 import pytest
+from measurable_network import run_command
 
 from deadline_perception.contention.levels import ContentionGrading, ContentionLevel, UnitDelay
-from deadline_perception.latency.device import process_environment
 from deadline_perception.latency.profile import LatencyProfile
 from deadline_perception.tools.profile import sufficiency
 
 torch = pytest.importorskip('torch')
 
-# A network that is small enough to be measured within seconds, known to a process under its own name.
-PROGRAM = '''
-import sys
-from dataclasses import replace
-from deadline_perception.detector.configuration import COMPACT, CONFIGURATIONS
-CONFIGURATIONS['small'] = replace(COMPACT, name='small', input_size=(64, 64), scales=(1.0,), proposals=(5,),
-                                heads=COMPACT.heads[:1])
-from deadline_perception.tools.command_line import main
-sys.exit(main(sys.argv[1:]))
-'''
 
-
-def run_command(*arguments: str, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess:
-    """Runs `deadline-perception profile` in a process without the settings that it needs."""
-    settings = {name: value for name, value in os.environ.items() if name not in process_environment(2)}
-    return subprocess.run([sys.executable, '-c', PROGRAM, 'profile', *arguments], capture_output=True, text=True,
-                          env={**settings, 'COLUMNS': '120', **(environment or {})}, timeout=300)
-
-
-@pytest.fixture(scope='module')
-def weights(tmp_path_factory):
-    from deadline_perception.detector.checkpoint import build_detector, save_detector
-    from deadline_perception.detector.configuration import COMPACT, CONFIGURATIONS
-
-    file = tmp_path_factory.mktemp('weights') / 'small.safetensors'
-    CONFIGURATIONS['small'] = replace(COMPACT, name='small', input_size=(64, 64), scales=(1.0,), proposals=(5,),
-                                      heads=COMPACT.heads[:1])
-    try:
-        save_detector(build_detector('small', ('vehicle', 'bike')), file)
-    finally:
-        del CONFIGURATIONS['small']
-    return file
-
-
-def test_measures_with_the_settings_of_the_node_and_writes_where_the_node_looks(weights, tmp_path):
-    run = run_command('--weights', str(weights), '--quick', '--minutes', '0.03', '--engine', 'eager',
-                      environment={'XDG_CACHE_HOME': str(tmp_path)})
+def test_measures_with_the_settings_of_the_node_and_writes_where_the_node_looks(measurable_weights, tmp_path):
+    run = run_command('profile', '--weights', str(measurable_weights), '--quick', '--minutes', '0.03', '--engine',
+                      'eager', environment={'XDG_CACHE_HOME': str(tmp_path)})
     assert run.returncode == 0, run.stderr
-    file, = (tmp_path / 'deadline_perception' / 'profiles').glob('small-*-t1.json')
+    file, = (tmp_path / 'deadline_perception' / 'profiles').glob('measurable-*-t1.json')
     assert f'wrote {file}' in run.stdout.replace('\n', '')
     profile = LatencyProfile.load(file)
-    assert (profile.facts.threads, profile.facts.allocator, profile.input_size) == (1, 'retaining', (64, 64))
-    for shown in ('cheapest', 'full', 'pyramid@w0.25-f0.50', 'times their forecast', 'too few for 99 %, which takes 299'):
+    assert (profile.facts.threads, profile.facts.allocator, profile.input_size) == (1, 'retaining', (64, 96))
+    for shown in ('cheapest', 'full', 'pyramid@w0.25-f0.50', 'times their forecast',
+                  'too few for 99 %, which takes 299'):
         assert shown in run.stdout
-    assert 'measuring small on cpu' in run.stderr
+    assert 'measuring measurable on cpu' in run.stderr
 
 
-def test_prepares_the_segments_in_a_process_of_its_own_and_says_which_form_each_has(prepared):
-    shutil.rmtree(prepared.folder)
-    run = run_command('--weights', str(prepared.weights), '--quick', '--minutes', '0.03',
+def test_prepares_missing_segments_in_a_process_of_its_own_and_says_which_form_each_has(prepared):
+    for blob in sorted(prepared.folder.glob('*.blob'))[:2]:
+        blob.unlink()
+    run = run_command('profile', '--weights', str(prepared.weights), '--quick', '--minutes', '0.03',
                       environment={'XDG_CACHE_HOME': str(prepared.cache)})
     assert run.returncode == 0, run.stderr
     assert 'preparing' in run.stderr and '8 bit' in run.stdout and 'openvino' in run.stdout
     file, = (prepared.cache / 'deadline_perception' / 'profiles').glob('small-*-t1.json')
     assert LatencyProfile.load(file).engine.startswith('openvino ')
-    again = run_command('--weights', str(prepared.weights), '--quick', '--minutes', '0.03', '--engine', 'openvino',
-                        environment={'XDG_CACHE_HOME': str(prepared.cache)})
+    again = run_command('profile', '--weights', str(prepared.weights), '--quick', '--minutes', '0.03', '--engine',
+                        'openvino', environment={'XDG_CACHE_HOME': str(prepared.cache)})
     assert again.returncode == 0 and 'preparing' not in again.stderr
 
 
 def test_too_few_images_to_prepare_with_are_told_in_one_line(prepared):
     shutil.rmtree(prepared.folder)
-    run = run_command('--weights', str(prepared.weights), '--source', 'drive:seed=1,seconds=0.3',
+    run = run_command('profile', '--weights', str(prepared.weights), '--source', 'drive:seed=1,seconds=0.3',
                       environment={'XDG_CACHE_HOME': str(prepared.cache)})
     assert run.returncode == 1
     assert 'images to prepare segments with, expected at least 8' in run.stderr.splitlines()[-1]
 
 
 def test_missing_weights_are_told_in_one_line(tmp_path):
-    run = run_command('--weights', str(tmp_path / 'none.safetensors'))
+    run = run_command('profile', '--weights', str(tmp_path / 'none.safetensors'))
     assert run.returncode == 1
     assert run.stderr.strip().startswith('deadline-perception profile: weights file')
     assert len(run.stderr.strip().splitlines()) == 1
@@ -92,7 +57,7 @@ def test_missing_weights_are_told_in_one_line(tmp_path):
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason='a CUDA device is here')
 def test_absent_cuda_is_told_in_one_line_before_weights_are_looked_for():
-    run = run_command('--weights', 'none.safetensors', '--device', 'cuda')
+    run = run_command('profile', '--weights', 'none.safetensors', '--device', 'cuda')
     assert run.returncode == 1
     assert "device is 'cuda', but PyTorch" in run.stderr and len(run.stderr.strip().splitlines()) == 1
 
@@ -101,7 +66,7 @@ def test_absent_cuda_is_told_in_one_line_before_weights_are_looked_for():
                                                     (('--minutes', '-1'), '--minutes is -1.0'),
                                                     (('--minutes', 'nan'), '--minutes is nan')])
 def test_impossible_numbers_are_refused(arguments, message):
-    run = run_command(*arguments)
+    run = run_command('profile', *arguments)
     assert run.returncode == 1 and message in run.stderr
 
 
@@ -111,19 +76,19 @@ def test_says_from_how_many_whole_frames_on_their_longest_bounds_what_the_detect
     assert 'bounds 99.4 % of further ones with 95 % confidence' in sufficiency(480)
 
 
-def test_levels_are_measured_beside_their_units(weights, tmp_path):
+def test_levels_are_measured_beside_their_units(measurable_weights, tmp_path):
     levels = tmp_path / 'levels.json'
     beside = (UnitDelay({}, 40.0), UnitDelay({'core': 1}, 61.0))
     graded = tuple(ContentionLevel(delay.delay_ms, 0.5, delay.delay_ms / 40.0, delay.units, delay.delay_ms)
                    for delay in beside)
-    ContentionGrading('small', 'abc', 's1', 'cpu', '', 'a bag', graded, beside).save(levels)
-    run = run_command('--weights', str(weights), '--quick', '--minutes', '0.02', '--engine', 'eager', '--levels',
-                      str(levels), '--out', str(tmp_path / 'profile.json'))
+    ContentionGrading('measurable', 'abc', 's1', 'cpu', '', 'a bag', graded, beside).save(levels)
+    run = run_command('profile', '--weights', str(measurable_weights), '--quick', '--minutes', '0.02', '--engine',
+                      'eager', '--levels', str(levels), '--out', str(tmp_path / 'profile.json'))
     assert run.returncode == 0, run.stderr
     profile = LatencyProfile.load(tmp_path / 'profile.json')
     level, = profile.levels
     assert level.units == {'core': 1} and set(level.paths) == set(profile.paths)
     assert 'beside 1 core units' in run.stderr and 'beside contention units, times of the idle device' in run.stdout
-    ContentionGrading('small', 'abc', 's1', 'cpu', '', 'a bag', graded[:1], beside).save(levels)
-    run = run_command('--weights', str(weights), '--levels', str(levels))
+    ContentionGrading('measurable', 'abc', 's1', 'cpu', '', 'a bag', graded[:1], beside).save(levels)
+    run = run_command('profile', '--weights', str(measurable_weights), '--levels', str(levels))
     assert run.returncode == 1 and 'none of the 1 contention levels needs units' in run.stderr.splitlines()[-1]

@@ -189,7 +189,8 @@ def test_repaired_annotations_are_counted(annotations, capsys):
 
 def test_weights_of_another_shape_are_a_start(annotations, tiny, tmp_path, capsys):
     """Group norms, more blocks and other classes: what both have is taken, statistics are measured once."""
-    older = replace(find_configuration(tiny), name='older', norm='group', scales=(1.0,), skip_groups=((1,), (2,), (1, 2), ()))
+    older = replace(find_configuration(tiny), name='older', norm='group', scales=(1.0,),
+                    skip_groups=((1,), (2,), (1, 2), ()))
     save_detector(build_detector(older, ('cat', 'bike')), tmp_path / 'start.safetensors')
     words = ['train', '--config', tiny, '--data', str(annotations), '--start', str(tmp_path / 'start.safetensors'),
              '--steps', '2', '--batch', '1', '--threads', '1', '--state', str(tmp_path / 'state.safetensors'), '--out',
@@ -204,7 +205,8 @@ def test_weights_of_another_shape_are_a_start(annotations, tiny, tmp_path, capsy
     assert load_detector(tmp_path / 'weights.safetensors').class_names[:2] == ('cat', 'bike')
 
 
-def test_classes_are_those_of_all_data_and_of_the_weights_at_the_start(annotations, tiny, tmp_path, capsys, monkeypatch):
+def test_classes_are_those_of_all_data_and_of_the_weights_at_the_start(annotations, tiny, tmp_path, capsys,
+                                                                       monkeypatch):
     monkeypatch.setattr(train, '_DRIVE_SECONDS', 1.0)
     classes = tmp_path / 'classes.yaml'
     classes.write_text('vehicle: car\nmotorbike: bike\n')
@@ -245,7 +247,8 @@ def test_missing_annotations_are_named(tmp_path, capsys):
 
 
 def test_a_backbone_may_start_from_a_resnet_but_not_beside_other_weights(annotations, tmp_path, capsys):
-    words = ['train', '--data', str(annotations), '--steps', '1', '--batch', '1', '--threads', '1', '--config', 'compact']
+    words = ['train', '--data', str(annotations), '--steps', '1', '--batch', '1', '--threads', '1', '--config',
+             'compact']
     torch.save({'conv1.weight': torch.zeros(64, 3, 7, 7)}, tmp_path / 'resnet.pth')
     assert main([*words, '--backbone', str(tmp_path / 'resnet.pth')]) == 1
     assert 'expected the 7x7 of a ResNet' in capsys.readouterr().err

@@ -61,9 +61,10 @@ def test_a_run_writes_weights_with_their_recipe(weights, capsys):
 
 
 def test_weights_to_start_from_are_part_of_the_recipe_and_the_result(weights, annotations, tmp_path):
-    words = ['train-classifier', '--data', str(annotations), '--rendered', '1', '--steps', '1', '--batch', '2', '--seed', '7',
-             '--learning-rate', '1e-9', '--start', str(weights), '--state', str(tmp_path / 'state.safetensors'), '--out',
-             str(tmp_path / 'next.safetensors')]
+    words = ['train-classifier', '--data', str(annotations), '--rendered', '1', '--steps', '1', '--batch', '2',
+             '--seed', '7',
+             '--learning-rate', '1e-9', '--start', str(weights), '--state', str(tmp_path / 'state.safetensors'),
+             '--out', str(tmp_path / 'next.safetensors')]
     assert main(words) == 0
     assert json.loads(read_recipe(tmp_path / 'next.safetensors'))['start'] == json.loads(read_recipe(weights))
     before, after = load_classifier(weights), load_classifier(tmp_path / 'next.safetensors')
@@ -81,8 +82,8 @@ def test_profile_and_evaluation_serve_it_and_the_task_loads_with_both(weights, a
     assert f'wrote {quality}' in capsys.readouterr().out.replace('\n', '')
     run = subprocess.run([sys.executable, '-m', 'deadline_perception.tools.command_line', 'profile', '--weights',
                           str(weights), '--engine', 'eager', '--quick', '--minutes', '0.02', '--source',
-                          str(annotations), '--out', str(tmp_path / 'profile.json')], capture_output=True, text=True, timeout=200,
-                         env={**os.environ, 'COLUMNS': '120'})
+                          str(annotations), '--out', str(tmp_path / 'profile.json')], capture_output=True, text=True,
+                         timeout=200, env={**os.environ, 'COLUMNS': '120'})
     assert run.returncode == 0, run.stderr
     profile = LatencyProfile.load(tmp_path / 'profile.json')
     assert profile.image_size == (64, 64) and len(profile.paths) == 10 and 'conv4@l10' in profile.segments

@@ -51,7 +51,8 @@ def test_steps_of_the_sweep_matter():
 def test_finds_where_the_library_changes_kernels():
     shapes = convolutions(200, 1)
     model = fit_convolution_model(shapes, [two_kernels_ms(shape) for shape in shapes], BLOCKS)
-    assert any(split.attribute == 'input values' and 19_000 <= split.threshold <= 20_480 for split in splits(model.cost))
+    assert any(split.attribute == 'input values' and 19_000 <= split.threshold <= 20_480
+               for split in splits(model.cost))
     assert error(two_kernels_ms, learned=200) < 0.03
 
 

@@ -31,7 +31,7 @@ def measured(model: IntervalModel, noise: list[float]) -> list[MeasuredLayer]:
                           model.wcet_ms(shape) * factor) for shape, factor in zip(SHAPES, noise)]
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(st.lists(st.floats(1.0, 2.0), min_size=len(SHAPES), max_size=len(SHAPES)), st.floats(0.0, 1.0))
 def test_covers_every_observation(noise: list[float], traffic: float) -> None:
     ground_truth = IntervalModel(PROCESSOR, (0.9, 0.2, 0.1, 1000.0), missing=traffic)
@@ -52,7 +52,8 @@ def test_finds_a_model_that_is_right_without_calibration() -> None:
 def test_finds_both_sides_of_the_larger_memory_delay() -> None:
     ground_truth = IntervalModel(PROCESSOR, (0.0, 0.0, 0.0, 1e4), missing=0.2, conflicting=0.02)
     delays = [(PROCESSOR.memory_delay(0.2 * (c.memory_loads + c.memory_stores), 0),
-               PROCESSOR.memory_delay(0, 0.02 * (c.near_loads + c.near_stores))) for c in (LayerCounts.of(s, PROCESSOR) for s in SHAPES)]
+               PROCESSOR.memory_delay(0, 0.02 * (c.near_loads + c.near_stores)))
+              for c in (LayerCounts.of(s, PROCESSOR) for s in SHAPES)]
     assert {memory > near for memory, near in delays} == {True, False}
     layers = measured(ground_truth, [1.0] * len(SHAPES))
     model = fit_interval_model(layers, PROCESSOR)
@@ -62,8 +63,10 @@ def test_finds_both_sides_of_the_larger_memory_delay() -> None:
 
 
 @settings(max_examples=10, deadline=None)
-@given(st.lists(st.floats(1.0, 2.0), min_size=len(SHAPES), max_size=len(SHAPES)), st.floats(0.0, 1.0), st.floats(0.0, 50.0))
-def test_a_larger_miss_latency_raises_the_bounds_of_a_fitted_model(noise: list[float], traffic: float, load: float) -> None:
+@given(st.lists(st.floats(1.0, 2.0), min_size=len(SHAPES), max_size=len(SHAPES)), st.floats(0.0, 1.0),
+       st.floats(0.0, 50.0))
+def test_a_larger_miss_latency_raises_the_bounds_of_a_fitted_model(noise: list[float], traffic: float,
+                                                                   load: float) -> None:
     """However the times came about, even without any misses: what they leave open counts as misses."""
     layers = measured(IntervalModel(PROCESSOR, (0.9, load, 0.1, 1000.0), missing=traffic), noise)
     model = fit_interval_model(layers, PROCESSOR)

@@ -47,7 +47,8 @@ def test_sweeps_of_the_table():
 
 
 @pytest.mark.parametrize(('dimension', 'values', 'message'), [
-    ('depth', (1, 2), "dimension of sweep is 'depth'"), ('width', (), 'values of sweep'), ('width', (0, 1), 'ascending'),
+    ('depth', (1, 2), "dimension of sweep is 'depth'"), ('width', (), 'values of sweep'),
+    ('width', (0, 1), 'ascending'),
     ('width', (2, 2), 'ascending'), ('pixels', (4, 8), 'expected squares of sides in px')])
 def test_impossible_sweeps_are_refused(dimension, values, message):
     with pytest.raises(ValueError, match=message):
@@ -93,8 +94,8 @@ def test_goes_on_where_it_was_left():
 
 
 @pytest.mark.parametrize(('values', 'message'), [
-    ({'accuracy': 0.0}, 'accuracy is 0.0'), ({'accuracy': float('nan')}, 'accuracy is nan'), ({'least': 0}, 'runs are 0'),
-    ({'least': 7, 'most': 6}, 'runs are 7 to 6')])
+    ({'accuracy': 0.0}, 'accuracy is 0.0'), ({'accuracy': float('nan')}, 'accuracy is nan'),
+    ({'least': 0}, 'runs are 0'), ({'least': 7, 'most': 6}, 'runs are 7 to 6')])
 def test_impossible_repetitions_are_refused(values, message):
     with pytest.raises(ValueError, match=message):
         Repetition(**values)

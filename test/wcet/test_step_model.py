@@ -88,7 +88,8 @@ def test_a_level_that_was_not_measured_takes_the_line_of_the_other():
 def test_time_unit_does_not_matter(slope, intercept, scale):
     values = list(range(16, 80, 4))
     latencies = [intercept + slope * value for value in values]
-    found, scaled = fit_step_model(values, latencies), fit_step_model(values, [scale * latency for latency in latencies])
+    found = fit_step_model(values, latencies)
+    scaled = fit_step_model(values, [scale * latency for latency in latencies])
     assert (found.depth, found.period) == (scaled.depth, scaled.period)
     assert scaled.predict(50) == pytest.approx(scale * found.predict(50), rel=1e-6)
 
@@ -132,7 +133,8 @@ def test_unusable_bounds_are_refused():
 
 
 @pytest.mark.parametrize(('depth', 'period', 'upper_values', 'message'), [
-    (0, 1, 1, 'step depth is 0'), (1, 0, 1, 'period 0'), (1, 8, 9, 'upper values are 9'), (1, 8, 0, 'upper values are 0')])
+    (0, 1, 1, 'step depth is 0'), (1, 0, 1, 'period 0'), (1, 8, 9, 'upper values are 9'),
+    (1, 8, 0, 'upper values are 0')])
 def test_impossible_models_are_refused(depth, period, upper_values, message):
     with pytest.raises(ValueError, match=message):
         StepModel(depth, period, upper_values, Line(1.0, 0.0), Line(1.0, 0.0), 0.0)

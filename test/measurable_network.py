@@ -1,0 +1,32 @@
+"""A network that commands measure within seconds, and commands as users run them."""
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from made_up_detector import TINY
+
+from deadline_perception.latency.device import process_environment
+
+
+def run_command(*words: str, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess:
+    """Runs `deadline-perception WORDS` in a process without the settings that it needs."""
+    settings = {name: value for name, value in os.environ.items() if name not in process_environment(2)}
+    return subprocess.run([sys.executable, '-m', 'deadline_perception.tools.command_line', *words], capture_output=True,
+                          text=True, env={**settings, 'COLUMNS': '120', **(environment or {})}, timeout=300,
+                          check=False)
+
+
+@pytest.fixture(scope='session')
+def measurable_weights(tmp_path_factory) -> Path:
+    """Weights file of a network with every width and skip operator, one number of proposals and one head."""
+    from deadline_perception.detector.checkpoint import build_detector, save_detector
+
+    config = replace(TINY, name='measurable', scales=(1.0,), proposals=(5,), heads=TINY.heads[:1])
+    file = tmp_path_factory.mktemp('measurable') / 'measurable.safetensors'
+    save_detector(build_detector(config, ('vehicle', 'bike')), file)
+    return file
