@@ -69,7 +69,8 @@ def prepared_once(tmp_path_factory) -> Prepared:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv('XDG_CACHE_HOME', str(made.cache))
         folder = default_store_folder(network.config_name, network.weights_hash)
-    prepare(network, list(made.images), SegmentStore.resume(folder, store_origin(read_device_facts('cpu'))), 1)
+    store = SegmentStore.resume(folder, store_origin(read_device_facts('cpu'), network))
+    prepare(network, list(made.images), store, 1)
     return replace(made, folder=folder)
 
 

@@ -49,13 +49,11 @@ def faults():
     before = resource.getrusage(resource.RUSAGE_THREAD).ru_minflt
     values = [np.ones(1000 * size_kb, np.uint8) for size_kb in (3900, 100, 1000, 5200, 700, 2900)]
     return resource.getrusage(resource.RUSAGE_THREAD).ru_minflt - before
-found = []
-for prepare in (lambda: None, touch_memory):
-    thread = WorkThread('inference')
-    thread.do(prepare)
-    found.append(thread.do(faults))
-    thread.stop(1.0)
-print(json.dumps(found))
+touched, other = WorkThread('inference'), WorkThread('other')  # each allocates from a part of its own
+touched.do(touch_memory)
+print(json.dumps([other.do(faults), touched.do(faults)]))
+touched.stop(1.0)
+other.stop(1.0)
 '''
 
 
@@ -265,7 +263,7 @@ def test_the_first_frame_of_a_thread_that_touched_memory_faults_no_page_in():
     run = subprocess.run([sys.executable, '-c', FAULTS], env={**os.environ, **process_environment(1)},
                          capture_output=True, text=True, timeout=120, check=True)
     without, touched = json.loads(run.stdout)
-    assert without > 3000 and touched < 100
+    assert without > 2000 and touched < 100
 
 
 def test_any_callable_gives_the_network_and_without_a_table_longer_paths_are_better(tmp_path):
