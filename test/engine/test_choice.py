@@ -57,7 +57,7 @@ def test_segments_of_other_code_with_the_same_weights_are_refused_and_made_anew(
     changed.write_text(source.replace('self.padding = kernel // 2', 'self.padding = 0'))
     assert 'are of another origin: code is ' in choose_engine('auto', network, FACTS).notice
     assert SegmentStore.resume(prepared.folder, store_origin(FACTS, network)).segments == {}
-    changed.write_text('not Python')
+    changed.write_text('def')
     with pytest.raises(StoreError, match='source of the module deadline_perception.detector.operators cannot be read'):
         choose_engine('openvino', network, FACTS)
 
