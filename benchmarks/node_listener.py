@@ -26,6 +26,7 @@ class HeardFrame:
     replaced: int
     rejected: int
     lost: int
+    total_ms: float = math.nan
 
 
 class NodeListener:
@@ -76,7 +77,7 @@ class NodeListener:
     def _on_latency(self, message: FrameLatency) -> None:
         self.frames.append(HeardFrame(
             now_ms(), _number(message), message.outcome, message.deadline_met, message.replaced_frames_total,
-            message.rejected_frames_total, message.middleware_lost_total))
+            message.rejected_frames_total, message.middleware_lost_total, message.total_ms))
 
     def _on_status(self, message: DiagnosticArray) -> None:
         for status in message.status:

@@ -2,6 +2,12 @@
 programs, for one and two threads.
 
     python benchmarks/path_bounds.py [--quick] [--weights models/compact.safetensors]
+    python benchmarks/path_bounds.py --frames 20000 [--slowest-ms 25]
+
+With --frames, so many frames are run in fact, with the shipped engine and this device's profile, on paths that are expected
+to take at most --slowest-ms: coverage, bound over latency, and how much of that is the spread of frames on one path in one
+phase of the machine, how much that one factor serves all paths, and how much that slowdown and factor follow phases late.
+20,000 frames take 5 to 8 minutes; writes results/path_bounds_frames.json. All that follows is about the other form.
 
 Every setting of threads runs in a process of its own, because libraries read it as they load. There the profile is
 measured in turn with frames of the 50 paths, which it knows nothing of; then come frames beside a busy program, then beside
@@ -41,23 +47,29 @@ from pathlib import Path
 
 import numpy as np
 from rich.console import Console
+from rich.progress import track
 from rich.table import Table
 
 from deadline_perception.contention.load import beside_programs, busy_programs
 from deadline_perception.contention.probe import Probe
 from deadline_perception.contention.slowdown import SlowdownEstimator
-from deadline_perception.rendering.drive import render_drive
 from deadline_perception.decision.policy import MAX_FACTOR
+from deadline_perception.detector.checkpoint import load_detector
+from deadline_perception.engine.choice import choose_engine
 from deadline_perception.execution_path import ExecutionPath
 from deadline_perception.latency.calibration import BoundCalibrator, clopper_pearson_upper
 from deadline_perception.latency.device import process_environment, read_device_facts, use_threads
+from deadline_perception.latency.json_file import write_text_atomically
 from deadline_perception.latency.measurement_plan import covering_paths, distinct_paths
 from deadline_perception.latency.path_bound import PathForecast
-from deadline_perception.latency.profile import measure_profile
+from deadline_perception.latency.profile import LatencyProfile, measure_profile
 from deadline_perception.latency.quantiles import bounding_rank
 from deadline_perception.latency.stopwatch import now_ms
-from deadline_perception.runtime.loading import NetworkOptions, make_calibrator
+from deadline_perception.rendering.drive import render_drive
+from deadline_perception.runtime.loading import NetworkOptions, make_calibrator, share_folder
 from deadline_perception.tools.command_line import exit_status
+from deadline_perception.tools.profile import restart_with_environment
+from deadline_perception.tools.profile_at_hand import ensure_profile
 
 RESULTS = Path(__file__).parent / 'results' / 'path_bounds.json'
 SETTINGS = {'1 thread': (1, None), '2 threads, passive': (2, 'PASSIVE'), '2 threads, active': (2, 'ACTIVE')}
@@ -97,11 +109,11 @@ class Look:
 class Recorder:
     """Runs frames of the paths in turn, in random order, and the monitor's probes between them."""
 
-    def __init__(self, detector, images: Sequence[np.ndarray]) -> None:
+    def __init__(self, detector, images: Sequence[np.ndarray], paths: Sequence[ExecutionPath] | None = None) -> None:
         self._detector, self._images = detector, images
         self._rng = random.Random(PATHS_SEED)
-        space = detector.path_space
-        self.paths = distinct_paths(space, PATHS + 2, self._rng)[2:]  # the first two are the smallest and the largest
+        # The first two are the smallest and the largest.
+        self.paths = list(paths or distinct_paths(detector.path_space, PATHS + 2, self._rng)[2:])
         self._probe = Probe()
         self._next_look_ms = self._next_probe_ms = 0.0
         self._round: list[ExecutionPath] = []
@@ -183,8 +195,6 @@ def _bursts() -> AbstractContextManager[None]:
 
 def measure(weights: Path, threads: int, quick: bool) -> dict:
     """All of one setting, in this process, which must have been started with it."""
-    from deadline_perception.detector.checkpoint import load_detector
-
     use_threads(threads)
     detector = load_detector(weights, 'cpu')
     images = [frame.load_bgr() for frame in render_drive(seconds=4.0).frames]
@@ -207,6 +217,58 @@ def measure(weights: Path, threads: int, quick: bool) -> dict:
     return {'facts': asdict(read_device_facts()), 'alpha': _calibrator(forecast).alpha,
             'forecast_error': {name: forecast_error(forecast, events[name]) for name in ('alone', 'alone again')},
             'conditions': evaluate(forecast, events), 'times': {name: times_of(events[name]) for name in CONDITIONS}}
+
+
+def measure_frames(weights: Path, frames: int, slowest_ms: float) -> dict:
+    """Runs so many frames and bounds them one after the other; see the module."""
+    use_threads(1)
+    profile = LatencyProfile.load(ensure_profile(weights, 'cpu', 1, share_folder() / 'models' / 'profiles').file)
+    detector, facts = load_detector(weights, 'cpu'), read_device_facts()
+    detector.engine = choose_engine('auto', detector, facts, str(weights))
+    forecast, rng = PathForecast(profile, detector.path_space), random.Random(PATHS_SEED)
+    cheap = [path for path in detector.path_space if forecast.forecast_ms(path) <= slowest_ms]
+    if len(cheap) < PATHS:
+        raise ValueError(f'slowest_ms is {slowest_ms}, within which {len(cheap)} paths are expected to end, expected at '
+                         f'least {PATHS}')
+    images = [frame.load_bgr() for frame in render_drive(seconds=4.0).frames]
+    recorder = Recorder(detector, images, rng.sample(cheap, PATHS))
+    detector.warm_up(recorder.paths, image_size=images[0].shape[:2])
+    for _ in track(range(frames), 'frames'):
+        recorder.step()
+    events = recorder.take()
+    rows = Bounds(forecast).follow(events)
+    return {'facts': asdict(facts), 'engine': detector.engine.identity, 'slowest_ms': slowest_ms,
+            'times': times_of(events), 'summary': summary(rows), 'excess': excess(forecast, events, rows[:, 2])}
+
+
+def excess(forecast: PathForecast, events: Sequence[Frame | Look], tightness: np.ndarray) -> dict[str, float]:
+    """Factors whose product is the median of bound over latency.
+
+    Args:
+        forecast: of the idle machine.
+        events: frames on several paths in turn.
+        tightness: bound over latency of each frame.
+
+    Returns:
+        `spread`: a bound that knew each path's median and the phase of the machine, from the frames around, would still
+        need this factor to cover all but alpha; `paths`: what it needs more without the former; `following`: the rest.
+    """
+    alpha = _calibrator(forecast).alpha
+    apart = _logs_beside_neighbours(forecast, events)
+    by_path = np.concatenate([np.array(logs) - np.median(logs) for logs in apart.values()])
+    spread = math.exp(np.quantile(by_path, 1.0 - alpha))
+    one_for_all = math.exp(np.quantile(np.concatenate(list(apart.values())), 1.0 - alpha))
+    return {'spread': spread, 'paths': one_for_all / spread, 'following': float(np.median(tightness)) / one_for_all}
+
+
+def show_frames(found: dict) -> None:
+    """Prints what `measure_frames` gave."""
+    for part in ('whole', 'rest', 'rest_own_factor'):
+        row = found['summary'][part]
+        print(f'{part}: coverage {100 * row["coverage"]:.2f} % of {found["summary"]["frames"]} frames, bound/latency '
+              f'{row["median_tightness"]:.3f} in the median')
+    print('bound/latency of whole frames = ' + ' x '.join(f'{name} {factor:.3f}' for name, factor in found['excess'].items()))
+    print(f'median slowdown {found["summary"]["median_slowdown"]:.2f}; latencies {found["times"]}')
 
 
 def forecast_error(forecast: PathForecast, events: Sequence[Frame | Look]) -> dict[str, float]:
@@ -390,6 +452,8 @@ def main() -> None:
     parser.add_argument('--settings', nargs='+', choices=SETTINGS, default=list(SETTINGS), metavar='SETTING',
                         help=f'of {", ".join(map(repr, SETTINGS))}; results are written when all are measured')
     parser.add_argument('--quick', action='store_true', help='fewer frames; nothing is written')
+    parser.add_argument('--frames', type=int, help='run so many frames in fact, at least 1000, in place of all this')
+    parser.add_argument('--slowest-ms', type=float, default=25.0, help='of the paths of --frames')
     parser.add_argument('--measure', choices=SETTINGS, help=argparse.SUPPRESS)
     parser.add_argument('--out', type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -398,6 +462,17 @@ def main() -> None:
         args.out.write_text(json.dumps(found), encoding='utf-8')
         return
     load_before = round(os.getloadavg()[0], 2)
+    if args.frames is not None:
+        if args.frames < 1000:
+            raise ValueError(f'--frames is {args.frames}, expected at least 1000')
+        restart_with_environment(1)
+        found = measure_frames(args.weights, args.frames, args.slowest_ms)
+        show_frames(found)
+        file = RESULTS.with_name('path_bounds_frames.json')
+        write_text_atomically(file, json.dumps({'date': date.today().isoformat(), 'load_average_before': load_before,
+                                                **found}, indent=1) + '\n')
+        print(f'wrote {file}')
+        return
     with tempfile.TemporaryDirectory() as folder:
         found = {name: run_setting(name, args, Path(folder)) for name in args.settings}
     show(found)

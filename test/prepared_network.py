@@ -72,7 +72,8 @@ def prepared_once(tmp_path_factory) -> Prepared:
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv('XDG_CACHE_HOME', str(made.cache))
             folder = default_store_folder(network.config_name, network.weights_hash)
-        prepare(network, list(images), SegmentStore.resume(folder, store_origin(read_device_facts('cpu'))), 1)
+        origin = store_origin(read_device_facts('cpu'), network)
+        prepare(network, list(images), SegmentStore.resume(folder, origin), 1)
 
     root = made_once(tmp_path_factory, 'prepared', make)
     folder, = (root / 'cache' / 'deadline_perception' / 'engine').iterdir()

@@ -55,6 +55,17 @@ def test_forecast_error_between_paths_is_blind_to_phases_of_the_machine(path_bou
     assert error['between_paths_p90'] == pytest.approx(0.1 * 0.2)  # one path of ten is off by 20 %
 
 
+def test_excess_of_a_bound_is_told_by_what_causes_it(path_bounds):
+    rng = random.Random(0)
+    forecast = SimpleNamespace(forecast_ms=lambda path: 10.0, residual_quantile=lambda probability: 0.1)
+    frames = [path_bounds.Frame(path, 10.0 * off * rng.uniform(0.99, 1.01), 1, 1.0)
+              for _ in range(1000) for path, off in ((FIRST, 1.0), (SECOND, 1.2))]
+    excess = path_bounds.excess(forecast, frames, np.full(len(frames), 2.0))
+    assert excess['spread'] == pytest.approx(1.015, abs=0.01)
+    assert excess['paths'] == pytest.approx(1.2, abs=0.02)  # one path is off by 20 %
+    assert np.prod(list(excess.values())) == pytest.approx(2.0)
+
+
 def test_summary_of_four_frames(path_bounds):
     rows = np.array([[1.0, 0.9, 1.1, 1.0, 1.2, 1.3], [1.0, 1.0, 1.2, 0.8, 0.9, 1.1], [2.0, 1.1, 0.9, 1.0, 1.2, 0.9],
                      [2.0, 1.0, 1.3, 1.0, 1.1, 1.1]])

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -45,17 +46,22 @@ def encode(boxes: Tensor, references: Tensor, weights: tuple[float, float, float
 
 def decode(deltas: Tensor, references: Tensor, weights: tuple[float, float, float, float]) -> Tensor:
     """Inverse of `encode`: deltas `[N, 4]` and references `[N, 4]` -> boxes `[N, 4]`."""
-    rw = references[:, 2] - references[:, 0]
-    rh = references[:, 3] - references[:, 1]
-    cx = references[:, 0] + rw / 2 + deltas[:, 0] * (rw / weights[0])
-    cy = references[:, 1] + rh / 2 + deltas[:, 1] * (rh / weights[1])
-    half_w = (deltas[:, 2] / weights[2]).clamp(max=_MAX_LOG_SCALE).exp() * (rw / 2)
-    half_h = (deltas[:, 3] / weights[3]).clamp(max=_MAX_LOG_SCALE).exp() * (rh / 2)
-    return torch.stack((cx - half_w, cy - half_h, cx + half_w, cy + half_h), 1)
+    # Both axes at once, with few operations: of some boxes each costs its call.
+    sizes = references[:, 2:] - references[:, :2]
+    shifts = deltas / _row(weights, deltas.device)
+    centres = references[:, :2] + sizes * (shifts[:, :2] + 0.5)
+    half = shifts[:, 2:].clamp(max=_MAX_LOG_SCALE).exp() * (sizes / 2)
+    return torch.cat((centres - half, centres + half), 1)
 
 
 def clip(boxes: Tensor, size: tuple[int, int]) -> Tensor:
     """Boxes `[N, 4]` cut to an image of height and width `size` in px."""
     height, width = size
-    limits = boxes.new_tensor((width, height, width, height))
-    return torch.minimum(boxes.clamp(min=0.0), limits)
+    return torch.minimum(boxes.clamp(min=0.0), _row((width, height, width, height), boxes.device))
+
+
+@cache
+@torch.inference_mode(False)
+def _row(numbers: tuple[float, ...], device: torch.device) -> Tensor:
+    """Numbers as a float32 tensor, kept: making one costs more than computing with it, and makes a GPU wait."""
+    return torch.tensor(numbers, dtype=torch.float32, device=device)

@@ -6,7 +6,7 @@ from functools import cache
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torchvision.ops import batched_nms
+from torchvision.ops import nms
 
 from deadline_perception.detector import boxes as box_ops
 from deadline_perception.detector.configuration import DetectorConfig, HeadConfig
@@ -40,49 +40,56 @@ def region_features(levels: list[Tensor], boxes: Tensor, box_levels: Tensor, ima
     regions = len(boxes)
     if regions == 0:
         return levels[0].new_zeros((0, BINS * BINS * channels))
-    device = boxes.device
-    rows = torch.cat([level.permute(0, 2, 3, 1).reshape(-1, channels) for level in levels])
-    heights, widths, starts, scales = _level_table(tuple(level.shape for level in levels), device)
-    scale = scales[box_levels]
-    height, width = heights[box_levels], widths[box_levels]
-    base = starts[box_levels]
+    rows = _feature_rows(levels)
+    sizes, starts, scales, steps = _level_table(tuple(level.shape for level in levels), boxes.device)
+    scale, size, base = scales[box_levels], sizes[box_levels], starts[box_levels]
     if images is not None:
-        base = base + images * height * width
-    steps = (torch.arange(BINS * _SAMPLES, device=device) + 0.5) / (BINS * _SAMPLES)
-
-    def samples(low: Tensor, high: Tensor, size: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Neighbouring positions and their weights `[R, 14]` along one axis."""
-        at = (low * scale - 0.5)[:, None] + ((high - low) * scale)[:, None] * steps
-        inside = (at >= -1.0) & (at <= size[:, None])
-        last = (size - 1)[:, None]
-        at = at.clamp(min=0.0)
-        before = torch.minimum(at.floor().long(), last)
-        fraction = (at - before).masked_fill(before >= last, 0.0)
-        return before, torch.minimum(before + 1, last), (1 - fraction) * inside, fraction * inside
-
-    y0, y1, wy0, wy1 = samples(boxes[:, 1], boxes[:, 3], height)
-    x0, x1, wx0, wx1 = samples(boxes[:, 0], boxes[:, 2], width)
-    ys = torch.stack((y0, y1), -1).view(regions, BINS, 1, 2 * _SAMPLES, 1)
-    xs = torch.stack((x0, x1), -1).view(regions, 1, BINS, 1, 2 * _SAMPLES)
-    wy = torch.stack((wy0, wy1), -1).view(regions, BINS, 1, 2 * _SAMPLES, 1)
-    wx = torch.stack((wx0, wx1), -1).view(regions, 1, BINS, 1, 2 * _SAMPLES)
-    indices = (ys * width.view(-1, 1, 1, 1, 1) + xs + base.view(-1, 1, 1, 1, 1)).view(regions * BINS * BINS, -1)
-    weights = (wy * wx).view(regions * BINS * BINS, -1) / (_SAMPLES * _SAMPLES)
+        base = base + images * size.prod(1)
+    # Of x and y at once, [R, 2, 14]: neighbouring positions of each sample, and their weights.
+    low, high = boxes[:, :2] * scale, boxes[:, 2:] * scale
+    at = (low - 0.5)[..., None] + (high - low)[..., None] * steps
+    inside = (at >= -1.0) & (at <= size[..., None])
+    last = (size - 1)[..., None]
+    at = at.clamp(min=0.0)
+    before = torch.minimum(at.long(), last)
+    fraction = (at - before).masked_fill(before >= last, 0.0)
+    positions = torch.stack((before, torch.minimum(before + 1, last)), -1).view(regions, 2, BINS, 2 * _SAMPLES)
+    shares = torch.stack(((1 - fraction) * inside, fraction * inside), -1).view(regions, 2, BINS, 2 * _SAMPLES)
+    row_starts = positions[:, 1] * size[:, 0, None, None] + base[:, None, None]
+    indices = row_starts[:, :, None, :, None] + positions[:, 0, None, :, None, :]
+    weights = shares[:, 1, :, None, :, None] * (shares[:, 0, None, :, None, :] / (_SAMPLES * _SAMPLES))
+    indices, weights = (part.view(regions * BINS * BINS, -1) for part in (indices, weights))
     bins = F.embedding_bag(indices, rows, mode='sum', per_sample_weights=weights.to(rows.dtype))
     return bins.view(regions, BINS * BINS * channels)
+
+
+def _feature_rows(levels: list[Tensor]) -> Tensor:
+    """The channels of every position of every level `[positions, c]`; without a copy where they lie one after the other, as
+    the outputs of a compiled segment do."""
+    rows = [level.permute(0, 2, 3, 1) for level in levels]
+    first, end = rows[0], rows[0].data_ptr()
+    for level in rows:
+        if level.data_ptr() != end or not level.is_contiguous() or level.requires_grad:
+            return torch.cat([level.reshape(-1, level.shape[-1]) for level in rows])
+        end += level.nbytes
+    if end - first.data_ptr() > first.untyped_storage().nbytes() - first.storage_offset() * first.element_size():
+        return torch.cat([level.reshape(-1, level.shape[-1]) for level in rows])  # neighbours by chance
+    channels = first.shape[-1]
+    return first.as_strided((sum(level.numel() for level in rows) // channels, channels), (channels, 1))
 
 
 @cache
 @torch.inference_mode(False)
 def _level_table(shapes: tuple[torch.Size, ...], device: torch.device) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Of pyramid levels of these shapes: heights, widths, first rows, scales, each `[levels]`.
+    """Of pyramid levels of these shapes: widths and heights `[levels, 2]`, first rows `[levels]`, scales `[levels, 1]`; and
+    where the samples lie along a region, `[14]` in parts of its side.
 
     Kept, because copying numbers to a GPU makes it wait, and is not allowed while a CUDA graph is captured.
     """
     rows = torch.tensor([0] + [shape[0] * shape[2] * shape[3] for shape in shapes[:-1]], device=device)
-    return (torch.tensor([shape[2] for shape in shapes], device=device),
-            torch.tensor([shape[3] for shape in shapes], device=device),
-            rows.cumsum(0), 1.0 / torch.tensor(STRIDES, dtype=torch.float32, device=device))
+    steps = (torch.arange(BINS * _SAMPLES, device=device) + 0.5) / (BINS * _SAMPLES)
+    return (torch.tensor([(shape[3], shape[2]) for shape in shapes], device=device), rows.cumsum(0),
+            1.0 / torch.tensor(STRIDES, dtype=torch.float32, device=device)[:, None], steps)
 
 
 class Head(nn.Module):
@@ -133,9 +140,9 @@ def decode_detections(logits: Tensor, deltas: Tensor, regions: Tensor,
     """
     scores = logits.float().softmax(1)[:, 1:]
     boxes = box_ops.clip(box_ops.decode(deltas.float(), regions, DELTA_WEIGHTS), input_size)
-    which, labels = (scores > _SCORE_THRESHOLD).nonzero(as_tuple=True)
+    solid = ((boxes[:, 2:] - boxes[:, :2]) > 0.5).all(1, keepdim=True)
+    which, labels = ((scores > _SCORE_THRESHOLD) & solid).nonzero(as_tuple=True)
     scores, boxes = scores[which, labels], boxes[which]
-    solid = ((boxes[:, 2:] - boxes[:, :2]) > 0.5).all(1)
-    boxes, scores, labels = boxes[solid], scores[solid], labels[solid]
-    kept = batched_nms(boxes, scores, labels, _NMS_IOU)[:_DETECTIONS_PER_IMAGE]
+    apart = (labels * (2 * max(input_size))).to(boxes.dtype)[:, None]  # boxes of two classes never overlap
+    kept = nms(boxes + apart, scores, _NMS_IOU)[:_DETECTIONS_PER_IMAGE]
     return boxes[kept], scores[kept], labels[kept]

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import partial
+from functools import cache, partial
 
 import cv2
 import numpy as np
@@ -86,7 +86,10 @@ class MultiPathDetector(TorchModule):
         if image_bgr.shape[:2] != (height, width):
             image_bgr = cv2.resize(image_bgr, (width, height), interpolation=cv2.INTER_LINEAR)
         pixels = torch.from_numpy(np.ascontiguousarray(image_bgr)).to(self.pixel_mean.device)
-        return self.normalise(pixels.permute(2, 0, 1)[None].float()).to(self.precision)
+        # As `normalise`, over whole rows of pixels: over three channels at a time it takes three times as long.
+        mean, scale = _pixel_rows(width, self.pixel_mean.device)
+        rows = (pixels.view(height, -1).float() - mean).mul_(scale).to(self.precision)
+        return rows.view(1, height, width, 3).permute(0, 3, 1, 2)
 
     def features(self, images: Tensor, path: ExecutionPath) -> list[Tensor]:
         """Normalised images `[N, 3, h, w]` -> pyramid levels; backbone and pyramid in one go."""
@@ -155,6 +158,14 @@ class MultiPathDetector(TorchModule):
         noise = np.random.default_rng(0).integers(0, 256, (*image_size, 3), dtype=np.uint8)
         for path in paths:
             self.detect(noise, path)
+
+
+@cache
+@torch.inference_mode(False)
+def _pixel_rows(width: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Mean and inverse deviation of the values of a row of pixels, each `[3 * width]`."""
+    return (torch.tensor(PIXEL_MEAN, device=device).repeat(width),
+            (1 / torch.tensor(PIXEL_DEVIATION, device=device)).repeat(width))
 
 
 class FrameRun(SegmentRun):

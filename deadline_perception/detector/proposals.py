@@ -99,16 +99,17 @@ class DynamicProposals:
     def _candidates(self, logits: list[Tensor], deltas: list[Tensor], proposals: int,
                     size: tuple[int, int]) -> tuple[Tensor, Tensor]:
         """The best anchors' boxes `[N, K, 4]` and scores `[N, K]` of all levels; a box too small has the score -inf."""
-        scores, regions = [], []
         anchors = lay_out_anchors(self.config, size, logits[0].device)
         keep_per_level = min(self.candidates, 2 * proposals)
+        scores, chosen, origins = [], [], []
         for level, (level_logits, level_deltas) in enumerate(zip(logits, deltas)):
             top, indices = level_logits.float().topk(min(keep_per_level, level_logits.shape[1]))
-            chosen = level_deltas.gather(1, indices[..., None].expand(-1, -1, 4)).float()
-            regions.append(box_ops.decode(chosen.flatten(0, 1), anchors[level][indices.flatten()],
-                                          DELTA_WEIGHTS).view_as(chosen))
             scores.append(top)
-        boxes = box_ops.clip(torch.cat(regions, 1).flatten(0, 1), size).view(len(logits[0]), -1, 4)
+            chosen.append(level_deltas.gather(1, indices[..., None].expand(-1, -1, 4)))
+            origins.append(anchors[level][indices])
+        # Decoded together: on few boxes each operation costs its call.
+        flat = box_ops.decode(torch.cat(chosen, 1).float().flatten(0, 1), torch.cat(origins, 1).flatten(0, 1), DELTA_WEIGHTS)
+        boxes = box_ops.clip(flat, size).view(len(logits[0]), -1, 4)
         sides = boxes[..., 2:] - boxes[..., :2]
         return boxes, torch.cat(scores, 1).masked_fill(~(sides >= _MIN_SIDE_PX).all(-1), -torch.inf)
 

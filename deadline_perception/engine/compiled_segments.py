@@ -7,6 +7,7 @@ What that costs at the borders, `channels_last.py` keeps down.
 """
 from __future__ import annotations
 
+import math
 import sys
 
 import torch
@@ -154,13 +155,15 @@ class CompiledSegment:
         self._tensor = openvino.Tensor
         self._request = compiled.create_infer_request()
         self._shapes = [tuple(output.shape) for output in compiled.outputs]
+        self._sizes = [math.prod(shape) for shape in self._shapes]
 
     def __call__(self, inputs: list[Tensor]) -> Values:
         """Raises RuntimeError when a tensor has another shape or type than the segment reads."""
         laid_out = [_rows(value).numpy() for value in inputs]  # referred to until all is computed
-        outputs = [torch.empty(shape) for shape in self._shapes]
         for index, array in enumerate(laid_out):
             self._request.set_input_tensor(index, self._tensor(array, shared_memory=True))
+        # One after the other in one piece of memory, so that who reads them all needs no copy.
+        outputs = [part.view(shape) for part, shape in zip(torch.empty(sum(self._sizes)).split(self._sizes), self._shapes)]
         for index, output in enumerate(outputs):
             self._request.set_output_tensor(index, self._tensor(output.numpy(), shared_memory=True))
         self._request.infer()

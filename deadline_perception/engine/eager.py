@@ -90,8 +90,8 @@ class Eager:
 
 
 def padded(values: Values, rows: int | None) -> Values:
-    """Values with rows of zeros up to a number of rows; as they are where it is None."""
-    if rows is None:
+    """Values with rows of zeros up to a number of rows; as they are where it is None or they have as many."""
+    if rows is None or all(len(part) == rows for part in values):
         return values
     from torch.nn.functional import pad
 

@@ -2,10 +2,13 @@
 torch."""
 from __future__ import annotations
 
+import ast
 import hashlib
 import importlib.metadata
+import importlib.util
 import json
 import os
+import sys
 import tempfile
 from dataclasses import asdict, dataclass
 from enum import Enum
@@ -18,6 +21,8 @@ from deadline_perception.latency.json_file import JsonFileError, read_object, wr
 FORMAT = 1
 LIBRARIES = {'OpenVINO': 'openvino', 'NNCF': 'nncf'}  # by the names that pip installs
 _MANIFEST = 'segments.json'
+_PREPARING = ('preparation', 'channels_last')  # modules of this folder
+_VERSIONED = {*sys.stdlib_module_names, 'torch'}  # the compiled form of a layer does not depend on the version that described it
 
 
 class StoreError(DeadlinePerceptionError):
@@ -70,19 +75,61 @@ def default_store_folder(config_name: str, weights_hash: str) -> Path:
     return Path(cache) / 'deadline_perception' / 'engine' / f'{config_name}-{weights_hash}'
 
 
-def store_origin(facts: DeviceFacts) -> dict[str, str]:
+def store_origin(facts: DeviceFacts, network=None) -> dict[str, str]:
     """What prepared segments hold for beside their weights, by the words that a message uses. Loads no library.
 
+    Args:
+        facts: the device.
+        network: whose code they are made of; None where only its store is looked at, which may be of any code.
+
     Raises:
-        StoreError: OpenVINO or NNCF is not installed.
+        StoreError: OpenVINO or NNCF is not installed, or the source of the network cannot be read.
     """
     origin = {'device': facts.name, 'CPU capability': facts.cpu_capability}
+    if network is not None:
+        origin['code'] = code_hash(network)
     for name, package in LIBRARIES.items():
         try:
             origin[f'{name} version'] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             raise StoreError(f'{name} is not installed: pip install {" ".join(LIBRARIES.values())}') from None
     return origin
+
+
+def code_hash(network) -> str:
+    """Identifies the code that computes a network's segments, and the one that prepares them; comments and docstrings aside.
+
+    It covers whole modules, those of the network's class, of its layers and of what they derive from: a segment may
+    compute with any function there.
+
+    Args:
+        network: `modules()` gives its layers, as those of PyTorch do.
+
+    Raises:
+        StoreError: a source cannot be read.
+    """
+    kinds = {kind for layer in network.modules() for kind in type(layer).__mro__}
+    names = {kind.__module__ for kind in kinds} | {f'{__package__}.{name}' for name in _PREPARING}
+    digest = hashlib.sha256()
+    for name in sorted(names):
+        if name.partition('.')[0] in _VERSIONED:
+            continue
+        try:
+            source = Path(importlib.util.find_spec(name).origin).read_text(encoding='utf-8')
+            digest.update(f'{name} {_bare(source)}'.encode())
+        except (OSError, AttributeError, TypeError, ValueError, SyntaxError) as error:  # no file, or not one of Python
+            raise StoreError(f'source of the module {name} cannot be read, which tells whether prepared segments are of '
+                             f'this code: {error}') from error
+    return digest.hexdigest()[:16]
+
+
+def _bare(source: str) -> str:
+    """The code of a module without what changes nothing: comments, docstrings, blanks."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node, clean=False) is not None:
+            del node.body[0]
+    return ast.dump(tree)
 
 
 class SegmentStore:

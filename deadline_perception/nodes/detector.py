@@ -169,10 +169,11 @@ class DetectorNode(ManagedNode):
         self._worker.do(lambda: self._prepare(Role.INFERENCE))
         in_force, refusals = self._priority.in_force, self._priority.refusals
         self.get_logger().info('; '.join((f'inference runs with {in_force}', *refusals)))
+        # What is alive now stays alive: looking through it again and again would pause frames for tens of ms. The first
+        # look takes hundreds, for which images would wait that are already subscribed to.
+        gc.collect()
         self._serving = self._worker.submit(lambda: serve(mailbox, self._failed, self._between_frames))
         self._subscribe(values)
-        # What is alive now stays alive: looking through it again and again would pause frames for tens of ms.
-        gc.collect()
         gc.freeze()
         gc.disable()
         self._refusal = ''

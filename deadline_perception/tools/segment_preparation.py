@@ -39,7 +39,7 @@ def prepare_segments(weights: Path, network, images: Sequence[np.ndarray], facts
     """
     try:
         folder = default_store_folder(network.config_name, network.weights_hash)
-        SegmentStore.load(folder, store_origin(facts)).check()
+        SegmentStore.load(folder, store_origin(facts, network)).check()
         return
     except StoreError:
         pass  # what is there is completed, or made anew
@@ -79,7 +79,7 @@ def main(weights: str, images: str, threads: str) -> None:
     use_threads(int(threads))
     network = load_weights(Path(weights))
     store = SegmentStore.resume(default_store_folder(network.config_name, network.weights_hash),
-                                store_origin(read_device_facts('cpu')))
+                                store_origin(read_device_facts('cpu'), network))
     columns = (TextColumn('preparing'), BarColumn(), MofNCompleteColumn(), TextColumn('segments, {task.description}'),
                TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True)) as bars:

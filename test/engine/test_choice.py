@@ -1,9 +1,15 @@
+import importlib.util
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
 import pytest
 
+from deadline_perception.detector.operators import SlicedConv2d
 from deadline_perception.engine import segment_store
 from deadline_perception.engine.choice import choose_engine, is_installed
 from deadline_perception.engine.eager import Eager
-from deadline_perception.engine.segment_store import StoreError
+from deadline_perception.engine.segment_store import SegmentStore, StoreError, store_origin
 from deadline_perception.latency.device import read_device_facts
 
 FACTS = read_device_facts('cpu')
@@ -36,6 +42,24 @@ def test_a_foreign_version_is_told(prepared, monkeypatch):
     file = prepared.folder / 'segments.json'
     file.write_text(file.read_text().replace('"OpenVINO version": "', '"OpenVINO version": "9'))
     assert "OpenVINO version is '9" in choose_engine('auto', prepared.network(), FACTS).notice
+
+
+def test_segments_of_other_code_with_the_same_weights_are_refused_and_made_anew(prepared, monkeypatch, tmp_path):
+    network = prepared.network()
+    source = Path(sys.modules[SlicedConv2d.__module__].__file__).read_text()
+    changed = tmp_path / 'operators.py'
+    spec = SimpleNamespace(origin=str(changed))
+    find_spec = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, 'find_spec',
+                        lambda name: spec if name == SlicedConv2d.__module__ else find_spec(name))
+    changed.write_text(source.replace('"""', '"""Said otherwise. ', 1) + '\n# nothing new\n')
+    assert choose_engine('auto', network, FACTS).identity.startswith('openvino ')
+    changed.write_text(source.replace('self.padding = kernel // 2', 'self.padding = 0'))
+    assert 'are of another origin: code is ' in choose_engine('auto', network, FACTS).notice
+    assert SegmentStore.resume(prepared.folder, store_origin(FACTS, network)).segments == {}
+    changed.write_text('def')
+    with pytest.raises(StoreError, match='source of the module deadline_perception.detector.operators cannot be read'):
+        choose_engine('openvino', network, FACTS)
 
 
 def test_an_unknown_engine_is_refused():

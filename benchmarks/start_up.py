@@ -1,0 +1,122 @@
+"""How long the detector takes to start, what memory it holds, and how late its first frames are, for real.
+
+    python benchmarks/start_up.py [--starts 5] [--kept 20] [--profile FILE]
+
+Every start is a process of its own under a camera of 10 Hz that sends already: with all paths ready, and with some, those
+that are the best within one time at so many levels of contention. The time until the first answer counts from the start of
+the process. Needs prepared segments (`deadline-perception profile`). A start takes 10 to 20 s; writes results/start_up.json.
+"""
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import sys
+import tempfile
+import time
+from datetime import date
+from pathlib import Path
+from statistics import median
+
+from deadline_perception.decision.path_quality import PathQuality
+from deadline_perception.detector.checkpoint import load_detector
+from deadline_perception.engine.choice import choose_engine
+from deadline_perception.latency.device import read_device_facts
+from deadline_perception.latency.json_file import write_text_atomically
+from deadline_perception.latency.path_bound import PathForecast
+from deadline_perception.latency.profile import LatencyProfile
+from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.contention.pruning import Candidate
+from deadline_perception.tools.adopt import paths_to_keep
+from deadline_perception.tools.command_line import exit_status
+from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, find_weights
+from node_process import profile_for
+from node_stand import Stand
+
+RESULTS = Path(__file__).parent / 'results' / 'start_up.json'
+KEPT_VARIABLE = 'START_UP_KEPT_PATHS'
+FIRST_FRAMES, SETTLED_S = 5, 4.0
+GOAL_S, GOAL_MB = 15.0, 1000.0
+
+
+def kept_detector(device: str):
+    """The shipped detector with the paths that an environment variable names; what the node calls."""
+    weights = find_weights(DEFAULT_WEIGHTS)
+    network = load_detector(weights, device)
+    network.engine = choose_engine('auto', network, read_device_facts(device), str(weights))
+    network.kept_paths = tuple(map(network.path_space.parse, os.environ[KEPT_VARIABLE].split()))
+    return network
+
+
+def choose_kept(profile: Path, number: int) -> tuple[str, ...]:
+    """Names of the paths to keep ready; see `paths_to_keep`."""
+    weights = find_weights(DEFAULT_WEIGHTS)
+    space = load_detector(weights).path_space
+    paths = list(space)
+    times_ms = PathForecast(LatencyProfile.load(profile), space).table(paths)
+    values = PathQuality.load(weights.with_suffix('.quality.json'), space).table(paths)
+    return paths_to_keep([Candidate(str(path), *row) for path, *row in zip(paths, times_ms, values)], number)
+
+
+def memory_mb(pid: int) -> dict[str, float]:
+    """Resident memory of a process, and its part where pages are shared evenly among those that map them, in MB."""
+    text = Path(f'/proc/{pid}/smaps_rollup').read_text(encoding='ascii')
+    return {name.lower(): round(int(re.search(rf'^{name}:\s+(\d+)', text, re.MULTILINE)[1]) / 1000.0, 1)
+            for name in ('Rss', 'Pss')}
+
+
+def start(profile: Path, model: str) -> dict:
+    """Starts the detector once, and ends it."""
+    with tempfile.TemporaryDirectory() as folder:
+        quality = find_weights(DEFAULT_WEIGHTS).with_suffix('.quality.json')
+        stand = Stand(('detector',), Path(folder), profile,
+                      parameters={'model': model, 'quality': str(quality)} if model else None)
+        launched: list[float] = []
+        launch = stand.launch
+
+        def noted(name: str):
+            launched.append(now_ms())
+            return launch(name)
+
+        stand.launch = noted
+        with stand:
+            time.sleep(SETTLED_S)
+            frames = sorted((frame for frame in stand.heard.frames if frame.number >= 0), key=lambda frame: frame.heard_ms)
+            found = memory_mb(stand.processes['detector'].pid)
+        return {'first_answer_s': round((min(stand.heard.answers.values()) - launched[0]) / 1000.0, 2), **found,
+                'first_latencies_ms': [round(frame.total_ms, 1) for frame in frames[:FIRST_FRAMES]],
+                'later_latency_ms': round(median(frame.total_ms for frame in frames[FIRST_FRAMES:]), 1)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument('--starts', type=int, default=5, help='of each kind')
+    parser.add_argument('--kept', type=int, default=20, help='paths that are kept ready, at most')
+    parser.add_argument('--profile', type=Path)
+    args = parser.parse_args()
+    profile = profile_for(args.profile)
+    names = choose_kept(profile, args.kept)
+    os.environ[KEPT_VARIABLE] = ' '.join(names)
+    os.environ['PYTHONPATH'] = os.pathsep.join(filter(None, (str(Path(__file__).parent), os.environ.get('PYTHONPATH'))))
+    kinds = {'all paths': '', f'{len(names)} kept paths': 'start_up:kept_detector'}
+    rows: dict[str, list[dict]] = {kind: [] for kind in kinds}
+    print('paths             first answer   RSS, PSS         first latencies, and the median of later ones')
+    for _ in range(args.starts):
+        for kind, model in kinds.items():
+            row = start(profile, model)
+            rows[kind].append(row)
+            print(f'{kind:17} {row["first_answer_s"]:6.1f} s   {row["rss"]:6.0f}, {row["pss"]:5.0f} MB   '
+                  f'{", ".join(f"{ms:.0f}" for ms in row["first_latencies_ms"])}; {row["later_latency_ms"]:.0f} ms',
+                  flush=True)
+    for kind, starts in rows.items():
+        slowest_s, largest_mb = max(row['first_answer_s'] for row in starts), max(row['rss'] for row in starts)
+        print(f'{kind}: at most {slowest_s:.1f} s (goal {GOAL_S:.0f}) and {largest_mb:.0f} MB (goal {GOAL_MB:.0f})')
+    write_text_atomically(RESULTS, json.dumps({
+        'date': date.today().isoformat(), 'device': read_device_facts('cpu').name, 'starts_of_each': args.starts,
+        'load_average': round(os.getloadavg()[0], 2), 'kept_paths': names, 'rows': rows}, indent=1) + '\n')
+    print(f'wrote {RESULTS.relative_to(RESULTS.parents[1])}')
+
+
+if __name__ == '__main__':
+    sys.exit(exit_status(Path(__file__).name, main))
