@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from lifecycle_msgs.msg import Transition
+from lifecycle_msgs.srv import ChangeState
 from made_up_network import CLASSES, made_up_profile
 from sensor_msgs.msg import Image
 from std_msgs.msg import Header
@@ -78,13 +80,18 @@ def test_new_weights_are_taken_between_two_frames_and_what_does_not_fit_is_refus
     shutil.copy(files / 'vehicles.safetensors', files / 'model.safetensors')
     node = start_node('detector', {
         'model': files / 'model.safetensors', 'profile': files / 'profile.json', 'engine': 'eager', 'policy': 'fixed',
-        'fixed_path': path, 'default_budget_ms': 20_000.0}, environment=process_environment(1))
+        'fixed_path': path, 'default_budget_ms': 20_000.0, 'autostart': False}, environment=process_environment(1))
     found = observer.hear(Detection2DArray, f'{namespace}/detector/detections')
     latencies = observer.hear(FrameLatency, f'{namespace}/detector/latency')
-    wait_for(lambda: observer.status('detector')[2].get('state') == 'active', 'the active node')
 
     def reload():
         return observer.call(Trigger, f'{namespace}/detector/reload', Trigger.Request())
+
+    answer = reload()
+    assert not answer.success and 'the node is not configured' in answer.message
+    for transition in (Transition.TRANSITION_CONFIGURE, Transition.TRANSITION_ACTIVATE):
+        request = ChangeState.Request(transition=Transition(id=transition))
+        assert observer.call(ChangeState, f'{namespace}/detector/change_state', request).success
 
     def said(detections):
         return {detection.results[0].hypothesis.class_id for detection in detections.detections}
@@ -124,9 +131,3 @@ def test_new_weights_are_taken_between_two_frames_and_what_does_not_fit_is_refus
     expected = bikes.detect(IMAGE, path).with_score(0.05)
     scores = [detection.results[0].hypothesis.score for detection in found[-1].detections]
     assert scores == pytest.approx(expected.scores, abs=1e-4)
-
-
-def test_a_node_that_is_not_configured_refuses(files, start_node, observer, namespace):
-    start_node('detector', {'autostart': False, 'model': files / 'vehicles.safetensors'})
-    answer = observer.call(Trigger, f'{namespace}/detector/reload', Trigger.Request())
-    assert not answer.success and 'not configured' in answer.message
