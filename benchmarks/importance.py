@@ -62,6 +62,7 @@ def run(args: argparse.Namespace) -> int:
     result = {'date': date.today().isoformat(), 'seeds': args.seeds, 'iterations': args.iterations, 'settings': SETTINGS,
               'shapes': {}}
     console = Console(width=130)
+    file = (QUICK_RESULTS if args.quick else RESULTS) / 'importance.json'
     for shape in SHAPES:
         if shape.name not in args.shapes:
             continue
@@ -73,8 +74,7 @@ def run(args: argparse.Namespace) -> int:
             for stage in ('untrained', 'nested', 'gain'):
                 table.add_row(ranking, stage, *(f'{value:.1f}' for value in (*row[stage], np.mean(row[stage]))))
         console.print(table)
-    file = (QUICK_RESULTS if args.quick else RESULTS) / 'importance.json'
-    write_text_atomically(file, json.dumps(result, indent=1) + '\n')
+        write_text_atomically(file, json.dumps(result, indent=1) + '\n')
     print(f'wrote {file}')
     return 0
 

@@ -162,7 +162,7 @@ def run(args: argparse.Namespace) -> int:
     shapes = [shape for shape in SHAPES if args.shape in (None, shape.name)]
     result = {'date': date.today().isoformat(), 'device': str(read_device_facts(args.device)), 'repeats': args.repeats,
               'nested_iterations': args.iterations, 'goals': GOALS, 'shapes': {}}
-    console = Console()
+    console = Console(width=110)
     for shape in shapes:
         found = result['shapes'][shape.name] = measure(shape, args)
         table = Table(title=f'{shape.name}: {found["accuracy_of_the_ordinary_network"]:.1f} % and '

@@ -144,7 +144,8 @@ class CudaRecorder:
                 with torch.cuda.stream(self._stream):
                     for _ in range(_WARM_UPS):
                         compute()
-                with torch.cuda.graph(graph, pool=self._pool, stream=self._stream):
+                # Another thread may run frames of another network meanwhile, and what it does would spoil the capture.
+                with torch.cuda.graph(graph, pool=self._pool, stream=self._stream, capture_error_mode='thread_local'):
                     _write(buffers, compute())
             except RuntimeError:
                 # A capture that failed may leave its stream current, and its pool as if still in use.

@@ -34,6 +34,7 @@ from deadline_perception.nodes.managed_node import ManagedNode
 from deadline_perception.nodes.messages import stamp_to_ns, to_bgr
 from deadline_perception.nodes.parameters import Value, declare
 from deadline_perception.nodes.process import run_node
+from deadline_perception.nodes.reload import ReloadService
 from deadline_perception.nodes.service_quality import LATCHED, RESULTS, publisher_events, subscription_events
 from deadline_perception.runtime.frame_record import Arrival, FrameRecord
 from deadline_perception.runtime.loading import LoadedTask, SetupError, load_task, share_folder
@@ -91,6 +92,7 @@ class DetectorNode(ManagedNode):
         self._refusal = ''
         self._worker: WorkThread | None = None
         self._loaded: LoadedTask | None = None
+        self._swapping = threading.Lock()  # of the network that is loaded and the pipeline that runs it
         self._mailbox: Mailbox | None = None
         self._pipeline: FramePipeline | None = None
         self._watchdog: Watchdog | None = None
@@ -102,6 +104,7 @@ class DetectorNode(ManagedNode):
         self._images_group = _WhileWanted(lambda: self._pipeline is None or self._pipeline.wants_image)
         self._outputs: list[LifecyclePublisher] = []
         self._status = DetectorStatus()
+        self._reload = ReloadService(self, lambda: self._loaded, self._load_replacement, self._replace)
         self._health = Health(self, self._report, period_s=self._values['diagnostics_period_s'])
         if self._values['autostart']:
             self.start_by_itself()
@@ -152,16 +155,16 @@ class DetectorNode(ManagedNode):
         self._priority.raise_thread(Role.SUPPORTING)
         self._watchdog = Watchdog(self._failed, prepare=lambda: self._prepare(Role.WATCHDOG))
         min_score = values['min_score']
-        self._pipeline = FramePipeline(
-            loaded.task, mailbox=self._mailbox, watchdog=self._watchdog,
-            reserve=detector_parameters.make_reserve(values), conditions=self._conditions.now, convert=self._convert,
-            publish=self._publish, publish_record=self._publish_record, failed=self._failed,
-            finish=lambda result: result.with_score(min_score), ready=self._wake,
-            publish_late=self._publish_late,
-            late_policy=LatePolicy(values['late_policy']), late_grace_ms=values['late_grace_ms'],
-            max_coasted=values['max_coasted'], max_track_age_ms=values['max_track_age_ms'],
-            boxes_at=BoxesAt(values['boxes_at']),
-            spares_next_image=values['spare_next_image'] and values['policy'] == 'frontier')
+        with self._swapping:
+            self._pipeline = FramePipeline(
+                self._loaded.task, mailbox=self._mailbox, watchdog=self._watchdog,
+                reserve=detector_parameters.make_reserve(values), conditions=self._conditions.now,
+                convert=self._convert, publish=self._publish, publish_record=self._publish_record, failed=self._failed,
+                finish=lambda result: result.with_score(min_score), ready=self._wake, publish_late=self._publish_late,
+                late_policy=LatePolicy(values['late_policy']), late_grace_ms=values['late_grace_ms'],
+                max_coasted=values['max_coasted'], max_track_age_ms=values['max_track_age_ms'],
+                boxes_at=BoxesAt(values['boxes_at']),
+                spares_next_image=values['spare_next_image'] and values['policy'] == 'frontier')
         result = super().on_activate(state)
         self._publish_labels(self._label_info())
         self._keeper = WorkThread('calibration') if loaded.calibration_file else None
@@ -232,7 +235,8 @@ class DetectorNode(ManagedNode):
         for publisher in self._outputs:
             self.destroy_lifecycle_publisher(publisher)
         self._outputs.clear()
-        self._loaded = None
+        with self._swapping:
+            self._loaded = None
         if self._worker is not None:
             self._worker.stop(0.0 if self._still_hangs() else STOP_TIMEOUT_S)
             self._worker = None
@@ -240,11 +244,25 @@ class DetectorNode(ManagedNode):
         if torch is not None and torch.cuda.is_initialized():
             torch.cuda.empty_cache()
 
+    def _load_replacement(self, running: LoadedTask) -> LoadedTask:
+        options = detector_parameters.reloaded_options(running.options, self._values.snapshot())
+        return load_task(options, share_folder() / 'models', running)
+
+    def _replace(self, running: LoadedTask, loaded: LoadedTask) -> threading.Event | None:
+        with self._swapping:
+            if self._loaded is not running:
+                raise SetupError('the node was configured anew or cleaned up meanwhile')
+            self._loaded = loaded
+            if self._pipeline is None:
+                return None
+            self._conditions.standing = loaded.degraded
+            return self._pipeline.swap(loaded.task)
+
     def _keep_calibration(self) -> None:
         """Leaves the state as it is now to a thread that may wait for the disk."""
-        if self._keeper is None:
-            return
         place, state = self._loaded.calibration_file, self._loaded.task.calibrator.state()
+        if self._keeper is None or place is None:
+            return
 
         def write() -> None:
             try:

@@ -89,8 +89,16 @@ PARAMETERS = (
               maximum=60.0, read_only=True),
 )
 _OF_NETWORK = NetworkOptions.__dataclass_fields__
-PARAMETERS = tuple(row if row.read_only else replace(
-    row, waits_for='configure' if row.name in _OF_NETWORK else 'activate') for row in PARAMETERS)
+_RELOADED = ('model', 'profile', 'quality')
+
+
+def _waits_for(name: str) -> str:
+    if name in _RELOADED:
+        return 'configure or ~/reload'
+    return 'configure' if name in _OF_NETWORK else 'activate'
+
+
+PARAMETERS = tuple(row if row.read_only else replace(row, waits_for=_waits_for(row.name)) for row in PARAMETERS)
 
 
 def check(values: Mapping[str, Value]) -> None:
@@ -110,6 +118,11 @@ def check(values: Mapping[str, Value]) -> None:
 def network_options(values: Mapping[str, Value]) -> NetworkOptions:
     """Where the parts of the detector lie."""
     return NetworkOptions(**{name: values[name] for name in NetworkOptions.__dataclass_fields__})
+
+
+def reloaded_options(options: NetworkOptions, values: Mapping[str, Value]) -> NetworkOptions:
+    """The options of a running network with the files that are named now."""
+    return replace(options, **{name: values[name] for name in _RELOADED})
 
 
 def make_reserve(values: Mapping[str, Value]) -> Reserve:

@@ -44,6 +44,9 @@ class ConditionTracker:
         standing: why every frame is degraded, whatever is heard.
         clock_ms: monotonic clock.
 
+    Attributes:
+        standing: as above; another one may be put in its place.
+
     Raises:
         ValueError: a time is not positive.
     """
@@ -56,7 +59,7 @@ class ConditionTracker:
         self._default_budget_ms = default_budget_ms
         self._budget_timeout_ms = budget_timeout_ms
         self._contention_timeout_ms = contention_timeout_ms
-        self._standing = standing
+        self.standing = standing
         self._clock_ms = clock_ms
         self._budget: _Budget | None = None
         self._contention: _Contention | None = None
@@ -98,7 +101,7 @@ class ConditionTracker:
         at_ms = self._clock_ms()
         budget_ms, budget_reason = self._budget_now(at_ms)
         slowdown, source, contention_reason = self._contention_now(at_ms)
-        reasons = tuple(reason for reason in (budget_reason, contention_reason, *self._standing) if reason)
+        reasons = tuple(reason for reason in (budget_reason, contention_reason, *self.standing) if reason)
         return Conditions(budget_ms, slowdown, source, reasons)
 
     def _contention_now(self, at_ms: float) -> tuple[float, str, str]:

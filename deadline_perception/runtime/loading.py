@@ -32,6 +32,7 @@ from deadline_perception.latency.profile import (
     profile_command,
     timing_key,
 )
+from deadline_perception.runtime.replacement import check_replacement
 from deadline_perception.runtime.task import Outlook, Task
 from deadline_perception.runtime.weights_file import is_set, load_weights
 
@@ -90,7 +91,9 @@ class LoadedTask:
 
     Attributes:
         task: the task.
+        options: what it was loaded from.
         facts: the device that runs it.
+        origin: what the calibration of its bounds holds for, by name.
         calibration_file: keeps what the calibrator learns; None when nothing is kept.
         notices: what happened while loading that a person should know, each a sentence.
         degraded: why times may differ from what was measured, each with what to run; it stays so until the node is
@@ -98,7 +101,9 @@ class LoadedTask:
     """
 
     task: Task
+    options: NetworkOptions
     facts: DeviceFacts
+    origin: Mapping[str, str | int]
     calibration_file: CalibrationFile | None
     notices: tuple[str, ...]
     degraded: tuple[str, ...]
@@ -133,15 +138,23 @@ def find_weights(model: str, models_folder: Path) -> Path:
     return named
 
 
-def load_task(options: NetworkOptions, models_folder: Path) -> LoadedTask:
+def load_task(options: NetworkOptions, models_folder: Path, running: LoadedTask | None = None) -> LoadedTask:
     """Loads, checks and warms up. Blocks for seconds; call it on the thread that will run the network, because
-    OpenMP threads and GPU handles belong to a thread.
+    OpenMP threads and GPU handles belong to a thread. Only beside a network that runs there, call it on another one.
+
+    Args:
+        options: what to load.
+        models_folder: holds the shipped models.
+        running: whose place the task is to take between two frames; its calibration goes on where it still holds.
 
     Raises:
-        DeadlinePerceptionError: a part is missing, damaged, or belongs to another network or device.
+        DeadlinePerceptionError: a part is missing, damaged, or belongs to another network or device; or the network
+            cannot take the place of the running one.
     """
     use_threads(options.threads)
     network, weights = load_network(options.model, options.device, models_folder, options.engine)
+    if running is not None:
+        check_replacement(network, running.task.network)
     facts = read_device_facts(options.device)
     profile, differences = load_profile(options, network, facts, weights, models_folder)
     knots = level_knots(profile, network.path_space)
@@ -152,22 +165,24 @@ def load_task(options: NetworkOptions, models_folder: Path) -> LoadedTask:
     warm_up(network, profile.image_size, kept)
     touch_memory()
     degraded = differences + environment_faults(options.device, options.threads)
+    origin = {'profile': profile.digest, **timing_key(network_hash=network.network_hash, facts=facts,
+                                                      input_size=network.input_size, engine=network.engine.identity)}
     calibration_file = None
     if options.calibration_file:
-        origin = timing_key(network_hash=network.network_hash, facts=facts, input_size=network.input_size,
-                            engine=network.engine.identity)
-        calibration_file = CalibrationFile(Path(options.calibration_file).expanduser(),
-                                           {'profile': profile.digest, **origin})
+        calibration_file = CalibrationFile(Path(options.calibration_file).expanduser(), origin)
         try:
             calibration_file.check_place()
         except ForeignFile as error:
             degraded.append(f'{error}; nothing is kept over a restart: name another file')
             calibration_file = None
-    calibrator, notices = make_calibrator(options, forecast, calibration_file)
+    if running is not None and running.origin == origin:
+        calibrator, notices = running.task.calibrator, []
+    else:
+        calibrator, notices = make_calibrator(options, forecast, calibration_file)
     if network.engine.notice:
         notices.append(network.engine.notice)
     task = Task(network, forecast, outlooks[0].policy, calibrator, network.result_type, outlooks)
-    return LoadedTask(task, facts, calibration_file, tuple(notices), tuple(degraded))
+    return LoadedTask(task, options, facts, origin, calibration_file, tuple(notices), tuple(degraded))
 
 
 def load_network(model: str, device: str, models_folder: Path, engine: str = 'auto') -> tuple[object, Path]:

@@ -139,7 +139,9 @@ class FramePipeline:
             raise ValueError(f'late_grace_ms is {late_grace_ms} and max_coasted {max_coasted}, expected '
                              f'numbers of at least 0')
         self._task, self._mailbox, self._watchdog, self._reserve = task, mailbox, watchdog, reserve
-        self._inference = TimedInference(task.network, task.path_space, task.policy, finish=finish)
+        self._finish = finish
+        self._inference = self._inference_of(task)
+        self._successor: tuple[Task, TimedInference, threading.Event] | None = None
         self._stand_in = task.make_stand_in(max_track_age_ms / 1000.0)
         self._best_case = BoundCalibrator(1.0 - BEST_CASE_SHARE, _BEST_CASE_STEP, task.calibrator.score_width)
         self._deciding = Reserve(0.0, quantile=0.5)
@@ -157,6 +159,22 @@ class FramePipeline:
         self.arrived = self.replaced = self.unpublished = self.late_results = 0
         self.busy_since_ms: float | None = None
         watchdog.watch(self.look)
+
+    def swap(self, task: Task) -> threading.Event:
+        """Lets another task of the same paths and results take the place of this one before the next frame begins.
+
+        The stand-in and what was learnt of reserve and image period stay. Any thread may call it.
+
+        Returns:
+            Is set when no frame runs on the old task any more.
+        """
+        swapped = threading.Event()
+        with self._lock:
+            self._successor = task, self._inference_of(task), swapped
+        return swapped
+
+    def _inference_of(self, task: Task) -> TimedInference:
+        return TimedInference(task.network, task.path_space, task.policy, finish=self._finish)
 
     # --- on the thread that receives ---
 
@@ -228,6 +246,10 @@ class FramePipeline:
             with self._lock:
                 if self._stopped:
                     return
+                if self._successor is not None:
+                    self._task, self._inference, swapped = self._successor
+                    self._successor = None
+                    swapped.set()
                 if frame.attempts:  # answered while it waited, which no longer concerns what is run here
                     answered, frame = frame, _Frame(frame.arrival, conditions, frame.deadline_ms, math.inf,
                                                     self._task.path_space.phases)

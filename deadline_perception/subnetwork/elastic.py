@@ -3,6 +3,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
+from types import SimpleNamespace
 
 import torch
 from torch import Tensor, fx, nn
@@ -46,6 +48,9 @@ class ElasticModule(nn.Module):
             self.register_buffer(f'order{number}', torch.arange(group.units))
             self.register_buffer(f'importance{number}', torch.zeros(group.units))
         self._prepared = {setting: activate(groups, setting, self.settings) for setting in self.settings}
+        self._fixed: dict[int, _FixedBody] = {}
+        for layer in self.elastic_layers():
+            layer.dependants = self._fixed
 
     def activate(self, utilisation: float) -> Activation:
         """The sub-network of a utilisation in (0, 1]; of a setting it is ready.
@@ -62,7 +67,15 @@ class ElasticModule(nn.Module):
         Raises:
             ValueError: the utilisation lies outside its range.
         """
-        return self.body(*inputs, self.activate(utilisation))
+        activation = self.activate(utilisation)
+        if torch.is_grad_enabled() or self.training or not activation.is_setting:
+            return self.body(*inputs, activation)
+        fixed = self._fixed.get(activation.row)
+        if fixed is None:
+            if not all(layer.weights_are_fixed for layer in self.elastic_layers()):
+                return self.body(*inputs, activation)
+            fixed = self._fixed[activation.row] = _FixedBody(self.body, activation)
+        return fixed(*inputs)
 
     def elastic_layers(self) -> Iterator[layers.ElasticLayer]:
         """Every layer that is sliced, norms within convolutions too."""
@@ -99,6 +112,33 @@ class ElasticModule(nn.Module):
                         for piece in layer.pieces(name, activation)[1])
         known = {id(parameter) for layer in self.elastic_layers() for parameter in layer.parameters()}
         return used + sum(parameter.numel() for parameter in self.parameters() if id(parameter) not in known)
+
+
+class _FixedBody:
+    """A body for one setting in inference: its code, run on kernels that have their weights already.
+
+    Layers are neither looked up by name nor called as modules, which takes 1 us each; hooks on them are not called.
+
+    Args:
+        body: of an elastic network.
+        activation: of a setting.
+    """
+
+    def __init__(self, body: fx.GraphModule, activation: Activation) -> None:
+        self._forward, self._layers, self._activation = type(body).forward, SimpleNamespace(), activation
+        for node in body.graph.nodes:
+            if node.op in ('call_module', 'get_attr'):
+                *folders, name = node.target.split('.')
+                place, found = self._layers, attrgetter(node.target)(body)
+                for folder in folders:
+                    place = place.__dict__.setdefault(folder, SimpleNamespace())
+                if isinstance(found, layers.ElasticLayer):
+                    found = found.fixed(activation)
+                setattr(place, name, found.forward if isinstance(found, nn.Module) else found)
+
+    def __call__(self, *inputs: Tensor):
+        """What the body gives."""
+        return self._forward(self._layers, *inputs, self._activation)
 
 
 def structure(module: nn.Module, example_inputs: Sequence[Tensor],

@@ -6,7 +6,7 @@ follows a convolution folded in. Behind a concatenation the used columns are sev
 """
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -18,12 +18,31 @@ from deadline_perception.subnetwork.channel_groups import Span, kept_ranges
 Axes = Mapping[str, Mapping[int, Sequence[Span]]]
 
 
+class FixedCall:
+    """A layer's kernel with the weights of one sub-network.
+
+    Args:
+        function: kernel.
+        arguments: that follow the input.
+    """
+
+    def __init__(self, function: Callable[..., Tensor], *arguments: object) -> None:
+        self._function, self._arguments = function, arguments
+
+    def __call__(self, x: Tensor, activation: Activation) -> Tensor:
+        """See the layer's `forward`."""
+        return self._function(x, *self._arguments)
+
+
 class ElasticLayer(nn.Module):
     """Weights of which a sub-network uses a part.
 
     Args:
         layer: whose parameters and buffers are taken over, not copied.
         axes: by name of the weight and by axis, what lies along it; axes that are not named are always used whole.
+
+    Attributes:
+        dependants: of the laid-out weights, by setting; they are dropped with these.
     """
 
     WEIGHTS = ('weight', 'bias')
@@ -37,11 +56,13 @@ class ElasticLayer(nn.Module):
         self.axes = {name: {axis: tuple(spans) for axis, spans in of_weight.items()} for name, of_weight in axes.items()}
         self.leaves: tuple[Tensor | None, ...] | None = None  # in the place of views, while a training step runs
         self._laid_out: dict[int, tuple[Tensor | None, ...]] = {}
+        self.dependants: dict[int, object] = {}
         self.register_load_state_dict_post_hook(lambda module, keys: module.forget_copies())
 
     def forget_copies(self) -> None:
         """Drops laid-out weights, because the weights have changed or may."""
         self._laid_out.clear()
+        self.dependants.clear()
 
     def train(self, mode: bool = True) -> ElasticLayer:
         """Sets training or evaluation mode."""
@@ -65,6 +86,10 @@ class ElasticLayer(nn.Module):
             found = self._laid_out[activation.row] = tuple(
                 None if part is None else _contiguous(part.detach()) for part in self._in_use(activation))
         return found
+
+    def fixed(self, activation: Activation) -> Callable[..., Tensor]:
+        """What computes the layer for one setting in inference, without looking for its weights in every frame."""
+        return self.forward
 
     @property
     def weights_are_fixed(self) -> bool:
@@ -106,7 +131,7 @@ class ElasticLayer(nn.Module):
                         places.append((units + torch.arange(span.per_unit, device=weight.device)).flatten() + offset)
                         offset += span.size
                     weight.copy_(weight.index_select(axis, torch.cat(places)))
-        self._laid_out.clear()
+        self.forget_copies()
 
     def _in_use(self, activation: Activation) -> tuple[Tensor | None, ...]:
         """The weights as inference uses them."""
@@ -144,12 +169,16 @@ class ElasticConvolution(ElasticLayer):
 
     def forward(self, x: Tensor, activation: Activation) -> Tensor:
         """`[N, c, ...]` -> `[N, outputs, ...]`, both of the channels that the sub-network keeps."""
-        weight, bias = self.used(activation)
-        groups = self.groups if self.groups == 1 else self.groups * len(weight) // len(self.weight)
-        y = self._FUNCTIONS[weight.dim()](x, weight, bias, self.stride, self.padding, self.dilation, groups)
+        y = self.fixed(activation)(x, activation)
         if self.norm is None or (self.weights_are_fixed and self.leaves is None):
             return y
         return self.norm(y, activation)
+
+    def fixed(self, activation: Activation) -> FixedCall:
+        """See `ElasticLayer`."""
+        weight, bias = self.used(activation)
+        groups = self.groups if self.groups == 1 else self.groups * len(weight) // len(self.weight)
+        return FixedCall(self._FUNCTIONS[weight.dim()], weight, bias, self.stride, self.padding, self.dilation, groups)
 
     @property
     def weights_are_fixed(self) -> bool:
@@ -171,6 +200,10 @@ class ElasticLinear(ElasticLayer):
     def forward(self, x: Tensor, activation: Activation) -> Tensor:
         """`[..., c]` -> `[..., outputs]`, both of the channels that the sub-network keeps."""
         return F.linear(x, *self.used(activation))
+
+    def fixed(self, activation: Activation) -> FixedCall:
+        """See `ElasticLayer`."""
+        return FixedCall(F.linear, *self.used(activation))
 
 
 class ElasticBatchNorm(ElasticLayer):

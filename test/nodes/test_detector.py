@@ -472,7 +472,7 @@ def test_an_image_that_waits_in_the_middleware_takes_no_processor(start_hanging,
     until_first_answer(station)
     start_hanging.flag.touch()
     before, begun = cpu_s(process.pid), time.monotonic()
-    for _ in range(40):
+    for _ in range(20):
         station.images.publish(station.image())
         time.sleep(0.1)
     share = (cpu_s(process.pid) - before) / (time.monotonic() - begun)

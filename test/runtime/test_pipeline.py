@@ -720,3 +720,24 @@ def test_calibration_learns_from_what_the_outlook_expected(bench):
     bench.slowdown = 2.0
     bench.run(pipeline)
     assert (bench.calibrator.frames, bench.calibrator.misses) == (2, 1)
+
+
+def test_another_task_takes_its_place_between_two_frames(bench):
+    before, after = bench.network, Network()
+    after.found = Detections([[2, 2, 8, 8]], [0.9], [1])
+    pipeline = bench.build()
+    before.gate = threading.Event()
+    worker = bench.start()
+    pipeline.arrive(arrive())
+    wait_until(lambda: before.begun)
+    calibrator = BoundCalibrator(0.01, 0.05, math.log(8))
+    swapped = pipeline.swap(Task(after, OnePath(), OnePath(), calibrator))
+    assert not swapped.is_set()  # a frame is at work
+    before.gate.set()
+    wait_until(lambda: len(bench.records) == 1)
+    pipeline.arrive(arrive())
+    assert swapped.wait(WAIT_S)
+    wait_until(lambda: len(bench.records) == 2 and calibrator.frames == 1)
+    assert [found.labels.tolist() for found in bench.published] == [[0], [1]]
+    assert (len(before.begun), len(after.begun), bench.calibrator.frames) == (1, 1, 1)
+    assert worker.is_alive() and not bench.failures

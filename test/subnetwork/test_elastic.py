@@ -80,8 +80,9 @@ def test_weights_that_changed_are_laid_out_anew():
     network = made_elastic()
     with torch.no_grad():
         before = network(images(), utilisation=0.5)
-        network.body.get_submodule('hidden').weight.mul_(2.0)
-        network.forget_copies()
+        hidden = network.body.get_submodule('hidden')
+        hidden.weight.mul_(2.0)
+        hidden.forget_copies()
         after = network(images(), utilisation=0.5)
     assert not torch.allclose(before, after)
 

@@ -1,0 +1,76 @@
+"""The service `~/reload` of a node: what its parameters name now takes the place of the running network.
+
+The new network is loaded and warmed beside the running one, on a thread of its own, and takes its place between two
+frames. The answer is sent when it has done so, or cannot: then it says why, and the running network goes on. The thread
+keeps the ordinary priority: frames go first, and one of a lower priority could be kept from the processor while it holds
+Python's lock.
+"""
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+
+from rclpy.node import Node
+from std_srvs.srv import Trigger
+
+from deadline_perception.errors import DeadlinePerceptionError
+from deadline_perception.runtime.loading import LoadedTask, SetupError
+from deadline_perception.runtime.work_thread import WorkThread
+
+NEXT_FRAME_S = 5.0  # without a frame for so long, the answer is that the next one will run on the new network
+
+
+class ReloadService:
+    """Offers the service.
+
+    Args:
+        node: whose service it is.
+        running: gives the task that runs or is ready to, None where there is none.
+        load: makes the one that takes its place; blocks for seconds.
+        replace: puts the second in the place of the first. Returns an event that is set when no frame runs on the first
+            any more, None where no frames run.
+    """
+
+    def __init__(self, node: Node, running: Callable[[], LoadedTask | None], load: Callable[[LoadedTask], LoadedTask],
+                 replace: Callable[[LoadedTask, LoadedTask], threading.Event | None]) -> None:
+        self._node, self._running, self._load, self._replace = node, running, load, replace
+        self._work: Future[None] | None = None
+        service = node.create_service(Trigger, '~/reload', lambda request, response: response)
+        # An executor sends what the callback returns at once, and would wait in a loop for a coroutine. Here it only
+        # leaves the answer to the thread that loads. Same in rclpy from Humble to Kilted.
+        self._send, service.send_response = service.send_response, self._begin
+
+    def _begin(self, response: Trigger.Response, header: object) -> None:
+        if self._work is not None and not self._work.done():
+            response.message = 'not reloaded: another network is being loaded, expected one request at a time'
+            self._send(response, header)
+            return
+        thread = WorkThread('reload')
+        self._work = thread.submit(lambda: self._reload(response, header))
+        thread.stop(0.0)
+
+    def _reload(self, response: Trigger.Response, header: object) -> None:
+        try:
+            response.message = self._take_its_place()
+            response.success = True
+            self._node.get_logger().info(response.message)
+        except (DeadlinePerceptionError, ValueError, OSError, RuntimeError) as error:
+            response.message = f'not reloaded, and nothing changed: {str(error) or type(error).__name__}'
+            self._node.get_logger().error(response.message)
+        self._send(response, header)
+
+    def _take_its_place(self) -> str:
+        running = self._running()  # its last reference goes with this thread, so that no frame waits for its memory
+        if running is None:
+            raise SetupError('the node is not configured, expected it to be inactive or active')
+        loaded = self._load(running)
+        for notice in (*loaded.notices, *loaded.degraded):
+            self._node.get_logger().warning(notice)
+        swapped = self._replace(running, loaded)
+        when = ''
+        if swapped is None:
+            when = ' once the node is active'
+        elif not swapped.wait(NEXT_FRAME_S):
+            when = ' with the next image'
+        return f'reloaded {loaded.options.model}: it runs{when}'

@@ -1,0 +1,133 @@
+"""New weights for a detector that runs as a real process, while images come."""
+from __future__ import annotations
+
+import shutil
+import threading
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from lifecycle_msgs.msg import Transition
+from lifecycle_msgs.srv import ChangeState
+from made_up_network import CLASSES, made_up_profile
+from sensor_msgs.msg import Image
+from std_msgs.msg import Header
+from std_srvs.srv import Trigger
+from vision_msgs.msg import Detection2DArray
+
+from deadline_perception.decision.path_quality import PathQuality
+from deadline_perception.detector.checkpoint import build_detector, load_detector, save_detector
+from deadline_perception.detector.configuration import COMPACT
+from deadline_perception.latency.device import process_environment
+from deadline_perception.msg import FrameLatency
+from deadline_perception.nodes.messages import bgr_to_image, ns_to_stamp, stamp_to_ns
+
+torch = pytest.importorskip('torch')
+SMALL = replace(COMPACT, name='small', input_size=(64, 96), scales=(1.0,), widths=(1.0, 0.5))
+IMAGE = np.random.default_rng(0).integers(0, 256, (64, 96, 3), dtype=np.uint8)
+PERIOD_S = 0.1
+
+
+def write(file, label, seed, config=SMALL, class_names=CLASSES):
+    """Weights that take every region for an object of one class."""
+    detector = build_detector(config, class_names, seed=seed)
+    with torch.no_grad():
+        for head in detector.heads.subnets:
+            head.classes.bias[1 + label] = 4.0
+    save_detector(detector, file)
+    return detector
+
+
+@pytest.fixture
+def files(tmp_path):
+    write(tmp_path / 'vehicles.safetensors', 0, 1)
+    bikes = write(tmp_path / 'bikes.safetensors', 1, 2)
+    write(tmp_path / 'wider.safetensors', 1, 2, replace(SMALL, stage_channels=(64, 128, 256, 352)))
+    write(tmp_path / 'fewer.safetensors', 1, 2, class_names=CLASSES[:-1])
+    write(tmp_path / 'unsuited.safetensors', 0, 3)
+    PathQuality({bikes.path_space.largest: 0.5}, weights_hash=bikes.weights_hash).save(
+        tmp_path / 'unsuited.quality.json')
+    whole = (tmp_path / 'bikes.safetensors').read_bytes()
+    (tmp_path / 'damaged.safetensors').write_bytes(whole[:len(whole) // 2])
+    made_up_profile(bikes, image_size=IMAGE.shape[:2]).save(tmp_path / 'profile.json')
+    return tmp_path
+
+
+class Camera:
+    """Publishes an image every 100 ms, from a thread of its own."""
+
+    def __init__(self, observer, topic):
+        self.stamps_ns, self._speaker, self._observer = [], observer.speaker(Image, topic), observer
+        self._ends = threading.Event()
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def _serve(self):
+        while not self._ends.wait(PERIOD_S):
+            stamp_ns = self._observer.node.get_clock().now().nanoseconds
+            self.stamps_ns.append(stamp_ns)
+            self._speaker.publish(bgr_to_image(IMAGE, Header(stamp=ns_to_stamp(stamp_ns), frame_id='camera')))
+
+    def end(self):
+        self._ends.set()
+        self._thread.join()
+
+
+def test_new_weights_are_taken_between_two_frames_and_what_does_not_fit_is_refused(
+        files, start_node, observer, wait_for, namespace):
+    bikes = load_detector(files / 'bikes.safetensors')
+    path = bikes.path_space.smallest
+    shutil.copy(files / 'vehicles.safetensors', files / 'model.safetensors')
+    node = start_node('detector', {
+        'model': files / 'model.safetensors', 'profile': files / 'profile.json', 'engine': 'eager', 'policy': 'fixed',
+        'fixed_path': path, 'default_budget_ms': 20_000.0, 'autostart': False}, environment=process_environment(1))
+    found = observer.hear(Detection2DArray, f'{namespace}/detector/detections')
+    latencies = observer.hear(FrameLatency, f'{namespace}/detector/latency')
+
+    def reload():
+        return observer.call(Trigger, f'{namespace}/detector/reload', Trigger.Request())
+
+    answer = reload()
+    assert not answer.success and 'the node is not configured' in answer.message
+    for transition in (Transition.TRANSITION_CONFIGURE, Transition.TRANSITION_ACTIVATE):
+        request = ChangeState.Request(transition=Transition(id=transition))
+        assert observer.call(ChangeState, f'{namespace}/detector/change_state', request).success
+
+    def said(detections):
+        return {detection.results[0].hypothesis.class_id for detection in detections.detections}
+
+    camera = Camera(observer, f'{namespace}/image')
+    wait_for(lambda: found and said(found[-1]) == {'vehicle'}, f'detections: {node.output}')
+    for name, reason in (('damaged', 'cannot be read as safetensors'), ('wider', 'its shape: small'),
+                         ('fewer', f'its classes: {", ".join(CLASSES[:-1])}; expected'),
+                         ('unsuited', 'path qualities were measured on weights'), ('missing', 'does not exist')):
+        assert not observer.set_parameters(f'{namespace}/detector', model=str(files / f'{name}.safetensors'))
+        answer = reload()
+        assert not answer.success and reason in answer.message and '\n' not in answer.message, answer.message
+        assert answer.message in node.output
+    seen = len(found)
+    wait_for(lambda: len(found) > seen + 2, 'detections of the old network')
+    assert said(found[-1]) == {'vehicle'}
+
+    # As `tune` and `train` do it: another file in the place of the one that runs.
+    assert not observer.set_parameters(f'{namespace}/detector', model=str(files / 'model.safetensors'))
+    (files / 'bikes.safetensors').replace(files / 'model.safetensors')
+    answer = reload()
+    assert answer.success and answer.message == f'reloaded {files / "model.safetensors"}: it runs'
+    after_ns = observer.node.get_clock().now().nanoseconds
+    wait_for(lambda: stamp_to_ns(found[-1].header.stamp) > after_ns, 'detections of the new network')
+    camera.end()
+    wait_for(lambda: stamp_to_ns(latencies[-1].header.stamp) == camera.stamps_ns[-1], 'the last answer')
+
+    answered = [stamp_to_ns(latency.header.stamp) for latency in latencies]
+    begin = camera.stamps_ns.index(answered[0])
+    assert answered == sorted(set(answered))
+    assert len(answered) + sum(latency.replaced_frames for latency in latencies[1:]) == len(camera.stamps_ns) - begin
+    assert all(latency.outcome == FrameLatency.DETECTED for latency in latencies[1:])
+    classes = [said(detections) for detections in found]
+    assert all(len(names) == 1 for names in classes)
+    changes = [one for one, next_one in zip(classes, classes[1:]) if one != next_one]
+    assert changes == [{'vehicle'}]  # once, between two frames
+    expected = bikes.detect(IMAGE, path).with_score(0.05)
+    scores = [detection.results[0].hypothesis.score for detection in found[-1].detections]
+    assert scores == pytest.approx(expected.scores, abs=1e-4)
