@@ -17,7 +17,7 @@ from deadline_perception.detector.heads import Head, decode_detections, region_f
 from deadline_perception.detector.operators import Switch
 from deadline_perception.detector.proposals import DynamicProposals, RegionProposalNetwork
 from deadline_perception.engine.segment_run import SegmentRun, check_image
-from deadline_perception.engine.torch_network import TorchModule
+from deadline_perception.engine.torch_network import PIXEL_DEVIATION, PIXEL_MEAN, TorchModule
 from deadline_perception.execution_path import ExecutionPath
 
 
