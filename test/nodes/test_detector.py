@@ -373,7 +373,7 @@ def test_every_image_sent_is_delivered_or_replaced_and_answered_once(ready, requ
         message = ready.image()
         stamps.append(stamp_to_ns(message.header.stamp))
         ready.images.publish(message)
-        time.sleep(0.005)
+        time.sleep(0.002)
     wait(lambda: stamp_to_ns(ready.latencies[-1].header.stamp) == stamps[-1], 'the last image')
     answers = ready.latencies[begin:]
     replaced = sum(latency.replaced_frames for latency in answers)
