@@ -65,8 +65,7 @@ class Operator:
 
     @cached_property
     def positions(self) -> tuple[float, ...]:
-        """Where the settings lie on a scale of work: counts by their logarithm, fractions as they are, others by
-        rank."""
+        """Settings on a scale of work: counts by their logarithm, fractions as they are, others by rank."""
         if all(isinstance(setting, int) and setting > 0 for setting in self.settings):
             return tuple(math.log(setting) for setting in self.settings)
         if all(isinstance(setting, float) for setting in self.settings):
@@ -318,8 +317,7 @@ class PathSpace:
 
     @cached_property
     def conditions(self) -> tuple[tuple[int, int] | None, ...]:
-        """Of each segment: place of the operator, and index of the setting, that it belongs to; None: every path has
-        it."""
+        """Of each segment, the operator's place and the setting's index that it belongs to; None: of every path."""
         return tuple(None if segment.only_on is None else
                      (self.place[segment.only_on[0]], self.operator(segment.only_on[0]).index(segment.only_on[1]))
                      for segment in self.segments)

@@ -1,5 +1,4 @@
-"""Single objects of annotated images with their surroundings, and pieces of background: what a classifier learns
-from."""
+"""Single objects of annotated images with their surroundings, and pieces of background, for a classifier."""
 from __future__ import annotations
 
 import math

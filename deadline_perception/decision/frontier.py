@@ -202,8 +202,7 @@ class FrontierPolicy:
         return found
 
     def _forecasts(self, forecast: Forecast) -> np.ndarray:
-        """Remaining forecast of every path at every segment: float64 `[segments, paths]`, ms, never rising with the
-        segment."""
+        """Remaining forecast of every path from every segment on: float64 `[segments, paths]`, ms, never rising."""
         rows = np.stack([np.asarray(forecast.table(self._paths, segment), dtype=np.float64)
                          for segment in range(len(self._space.segments))])
         bad = ~((rows >= 0) & (rows < math.inf))

@@ -1,5 +1,4 @@
-"""The residual backbone, of whose blocks groups can be skipped and every one can be narrowed, and the feature
-pyramid."""
+"""The residual backbone, whose blocks can be skipped in groups and narrowed, and the feature pyramid."""
 from __future__ import annotations
 
 import torch

@@ -196,8 +196,7 @@ class DetectorConfig:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """Every attribute but those that an earlier version of this class did not have and that are at their
-        default."""
+        """All attributes but those that came with a later version and are at their default."""
         later = {field.name: field.default for field in fields(self) if field.default is not MISSING}
         return {name: value for name, value in asdict(self).items() if name not in later or value != later[name]}
 

@@ -1,5 +1,4 @@
-"""What a multi-path detector can decide: its operators, its segments, and with them its execution paths. Needs no
-torch."""
+"""What a multi-path detector can decide: operators, segments, and with them execution paths. Needs no torch."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -64,7 +63,6 @@ def scale_of(path: ExecutionPath) -> float:
 
 
 def scaled_size(size: tuple[int, int], scale: float) -> tuple[int, int]:
-    """Height and width in px nearest to a fraction of `size` that are multiples of 32, the largest stride; at least
-    32."""
+    """Height and width in px, multiples of 32 (the largest stride) of at least 32 nearest to a fraction of `size`."""
     height, width = (max(32, 32 * round(side * scale / 32)) for side in size)
     return height, width

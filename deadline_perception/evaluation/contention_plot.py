@@ -1,5 +1,4 @@
-"""What the impact profiler found, as a picture: delays over time, their density with the levels, and delays beside
-units."""
+"""What the impact profiler found, as a picture: delays over time, their density with levels, delays beside units."""
 from __future__ import annotations
 
 from pathlib import Path

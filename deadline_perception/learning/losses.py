@@ -1,5 +1,4 @@
-"""The loss of one path on one batch: objectness, anchor boxes, classes, final boxes; against the ground truth or a
-teacher."""
+"""The loss of one path on one batch against the ground truth or a teacher: objectness, boxes and classes."""
 from __future__ import annotations
 
 from collections.abc import Sequence

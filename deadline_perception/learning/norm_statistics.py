@@ -126,8 +126,7 @@ def _hooked(handles: list[RemovableHandle]) -> Iterator[None]:
 
 
 def _run(network: MultiPathDetector, source: SampleSource, seed: int) -> int:
-    """Runs backbone, pyramid and all heads of the network on random paths of every width; returns the number of
-    images."""
+    """Runs backbone, pyramid and all heads on random paths of every width; returns the number of images."""
     training, network = network.training, network.train()  # no weights are laid out meanwhile
     generator = np.random.default_rng(seed)
     images = 0

@@ -1,5 +1,4 @@
-"""`python -m deadline_perception.nodes NAME`: one node as a process, which SIGINT ends cleanly from its first
-moment."""
+"""`python -m deadline_perception.nodes NAME`: one node as a process, which SIGINT ends cleanly from the start."""
 from __future__ import annotations
 
 import importlib

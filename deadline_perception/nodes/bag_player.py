@@ -40,8 +40,7 @@ PARAMETERS = (
     Parameter('image_topic', '', 'Name that the images of the camera are played under; empty: as recorded.',
               read_only=True),
     Parameter('camera_info_topic', '', "Name that the camera's calibration, camera_info beside its images in the bag, "
-                                       "is "
-              'played under; empty: camera_info beside image_topic.', read_only=True),
+              'is played under; empty: camera_info beside image_topic.', read_only=True),
     Parameter('exclude', list(EXCLUDED), 'Topics that are not played, with * and ?; by default those that the running '
               "nodes publish themselves. [''] plays all.", read_only=True),
     Parameter('wait_for_subscribers', 1, 'Subscribers that the camera must have before the first message; 0 begins '

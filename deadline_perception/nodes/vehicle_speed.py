@@ -1,5 +1,4 @@
-"""The node `vehicle_speed`: how fast the vehicle is, from odometry, a twist or a recorded trace; and whether it
-knows."""
+"""The node `vehicle_speed`: how fast the vehicle is, from odometry, a twist or a trace, and whether it knows."""
 from __future__ import annotations
 
 import math

@@ -204,8 +204,7 @@ def _classifier_levels(request: TaskRequest, space: PathSpace, forecast: PathFor
 
 
 def spread(paths: Sequence[ExecutionPath], times_ms: Sequence[float], count: int) -> tuple[ExecutionPath, ...]:
-    """At most `count` of some paths, the cheapest and the dearest among them, evenly in the logarithm of their
-    times."""
+    """At most `count` of some paths, cheapest and dearest among them, evenly in the logarithm of their times."""
     if len(paths) <= count:
         return tuple(paths)
     if count == 1:

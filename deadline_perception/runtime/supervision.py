@@ -1,5 +1,4 @@
-"""Starts the nodes as processes, looks after them, and ends them all: no process outlives its supervisor. Free of
-ROS."""
+"""Starts the nodes as processes, looks after them, and ends them all: none outlives its supervisor. Free of ROS."""
 from __future__ import annotations
 
 import ctypes
