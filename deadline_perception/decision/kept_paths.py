@@ -7,8 +7,8 @@ from deadline_perception.execution_path import ExecutionPath, PathSpace
 
 
 def kept_paths(space: PathSpace, forecast: Forecast, quality: Quality, number: int) -> tuple[ExecutionPath, ...]:
-    """The best paths at so many levels of contention, and the way out of each: whatever a frame on one of them has already
-    run, the cheapest path that it can still change to is kept as well.
+    """The best paths at so many levels of contention, and the way out of each: whatever a frame on one of them has
+    already run, the cheapest path that it can still change to is kept as well.
 
     Args:
         space: of the network.

@@ -39,8 +39,8 @@ from deadline_perception.runtime.weights_file import is_set, load_weights
 
 POLICIES = ('frontier', 'thresholds', 'fixed', 'reactive_1', 'reactive_n', 'oblivious')
 BLIND_POLICIES = ('reactive_1', 'reactive_n', 'oblivious')  # know nothing of contention but how frames went
-# What a frame allocates: 14 MB on the largest path of `compact` (measured: benchmarks/start_up.py), and as much again for
-# what lies between.
+# What a frame allocates: 14 MB on the largest path of `compact` (measured: benchmarks/start_up.py), and as much again
+# for what lies between.
 _FRAME_BYTES, _BLOCK_BYTES, _PAGE_BYTES = 32 * 2**20, 2**20, 4096
 
 
@@ -65,8 +65,8 @@ class NetworkOptions:
         fixed_path: name of the path for the policy `fixed`, and of the one that gives the policies `thresholds` and
             `oblivious` what they do not decide; empty: the largest.
         min_quality: paths of a lower quality are never chosen by the policy `frontier`; 0: any may be.
-        keep_paths: the policy `frontier` chooses among the best paths at so many levels of contention, and only they are
-            kept ready; 0: all are.
+        keep_paths: the policy `frontier` chooses among the best paths at so many levels of contention, and only they
+            are kept ready; 0: all are.
         allowance_ms: constant part of every bound.
         target_miss_probability: of the bounds.
         calibration_step: step of the calibrator.
@@ -233,8 +233,8 @@ def warm_up(network, image_size: tuple[int, int], kept: Sequence[ExecutionPath] 
 
 
 def touch_memory(size_bytes: int = _FRAME_BYTES) -> None:
-    """Has the system give this thread the pages that its frames will need, which would otherwise be faulted in by the first
-    ones: 3,500 pages, 10 to 30 ms.
+    """Has the system give this thread the pages that its frames will need, which would otherwise be faulted in by the
+    first ones: 3,500 pages, 10 to 30 ms.
 
     They stay because of the settings that `missing_environment` looks for; without these, this is in vain.
     """
