@@ -2,9 +2,9 @@
 
     python benchmarks/start_up.py [--starts 5] [--kept 20] [--profile FILE]
 
-Every start is a process of its own under a camera of 10 Hz that sends already: with all paths ready, and with some, those
-that are the best within one time at so many levels of contention. The time until the first answer counts from the start of
-the process. Needs prepared segments (`deadline-perception profile`). A start takes 10 to 20 s; writes results/start_up.json.
+Every start is a process of its own under a camera of 10 Hz that sends already: with all paths ready, and with some
+(parameter `keep_paths`). The time until the first answer counts from the start of the process. Needs prepared segments
+(`deadline-perception profile`). A start takes 10 to 20 s; writes results/start_up.json.
 """
 from __future__ import annotations
 
@@ -19,44 +19,16 @@ from datetime import date
 from pathlib import Path
 from statistics import median
 
-from deadline_perception.decision.path_quality import PathQuality
-from deadline_perception.detector.checkpoint import load_detector
-from deadline_perception.engine.choice import choose_engine
 from deadline_perception.latency.device import read_device_facts
 from deadline_perception.latency.json_file import write_text_atomically
-from deadline_perception.latency.path_bound import PathForecast
-from deadline_perception.latency.profile import LatencyProfile
 from deadline_perception.latency.stopwatch import now_ms
-from deadline_perception.contention.pruning import Candidate
-from deadline_perception.tools.adopt import paths_to_keep
 from deadline_perception.tools.command_line import exit_status
-from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, find_weights
 from node_process import profile_for
 from node_stand import Stand
 
 RESULTS = Path(__file__).parent / 'results' / 'start_up.json'
-KEPT_VARIABLE = 'START_UP_KEPT_PATHS'
 FIRST_FRAMES, SETTLED_S = 5, 4.0
 GOAL_S, GOAL_MB = 15.0, 1000.0
-
-
-def kept_detector(device: str):
-    """The shipped detector with the paths that an environment variable names; what the node calls."""
-    weights = find_weights(DEFAULT_WEIGHTS)
-    network = load_detector(weights, device)
-    network.engine = choose_engine('auto', network, read_device_facts(device), str(weights))
-    network.kept_paths = tuple(map(network.path_space.parse, os.environ[KEPT_VARIABLE].split()))
-    return network
-
-
-def choose_kept(profile: Path, number: int) -> tuple[str, ...]:
-    """Names of the paths to keep ready; see `paths_to_keep`."""
-    weights = find_weights(DEFAULT_WEIGHTS)
-    space = load_detector(weights).path_space
-    paths = list(space)
-    times_ms = PathForecast(LatencyProfile.load(profile), space).table(paths)
-    values = PathQuality.load(weights.with_suffix('.quality.json'), space).table(paths)
-    return paths_to_keep([Candidate(str(path), *row) for path, *row in zip(paths, times_ms, values)], number)
 
 
 def memory_mb(pid: int) -> dict[str, float]:
@@ -66,12 +38,10 @@ def memory_mb(pid: int) -> dict[str, float]:
             for name in ('Rss', 'Pss')}
 
 
-def start(profile: Path, model: str) -> dict:
+def start(profile: Path, keep_paths: int) -> dict:
     """Starts the detector once, and ends it."""
     with tempfile.TemporaryDirectory() as folder:
-        quality = find_weights(DEFAULT_WEIGHTS).with_suffix('.quality.json')
-        stand = Stand(('detector',), Path(folder), profile,
-                      parameters={'model': model, 'quality': str(quality)} if model else None)
+        stand = Stand(('detector',), Path(folder), profile, parameters={'keep_paths': keep_paths})
         launched: list[float] = []
         launch = stand.launch
 
@@ -92,19 +62,16 @@ def start(profile: Path, model: str) -> dict:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument('--starts', type=int, default=5, help='of each kind')
-    parser.add_argument('--kept', type=int, default=20, help='paths that are kept ready, at most')
+    parser.add_argument('--kept', type=int, default=20, help='levels of contention whose best paths are kept ready')
     parser.add_argument('--profile', type=Path)
     args = parser.parse_args()
     profile = profile_for(args.profile)
-    names = choose_kept(profile, args.kept)
-    os.environ[KEPT_VARIABLE] = ' '.join(names)
-    os.environ['PYTHONPATH'] = os.pathsep.join(filter(None, (str(Path(__file__).parent), os.environ.get('PYTHONPATH'))))
-    kinds = {'all paths': '', f'{len(names)} kept paths': 'start_up:kept_detector'}
+    kinds = {'all paths': 0, f'keep_paths {args.kept}': args.kept}
     rows: dict[str, list[dict]] = {kind: [] for kind in kinds}
     print('paths             first answer   RSS, PSS         first latencies, and the median of later ones')
     for _ in range(args.starts):
-        for kind, model in kinds.items():
-            row = start(profile, model)
+        for kind, keep_paths in kinds.items():
+            row = start(profile, keep_paths)
             rows[kind].append(row)
             print(f'{kind:17} {row["first_answer_s"]:6.1f} s   {row["rss"]:6.0f}, {row["pss"]:5.0f} MB   '
                   f'{", ".join(f"{ms:.0f}" for ms in row["first_latencies_ms"])}; {row["later_latency_ms"]:.0f} ms',
@@ -114,7 +81,7 @@ def main() -> None:
         print(f'{kind}: at most {slowest_s:.1f} s (goal {GOAL_S:.0f}) and {largest_mb:.0f} MB (goal {GOAL_MB:.0f})')
     write_text_atomically(RESULTS, json.dumps({
         'date': date.today().isoformat(), 'device': read_device_facts('cpu').name, 'starts_of_each': args.starts,
-        'load_average': round(os.getloadavg()[0], 2), 'kept_paths': names, 'rows': rows}, indent=1) + '\n')
+        'load_average': round(os.getloadavg()[0], 2), 'rows': rows}, indent=1) + '\n')
     print(f'wrote {RESULTS.relative_to(RESULTS.parents[1])}')
 
 

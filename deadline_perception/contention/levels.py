@@ -1,10 +1,10 @@
 """Which levels of contention a machine has: graded from the delays of a sample network, and matched with units.
 
 Source: contention paper, sections 4.1.1, 4.1.2 and 5.2.1: a moving average takes the noise off the delays, the peaks of
-their Gaussian kernel density are the levels, and a level is reproduced by the units under which the same network has the
-same delay. Changed: the bandwidth is found from the delays (Botev, Grotowski and Kroese 2010, improved Sheather-Jones),
-since a rule for one peak blurs several; nothing is averaged over neighbours that are no more alike than any two delays;
-and a peak counts only if enough delays lie under it and a valley divides it from the next.
+their Gaussian kernel density are the levels, and a level is reproduced by the units under which the same network has
+the same delay. Changed: the bandwidth is found from the delays (Botev, Grotowski and Kroese 2010, improved
+Sheather-Jones), since a rule for one peak blurs several; nothing is averaged over neighbours that are no more alike
+than any two delays; and a peak counts only if enough delays lie under it and a valley divides it from the next.
 """
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ class ContentionLevel:
         delay_ms: delay of the sample network at this level, the peak of the density.
         share: part of all delays that belong to it, in (0, 1].
         slowdown: `delay_ms` over the delay on the idle machine, at least 1; NaN when that is not known.
-        units: counts of contention units by kind that reproduce it; None when it was matched with none, empty where none
-            are needed.
+        units: counts of contention units by kind that reproduce it; None when it was matched with none, empty where
+            none are needed.
         units_delay_ms: delay of the sample network under those units; NaN without.
 
     Raises:

@@ -1,8 +1,8 @@
 """Artificial contention: counted units and other programs beside this process, which end with it whatever happens.
 
-Each is a process in a session of its own, as other programs of the machine are. It is started behind a few lines that have
-the kernel end it when the thread that started it is gone (PR_SET_PDEATHSIG, which an `exec` keeps), so that not even a
-SIGKILL of the owner leaves one behind. Only processes that were started here are ever signalled.
+Each is a process in a session of its own, as other programs of the machine are. It is started behind a few lines that
+have the kernel end it when the thread that started it is gone (PR_SET_PDEATHSIG, which an `exec` keeps), so that not
+even a SIGKILL of the owner leaves one behind. Only processes that were started here are ever signalled.
 """
 from __future__ import annotations
 
@@ -134,8 +134,8 @@ def units_text(units: Mapping[str, int]) -> str:
 class ContentionLoad:
     """A pool of units, all started at once, of which any number may be at work. A context manager: none outlives it.
 
-    Units that are not at work are stopped by a signal, so that a change takes effect at once. The thread that makes this
-    must live as long as it.
+    Units that are not at work are stopped by a signal, so that a change takes effect at once. The thread that makes
+    this must live as long as it.
 
     Args:
         most: largest count of units that will be at work, by kind.

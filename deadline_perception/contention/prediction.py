@@ -1,8 +1,9 @@
 """What a candidate (a path, or one of several models) will take on the next frame, from the delays of those that ran.
 
-All predictors answer to one protocol, and `latency.calibration.BoundCalibrator` turns the prediction of any of them into a
-bound that is missed with the target probability: a poor predictor costs tightness, not safety. The contention paper's
-reactive methods, which predict nothing, are the policies `reactive_1` and `reactive_n` of `decision/baselines.py`.
+All predictors answer to one protocol, and `latency.calibration.BoundCalibrator` turns the prediction of any of them
+into a bound that is missed with the target probability: a poor predictor costs tightness, not safety. The contention
+paper's reactive methods, which predict nothing, are the policies `reactive_1` and `reactive_n` of
+`decision/baselines.py`.
 """
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ class DelayPredictor(Protocol):
                 where one could not be read.
 
         Raises:
-            ValueError: the candidate is unknown, the delay no positive, finite number, or the number of sensors another.
+            ValueError: the candidate is unknown, the delay no positive, finite number, or the number of sensors
+                another.
         """
 
     def predict_ms(self, candidate: str) -> float:
@@ -46,9 +48,9 @@ class LaggedRegression:
     """The paper's predictor: one linear regression per candidate on the last normalised delays, fitted beforehand.
 
     Source: contention paper, section 4.2, equation 1: a delay less the candidate's smallest one, over the standard
-    deviation of its delays. All candidates have the same inputs, the last delays of whichever ran; the outputs are delays
-    in ms. Unchanged, but that a prediction is never below the smallest delay that was seen, and that before enough frames
-    have run the oldest one stands for those before it.
+    deviation of its delays. All candidates have the same inputs, the last delays of whichever ran; the outputs are
+    delays in ms. Unchanged, but that a prediction is never below the smallest delay that was seen, and that before
+    enough frames have run the oldest one stands for those before it.
 
     Args:
         traces_ms: delays of consecutive frames of each candidate alone, under contention that changes; more than three
@@ -129,15 +131,17 @@ class FilteredRatio:
 
 
 class AdaptiveRegression:
-    """One slowdown for all candidates, by recursive least squares on the last ones and on sensors, with change detection.
+    """One slowdown for all candidates, by recursive least squares on the last ones and on sensors, with change
+    detection.
 
     The logarithm of delay over idle delay is regressed on the last few of it and on the sensors, with exponential
-    forgetting. Two cumulative sums of the standardised residuals (Page 1954) detect a change; then the past is forgotten
-    and the newest ratio holds until new ones say more. Two slow frames in a row are followed at once, and what was followed
-    so sinks slowly: no prediction lies below it. Without that, the bound would have to cover every begin of a burst.
+    forgetting. Two cumulative sums of the standardised residuals (Page 1954) detect a change; then the past is
+    forgotten and the newest ratio holds until new ones say more. Two slow frames in a row are followed at once, and
+    what was followed so sinks slowly: no prediction lies below it. Without that, the bound would have to cover every
+    begin of a burst.
 
-    The defaults were chosen on made-up traces of steps, ramps and bursts; benchmarks/level_bounds.py compares predictors on
-    recorded ones.
+    The defaults were chosen on made-up traces of steps, ramps and bursts; benchmarks/level_bounds.py compares
+    predictors on recorded ones.
 
     Args:
         idle_ms: delay of each candidate on the idle machine, > 0.

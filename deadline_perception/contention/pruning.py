@@ -159,6 +159,24 @@ def memory_prune(candidates: Sequence[Candidate], limit_mb: float) -> tuple[Cand
     return tuple(candidate for candidate in ascending if candidate.name in kept)
 
 
+def paths_to_keep(candidates: Sequence[Candidate], number: int) -> tuple[str, ...]:
+    """Names of the paths that are the best within one time at so many levels of contention, ascending in delay.
+
+    The levels are spaced evenly, on a logarithmic scale, from an idle machine, on which the slowest of the frontier is
+    just in time, to one on which only the fastest is: contention pruning (contention paper, section 3.4) without levels
+    of a system.
+
+    Args:
+        candidates: at least one; delays on the idle machine.
+        number: of levels, at least 1, and so the most paths that are kept.
+    """
+    frontier = pareto_prune(candidates)
+    slowest_ms, most = frontier[-1].delay_ms, frontier[-1].delay_ms / frontier[0].delay_ms
+    factors = [most ** (level / max(1, number - 1)) for level in range(number)]
+    delays = {candidate.name: [candidate.delay_ms * factor for factor in factors] for candidate in frontier}
+    return tuple(candidate.name for candidate in contention_prune(frontier, delays, slowest_ms * (1.0 + 1e-9)))
+
+
 def _ascending(candidates: Sequence[Candidate]) -> list[Candidate]:
     """By delay; of equal delay the best first."""
     names = [candidate.name for candidate in candidates]

@@ -97,8 +97,8 @@ def make_schedule(shape: str, *, most: Mapping[str, int], lasts_s: float, seed: 
     """A schedule that shape and seed decide; the same ones give the same.
 
     Args:
-        shape: `steps` of 4 to 8 s each, `bursts` of 0.3 to 1.5 s between pauses as long, `ramps` up and down by one unit at a
-            time, or `mixed`, one after the other.
+        shape: `steps` of 4 to 8 s each, `bursts` of 0.3 to 1.5 s between pauses as long, `ramps` up and down by one
+            unit at a time, or `mixed`, one after the other.
         most: largest count of units by kind.
         lasts_s: length in s, > 0; steps are shortened so that at least five fit.
         seed: of the counts and lengths.

@@ -171,8 +171,8 @@ def read_jetson_gpu(root: Path = ROOT, files: Sequence[str] = JETSON_GPU_LOADS) 
 class Nvml:
     """One NVIDIA GPU through NVML; its readings are checked before they are believed.
 
-    Where memory is not supported, as on boards whose GPU shares the system's, an idle GPU is believed only once a busy one
-    was seen: an NVML that can read nothing says 0 as well.
+    Where memory is not supported, as on boards whose GPU shares the system's, an idle GPU is believed only once a busy
+    one was seen: an NVML that can read nothing says 0 as well.
 
     Args:
         library: the module `pynvml`, or what behaves like it.

@@ -14,15 +14,16 @@ _MOST_EVIDENCE = 20.0  # frames that weigh against one probe at most
 class RatioFilter:
     """A ratio that follows a load up at once and down slowly, and takes the noise of an idle machine for none.
 
-    The median of the last few logarithms is followed slowly both ways, so that noise averages out; but what follows never
-    lies more than the spread of an idle machine's noise below it. Within the width of an idle machine's phases it reads 0,
-    from twice that width on as it is. Single observations below 1 count in full: only the reading is limited, or noise
-    would be read as a load.
+    The median of the last few logarithms is followed slowly both ways, so that noise averages out; but what follows
+    never lies more than the spread of an idle machine's noise below it. Within the width of an idle machine's phases it
+    reads 0, from twice that width on as it is. Single observations below 1 count in full: only the reading is limited,
+    or noise would be read as a load.
 
-    The defaults were chosen on six recordings of 160 to 1,700 frames, idle to loaded, two of them at real-time priority:
-    against gain 0.1 and phases of 0.08, with at most 5 frames against one probe, the bound that 99 % of frames keep went
-    from 1.62, 2.74, 2.02, 1.34, 1.34 and 1.67 times the latency in the median to 1.46, 2.41, 1.91, 1.32, 1.32 and 1.51. On
-    two recordings made afterwards it went from 1.98 to 1.88 and, at real-time priority, stayed at 1.33.
+    The defaults were chosen on six recordings of 160 to 1,700 frames, idle to loaded, two of them at real-time
+    priority: against gain 0.1 and phases of 0.08, with at most 5 frames against one probe, the bound that 99 % of
+    frames keep went from 1.62, 2.74, 2.02, 1.34, 1.34 and 1.67 times the latency in the median to 1.46, 2.41, 1.91,
+    1.32, 1.32 and 1.51. On two recordings made afterwards it went from 1.98 to 1.88 and, at real-time priority, stayed
+    at 1.33.
 
     Args:
         window: observations in the median; one outlier in 3 is left out.
@@ -61,9 +62,9 @@ class SlowdownEstimator:
     """Slowdown from two kinds of evidence: the probe's ratio and the frames' ratios of latency to forecast.
 
     Frames are believed more the more of them came lately (they are the very work in question); the probe keeps the
-    estimate alive while no frame runs. A frame beyond its bound is either the rare one that may be, or the first after a
-    step, which the filter takes for an outlier until a second one follows: the next frame is planned as if it were a step.
-    Impossible observations are counted and otherwise ignored.
+    estimate alive while no frame runs. A frame beyond its bound is either the rare one that may be, or the first after
+    a step, which the filter takes for an outlier until a second one follows: the next frame is planned as if it were a
+    step. Impossible observations are counted and otherwise ignored.
 
     Args:
         probe: filter of the probe's ratios.

@@ -3,8 +3,8 @@
     python -m deadline_perception.contention.unit KIND [SHARE]
 
 Source: contention paper, section 4.1.2. Changed: the paper has one kind; here a kind says which part of the machine the
-same three operations load, and a unit may rest between its slices, so that counts of it give fine steps of contention on
-machines of few cores. Says `ready` when its memory is touched, then works until it is killed or its parent is gone.
+same three operations load, and a unit may rest between its slices, so that counts of it give fine steps of contention
+on machines of few cores. Says `ready` when its memory is touched, then works until it is killed or its parent is gone.
 """
 from __future__ import annotations
 

@@ -64,8 +64,8 @@ def region_features(levels: list[Tensor], boxes: Tensor, box_levels: Tensor, ima
 
 
 def _feature_rows(levels: list[Tensor]) -> Tensor:
-    """The channels of every position of every level `[positions, c]`; without a copy where they lie one after the other, as
-    the outputs of a compiled segment do."""
+    """The channels of every position of every level `[positions, c]`; without a copy where they lie one after the
+    other, as the outputs of a compiled segment do."""
     rows = [level.permute(0, 2, 3, 1) for level in levels]
     first, end = rows[0], rows[0].data_ptr()
     for level in rows:
@@ -81,8 +81,8 @@ def _feature_rows(levels: list[Tensor]) -> Tensor:
 @cache
 @torch.inference_mode(False)
 def _level_table(shapes: tuple[torch.Size, ...], device: torch.device) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Of pyramid levels of these shapes: widths and heights `[levels, 2]`, first rows `[levels]`, scales `[levels, 1]`; and
-    where the samples lie along a region, `[14]` in parts of its side.
+    """Of pyramid levels of these shapes: widths and heights `[levels, 2]`, first rows `[levels]`, scales `[levels, 1]`;
+    and where the samples lie along a region, `[14]` in parts of its side.
 
     Kept, because copying numbers to a GPU makes it wait, and is not allowed while a CUDA graph is captured.
     """

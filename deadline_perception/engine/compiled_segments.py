@@ -35,8 +35,8 @@ def load_openvino():
 class CompiledSegments(Eager):
     """Runs the segments of a store. Valid for one thread at a time, and as long as the weights stay as they are.
 
-    Each segment is compiled as it first runs, in some tens of ms; one that the store lacks, or has as eager, is computed
-    eagerly.
+    Each segment is compiled as it first runs, in some tens of ms; one that the store lacks, or has as eager, is
+    computed eagerly.
 
     Args:
         store: the prepared segments.

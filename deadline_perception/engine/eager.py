@@ -3,8 +3,8 @@
 A network hands each segment to its engine as a function without side effects, from the named values that it reads to
 the values that it gives, under a key (see `PathSpace`) that decides its work and the shapes of all these values. So an
 engine may prepare a segment when its key first comes: `compute` and `inputs` are then the function and its example
-inputs, and what it gives is the reference that the prepared form must agree with. CUDA graphs are recorded that way, and
-8-bit segments are made of it ahead of time and kept on disk by weights and key.
+inputs, and what it gives is the reference that the prepared form must agree with. CUDA graphs are recorded that way,
+and 8-bit segments are made of it ahead of time and kept on disk by weights and key.
 """
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Prepares the segments of a network for `CompiledSegments`: converts, quantises, checks against eager ones, keeps them.
+"""Prepares the segments of a network for `CompiledSegments`: converts, quantises, checks against eager ones, keeps
+them.
 
 Which form a segment takes is decided here, on the device that will run it, from images: 8 bit where it is accurate and
 faster than the eager segment, else floating point compiled by OpenVINO where that is, else eager. On a CPU whose 8-bit
@@ -28,7 +29,8 @@ from deadline_perception.latency.stopwatch import now_ms
 
 CALIBRATION_IMAGES, CHECK_IMAGES = 12, 4  # each segment: ranges of values come from the first, its error from the others
 _LEAST_IMAGES = 8  # altogether
-# An error of a tenth of the signal's deviation. Those of `compact` reach 25 and more, and average precision shows no loss.
+# An error of a tenth of the signal's deviation. Those of `compact` reach 25 and more, and average precision shows no
+# loss.
 LEAST_SIGNAL_TO_ERROR_DB = 20.0  # measured: benchmarks/engines.py
 _TIMINGS = 9
 _EXACT_DB = 200.0

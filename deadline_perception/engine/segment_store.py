@@ -97,7 +97,8 @@ def store_origin(facts: DeviceFacts, network=None) -> dict[str, str]:
 
 
 def code_hash(network) -> str:
-    """Identifies the code that computes a network's segments, and the one that prepares them; comments and docstrings aside.
+    """Identifies the code that computes a network's segments, and the one that prepares them; comments and docstrings
+    aside.
 
     It covers whole modules, those of the network's class, of its layers and of what they derive from: a segment may
     compute with any function there.

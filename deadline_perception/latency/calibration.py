@@ -1,12 +1,13 @@
 """Online calibration factor that holds a target miss probability, whatever the distribution of latencies.
 
 The bound of a frame is `U = forecast * exp(q) + allowance`. After each frame `q += eta * (e - alpha)`, with `e = 1`
-when the frame took longer than U, or would have if it had not been aborted, else 0. (Online conformal inference: Gibbs and
-Candes 2021, with the quantile itself tracked as in Angelopoulos, Candes and Tibshirani 2023; unchanged, on log ratios.)
+when the frame took longer than U, or would have if it had not been aborted, else 0. (Online conformal inference: Gibbs
+and Candes 2021, with the quantile itself tracked as in Angelopoulos, Candes and Tibshirani 2023; unchanged, on log
+ratios.)
 
 What it promises. Call `log((latency - allowance) / forecast)` a frame's score; the latency of a frame that was aborted
-is the time it had taken plus the forecast of its rest, and it is reported only when that exceeds U: so T counts the frames
-that finished and those misses. Summing the update over T frames gives, exactly,
+is the time it had taken plus the forecast of its rest, and it is reported only when that exceeds U: so T counts the
+frames that finished and those misses. Summing the update over T frames gives, exactly,
 `mean(e) - alpha = (q_T - q_0) / (eta * T)`. If all scores lie in one interval of width B that contains `q_0`, then a
 q above the interval can only sink (no score exceeds it) and a q below it can only rise, so q never leaves the interval
 by more than one step, `|q_T - q_0| <= B + eta`, and therefore `|mean(e) - alpha| <= (B + eta) / (eta * T)`: for every

@@ -69,8 +69,8 @@ def observe_frame(estimator: SlowdownEstimator, message: FrameLatency) -> None:
 class _NeverWaitedFor(MutuallyExclusiveCallbackGroup):
     """Subscriptions whose messages are taken by whoever wants them, and wake no executor.
 
-    rclpy makes a new wait set of all that a node has whenever it wakes: for each frame that takes longer than all that is
-    done with it (measured: benchmarks/monitor_cost.py).
+    rclpy makes a new wait set of all that a node has whenever it wakes: for each frame that takes longer than all that
+    is done with it (measured: benchmarks/monitor_cost.py).
     """
 
     def can_execute(self, entity) -> bool:

@@ -50,8 +50,8 @@ STOP_TIMEOUT_S = 3.0
 END_AFTER_S = 1.0  # a process that must be replaced answers and reports first
 REPLACE_STATUS = 70  # EX_SOFTWARE of sysexits.h
 CALIBRATION_FRAMES = 200  # a node that is killed loses what the calibration learnt from at most so many
-# Garbage of one frame takes 0.1 ms to find, of some 0.2 ms, and all since the activation up to 26 ms: rarely, and always
-# between two frames.
+# Garbage of one frame takes 0.1 ms to find, of some 0.2 ms, and all since the activation up to 26 ms: rarely, and
+# always between two frames.
 FULL_COLLECTION_FRAMES, MIDDLE_COLLECTION_FRAMES = 2000, 20
 LONGEST_TRANSPORT_NS = 10_000_000_000  # an image that seems to have waited longer was received by another clock
 THROTTLE_S = 10.0

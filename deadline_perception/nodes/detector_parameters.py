@@ -45,6 +45,9 @@ PARAMETERS = (
     Parameter('min_quality', 0.0, 'Least accuracy of a path, from the table of qualities, under the policy frontier: '
               'where no path that is as good fits the time left, the cheapest of them runs, late. A good late answer '
               'rather than a bad early one; 0: whatever fits.', minimum=0.0, maximum=1.0),
+    Parameter('keep_paths', 0, 'Under the policy frontier, keep ready only the best paths at so many levels of contention, '
+              'and the cheapest that a frame on one of them can change to: less memory, a faster start, coarser steps. '
+              '0: all.', minimum=0, maximum=100000),
     Parameter('allowance_ms', 0.0, 'Constant part of every bound, for the time slices of other programs.', unit='ms',
               minimum=0.0, maximum=1000.0),
     Parameter('target_miss_probability', 0.01, 'Share of frames that may exceed their bound.', minimum=0.0001,

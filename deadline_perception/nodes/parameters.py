@@ -37,8 +37,8 @@ class Parameter:
         maximum: largest legal value.
         choices: legal texts; empty allows all.
         read_only: cannot be changed once the node runs.
-        waits_for: transition of a lifecycle node, or service, at which a change takes force, such as `activate`; empty: at
-            once.
+        waits_for: transition of a lifecycle node, or service, at which a change takes force, such as `activate`; empty:
+            at once.
 
     Raises:
         ValueError: the row contradicts itself.

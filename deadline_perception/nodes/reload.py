@@ -2,8 +2,8 @@
 
 The new network is loaded and warmed beside the running one, on a thread of its own, and takes its place between two
 frames. The answer is sent when it has done so, or cannot: then it says why, and the running network goes on. The thread
-keeps the ordinary priority: frames go first, and one of a lower priority could be kept from the processor while it holds
-Python's lock.
+keeps the ordinary priority: frames go first, and one of a lower priority could be kept from the processor while it
+holds Python's lock.
 """
 from __future__ import annotations
 

@@ -33,7 +33,8 @@ class _Contention:
 class ConditionTracker:
     """Remembers the last valid budget and contention; any thread may read while another writes.
 
-    A contention state is moved by what the frames have said since it was heard, so that it may be a third of a second old.
+    A contention state is moved by what the frames have said since it was heard, so that it may be a third of a second
+    old.
 
     Args:
         default_budget_ms: budget until the first one is heard, > 0.

@@ -14,6 +14,7 @@ import numpy as np
 
 from deadline_perception.decision.baselines import FixedPath, GivenFactor, Reactive
 from deadline_perception.decision.frontier import FrontierPolicy
+from deadline_perception.decision.kept_paths import kept_paths
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.decision.policy import Forecast, Policy, Quality
 from deadline_perception.decision.thresholds import ThresholdPolicy
@@ -38,8 +39,8 @@ from deadline_perception.runtime.weights_file import is_set, load_weights
 
 POLICIES = ('frontier', 'thresholds', 'fixed', 'reactive_1', 'reactive_n', 'oblivious')
 BLIND_POLICIES = ('reactive_1', 'reactive_n', 'oblivious')  # know nothing of contention but how frames went
-# What a frame allocates: 14 MB on the largest path of `compact` (measured: benchmarks/start_up.py), and as much again for
-# what lies between.
+# What a frame allocates: 14 MB on the largest path of `compact` (measured: benchmarks/start_up.py), and as much again
+# for what lies between.
 _FRAME_BYTES, _BLOCK_BYTES, _PAGE_BYTES = 32 * 2**20, 2**20, 4096
 
 
@@ -64,6 +65,8 @@ class NetworkOptions:
         fixed_path: name of the path for the policy `fixed`, and of the one that gives the policies `thresholds` and
             `oblivious` what they do not decide; empty: the largest.
         min_quality: paths of a lower quality are never chosen by the policy `frontier`; 0: any may be.
+        keep_paths: the policy `frontier` chooses among the best paths at so many levels of contention, and only they
+            are kept ready; 0: all are.
         allowance_ms: constant part of every bound.
         target_miss_probability: of the bounds.
         calibration_step: step of the calibrator.
@@ -79,6 +82,7 @@ class NetworkOptions:
     policy: str = 'frontier'
     fixed_path: str = ''
     min_quality: float = 0.0
+    keep_paths: int = 0
     allowance_ms: float = 0.0
     target_miss_probability: float = 0.01
     calibration_step: float = 0.05
@@ -159,9 +163,9 @@ def load_task(options: NetworkOptions, models_folder: Path, running: LoadedTask 
     profile, differences = load_profile(options, network, facts, weights, models_folder)
     knots = level_knots(profile, network.path_space)
     forecast = knots[0].forecast
-    kept = getattr(network, 'kept_paths', None) if options.policy == 'frontier' else None
-    outlooks = make_outlooks(options, network.path_space, knots, _load_quality(options, network, forecast, weights),
-                             kept)
+    quality = _load_quality(options, network, forecast, weights)
+    kept = _kept_paths(options, network, forecast, quality)
+    outlooks = make_outlooks(options, network.path_space, knots, quality, kept)
     warm_up(network, profile.image_size, kept)
     touch_memory()
     degraded = differences + environment_faults(options.device, options.threads)
@@ -229,8 +233,8 @@ def warm_up(network, image_size: tuple[int, int], kept: Sequence[ExecutionPath] 
 
 
 def touch_memory(size_bytes: int = _FRAME_BYTES) -> None:
-    """Has the system give this thread the pages that its frames will need, which would otherwise be faulted in by the first
-    ones: 3,500 pages, 10 to 30 ms.
+    """Has the system give this thread the pages that its frames will need, which would otherwise be faulted in by the
+    first ones: 3,500 pages, 10 to 30 ms.
 
     They stay because of the settings that `missing_environment` looks for; without these, this is in vain.
     """
@@ -308,6 +312,17 @@ def _load_quality(options: NetworkOptions, network, forecast: PathForecast,
     quality = PathQuality.load(file, network.path_space)
     quality.check(network.weights_hash)
     return quality
+
+
+def _kept_paths(options: NetworkOptions, network, forecast: PathForecast,
+                quality: PathQuality) -> Sequence[ExecutionPath] | None:
+    """The paths that are kept ready, by the network's own word or by the options; None: all."""
+    if options.policy != 'frontier':
+        return None
+    own = getattr(network, 'kept_paths', None)
+    if own is not None or not options.keep_paths:
+        return own
+    return kept_paths(network.path_space, forecast, quality, options.keep_paths)
 
 
 def make_outlooks(options: NetworkOptions, space: PathSpace, knots: Sequence[Knot],

@@ -31,7 +31,8 @@ def is_elastic(weights: Path) -> bool:
 
 
 def save_elastic(network: ElasticNetwork, file: Path) -> None:
-    """Writes weights, rankings and source in one step: whenever the writer dies, the file is the old one or the new one.
+    """Writes weights, rankings and source in one step: whenever the writer dies, the file is the old one or the new
+    one.
 
     Raises:
         CheckpointError: a weight is NaN or infinite; the file before, if any, stays.
@@ -58,8 +59,8 @@ def load_elastic(weights: Path, device: str = 'cpu') -> ElasticNetwork:
     """The elastic network that a file holds, in evaluation mode.
 
     Raises:
-        CheckpointError: the file is missing, damaged, holds another network, or was made of one that is not there or has
-            changed since.
+        CheckpointError: the file is missing, damaged, holds another network, or was made of one that is not there or
+            has changed since.
         DeviceNotFound: the device is not there.
         ValueError: no kind of device has that name.
     """

@@ -18,8 +18,8 @@ from enum import Enum
 import torch
 from torch import Tensor
 
-# Shares of its own variance that are added to each neuron's where the covariance is singular: because neurons follow from
-# others, which no more than rounding may blur, or because there are too few samples to tell.
+# Shares of its own variance that are added to each neuron's where the covariance is singular: because neurons follow
+# from others, which no more than rounding may blur, or because there are too few samples to tell.
 _DAMPING, _DAMPING_OF_FEW = 1e-6, 1e-2
 _SINGULAR = 1e-7  # of a neuron's variance: what the others leave unexplained, below which rounding decides
 
@@ -43,8 +43,8 @@ class Importance:
 
     Attributes:
         scores: float64 `[m]`, at least 0; a larger one matters more.
-        damping: share of its own variance that was added to each neuron's because the covariance is singular; 0 where it
-            is regular.
+        damping: share of its own variance that was added to each neuron's because the covariance is singular; 0 where
+            it is regular.
 
     Raises:
         ValueError: a score is negative or not finite.
@@ -136,8 +136,8 @@ def _of_few(samples: Tensor) -> Importance:
 def obs_importance(outputs: Tensor) -> Importance:
     """Importance of each neuron of a layer, by Optimal Brain Surgeon.
 
-    With no more samples than neurons, or a neuron that others determine, the covariance is singular, hence damped. Layers
-    of ten thousands of neurons are no trouble.
+    With no more samples than neurons, or a neuron that others determine, the covariance is singular, hence damped.
+    Layers of ten thousands of neurons are no trouble.
 
     Args:
         outputs: of the layer, `[n, m]`: n samples of m neurons, n at least 2.

@@ -21,7 +21,8 @@ class TimeBounds:
     Args:
         expected_ms: median time by utilisation, at least one; a larger utilisation is never expected to be faster.
         target_miss_probability: in (0, 1).
-        initial_factor: of the first bounds, such as the longest time seen over the median; at least 1 and at most 8 count.
+        initial_factor: of the first bounds, such as the longest time seen over the median; at least 1 and at most 8
+            count.
 
     Raises:
         ValueError: there is no utilisation, or a value lies outside its range.

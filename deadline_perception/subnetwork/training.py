@@ -171,8 +171,9 @@ class TimeBoundTrainer:
     """Trains sub-networks one after the other, each iteration within a budget with the target probability.
 
     Half of the iterations train the largest sub-network whose bound fits the budget, the others any that fits, so that
-    all of them learn. In the long run a share `target_miss_probability` of iterations exceeds its bound, see `TimeBounds`.
-    While nothing fits, iterations of the smallest sub-network that change no weight tell when something does again.
+    all of them learn. In the long run a share `target_miss_probability` of iterations exceeds its bound, see
+    `TimeBounds`. While nothing fits, iterations of the smallest sub-network that change no weight tell when something
+    does again.
 
     Args:
         network: its weights are changed; norms keep the statistics that they have.

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from deadline_perception.contention.pruning import Candidate, contention_prune, memory_prune, pareto_prune
+from deadline_perception.contention.pruning import Candidate, memory_prune, pareto_prune, paths_to_keep
 from deadline_perception.datasets.class_names import counted, left_out, relabelled
 from deadline_perception.datasets.records import Frame, Sequence as DrivingSequence
 from deadline_perception.datasets.source import open_source
@@ -298,24 +298,6 @@ def _with_kept_paths(args: argparse.Namespace, content: SetFile, network: ModelS
                      f'{facts.start_s:.1f} s, with all of them {before.memory_mb:.0f} MB after {before.start_s:.1f} s')
         specs.append(with_memory(smaller, facts.memory_mb))
     return replace(content, models=tuple(specs)), words
-
-
-def paths_to_keep(candidates: Sequence[Candidate], number: int) -> tuple[str, ...]:
-    """Names of the paths that are the best within one time at so many levels of contention, ascending in delay.
-
-    The levels are spaced evenly, on a logarithmic scale, from an idle machine, on which the slowest of the frontier is
-    just in time, to one on which only the fastest is: contention pruning (contention paper, section 3.4) without levels
-    of a system.
-
-    Args:
-        candidates: at least one; delays on the idle machine.
-        number: of levels, at least 1, and so the most paths that are kept.
-    """
-    frontier = pareto_prune(candidates)
-    slowest_ms, most = frontier[-1].delay_ms, frontier[-1].delay_ms / frontier[0].delay_ms
-    factors = [most ** (level / max(1, number - 1)) for level in range(number)]
-    delays = {candidate.name: [candidate.delay_ms * factor for factor in factors] for candidate in frontier}
-    return tuple(candidate.name for candidate in contention_prune(frontier, delays, slowest_ms * (1.0 + 1e-9)))
 
 
 def _report(args: argparse.Namespace, network: ModelSet, profile: LatencyProfile, kept: list[Measured],

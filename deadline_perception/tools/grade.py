@@ -1,8 +1,9 @@
 """Find out which levels of contention this machine has, and which artificial units reproduce each.
 
-Runs one path of a network beside whatever the machine runs: nodes that you have started, a COMMAND that is given after --,
-or units that follow a schedule. Then, beside units alone, more and more of them. Writes the levels, for the contention
-monitor and for `profile --levels`, and a picture of them. Units and command end with this program, however it ends.
+Runs one path of a network beside whatever the machine runs: nodes that you have started, a COMMAND that is given after
+--, or units that follow a schedule. Then, beside units alone, more and more of them. Writes the levels, for the
+contention monitor and for `profile --levels`, and a picture of them. Units and command end with this program, however
+it ends.
 """
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ from deadline_perception.contention.pruning import (
     contention_prune,
     memory_prune,
     pareto_prune,
+    paths_to_keep,
     transition_prune,
 )
 
@@ -119,3 +120,11 @@ def test_other_input_is_refused():
         contention_prune(one, {'a': [math.nan]}, 1.0)
     with pytest.raises(ValueError, match='memory limit is 0 MB'):
         memory_prune(one, 0)
+
+
+def test_kept_paths_are_the_best_at_each_of_so_many_levels():
+    # Levels of 1, 2 and 4 times the idle delay, and 40 ms: of 40, 20 and 10 ms at most the best; slow is none's.
+    candidates = [Candidate('slow', 41.0, 0.1), Candidate('best', 40.0, 0.6), Candidate('good', 19.0, 0.5),
+                  Candidate('fair', 15.0, 0.3), Candidate('fast', 10.0, 0.2)]
+    assert paths_to_keep(candidates, 3) == ('fast', 'good', 'best')
+    assert paths_to_keep(candidates, 1) == ('best',) and len(paths_to_keep(candidates, 50)) == 4

@@ -10,12 +10,10 @@ pytest.importorskip('torch')
 from adopted_models import write_annotations  # noqa: E402
 from made_up_models import small_yolo  # noqa: E402
 
-from deadline_perception.contention.pruning import Candidate  # noqa: E402
 from deadline_perception.decision.path_quality import PathQuality  # noqa: E402
 from deadline_perception.latency.device import process_environment  # noqa: E402
 from deadline_perception.latency.profile import LatencyProfile  # noqa: E402
 from deadline_perception.model_set.set_file import SetFile, load_set  # noqa: E402
-from deadline_perception.tools.adopt import paths_to_keep  # noqa: E402
 from deadline_perception.tools.command_line import main  # noqa: E402
 from deadline_perception.tools.profile_at_hand import ensure_profile  # noqa: E402
 
@@ -54,14 +52,6 @@ def test_the_other_commands_take_the_set_as_they_take_weights(adopted, tmp_path,
                  'all', '--limit', '2', '--rank-by', '2', '--json', str(tmp_path / 'quality.json')]) == 0
     quality = PathQuality.load(tmp_path / 'quality.json', load_set(adopted.set_file).path_space)
     assert {str(path) for path in quality.known} == {'myolo', 'mssdlite'}
-
-
-def test_kept_paths_are_the_best_at_each_of_so_many_levels():
-    # Levels of 1, 2 and 4 times the idle delay, and 40 ms: of 40, 20 and 10 ms at most the best; slow is none's.
-    candidates = [Candidate('slow', 41.0, 0.1), Candidate('best', 40.0, 0.6), Candidate('good', 19.0, 0.5),
-                  Candidate('fair', 15.0, 0.3), Candidate('fast', 10.0, 0.2)]
-    assert paths_to_keep(candidates, 3) == ('fast', 'good', 'best')
-    assert paths_to_keep(candidates, 1) == ('best',) and len(paths_to_keep(candidates, 50)) == 4
 
 
 @pytest.fixture(scope='module')
