@@ -20,6 +20,7 @@ import numpy as np
 
 from deadline_perception.decision.path_quality import PathQuality, PredictionError, chance_errors
 from deadline_perception.datasets.class_names import counted, left_out, relabelled
+from deadline_perception.datasets.joined_sequence import joined
 from deadline_perception.datasets.source import CLASSES_HELP, open_source
 from deadline_perception.detector.detections import Classification
 from deadline_perception.errors import DeadlinePerceptionError, command_line
@@ -48,7 +49,8 @@ class EvaluationError(DeadlinePerceptionError):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
-    parser.add_argument('--data', required=True, help='annotations: a COCO file, a data set folder, or a bag')
+    parser.add_argument('--data', required=True, nargs='+', metavar='SOURCE', help='annotated images: COCO files, data '
+                        'sets, bags or drives; of several, a class is scored on the images of those that name it')
     parser.add_argument('--weights', type=Path, default=DEFAULT_WEIGHTS,
                         help='network to evaluate, or a set of models (see adopt)')
     parser.add_argument('--paths', default='full', help=f'with commas: full, cheapest, sample ({_SAMPLE} telling '
@@ -81,10 +83,12 @@ def _evaluate(args: argparse.Namespace, workers: Workers) -> int:
     on_own_gpu = args.device == 'cuda' and workers.count > 1
     detector = load_weights(find_weights(args.weights), own_gpu() if on_own_gpu else args.device)
     if detector.result_type is Classification:
-        return evaluate_crops(detector, data=args.data, classes=args.classes, limit=args.limit, rendered=args.rendered,
+        if len(args.data) > 1:
+            raise EvaluationError(f'--data names {len(args.data)} sources, expected one for a classifier')
+        return evaluate_crops(detector, data=args.data[0], classes=args.classes, limit=args.limit, rendered=args.rendered,
                               file=args.json)
     paths = chosen_paths(args, detector)
-    sequence = open_source(args.data, classes=args.classes)
+    sequence = joined([open_source(source, classes=args.classes) for source in args.data])
     frames = annotated_frames(sequence, args.limit)
     known = [name for name in detector.class_names if name in sequence.class_names]
     if not known:
