@@ -20,8 +20,8 @@ the shipped weights, for PATH s010-w1.00-p100-h1, s000-w0.75-p100-h1, s000-w0.50
     deadline-perception train --data train.json --start models/compact.safetensors --strategy alone:PATH --crop 256 448
         --crop-share 0.8 --batch 2 --learning-rate 2e-4 --steps 80 --seed 51 --out out/individual/PATH.safetensors
 Without any, paths of the shipped network stand for them, which share their weights: the early-exit-like and slimmable-like sets
-are then compared with a freer choice of paths, not with other weights. AP is that of models/compact.quality.json: the
-mean over vehicles and traffic lights. Prints tables and writes results/model_selection.json; the recording is written
+are then compared with a freer choice of paths, not with other weights. A model takes the time of its path on the shipped
+network's engine, whoever trained it. AP is that of models/compact.quality.json: the mean over the six classes. Prints tables and writes results/model_selection.json; the recording is written
 beside it.
 """
 from __future__ import annotations
@@ -102,29 +102,31 @@ def load_models(args: argparse.Namespace) -> tuple[ModelSet, dict[str, float]]:
     return ModelSet('selection', models), known
 
 
-def individual_models(args: argparse.Namespace) -> tuple[dict[str, object], dict[str, float]]:
-    """Individually trained models by name, and their AP on the data."""
+def individual_models(args: argparse.Namespace) -> tuple[dict[str, str], dict[str, float]]:
+    """Individually trained models by name: the path that each was trained on, and their AP on the data."""
+    from deadline_perception.datasets.joined_sequence import joined
     from deadline_perception.datasets.source import open_source
     from deadline_perception.evaluation.path_accuracy import annotated_frames, ranking_classes, measure_paths
     from deadline_perception.datasets.class_names import relabelled
 
-    networks, known = {}, {}
+    paths, known = {}, {}
+    sequence = joined([open_source(source) for source in args.data])
     for number, word in enumerate(args.individual, 1):
         file, _, path = word.partition(':')
         network = load_model(ModelSpec(f'i{number}', 'multi-path', Path(file), path=path))
-        sequence = open_source(args.data)
         frames = annotated_frames(sequence)
         truths = [relabelled(frame.ground_truth, sequence.class_names, network.class_names) for frame in frames]
         scores = measure_paths(network, sequence, frames, [network.path_space.largest],
                                ranked_by=tuple(ranking_classes(truths, network.class_names)))
-        networks[f'i{number}'], known[f'i{number}'] = network, 100.0 * scores[network.path_space.largest].pooled
-    return networks, known
+        paths[f'i{number}'], known[f'i{number}'] = path, 100.0 * scores[network.path_space.largest].pooled
+        print(f'i{number}: {path} trained alone, AP {known[f"i{number}"]:.1f}', flush=True)
+    return paths, known
 
 
 class Runner:
-    """Runs any model on images in turn."""
+    """Runs any model on images in turn; of individual ones the same path of the shipped network, whose layers are as large."""
 
-    def __init__(self, models: ModelSet, individual: Mapping[str, object], images: Sequence[np.ndarray]) -> None:
+    def __init__(self, models: ModelSet, individual: Mapping[str, str], images: Sequence[np.ndarray]) -> None:
         self._shipped, self._individual, self._images, self._number = models.models['shipped'], dict(individual), images, 0
 
     def next_image(self) -> np.ndarray:
@@ -135,9 +137,8 @@ class Runner:
     def run(self, model: str) -> float:
         """Time of one frame, ms."""
         image = self.next_image()
-        network = self._individual.get(model, self._shipped)
-        path = network.path_space.largest if model in self._individual else network.path_space.parse(model)
-        return time_frame(network, image, path)[0]
+        path = self._shipped.path_space.parse(self._individual.get(model, model))
+        return time_frame(self._shipped, image, path)[0]
 
 
 def record(runner: Runner, qualities: dict[str, float], minutes: float, levels: int) -> Recording:
@@ -421,7 +422,8 @@ def main() -> int:
                         help='longest delay allowed; by default just above the fastest model\'s')
     parser.add_argument('--live-s', type=float, default=30.0, help='of the live run; 0 for none')
     parser.add_argument('--individual', action='append', default=[], metavar='WEIGHTS:PATH')
-    parser.add_argument('--data', help='annotated images for the individual models')
+    parser.add_argument('--data', nargs='+', default=[], help='annotated images for the individual models: those that the '
+                        'qualities of the shipped network are from')
     parser.add_argument('--replay', type=Path, help='recording to take instead of making one')
     parser.add_argument('--quick', action='store_true', help='writes below out/benchmarks')
     parser.add_argument('--memory-of', help=argparse.SUPPRESS)
