@@ -116,7 +116,7 @@ def make_schedule(shape: str, *, most: Mapping[str, int], lasts_s: float, seed: 
     while at_s < lasts_s:
         part = shape if shape != 'mixed' else rng.choice(SHAPES[:3])
         for hold_s, units in _PARTS[part](rng, most, min(1.0, lasts_s / 30.0)):
-            if at_s < lasts_s and not (steps and steps[-1].units == check_units(units)):
+            if round(at_s, 3) < lasts_s and not (steps and steps[-1].units == check_units(units)):
                 steps.append(Step(round(at_s, 3), units))
             at_s += max(hold_s, 0.01)
     return Schedule(tuple(steps), lasts_s)

@@ -109,7 +109,7 @@ def code_hash(network) -> str:
     Raises:
         StoreError: a source cannot be read.
     """
-    kinds = {kind for layer in network.modules() for kind in type(layer).__mro__}
+    kinds = {kind for layer in (network, *network.modules()) for kind in type(layer).__mro__}
     names = {kind.__module__ for kind in kinds} | {f'{__package__}.{name}' for name in _PREPARING}
     digest = hashlib.sha256()
     for name in sorted(names):

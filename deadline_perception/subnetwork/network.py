@@ -7,7 +7,7 @@ from dataclasses import asdict
 import cv2
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from deadline_perception.detector.detections import Classification, Detections
 from deadline_perception.engine.eager import Eager, Inputs, Values
@@ -89,6 +89,10 @@ class ElasticNetwork(TorchNetwork):
     def named_weights(self) -> Iterator[tuple[str, Tensor]]:
         """See `TorchNetwork`; in full, by name."""
         return iter(sorted(self.module.state_dict().items()))
+
+    def modules(self) -> Iterator[nn.Module]:
+        """Its layers, as those of a PyTorch module."""
+        return self.module.modules()
 
     def start(self, image_bgr: np.ndarray, path: ExecutionPath) -> ElasticRun:
         """Begins one frame, uint8 `[H, W, 3]`; nothing is computed yet.

@@ -81,8 +81,10 @@ def test_no_path_takes_less_than_on_the_idle_device_nor_less_under_more_contenti
     for path in (WIDE, NARROW, SPACE.smallest):
         now_ms = expected_ms(profile, slowdown, path, segment)
         assert now_ms >= idle.forecast_ms(path, segment) * (1.0 - 1e-9)
+        at_knots_ms = [knot.forecast.forecast_ms(path, segment) * knot.slowdown for knot in level_knots(profile, SPACE)]
+        assert all(after >= before * (1.0 - 1e-9) for before, after in zip(at_knots_ms, at_knots_ms[1:]))
         # Just below a knot the whole has grown by a tenth at most, which the knot itself need not have.
-        assert expected_ms(profile, slowdown * 1.2, path, segment) >= now_ms * (1.0 - 1e-9)
+        assert expected_ms(profile, slowdown * 1.2, path, segment) >= now_ms / KNOT_RATIO * (1.0 - 1e-9)
 
 
 def test_a_level_no_slower_than_the_one_below_says_nothing_of_its_own():
