@@ -110,10 +110,11 @@ def individual_models(args: argparse.Namespace) -> tuple[dict[str, str], dict[st
     from deadline_perception.datasets.class_names import relabelled
 
     paths, known = {}, {}
-    sequence = joined([open_source(source) for source in args.data])
+    sources = [open_source(source) for source in args.data]
     for number, word in enumerate(args.individual, 1):
         file, _, path = word.partition(':')
         network = load_model(ModelSpec(f'i{number}', 'multi-path', Path(file), path=path))
+        sequence = joined(sources, network.class_names)
         frames = annotated_frames(sequence)
         truths = [relabelled(frame.ground_truth, sequence.class_names, network.class_names) for frame in frames]
         scores = measure_paths(network, sequence, frames, [network.path_space.largest],

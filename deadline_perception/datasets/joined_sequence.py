@@ -13,7 +13,7 @@ _GAP_NS = 10**9
 _EVERYWHERE_PX = (0.0, 0.0, 1e5, 1e5)
 
 
-def joined(sequences: Many[Sequence]) -> Sequence:
+def joined(sequences: Many[Sequence], wanted: Many[str]) -> Sequence:
     """One sequence after the other, with the classes of all.
 
     A class that a sequence does not name is not known to be absent from its images. Each of them gets a crowd region of that
@@ -21,13 +21,15 @@ def joined(sequences: Many[Sequence]) -> Sequence:
 
     Args:
         sequences: at least one.
+        wanted: the classes that are scored; only they get such regions.
     """
     if len(sequences) == 1:
         return sequences[0]
     names = tuple(dict.fromkeys(name for sequence in sequences for name in sequence.class_names))
     frames: list[Frame] = []
     for number, sequence in enumerate(sequences):
-        unnamed = [label for label, name in enumerate(names) if name not in sequence.class_names]
+        unnamed = [label for label, name in enumerate(names)
+                   if name in wanted and name not in sequence.class_names]
         begin_ns = frames[-1].stamp_ns + _GAP_NS - sequence.frames[0].stamp_ns if frames else 0
         for frame in sequence.frames:
             known = frame.ground_truth

@@ -88,7 +88,7 @@ def _evaluate(args: argparse.Namespace, workers: Workers) -> int:
         return evaluate_crops(detector, data=args.data[0], classes=args.classes, limit=args.limit, rendered=args.rendered,
                               file=args.json)
     paths = chosen_paths(args, detector)
-    sequence = joined([open_source(source, classes=args.classes) for source in args.data])
+    sequence = joined([open_source(source, classes=args.classes) for source in args.data], detector.class_names)
     frames = annotated_frames(sequence, args.limit)
     known = [name for name in detector.class_names if name in sequence.class_names]
     if not known:

@@ -18,7 +18,8 @@ def sequence(name: str, class_names: tuple[str, ...], *labels: int, stamps: int 
 
 
 def test_classes_are_those_of_all_and_stamps_ascend():
-    both = joined([sequence('town', ('car', 'light'), 0, 1), sequence('drive', ('person', 'car'), 0, 1)])
+    both = joined([sequence('town', ('car', 'light'), 0, 1), sequence('drive', ('person', 'car'), 0, 1)],
+                  ('car', 'light', 'person'))
     assert both.class_names == ('car', 'light', 'person') and both.name == 'town + drive' and len(both.frames) == 4
     of_town, of_drive = both.frames[0].ground_truth, both.frames[2].ground_truth
     assert list(of_town.labels) == [0, 1, 2] and list(of_town.crowd) == [False, False, True]
@@ -28,12 +29,13 @@ def test_classes_are_those_of_all_and_stamps_ascend():
 
 def test_one_sequence_stays_as_it_is():
     alone = sequence('town', ('car',), 0)
-    assert joined([alone]) is alone
+    assert joined([alone], ('car',)) is alone
 
 
 @pytest.mark.parametrize(('false_alarm_in', 'is_one'), [(0, False), (1, True)])
 def test_a_person_found_where_persons_are_not_named_is_no_false_alarm(false_alarm_in, is_one):
-    both = joined([sequence('town', ('car',), 0, stamps=1), sequence('drive', ('car', 'person'), 1, stamps=2)])
+    both = joined([sequence('town', ('car',), 0, stamps=1), sequence('drive', ('car', 'person'), 1, stamps=2)],
+                  ('car', 'person'))
     found = []
     for number in range(len(both.frames)):
         rows = [((40.0, 40.0, 60.0, 60.0), 0.9)] * (number == false_alarm_in) + [((0.0, 0.0, 8.0, 8.0), 0.5)] * (number > 0)
