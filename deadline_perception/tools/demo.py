@@ -126,7 +126,7 @@ def open_sequence(args: argparse.Namespace) -> tuple[Sequence, list[str]]:
 
 def demo_units() -> int:
     """Units of one kind at most; the nodes need some of the machine."""
-    return max(1, most_units() * 2 // 3)
+    return max(1, most_units() // 2)
 
 
 def grade_contention(args: argparse.Namespace, weights: Path) -> Path:
