@@ -88,10 +88,11 @@ def _run(name: str, create: Sequence[Callable[[], Node]], spin: Callable[[Sequen
     faulthandler.enable()  # a crash of a library below says where the threads were
     nodes: list[Node] = []
     threads_before = set(threading.enumerate())
-    # Before rclpy's own handlers, which call these: what blocks the main thread, such as a load, is left at once. A
+    # Before rclpy's own handlers, which call this one: what blocks the main thread, such as a load, is left at once. A
     # process that was started to ignore SIGINT, as a shell's background job is, would otherwise load to the end.
+    interrupt = _first_signal_interrupts()
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.default_int_handler)
+        signal.signal(number, interrupt)
     try:
         make_room_for_images()
         try:
@@ -114,7 +115,7 @@ def _run(name: str, create: Sequence[Callable[[], Node]], spin: Callable[[Sequen
         else:
             traceback.print_exc()
             print(f'{name}: ends, for a callback failed: {type(error).__name__}: {error}', file=sys.stderr)
-    for number in (signal.SIGINT, signal.SIGTERM):  # the terminal's Ctrl-C and the launch's often come both
+    for number in (signal.SIGINT, signal.SIGTERM):  # also after an end that no signal asked for
         signal.signal(number, lambda *_: None)
     _close(nodes)
     for number in (signal.SIGINT, signal.SIGTERM):  # rclpy's end brought back Python's handlers, whose end kills
@@ -126,6 +127,20 @@ def _run(name: str, create: Sequence[Callable[[], Node]], spin: Callable[[Sequen
         sys.stderr.flush()
         os._exit(status)
     return status
+
+
+def _first_signal_interrupts() -> Callable[[int, object], None]:
+    """A handler for both signals. The terminal's Ctrl-C and the launch's come both, milliseconds apart: a second
+    KeyboardInterrupt would be raised where the first one is dealt with, and end the process with a traceback."""
+    came = False
+
+    def interrupt(number: int, frame: object) -> None:
+        nonlocal came
+        if not came:
+            came = True
+            raise KeyboardInterrupt
+
+    return interrupt
 
 
 def _close(nodes: Sequence[Node]) -> None:

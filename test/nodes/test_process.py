@@ -89,17 +89,38 @@ def test_speed_and_budget_work_together(start_node, observer, wait_for):
     assert heard[-1].speed_mps == 20.0 and not heard[-1].degraded
 
 
-@pytest.mark.parametrize('delay_s', [0.1, 0.5, 1.0, 2.0, 3.0])
-def test_signal_while_the_detector_loads_ends_it_cleanly(start_node, observer, wait_for, tmp_path, delay_s):
+@pytest.mark.parametrize(('delay_s', 'apart_s'), [(0.1, 0.05), (0.5, 0.02), (1.0, 0.005), (2.0, 0.001), (3.0, 0.0)])
+def test_signal_while_the_detector_loads_ends_it_cleanly(start_node, observer, wait_for, tmp_path, delay_s, apart_s):
     write_network(tmp_path)
     node = start_node('detector', {'model': tmp_path / 'good.safetensors', 'profile': tmp_path / 'good.json'},
                       program=(Path(sys.prefix) / 'lib' / 'deadline_perception' / 'detector',))
     wait_for(lambda: 'detector' in observer.node.get_node_names(), 'the node')
     time.sleep(delay_s)  # which parts are loading then does not matter: any moment must do
     node.process.send_signal(signal.SIGINT)
-    time.sleep(0.05)
+    time.sleep(apart_s)
     assert node.end(signal.SIGINT) == 0  # a launch that is told by the terminal as well sends it twice
     assert not any(word in node.output for word in ('terminate called', 'Traceback', 'Fatal'))
+
+
+def test_second_signal_raises_nothing_where_the_first_one_is_dealt_with(start_node, tmp_path):
+    script = tmp_path / 'told_twice.py'
+    script.write_text('import signal\n'
+                      'from deadline_perception.nodes import process\n'
+                      'def close(nodes, close=process._close):\n'
+                      '    print("closing", flush=True)\n'
+                      '    close(nodes)\n'
+                      'ignore = signal.signal\n'
+                      'def told_again(number, handler):  # between the first interrupt and the end of its handling\n'
+                      '    signal.raise_signal(signal.SIGINT)\n'
+                      '    return ignore(number, handler)\n'
+                      'def create():\n'
+                      '    signal.signal = told_again\n'
+                      '    signal.raise_signal(signal.SIGINT)\n'
+                      'process._close = close\n'
+                      'raise SystemExit(process.run_node("told", create))\n')
+    node = start_node('told', program=(sys.executable, script))
+    assert node.wait_ended() == 0
+    assert node.output == 'closing\n'
 
 
 @pytest.mark.parametrize('program', [
