@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 from torchvision.models import get_model
 
-from deadline_perception.engine.compiled_segments import load_openvino
+from deadline_perception.engine.openvino_library import load_openvino
 
 LEAST_SCORE = 0.05  # torchvision's own for Faster R-CNN; SSDLite's is 0.001, which passes nearly every anchor
 SCORE_DEVIATION = 2.0  # of scores before their softmax, over the regions

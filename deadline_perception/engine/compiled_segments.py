@@ -8,28 +8,13 @@ What that costs at the borders, `channels_last.py` keeps down.
 from __future__ import annotations
 
 import math
-import sys
 
 import torch
 from torch import Tensor
 
 from deadline_perception.engine.eager import Compute, Eager, Inputs, Values, padded
-from deadline_perception.engine.segment_store import LIBRARIES, Form, SegmentStore, StoreError
-
-
-def load_openvino():
-    """The module `openvino`, which in this process reports to nobody what it is used for.
-
-    Raises:
-        StoreError: it is not installed, or cannot be loaded.
-    """
-    if 'openvino' not in sys.modules:
-        sys.modules.setdefault('openvino_telemetry', None)  # its import then fails, which openvino is made for
-    try:
-        import openvino
-    except (ImportError, OSError) as error:
-        raise StoreError(f'OpenVINO cannot be loaded: {error}; install it: pip install openvino nncf') from error
-    return openvino
+from deadline_perception.engine.openvino_library import cpu_settings, load_openvino, openvino_core
+from deadline_perception.engine.segment_store import LIBRARIES, Form, SegmentStore
 
 
 class CompiledSegments(Eager):
@@ -109,13 +94,6 @@ class CompiledSegments(Eager):
             return None
 
 
-def cpu_settings(threads: int) -> dict:
-    """How OpenVINO computes on so many threads. No streams for one: the calling thread computes, with its priority, and
-    no model keeps threads of its own."""
-    return {'PERFORMANCE_HINT': 'LATENCY', 'ENABLE_CPU_PINNING': False, 'INFERENCE_NUM_THREADS': threads,
-            'NUM_STREAMS': 0 if threads == 1 else 1}
-
-
 class Compiler:
     """Compiles for this CPU.
 
@@ -128,7 +106,7 @@ class Compiler:
 
     def __init__(self, threads: int) -> None:
         self._openvino = load_openvino()
-        self._core = self._openvino.Core()
+        self._core = openvino_core()
         self._settings = cpu_settings(threads)
 
     def compile(self, model) -> bytes:

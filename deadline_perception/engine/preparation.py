@@ -20,8 +20,9 @@ import torch
 from torch import Tensor, nn
 
 from deadline_perception.engine.channels_last import channels_last
-from deadline_perception.engine.compiled_segments import CompiledSegment, Compiler, load_openvino
+from deadline_perception.engine.compiled_segments import CompiledSegment, Compiler
 from deadline_perception.engine.eager import Compute, Eager, Inputs, Values, padded
+from deadline_perception.engine.openvino_library import load_openvino, own_signal_stack
 from deadline_perception.engine.segment_store import Form, SegmentStore
 from deadline_perception.execution_path import SKIP, ExecutionPath
 from deadline_perception.latency.measurement_plan import covering_paths
@@ -226,7 +227,7 @@ class SegmentMaker:
         nncf.set_log_level(logging.ERROR)
         fix = nncf.OverflowFix.ENABLE if saturating else nncf.OverflowFix.DISABLE
         data = nncf.Dataset([dict(enumerate(tensor.numpy() for tensor in call.tensors)) for call in calls])
-        with contextlib.redirect_stdout(io.StringIO()):  # it draws bars of its own
+        with own_signal_stack(), contextlib.redirect_stdout(io.StringIO()):  # it draws bars of its own
             return nncf.quantize(model, data, subset_size=len(calls), target_device=nncf.TargetDevice.CPU,
                                  advanced_parameters=nncf.AdvancedQuantizationParameters(overflow_fix=fix))
 

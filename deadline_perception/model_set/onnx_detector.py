@@ -8,7 +8,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from deadline_perception.engine.compiled_segments import cpu_settings, load_openvino
+from deadline_perception.engine.openvino_library import cpu_settings, load_openvino, openvino_core
 from deadline_perception.model_set.onnx_outputs import Output, objects, recognise
 from deadline_perception.model_set.whole_detector import ModelError, OwnEngine, WholeDetector
 
@@ -78,9 +78,8 @@ class OnnxDetector(WholeDetector):
 
     def __init__(self, file: Path, outputs: Sequence[str | None], *, name: str = '', form: InputForm = InputForm(),
                  stated: str = '', threads: int = 1) -> None:
-        openvino = load_openvino()
+        openvino, core = load_openvino(), openvino_core()
         file = Path(file)
-        core = openvino.Core()
         model = _read(core, file)
         size, by_planes = _fix_input(model, form.size, file)
         self.output_form = _in_file(file, lambda: recognise(_outputs(model), len(outputs), stated))

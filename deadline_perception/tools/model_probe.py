@@ -90,8 +90,8 @@ def main(place: str) -> None:
     spec = ModelSpec(**order['spec'])
     import torchvision  # noqa: F401  libraries are not what a model takes
     if spec.kind == 'onnx':
-        from deadline_perception.engine.compiled_segments import load_openvino
-        load_openvino().Core().get_property('CPU', 'FULL_DEVICE_NAME')  # loads what drives the CPU
+        from deadline_perception.engine.openvino_library import openvino_core
+        openvino_core()  # loads what drives the CPU
     try:
         with np.load(Path(place) / 'images.npz') as content:
             images = [content[name] for name in content.files]

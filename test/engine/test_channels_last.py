@@ -6,6 +6,7 @@ openvino = pytest.importorskip('openvino')
 from openvino import opset13 as ops
 
 from deadline_perception.engine.channels_last import channels_last
+from deadline_perception.engine.openvino_library import openvino_core
 
 RNG = np.random.default_rng(0)
 
@@ -21,7 +22,7 @@ def block(quantised):
 
 
 def run(model, *values):
-    request = openvino.Core().compile_model(model, 'CPU', {'INFERENCE_PRECISION_HINT': 'f32'})(list(values))
+    request = openvino_core().compile_model(model, 'CPU', {'INFERENCE_PRECISION_HINT': 'f32'})(list(values))
     return [request[index] for index in range(2)]
 
 

@@ -8,6 +8,7 @@ pytest.importorskip('openvino')
 
 from made_up_models import CLASSES, SIZE, BoxesScoresLabels, SmallYolo, export_onnx, small_yolo  # noqa: E402
 
+from deadline_perception.engine.openvino_library import openvino_core, own_signal_stack  # noqa: E402
 from deadline_perception.model_set.onnx_detector import InputForm, OnnxDetector  # noqa: E402
 from deadline_perception.model_set.onnx_outputs import objects  # noqa: E402
 from deadline_perception.model_set.whole_detector import ModelError  # noqa: E402
@@ -74,8 +75,8 @@ def test_a_file_in_8_bit_stays_so(folder, yolo):
     import contextlib
     import io
 
-    with contextlib.redirect_stdout(io.StringIO()):
-        model = nncf.quantize(openvino.Core().read_model(yolo), nncf.Dataset([np.random.default_rng(0).random(
+    with own_signal_stack(), contextlib.redirect_stdout(io.StringIO()):
+        model = nncf.quantize(openvino_core().read_model(yolo), nncf.Dataset([np.random.default_rng(0).random(
             (1, 3, *SIZE), np.float32) for _ in range(2)]), subset_size=2)
     openvino.save_model(model, folder / 'small8.xml')
     detector, plain = OnnxDetector(folder / 'small8.xml', CLASSES), OnnxDetector(yolo, CLASSES)

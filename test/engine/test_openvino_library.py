@@ -1,0 +1,63 @@
+import ctypes
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from deadline_perception.engine.openvino_library import own_signal_stack
+
+pytest.importorskip('openvino')
+
+
+def run(program):
+    return subprocess.run([sys.executable, '-c', program], capture_output=True, text=True, timeout=100)
+
+
+def test_telemetry_stays_out_of_the_process():
+    told = run('import sys; from deadline_perception.engine.openvino_library import load_openvino; load_openvino(); '
+               'from openvino import convert_model; print(sys.modules["openvino_telemetry"])')
+    assert told.stdout.strip() == 'None'
+
+
+@pytest.mark.parametrize('forget', ['openvino_core.cache_clear', 'lambda: None'])
+def test_a_signal_is_survived_after_the_driver_is_gone(forget):
+    """Its end in another thread takes the signal stack away that it had given to the first one."""
+    ended = run('import faulthandler, signal, threading\n'
+                'faulthandler.enable()\n'  # gives the thread a stack for signals
+                'signal.signal(signal.SIGTERM, lambda *_: print("heard", flush=True))\n'
+                'from deadline_perception.engine.openvino_library import openvino_core\n'
+                'assert openvino_core() is openvino_core()\n'
+                f'thread = threading.Thread(target={forget})\n'
+                'thread.start()\n'
+                'thread.join()\n'
+                'signal.raise_signal(signal.SIGTERM)\n')
+    assert (ended.returncode, ended.stdout) == (0, 'heard\n'), ended.stderr
+
+
+def test_the_signal_stack_of_a_thread_comes_back():
+    """A thread of its own: pytest's has one already."""
+    libc, memory = ctypes.CDLL(None), ctypes.create_string_buffer(65536)
+
+    class Stack(ctypes.Structure):
+        _fields_ = (('address', ctypes.c_void_p), ('flags', ctypes.c_int), ('size', ctypes.c_size_t))
+
+    found = []
+
+    def look():
+        stack = Stack()
+        libc.sigaltstack(None, ctypes.byref(stack))
+        found.append((stack.address, stack.flags, stack.size))
+
+    def work():
+        look()
+        with pytest.raises(KeyError), own_signal_stack():
+            libc.sigaltstack(ctypes.byref(Stack(ctypes.addressof(memory), 0, 65536)), None)
+            look()
+            raise KeyError
+        look()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert found[0] == found[2] and found[1] == (ctypes.addressof(memory), 0, 65536)
