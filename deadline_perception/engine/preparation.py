@@ -222,6 +222,7 @@ class SegmentMaker:
         return model
 
     def _quantise(self, model, calls: list[Call], saturating: bool):
+        logging.getLogger('torch.utils.cpp_extension').setLevel(logging.ERROR)  # it warns of GPUs that nobody asked for
         import nncf
 
         nncf.set_log_level(logging.ERROR)
