@@ -113,13 +113,13 @@ def channel_orders(network: MultiPathDetector, ranking: Ranking, images: Sequenc
 
     Args:
         network: the detector.
-        ranking: `OBS` of what the layers read, past norm and activation, once for each layer that reads it; `MAGNITUDE`
-            of the weights that lead to a channel.
-        images: uint8 `[H, W, 3]` to calibrate `OBS` with, at least 1.
+        ranking: `SELECTION` and `OBS` of what the layers read, past norm and activation, once for each layer that reads
+            it; `MAGNITUDE` of the weights that lead to a channel.
+        images: uint8 `[H, W, 3]` to calibrate these two with, at least 1.
         seed: of a random ranking and of the positions that covariances take in.
 
     Raises:
-        ValueError: there are no images for `OBS`.
+        ValueError: there are no images for `SELECTION` or `OBS`.
     """
     sizes, units = {}, {}
     for entry in ordered_layers(network):
@@ -140,7 +140,7 @@ def channel_orders(network: MultiPathDetector, ranking: Ranking, images: Sequenc
             if entry.makes:
                 scores[entry.makes].append(entry.layer.weight.abs().flatten(1).sum(1).cpu())
     else:
-        scores = _obs_scores(network, images, generator)
+        scores = _output_scores(network, images, ranking, generator)
     found = {}
     for group, size in sizes.items():
         order = torch.argsort(of_units(scores[group], units[group]), descending=True, stable=True)
@@ -148,8 +148,8 @@ def channel_orders(network: MultiPathDetector, ranking: Ranking, images: Sequenc
     return found
 
 
-def _obs_scores(network: MultiPathDetector, images: Sequence[np.ndarray],
-                generator: torch.Generator) -> dict[str, list[Tensor]]:
+def _output_scores(network: MultiPathDetector, images: Sequence[np.ndarray], ranking: Ranking,
+                   generator: torch.Generator) -> dict[str, list[Tensor]]:
     if not len(images):
         raise ValueError('images to calibrate with are empty, expected at least 1')
     read = [entry for entry in ordered_layers(network) if entry.reads]
@@ -178,5 +178,5 @@ def _obs_scores(network: MultiPathDetector, images: Sequence[np.ndarray],
             handle.remove()
     found = defaultdict(list)
     for entry, of_layer in samples.items():
-        found[entry.reads].append(of_layer.importance().scores)
+        found[entry.reads].append(of_layer.importance(ranking).scores)
     return found

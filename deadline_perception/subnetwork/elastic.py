@@ -172,7 +172,7 @@ def structure(module: nn.Module, example_inputs: Sequence[Tensor],
 
 
 def elastic(module: nn.Module, example_inputs: Sequence[Tensor], calibration: Tensor | Iterable[Tensor], *,
-            settings: tuple[float, ...] = SETTINGS, ranking: Ranking = Ranking.OBS, seed: int = 0) -> ElasticModule:
+            settings: tuple[float, ...] = SETTINGS, ranking: Ranking = Ranking.SELECTION, seed: int = 0) -> ElasticModule:
     """Makes a network elastic: converts it, ranks its neurons, and puts its channels in that order.
 
     At utilisation 1 it computes what the module does, up to rounding. Batch norms get statistics of their own for every
@@ -218,12 +218,12 @@ def check_calibration(calibration: Tensor | Iterable[Tensor], example_inputs: Se
     return batches
 
 
-def rank(network: ElasticModule, batches: Sequence[Tensor], ranking: Ranking = Ranking.OBS, seed: int = 0) -> None:
+def rank(network: ElasticModule, batches: Sequence[Tensor], ranking: Ranking = Ranking.SELECTION, seed: int = 0) -> None:
     """Ranks the neurons of a network and puts them in that order.
 
     Args:
         network: its orders and importances are replaced.
-        batches: calibration inputs, see `check_calibration`; only `Ranking.OBS` reads them.
+        batches: calibration inputs, see `check_calibration`; only `Ranking.SELECTION` and `OBS` read them.
         ranking: what neurons are ranked by.
         seed: see `elastic`.
 
@@ -231,8 +231,8 @@ def rank(network: ElasticModule, batches: Sequence[Tensor], ranking: Ranking = R
         CalibrationError: there are fewer than two samples of a layer's outputs.
     """
     generator = torch.Generator().manual_seed(seed)
-    if ranking is Ranking.OBS:
-        scores = obs_scores(network, batches, generator)
+    if ranking in (Ranking.SELECTION, Ranking.OBS):
+        scores = output_scores(network, batches, ranking, generator)
     elif ranking is Ranking.MAGNITUDE:
         scores = magnitude_scores(network)
     elif ranking is Ranking.RANDOM:
@@ -247,8 +247,9 @@ def rank(network: ElasticModule, batches: Sequence[Tensor], ranking: Ranking = R
     network.reorder([Importance(of_group.double()).order() for of_group in scores])
 
 
-def obs_scores(network: ElasticModule, batches: Sequence[Tensor], generator: torch.Generator) -> list[Tensor]:
-    """Importance of every group's units by Optimal Brain Surgeon, float64 `[units]` each; notes the damping."""
+def output_scores(network: ElasticModule, batches: Sequence[Tensor], ranking: Ranking,
+                  generator: torch.Generator) -> list[Tensor]:
+    """Importance of every group's units by their outputs, float64 `[units]` each; notes the damping."""
     samples: dict[tuple[str, int], OutputSamples] = {}
     for batch in batches:
         for name, values in outputs(network, batch).items():
@@ -262,7 +263,7 @@ def obs_scores(network: ElasticModule, batches: Sequence[Tensor], generator: tor
     found, network.damping = defaultdict(list), {}
     for (name, place), of_part in samples.items():
         try:
-            importance = of_part.importance()
+            importance = of_part.importance(ranking)
         except ValueError as error:
             raise CalibrationError(f'calibration data give {of_part.count} sample of the outputs of {name}, expected at '
                                    f'least 2') from error

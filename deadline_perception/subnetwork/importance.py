@@ -1,5 +1,5 @@
-"""How much each neuron of a layer matters: Optimal Brain Surgeon over a calibration set, and rankings to compare it
-with.
+"""How much each neuron of a layer matters over a calibration set: given the more important ones, or by Optimal Brain
+Surgeon, and rankings to compare these with.
 
 The importance of output neuron q is `s_q = o_q^2 / (2 [H^-1]_qq)`, the increase in the layer's error when q is removed
 and the others make up for it as well as they can (SubFlow, equation 11, after Hassibi and Stork 1993). H is
@@ -8,6 +8,11 @@ set on average. Since `1 / [H^-1]_qq` is then the variance of o_q that the other
 repeats others counts for nothing, however large it is. Neurons are single values (channel and position) as in the
 paper, or channels, whose samples are the values at all positions; which of the two decides the caller by what he takes
 for a sample.
+
+Optimal Brain Surgeon judges the removal of one neuron. A sub-network removes many at once, and of two that repeat each
+other one must stay. Selection therefore takes neurons one after the other, each time the one whose mean square those
+taken before leave least explained: a Cholesky factorisation with pivoting, or a QR factorisation of the samples (Chee et
+al. 2022 prune by the latter). Squares are not taken about the mean, for the mean goes with the neuron.
 """
 from __future__ import annotations
 
@@ -15,22 +20,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+import numpy as np
 import torch
+from scipy.linalg import lapack, qr
 from torch import Tensor
 
 # Shares of its own variance that are added to each neuron's where the covariance is singular: because neurons follow
 # from others, which no more than rounding may blur, or because there are too few samples to tell.
 _DAMPING, _DAMPING_OF_FEW = 1e-6, 1e-2
+_EXPLAINED = 1e-12  # of a neuron's mean square: what rounding leaves where others explain it
 _SINGULAR = 1e-7  # of a neuron's variance: what the others leave unexplained, below which rounding decides
 
 
 class Ranking(Enum):
     """What neurons are ranked by.
 
-    `OBS`: see the module. `MAGNITUDE`: sum of the absolute weights that lead to a neuron (Li et al. 2017). `RANDOM`: a
-    permutation. `GIVEN`: the order that training has left.
+    `SELECTION` and `OBS`: see the module. `MAGNITUDE`: sum of the absolute weights that lead to a neuron (Li et al.
+    2017). `RANDOM`: a permutation. `GIVEN`: the order that training has left.
     """
 
+    SELECTION = 'selection'
     OBS = 'obs'
     MAGNITUDE = 'magnitude'
     RANDOM = 'random'
@@ -89,15 +98,38 @@ class OutputSamples:
             products = samples.T @ samples
             self._products = products if self._products is None else self._products.add_(products)
 
-    def importance(self) -> Importance:
-        """Of every neuron, by Optimal Brain Surgeon.
+    def importance(self, ranking: Ranking = Ranking.OBS) -> Importance:
+        """Of every neuron, by `SELECTION` or `OBS`.
 
         Raises:
             ValueError: fewer than two samples were taken in, or one that is not finite.
         """
         if self.count < 2:
             raise ValueError(f'importance of {self.count} samples, expected at least 2')
+        if ranking is Ranking.SELECTION:
+            return self._selected()
         return _of_few(torch.cat(self._samples)) if self._products is None else self._of_many()
+
+    def _selected(self) -> Importance:
+        """Mean square of each neuron that those before it leave unexplained; of those that are explained, next to none,
+        the larger first."""
+        if self._products is None:
+            samples = torch.cat(self._samples).numpy() / self.count ** 0.5
+            if not np.isfinite(samples).all():
+                raise ValueError('outputs hold NaN or infinity, expected finite values')
+            factor, order = qr(samples, mode='r', pivoting=True)
+            squares, unexplained = np.square(samples).sum(0), np.square(np.diagonal(factor))
+        else:
+            products = self._products.numpy() / self.count
+            if not np.isfinite(products).all():
+                raise ValueError('outputs hold NaN or infinity, expected finite values')
+            factor, order, rank, _ = lapack.dpstrf(products, lower=1)
+            squares, order, unexplained = products.diagonal(), order - 1, np.square(np.diagonal(factor)[:rank])
+        scores = squares * _EXPLAINED
+        unexplained = np.minimum.accumulate(unexplained)  # rounding
+        taken = order[:len(unexplained)]
+        scores[taken] = np.maximum(scores[taken], unexplained)
+        return Importance(torch.from_numpy(scores))
 
     def _of_many(self) -> Importance:
         mean = self._sum / self.count

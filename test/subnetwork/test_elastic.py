@@ -112,5 +112,5 @@ def test_refuses_a_single_sample():
 def test_says_where_a_covariance_was_singular():
     network = made_elastic(('plain',))
     assert network.damping == {} or min(network.damping.values()) > 0
-    rank(network, [images(2)[:, :, :1, :1].expand(-1, -1, 8, 8)])  # alike everywhere: few distinct samples
+    rank(network, [images(2)[:, :, :1, :1].expand(-1, -1, 8, 8)], Ranking.OBS)  # alike everywhere: few distinct samples
     assert network.damping and min(network.damping.values()) > 0

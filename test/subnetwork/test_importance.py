@@ -75,6 +75,51 @@ def test_samples_in_parts_say_what_all_say():
     torch.testing.assert_close(parts.importance().scores, obs_importance(outputs).scores)
 
 
+def selected(outputs):
+    samples = OutputSamples(outputs.shape[1])
+    samples.add(outputs)
+    return samples.importance(Ranking.SELECTION)
+
+
+def test_selection_by_hand():
+    # Mean squares 4, 9 and 1. The second comes first; of the first it explains 6^2 / 9 = 4, all of it; of the third none.
+    outputs = torch.tensor([[2.0, 3.0, 1.0], [2.0, 3.0, -1.0], [-2.0, -3.0, 1.0], [-2.0, -3.0, -1.0]])
+    found = selected(outputs)
+    assert found.order().tolist() == [1, 2, 0]
+    np.testing.assert_allclose(found.scores, [0.0, 9.0, 1.0], atol=1e-9)
+
+
+@pytest.mark.parametrize('rows', [7, 400])  # fewer samples than neurons, and more
+def test_of_neurons_that_repeat_each_other_selection_keeps_one(rows):
+    outputs = noise(rows, 6)
+    outputs = torch.cat((outputs, 5.0 * outputs[:, :3], torch.zeros(rows, 1)), 1)
+    order = selected(outputs).order().tolist()
+    assert set(order[:3]) == {6, 7, 8} and set(order[3:6]) == {3, 4, 5}  # for each pair the larger, then what is new
+    assert set(order[6:9]) == {0, 1, 2} and order[9] == 9
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(2, 12), st.integers(0, 50), st.booleans())
+def test_selection_takes_what_those_before_explain_least(neurons, seed, few):
+    outputs = noise(neurons if few else 60, neurons, seed) @ noise(neurons, neurons, seed + 1) + 0.5
+    found, kept = selected(outputs), []
+    for number in found.order().tolist():
+        rest = outputs - outputs[:, kept] @ torch.linalg.lstsq(outputs[:, kept], outputs, driver='gelsd').solution \
+            if kept else outputs
+        unexplained = rest.square().mean(0)
+        assert unexplained[number] >= unexplained.max() * (1 - 1e-6) - 1e-9
+        kept.append(number)
+    assert found.scores[kept].tolist() == sorted(found.scores.tolist(), reverse=True)
+
+
+@pytest.mark.parametrize('rows', [4, 90])
+def test_selection_refuses_what_is_not_finite(rows):
+    outputs = noise(rows, 5)
+    outputs[2, 3] = torch.nan
+    with pytest.raises(ValueError, match='NaN or infinity'):
+        selected(outputs)
+
+
 @pytest.mark.parametrize('outputs, message', [(torch.zeros(1, 3), 'at least 2 samples'), (torch.zeros(4), 'shape'),
                                               (torch.full((4, 2), torch.inf), 'NaN or infinity')])
 def test_refuses_what_says_nothing(outputs, message):
