@@ -28,12 +28,12 @@ from subflow_shapes import BATCH, SHAPES, Shape, Split, accuracy, nested_trainin
 from torch import nn
 from torch.nn import functional as F
 
+from deadline_perception.engine.sliced_layers import Convolution, Linear
 from deadline_perception.latency.device import read_device_facts, use_threads
 from deadline_perception.latency.json_file import write_text_atomically
 from deadline_perception.latency.stopwatch import now_ms, synchronise
 from deadline_perception.subnetwork.activation import activate
 from deadline_perception.subnetwork.elastic import ElasticModule, elastic
-from deadline_perception.subnetwork.elastic_layers import ElasticConvolution, ElasticLinear
 from deadline_perception.subnetwork.element_form import ElementNetwork, MaskedNetwork, element_masks
 from deadline_perception.subnetwork.training import ActiveDescent, gradients
 from deadline_perception.tools.command_line import exit_status
@@ -54,7 +54,7 @@ def narrow_copy(network: ElasticModule, module: nn.Sequential, utilisation: floa
     activation, layers = network.activate(utilisation), []
     for name, layer in module.named_children():
         found = getattr(network.body, name, None)
-        if isinstance(found, (ElasticConvolution, ElasticLinear)):
+        if isinstance(found, (Convolution, Linear)):
             weight, bias = (part.detach().clone() for part in found.views(activation))
             if isinstance(layer, nn.Conv2d):
                 layer = nn.Conv2d(weight.shape[1], weight.shape[0], layer.kernel_size, layer.stride, layer.padding)
