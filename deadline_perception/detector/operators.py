@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from deadline_perception.detector.configuration import DetectorConfig
 from deadline_perception.engine import sliced_layers as sliced
@@ -135,7 +134,7 @@ class SlicedFrozenNorm(SlicedNorm):
         scale = weight / deviation
         return scale, bias - mean * scale
 
-    def _in_use(self, cut: Cut) -> tuple[Tensor, Tensor]:
+    def _in_use(self, cut: Cut, folded: None) -> tuple[Tensor, Tensor]:
         return self.scale_and_shift(cut)
 
     def forward(self, x: Tensor, cut: Cut | None = None) -> Tensor:

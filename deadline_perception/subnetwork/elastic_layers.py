@@ -72,7 +72,8 @@ class ElasticLayerNorm(sliced.SlicedLayer):
 
     def __init__(self, axes: sliced.Axes, layer: nn.LayerNorm) -> None:
         super().__init__(axes, layer)
-        self.eps, self.axis_count, self.channels_first = layer.eps, len(layer.normalized_shape), type(layer) is not nn.LayerNorm
+        self.eps, self.axis_count = layer.eps, len(layer.normalized_shape)
+        self.channels_first = type(layer) is not nn.LayerNorm
 
     def forward(self, x: Tensor, activation: Activation) -> Tensor:
         """`[..., c]`, or `[N, c, H, W]` with the channels first -> the same shape."""

@@ -111,7 +111,8 @@ def test_a_norm_is_computed_or_folded_never_both_and_copies_know_which(own):
 
 @pytest.mark.parametrize('groups', [2, 4])
 def test_a_grouped_convolution_keeps_whole_groups(groups):
-    layer = Convolution({'weight': {0: (Span(0, 2, 4),)}, 'bias': {0: (Span(0, 2, 4),)}}, nn.Conv2d(4, 8, 1, groups=groups))
+    made = {0: (Span(0, 2, 4),)}
+    layer = Convolution({'weight': made, 'bias': made}, nn.Conv2d(4, 8, 1, groups=groups))
     x = torch.randn(1, 4, 3, 3)
     whole = F.conv2d(x, layer.weight, layer.bias, groups=groups)
     torch.testing.assert_close(layer(x[:, :2], Part((1,))), whole[:, :4])
