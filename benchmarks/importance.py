@@ -17,8 +17,8 @@ from collections import defaultdict
 import numpy as np
 from rich.console import Console
 from rich.table import Table
-from subflow_shapes import (SHAPE_NAMES, SHAPES, Shape, accuracy, made_elastic, nested_training, run_command, trained,
-                            write_result)
+from subflow_shapes import (SHAPES, SHAPE_NAMES, THREADS, Shape, accuracy, made_elastic, nested_training, quick,
+                            run_command, trained, write_result)
 
 from deadline_perception.latency.device import use_threads
 from deadline_perception.subnetwork.elastic import SETTINGS
@@ -74,7 +74,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 if __name__ == '__main__':
-    sys.exit(run_command('importance', __doc__, (
+    sys.exit(run_command(
+        'importance', __doc__, run,
         ('--shapes', {'nargs': '+', 'choices': SHAPE_NAMES, 'default': ['LeNet-5', 'KWS']}),
         ('--seeds', {'type': int, 'default': 3, 'help': 'networks of each shape'}),
-        ('--iterations', {'type': int, 'default': 300, 'help': 'of nested training'})), 'one epoch', run))
+        ('--iterations', {'type': int, 'default': 300, 'help': 'of nested training'}),
+        THREADS, ('--quick', quick('one epoch'))))

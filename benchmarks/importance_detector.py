@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from rich.console import Console
 from rich.table import Table
-from subflow_shapes import CARLA, run_command, write_result
+from subflow_shapes import CARLA, THREADS, quick, run_command, write_result
 
 from deadline_perception.datasets.class_names import relabelled
 from deadline_perception.datasets.coco import read_coco
@@ -111,10 +111,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 if __name__ == '__main__':
-    sys.exit(run_command('importance_detector', __doc__, (
+    sys.exit(run_command(
+        'importance_detector', __doc__, run,
         ('--weights', {'type': Path, 'default': Path(__file__).parents[1] / 'models' / 'compact.safetensors',
                        'help': 'of a detector'}),
         ('--data', {'type': Path, 'default': CARLA, 'help': 'folder with train.json and val.json'}),
         ('--every', {'type': int, 'default': 2, 'help': 'of the images to score on'}),
         ('--calibration', {'type': int, 'default': 24, 'help': 'training images that rank channels'}),
-        ('--seeds', {'type': int, 'default': 3, 'help': 'random orders'})), 'few images', run))
+        ('--seeds', {'type': int, 'default': 3, 'help': 'random orders'}),
+        THREADS, ('--quick', quick('few images'))))

@@ -21,8 +21,8 @@ from statistics import fmean, median
 import torch
 from rich.console import Console
 from rich.table import Table
-from subflow_shapes import (BATCH, SHAPE_NAMES, SHAPES, Shape, Split, accuracy, made_elastic, nested_training,
-                            run_command, trained, write_result)
+from subflow_shapes import (BATCH, SHAPES, SHAPE_NAMES, THREADS, Shape, Split, accuracy, made_elastic,
+                            nested_training, quick, run_command, trained, write_result)
 from torch import nn
 from torch.nn import functional as F
 
@@ -176,8 +176,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 if __name__ == '__main__':
-    sys.exit(run_command('subflow_networks', __doc__, (
+    sys.exit(run_command(
+        'subflow_networks', __doc__, run,
         ('--shape', {'choices': SHAPE_NAMES, 'help': 'one shape only'}),
         ('--repeats', {'type': int, 'default': 30, 'help': 'rounds of inference that count'}),
         ('--iterations', {'type': int, 'default': 400, 'help': 'of nested training'}),
-        ('--device', {'default': 'cpu', 'help': 'cpu or cuda'})), 'hardly any training', run))
+        ('--device', {'default': 'cpu', 'help': 'cpu or cuda'}),
+        THREADS, ('--quick', quick('hardly any training'))))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -28,9 +28,8 @@ from deadline_perception.subnetwork.time_bounds import TimeBounds
 from deadline_perception.subnetwork.training import TimeBoundTrainer
 from deadline_perception.tools.command_line import exit_status
 
-RESULTS = Path(__file__).parent / 'results'
-QUICK_RESULTS = RESULTS.parents[1] / 'out' / 'benchmarks'
-CARLA = Path(__file__).parents[2] / 'shared' / 'data' / 'carla'
+ROOT = Path(__file__).parents[1]
+CARLA = ROOT.parent / 'shared' / 'data' / 'carla'
 BATCH = 96  # of training, as in the paper (section VII-B)
 CALIBRATION = 256
 
@@ -112,29 +111,34 @@ SHAPES = (Shape('LeNet-5', lenet5, lambda: digits((28, 28)), 20), Shape('AlexNet
 SHAPE_NAMES = [shape.name for shape in SHAPES]
 
 
-def run_command(name: str, description: str, arguments: Iterable[tuple[str, dict[str, object]]], quick: str,
-                run: Callable[[argparse.Namespace], int]) -> int:
+THREADS = '--threads', {'type': int, 'default': 1, 'help': 'CPU threads'}
+
+
+def quick(meaning: str) -> dict[str, object]:
+    """What `add_argument` takes with `--quick`."""
+    return {'action': 'store_true', 'help': f'{meaning}, result below out/benchmarks'}
+
+
+def run_command(name: str, description: str, run: Callable[[argparse.Namespace], int],
+                *arguments: tuple[str, dict[str, object]]) -> int:
     """Reads the arguments and runs; returns the exit status.
 
     Args:
         name: of the benchmark.
         description: of `--help`.
-        arguments: flag, and what `add_argument` takes with it; `--threads` and `--quick` come after them.
-        quick: what `--quick` means.
         run: takes what was read.
+        arguments: flag, and what `add_argument` takes with it; `--quick` among them.
     """
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     for flag, options in arguments:
         parser.add_argument(flag, **options)
-    parser.add_argument('--threads', type=int, default=1, help='CPU threads')
-    parser.add_argument('--quick', action='store_true', help=f'{quick}, result below out/benchmarks')
     args = parser.parse_args()
     return exit_status(name, lambda: run(args))
 
 
 def write_result(name: str, result: dict, args: argparse.Namespace) -> Path:
     """Writes a result, with the date before it; returns the file."""
-    file = (QUICK_RESULTS if args.quick else RESULTS) / f'{name}.json'
+    file = ROOT / ('out/benchmarks' if args.quick else 'benchmarks/results') / f'{name}.json'
     write_text_atomically(file, json.dumps({'date': date.today().isoformat(), **result}, indent=1) + '\n')
     return file
 

@@ -24,8 +24,8 @@ import matplotlib
 import torch
 from rich.console import Console
 from rich.table import Table
-from subflow_shapes import (SHAPE_NAMES, SHAPES, Split, accuracy, made_elastic, nested_training, run_command, trained,
-                            write_result)
+from subflow_shapes import (SHAPES, SHAPE_NAMES, THREADS, Split, accuracy, made_elastic, nested_training, quick,
+                            run_command, trained, write_result)
 from torch import nn
 
 from deadline_perception.decision.speed_budget import SUBFLOW_ROBOT_BUDGETS_MS, SUBFLOW_ROBOT_SPEEDS_MPS
@@ -196,7 +196,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 if __name__ == '__main__':
-    sys.exit(run_command('subflow_utility', __doc__, (
+    sys.exit(run_command(
+        'subflow_utility', __doc__, run,
         ('--shape', {'choices': SHAPE_NAMES, 'default': 'AlexNet'}),
         ('--jobs', {'type': int, 'default': 50_000, 'help': 'of the robot, over all speeds'}),
-        ('--iterations', {'type': int, 'default': 200, 'help': 'of nested training'})), 'hardly any training', run))
+        ('--iterations', {'type': int, 'default': 200, 'help': 'of nested training'}),
+        THREADS, ('--quick', quick('hardly any training'))))

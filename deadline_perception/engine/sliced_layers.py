@@ -169,13 +169,6 @@ class SlicedLayer(nn.Module):
         """True in inference."""
         return not (torch.is_grad_enabled() or self.training)
 
-    @property
-    def copied_bytes(self) -> int:
-        """Memory of the copies that are kept beside the weights."""
-        own = {tensor.untyped_storage().data_ptr() for tensor in chain(self.parameters(), self.buffers())}
-        return sum(part.nbytes for parts in self._laid_out.values() for part in parts
-                   if isinstance(part, Tensor) and part.untyped_storage().data_ptr() not in own)
-
     def views(self, cut: Cut) -> tuple[Tensor | None, ...]:
         """The weights that a cut uses as views of the parameters, through which gradients pass."""
         return tuple(joined(*self.pieces(name, cut)) for name in self.WEIGHTS)
@@ -237,8 +230,11 @@ def _contiguous(part: Tensor) -> Tensor:
 
 def weight_bytes(module: nn.Module) -> int:
     """Memory of a module's weights, with the copies that the cuts used so far have left."""
-    copies = sum(layer.copied_bytes for layer in module.modules() if isinstance(layer, SlicedLayer))
-    return copies + sum(parameter.nbytes for parameter in module.parameters())
+    own = {tensor.untyped_storage().data_ptr() for tensor in chain(module.parameters(), module.buffers())}
+    copies = (part for layer in module.modules() if isinstance(layer, SlicedLayer)
+              for parts in layer._laid_out.values() for part in parts if isinstance(part, Tensor))
+    return (sum(parameter.nbytes for parameter in module.parameters())
+            + sum(copy.nbytes for copy in copies if copy.untyped_storage().data_ptr() not in own))
 
 
 class Norm(SlicedLayer):
