@@ -99,6 +99,7 @@ BENCHMARKS = (
     Benchmark('next_image', 3, 'paths that end before the next image', profiled=True),
     Benchmark('decision_cost', 3, 'time of a decision', profiled=True),
     Benchmark('start_up', 4, 'time until the first answer, memory, the first frames', quick=False),
+    Benchmark('reload', 3, 'frames while new weights are loaded', quick=False),
     Benchmark('node_overhead', 4, "a frame's time outside the network", quick=False),
     Benchmark('region_features', 0.5, "region features against torchvision's RoIAlign", quick=False),
     Benchmark('image_transport', 3, 'images that reach another process', quick=False),

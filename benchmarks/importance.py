@@ -11,31 +11,27 @@ with --quick below out/benchmarks.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections import defaultdict
-from datetime import date
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
-from subflow_networks import EPOCHS, QUICK_RESULTS, RESULTS
-from subflow_shapes import SHAPES, Shape, accuracy, nested_training, trained
+from subflow_shapes import (SHAPES, SHAPE_NAMES, THREADS, Shape, accuracy, made_elastic, nested_training, quick,
+                            run_command, trained, write_result)
 
 from deadline_perception.latency.device import use_threads
-from deadline_perception.latency.json_file import write_text_atomically
-from deadline_perception.subnetwork.elastic import SETTINGS, elastic
+from deadline_perception.subnetwork.elastic import SETTINGS
 from deadline_perception.subnetwork.importance import Ranking
-from deadline_perception.tools.command_line import exit_status
 
 
 def accuracies(shape: Shape, args: argparse.Namespace) -> dict[str, dict[str, np.ndarray]]:
     """By ranking and stage, accuracy in %, `[seeds, settings]`."""
     data, found = shape.data(), defaultdict(lambda: defaultdict(list))
     for seed in range(args.seeds):
-        module = trained(shape, data, 1 if args.quick else EPOCHS[shape.name], seed)
+        module = trained(shape, data, args, seed)
         for ranking in Ranking:
-            network = elastic(module, (data.inputs[:1],), data.calibration, ranking=ranking, seed=seed)
+            network = made_elastic(module, data, ranking=ranking, seed=seed)
             for stage in ('untrained', 'nested'):
                 if stage == 'nested':
                     nested_training(network, data, args.iterations, seed)
@@ -59,10 +55,8 @@ def run(args: argparse.Namespace) -> int:
     if args.seeds < 1:
         raise ValueError(f'--seeds is {args.seeds}, expected at least 1')
     use_threads(args.threads)
-    result = {'date': date.today().isoformat(), 'seeds': args.seeds, 'iterations': args.iterations, 'settings': SETTINGS,
-              'shapes': {}}
+    result = {'seeds': args.seeds, 'iterations': args.iterations, 'settings': SETTINGS, 'shapes': {}}
     console = Console(width=130)
-    file = (QUICK_RESULTS if args.quick else RESULTS) / 'importance.json'
     for shape in SHAPES:
         if shape.name not in args.shapes:
             continue
@@ -74,22 +68,15 @@ def run(args: argparse.Namespace) -> int:
             for stage in ('untrained', 'nested', 'gain'):
                 table.add_row(ranking, stage, *(f'{value:.1f}' for value in (*row[stage], np.mean(row[stage]))))
         console.print(table)
-        write_text_atomically(file, json.dumps(result, indent=1) + '\n')
+        file = write_result('importance', result, args)
     print(f'wrote {file}')
     return 0
 
 
-def main() -> int:
-    """Reads the arguments and runs; returns the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--shapes', nargs='+', choices=[shape.name for shape in SHAPES], default=['LeNet-5', 'KWS'])
-    parser.add_argument('--seeds', type=int, default=3, help='networks of each shape')
-    parser.add_argument('--iterations', type=int, default=300, help='of nested training')
-    parser.add_argument('--threads', type=int, default=1, help='CPU threads')
-    parser.add_argument('--quick', action='store_true', help='one epoch, result below out/benchmarks')
-    args = parser.parse_args()
-    return exit_status('importance', lambda: run(args))
-
-
 if __name__ == '__main__':
-    sys.exit(main())
+    sys.exit(run_command(
+        'importance', __doc__, run,
+        ('--shapes', {'nargs': '+', 'choices': SHAPE_NAMES, 'default': ['LeNet-5', 'KWS']}),
+        ('--seeds', {'type': int, 'default': 3, 'help': 'networks of each shape'}),
+        ('--iterations', {'type': int, 'default': 300, 'help': 'of nested training'}),
+        THREADS, ('--quick', quick('one epoch'))))

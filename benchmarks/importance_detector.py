@@ -15,15 +15,14 @@ results/importance_detector.json, with --quick below out/benchmarks.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-from datetime import date
 from pathlib import Path
 
 import numpy as np
 import torch
 from rich.console import Console
 from rich.table import Table
+from subflow_shapes import CARLA, THREADS, quick, run_command, write_result
 
 from deadline_perception.datasets.class_names import relabelled
 from deadline_perception.datasets.coco import read_coco
@@ -33,15 +32,11 @@ from deadline_perception.detector.operators import SlicedFrozenNorm
 from deadline_perception.evaluation.path_accuracy import annotated_frames, measure_paths, ranking_classes
 from deadline_perception.execution_path import WIDTH, ExecutionPath
 from deadline_perception.latency.device import use_threads
-from deadline_perception.latency.json_file import write_text_atomically
 from deadline_perception.learning.norm_statistics import measure_statistics
 from deadline_perception.learning.samples import SampleSource
 from deadline_perception.subnetwork.detector_order import channel_orders, reorder
 from deadline_perception.subnetwork.importance import Ranking
-from deadline_perception.tools.command_line import exit_status
 
-ROOT = Path(__file__).parents[1]
-RESULTS, QUICK_RESULTS = ROOT / 'benchmarks' / 'results', ROOT / 'out' / 'benchmarks'
 TRAINED = 'trained'
 
 
@@ -107,30 +102,21 @@ def run(args: argparse.Namespace) -> int:
     for name, values in rows.items():
         table.add_row(name, *(f'{value:.1f}' for value in values))
     Console(width=110).print(table)
-    result = {'date': date.today().isoformat(), 'weights': args.weights.name, 'weights_hash': network.weights_hash,
+    result = {'weights': args.weights.name, 'weights_hash': network.weights_hash,
               'images': len(frames), 'calibration_images': len(images), 'random_orders': args.seeds,
               'ranked_by': ranked_by, 'paths': {name: str(path) for name, path in paths.items()},
               'ap': {name: dict(zip(paths, values)) for name, values in rows.items()}}
-    file = (QUICK_RESULTS if args.quick else RESULTS) / 'importance_detector.json'
-    write_text_atomically(file, json.dumps(result, indent=1) + '\n')
-    print(f'wrote {file}')
+    print(f'wrote {write_result("importance_detector", result, args)}')
     return 0
 
 
-def main() -> int:
-    """Reads the arguments and runs; returns the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--weights', type=Path, default=ROOT / 'models' / 'compact.safetensors', help='of a detector')
-    parser.add_argument('--data', type=Path, default=ROOT.parent / 'shared' / 'data' / 'carla',
-                        help='folder with train.json and val.json')
-    parser.add_argument('--every', type=int, default=2, help='of the images to score on')
-    parser.add_argument('--calibration', type=int, default=24, help='training images that rank channels')
-    parser.add_argument('--seeds', type=int, default=3, help='random orders')
-    parser.add_argument('--threads', type=int, default=1, help='CPU threads')
-    parser.add_argument('--quick', action='store_true', help='few images, result below out/benchmarks')
-    args = parser.parse_args()
-    return exit_status('importance_detector', lambda: run(args))
-
-
 if __name__ == '__main__':
-    sys.exit(main())
+    sys.exit(run_command(
+        'importance_detector', __doc__, run,
+        ('--weights', {'type': Path, 'default': Path(__file__).parents[1] / 'models' / 'compact.safetensors',
+                       'help': 'of a detector'}),
+        ('--data', {'type': Path, 'default': CARLA, 'help': 'folder with train.json and val.json'}),
+        ('--every', {'type': int, 'default': 2, 'help': 'of the images to score on'}),
+        ('--calibration', {'type': int, 'default': 24, 'help': 'training images that rank channels'}),
+        ('--seeds', {'type': int, 'default': 3, 'help': 'random orders'}),
+        THREADS, ('--quick', quick('few images'))))

@@ -12,36 +12,29 @@ results/subflow_networks.json, with --quick below out/benchmarks.
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import sys
 from collections import defaultdict
 from collections.abc import Callable
-from datetime import date
-from pathlib import Path
 from statistics import fmean, median
 
 import torch
 from rich.console import Console
 from rich.table import Table
-from subflow_shapes import BATCH, SHAPES, Shape, Split, accuracy, nested_training, trained
+from subflow_shapes import (BATCH, SHAPES, SHAPE_NAMES, THREADS, Shape, Split, accuracy, made_elastic,
+                            nested_training, quick, run_command, trained, write_result)
 from torch import nn
 from torch.nn import functional as F
 
+from deadline_perception.engine.sliced_layers import Convolution, Linear
 from deadline_perception.latency.device import read_device_facts, use_threads
-from deadline_perception.latency.json_file import write_text_atomically
 from deadline_perception.latency.stopwatch import now_ms, synchronise
 from deadline_perception.subnetwork.activation import activate
-from deadline_perception.subnetwork.elastic import ElasticModule, elastic
-from deadline_perception.subnetwork.elastic_layers import ElasticConvolution, ElasticLinear
+from deadline_perception.subnetwork.elastic import ElasticModule
 from deadline_perception.subnetwork.element_form import ElementNetwork, MaskedNetwork, element_masks
 from deadline_perception.subnetwork.training import ActiveDescent, gradients
-from deadline_perception.tools.command_line import exit_status
 from deadline_perception.tools.profile import restart_with_environment
 
-RESULTS = Path(__file__).parent / 'results'
-QUICK_RESULTS = RESULTS.parents[1] / 'out' / 'benchmarks'
-EPOCHS = {'LeNet-5': 20, 'AlexNet': 4, 'KWS': 12}
 ELEMENT_SETTINGS = (0.1, 0.5, 1.0)  # the element form is slow
 CONSTRUCTIONS = 2000
 # Goals: the paper's figures for AlexNet (abstract; section VII-B and VII-D), and ours where they are higher.
@@ -54,7 +47,7 @@ def narrow_copy(network: ElasticModule, module: nn.Sequential, utilisation: floa
     activation, layers = network.activate(utilisation), []
     for name, layer in module.named_children():
         found = getattr(network.body, name, None)
-        if isinstance(found, (ElasticConvolution, ElasticLinear)):
+        if isinstance(found, (Convolution, Linear)):
             weight, bias = (part.detach().clone() for part in found.views(activation))
             if isinstance(layer, nn.Conv2d):
                 layer = nn.Conv2d(weight.shape[1], weight.shape[0], layer.kernel_size, layer.stride, layer.padding)
@@ -129,8 +122,8 @@ def construction_us(network: ElasticModule) -> dict[float, float]:
 def measure(shape: Shape, args: argparse.Namespace) -> dict:
     """All figures of one shape."""
     data = shape.data()
-    module = trained(shape, data, 1 if args.quick else EPOCHS[shape.name])
-    network = elastic(module, (data.inputs[:1],), data.calibration)
+    module = trained(shape, data, args)
+    network = made_elastic(module, data)
     untuned = {setting: accuracy(lambda x: network(x, utilisation=setting), data) for setting in network.settings}
     nested_training(network, data, 2 if args.quick else args.iterations)
     tuned = {setting: accuracy(lambda x: network(x, utilisation=setting), data) for setting in network.settings}
@@ -160,8 +153,8 @@ def run(args: argparse.Namespace) -> int:
     restart_with_environment(args.threads)
     use_threads(args.threads)
     shapes = [shape for shape in SHAPES if args.shape in (None, shape.name)]
-    result = {'date': date.today().isoformat(), 'device': str(read_device_facts(args.device)), 'repeats': args.repeats,
-              'nested_iterations': args.iterations, 'goals': GOALS, 'shapes': {}}
+    result = {'device': str(read_device_facts(args.device)), 'repeats': args.repeats, 'nested_iterations': args.iterations,
+              'goals': GOALS, 'shapes': {}}
     console = Console(width=110)
     for shape in shapes:
         found = result['shapes'][shape.name] = measure(shape, args)
@@ -178,24 +171,15 @@ def run(args: argparse.Namespace) -> int:
         console.print(table)
         console.print(', '.join(f'{name} {value:.3g}' for name, value in found['summary'].items()))
     suffix = '' if args.device == 'cpu' else f'_{args.device}'
-    file = (QUICK_RESULTS if args.quick else RESULTS) / f'subflow_networks{suffix}.json'
-    write_text_atomically(file, json.dumps(result, indent=1) + '\n')
-    print(f'wrote {file}')
+    print(f'wrote {write_result(f"subflow_networks{suffix}", result, args)}')
     return 0
 
 
-def main() -> int:
-    """Reads the arguments and runs; returns the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--shape', choices=[shape.name for shape in SHAPES], help='one shape only')
-    parser.add_argument('--repeats', type=int, default=30, help='rounds of inference that count')
-    parser.add_argument('--iterations', type=int, default=400, help='of nested training')
-    parser.add_argument('--device', default='cpu', help='cpu or cuda')
-    parser.add_argument('--threads', type=int, default=1, help='CPU threads')
-    parser.add_argument('--quick', action='store_true', help='hardly any training, result below out/benchmarks')
-    args = parser.parse_args()
-    return exit_status('subflow_networks', lambda: run(args))
-
-
 if __name__ == '__main__':
-    sys.exit(main())
+    sys.exit(run_command(
+        'subflow_networks', __doc__, run,
+        ('--shape', {'choices': SHAPE_NAMES, 'help': 'one shape only'}),
+        ('--repeats', {'type': int, 'default': 30, 'help': 'rounds of inference that count'}),
+        ('--iterations', {'type': int, 'default': 400, 'help': 'of nested training'}),
+        ('--device', {'default': 'cpu', 'help': 'cpu or cuda'}),
+        THREADS, ('--quick', quick('hardly any training'))))

@@ -1,5 +1,5 @@
-"""What the benchmarks of sub-networks have in common: the SubFlow paper's three networks (its Table I) and data for
-them.
+"""What the benchmarks of sub-networks have in common: arguments, results, the SubFlow paper's three networks
+(its Table I) and data for them.
 
 MNIST, CIFAR-10 and speech commands are not at hand: LeNet-5 and the keyword network see scikit-learn's digits, resized
 to the paper's inputs, the AlexNet shape objects cut out of the driving images. Networks are trained here, so that
@@ -7,8 +7,11 @@ accuracies are those of the shape on these data, not of the paper's.
 """
 from __future__ import annotations
 
+import argparse
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -18,11 +21,15 @@ from torch.nn import functional as F
 
 from deadline_perception.datasets.class_images import cut_objects
 from deadline_perception.datasets.coco import read_coco
-from deadline_perception.subnetwork.elastic import ElasticModule
+from deadline_perception.latency.json_file import write_text_atomically
+from deadline_perception.subnetwork.elastic import SETTINGS, ElasticModule, elastic
+from deadline_perception.subnetwork.importance import Ranking
 from deadline_perception.subnetwork.time_bounds import TimeBounds
 from deadline_perception.subnetwork.training import TimeBoundTrainer
+from deadline_perception.tools.command_line import exit_status
 
-CARLA = Path(__file__).parents[2] / 'shared' / 'data' / 'carla'
+ROOT = Path(__file__).parents[1]
+CARLA = ROOT.parent / 'shared' / 'data' / 'carla'
 BATCH = 96  # of training, as in the paper (section VII-B)
 CALIBRATION = 256
 
@@ -96,24 +103,64 @@ class Shape:
     name: str
     make: Callable[[], nn.Sequential]
     data: Callable[[], Split]
+    epochs: int
 
 
-SHAPES = (Shape('LeNet-5', lenet5, lambda: digits((28, 28))), Shape('AlexNet', alexnet, driving_objects),
-          Shape('KWS', kws, lambda: digits((61, 13))))
+SHAPES = (Shape('LeNet-5', lenet5, lambda: digits((28, 28)), 20), Shape('AlexNet', alexnet, driving_objects, 4),
+          Shape('KWS', kws, lambda: digits((61, 13)), 12))
+SHAPE_NAMES = [shape.name for shape in SHAPES]
 
 
-def trained(shape: Shape, data: Split, epochs: int, seed: int = 0) -> nn.Sequential:
-    """The ordinary network, trained as a whole."""
+THREADS = '--threads', {'type': int, 'default': 1, 'help': 'CPU threads'}
+
+
+def quick(meaning: str) -> dict[str, object]:
+    """What `add_argument` takes with `--quick`."""
+    return {'action': 'store_true', 'help': f'{meaning}, result below out/benchmarks'}
+
+
+def run_command(name: str, description: str, run: Callable[[argparse.Namespace], int],
+                *arguments: tuple[str, dict[str, object]]) -> int:
+    """Reads the arguments and runs; returns the exit status.
+
+    Args:
+        name: of the benchmark.
+        description: of `--help`.
+        run: takes what was read.
+        arguments: flag, and what `add_argument` takes with it; `--quick` among them.
+    """
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for flag, options in arguments:
+        parser.add_argument(flag, **options)
+    args = parser.parse_args()
+    return exit_status(name, lambda: run(args))
+
+
+def write_result(name: str, result: dict, args: argparse.Namespace) -> Path:
+    """Writes a result, with the date before it; returns the file."""
+    file = ROOT / ('out/benchmarks' if args.quick else 'benchmarks/results') / f'{name}.json'
+    write_text_atomically(file, json.dumps({'date': date.today().isoformat(), **result}, indent=1) + '\n')
+    return file
+
+
+def trained(shape: Shape, data: Split, args: argparse.Namespace, seed: int = 0) -> nn.Sequential:
+    """The ordinary network, trained as a whole; for one epoch with `--quick`."""
     torch.manual_seed(seed)
     network = shape.make()
     optimiser = torch.optim.Adam(network.parameters(), 3e-4)
     generator = torch.Generator().manual_seed(seed)
-    for _ in range(epochs):
+    for _ in range(1 if args.quick else shape.epochs):
         for rows in torch.randperm(len(data.labels), generator=generator).split(BATCH):
             optimiser.zero_grad(set_to_none=True)
             F.cross_entropy(network(data.inputs[rows]), data.labels[rows]).backward()
             optimiser.step()
     return network.eval()
+
+
+def made_elastic(module: nn.Sequential, data: Split, settings: tuple[float, ...] = SETTINGS,
+                 ranking: Ranking = Ranking.OBS, seed: int = 0) -> ElasticModule:
+    """An ordinary network as an elastic one."""
+    return elastic(module, (data.inputs[:1],), data.calibration, settings=settings, ranking=ranking, seed=seed)
 
 
 def nested_training(network: ElasticModule, data: Split, iterations: int, seed: int = 0,

@@ -13,12 +13,10 @@ results/subflow_utility.json and .png, with --quick below out/benchmarks.
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import date
 from pathlib import Path
 from statistics import fmean, median
 
@@ -26,18 +24,16 @@ import matplotlib
 import torch
 from rich.console import Console
 from rich.table import Table
-from subflow_networks import EPOCHS, QUICK_RESULTS, RESULTS
-from subflow_shapes import SHAPES, Split, accuracy, nested_training, trained
+from subflow_shapes import (SHAPES, SHAPE_NAMES, THREADS, Split, accuracy, made_elastic, nested_training, quick,
+                            run_command, trained, write_result)
 from torch import nn
 
 from deadline_perception.decision.speed_budget import SUBFLOW_ROBOT_BUDGETS_MS, SUBFLOW_ROBOT_SPEEDS_MPS
 from deadline_perception.latency.device import read_device_facts, use_threads
-from deadline_perception.latency.json_file import write_text_atomically
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.runtime.priority import Role, ThreadPriority, name_thread
-from deadline_perception.subnetwork.elastic import ElasticModule, elastic
+from deadline_perception.subnetwork.elastic import ElasticModule
 from deadline_perception.subnetwork.time_bounds import TimeBounds
-from deadline_perception.tools.command_line import exit_status
 from deadline_perception.tools.profile import restart_with_environment
 
 matplotlib.use('Agg')
@@ -162,8 +158,8 @@ def run(args: argparse.Namespace) -> int:
     use_threads(args.threads)
     shape = next(shape for shape in SHAPES if shape.name == args.shape)
     data = shape.data()
-    module = trained(shape, data, 1 if args.quick else EPOCHS[shape.name])
-    network = elastic(module, (data.inputs[:1],), data.calibration, settings=SETTINGS)
+    module = trained(shape, data, args)
+    network = made_elastic(module, data, SETTINGS)
     nested_training(network, data, 2 if args.quick else args.iterations)
     accuracies = {u: accuracy(lambda x: network(x, utilisation=u), data) for u in SETTINGS}
     ordinary = accuracy(module, data)
@@ -179,7 +175,7 @@ def run(args: argparse.Namespace) -> int:
     priority.restore()
     ran = sum(row['jobs'] for row in speeds.values())
     over = sum(row['over_budget'] for row in speeds.values())
-    result = {'date': date.today().isoformat(), 'device': str(read_device_facts('cpu')), 'shape': shape.name,
+    result = {'device': str(read_device_facts('cpu')), 'shape': shape.name,
               'priority': str(priority.in_force), 'accuracies': accuracies,
               'accuracy_of_the_ordinary_network': ordinary, 'usefulness': useful, 'speeds': speeds,
               'jobs': args.jobs, 'over_budget_share': over / max(1, ran), 'goal': 0.01}
@@ -193,24 +189,16 @@ def run(args: argparse.Namespace) -> int:
     Console().print(table)
     print('usefulness over all deadlines, %: elastic {:.1f}, ordinary {:.1f}'.format(
         *(fmean(row[name] for row in useful) for name in ('elastic', 'ordinary'))))
-    folder = QUICK_RESULTS if args.quick else RESULTS
-    write_text_atomically(folder / 'subflow_utility.json', json.dumps(result, indent=1) + '\n')
-    plot(result, folder / 'subflow_utility.png')
-    print(f'wrote {folder / "subflow_utility.json"} and .png')
+    file = write_result('subflow_utility', result, args)
+    plot(result, file.with_suffix('.png'))
+    print(f'wrote {file} and .png')
     return 0
 
 
-def main() -> int:
-    """Reads the arguments and runs; returns the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--shape', choices=[shape.name for shape in SHAPES], default='AlexNet')
-    parser.add_argument('--jobs', type=int, default=50_000, help='of the robot, over all speeds')
-    parser.add_argument('--iterations', type=int, default=200, help='of nested training')
-    parser.add_argument('--threads', type=int, default=1, help='CPU threads')
-    parser.add_argument('--quick', action='store_true', help='hardly any training, result below out/benchmarks')
-    args = parser.parse_args()
-    return exit_status('subflow_utility', lambda: run(args))
-
-
 if __name__ == '__main__':
-    sys.exit(main())
+    sys.exit(run_command(
+        'subflow_utility', __doc__, run,
+        ('--shape', {'choices': SHAPE_NAMES, 'default': 'AlexNet'}),
+        ('--jobs', {'type': int, 'default': 50_000, 'help': 'of the robot, over all speeds'}),
+        ('--iterations', {'type': int, 'default': 200, 'help': 'of nested training'}),
+        THREADS, ('--quick', quick('hardly any training'))))

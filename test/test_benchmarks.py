@@ -275,3 +275,22 @@ def test_a_benchmark_that_fails_or_takes_too_long_is_told(load_benchmark, monkey
     assert every.run(every.Benchmark('good', 1, ''), [], log)[0] == 'done' and log.read_text() == 'fine\n'
     assert every.run(every.Benchmark('bad', 1, ''), [], log)[0] == 'failed with 3'
     assert every.run(every.Benchmark('slow', 0.002, ''), [], log)[0] == 'ended after 2 times its time'
+
+
+def test_an_image_belongs_to_the_time_before_during_or_after_a_reload_by_when_it_was_sent(load_benchmark):
+    reload = load_benchmark('reload')
+    reloads = [(10_000.0, 12_000.0), (20_000.0, 21_000.0)]
+    found = {sent_ms: reload.time_of(sent_ms, reloads, 4000.0)
+             for sent_ms in (5999.0, 6000.0, 10_000.0, 12_000.0, 13_000.0, 16_000.0, 20_999.0, 22_000.0)}
+    assert list(found.values()) == [None, 'before', 'during', 'after', None, 'before', 'during', None]
+
+
+def test_images_without_an_answer_are_lost_and_late_answers_and_tracks_counted(load_benchmark):
+    reload = load_benchmark('reload')
+    frames = [reload.HeardFrame(0.0, number, outcome, total_ms <= 200.0, 0, 0, 0, total_ms)
+              for number, (outcome, total_ms) in enumerate(
+                  ((reload.FrameLatency.DETECTED, 100.0), (reload.FrameLatency.DETECTED, 300.0),
+                   (reload.FrameLatency.COASTED, 200.0)))]
+    assert reload.figures(frames, 5) == {'images': 5, 'median_ms': 200.0, 'p99_ms': 298.0, 'longest_ms': 300.0,
+                                         'late': 1, 'lost': 2, 'tracks': 1}
+    assert reload.figures([], 2)['lost'] == 2 and reload.figures([], 2)['p99_ms'] is None

@@ -22,6 +22,7 @@ from torch.nn import functional as F
 from deadline_perception.detector.detections import Classification
 from deadline_perception.detector.operators import SlicedConv2d, SlicedFrozenNorm, SlicedLinear
 from deadline_perception.engine.segment_run import SegmentRun, check_image
+from deadline_perception.engine.sliced_layers import Cut
 from deadline_perception.engine.torch_network import TorchModule
 from deadline_perception.execution_path import LEVEL, ExecutionPath, Operator, PathSpace, Segment
 
@@ -128,7 +129,7 @@ class LevelNorm(SlicedFrozenNorm):
         self.folds = not mode
         return super().train(mode)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, cut: Cut | None = None) -> Tensor:
         """`[N, c, H, W]` -> the same shape; c is one of the layer's widths."""
         if not self.training:
             return super().forward(x)
@@ -193,16 +194,15 @@ class NestedClassifier(TorchModule):
         if [sorted(order) for order in orders] != [list(range(count)) for count in self.config.channels]:
             raise ValueError(f'orders have {[len(order) for order in orders]} places, expected a permutation of '
                              f'{list(self.config.channels)} channels')
-        before: Sequence[int] = range(3)
+        before: Tensor | None = None
         for convolution, norm, order in zip(self.convolutions, self.norms, orders):
-            convolution.weight.copy_(convolution.weight[list(order)][:, list(before)])
-            for rows in (norm.weight, norm.bias, norm.mean, norm.deviation):
-                rows.copy_(rows[:, list(order)])
-            before = order
-        self.head.weight.copy_(self.head.weight[:, :, list(before)])
+            convolution.reorder((torch.tensor(order), before))
+            norm.reorder((torch.tensor(order),))
+            before = torch.tensor(order)
+        self.head.reorder((None, before))
         self.channel_orders = tuple(tuple(had[place] for place in order)
                                     for had, order in zip(self.channel_orders, orders))
-        self.train(self.training)  # drops what was laid out of the old order
+        self.train(self.training)  # the engine forgets the old order too
 
     def example(self, image_bgr: np.ndarray) -> np.ndarray:
         """What this network is given of a camera image, uint8 `[H, W, 3]`, to measure its times on: a window of it."""

@@ -1,63 +1,38 @@
 """The operators of a multi-path network: layers whose width is a prefix of their channels, Skip, Switch.
 
 DynamicProposals, the fourth, lives in `proposals.py` beside the region proposal network it belongs to. What they can be
-set to, `declaration.py` declares.
+set to, `declaration.py` declares; how weights are cut, laid out and joined with norms, `engine/sliced_layers.py`.
 Source: multi-path paper, section V-A; width as a prefix of channels: nested-network thesis, SubFlow.
 """
 from __future__ import annotations
 
-from abc import abstractmethod
+from functools import cache
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from deadline_perception.detector.configuration import DetectorConfig
+from deadline_perception.engine import sliced_layers as sliced
+from deadline_perception.engine.sliced_layers import Cut, Span
 from deadline_perception.execution_path import ExecutionPath
 
 
-class _Sliced(nn.Module):
-    """Keeps one contiguous copy of its weights per slice while gradients are off; training drops the copies."""
+class Prefix(NamedTuple):
+    """A `Cut` of one layer, whose groups are its outputs and, where it joins channels, its inputs."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._slices: dict[tuple[int, int], tuple[Tensor, ...]] = {}
-        self.register_load_state_dict_post_hook(lambda module, keys: module._slices.clear())
-
-    def train(self, mode: bool = True) -> nn.Module:
-        self._slices.clear()
-        return super().train(mode)
-
-    def _apply(self, function, recurse: bool = True):
-        self._slices.clear()
-        return super()._apply(function, recurse)
-
-    def sliced(self, outputs: int, inputs: int, *norm: SlicedFrozenNorm) -> tuple[Tensor, ...]:
-        """The weights of the first `outputs` outputs and `inputs` inputs; of a convolution, with a norm folded in."""
-        if torch.is_grad_enabled() or self.training:
-            return self._cut(outputs, inputs, *norm)
-        key = (outputs, inputs)
-        if key not in self._slices:
-            self._slices[key] = tuple(self._lay_out(part.detach()) for part in self._cut(outputs, inputs, *norm))
-        return self._slices[key]
-
-    @property
-    def copied_bytes(self) -> int:
-        """Memory of the copies that are kept beside the weights."""
-        own = {parameter.untyped_storage().data_ptr() for parameter in self.parameters()}
-        return sum(part.nbytes for parts in self._slices.values() for part in parts
-                   if part.untyped_storage().data_ptr() not in own)
-
-    @abstractmethod
-    def _cut(self, outputs: int, inputs: int) -> tuple[Tensor, ...]:
-        """The weights of a slice, as views."""
-
-    @staticmethod
-    def _lay_out(part: Tensor) -> Tensor:
-        return part.contiguous(memory_format=torch.channels_last) if part.dim() == 4 else part.contiguous()
+    kept: tuple[int, ...]
+    key: tuple[int, ...]
+    row: int = 0  # a norm's follows from its channels
 
 
-class SlicedConv2d(_Sliced):
+@cache
+def prefix(*channels: int) -> Prefix:
+    """The cut of the first channels, so many of each group."""
+    return Prefix(channels, channels)
+
+
+class SlicedConv2d(sliced.Convolution):
     """Convolution that uses the first channels of its input and output.
 
     Args:
@@ -68,33 +43,25 @@ class SlicedConv2d(_Sliced):
     """
 
     def __init__(self, inputs: int, outputs: int, kernel: int, *, stride: int = 1, bias: bool = False) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.empty(outputs, inputs, kernel, kernel))
-        self.bias = nn.Parameter(torch.zeros(outputs)) if bias else None
+        made, read = (Span(0, outputs),), (Span(1, inputs),)
+        layer = nn.utils.skip_init(nn.Conv2d, inputs, outputs, kernel, stride=stride, padding=kernel // 2, bias=bias)
+        super().__init__({'weight': {0: made, 1: read}, 'bias': {0: made}}, layer)
         nn.init.kaiming_normal_(self.weight, mode='fan_out', nonlinearity='relu')
-        self.stride = stride
-        self.padding = kernel // 2
+        if bias:
+            nn.init.zeros_(self.bias)
 
-    def _cut(self, outputs: int, inputs: int, *norm: SlicedFrozenNorm) -> tuple[Tensor, ...]:
-        weight = self.weight[:outputs, :inputs]
-        parts = (weight,) if self.bias is None else (weight, self.bias[:outputs])
-        return norm[0].folded_into(*parts) if norm else parts
-
-    def forward(self, x: Tensor, outputs: int, norm: SlicedGroupNorm | SlicedFrozenNorm | None = None) -> Tensor:
+    def forward(self, x: Tensor, outputs: int, norm: SlicedNorm | None = None) -> Tensor:
         """`[N, c, H, W]` with any c up to the layer's inputs -> `[N, outputs, H / stride, W / stride]`.
 
         Args:
             x: features.
             outputs: channels to compute.
-            norm: what follows, always the same one; a frozen one costs nothing, for it changes weights and bias.
+            norm: what follows; a frozen one costs nothing, for it changes weights and bias.
         """
-        folded = (norm,) if norm is not None and norm.folds else ()
-        parts = self.sliced(outputs, x.shape[1], *folded)
-        y = F.conv2d(x, parts[0], parts[1] if len(parts) > 1 else None, self.stride, self.padding)
-        return y if norm is None or folded else norm(y)
+        return super().forward(x, prefix(outputs, x.shape[1]), norm)
 
 
-class SlicedLinear(_Sliced):
+class SlicedLinear(sliced.Linear):
     """Fully connected layer over `positions` x channels that uses the first channels and all its outputs.
 
     The features of one row are ordered position by position, the channels of a position together, so that a
@@ -102,22 +69,23 @@ class SlicedLinear(_Sliced):
     """
 
     def __init__(self, positions: int, channels: int, outputs: int) -> None:
-        super().__init__()
+        super().__init__({'weight': {0: (Span(0, outputs),), 2: (Span(1, channels),)}})
         self.weight = nn.Parameter(torch.empty(outputs, positions, channels))
         self.bias = nn.Parameter(torch.zeros(outputs))
         nn.init.normal_(self.weight, std=(2.0 / (positions * channels)) ** 0.5)
-
-    def _cut(self, outputs: int, inputs: int) -> tuple[Tensor, ...]:
-        channels = inputs // self.weight.shape[1]
-        return self.weight[:outputs, :, :channels].flatten(1), self.bias[:outputs]
+        self._outputs, self._positions = outputs, positions
 
     def forward(self, x: Tensor) -> Tensor:
         """`[N, positions * c]` with any c up to the layer's channels -> `[N, outputs]`."""
-        weight, bias = self.sliced(len(self.weight), x.shape[1])
-        return F.linear(x, weight, bias)
+        return super().forward(x, prefix(self._outputs, x.shape[1] // self._positions))
+
+    def views(self, cut: Cut) -> tuple[Tensor, Tensor]:
+        """See `SlicedLayer`; positions and channels on one axis."""
+        weight, bias = super().views(cut)
+        return weight.flatten(1), bias
 
 
-class SlicedNorm(_Sliced):
+class SlicedNorm(sliced.Norm):
     """Scale and shift of every channel; each number of channels that is in use has its own, for statistics differ.
 
     Args:
@@ -127,16 +95,19 @@ class SlicedNorm(_Sliced):
 
     Attributes:
         rows: row of `weight` and `bias`, by number of channels.
-        folds: a convolution takes the norm into its own weights and bias.
     """
 
-    folds = False
+    PER_SETTING = ('weight', 'bias', 'mean', 'deviation')
 
     def __init__(self, channels: int, widths: tuple[float, ...], *, gain: float = 1.0) -> None:
-        super().__init__()
+        sliced.SlicedLayer.__init__(self, dict.fromkeys(self.WEIGHTS, {1: (Span(0, channels),)}))
         self.rows = {round(channels * width): row for row, width in enumerate(widths)}
         self.weight = nn.Parameter(torch.full((len(widths), channels), gain))
         self.bias = nn.Parameter(torch.zeros(len(widths), channels))
+
+    def row(self, cut: Cut) -> int:
+        """See `SlicedLayer`."""
+        return self.rows[cut.kept[0]]
 
 
 class SlicedFrozenNorm(SlicedNorm):
@@ -146,8 +117,10 @@ class SlicedFrozenNorm(SlicedNorm):
 
     Attributes:
         mean, deviation: of each channel before the norm, by rows as `weight`.
-        folds: as in `SlicedNorm`; switched off while statistics are measured, in training mode.
+        folds: as in `Norm`; switched off while statistics are measured, in training mode.
     """
+
+    WEIGHTS = SlicedNorm.PER_SETTING
 
     def __init__(self, channels: int, widths: tuple[float, ...], *, gain: float = 1.0) -> None:
         super().__init__(channels, widths, gain=gain)
@@ -155,24 +128,22 @@ class SlicedFrozenNorm(SlicedNorm):
         self.register_buffer('mean', torch.zeros(len(widths), channels))
         self.register_buffer('deviation', torch.ones(len(widths), channels))
 
-    def _cut(self, outputs: int, inputs: int) -> tuple[Tensor, ...]:
-        row = self.rows[outputs]
-        scale = self.weight[row, :outputs] / self.deviation[row, :outputs]
-        return scale, self.bias[row, :outputs] - self.mean[row, :outputs] * scale
+    def scale_and_shift(self, cut: Cut) -> tuple[Tensor, Tensor]:
+        """See `Norm`."""
+        weight, bias, mean, deviation = self.views(cut)
+        scale = weight / deviation
+        return scale, bias - mean * scale
 
-    def folded_into(self, weight: Tensor, bias: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Weights `[O, I, k, k]` and bias `[O]` of a convolution that does what the given one and the norm do."""
-        scale, shift = self._cut(len(weight), len(weight))
-        shift = shift if bias is None else shift + bias * scale
-        return (weight * scale.view(-1, 1, 1, 1)).to(weight.dtype), shift.to(weight.dtype)
+    def _in_use(self, cut: Cut, folded: None) -> tuple[Tensor, Tensor]:
+        return self.scale_and_shift(cut)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """`[N, c, H, W]` -> the same shape; c is one of the layer's widths."""
-        scale, shift = self.sliced(x.shape[1], x.shape[1])
+    def forward(self, x: Tensor, cut: Cut | None = None) -> Tensor:
+        """`[N, c, H, W]` -> the same shape; c is one of the layer's widths. The cut follows from it."""
+        scale, shift = self.used(prefix(x.shape[1]))
         return x * scale.view(-1, 1, 1) + shift.view(-1, 1, 1)
 
 
-class SlicedGroupNorm(SlicedNorm):
+class SlicedGroupNorm(SlicedNorm, sliced.GroupNorm):
     """Group norm whose groups hold a fixed number of channels, so that a prefix of channels keeps its groups.
 
     Args:
@@ -184,20 +155,9 @@ class SlicedGroupNorm(SlicedNorm):
         super().__init__(channels, widths, gain=gain)
         self.group_channels = group_channels
 
-    def _cut(self, outputs: int, inputs: int) -> tuple[Tensor, ...]:
-        row = self.rows[outputs]
-        return self.weight[row, :outputs], self.bias[row, :outputs]
-
-    def forward(self, x: Tensor) -> Tensor:
-        """`[N, c, H, W]` -> the same shape; c is one of the layer's widths."""
-        channels = x.shape[1]
-        weight, bias = self.sliced(channels, channels)
-        groups = channels // self.group_channels
-        if not (x.is_cuda and torch.is_autocast_enabled('cuda')):
-            return F.group_norm(x, groups, weight, bias)
-        # Autocast would compute norms in float32 here and hand float32 features on, twice as much to move.
-        with torch.autocast('cuda', enabled=False):
-            return F.group_norm(x, groups, weight.to(x.dtype), bias.to(x.dtype))
+    def forward(self, x: Tensor, cut: Cut | None = None) -> Tensor:
+        """`[N, c, H, W]` -> the same shape; c is one of the layer's widths. The cut follows from it."""
+        return super().forward(x, prefix(x.shape[1]))
 
 
 def sliced_norm(config: DetectorConfig, channels: int, widths: tuple[float, ...], *, gain: float = 1.0) -> SlicedNorm:
@@ -205,12 +165,6 @@ def sliced_norm(config: DetectorConfig, channels: int, widths: tuple[float, ...]
     if config.norm == 'frozen':
         return SlicedFrozenNorm(channels, widths, gain=gain)
     return SlicedGroupNorm(channels, config.norm_group_size(channels), widths, gain=gain)
-
-
-def weight_bytes(module: nn.Module) -> int:
-    """Memory of a module's weights, with the copies of slices that the paths run so far have left."""
-    copies = sum(layer.copied_bytes for layer in module.modules() if isinstance(layer, _Sliced))
-    return copies + sum(parameter.nbytes for parameter in module.parameters())
 
 
 class Skip(nn.Module):

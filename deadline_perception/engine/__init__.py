@@ -1,1 +1,2 @@
-"""How a segment of a network is run on this device: eagerly, compiled in 8 bit, or as a recorded CUDA graph."""
+"""How a segment of a network is run on this device: eagerly, compiled in 8 bit, or as a recorded CUDA graph; and the
+layers of which it runs a part."""

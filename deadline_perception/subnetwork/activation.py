@@ -60,6 +60,11 @@ class Activation:
     groups: tuple[UnitGroup, ...]
     is_setting: bool = False
 
+    @property
+    def key(self) -> int | None:
+        """Under which layers keep their weights laid out; None where they shall not."""
+        return self.row if self.is_setting else None
+
     def vector(self, group: int) -> np.ndarray:
         """Activation vector of a group, most important unit first: uint8 `[units]`, read-only."""
         units = self.groups[group].units

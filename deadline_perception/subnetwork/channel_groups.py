@@ -7,9 +7,7 @@ coarser: a *unit*, so many neighbouring channels, is then kept or left out as a 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-
 
 
 @dataclass(eq=False)
@@ -103,47 +101,3 @@ def tie_layouts(one: Layout, other: Layout, because: str) -> None:
     else:
         one.keep_whole(because)
         other.keep_whole(because)
-
-
-@dataclass(frozen=True)
-class Span:
-    """A part, once all groups are known.
-
-    Attributes:
-        group: number of the group.
-        units: of the group.
-        per_unit: length of one unit here.
-    """
-
-    group: int
-    units: int
-    per_unit: int
-
-    @property
-    def size(self) -> int:
-        """Length at full width."""
-        return self.units * self.per_unit
-
-
-def kept_ranges(spans: Sequence[Span], kept: Sequence[int]) -> list[tuple[int, int]]:
-    """Where along an axis the values lie that are kept: begin and end of each stretch, neighbouring ones joined.
-
-    Args:
-        spans: one behind the other.
-        kept: number of units kept, by group.
-    """
-    ranges: list[tuple[int, int]] = []
-    offset = 0
-    for span in spans:
-        begin, end = offset, offset + kept[span.group] * span.per_unit
-        if ranges and ranges[-1][1] == begin:
-            ranges[-1] = (ranges[-1][0], end)
-        else:
-            ranges.append((begin, end))
-        offset += span.size
-    return ranges
-
-
-def kept_size(spans: Sequence[Span], kept: Sequence[int]) -> int:
-    """How many values along an axis are kept."""
-    return sum(kept[span.group] * span.per_unit for span in spans)

@@ -15,8 +15,10 @@ import torch
 from torch import fx, nn
 from torch.nn import functional as F
 
-from deadline_perception.subnetwork import elastic_layers as elastic
-from deadline_perception.subnetwork.channel_groups import ChannelGroup, Layout, Part, Span, tie_layouts
+from deadline_perception.engine import sliced_layers as sliced
+from deadline_perception.engine.sliced_layers import Span
+from deadline_perception.subnetwork.channel_groups import ChannelGroup, Layout, Part, tie_layouts
+from deadline_perception.subnetwork.elastic_layers import ElasticBatchNorm, ElasticParameter, elastic_layer
 from deadline_perception.subnetwork.tracing import ConversionError, is_frozen_norm
 
 _FAR = 1_000_000  # layers between the input and what does not come from it
@@ -315,7 +317,7 @@ class Converter:
         last_input = [node for node in graph.nodes if node.op == 'placeholder'][-1]
         with graph.inserting_after(last_input):
             activation = graph.placeholder('activation')
-        replaced: dict[str, elastic.ElasticLayer] = {}
+        replaced: dict[str, sliced.SlicedLayer] = {}
         for node, of_weights in self._axes.items():
             axes = {name: {axis: of_parts(parts) for axis, parts in of_weight.items()}
                     for name, of_weight in of_weights.items()}
@@ -323,7 +325,7 @@ class Converter:
                 self._replace_parameter(node, axes, activation)
                 continue
             if node.target not in replaced:  # a layer may be called more than once
-                replaced[node.target] = _elastic_layer(self.modules[node.target], axes, settings)
+                replaced[node.target] = elastic_layer(axes, self.modules[node.target], settings)
                 parent, _, name = node.target.rpartition('.')
                 setattr(self.traced.get_submodule(parent), name, replaced[node.target])
             elif replaced[node.target].axes != axes:
@@ -336,45 +338,33 @@ class Converter:
         self.traced.delete_all_unused_submodules()
         return self.traced
 
-    def _replace_parameter(self, node: fx.Node, axes: elastic.Axes, activation: fx.Node) -> None:
+    def _replace_parameter(self, node: fx.Node, axes: sliced.Axes, activation: fx.Node) -> None:
         parameter = self.traced
         for name in node.target.split('.'):
             parameter = getattr(parameter, name)
         target = node.target.replace('.', '_') + '_elastic'
-        self.traced.add_submodule(target, elastic.ElasticParameter(nn.Parameter(parameter.detach()), axes))
+        self.traced.add_submodule(target, ElasticParameter(axes, nn.Parameter(parameter.detach())))
         with self.traced.graph.inserting_after(node):
             call = self.traced.graph.call_module(target, (activation,))
         call.meta = dict(node.meta)
         node.replace_all_uses_with(call)
         self.traced.graph.erase_node(node)
 
-    def _join_norms(self, replaced: dict[str, elastic.ElasticLayer]) -> None:
+    def _join_norms(self, replaced: dict[str, sliced.SlicedLayer]) -> None:
         """Gives each convolution the batch norm that alone reads it."""
         calls = [node for node in self.traced.graph.nodes if node.op == 'call_module']
         targets = [node.target for node in calls]
         for node in calls:
             layer, users = replaced.get(node.target), list(node.users)
-            if not isinstance(layer, elastic.ElasticConvolution) or len(users) != 1 or targets.count(node.target) > 1:
+            if not isinstance(layer, sliced.Convolution) or len(users) != 1 or targets.count(node.target) > 1:
                 continue
             norm = replaced.get(users[0].target) if users[0].op == 'call_module' else None
-            if isinstance(norm, elastic.ElasticBatchNorm) and targets.count(users[0].target) == 1:
+            if isinstance(norm, ElasticBatchNorm) and targets.count(users[0].target) == 1:
                 layer.norm = norm
                 parent, _, name = users[0].target.rpartition('.')
                 delattr(self.traced.get_submodule(parent), name)
                 users[0].replace_all_uses_with(node)
                 self.traced.graph.erase_node(users[0])
-
-
-def _elastic_layer(layer: nn.Module, axes: elastic.Axes, settings: int) -> elastic.ElasticLayer:
-    if isinstance(layer, _CONVOLUTIONS):
-        return elastic.ElasticConvolution(layer, axes)
-    if isinstance(layer, nn.Linear):
-        return elastic.ElasticLinear(layer, axes)
-    if isinstance(layer, nn.GroupNorm):
-        return elastic.ElasticGroupNorm(layer, axes)
-    if isinstance(layer, nn.LayerNorm):
-        return elastic.ElasticLayerNorm(layer, axes, channels_first=type(layer) is not nn.LayerNorm)
-    return elastic.ElasticBatchNorm(layer, axes, settings)
 
 
 def _shape(node: object) -> tuple[int, ...] | None:

@@ -1,8 +1,7 @@
 """The multi-path detector's channels in the order of their importance, so that each width runs the most important part.
 
 Its layers are sliced as `detector/operators.py` has it, in the order that nested training left. Here they are ranked
-and
-permuted: blocks of a stage share one ranking because their outputs are added, the lateral layers of the pyramid because
+and permuted: blocks of a stage share one ranking because their outputs are added, the lateral layers of the pyramid because
 theirs are, and its levels because one region proposal network and one head read them all. What the whole network
 computes stays the same up to rounding.
 """
@@ -90,20 +89,13 @@ def reorder(network: MultiPathDetector, orders: Mapping[str, Tensor]) -> None:
         orders: by group, int64 `[channels]`: at each place the present number of the channel that comes there.
     """
     for entry in ordered_layers(network):
-        layer = entry.layer
-        if entry.reads:
-            axis = 2 if isinstance(layer, SlicedLinear) else 1
-            layer.weight.copy_(layer.weight.index_select(axis, orders[entry.reads].to(layer.weight.device)))
-        if entry.makes:
-            order = orders[entry.makes].to(layer.weight.device)
-            layer.weight.copy_(layer.weight[order])
-            if layer.bias is not None:
-                layer.bias.copy_(layer.bias[order])
-            norm = entry.norm
-            whole = None if norm is None else norm.rows[len(order)]
-            for tensor in () if norm is None else (*norm.parameters(), *norm.buffers()):
-                tensor.copy_(tensor[whole, order].expand_as(tensor))
-    network.train(network.training)  # drops what was laid out of the old order
+        entry.layer.reorder((orders.get(entry.makes), orders.get(entry.reads)))
+        if entry.norm is not None:
+            entry.norm.reorder((orders[entry.makes],))
+            whole = entry.norm.rows[len(orders[entry.makes])]
+            for tensor in (*entry.norm.parameters(), *entry.norm.buffers()):
+                tensor.copy_(tensor[whole].expand_as(tensor))
+    network.train(network.training)  # engines forget the old order too
 
 
 @torch.no_grad()

@@ -9,10 +9,10 @@ from types import SimpleNamespace
 import torch
 from torch import Tensor, fx, nn
 
-from deadline_perception.subnetwork import elastic_layers as layers
+from deadline_perception.engine import sliced_layers as sliced
 from deadline_perception.subnetwork.activation import Activation, UnitGroup, activate, check_settings
-from deadline_perception.subnetwork.channel_groups import Span
 from deadline_perception.subnetwork.conversion import Converter
+from deadline_perception.subnetwork.elastic_layers import ElasticBatchNorm, ElasticParameter
 from deadline_perception.subnetwork.importance import Importance, OutputSamples, Ranking, of_units
 from deadline_perception.subnetwork.tracing import ConversionError, trace
 
@@ -39,7 +39,7 @@ class ElasticModule(nn.Module):
     """
 
     def __init__(self, body: fx.GraphModule, groups: tuple[UnitGroup, ...],
-                 neurons: dict[str, tuple[int, tuple[Span, ...]]], settings: tuple[float, ...]) -> None:
+                 neurons: dict[str, tuple[int, tuple[sliced.Span, ...]]], settings: tuple[float, ...]) -> None:
         super().__init__()
         self.body, self.groups, self.neurons = body, groups, neurons
         self.settings = check_settings(settings)
@@ -77,9 +77,9 @@ class ElasticModule(nn.Module):
             fixed = self._fixed[activation.row] = _FixedBody(self.body, activation)
         return fixed(*inputs)
 
-    def elastic_layers(self) -> Iterator[layers.ElasticLayer]:
+    def elastic_layers(self) -> Iterator[sliced.SlicedLayer]:
         """Every layer that is sliced, norms within convolutions too."""
-        return (layer for layer in self.body.modules() if isinstance(layer, layers.ElasticLayer))
+        return (layer for layer in self.body.modules() if isinstance(layer, sliced.SlicedLayer))
 
     def forget_copies(self) -> None:
         """Drops laid-out weights, because the weights have changed."""
@@ -132,7 +132,7 @@ class _FixedBody:
                 place, found = self._layers, attrgetter(node.target)(body)
                 for folder in folders:
                     place = place.__dict__.setdefault(folder, SimpleNamespace())
-                if isinstance(found, layers.ElasticLayer):
+                if isinstance(found, sliced.SlicedLayer):
                     found = found.fixed(activation)
                 setattr(place, name, found.forward if isinstance(found, nn.Module) else found)
 
@@ -279,7 +279,7 @@ def magnitude_scores(network: ElasticModule) -> list[Tensor]:
     found = defaultdict(list)
     for layer in network.elastic_layers():
         spans = layer.axes.get('weight', {}).get(0)
-        if spans is not None and isinstance(layer, (layers.ElasticConvolution, layers.ElasticLinear)):
+        if spans is not None and isinstance(layer, (sliced.Convolution, sliced.Linear)):
             sums = layer.weight.detach().abs().flatten(1).sum(1)
             for span, part in zip(spans, sums.split([span.size for span in spans])):
                 found[span.group].append(part.cpu())
@@ -294,9 +294,10 @@ def settle_norms(network: ElasticModule, batches: Sequence[Tensor], whole_too: b
         batches: inputs.
         whole_too: measures those of the last setting, too, which else keeps its own.
     """
-    norms = [layer for layer in network.elastic_layers() if isinstance(layer, layers.ElasticBatchNorm)]
-    for norm in norms:
-        norm.train()
+    norms = [layer for layer in network.elastic_layers() if isinstance(layer, ElasticBatchNorm)]
+    holders = [layer for layer in network.elastic_layers() if not set(norms).isdisjoint(layer.modules())]
+    for layer in holders:  # convolutions too, which lay nothing out meanwhile
+        layer.train()
     with torch.no_grad():
         for setting in network.settings[:len(network.settings) - (not whole_too)] if norms else ():
             for norm in norms:
@@ -305,7 +306,8 @@ def settle_norms(network: ElasticModule, batches: Sequence[Tensor], whole_too: b
                 network(batch, utilisation=setting)
     for norm in norms:
         norm.batches = None
-        norm.eval()
+    for layer in holders:
+        layer.eval()
     network.forget_copies()
 
 
@@ -341,10 +343,10 @@ def _goes_on(body: fx.GraphModule, node: fx.Node, first: bool = False) -> bool:
     """True of norms, activations and sums, which work on a layer's output neuron by neuron; with `first` of layers too."""
     if node.op == 'call_module':
         layer = body.get_submodule(node.target)
-        if isinstance(layer, (layers.ElasticConvolution, layers.ElasticLinear)):
+        if isinstance(layer, (sliced.Convolution, sliced.Linear)):
             return first
-        if isinstance(layer, layers.ElasticLayer):
-            return not isinstance(layer, layers.ElasticParameter)
+        if isinstance(layer, sliced.SlicedLayer):
+            return not isinstance(layer, ElasticParameter)
     shape = getattr(node.meta.get('tensor_meta'), 'shape', None)
     sources = [getattr(source.meta.get('tensor_meta'), 'shape', None) for source in node.all_input_nodes]
     return node.op != 'output' and shape is not None and shape in sources and 'pool' not in str(node.target).lower()

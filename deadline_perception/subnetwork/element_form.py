@@ -14,9 +14,10 @@ import torch
 from torch import Tensor, fx
 from torch.nn import functional as F
 
-from deadline_perception.subnetwork import elastic_layers as layers
+from deadline_perception.engine import sliced_layers as sliced
 from deadline_perception.subnetwork.activation import Activation, check_utilisation
 from deadline_perception.subnetwork.elastic import ElasticModule, outputs
+from deadline_perception.subnetwork.elastic_layers import ElasticLayerNorm
 from deadline_perception.subnetwork.importance import obs_importance
 
 
@@ -103,11 +104,11 @@ class MaskedNetwork(fx.Interpreter):
     def call_module(self, target, args, kwargs):
         """Computes a layer with all its weights; layer norms leave inactive channels out of their statistics."""
         layer = self.fetch_attr(target)
-        if isinstance(layer, layers.ElasticLayerNorm):
+        if isinstance(layer, ElasticLayerNorm):
             return self._layer_norm(layer, args[0])
         return super().call_module(target, args, kwargs)
 
-    def _layer_norm(self, layer: layers.ElasticLayerNorm, x: Tensor) -> Tensor:
+    def _layer_norm(self, layer: ElasticLayerNorm, x: Tensor) -> Tensor:
         x = x.permute(0, 2, 3, 1) if layer.channels_first else x
         axes = tuple(range(x.dim() - layer.axis_count, x.dim()))
         active = torch.ones(x.shape[-layer.axis_count:]).to(x)
@@ -130,9 +131,9 @@ class ElementNetwork(MaskedNetwork):
     def call_module(self, target, args, kwargs):
         """Computes a layer's active outputs."""
         layer, mask = self.fetch_attr(target), self._mask_behind(target)
-        if mask is None or not isinstance(layer, (layers.ElasticConvolution, layers.ElasticLinear)):
+        if mask is None or not isinstance(layer, (sliced.Convolution, sliced.Linear)):
             return super().call_module(target, args, kwargs)
-        if isinstance(layer, layers.ElasticLinear):
+        if isinstance(layer, sliced.Linear):
             return sub_multiplication(args[0], layer.weight, layer.bias, mask)
         if layer.groups > 1 or layer.norm is not None or not isinstance(layer.padding, tuple):
             raise ValueError(f'layer {target} has groups or a norm, expected a plain convolution')
@@ -146,7 +147,7 @@ class ElementNetwork(MaskedNetwork):
             if len(node.users) != 1 or next(iter(node.users)).op in ('output', 'placeholder'):
                 return None
             node = next(iter(node.users))
-            if isinstance(self.fetch_attr(node.target) if node.op == 'call_module' else None, layers.ElasticLayer):
+            if isinstance(self.fetch_attr(node.target) if node.op == 'call_module' else None, sliced.SlicedLayer):
                 return None
         return self._masks[node.name]
 

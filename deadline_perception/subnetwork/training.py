@@ -17,11 +17,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from deadline_perception.engine.sliced_layers import joined
 from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.subnetwork.activation import Activation
 from deadline_perception.subnetwork.elastic import ElasticModule
-from deadline_perception.subnetwork.elastic_layers import joined
 from deadline_perception.subnetwork.time_bounds import TimeBounds
 
 Loss = Callable[[object, object], Tensor]

@@ -37,7 +37,7 @@ def test_bottleneck_of_the_paper_keeps_its_shape():
     with torch.no_grad():
         assert block(torch.randn(1, 256, 8, 6), 512).shape == (1, 512, 4, 3)
     kernels = [convolution.weight.shape[-1] for convolution in block.convolutions]
-    assert kernels == [1, 3, 1] and block.convolutions[1].stride == 2
+    assert kernels == [1, 3, 1] and block.convolutions[1].stride == (2, 2)
 
 
 def _stages(config, width):

@@ -42,6 +42,7 @@ def test_row_is_that_of_the_next_larger_setting():
     rows = [activate(GROUPS, utilisation, (0.25, 0.5, 1.0)).row for utilisation in (0.1, 0.25, 0.26, 0.5, 0.9, 1.0)]
     assert rows == [0, 0, 1, 1, 2, 2]
     assert [activate(GROUPS, u, (0.25, 0.5, 1.0)).is_setting for u in (0.25, 0.3)] == [True, False]
+    assert [activate(GROUPS, u, (0.25, 0.5, 1.0)).key for u in (0.5, 0.3)] == [1, None]
 
 
 @pytest.mark.parametrize('settings', [(), (0.5,), (1.0, 0.5), (0.5, 0.5, 1.0), (0.0, 1.0), (0.5, 1.5)])

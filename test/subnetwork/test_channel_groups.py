@@ -1,15 +1,6 @@
 from __future__ import annotations
 
-from deadline_perception.subnetwork.channel_groups import (
-    ChannelGroup,
-    Layout,
-    Part,
-    Span,
-    kept_ranges,
-    kept_size,
-    tie,
-    tie_layouts,
-)
+from deadline_perception.subnetwork.channel_groups import ChannelGroup, Layout, Part, tie, tie_layouts
 
 
 def test_tied_groups_keep_the_same_units_and_name_the_reason_first():
@@ -50,10 +41,3 @@ def test_equal_concatenations_are_tied_part_by_part():
                 Layout(1, (Part(groups[2], 4), Part(groups[3], 8))), 'why')
     assert groups[0].root is groups[2].root and groups[1].root is groups[3].root
     assert groups[0].root is not groups[1].root
-
-
-def test_kept_stretches_join_where_they_touch():
-    spans = (Span(0, 4, 2), Span(1, 3, 1), Span(0, 4, 1))
-    assert kept_ranges(spans, (2, 3)) == [(0, 4), (8, 13)]
-    assert kept_ranges(spans, (4, 3)) == [(0, 15)]
-    assert kept_size(spans, (2, 3)) == 4 + 3 + 2

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from made_up_elastic import BLOCKS, images, made_elastic
 from torch.nn import functional as F
 
-from deadline_perception.subnetwork.channel_groups import kept_ranges
+from deadline_perception.engine.sliced_layers import kept_ranges
 from deadline_perception.subnetwork.element_form import MaskedNetwork
 from deadline_perception.subnetwork.training import (
     ActiveDescent,

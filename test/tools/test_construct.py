@@ -6,7 +6,7 @@ import pytest
 from deadline_perception.detector.checkpoint import build_detector
 from deadline_perception.detector.configuration import COMPACT, HeadConfig, find_configuration, save_configuration
 from deadline_perception.detector.construction import activation_bytes, building_blocks
-from deadline_perception.detector.operators import weight_bytes
+from deadline_perception.engine.sliced_layers import weight_bytes
 from deadline_perception.tools import construct
 from deadline_perception.tools.command_line import main
 

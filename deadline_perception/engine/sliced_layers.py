@@ -1,0 +1,347 @@
+"""Layers of which a part of the channels is used, which part may change from frame to frame: ordinary kernels on it.
+
+A layer knows to which groups of channels each axis of its weights belongs; a `Cut` says how many of every group are
+kept, the first ones. What is used of the weights is a view; while gradients are off, one contiguous copy per cut is
+kept, with a norm that follows a convolution folded in. Behind a concatenation the used columns are several stretches,
+put side by side once. The multi-path detector, the nested classifier and elastic networks are built of these layers.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+
+@dataclass(frozen=True)
+class Span:
+    """A stretch of one axis of a weight that belongs to one group of channels.
+
+    Attributes:
+        group: number of the group.
+        units: of the group, each kept or left out as a whole.
+        per_unit: length of one unit here.
+    """
+
+    group: int
+    units: int
+    per_unit: int = 1
+
+    @property
+    def size(self) -> int:
+        """Length at full width."""
+        return self.units * self.per_unit
+
+
+class Cut(Protocol):
+    """Which part of a layer is used.
+
+    Attributes:
+        kept: units kept, by group: the first ones.
+        row: of weights that each setting has for itself.
+        key: under which layers keep their weights laid out; None where they shall not.
+    """
+
+    kept: Sequence[int]
+    row: int
+    key: Hashable
+
+
+Axes = Mapping[str, Mapping[int, Sequence[Span]]]
+
+
+def kept_ranges(spans: Sequence[Span], kept: Sequence[int]) -> list[tuple[int, int]]:
+    """Where along an axis the values lie that are kept: begin and end of each stretch, neighbouring ones joined.
+
+    Args:
+        spans: one behind the other.
+        kept: number of units kept, by group.
+    """
+    ranges: list[tuple[int, int]] = []
+    offset = 0
+    for span in spans:
+        begin, end = offset, offset + kept[span.group] * span.per_unit
+        if ranges and ranges[-1][1] == begin:
+            ranges[-1] = (ranges[-1][0], end)
+        else:
+            ranges.append((begin, end))
+        offset += span.size
+    return ranges
+
+
+def joined(axis: int, pieces: list[Tensor]) -> Tensor | None:
+    """Stretches of a weight side by side; the only one as it is; None for none."""
+    if not pieces:
+        return None
+    return pieces[0] if len(pieces) == 1 else torch.cat(pieces, axis)
+
+
+class FixedCall:
+    """A layer's kernel with the weights of one cut.
+
+    Args:
+        function: kernel.
+        arguments: that follow the input.
+    """
+
+    def __init__(self, function: Callable[..., Tensor], *arguments: object) -> None:
+        self._function, self._arguments = function, arguments
+
+    def __call__(self, x: Tensor, cut: Cut) -> Tensor:
+        """See the layer's `forward`."""
+        return self._function(x, *self._arguments)
+
+
+class SlicedLayer(nn.Module):
+    """Weights of which a part is used.
+
+    Args:
+        axes: by name of the weight and by axis, what lies along it; axes that are not named are always used whole.
+        layer: whose parameters and buffers are taken over, not copied; a layer without one makes its own.
+
+    Attributes:
+        WEIGHTS: names of the weights, in the order in which the kernel takes them.
+        PER_SETTING: those of them that each setting has for itself, along axis 0.
+        leaves: in the place of views, while a training step runs.
+        dependants: of the laid-out weights, by key; they are dropped with these.
+    """
+
+    WEIGHTS: tuple[str, ...] = ('weight', 'bias')
+    PER_SETTING: tuple[str, ...] = ()
+
+    def __init__(self, axes: Axes, layer: nn.Module | None = None) -> None:
+        super().__init__()
+        if layer is not None:
+            for name, parameter in layer._parameters.items():  # those that are None too
+                self.register_parameter(name, parameter)
+            for name, buffer in layer.named_buffers(recurse=False):
+                self.register_buffer(name, buffer)
+        self.axes = {name: {axis: tuple(spans) for axis, spans in of_weight.items()}
+                     for name, of_weight in axes.items()}
+        self.leaves: tuple[Tensor | None, ...] | None = None
+        self._laid_out: dict[tuple, tuple] = {}
+        self.dependants: dict[Hashable, object] = {}
+        self.register_load_state_dict_post_hook(lambda module, keys: module.forget_copies())
+
+    def forget_copies(self) -> None:
+        """Drops laid-out weights, because the weights have changed or may."""
+        self._laid_out.clear()
+        self.dependants.clear()
+
+    def train(self, mode: bool = True) -> SlicedLayer:
+        """Sets training or evaluation mode."""
+        self.forget_copies()
+        return super().train(mode)
+
+    def _apply(self, function, recurse: bool = True):
+        self.forget_copies()
+        return super()._apply(function, recurse)
+
+    def used(self, cut: Cut, folded: Norm | None = None) -> tuple:
+        """What the kernel takes after its input: first the weights that a cut uses, None for one that the layer does not
+        have.
+
+        Args:
+            cut: what is used.
+            folded: a norm that a convolution takes into its weights.
+        """
+        if self.leaves is not None:
+            return self._arguments(*self.leaves)
+        if torch.is_grad_enabled() or self.training or cut.key is None:
+            return self._arguments(*self._in_use(cut, folded))
+        key = (cut.key, folded)
+        found = self._laid_out.get(key)
+        if found is None:
+            parts = (None if part is None else _contiguous(part.detach()) for part in self._in_use(cut, folded))
+            found = self._laid_out[key] = self._arguments(*parts)
+        return found
+
+    def fixed(self, cut: Cut) -> Callable[..., Tensor]:
+        """What computes the layer for one cut in inference, without looking for its weights in every frame."""
+        return self.forward
+
+    @property
+    def weights_are_fixed(self) -> bool:
+        """True in inference."""
+        return not (torch.is_grad_enabled() or self.training)
+
+    def views(self, cut: Cut) -> tuple[Tensor | None, ...]:
+        """The weights that a cut uses as views of the parameters, through which gradients pass."""
+        return tuple(joined(*self.pieces(name, cut)) for name in self.WEIGHTS)
+
+    def pieces(self, name: str, cut: Cut) -> tuple[int, list[Tensor]]:
+        """A weight's stretches that are used, as views, and the axis along which they are to be joined; none for a
+        weight that the layer does not have."""
+        weight = getattr(self, name, None)
+        if weight is None:
+            return 0, []
+        axis_of_pieces, pieces = 0, [weight]
+        for axis, spans in self.axes.get(name, {}).items():
+            ranges = kept_ranges(spans, cut.kept)
+            if len(ranges) > 1:
+                assert len(pieces) == 1, 'no layer reads and writes concatenated channels at once'
+                axis_of_pieces = axis
+            pieces = [piece.narrow(axis, begin, end - begin) for piece in pieces for begin, end in ranges]
+        if name in self.PER_SETTING:
+            row = self.row(cut)
+            return axis_of_pieces - 1, [piece[row] for piece in pieces]
+        return axis_of_pieces, pieces
+
+    def row(self, cut: Cut) -> int:
+        """Number of the setting whose own weights a cut uses."""
+        return cut.row
+
+    def reorder(self, orders: Sequence[Tensor | None]) -> None:
+        """Puts units of every group into another order, along all axes.
+
+        Args:
+            orders: by group, int64 `[units]`: the old number of the unit at each place; None for a group that stays.
+        """
+        with torch.no_grad():
+            for name, of_weight in self.axes.items():
+                weight = getattr(self, name, None)
+                for axis, spans in of_weight.items() if weight is not None else ():
+                    places, offset = [], 0
+                    for span in spans:
+                        order = orders[span.group]
+                        units = torch.arange(span.units) if order is None else order
+                        units = units.to(weight.device)[:, None] * span.per_unit
+                        places.append((units + torch.arange(span.per_unit, device=weight.device)).flatten() + offset)
+                        offset += span.size
+                    weight.copy_(weight.index_select(axis, torch.cat(places)))
+        self.forget_copies()
+
+    def _in_use(self, cut: Cut, folded: Norm | None) -> tuple[Tensor | None, ...]:
+        """The weights as inference uses them."""
+        return self.views(cut)
+
+    def _arguments(self, *weights: Tensor | None) -> tuple:
+        """What the kernel takes, the weights first."""
+        return weights
+
+
+def _contiguous(part: Tensor) -> Tensor:
+    return part.contiguous(memory_format=torch.channels_last) if part.dim() == 4 else part.contiguous()
+
+
+def weight_bytes(module: nn.Module) -> int:
+    """Memory of a module's weights, with the copies that the cuts used so far have left."""
+    own = {tensor.untyped_storage().data_ptr() for tensor in chain(module.parameters(), module.buffers())}
+    copies = (part for layer in module.modules() if isinstance(layer, SlicedLayer)
+              for parts in layer._laid_out.values() for part in parts if isinstance(part, Tensor))
+    return (sum(parameter.nbytes for parameter in module.parameters())
+            + sum(copy.nbytes for copy in copies if copy.untyped_storage().data_ptr() not in own))
+
+
+class Norm(SlicedLayer):
+    """What may follow a convolution and have a cut in common with it.
+
+    Attributes:
+        folds: at present it only scales and shifts each channel, so that the convolution takes it into its weights.
+    """
+
+    folds = False
+
+    def scale_and_shift(self, cut: Cut) -> tuple[Tensor, Tensor]:
+        """What the norm does while it folds: factor and summand of each channel, `[c]` both."""
+        raise NotImplementedError
+
+
+class Convolution(SlicedLayer):
+    """Convolution of one to three dimensions, with groups and dilation.
+
+    Args:
+        axes: see `SlicedLayer`.
+        layer: `nn.Conv1d`, `nn.Conv2d` or `nn.Conv3d` that pads with zeros.
+
+    Attributes:
+        norm: what follows; where it is given, the layer computes both.
+    """
+
+    _FUNCTIONS = (F.conv1d, F.conv2d, F.conv3d)
+
+    def __init__(self, axes: Axes, layer: nn.Conv1d | nn.Conv2d | nn.Conv3d) -> None:
+        super().__init__(axes, layer)
+        self.stride, self.padding, self.dilation = layer.stride, layer.padding, layer.dilation
+        self.groups = layer.groups
+        self.norm: Norm | None = None
+        self._function = self._FUNCTIONS[len(layer.stride) - 1]
+        # One number for all axes is handed to the kernel 0.4 us faster than a tuple.
+        self._geometry = [axes[0] if isinstance(axes, tuple) and len(set(axes)) == 1 else axes
+                          for axes in (layer.stride, layer.padding, layer.dilation)]
+
+    def forward(self, x: Tensor, cut: Cut, norm: Norm | None = None) -> Tensor:
+        """`[N, c, ...]` -> `[N, outputs, ...]`, both of the channels that the cut keeps.
+
+        Args:
+            x: features.
+            cut: what is used.
+            norm: what follows, in the place of the layer's own; one that folds costs nothing.
+        """
+        if norm is None:
+            norm = self.norm
+        folded = norm if norm is None or norm.folds else None
+        y = self._function(x, *self.used(cut, folded))
+        return y if norm is folded else norm(y, cut)
+
+    def fixed(self, cut: Cut) -> FixedCall:
+        """See `SlicedLayer`."""
+        return FixedCall(self._function, *self.used(cut, self.norm))
+
+    def _arguments(self, weight: Tensor, bias: Tensor | None) -> tuple:
+        groups = (self.groups * len(weight) // len(self.weight),) if self.groups > 1 else ()
+        return weight, bias, *self._geometry, *groups
+
+    def _in_use(self, cut: Cut, folded: Norm | None) -> tuple[Tensor | None, ...]:
+        weight, bias = self.views(cut)
+        if folded is None:
+            return weight, bias
+        scale, shift = folded.scale_and_shift(cut)
+        shift = shift if bias is None else shift + bias * scale
+        return (weight * scale.view(-1, *[1] * (weight.dim() - 1))).to(weight.dtype), shift.to(weight.dtype)
+
+
+class Linear(SlicedLayer):
+    """Fully connected layer over the last axis."""
+
+    def forward(self, x: Tensor, cut: Cut) -> Tensor:
+        """`[..., c]` -> `[..., outputs]`, both of the channels that the cut keeps."""
+        return F.linear(x, *self.used(cut))
+
+    def fixed(self, cut: Cut) -> FixedCall:
+        """See `SlicedLayer`."""
+        return FixedCall(F.linear, *self.used(cut))
+
+
+class GroupNorm(Norm):
+    """Group norm of which whole groups are kept, so that each keeps its statistics.
+
+    Args:
+        axes: see `SlicedLayer`.
+        layer: `nn.GroupNorm`.
+
+    Attributes:
+        group_channels: channels of one group.
+        eps: added to variances.
+    """
+
+    eps = 1e-5
+
+    def __init__(self, axes: Axes, layer: nn.GroupNorm) -> None:
+        super().__init__(axes, layer)
+        self.group_channels, self.eps = layer.num_channels // layer.num_groups, layer.eps
+
+    def forward(self, x: Tensor, cut: Cut) -> Tensor:
+        """`[N, c, ...]` -> the same shape."""
+        weight, bias = self.used(cut)
+        groups = max(1, x.shape[1] // self.group_channels)
+        if not (x.is_cuda and torch.is_autocast_enabled('cuda')):
+            return F.group_norm(x, groups, weight, bias, self.eps)
+        # Autocast would compute norms in float32 here and hand float32 features on, twice as much to move.
+        with torch.autocast('cuda', enabled=False):
+            weight, bias = (None if part is None else part.to(x.dtype) for part in (weight, bias))
+            return F.group_norm(x, groups, weight, bias, self.eps)
