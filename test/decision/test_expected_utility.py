@@ -84,18 +84,23 @@ def test_without_cost_the_best_path_runs_and_without_time_the_cheapest(parts):
 
 
 def test_frames_that_take_longer_than_expected_give_a_cheaper_path(parts):
-    quick, slowed, late = (policy_of(parts, 1.0)[0] for _ in range(3))
-    longest_ms = max(parts[0].forecast_ms(path) for path in PATHS)
-    for _ in range(20):
-        choice = quick.plan(2.0 * longest_ms, 1.0)
-        quick.observe(choice.forecast_ms, 2.0 * longest_ms)
-        planned = slowed.plan(2.0 * longest_ms, 1.0)
-        path = slowed.redecide(planned.path, 2, longest_ms, 1.0).path  # the path that ran is the one that was told last
-        slowed.observe(3.0 * parts[0].forecast_ms(path), 2.0 * longest_ms)
-        late.observe(math.inf, 2.7 * late.plan(2.0 * longest_ms, 1.0).forecast_ms)  # nobody knows by how much
+    (quick, _), (slowed, _) = policy_of(parts, 3.0), policy_of(parts, 3.0)
+    for _ in range(40):
+        choice = quick.plan(140.0, 1.0)
+        quick.observe(choice.forecast_ms, 140.0)
+        planned = slowed.plan(140.0, 1.0)
+        path = slowed.redecide(planned.path, 2, 70.0, 1.0).path  # the path that ran is the one that was told last
+        slowed.observe(3.0 * parts[0].forecast_ms(path), 140.0)
     assert choice.quality == max(parts[1].values.values())
-    for other in (slowed, late):
-        assert other.plan(2.0 * longest_ms, 1.0).forecast_ms < choice.forecast_ms
+    assert slowed.plan(140.0, 1.0).forecast_ms < choice.forecast_ms
+
+
+def test_a_late_frame_counts_with_the_time_that_it_had(parts):
+    policy, belief = policy_of(parts, 1.0)
+    before = chance(belief, 1.0, 1.5)
+    forecast_ms = policy.plan(140.0, 1.0).forecast_ms
+    policy.observe(math.inf, 2.0 * forecast_ms)
+    assert chance(belief, 1.0, 1.5) > before + 0.1
 
 
 def test_what_was_never_planned_tells_nothing(parts):
