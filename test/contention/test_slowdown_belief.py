@@ -71,7 +71,7 @@ def test_probabilities_are_the_shares_that_happen_on_levels_as_it_expects_them()
     assert np.mean(said, axis=0) == pytest.approx(np.mean(happened, axis=0), abs=0.04)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(ratios=st.lists(st.floats(1e-3, 1e3), max_size=20), least=st.floats(1e-3, 1e3))
 def test_whatever_frames_take_probabilities_fall_from_one_to_none(ratios, least):
     belief = after(*ratios)

@@ -36,7 +36,7 @@ def chance(belief: SlowdownBelief, forecast_ms: float, left_ms: float) -> float:
     return float(belief.probability_above(np.log(np.array([left_ms / forecast_ms])))[0])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(cost=COSTS, ratios=RATIOS, left_ms=st.floats(1.0, 400.0))
 def test_no_path_has_a_greater_utility_than_the_plan(parts, cost, ratios, left_ms):
     policy, belief = policy_of(parts, cost, ratios, allowance_ms=0.5)
@@ -49,7 +49,7 @@ def test_no_path_has_a_greater_utility_than_the_plan(parts, cost, ratios, left_m
     assert choice.feasible == (min(forecast.forecast_ms(path) for path in PATHS) * 1.5 + 0.5 <= left_ms)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(cost=COSTS, ratios=RATIOS, left_ms=st.floats(1.0, 400.0), index=st.integers(0, len(PATHS) - 1),
        segment=st.integers(0, len(SPACE.segments) - 1))
 def test_a_redecision_agrees_with_what_has_run_and_is_nearly_the_best(parts, cost, ratios, left_ms, index, segment):
@@ -66,7 +66,7 @@ def test_a_redecision_agrees_with_what_has_run_and_is_nearly_the_best(parts, cos
     assert utility(choice.path) >= best - 1e-6 or (choice.path == path and utility(path) >= best - 0.02 - 1e-6)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(costs=st.tuples(COSTS, COSTS), ratios=RATIOS, left_ms=st.floats(1.0, 400.0))
 def test_a_higher_cost_never_gives_a_longer_path(parts, costs, ratios, left_ms):
     low, high = (policy_of(parts, cost, ratios)[0].plan(left_ms, 1.0) for cost in sorted(costs))
