@@ -2,7 +2,7 @@
 paper.
 
     python benchmarks/model_selection.py [--minutes 5] [--live-s 30] [--individual WEIGHTS:PATH ... --data VAL.json]
-    python benchmarks/model_selection.py --replay FILE      # the tables alone, from a recording
+    python benchmarks/model_selection.py --replay FILE      # the tables alone, anew, from a recording
 
 First it records: paths of the shipped network, as models of their own, run in rounds at each of twelve combinations of
 RADAR, fusion and LiDAR programs (contender_programs.py), so that what every model takes at every level is known. Then
@@ -441,7 +441,11 @@ def main() -> int:
     folder = RESULTS.parents[1] / 'out' / 'benchmarks' if args.quick else RESULTS
     shipped = {*EARLY_EXIT_LIKE, *SLIMMABLE_LIKE, *FURTHER}
     if args.replay:
-        tables(args, Recording.load(args.replay), shipped, None)
+        found = tables(args, Recording.load(args.replay), shipped, None)
+        file = folder / 'model_selection.json'
+        measured = json.loads(file.read_text()) if file.is_file() else {}
+        write_text_atomically(file, json.dumps({**measured, **{name: value for name, value in found.items() if value != {}}},
+                                               indent=1) + '\n')
         return 0
     models, qualities = load_models(args)
     individual, more = individual_models(args) if args.individual else ({}, {})
