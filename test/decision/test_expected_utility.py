@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from copy import copy
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from deadline_perception.detector.declaration import multi_path_space
 SPACE = multi_path_space(skips_per_stage=(1, 1), widths=(1.0, 0.5), pyramid_widths=(1.0, 0.5), proposals=(10, 25, 100),
                          heads=2)
 PATHS = list(SPACE)
-COSTS = st.floats(0.0, 100.0)
+COSTS = st.sampled_from([0.0, 0.03, 0.2, 1.0, 8.0, 100.0])
 RATIOS = st.lists(st.floats(0.8, 8.0), max_size=8)
 
 
@@ -22,14 +23,20 @@ def parts(make_forecast, make_quality):
     """Random times of segments and random qualities."""
     rng, segment_ms = np.random.default_rng(5), {}
     forecast = make_forecast(SPACE, lambda key: segment_ms.setdefault(key, float(rng.uniform(1.0, 12.0))))
-    return forecast, make_quality({path: float(rng.uniform()) for path in PATHS})
+    return forecast, make_quality({path: float(rng.uniform()) for path in PATHS}), {}
 
 
 def policy_of(parts, cost: float, ratios=(), **options) -> tuple[ExpectedUtilityPolicy, SlowdownBelief]:
-    belief = SlowdownBelief()
+    """A policy whose frames have met some slowdowns; its frontiers are built once for each cost."""
+    forecast, quality, made = parts
+    belief, key = SlowdownBelief(), (cost, *options.items())
     for ratio in ratios:
         belief.observe(ratio)
-    return ExpectedUtilityPolicy(SPACE, *parts, miss_cost=cost, belief=belief, **options), belief
+    if key not in made:
+        made[key] = ExpectedUtilityPolicy(SPACE, forecast, quality, miss_cost=cost, **options)
+    policy = copy(made[key])
+    policy._belief = belief
+    return policy, belief
 
 
 def chance(belief: SlowdownBelief, forecast_ms: float, left_ms: float) -> float:
@@ -40,7 +47,7 @@ def chance(belief: SlowdownBelief, forecast_ms: float, left_ms: float) -> float:
 @given(cost=COSTS, ratios=RATIOS, left_ms=st.floats(1.0, 400.0))
 def test_no_path_has_a_greater_utility_than_the_plan(parts, cost, ratios, left_ms):
     policy, belief = policy_of(parts, cost, ratios, allowance_ms=0.5)
-    forecast, quality = parts
+    forecast, quality, _ = parts
     utilities = [quality.quality(path) - cost * chance(belief, forecast.forecast_ms(path), max(left_ms - 0.5, 1e-9))
                  for path in PATHS]
     choice = policy.plan(left_ms, 1.5)
@@ -54,7 +61,7 @@ def test_no_path_has_a_greater_utility_than_the_plan(parts, cost, ratios, left_m
        segment=st.integers(0, len(SPACE.segments) - 1))
 def test_a_redecision_agrees_with_what_has_run_and_is_nearly_the_best(parts, cost, ratios, left_ms, index, segment):
     policy, belief = policy_of(parts, cost, ratios, keep_epsilon=0.02)
-    forecast, quality = parts
+    forecast, quality, _ = parts
     path = PATHS[index]
     choice = policy.redecide(path, segment, left_ms, 1.5)
     assert SPACE.prefix(choice.path, segment) == SPACE.prefix(path, segment)
@@ -74,7 +81,7 @@ def test_a_higher_cost_never_gives_a_longer_path(parts, costs, ratios, left_ms):
 
 
 def test_without_cost_the_best_path_runs_and_without_time_the_cheapest(parts):
-    forecast, quality = parts
+    forecast, quality, _ = parts
     policy, _ = policy_of(parts, 0.0)
     assert policy.plan(5.0, 1.0).quality == max(quality.values.values())
     for left_ms in (0.0, -3.0, -math.inf):
