@@ -299,7 +299,8 @@ class Ours:
 
 
 class OursByUtility:
-    """The detector's own under the policy expected_utility: the model with the greatest AP - cost * P(late).
+    """The detector's own under the policy expected_utility: the model with the greatest AP - cost * P(late), since the paper
+    counts the AP of a late frame.
 
     Args:
         terms: see `Terms`.
@@ -308,7 +309,8 @@ class OursByUtility:
 
     def __init__(self, terms: Terms, cost: float) -> None:
         self._ladder, self._threshold_ms = _Ladder(terms), terms.threshold_ms
-        self._policy = ExpectedUtilityPolicy(self._ladder.space, self._ladder, self._ladder, miss_cost=cost / 100.0)
+        self._policy = ExpectedUtilityPolicy(self._ladder.space, self._ladder, self._ladder, miss_cost=cost / 100.0,
+                                             late_worth=1.0)
         self._policy.prepare()
 
     def choose(self) -> str:

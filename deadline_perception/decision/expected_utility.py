@@ -1,4 +1,4 @@
-"""The path of the greatest expected utility: quality, less what a late frame costs times how likely it is late.
+"""The path of the greatest expected utility: the quality that comes in time, less what a late frame costs.
 
 The policy `frontier` holds a miss probability and takes the best path under it, whatever a little more time would have
 been worth. Where late frames have a price rather than a limit, this one comes to fewer of them at the same quality.
@@ -21,7 +21,7 @@ MAX_MISS_COST = 100.0
 
 
 class ExpectedUtilityPolicy(FrontierPolicy):
-    """Of the paths that agree with what has run, the one with the greatest quality - miss_cost * P(late).
+    """Of the paths that agree with what has run, the greatest quality * P(in time) - miss_cost * P(late).
 
     P(late) is of the slowdowns that this policy's frames have met. The factor decides nothing: it states the bound of
     the path, which alone holds the target miss probability, and which may exceed the time left. Without time left: the
@@ -32,8 +32,9 @@ class ExpectedUtilityPolicy(FrontierPolicy):
         path_space: as for `FrontierPolicy`, and all others below that are not told.
         forecast: see there.
         quality: see there.
-        miss_cost: quality that one late frame costs, 0 to `MAX_MISS_COST`. At 0.2, a path that is better by 0.05 is
-            taken where it is up to 0.25 more likely to be late; at 0 always the best path.
+        miss_cost: quality that one late frame costs besides its own, 0 to `MAX_MISS_COST`; at 0 as much quality as
+            possible comes in time.
+        late_worth: share of its quality that a result has when it is late, 0 to 1; 0 where something else stands in.
         belief: what is known of the slowdown; policies that serve the same frames share one. A new one by default.
         allowance_ms: see there.
         keep_epsilon: see there; here of utility.
@@ -41,19 +42,21 @@ class ExpectedUtilityPolicy(FrontierPolicy):
         min_quality: see there.
 
     Raises:
-        ValueError: as `FrontierPolicy`, or the cost is out of range.
+        ValueError: as `FrontierPolicy`, or cost or worth is out of range.
     """
 
     name = 'expected_utility'
 
     def __init__(self, path_space: PathSpace, forecast: Forecast, quality: Quality, *, miss_cost: float,
-                 belief: SlowdownBelief | None = None, allowance_ms: float = 0.0, keep_epsilon: float = 0.005,
+                 late_worth: float = 0.0, belief: SlowdownBelief | None = None, allowance_ms: float = 0.0, keep_epsilon: float = 0.005,
                  paths: Sequence[ExecutionPath] | None = None, min_quality: float = 0.0) -> None:
         if not 0.0 <= miss_cost <= MAX_MISS_COST:
             raise ValueError(f'miss_cost is {miss_cost}, expected a quality in [0, {MAX_MISS_COST:.0f}]')
+        if not 0.0 <= late_worth <= 1.0:
+            raise ValueError(f'late_worth is {late_worth}, expected a share in [0, 1]')
         super().__init__(path_space, forecast, quality, allowance_ms=allowance_ms, keep_epsilon=keep_epsilon,
                          paths=paths, min_quality=min_quality)
-        self._miss_cost = miss_cost
+        self._miss_cost, self._late_worth = miss_cost, late_worth
         self._belief = belief or SlowdownBelief()
         self._tables: list[tuple[np.ndarray, np.ndarray] | None] = [None] * len(self._frontiers)
         self._whole_ms = 0.0  # of the path that was chosen last
@@ -103,7 +106,9 @@ class ExpectedUtilityPolicy(FrontierPolicy):
             return qualities
         if left_ms <= 0.0:
             return -logs  # all are late: the cheapest is so by the least
-        return qualities - self._miss_cost * self._belief.probability_above(math.log(left_ms) - logs)
+        late = self._belief.probability_above(math.log(left_ms) - logs)
+        # So written, paths that are late for certain are exactly equal.
+        return qualities * (1.0 - late) + (self._late_worth * qualities - self._miss_cost) * late
 
     def _chosen(self, frontiers: SegmentFrontiers, begin: int, at: int, remaining_ms: float, factor: float) -> Choice:
         self._whole_ms = self._remaining_ms.item(0, frontiers.members[at])

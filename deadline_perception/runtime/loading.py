@@ -67,7 +67,7 @@ class NetworkOptions:
         policy: one of `POLICIES`.
         fixed_path: name of the path for the policy `fixed`, and of the one that gives the policies `thresholds` and
             `oblivious` what they do not decide; empty: the largest.
-        miss_cost: quality that one late frame costs, under the policy `expected_utility`.
+        miss_cost: quality that one late frame costs besides its own, under the policy `expected_utility`.
         min_quality: paths of a lower quality are never chosen by the `CHOOSING_POLICIES`; 0: any may be.
         keep_paths: these policies choose among the best paths at so many levels of contention, and only they are kept
             ready; 0: all are.

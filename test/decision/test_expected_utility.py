@@ -48,8 +48,8 @@ def chance(belief: SlowdownBelief, forecast_ms: float, left_ms: float) -> float:
 def test_no_path_has_a_greater_utility_than_the_plan(parts, cost, ratios, left_ms):
     policy, belief = policy_of(parts, cost, ratios, allowance_ms=0.5)
     forecast, quality, _ = parts
-    utilities = [quality.quality(path) - cost * chance(belief, forecast.forecast_ms(path), max(left_ms - 0.5, 1e-9))
-                 for path in PATHS]
+    late = [chance(belief, forecast.forecast_ms(path), max(left_ms - 0.5, 1e-9)) for path in PATHS]
+    utilities = [quality.quality(path) * (1.0 - chance) - cost * chance for path, chance in zip(PATHS, late)]
     choice = policy.plan(left_ms, 1.5)
     assert utilities[PATHS.index(choice.path)] >= max(utilities) - 1e-6
     assert choice.bound_ms == choice.forecast_ms * 1.5 + 0.5
@@ -67,7 +67,8 @@ def test_a_redecision_agrees_with_what_has_run_and_is_nearly_the_best(parts, cos
     assert SPACE.prefix(choice.path, segment) == SPACE.prefix(path, segment)
 
     def utility(other):
-        return quality.quality(other) - cost * chance(belief, forecast.forecast_ms(other, segment) or 1e-9, left_ms)
+        late = chance(belief, forecast.forecast_ms(other, segment) or 1e-9, left_ms)
+        return quality.quality(other) * (1.0 - late) - cost * late
 
     best = max(utility(other) for other in SPACE.continuations(path, segment))
     assert utility(choice.path) >= best - 1e-6 or (choice.path == path and utility(path) >= best - 0.02 - 1e-6)
@@ -80,9 +81,9 @@ def test_a_higher_cost_never_gives_a_longer_path(parts, costs, ratios, left_ms):
     assert high.forecast_ms <= low.forecast_ms
 
 
-def test_without_cost_the_best_path_runs_and_without_time_the_cheapest(parts):
+def test_where_late_frames_are_as_good_the_best_path_runs_and_without_time_the_cheapest(parts):
     forecast, quality, _ = parts
-    policy, _ = policy_of(parts, 0.0)
+    policy, _ = policy_of(parts, 0.0, late_worth=1.0)
     assert policy.plan(5.0, 1.0).quality == max(quality.values.values())
     for left_ms in (0.0, -3.0, -math.inf):
         choice = policy.plan(left_ms, 1.0)
@@ -108,6 +109,13 @@ def test_a_late_frame_counts_with_the_time_that_it_had(parts):
     forecast_ms = policy.plan(140.0, 1.0).forecast_ms
     policy.observe(math.inf, 2.0 * forecast_ms)
     assert chance(belief, 1.0, 1.5) > before + 0.1
+
+
+def test_a_late_result_that_is_worth_nothing_makes_paths_cheaper(parts):
+    assert policy_of(parts, 0.0)[0].plan(60.0, 1.0).forecast_ms < policy_of(parts, 0.0, late_worth=1.0)[0].plan(
+        60.0, 1.0).forecast_ms
+    with pytest.raises(ValueError, match=r'late_worth is 1.1, expected a share in \[0, 1\]'):
+        policy_of(parts, 0.0, late_worth=1.1)
 
 
 def test_what_was_never_planned_tells_nothing(parts):
