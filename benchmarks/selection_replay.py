@@ -299,18 +299,18 @@ class Ours:
 
 
 class OursByUtility:
-    """The detector's own under the policy expected_utility: the model with the greatest AP - cost * P(late), since the paper
-    counts the AP of a late frame.
+    """The detector's own under the policy expected_utility.
 
     Args:
         terms: see `Terms`.
         cost: AP that a late frame costs, 0 to 100.
+        late_worth: share of its AP that a late frame has: 1 as the paper counts, 0 as the detector does.
     """
 
-    def __init__(self, terms: Terms, cost: float) -> None:
+    def __init__(self, terms: Terms, cost: float, late_worth: float = 1.0) -> None:
         self._ladder, self._threshold_ms = _Ladder(terms), terms.threshold_ms
         self._policy = ExpectedUtilityPolicy(self._ladder.space, self._ladder, self._ladder, miss_cost=cost / 100.0,
-                                             late_worth=1.0)
+                                             late_worth=late_worth)
         self._policy.prepare()
 
     def choose(self) -> str:
@@ -408,6 +408,7 @@ METHODS: dict[str, Callable[[Terms], Method]] = {
     'paper\'s regression': lambda terms: Predicting(LaggedRegression(terms.traces_ms), terms, calibrated=False),
     'ours': Ours,
     'ours, by levels': OursByLevel,
+    'ours, most AP in time': partial(OursByUtility, cost=0.0, late_worth=0.0),
     'ours, a late frame costs 20 AP': partial(OursByUtility, cost=20.0),
     'ours, a late frame costs 100 AP': partial(OursByUtility, cost=100.0),
     'ours, 5 % may miss': partial(Ours, alpha=0.05),
@@ -430,6 +431,8 @@ CURVES: dict[str, dict[float, Callable[[Terms], Method]]] = {
     'paper\'s with a margin': {margin: lambda terms, margin=margin: Predicting(
         LaggedRegression(terms.traces_ms), terms, calibrated=False, margin=margin) for margin in MARGINS},
     'ours, by utility': {cost: partial(OursByUtility, cost=cost) for cost in COSTS},
+    'ours, AP in time': {
+        cost: partial(OursByUtility, cost=cost, late_worth=0.0) for cost in (0.0, *COSTS[4:])},
     'knows the level': {cost: partial(Oracle, cost=cost, clairvoyant=False) for cost in COSTS},
     'clairvoyant': {cost: partial(Oracle, cost=cost, clairvoyant=True) for cost in COSTS}}
 OUR_CURVES = ('ours', 'ours, by utility')
