@@ -48,8 +48,9 @@ class ExpectedUtilityPolicy(FrontierPolicy):
     name = 'expected_utility'
 
     def __init__(self, path_space: PathSpace, forecast: Forecast, quality: Quality, *, miss_cost: float,
-                 late_worth: float = 0.0, belief: SlowdownBelief | None = None, allowance_ms: float = 0.0, keep_epsilon: float = 0.005,
-                 paths: Sequence[ExecutionPath] | None = None, min_quality: float = 0.0) -> None:
+                 late_worth: float = 0.0, belief: SlowdownBelief | None = None, allowance_ms: float = 0.0,
+                 keep_epsilon: float = 0.005, paths: Sequence[ExecutionPath] | None = None,
+                 min_quality: float = 0.0) -> None:
         if not 0.0 <= miss_cost <= MAX_MISS_COST:
             raise ValueError(f'miss_cost is {miss_cost}, expected a quality in [0, {MAX_MISS_COST:.0f}]')
         if not 0.0 <= late_worth <= 1.0:

@@ -351,7 +351,8 @@ def comm() -> str:
 
 def state() -> tuple:
     tid = threading.get_native_id()
-    return comm(), os.sched_getscheduler(tid) & ~os.SCHED_RESET_ON_FORK, os.getpriority(os.PRIO_PROCESS, tid), os.sched_getaffinity(tid)
+    policy = os.sched_getscheduler(tid) & ~os.SCHED_RESET_ON_FORK
+    return comm(), policy, os.getpriority(os.PRIO_PROCESS, tid), os.sched_getaffinity(tid)
 
 
 @pytest.mark.parametrize('mode', ['auto', 'off'])
