@@ -16,6 +16,7 @@ import numpy as np
 
 from deadline_perception.contention.prediction import AdaptiveRegression, DelayPredictor, FilteredRatio, LaggedRegression
 from deadline_perception.decision.baselines import Reactive
+from deadline_perception.decision.expected_utility import ExpectedUtilityPolicy
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.execution_path import MODEL, ExecutionPath, Operator, PathSpace, Segment
 from deadline_perception.latency.calibration import BoundCalibrator
@@ -74,9 +75,9 @@ class Recording:
                 for at, model in enumerate(self.models)}
 
 
-def make_trace(recording: Recording, frames: int, seed: int, *, rounds: range, without: str = '') -> np.ndarray:
-    """Delays `[frames, models]` under levels that change at random; consecutive frames of a level are consecutive
-    rounds.
+def drawn_places(recording: Recording, frames: int, seed: int, *, rounds: range, without: str = ''
+                 ) -> tuple[np.ndarray, np.ndarray]:
+    """Levels that change at random, and rounds; consecutive frames of a level are consecutive rounds.
 
     Args:
         recording: what they are taken from.
@@ -84,15 +85,24 @@ def make_trace(recording: Recording, frames: int, seed: int, *, rounds: range, w
         seed: decides levels and their lengths.
         rounds: rounds that may be used.
         without: contender that takes no part.
+
+    Returns:
+        Level and round of each frame, int `[frames]` each.
     """
     rng = random.Random(seed)
     allowed = [at for at, level in enumerate(recording.levels) if not level.get(without, 0)]
-    rows: list[np.ndarray] = []
-    while len(rows) < frames:
+    places: list[tuple[int, int]] = []
+    while len(places) < frames:
         level, begin = rng.choice(allowed), rng.randrange(len(rounds))
         for step in range(rng.randint(*BLOCK_FRAMES)):
-            rows.append(recording.delays_ms[level, rounds[(begin + step) % len(rounds)]])
-    return np.array(rows[:frames])
+            places.append((level, rounds[(begin + step) % len(rounds)]))
+    levels, at = np.array(places[:frames]).T
+    return levels, at
+
+
+def make_trace(recording: Recording, frames: int, seed: int, *, rounds: range, without: str = '') -> np.ndarray:
+    """Delays `[frames, models]` at drawn places; see `drawn_places`."""
+    return recording.delays_ms[drawn_places(recording, frames, seed, rounds=rounds, without=without)]
 
 
 class Method(Protocol):
@@ -107,14 +117,26 @@ class Method(Protocol):
 
 @dataclass(frozen=True)
 class Terms:
-    """What a method may know: the models with their AP and idle delays, the longest delay allowed, traces to learn from
-    (each model alone), and a seed."""
+    """What a method may know.
+
+    Attributes:
+        qualities: AP of each model, 0 to 100.
+        idle_ms: idle delay of each.
+        threshold_ms: longest delay allowed.
+        traces_ms: delays to learn from, each model alone.
+        seed: for what is random.
+        late: for oracles alone: whether each model would be late, `[frames, models]`.
+        late_at_level: for oracles alone: share of the rounds that the trace is made of, at the level of each frame, in which
+            each model is late, `[frames, models]`.
+    """
 
     qualities: dict[str, float]
     idle_ms: dict[str, float]
     threshold_ms: float
     traces_ms: dict[str, np.ndarray]
     seed: int
+    late: np.ndarray | None = None
+    late_at_level: np.ndarray | None = None
 
 
 class Fixed:
@@ -129,6 +151,30 @@ class Fixed:
 
     def observe(self, model: str, delay_ms: float) -> None:
         """See `Method`."""
+
+
+class Oracle:
+    """Knows what no method can, and takes the model with the greatest AP - cost * P(late): what is possible at all.
+
+    Args:
+        terms: see `Terms`.
+        cost: AP that a late frame costs, 0 to 100.
+        clairvoyant: knows how long each model would take on the next frame; else it knows the level of contention, and how
+            the delays at that level are distributed.
+    """
+
+    def __init__(self, terms: Terms, cost: float, *, clairvoyant: bool) -> None:
+        late = terms.late if clairvoyant else terms.late_at_level
+        utilities = np.array(list(terms.qualities.values())) - cost * late.astype(np.float64)
+        names = list(terms.qualities)
+        self._choices = iter([names[at] for at in utilities.argmax(1)])
+
+    def choose(self) -> str:
+        """See `Method`."""
+        return next(self._choices)
+
+    def observe(self, model: str, delay_ms: float) -> None:
+        """Learns nothing: it knows."""
 
 
 class _Ladder:
@@ -252,6 +298,30 @@ class Ours:
         return self._calibrator.misses
 
 
+class OursByUtility:
+    """The detector's own under the policy expected_utility.
+
+    Args:
+        terms: see `Terms`.
+        cost: AP that a late frame costs, 0 to 100.
+        late_worth: share of its AP that a late frame has: 1 as the paper counts, 0 as the detector does.
+    """
+
+    def __init__(self, terms: Terms, cost: float, late_worth: float = 1.0) -> None:
+        self._ladder, self._threshold_ms = _Ladder(terms), terms.threshold_ms
+        self._policy = ExpectedUtilityPolicy(self._ladder.space, self._ladder, self._ladder, miss_cost=cost / 100.0,
+                                             late_worth=late_worth)
+        self._policy.prepare()
+
+    def choose(self) -> str:
+        """See `Method`."""
+        return self._ladder.name(self._policy.plan(self._threshold_ms, 1.0).path)
+
+    def observe(self, model: str, delay_ms: float) -> None:
+        """See `Method`."""
+        self._policy.observe(delay_ms, self._threshold_ms)
+
+
 class OursByLevel:
     """The same with a profile by level of contention, as the detector has with `profile --levels`: each model has a factor of
     its own, which follows the slowdown of all.
@@ -338,13 +408,19 @@ METHODS: dict[str, Callable[[Terms], Method]] = {
     'paper\'s regression': lambda terms: Predicting(LaggedRegression(terms.traces_ms), terms, calibrated=False),
     'ours': Ours,
     'ours, by levels': OursByLevel,
+    'ours, most AP in time': partial(OursByUtility, cost=0.0, late_worth=0.0),
+    'ours, a late frame costs 20 AP': partial(OursByUtility, cost=20.0),
+    'ours, a late frame costs 100 AP': partial(OursByUtility, cost=100.0),
     'ours, 5 % may miss': partial(Ours, alpha=0.05),
     'ours, 30 % may miss': partial(Ours, alpha=0.3),
     'paper\'s, bounded': lambda terms: Predicting(LaggedRegression(terms.traces_ms), terms, calibrated=True),
     'filtered ratio, bounded': lambda terms: Predicting(FilteredRatio(terms.idle_ms), terms, calibrated=True),
     'wrong, bounded': lambda terms: Predicting(WrongPredictor(terms.idle_ms, terms.seed), terms, calibrated=True),
+    'knows the level': partial(Oracle, cost=100.0, clairvoyant=False),
+    'clairvoyant': partial(Oracle, cost=100.0, clairvoyant=True),
 }
-ALPHAS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
+ALPHAS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
+COSTS = (3.0, 5.0, 6.5, 8.0, 10.0, 12.0, 14.0, 17.0, 20.0, 25.0, 30.0, 40.0, 60.0, 100.0)
 MARGINS = (0.9, 1.0, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.5)
 # What one setting trades for the other: violations against AP. The paper's predictor gets a margin, which it has not there.
 CURVES: dict[str, dict[float, Callable[[Terms], Method]]] = {
@@ -353,7 +429,13 @@ CURVES: dict[str, dict[float, Callable[[Terms], Method]]] = {
     'paper\'s, bounded': {alpha: lambda terms, alpha=alpha: Predicting(
         LaggedRegression(terms.traces_ms), terms, calibrated=True, alpha=alpha) for alpha in ALPHAS},
     'paper\'s with a margin': {margin: lambda terms, margin=margin: Predicting(
-        LaggedRegression(terms.traces_ms), terms, calibrated=False, margin=margin) for margin in MARGINS}}
+        LaggedRegression(terms.traces_ms), terms, calibrated=False, margin=margin) for margin in MARGINS},
+    'ours, by utility': {cost: partial(OursByUtility, cost=cost) for cost in COSTS},
+    'ours, AP in time': {
+        cost: partial(OursByUtility, cost=cost, late_worth=0.0) for cost in (0.0, *COSTS[4:])},
+    'knows the level': {cost: partial(Oracle, cost=cost, clairvoyant=False) for cost in COSTS},
+    'clairvoyant': {cost: partial(Oracle, cost=cost, clairvoyant=True) for cost in COSTS}}
+OUR_CURVES = ('ours', 'ours, by utility')
 PAPERS, OURS = 'paper\'s regression', 'ours'
 BOUNDED = ('ours', 'ours, by levels', 'paper\'s, bounded', 'filtered ratio, bounded', 'wrong, bounded')
 
@@ -369,6 +451,7 @@ class Outcome:
         unavoidable: share of frames in which not even the fastest model was in time, percent.
         switches: changes of model per 100 frames.
         bound_misses: share of frames beyond prediction or bound, percent; NaN without one.
+        ap_in_time: the same mean, with 0 for frames longer than allowed.
         decision_us: mean time of predicting, choosing and learning.
         most_late: longest run of frames in a row that were longer than allowed.
     """
@@ -378,6 +461,7 @@ class Outcome:
     unavoidable: float
     switches: float
     bound_misses: float
+    ap_in_time: float
     decision_us: float
     most_late: int
 
@@ -385,7 +469,7 @@ class Outcome:
 def replay(method: Method, names: Sequence[str], trace: np.ndarray, terms: Terms) -> Outcome:
     """Runs a method over a trace `[frames, models]`, ms."""
     places = {name: at for at, name in enumerate(names)}
-    late, qualities, switches, spent_ms, before = [], 0.0, 0, 0.0, ''
+    late, qualities, in_time, switches, spent_ms, before = [], 0.0, 0.0, 0, 0.0, ''
     for row in trace:
         begun_ms = now_ms()
         model = method.choose()
@@ -396,6 +480,7 @@ def replay(method: Method, names: Sequence[str], trace: np.ndarray, terms: Terms
         spent_ms += now_ms() - begun_ms
         late.append(delay_ms >= terms.threshold_ms)
         qualities += terms.qualities[model]
+        in_time += 0.0 if late[-1] else terms.qualities[model]
         switches += before not in ('', model)
         before = model
     frames, run, longest = len(trace), 0, 0
@@ -405,7 +490,7 @@ def replay(method: Method, names: Sequence[str], trace: np.ndarray, terms: Terms
     misses = getattr(method, 'misses', math.nan)
     return Outcome(qualities / frames, 100.0 * sum(late) / frames,
                    100.0 * float((trace.min(1) >= terms.threshold_ms).mean()), 100.0 * switches / frames,
-                   100.0 * misses / frames, 1000.0 * spent_ms / frames, longest)
+                   100.0 * misses / frames, in_time / frames, 1000.0 * spent_ms / frames, longest)
 
 
 def mean_outcome(outcomes: Sequence[Outcome]) -> Outcome:
@@ -428,8 +513,12 @@ def compare(recording: Recording, methods: Mapping[str, Callable[[Terms], Method
         without = contenders[seed % len(contenders)] if contenders else ''
         learnt = {model: make_trace(recording, frames, 1000 + seed, rounds=range(rounds // 2), without=without)[:, at]
                   for at, model in enumerate(recording.models)}
-        terms = Terms(dict(zip(recording.models, recording.qualities)), recording.idle_ms, threshold_ms, learnt, seed)
-        trace = make_trace(recording, frames, seed, rounds=range(rounds // 2, rounds))
+        happens = range(rounds // 2, rounds)
+        places = drawn_places(recording, frames, seed, rounds=happens)
+        trace = recording.delays_ms[places]
+        late_at_level = (recording.delays_ms[:, happens] >= threshold_ms).mean(1)
+        terms = Terms(dict(zip(recording.models, recording.qualities)), recording.idle_ms, threshold_ms, learnt, seed,
+                      late=trace >= threshold_ms, late_at_level=late_at_level[places[0]])
         for name, make in methods.items():
             outcomes[name].append(replay(make(terms), recording.models, trace, terms))
     return outcomes

@@ -82,11 +82,3 @@ def load_benchmark() -> Callable[[str], ModuleType]:
         return module
 
     return load
-
-
-@pytest.fixture(autouse=True)
-def ordinary_priority():
-    """No test hands a real-time priority on: the kernel ends a thread that has one and works for 10 s without a pause."""
-    yield
-    if os.sched_getscheduler(0) != os.SCHED_OTHER:
-        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))

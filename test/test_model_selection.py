@@ -50,6 +50,29 @@ def test_a_predictor_that_knows_the_next_delay_is_never_late(replay):
     assert (outcome.violations, outcome.bound_misses, outcome.ap) == (0.0, 0.0, pytest.approx(100.0 / 3.0))
 
 
+def test_oracles_take_what_pays_with_what_they_know(replay, recording):
+    found = replay.compare(recording, {name: replay.METHODS[name] for name in ('clairvoyant', 'knows the level')},
+                           threshold_ms=21.3, seeds=1, frames=2000)
+    clairvoyant, level = (found[name][0] for name in ('clairvoyant', 'knows the level'))
+    # Of the rounds that are replayed, the large model is in time idle in two of four, the small one always but beside LiDAR.
+    assert clairvoyant.violations == level.violations == level.unavoidable == clairvoyant.unavoidable > 0.0
+    assert clairvoyant.ap > level.ap > 20.0  # who is late anyway may as well take the better model
+    assert clairvoyant.ap_in_time == pytest.approx(
+        clairvoyant.ap - 0.01 * clairvoyant.violations * 40.0)
+    cheap = replay.compare(recording, {'cheap': lambda terms: replay.Oracle(terms, 1.0, clairvoyant=True)},
+                           threshold_ms=21.3, seeds=1, frames=2000)['cheap'][0]
+    assert cheap.ap == 40.0 and cheap.violations > 50.0
+
+
+def test_the_cost_of_a_late_frame_decides_how_daring_ours_is(replay, recording):
+    methods = {str(cost): lambda terms, cost=cost: replay.OursByUtility(terms, cost) for cost in (0.0, 50.0, 100.0)}
+    found = {name: outcomes[0] for name, outcomes in replay.compare(recording, methods, threshold_ms=35.0, seeds=1,
+                                                                    frames=2000).items()}
+    assert found['0.0'].ap == 40.0
+    assert found['0.0'].violations > found['50.0'].violations >= found['100.0'].violations
+    assert found['0.0'].ap_in_time < found['50.0'].ap_in_time
+
+
 def test_the_bound_holds_for_every_predictor_a_wrong_one_too(replay, recording):
     found = replay.compare(recording, {name: replay.METHODS[name] for name in replay.BOUNDED}, threshold_ms=35.0, seeds=2,
                            frames=3000)

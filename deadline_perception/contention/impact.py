@@ -9,7 +9,7 @@ import math
 import os
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from deadline_perception.contention.levels import FEWEST_DELAYS, UnitDelay
 from deadline_perception.contention.load import ContentionLoad
@@ -55,7 +55,7 @@ def rungs(most: int, count: int = RUNGS) -> list[int]:
 
 
 def measure_unit_delays(run_frame: Callable[[], float], kinds: Sequence[str], most: int, seconds: float, *,
-                        up_to_ms: float = math.inf,
+                        up_to_ms: float = math.inf, cores: Collection[int] = (),
                         progress: Callable[[str, int, int], None] = lambda kind, count, most: None
                         ) -> tuple[UnitDelay, ...]:
     """What the sample network takes beside no unit, and beside more and more of each kind; blocks.
@@ -66,6 +66,7 @@ def measure_unit_delays(run_frame: Callable[[], float], kinds: Sequence[str], mo
         most: units of each kind, >= 1.
         seconds: for each number of units, > 0; at least `FEWEST_DELAYS` frames are run.
         up_to_ms: longest delay that is to be reproduced; a kind that reaches it, and some more, gets no further units.
+        cores: that the units keep to; all where it is empty.
         progress: called before each number with the kind, the number and the most.
 
     Raises:
@@ -74,7 +75,7 @@ def measure_unit_delays(run_frame: Callable[[], float], kinds: Sequence[str], mo
     """
     found = [UnitDelay({}, _typical_ms(run_frame, seconds))]
     for kind in kinds:
-        with ContentionLoad({kind: most}) as load:
+        with ContentionLoad({kind: most}, cores=cores) as load:
             for count in rungs(most):
                 progress(kind, count, most)
                 load.set({kind: count})

@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
 from deadline_perception.contention.unit import KINDS
@@ -141,13 +141,15 @@ class ContentionLoad:
         most: largest count of units that will be at work, by kind.
         share: part of a core that each unit asks for, in (0, 1].
         at_work: have all of them work from the start.
+        cores: that they keep to; wherever they may run where it is empty.
 
     Raises:
         ValueError: a kind is unknown, a count or the share out of range.
         LoadError: a unit cannot be started.
     """
 
-    def __init__(self, most: Mapping[str, int], *, share: float = UNIT_SHARE, at_work: bool = False) -> None:
+    def __init__(self, most: Mapping[str, int], *, share: float = UNIT_SHARE, at_work: bool = False,
+                 cores: Collection[int] = ()) -> None:
         if not 0.0 < share <= 1.0:
             raise ValueError(f'share of a unit is {share}, expected a part of a core in (0, 1]')
         self._pool: dict[str, list[subprocess.Popen]] = {}
@@ -158,6 +160,8 @@ class ContentionLoad:
                     self._pool.setdefault(kind, []).append(start_tied(
                         [sys.executable, '-m', _UNIT, kind, str(share)], stdout=subprocess.PIPE,
                         stderr=subprocess.PIPE, text=True, env={**os.environ, **_ONE_THREAD}))
+                    if cores:  # before it has any thread but the one that hands this on
+                        os.sched_setaffinity(self._pool[kind][-1].pid, cores)
             for kind, units in self._pool.items():
                 for unit in units:
                     self._await(kind, unit)

@@ -5,12 +5,12 @@ import json
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from deadline_perception.contention.load import ContentionLoad, LoadError, check_units
+from deadline_perception.contention.load import UNIT_SHARE, ContentionLoad, LoadError, check_units
 from deadline_perception.contention.unit import KINDS
 from deadline_perception.latency.json_file import JsonFileError, read_object, write_text_atomically
 
@@ -71,6 +71,16 @@ class Schedule:
         passed = [step for step in self.steps if step.at_s <= time_s < self.lasts_s]
         return dict(passed[-1].units) if passed else {}
 
+    def each_once(self, hold_s: float) -> Schedule:
+        """Its distinct steps, each once and for so long, those of fewer units first: so each lasts long enough to grade.
+
+        Raises:
+            ValueError: the time is not above 0, or too long for all of them.
+        """
+        distinct = {tuple(step.units.items()): step.units for step in self.steps}
+        ordered = sorted(distinct.values(), key=lambda units: sum(units.values()))
+        return Schedule(tuple(Step(at * hold_s, units) for at, units in enumerate(ordered)), len(ordered) * hold_s)
+
     def save(self, file: Path) -> None:
         """Writes JSON that `load` reads."""
         steps = ',\n'.join(f'  {json.dumps({"at_s": step.at_s, **step.units})}' for step in self.steps)
@@ -122,8 +132,8 @@ def make_schedule(shape: str, *, most: Mapping[str, int], lasts_s: float, seed: 
     return Schedule(tuple(steps), lasts_s)
 
 
-def read_schedule(shape_or_file: str, seed: int, lasts_s: float, most: int) -> Schedule:
-    """The schedule of a file, or one of a shape, of at most so many core units and as many memory units.
+def read_schedule(shape_or_file: str, seed: int, lasts_s: float, most: Mapping[str, int]) -> Schedule:
+    """The schedule of a file, or one of a shape, of at most so many units of each kind.
 
     Raises:
         JsonFileError: the file cannot be used.
@@ -131,7 +141,7 @@ def read_schedule(shape_or_file: str, seed: int, lasts_s: float, most: int) -> S
     """
     if shape_or_file not in SHAPES:
         return Schedule.load(Path(shape_or_file))
-    return make_schedule(shape_or_file, most={'core': most, 'memory': most}, lasts_s=lasts_s, seed=seed)
+    return make_schedule(shape_or_file, most=most, lasts_s=lasts_s, seed=seed)
 
 
 def _steps(rng: random.Random, most: dict[str, int], pace: float) -> Iterator[tuple[float, dict[str, int]]]:
@@ -159,20 +169,21 @@ _PARTS = {'steps': _steps, 'bursts': _bursts, 'ramps': _ramps}
 
 @contextmanager
 def play(schedule: Schedule, *, repeats: bool = False, failed: Callable[[LoadError], None] = lambda error: None,
-         share: float | None = None) -> Iterator[ContentionLoad]:
+         share: float = UNIT_SHARE, cores: Collection[int] = ()) -> Iterator[ContentionLoad]:
     """Meanwhile the units of a schedule are at work, from a thread beside; all end with the block.
 
     Args:
         schedule: which units when, from the begin of the block.
         repeats: begin again at its end; else no unit is at work then.
         failed: is told when a unit ended by itself; the schedule is then over.
-        share: of a core that each unit asks for; that of `ContentionLoad` by default.
+        share: of a core that each unit asks for.
+        cores: that the units keep to; wherever they may run where it is empty.
 
     Raises:
         LoadError: a unit cannot be started.
     """
     ended = threading.Event()
-    with ContentionLoad(schedule.most, **({} if share is None else {'share': share})) as load:
+    with ContentionLoad(schedule.most, share=share, cores=cores) as load:
         def follow() -> None:
             begun_s = time.monotonic()
             try:

@@ -136,16 +136,7 @@ class FrontierPolicy:
     def redecide(self, path: ExecutionPath, segment: int, remaining_ms: float, factor: float) -> Choice:
         """The path to go on with as a segment begins; see `Policy.redecide`."""
         check_time_left(remaining_ms, factor)
-        # The plan is mostly the very object that was given out, which is found without hashing its choices.
-        planned = self._number_of.get(id(path))
-        if planned is None:
-            planned = self._index.get(path)
-        if planned is None or not 0 <= segment < len(self._frontiers):
-            check_position(self._space, path, segment)
-            raise ValueError(f'path {path} is none of the {len(self._paths)} that are kept ready and good enough')
-        frontiers = self._frontiers[segment] or self._build(segment)
-        group = frontiers.group_of[planned]
-        begin, end = frontiers.begins[group], frontiers.begins[group + 1]
+        frontiers, planned, begin, end = self._of_prefix(path, segment)
         best = self._last_that_fits(frontiers, begin, end, remaining_ms, factor)
         if best < begin or frontiers.members[best] == planned:
             return self._choose(frontiers, begin, best, factor)
@@ -174,6 +165,19 @@ class FrontierPolicy:
         group = found.group_of[self._index[path]]
         return [(self._paths[found.members[i]], found.remaining_ms[i], found.qualities[i])
                 for i in range(found.begins[group], found.begins[group + 1])]
+
+    def _of_prefix(self, path: ExecutionPath, segment: int) -> tuple[SegmentFrontiers, int, int, int]:
+        """Frontiers of a segment, index of the planned path, and begin and end of the frontier after its prefix."""
+        # The plan is mostly the very object that was given out, which is found without hashing its choices.
+        planned = self._number_of.get(id(path))
+        if planned is None:
+            planned = self._index.get(path)
+        if planned is None or not 0 <= segment < len(self._frontiers):
+            check_position(self._space, path, segment)
+            raise ValueError(f'path {path} is none of the {len(self._paths)} that are kept ready and good enough')
+        frontiers = self._frontiers[segment] or self._build(segment)
+        group = frontiers.group_of[planned]
+        return frontiers, planned, frontiers.begins[group], frontiers.begins[group + 1]
 
     def _last_that_fits(self, frontiers: SegmentFrontiers, begin: int, end: int, remaining_ms: float,
                         factor: float) -> int:

@@ -342,18 +342,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     values = vars(make_parser().parse_args(arguments))
     one_process = values.pop('one_process')
     supervisor = Supervisor()
-    supervisor.catch_signals()
-    try:
-        orders = start_orders(values, one_process=one_process)
-        if values['use_rviz']:
-            orders.append(rviz_order(values))
-        for order in orders:
-            supervisor.start(order)
-    except (DeadlinePerceptionError, OSError) as error:
-        print(f'bringup: {error}', file=sys.stderr)
-        supervisor.stop()
-        return 1
-    return supervisor.run(linger_s=LINGER_S)
+    with supervisor.catch_signals():
+        try:
+            orders = start_orders(values, one_process=one_process)
+            if values['use_rviz']:
+                orders.append(rviz_order(values))
+            for order in orders:
+                supervisor.start(order)
+        except (DeadlinePerceptionError, OSError) as error:
+            print(f'bringup: {error}', file=sys.stderr)
+            supervisor.stop()
+            return 1
+        return supervisor.run(linger_s=LINGER_S)
 
 
 def rviz_order(values: dict[str, object]) -> ProcessOrder:

@@ -4,11 +4,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from deadline_perception.decision.expected_utility import MAX_MISS_COST
 from deadline_perception.engine.choice import ENGINES
 from deadline_perception.runtime.image_age import ImageAge
 from deadline_perception.runtime.reserve import Reserve
 from deadline_perception.runtime.conditions import ConditionTracker
-from deadline_perception.runtime.loading import POLICIES, NetworkOptions
+from deadline_perception.runtime.loading import CHOOSING_POLICIES, POLICIES, NetworkOptions
 from deadline_perception.runtime.priority import MODES, ThreadPriority, parse_cores
 from deadline_perception.nodes.parameters import Parameter, Value
 
@@ -35,19 +36,22 @@ PARAMETERS = (
               'memory; what is in force is told in the diagnostics. off: nothing.', choices=MODES),
     Parameter('cores', '', 'Cores on which those threads run, such as 0,2-3; empty: wherever this process may.'),
     Parameter('policy', 'frontier', 'How the path of a frame is chosen. frontier: the one of highest quality whose '
-              'bound fits the time left, decided again at every operator. The others are what it is measured against. '
+              'bound fits the time left, decided again at every operator. expected_utility: the one of greatest quality '
+              'times the chance to be in time, less miss_cost times the chance to be late, as often. The others are what these are measured against. '
               'thresholds: each operator compares the time left with a threshold of its own. oblivious: the same by '
               "the idle device's median times, without slowdown and calibration. fixed: always fixed_path. reactive_1, "
               'reactive_n: a larger path after each frame in time; after a late one the next smaller (1) or the '
               'cheapest (n).', choices=POLICIES),
     Parameter('fixed_path', '', 'Path of every frame under the policy fixed, and under thresholds and oblivious the '
               'one that gives what they do not decide, such as widths; empty: the largest.'),
-    Parameter('min_quality', 0.0, 'Least accuracy of a path, from the table of qualities, under the policy frontier: '
-              'where no path that is as good fits the time left, the cheapest of them runs, late. A good late answer '
-              'rather than a bad early one; 0: whatever fits.', minimum=0.0, maximum=1.0),
-    Parameter('keep_paths', 0, 'Under the policy frontier, keep ready only the best paths at so many levels of contention, '
-              'and the cheapest that a frame on one of them can change to: less memory, a faster start, coarser steps. '
-              '0: all.', minimum=0, maximum=100000),
+    Parameter('miss_cost', 1.0, 'Accuracy that one late frame costs under the policy expected_utility, besides that of its '
+              'own result; 0: as much as possible comes in time.', minimum=0.0, maximum=MAX_MISS_COST),
+    Parameter('min_quality', 0.0, 'Least accuracy of a path, from the table of qualities, under frontier and '
+              'expected_utility: where no path that is as good fits the time left, the cheapest of them runs, late. A '
+              'good late answer rather than a bad early one; 0: whatever fits.', minimum=0.0, maximum=1.0),
+    Parameter('keep_paths', 0, 'Under frontier and expected_utility, keep ready only the best paths at so many levels '
+              'of contention, and the cheapest that a frame on one of them can change to: less memory, a faster start, '
+              'coarser steps. 0: all.', minimum=0, maximum=100000),
     Parameter('allowance_ms', 0.0, 'Constant part of every bound, for the time slices of other programs.', unit='ms',
               minimum=0.0, maximum=1000.0),
     Parameter('target_miss_probability', 0.01, 'Share of frames that may exceed their bound.', minimum=0.0001,
@@ -114,8 +118,10 @@ def check(values: Mapping[str, Value]) -> None:
     parse_cores(values['cores'])
     if values['fixed_path'] and values['policy'] not in ('fixed', 'thresholds', 'oblivious'):
         raise ValueError(f'fixed_path is {values["fixed_path"]!r}, expected none with policy {values["policy"]!r}')
-    if values['min_quality'] and values['policy'] != 'frontier':
+    if values['min_quality'] and values['policy'] not in CHOOSING_POLICIES:
         raise ValueError(f'min_quality is {values["min_quality"]}, expected 0 with policy {values["policy"]!r}')
+    if values['miss_cost'] != 1.0 and values['policy'] != 'expected_utility':
+        raise ValueError(f'miss_cost is {values["miss_cost"]}, expected 1.0 with policy {values["policy"]!r}')
 
 
 def network_options(values: Mapping[str, Value]) -> NetworkOptions:

@@ -12,7 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
+from deadline_perception.contention.slowdown_belief import SlowdownBelief
 from deadline_perception.decision.baselines import FixedPath, GivenFactor, Reactive
+from deadline_perception.decision.expected_utility import ExpectedUtilityPolicy
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.kept_paths import kept_paths
 from deadline_perception.decision.path_quality import PathQuality
@@ -37,7 +39,8 @@ from deadline_perception.runtime.replacement import check_replacement
 from deadline_perception.runtime.task import Outlook, Task
 from deadline_perception.runtime.weights_file import is_set, load_weights
 
-POLICIES = ('frontier', 'thresholds', 'fixed', 'reactive_1', 'reactive_n', 'oblivious')
+POLICIES = ('frontier', 'expected_utility', 'thresholds', 'fixed', 'reactive_1', 'reactive_n', 'oblivious')
+CHOOSING_POLICIES = ('frontier', 'expected_utility')  # among all paths, or those that are kept
 BLIND_POLICIES = ('reactive_1', 'reactive_n', 'oblivious')  # know nothing of contention but how frames went
 # What a frame allocates: 14 MB on the largest path of `compact` (measured: benchmarks/start_up.py), and as much again
 # for what lies between.
@@ -64,9 +67,10 @@ class NetworkOptions:
         policy: one of `POLICIES`.
         fixed_path: name of the path for the policy `fixed`, and of the one that gives the policies `thresholds` and
             `oblivious` what they do not decide; empty: the largest.
-        min_quality: paths of a lower quality are never chosen by the policy `frontier`; 0: any may be.
-        keep_paths: the policy `frontier` chooses among the best paths at so many levels of contention, and only they
-            are kept ready; 0: all are.
+        miss_cost: quality that one late frame costs besides its own, under the policy `expected_utility`.
+        min_quality: paths of a lower quality are never chosen by the `CHOOSING_POLICIES`; 0: any may be.
+        keep_paths: these policies choose among the best paths at so many levels of contention, and only they are kept
+            ready; 0: all are.
         allowance_ms: constant part of every bound.
         target_miss_probability: of the bounds.
         calibration_step: step of the calibrator.
@@ -81,6 +85,7 @@ class NetworkOptions:
     threads: int = 1
     policy: str = 'frontier'
     fixed_path: str = ''
+    miss_cost: float = 1.0
     min_quality: float = 0.0
     keep_paths: int = 0
     allowance_ms: float = 0.0
@@ -317,7 +322,7 @@ def _load_quality(options: NetworkOptions, network, forecast: PathForecast,
 def _kept_paths(options: NetworkOptions, network, forecast: PathForecast,
                 quality: PathQuality) -> Sequence[ExecutionPath] | None:
     """The paths that are kept ready, by the network's own word or by the options; None: all."""
-    if options.policy != 'frontier':
+    if options.policy not in CHOOSING_POLICIES:
         return None
     own = getattr(network, 'kept_paths', None)
     if own is not None or not options.keep_paths:
@@ -334,7 +339,7 @@ def make_outlooks(options: NetworkOptions, space: PathSpace, knots: Sequence[Kno
         space: of the network.
         knots: the forecasts.
         quality: of the paths.
-        kept: paths that the policy frontier may choose; None: all.
+        kept: paths that the `CHOOSING_POLICIES` may choose; None: all.
 
     Raises:
         SetupError: as `make_policy`.
@@ -342,27 +347,33 @@ def make_outlooks(options: NetworkOptions, space: PathSpace, knots: Sequence[Kno
     """
     if options.policy in BLIND_POLICIES:
         knots = knots[:1]
-    return tuple(Outlook(knot.slowdown, knot.forecast, make_policy(options, space, knot.forecast, quality, kept))
-                 for knot in knots)
+    belief = SlowdownBelief()  # one, since the frames of all outlooks tell about the same slowdown
+    return tuple(Outlook(knot.slowdown, knot.forecast,
+                         make_policy(options, space, knot.forecast, quality, kept, belief)) for knot in knots)
 
 
 def make_policy(options: NetworkOptions, space: PathSpace, forecast: Forecast, quality: Quality,
-                kept: Sequence[ExecutionPath] | None = None) -> Policy:
+                kept: Sequence[ExecutionPath] | None = None, belief: SlowdownBelief | None = None) -> Policy:
     """The policy that the options name, ready to decide.
 
     Raises:
         SetupError: there is no such policy or path.
         ValueError: a number is out of range, or forecast or quality gives values that are.
     """
-    if options.policy == 'frontier':
+    if options.policy in CHOOSING_POLICIES:
         if options.min_quality and not getattr(quality, 'measured', True):
             raise SetupError(f'min_quality is {options.min_quality}, but no path was ever scored: it needs a table of '
                              f'qualities, see {command_line("evaluate --paths sample")}')
         try:
-            policy = FrontierPolicy(space, forecast, quality, allowance_ms=options.allowance_ms, paths=kept,
-                                    min_quality=options.min_quality)
+            if options.policy == 'frontier':
+                policy = FrontierPolicy(space, forecast, quality, allowance_ms=options.allowance_ms, paths=kept,
+                                        min_quality=options.min_quality)
+            else:
+                policy = ExpectedUtilityPolicy(space, forecast, quality, miss_cost=options.miss_cost, belief=belief,
+                                               allowance_ms=options.allowance_ms, paths=kept,
+                                               min_quality=options.min_quality)
         except ValueError as error:
-            raise SetupError(f'policy frontier cannot be used: {error}') from error
+            raise SetupError(f'policy {options.policy} cannot be used: {error}') from error
         policy.prepare()
         return policy
     if options.policy in ('reactive_1', 'reactive_n'):

@@ -19,7 +19,8 @@ import re
 import resource
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -96,6 +97,38 @@ def name_thread(name: str) -> None:
         (_TASKS / str(threading.get_native_id()) / 'comm').write_text(name[:15])
     except OSError:  # no such file outside Linux
         pass
+
+
+@contextmanager
+def inference_thread(mode: str = 'auto', *, cores: Collection[int] = (), lock_memory: bool = True,
+                     share: RealTimeShare | None = None) -> Iterator[ThreadPriority]:
+    """Meanwhile the calling thread bears the name of the detector's thread, and so do threads that it starts.
+
+    `raise_thread(Role.INFERENCE)` of what this gives raises it and them, once they are there. At the end, however that
+    comes, its name, and the priority of all of them, are as before.
+
+    Args:
+        mode, cores, lock_memory, share: as for `ThreadPriority`.
+
+    Raises:
+        ValueError: as `ThreadPriority`.
+    """
+    priority = ThreadPriority(mode, cores=cores, lock_memory=lock_memory, share=share)
+    name = _thread_name()
+    name_thread('inference')
+    try:
+        yield priority
+    finally:
+        priority.restore()
+        name_thread(name)
+
+
+def _thread_name() -> str:
+    """Of the calling thread, as the kernel knows it."""
+    try:
+        return (_TASKS / str(threading.get_native_id()) / 'comm').read_text().rstrip('\n')
+    except OSError:  # no such file outside Linux
+        return threading.current_thread().name
 
 
 @dataclass

@@ -9,7 +9,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 STEPS = ((signal.SIGINT, 8.0), (signal.SIGTERM, 3.0), (signal.SIGKILL, 3.0))  # how a process is ended, and waits in s
@@ -83,10 +84,17 @@ class Supervisor:
         threading.Thread(target=self._await_exit, args=(order, process), daemon=True).start()
         return process.pid
 
-    def catch_signals(self) -> None:
-        """From now on SIGINT and SIGTERM end `run`."""
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda received, _: self._events.put(('signal', received)))
+    @contextmanager
+    def catch_signals(self) -> Iterator[None]:
+        """Meanwhile SIGINT and SIGTERM end `run`; afterwards they do what they did before."""
+        before = {}
+        try:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                before[number] = signal.signal(number, lambda received, _: self._events.put(('signal', received)))
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
     def handle_events(self, timeout_s: float) -> str | None:
         """Blocks until something happens, and deals with it.

@@ -35,7 +35,7 @@ from deadline_perception.latency.quantiles import samples_needed
 from deadline_perception.model_set.model_set import ModelSet
 from deadline_perception.model_set.set_file import ModelSpec, SetFile, build_set, check_memory, load_model, with_memory
 from deadline_perception.model_set.whole_detector import ModelError
-from deadline_perception.runtime.priority import Role, ThreadPriority, name_thread
+from deadline_perception.runtime.priority import Role, ThreadPriority, inference_thread
 from deadline_perception.runtime.weights_file import SET_SUFFIXES, is_set
 from deadline_perception.tools.evaluate import measure_with_progress, score_row
 from deadline_perception.tools.file_arguments import check_file
@@ -94,7 +94,11 @@ def run(args: argparse.Namespace) -> int:
     _check(args)
     specs = read_models(args)
     restart_with_environment(args.threads)
-    name_thread('inference')  # it is raised like the detector's thread of that name
+    with inference_thread(lock_memory=args.device == 'cpu') as priority:
+        return _adopt(args, specs, priority)
+
+
+def _adopt(args: argparse.Namespace, specs: Sequence[ModelSpec], priority: ThreadPriority) -> int:
     use_threads(args.threads)
     facts = read_device_facts(args.device)
     sequence = None if args.data is None else open_source(args.data)
@@ -114,7 +118,7 @@ def run(args: argparse.Namespace) -> int:
     content = SetFile(tuple(with_memory(one.spec, one.facts.memory_mb) for one in kept), classes)
     check_memory(content.models)
     network = build_set(args.out.stem, content, [load_model(one.spec, args.device, args.engine) for one in kept])
-    profile = _time(network, images, args)
+    profile = _time(network, images, args, priority)
     files = [args.out.with_suffix('.profile.json'), default_profile_path(network.config_name, facts)]
     for file in files:
         profile.save(file)
@@ -231,14 +235,14 @@ def _prune(args: argparse.Namespace, measured: list[Measured], ranked: bool) -> 
     return [one for one in measured if one.spec.name in names], words
 
 
-def _time(network: ModelSet, images: list[np.ndarray], args: argparse.Namespace) -> LatencyProfile:
+def _time(network: ModelSet, images: list[np.ndarray], args: argparse.Namespace,
+          priority: ThreadPriority) -> LatencyProfile:
     """The latency profile of the set, frames of all models mixed."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     wholes = min(len(network.path_space), 40)
     repeats = max(12, math.ceil(samples_needed(_TARGET) / wholes))
-    priority = ThreadPriority(lock_memory=args.device == 'cpu')
     time_frame(network, images[0], network.path_space.largest)  # starts the threads that are raised with this one
     priority.raise_thread(Role.INFERENCE)
     _say('; '.join((f'timed with {priority.in_force}', *priority.refusals)))
@@ -258,7 +262,6 @@ def _time(network: ModelSet, images: list[np.ndarray], args: argparse.Namespace)
 
         profile = measure_profile(network, images, repeats=50, whole_paths=max(2, wholes), path_repeats=repeats,
                                   time_limit_s=limit_s, progress=report)
-    priority.restore()
     return profile
 
 

@@ -18,20 +18,22 @@ from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 
-from deadline_perception.contention.impact import most_units
-from deadline_perception.contention.load import busy_programs
+from deadline_perception.contention.levels import ContentionGrading
+from deadline_perception.contention.load import busy_programs, units_text
 from deadline_perception.contention.schedule import SHAPES, Schedule, play, read_schedule
 from deadline_perception.datasets.records import Sequence
 from deadline_perception.datasets.source import CLASSES_HELP, open_source
 from deadline_perception.errors import DeadlinePerceptionError, command_line
 from deadline_perception.evaluation.scenario import limited, with_speed_in_every_frame
 from deadline_perception.latency.device import check_device, process_environment
+from deadline_perception.latency.profile import LatencyProfile
+from deadline_perception.runtime.priority import parse_cores
 from deadline_perception.tools.machine_findings import share_folder
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, check_folder, find_weights
 from deadline_perception.tools.profile_at_hand import ensure_profile
 
 _DRIVE_SEED = 12  # stands at a red light and reaches 19.5 m/s within 32 s
-_CONTENTION_SEED, _GRADING_S = 1, 25.0
+_CONTENTION_SEED, _UNITS, _GRADED_S = 1, 3, 8.0  # units per core at most; seconds of each of their numbers
 _RAW_LIMIT_BYTES = 1_000_000_000  # longer sequences are put into the bag as JPEG
 _START_UP_S = 240.0  # loading and warming a large network on a slow device
 _RANGES = {'rate': (0.01, 100.0), 'threads': (1, 1024), 'load': (0, 1024), 'networks': (1, 16)}
@@ -60,7 +62,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--load', type=int, default=0, help='busy programs beside the nodes, to show contention')
     parser.add_argument('--contention', metavar='SHAPE_OR_FILE', help=f'artificial contention beside the nodes: '
                         f'{", ".join(SHAPES)}, or a schedule (JSON). Its levels are graded first, within a minute. '
-                        f'Threads are not raised then, since raised ones hardly feel it')
+                        f'Threads are not raised then, since raised ones hardly feel it; '
+                        f'units share the core of the network')
     parser.add_argument('--networks', type=int, default=1,
                         help='so many detectors, scheduled on one processor; the report '
                                                                  'is then a timeline of their jobs')
@@ -76,7 +79,8 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(f'--networks is {args.networks} beside --one-process, expected one or the other')
     schedule = None
     if args.contention:
-        schedule = read_schedule(args.contention, _CONTENTION_SEED, args.seconds / args.rate, demo_units())
+        schedule = read_schedule(args.contention, _CONTENTION_SEED, args.seconds / args.rate,
+                                 {'core': _UNITS * args.threads})
     check_folder('--out', args.out)
     check_device(args.device)
     check_ros()
@@ -90,7 +94,9 @@ def run(args: argparse.Namespace) -> int:
     bag, recording = args.out / 'input.mcap', args.out / 'recording.mcap'
     _remove(recording)
     transport = _write_bag(sequence, bag)
-    levels = grade_contention(args, weights) if schedule else None
+    levels = grade_contention(args, weights, schedule, LatencyProfile.load(profile.file)) if schedule else None
+    if levels:
+        notes.append(levels_note(ContentionGrading.load(levels)))
     _play(args, sequence, weights, profile.file, bag, transport, recording, schedule, levels)
     if args.networks > 1:
         return _report_tasks(args.out, recording, notes)
@@ -124,22 +130,43 @@ def open_sequence(args: argparse.Namespace) -> tuple[Sequence, list[str]]:
     return sequence, [note for note in notes if note]
 
 
-def demo_units() -> int:
-    """Units of one kind at most; the nodes need some of the machine."""
-    return max(1, most_units() // 2)
+def network_cores(threads: int) -> str:
+    """Cores that networks and units share, as the detector's parameter: so each unit takes from the network on any
+    machine, and the other nodes have the other cores."""
+    return ','.join(str(core) for core in sorted(os.sched_getaffinity(0))[-threads:])
 
 
-def grade_contention(args: argparse.Namespace, weights: Path) -> Path:
-    """Has the levels graded of what will run beside the nodes; returns their file.
+def levels_note(grading: ContentionGrading) -> str:
+    """The graded levels in a sentence."""
+    told = ', '.join(f'{number} is {level.slowdown:.2f} times as slow as idle ({units_text(level.units)})'
+                     for number, level in enumerate(grading.levels))
+    return f'Levels of contention, graded before the run on the core of the network: {told}.'
+
+
+def graded_path(profile: LatencyProfile) -> str:
+    """The path whose frames take nearest to half of the longest, so that there are enough of them at each level."""
+    times_ms = {name: times.p50 for name, times in profile.paths.items()}
+    longest_ms = max(times_ms.values(), default=0.0)
+    return min(times_ms, key=lambda name: abs(times_ms[name] - 0.5 * longest_ms), default='')
+
+
+def grade_contention(args: argparse.Namespace, weights: Path, schedule: Schedule, profile: LatencyProfile) -> Path:
+    """Has the levels graded of what will run beside the nodes, each number of its units for long enough.
+
+    Returns:
+        Their file.
 
     Raises:
         DemoError: that failed; what went wrong has been printed.
     """
-    file = args.out / 'levels.json'
+    file, steps = args.out / 'levels.json', args.out / 'graded_contention.json'
+    graded = schedule.each_once(_GRADED_S)
+    graded.save(steps)
     command = [sys.executable, '-m', 'deadline_perception.tools.command_line', 'grade', '--weights', str(weights),
-               '--device', args.device, '--threads', str(args.threads), '--contention', args.contention, '--seed',
-               str(_CONTENTION_SEED), '--most-units', str(demo_units()), '--priority', 'off', '--seconds',
-               str(_GRADING_S), '--unit-seconds', '1', '--out', str(file)]
+               '--device', args.device, '--threads', str(args.threads), '--contention', str(steps), '--cores',
+               network_cores(args.threads), '--path', graded_path(profile), '--most-units',
+               str(max(graded.most.values(), default=1)), '--priority', 'off', '--seconds', str(graded.lasts_s),
+               '--unit-seconds', '1', '--out', str(file)]
     environment = {**os.environ, **process_environment(args.threads)}
     status = subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=False).returncode
     if status:
@@ -164,7 +191,8 @@ def _play(args: argparse.Namespace, sequence: Sequence, weights: Path, profile: 
     if args.networks > 1:
         arguments += ['--tasks', str(_write_tasks(args, weights, profile))]
     length_s = (sequence.frames[-1].stamp_ns - sequence.frames[0].stamp_ns) / 1e9 / args.rate
-    contention = play(schedule, repeats=True) if schedule else nullcontext()
+    contention = (play(schedule, repeats=True, cores=parse_cores(network_cores(args.threads))) if schedule
+                  else nullcontext())
     with busy_programs(args.load), contention, _progress('playing to the nodes', length_s + 15.0) as (bars, bar):
         run_nodes(arguments + ['--one-process'] * args.one_process, args.out / 'nodes.log',
                   limit_s=length_s + _START_UP_S, tick=lambda passed_s: bars.update(bar, completed=passed_s))
@@ -176,14 +204,15 @@ def parameters_text(threads: int, levels: Path | None) -> str:
 
     Args:
         threads: of the networks.
-        levels: file of contention levels, where contention is shown; threads are not raised then.
+        levels: file of contention levels, where contention is shown; threads are not raised then, and networks keep to
+            the cores that units share.
     """
     import yaml
 
-    shown = {} if levels is None else {'priority': 'off'}
+    shown = {} if levels is None else {'priority': 'off', 'cores': network_cores(threads)}
     nodes = {name: {'threads': threads, **shown} for name in ('detector', 'qos_scheduler')}
     if levels is not None:
-        nodes['contention_monitor'] = {**shown, 'levels': str(levels)}
+        nodes['contention_monitor'] = {'priority': 'off', 'levels': str(levels)}
     return yaml.safe_dump({name: {'ros__parameters': values} for name, values in nodes.items()})
 
 

@@ -36,7 +36,7 @@ from deadline_perception.engine.choice import ENGINES
 from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.latency.device import read_device_facts, use_threads
 from deadline_perception.runtime.loading import load_network, warm_up
-from deadline_perception.runtime.priority import MODES, Role, ThreadPriority, name_thread
+from deadline_perception.runtime.priority import MODES, Role, ThreadPriority, inference_thread, parse_cores
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, check_file, find_weights
 from deadline_perception.tools.machine_findings import share_folder
 from deadline_perception.tools.profile import read_images, restart_with_environment
@@ -64,6 +64,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--engine', choices=ENGINES, default='auto', help='what runs the network on a CPU')
     parser.add_argument('--priority', choices=MODES, default='auto', help="as the detector's parameter of that name: a frame "
                                                                          'that is raised hardly feels busy cores')
+    parser.add_argument('--cores', default='', help="as the detector's parameter of that name, such as 0,2-3; units keep "
+                                                    'to the same ones, so that each of them slows the network down')
     parser.add_argument('--most-units', type=int, help='units of each kind at most; by default 3 per core')
     parser.add_argument('--unit-seconds', type=float, default=2.0, help='how long to measure each number of units')
     parser.add_argument('--reuse', type=Path, metavar='FILE', help='take the delays beside units from an earlier file, for '
@@ -85,13 +87,20 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(f'--contention is {args.contention} and the command {shlex.join(args.beside)!r}, expected one')
     if args.beside:
         check_program(args.beside)
-    schedule = read_schedule(args.contention, args.seed, args.seconds, most) if args.contention else None
+    parse_cores(args.cores)
+    units = {'core': most, 'memory': most}
+    schedule = read_schedule(args.contention, args.seed, args.seconds, units) if args.contention else None
     for option, file in (('--out', args.out), ('--plot', args.plot)):
         if file is not None:
             check_file(option, file)
     earlier = ContentionGrading.load(args.reuse) if args.reuse else None
     restart_with_environment(args.threads)
-    name_thread('inference')
+    with inference_thread(args.priority, cores=parse_cores(args.cores), lock_memory=args.device == 'cpu') as priority:
+        return _grade(args, most, schedule, earlier, priority)
+
+
+def _grade(args: argparse.Namespace, most: int, schedule: Schedule | None, earlier: ContentionGrading | None,
+           priority: ThreadPriority) -> int:
     use_threads(args.threads)
     facts = read_device_facts(args.device)
     network, _ = load_network(str(find_weights(args.weights)), args.device, share_folder() / 'models', args.engine)
@@ -101,7 +110,6 @@ def run(args: argparse.Namespace) -> int:
                          f'{network.config_name} on {path}')
     images = read_images(args.source)
     warm_up(network, images[0].shape[:2])
-    priority = ThreadPriority(args.priority, lock_memory=facts.kind == 'cpu')
     run_frame = frame_runner(network, images, path, priority)
     run_frame()  # starts the threads that are raised with this one
     priority.raise_thread(Role.INFERENCE)
@@ -109,7 +117,6 @@ def run(args: argparse.Namespace) -> int:
     delays_ms, words = _record(args, schedule, run_frame)
     longest_ms = sorted(delays_ms)[int(_NEARLY_ALL * (len(delays_ms) - 1))]
     unit_delays = earlier.unit_delays if earlier else _measure_units(args, most, facts.kind, longest_ms, run_frame)
-    priority.restore()
     grading = ContentionGrading(
         network.config_name, network.network_hash, str(path), str(facts),
         datetime.now(timezone.utc).isoformat(timespec='seconds'), words,
@@ -154,7 +161,7 @@ def _record(args: argparse.Namespace, schedule: Schedule | None,
 
         if schedule is not None:
             faults: list[LoadError] = []
-            with play(schedule, repeats=True, failed=faults.append):
+            with play(schedule, repeats=True, failed=faults.append, cores=parse_cores(args.cores)):
                 delays_ms = record_delays(run_frame, args.seconds, goes_on=lambda: not faults, progress=progress)
             if faults:
                 raise faults[0]
@@ -188,8 +195,9 @@ def _measure_units(args: argparse.Namespace, most: int, device_kind: str, longes
               f'once to measure units, and name that file with --reuse later.', file=sys.stderr)
     kinds = ('core', 'memory', *(('gpu',) if device_kind == 'cuda' else ()))
     with _bar('beside units', None) as (bars, bar):
-        return measure_unit_delays(run_frame, kinds, most, args.unit_seconds, up_to_ms=longest_ms, progress=lambda
-                                   kind, count, of: bars.update(bar, description=f'beside {count} of {of} {kind} units'))
+        return measure_unit_delays(
+            run_frame, kinds, most, args.unit_seconds, up_to_ms=longest_ms, cores=parse_cores(args.cores),
+            progress=lambda kind, count, of: bars.update(bar, description=f'beside {count} of {of} {kind} units'))
 
 
 @contextmanager

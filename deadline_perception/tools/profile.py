@@ -10,7 +10,7 @@ import argparse
 import math
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -30,7 +30,7 @@ from deadline_perception.latency.profile import (
     time_frame,
 )
 from deadline_perception.latency.quantiles import bounded_share, samples_needed
-from deadline_perception.runtime.priority import Role, ThreadPriority, name_thread
+from deadline_perception.runtime.priority import Role, ThreadPriority, inference_thread
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, check_file, find_weights
 from deadline_perception.tools.segment_preparation import PreparationFailed, prepare_segments
 
@@ -90,9 +90,14 @@ def run(args: argparse.Namespace) -> int:
         check_file('--out', args.out)
     levels = level_units(ContentionGrading.load(args.levels)) if args.levels else []
     restart_with_environment(args.threads)
+    with inference_thread(lock_memory=args.device == 'cpu') as priority:
+        return _measure(args, minutes, levels, priority)
+
+
+def _measure(args: argparse.Namespace, minutes: float, levels: Sequence[dict[str, int]],
+             priority: ThreadPriority) -> int:
     from deadline_perception.runtime.weights_file import is_set, load_weights
 
-    name_thread('inference')  # it is raised like the detector's thread of that name
     use_threads(args.threads)
     facts = read_device_facts(args.device)  # a missing CUDA device is told before weights are looked for
     weights = find_weights(args.weights)
@@ -115,7 +120,6 @@ def run(args: argparse.Namespace) -> int:
                     raise
                 print(error, file=sys.stderr)
         detector.engine = choose_engine(args.engine, detector, facts, str(args.weights))
-    priority = ThreadPriority(lock_memory=facts.kind == 'cpu')
     time_frame(detector, images[0], detector.path_space.largest)  # starts the threads that are raised with this one
     priority.raise_thread(Role.INFERENCE)
     print('; '.join((f'measured with {priority.in_force}', *priority.refusals)), file=sys.stderr)
@@ -132,7 +136,6 @@ def run(args: argparse.Namespace) -> int:
                                               progress=progress))
                 load.check()
             profile = replace(profile, levels=(*profile.levels, LevelTimes(units, segments, paths)))
-    priority.restore()
     file = args.out or default_profile_path(detector.config_name, facts)
     profile.save(file)
     if detector.engine.notice:

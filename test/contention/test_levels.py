@@ -167,3 +167,12 @@ def test_levels_lie_beside_the_profiles(monkeypatch, tmp_path):
     monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path))
     facts = DeviceFacts(name='Board', kind='cpu', cores=4, threads=2)
     assert default_levels_path('compact', facts) == tmp_path / 'deadline_perception' / 'levels' / 'compact-board-t2.json'
+
+
+@pytest.mark.parametrize('seed', range(3))
+def test_each_number_of_units_that_is_played_for_eight_seconds_is_a_level(seed):
+    # Times of a path beside 0 to 3 units on its core, and how they scatter, as they were measured for the demo.
+    rng, delays = np.random.default_rng(seed), []
+    for delay_ms, scatter in ((23.0, 0.03), (36.5, 0.06), (54.0, 0.09), (75.0, 0.09)):
+        delays += list(delay_ms * np.exp(rng.normal(0.0, scatter, int(8000 / delay_ms))))
+    assert [level.delay_ms for level in grade_levels(delays)] == pytest.approx([23.0, 36.5, 54.0, 75.0], rel=0.06)

@@ -55,7 +55,9 @@ def wait_for(condition, what: str) -> None:
 
 
 def test_exactly_the_units_that_are_asked_for_work():
-    with ContentionLoad({'core': 2, 'memory': 1}) as load:
+    core = min(os.sched_getaffinity(0))
+    with ContentionLoad({'core': 2, 'memory': 1}, cores={core}) as load:
+        assert all(os.sched_getaffinity(pid) == {core} for pid in load.pids)
         first, second, memory = load.pids
         load.set({'core': 1, 'memory': 1})
         assert load.working == {'core': 1, 'memory': 1}

@@ -23,7 +23,7 @@ def test_units_at_a_time():
 def test_a_file_is_read_back_as_it_was_written(tmp_path):
     SCHEDULE.save(tmp_path / 'schedule.json')
     assert Schedule.load(tmp_path / 'schedule.json') == SCHEDULE
-    assert read_schedule(str(tmp_path / 'schedule.json'), 0, 10.0, 4) == SCHEDULE
+    assert read_schedule(str(tmp_path / 'schedule.json'), 0, 10.0, {'core': 4}) == SCHEDULE
 
 
 @pytest.mark.parametrize(('text', 'message'), [
@@ -94,3 +94,11 @@ def test_a_unit_that_dies_is_told():
         while not faults and time.monotonic() < until_s:
             time.sleep(0.01)
     assert 'ended by itself' in str(faults[0])
+
+
+def test_each_step_once_holds_distinct_units_those_of_fewer_first():
+    schedule = Schedule((Step(0.0, {'core': 2}), Step(1.0), Step(2.0, {'core': 1}), Step(3.0, {'core': 2})), lasts_s=4.0)
+    once = schedule.each_once(8.0)
+    assert once == Schedule((Step(0.0), Step(8.0, {'core': 1}), Step(16.0, {'core': 2})), lasts_s=24.0)
+    with pytest.raises(ValueError, match='steps of a schedule begin at'):
+        schedule.each_once(0.0)

@@ -28,7 +28,8 @@ def test_the_defaults_fit_each_other_and_make_every_part():
 @pytest.mark.parametrize('given, reason', [
     ({'reserve_floor_ms': 9.0, 'reserve_ceiling_ms': 8.0}, 'floor'),
     ({'fixed_path': 's0-w1.00-p10-h0'}, "expected none with policy 'frontier'"),
-    ({'min_quality': 0.3, 'policy': 'reactive_1'}, "min_quality is 0.3, expected 0 with policy 'reactive_1'")])
+    ({'min_quality': 0.3, 'policy': 'reactive_1'}, "min_quality is 0.3, expected 0 with policy 'reactive_1'"),
+    ({'miss_cost': 0.3}, "miss_cost is 0.3, expected 1.0 with policy 'frontier'")])
 def test_refuses_values_that_do_not_fit_each_other(given, reason):
     with pytest.raises(ValueError, match=reason):
         check(values(**given))

@@ -197,6 +197,9 @@ def test_every_policy_that_can_be_named_is_made_and_decides():
         narrow = make_policy(NetworkOptions('compact', policy=name, fixed_path=start), space, forecast, quality)
         assert narrow.plan(1000.0, 1.0).path['width'] == 0.5
     measured = PathQuality(dict(zip(space, np.linspace(0.1, 0.9, len(space)))))
+    daring, timid = (make_policy(NetworkOptions('compact', policy='expected_utility', miss_cost=cost), space, forecast,
+                                 measured).plan(24.0, 1.0) for cost in (0.0, 100.0))
+    assert daring.quality > timid.quality
     good = make_policy(NetworkOptions('compact', min_quality=0.5), space, forecast, measured)
     assert good.plan(0.0, 1.0).quality >= 0.5
     for options, of_paths, message in ((NetworkOptions('compact', min_quality=0.95), measured, 'expected at most 0.9'),
@@ -204,7 +207,7 @@ def test_every_policy_that_can_be_named_is_made_and_decides():
                                         'no path was ever scored')):
         with pytest.raises(SetupError, match=message):
             make_policy(options, space, forecast, of_paths)
-    with pytest.raises(SetupError, match="policy is 'oracle', expected one of frontier, thresholds, fixed"):
+    with pytest.raises(SetupError, match="policy is 'oracle', expected one of frontier, expected_utility, thresholds"):
         make_policy(NetworkOptions('compact', policy='oracle'), space, forecast, quality)
     with pytest.raises(SetupError, match='policy fixed cannot be used: execution path is'):
         make_policy(NetworkOptions('compact', policy='fixed', fixed_path='s0-w1.00-p10-h0'), space, forecast, quality)

@@ -20,6 +20,7 @@ from deadline_perception.runtime.priority import (
     RealTimeShare,
     Role,
     ThreadPriority,
+    inference_thread,
     name_thread,
     parse_cores,
     read_real_time_share,
@@ -344,9 +345,39 @@ def test_refuses_another_mode():
         ThreadPriority('most')
 
 
+def comm() -> str:
+    return (Path('/proc/self/task') / str(threading.get_native_id()) / 'comm').read_text().rstrip('\n')
+
+
+def state() -> tuple:
+    tid = threading.get_native_id()
+    policy = os.sched_getscheduler(tid) & ~os.SCHED_RESET_ON_FORK
+    return comm(), policy, os.getpriority(os.PRIO_PROCESS, tid), os.sched_getaffinity(tid)
+
+
+@pytest.mark.parametrize('mode', ['auto', 'off'])
+def test_a_thread_that_ran_a_network_is_what_it_was_also_when_that_failed(mode):
+    core = min(os.sched_getaffinity(0))
+
+    def work():
+        name_thread('ordinary')
+        before, during = state(), []
+        with pytest.raises(RuntimeError, match='in the midst'), inference_thread(mode, cores={core}) as priority:
+            priority.raise_thread(Role.INFERENCE)
+            during += state()
+            raise RuntimeError('in the midst')
+        return before, during, state()
+
+    before, during, after = in_thread(work)
+    assert before == after and before[0] == 'ordinary'
+    assert during[0] == 'inference' and during[3] == {core}
+    with pytest.raises(ValueError, match="priority is 'most'"), inference_thread('most'):
+        pass
+
+
 def test_the_kernel_knows_a_named_thread():
     def work():
         name_thread('a name that is too long')
-        return (Path('/proc/self/task') / str(threading.get_native_id()) / 'comm').read_text()
+        return comm()
 
-    assert in_thread(work) == 'a name that is \n'
+    assert in_thread(work) == 'a name that is '

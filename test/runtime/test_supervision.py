@@ -127,9 +127,9 @@ def test_processes_get_their_environment(supervisor, tmp_path):
 def test_no_process_outlives_its_supervisor(number):
     script = ('from deadline_perception.runtime.supervision import ProcessOrder, Supervisor\n'
               'supervisor = Supervisor()\n'
-              'supervisor.catch_signals()\n'
-              'print(supervisor.start(ProcessOrder("node", ("/bin/sleep", "60"))), flush=True)\n'
-              'raise SystemExit(supervisor.run())\n')
+              'with supervisor.catch_signals():\n'
+              '    print(supervisor.start(ProcessOrder("node", ("/bin/sleep", "60"))), flush=True)\n'
+              '    raise SystemExit(supervisor.run())\n')
     process = subprocess.Popen([sys.executable, '-c', script], stdout=subprocess.PIPE, text=True)
     child = int(process.stdout.readline())
     try:
@@ -140,6 +140,15 @@ def test_no_process_outlives_its_supervisor(number):
         process.kill()
         if is_alive(child):
             os.kill(child, signal.SIGKILL)
+
+
+def test_signals_do_what_they_did_before_once_it_is_over(supervisor):
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    with pytest.raises(RuntimeError), supervisor.catch_signals():
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert supervisor.run() == 0
+        raise RuntimeError('while it is caught')
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
 
 
 @pytest.mark.parametrize('code, text', [(0, 'exit status 0'), (2, 'exit status 2'), (-11, 'killed by SIGSEGV'),

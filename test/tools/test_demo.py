@@ -2,15 +2,21 @@
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
 from recorded_run import SECOND_NS, RunWriter, write_drive
 
+from deadline_perception.contention.levels import ContentionGrading, ContentionLevel
 from deadline_perception.errors import DeadlinePerceptionError
+from deadline_perception.latency.device import read_device_facts
+from deadline_perception.latency.profile import LatencyProfile
+from deadline_perception.latency.quantiles import Quantiles
 from deadline_perception.tools import demo
 from deadline_perception.tools.command_line import main
 
@@ -34,7 +40,34 @@ def test_default_drive_has_at_least_300_frames_at_10_hz_from_standstill_to_20_mp
 def test_artificial_contention_is_told_with_what_it_changes():
     _, notes = demo.open_sequence(arguments('--contention', 'steps', '--seconds', '2'))
     assert 'Artificial contention beside the nodes: steps; threads were not raised' in notes[-1]
-    assert demo.demo_units() >= 1
+
+
+def test_networks_under_contention_keep_to_the_cores_that_the_units_share():
+    allowed = sorted(os.sched_getaffinity(0))
+    assert demo.network_cores(1) == str(allowed[-1])
+    nodes = yaml.safe_load(demo.parameters_text(1, Path('levels.json')))
+    for name in ('detector', 'qos_scheduler'):
+        assert nodes[name]['ros__parameters'] == {'threads': 1, 'priority': 'off', 'cores': str(allowed[-1])}
+    assert nodes['contention_monitor']['ros__parameters'] == {'priority': 'off', 'levels': 'levels.json'}
+    assert 'cores' not in yaml.safe_load(demo.parameters_text(1, None))['detector']['ros__parameters']
+
+
+def test_the_levels_are_graded_on_frames_of_half_the_longest_time():
+    def times(ms):
+        return Quantiles(*[ms] * 8, 5)
+
+    profile = LatencyProfile(read_device_facts('cpu'), 'made up', 'hash', (64, 64), (64, 64), '2026-01-01T00:00:00',
+                             0.0, {'all': times(1.0)}, {'small': times(5.0), 'middle': times(21.0), 'large': times(46.0)})
+    assert demo.graded_path(profile) == 'middle'
+    assert demo.graded_path(replace(profile, paths={})) == ''
+
+
+def test_the_levels_that_were_found_are_told():
+    grading = ContentionGrading('made up', 'hash', 'path', 'device', 'date', 'units', (
+        ContentionLevel(10.0, 0.5, 1.0, {}, 10.0), ContentionLevel(16.0, 0.5, 1.6, {'core': 1}, 16.5)), ())
+    assert demo.levels_note(grading) == (
+        'Levels of contention, graded before the run on the core of the network: 0 is 1.00 times as slow as idle (none), '
+        '1 is 1.60 times as slow as idle (1 core).')
 
 
 def test_a_source_without_speed_gets_one_and_a_long_one_is_cut(repository):

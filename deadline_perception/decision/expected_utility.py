@@ -1,0 +1,117 @@
+"""The path of the greatest expected utility: the quality that comes in time, less what a late frame costs.
+
+The policy `frontier` holds a miss probability and takes the best path under it, whatever a little more time would have
+been worth. Where late frames have a price rather than a limit, this one comes to fewer of them at the same quality.
+"""
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from deadline_perception.contention.slowdown_belief import SlowdownBelief
+from deadline_perception.decision.frontier import FrontierPolicy, SegmentFrontiers
+from deadline_perception.decision.policy import Choice, Forecast, Quality, check_outcome, check_time_left
+from deadline_perception.execution_path import ExecutionPath, PathSpace
+
+MAX_MISS_COST = 100.0
+
+
+class ExpectedUtilityPolicy(FrontierPolicy):
+    """Of the paths that agree with what has run, the greatest quality * P(in time) - miss_cost * P(late).
+
+    P(late) is of the slowdowns that this policy's frames have met. The factor decides nothing: it states the bound of
+    the path, which alone holds the target miss probability, and which may exceed the time left. Without time left: the
+    cheapest path; of equal ones the cheapest. At a re-decision the planned path is kept unless another gains more than
+    `keep_epsilon`.
+
+    Args:
+        path_space: as for `FrontierPolicy`, and all others below that are not told.
+        forecast: see there.
+        quality: see there.
+        miss_cost: quality that one late frame costs besides its own, 0 to `MAX_MISS_COST`; at 0 as much quality as
+            possible comes in time.
+        late_worth: share of its quality that a result has when it is late, 0 to 1; 0 where something else stands in.
+        belief: what is known of the slowdown; policies that serve the same frames share one. A new one by default.
+        allowance_ms: see there.
+        keep_epsilon: see there; here of utility.
+        paths: see there.
+        min_quality: see there.
+
+    Raises:
+        ValueError: as `FrontierPolicy`, or cost or worth is out of range.
+    """
+
+    name = 'expected_utility'
+
+    def __init__(self, path_space: PathSpace, forecast: Forecast, quality: Quality, *, miss_cost: float,
+                 late_worth: float = 0.0, belief: SlowdownBelief | None = None, allowance_ms: float = 0.0,
+                 keep_epsilon: float = 0.005, paths: Sequence[ExecutionPath] | None = None,
+                 min_quality: float = 0.0) -> None:
+        if not 0.0 <= miss_cost <= MAX_MISS_COST:
+            raise ValueError(f'miss_cost is {miss_cost}, expected a quality in [0, {MAX_MISS_COST:.0f}]')
+        if not 0.0 <= late_worth <= 1.0:
+            raise ValueError(f'late_worth is {late_worth}, expected a share in [0, 1]')
+        super().__init__(path_space, forecast, quality, allowance_ms=allowance_ms, keep_epsilon=keep_epsilon,
+                         paths=paths, min_quality=min_quality)
+        self._miss_cost, self._late_worth = miss_cost, late_worth
+        self._belief = belief or SlowdownBelief()
+        self._tables: list[tuple[np.ndarray, np.ndarray] | None] = [None] * len(self._frontiers)
+        self._whole_ms = 0.0  # of the path that was chosen last
+
+    def plan(self, remaining_ms: float, factor: float) -> Choice:
+        """See `Policy.plan`."""
+        check_time_left(remaining_ms, factor)
+        frontiers = self._frontiers[0] or self._build(0)
+        end = len(frontiers.members)
+        best = int(np.argmax(self._utilities(0, 0, end, remaining_ms)))
+        return self._chosen(frontiers, 0, best, remaining_ms, factor)
+
+    def redecide(self, path: ExecutionPath, segment: int, remaining_ms: float, factor: float) -> Choice:
+        """See `Policy.redecide`."""
+        check_time_left(remaining_ms, factor)
+        frontiers, planned, begin, end = self._of_prefix(path, segment)
+        utilities = self._utilities(segment, begin, end, remaining_ms)
+        best = int(np.argmax(utilities))
+        # Where no path is as cheap as the planned one, noise has made it cheaper than the frontier's begin.
+        kept = bisect_right(frontiers.remaining_ms, self._remaining_ms.item(segment, planned), begin, end) - 1 - begin
+        if kept >= 0 and frontiers.members[begin + kept] == planned and (
+                utilities[best] - utilities[kept] <= self._keep_epsilon):
+            best = kept
+        return self._chosen(frontiers, begin, begin + best, remaining_ms, factor)
+
+    def observe(self, latency_ms: float, remaining_ms: float) -> None:
+        """Learns what the frame took; of one that was late before its end, that it takes longer than it had. See
+        `Policy.observe`."""
+        check_outcome(latency_ms, remaining_ms)
+        if not self._whole_ms > 0.0:
+            return
+        if 0.0 < latency_ms < math.inf:
+            self._belief.observe(latency_ms / self._whole_ms)
+        elif latency_ms == math.inf and 0.0 < remaining_ms < math.inf:
+            self._belief.observe_at_least(remaining_ms / self._whole_ms)
+
+    def _utilities(self, segment: int, begin: int, end: int, remaining_ms: float) -> np.ndarray:
+        """Of the paths of one frontier."""
+        table = self._tables[segment]
+        if table is None:
+            frontiers = self._frontiers[segment]
+            table = self._tables[segment] = (np.log(np.maximum(frontiers.remaining_ms, 1e-9)),
+                                             np.array(frontiers.qualities))
+        logs, qualities = table[0][begin:end], table[1][begin:end]
+        left_ms = remaining_ms - self._allowance_ms
+        if left_ms == math.inf:
+            return qualities
+        if left_ms <= 0.0:
+            return -logs  # all are late: the cheapest is so by the least
+        late = self._belief.probability_above(math.log(left_ms) - logs)
+        # So written, paths that are late for certain are exactly equal.
+        return qualities * (1.0 - late) + (self._late_worth * qualities - self._miss_cost) * late
+
+    def _chosen(self, frontiers: SegmentFrontiers, begin: int, at: int, remaining_ms: float, factor: float) -> Choice:
+        self._whole_ms = self._remaining_ms.item(0, frontiers.members[at])
+        choice, least_ms = self._choose(frontiers, at, at, factor), frontiers.remaining_ms[begin]
+        return replace(choice, feasible=least_ms * factor + self._allowance_ms <= remaining_ms)

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from deadline_perception.contention.slowdown_belief import SlowdownBelief
+
+
+def after(*ratios: float) -> SlowdownBelief:
+    belief = SlowdownBelief()
+    for ratio in ratios:
+        belief.observe(ratio)
+    return belief
+
+
+def chance(belief: SlowdownBelief, factor: float) -> float:
+    return float(belief.probability_above(np.array([math.log(factor)]))[0])
+
+
+def test_before_the_first_frame_any_slowdown_may_come():
+    belief = SlowdownBelief()
+    assert 0.2 < chance(belief, 3.0) < 0.8
+    assert chance(belief, 1.0) > 0.8
+
+
+def test_quiet_frames_leave_little_above_their_noise():
+    noise = np.random.default_rng(0).normal(0.0, 0.03, 40)
+    belief = after(*np.exp(noise))
+    assert chance(belief, 0.9) > 0.95
+    assert chance(belief, 1.3) < 0.04
+
+
+def test_frames_that_scatter_leave_more_above_than_quiet_ones_of_the_same_level():
+    noise = np.random.default_rng(0).normal(0.0, 1.0, 40)
+    quiet, scattered = (after(*np.exp(math.log(1.5) + scatter * noise)) for scatter in (0.04, 0.35))
+    assert chance(scattered, 2.2) > 0.1 > chance(quiet, 2.2)
+
+
+def test_a_step_is_believed_after_two_frames_and_one_back_too():
+    steady = [1.0, 1.02, 0.98, 1.01] * 10
+    assert chance(after(*steady), 2.0) < 0.03
+    assert chance(after(*steady, 3.0), 2.0) > 0.5
+    assert chance(after(*steady, 3.0, 3.1), 2.0) > 0.8
+    assert chance(after(*steady, *[3.0] * 20, 1.0, 1.0), 2.0) < 0.2
+
+
+def test_a_frame_of_which_only_a_least_time_is_known_counts():
+    steady = [1.0, 1.02, 0.98, 1.01] * 10
+    belief = after(*steady)
+    belief.observe_at_least(2.0)
+    assert chance(belief, 2.0) > 0.5
+    belief = after(*steady)
+    before = chance(belief, 2.0)
+    belief.observe_at_least(0.5)  # which was known
+    assert chance(belief, 2.0) == pytest.approx(before, abs=0.02)
+
+
+def test_probabilities_are_the_shares_that_happen_on_levels_as_it_expects_them():
+    rng, belief, said, happened, level = np.random.default_rng(3), SlowdownBelief(), [], [], 0.0
+    places = np.log([1.1, 1.5, 2.0, 3.0])
+    for _ in range(3000):
+        if rng.random() < 1.0 / 60.0:
+            level = rng.choice([0.0, 0.4, 0.9])
+        log_ratio = rng.normal(level, 0.12)
+        said.append(belief.probability_above(places))
+        happened.append(log_ratio > places)
+        belief.observe(math.exp(log_ratio))
+    assert np.mean(said, axis=0) == pytest.approx(np.mean(happened, axis=0), abs=0.04)
+
+
+@settings(max_examples=25, deadline=None)
+@given(ratios=st.lists(st.floats(1e-3, 1e3), max_size=20), least=st.floats(1e-3, 1e3))
+def test_whatever_frames_take_probabilities_fall_from_one_to_none(ratios, least):
+    belief = after(*ratios)
+    belief.observe_at_least(least)
+    found = belief.probability_above(np.linspace(-5.0, 5.0, 200))
+    assert found[0] > 0.99 and found[-1] < 0.01
+    assert (np.diff(found) <= 1e-12).all()
+
+
+@pytest.mark.parametrize('ratio', [0.0, -1.0, math.nan, math.inf])
+def test_refuses_what_no_frame_takes(ratio):
+    belief = SlowdownBelief()
+    for observe in (belief.observe, belief.observe_at_least):
+        with pytest.raises(ValueError, match=f'ratio of latency to expected time is {ratio}, expected a positive'):
+            observe(ratio)
+
+
+def test_refuses_levels_shorter_than_a_frame():
+    with pytest.raises(ValueError, match='lasts_frames is 0.5, expected at least 1'):
+        SlowdownBelief(lasts_frames=0.5)

@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import math
+from copy import copy
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from deadline_perception.contention.slowdown_belief import SlowdownBelief
+from deadline_perception.decision.expected_utility import ExpectedUtilityPolicy
+from deadline_perception.detector.declaration import multi_path_space
+
+SPACE = multi_path_space(skips_per_stage=(1, 1), widths=(1.0, 0.5), pyramid_widths=(1.0, 0.5), proposals=(10, 25, 100),
+                         heads=2)
+PATHS = list(SPACE)
+COSTS = st.sampled_from([0.0, 0.03, 0.2, 1.0, 8.0, 100.0])
+RATIOS = st.lists(st.floats(0.8, 8.0), max_size=8)
+
+
+@pytest.fixture(scope='module')
+def parts(make_forecast, make_quality):
+    """Random times of segments and random qualities."""
+    rng, segment_ms = np.random.default_rng(5), {}
+    forecast = make_forecast(SPACE, lambda key: segment_ms.setdefault(key, float(rng.uniform(1.0, 12.0))))
+    return forecast, make_quality({path: float(rng.uniform()) for path in PATHS}), {}
+
+
+def policy_of(parts, cost: float, ratios=(), **options) -> tuple[ExpectedUtilityPolicy, SlowdownBelief]:
+    """A policy whose frames have met some slowdowns; its frontiers are built once for each cost."""
+    forecast, quality, made = parts
+    belief, key = SlowdownBelief(), (cost, *options.items())
+    for ratio in ratios:
+        belief.observe(ratio)
+    if key not in made:
+        made[key] = ExpectedUtilityPolicy(SPACE, forecast, quality, miss_cost=cost, **options)
+    policy = copy(made[key])
+    policy._belief = belief
+    return policy, belief
+
+
+def chance(belief: SlowdownBelief, forecast_ms: float, left_ms: float) -> float:
+    return float(belief.probability_above(np.log(np.array([left_ms / forecast_ms])))[0])
+
+
+@settings(max_examples=25, deadline=None)
+@given(cost=COSTS, ratios=RATIOS, left_ms=st.floats(1.0, 400.0))
+def test_no_path_has_a_greater_utility_than_the_plan(parts, cost, ratios, left_ms):
+    policy, belief = policy_of(parts, cost, ratios, allowance_ms=0.5)
+    forecast, quality, _ = parts
+    late = [chance(belief, forecast.forecast_ms(path), max(left_ms - 0.5, 1e-9)) for path in PATHS]
+    utilities = [quality.quality(path) * (1.0 - chance) - cost * chance for path, chance in zip(PATHS, late)]
+    choice = policy.plan(left_ms, 1.5)
+    assert utilities[PATHS.index(choice.path)] >= max(utilities) - 1e-6
+    assert choice.bound_ms == choice.forecast_ms * 1.5 + 0.5
+    assert choice.feasible == (min(forecast.forecast_ms(path) for path in PATHS) * 1.5 + 0.5 <= left_ms)
+
+
+@settings(max_examples=25, deadline=None)
+@given(cost=COSTS, ratios=RATIOS, left_ms=st.floats(1.0, 400.0), index=st.integers(0, len(PATHS) - 1),
+       segment=st.integers(0, len(SPACE.segments) - 1))
+def test_a_redecision_agrees_with_what_has_run_and_is_nearly_the_best(parts, cost, ratios, left_ms, index, segment):
+    policy, belief = policy_of(parts, cost, ratios, keep_epsilon=0.02)
+    forecast, quality, _ = parts
+    path = PATHS[index]
+    choice = policy.redecide(path, segment, left_ms, 1.5)
+    assert SPACE.prefix(choice.path, segment) == SPACE.prefix(path, segment)
+
+    def utility(other):
+        late = chance(belief, forecast.forecast_ms(other, segment) or 1e-9, left_ms)
+        return quality.quality(other) * (1.0 - late) - cost * late
+
+    best = max(utility(other) for other in SPACE.continuations(path, segment))
+    assert utility(choice.path) >= best - 1e-6 or (choice.path == path and utility(path) >= best - 0.02 - 1e-6)
+
+
+@settings(max_examples=25, deadline=None)
+@given(costs=st.tuples(COSTS, COSTS), ratios=RATIOS, left_ms=st.floats(1.0, 400.0))
+def test_a_higher_cost_never_gives_a_longer_path(parts, costs, ratios, left_ms):
+    low, high = (policy_of(parts, cost, ratios)[0].plan(left_ms, 1.0) for cost in sorted(costs))
+    assert high.forecast_ms <= low.forecast_ms
+
+
+def test_where_late_frames_are_as_good_the_best_path_runs_and_without_time_the_cheapest(parts):
+    forecast, quality, _ = parts
+    policy, _ = policy_of(parts, 0.0, late_worth=1.0)
+    assert policy.plan(5.0, 1.0).quality == max(quality.values.values())
+    for left_ms in (0.0, -3.0, -math.inf):
+        choice = policy.plan(left_ms, 1.0)
+        assert choice.forecast_ms == min(forecast.forecast_ms(path) for path in PATHS) and not choice.feasible
+    assert policy_of(parts, 100.0)[0].plan(math.inf, 1.0).quality == max(quality.values.values())
+
+
+def test_frames_that_take_longer_than_expected_give_a_cheaper_path(parts):
+    (quick, _), (slowed, _) = policy_of(parts, 3.0), policy_of(parts, 3.0)
+    for _ in range(40):
+        choice = quick.plan(140.0, 1.0)
+        quick.observe(choice.forecast_ms, 140.0)
+        planned = slowed.plan(140.0, 1.0)
+        path = slowed.redecide(planned.path, 2, 70.0, 1.0).path  # the path that ran is the one that was told last
+        slowed.observe(3.0 * parts[0].forecast_ms(path), 140.0)
+    assert choice.quality == max(parts[1].values.values())
+    assert slowed.plan(140.0, 1.0).forecast_ms < choice.forecast_ms
+
+
+def test_a_late_frame_counts_with_the_time_that_it_had(parts):
+    policy, belief = policy_of(parts, 1.0)
+    before = chance(belief, 1.0, 1.5)
+    forecast_ms = policy.plan(140.0, 1.0).forecast_ms
+    policy.observe(math.inf, 2.0 * forecast_ms)
+    assert chance(belief, 1.0, 1.5) > before + 0.1
+
+
+def test_a_late_result_that_is_worth_nothing_makes_paths_cheaper(parts):
+    assert policy_of(parts, 0.0)[0].plan(60.0, 1.0).forecast_ms < policy_of(parts, 0.0, late_worth=1.0)[0].plan(
+        60.0, 1.0).forecast_ms
+    with pytest.raises(ValueError, match=r'late_worth is 1.1, expected a share in \[0, 1\]'):
+        policy_of(parts, 0.0, late_worth=1.1)
+
+
+def test_what_was_never_planned_tells_nothing(parts):
+    policy, belief = policy_of(parts, 1.0)
+    before = chance(belief, 1.0, 2.0)
+    policy.observe(50.0, 10.0)
+    policy.plan(10.0, 1.0)
+    policy.observe(math.inf, -1.0)
+    assert chance(belief, 1.0, 2.0) == before
+
+
+@pytest.mark.parametrize('cost', [-0.1, 100.1, math.nan])
+def test_refuses_a_cost_out_of_range(parts, cost):
+    with pytest.raises(ValueError, match=rf'miss_cost is {cost}, expected a quality in \[0, 100\]'):
+        policy_of(parts, cost)
