@@ -33,15 +33,13 @@ from deadline_perception.latency.profile import (
     profile_command,
     timing_key,
 )
+from deadline_perception.runtime.process_memory import give_back_memory, touch_memory
 from deadline_perception.runtime.replacement import check_replacement
 from deadline_perception.runtime.task import Outlook, Task
 from deadline_perception.runtime.weights_file import is_set, load_weights
 
 POLICIES = ('frontier', 'thresholds', 'fixed', 'reactive_1', 'reactive_n', 'oblivious')
 BLIND_POLICIES = ('reactive_1', 'reactive_n', 'oblivious')  # know nothing of contention but how frames went
-# What a frame allocates: 14 MB on the largest path of `compact` (measured: benchmarks/start_up.py), and as much again
-# for what lies between.
-_FRAME_BYTES, _BLOCK_BYTES, _PAGE_BYTES = 32 * 2**20, 2**20, 4096
 
 
 class SetupError(DeadlinePerceptionError):
@@ -167,6 +165,9 @@ def load_task(options: NetworkOptions, models_folder: Path, running: LoadedTask 
     kept = _kept_paths(options, network, forecast, quality)
     outlooks = make_outlooks(options, network.path_space, knots, quality, kept)
     warm_up(network, profile.image_size, kept)
+    if running is None:  # beside a network that runs, it would take away what that one's frames need
+        give_back_memory()
+        warm_up(network, profile.image_size, (network.path_space.largest if kept is None else kept[-1],))
     touch_memory()
     degraded = differences + environment_faults(options.device, options.threads)
     origin = {'profile': profile.digest, **timing_key(network_hash=network.network_hash, facts=facts,
@@ -230,17 +231,6 @@ def warm_up(network, image_size: tuple[int, int], kept: Sequence[ExecutionPath] 
         while not run.finished:
             run.run_segment()
         run.result()
-
-
-def touch_memory(size_bytes: int = _FRAME_BYTES) -> None:
-    """Has the system give this thread the pages that its frames will need, which would otherwise be faulted in by the
-    first ones: 3,500 pages, 10 to 30 ms.
-
-    They stay because of the settings that `missing_environment` looks for; without these, this is in vain.
-    """
-    blocks = [np.empty(_BLOCK_BYTES, np.uint8) for _ in range(size_bytes // _BLOCK_BYTES)]  # all at once: each is another
-    for block in blocks:
-        block[::_PAGE_BYTES] = 0
 
 
 def environment_faults(device: str, threads: int, environment: Mapping[str, str] = os.environ) -> list[str]:
