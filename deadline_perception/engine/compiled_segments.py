@@ -10,6 +10,7 @@ it runs, and the weights of its file, which it has laid out anew, as pages that 
 """
 from __future__ import annotations
 
+import contextlib
 import math
 import mmap
 import sys
@@ -154,7 +155,8 @@ class Compiler:
             return CompiledSegment(self._openvino, self._core.import_model(compiled, 'CPU', self._settings))
         content = self._openvino.Tensor(np.frombuffer(compiled, np.uint8), shared_memory=True)
         segment = CompiledSegment(self._openvino, self._core.import_model(content, 'CPU', self._settings), content)
-        compiled.madvise(mmap.MADV_DONTNEED)  # of 100 MB for all paths, a fifth is read again as they first run
+        with contextlib.suppress(OSError):  # locked memory stays
+            compiled.madvise(mmap.MADV_DONTNEED)  # of 100 MB for all paths, a fifth is read again as they first run
         return segment
 
 

@@ -167,7 +167,8 @@ def load_task(options: NetworkOptions, models_folder: Path, running: LoadedTask 
     warm_up(network, profile.image_size, kept)
     if running is None:  # beside a network that runs, it would take away what that one's frames need
         give_back_memory()
-        warm_up(network, profile.image_size, (network.path_space.largest if kept is None else kept[-1],))
+        ready = kept or (network.path_space.smallest, network.path_space.largest)
+        warm_up(network, profile.image_size, (ready[0], ready[-1]))
     touch_memory()
     degraded = differences + environment_faults(options.device, options.threads)
     origin = {'profile': profile.digest, **timing_key(network_hash=network.network_hash, facts=facts,

@@ -1,3 +1,5 @@
+import errno
+import mmap
 import os
 import random
 
@@ -111,6 +113,19 @@ def test_between_two_frames_a_segment_holds_no_working_memory_and_its_file_only_
             segment._release = lambda: released.append(1)
     network.detect(prepared.images[1], network.path_space.largest)
     assert len(released) == len(mapped)
+
+
+def test_segments_compile_while_memory_is_locked(prepared, monkeypatch):
+    """As it is beside a running network."""
+    class Locked(mmap.mmap):
+        def madvise(self, option):
+            raise OSError(errno.EINVAL, 'locked')
+
+    monkeypatch.setattr('deadline_perception.engine.segment_store.mmap.mmap', Locked)
+    network = prepared.network()
+    network.engine = engine(prepared)
+    network.detect(prepared.images[0], network.path_space.largest)
+    assert network.engine._refused == {}
 
 
 def test_its_identity_names_the_versions(prepared):
