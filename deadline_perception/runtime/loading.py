@@ -96,6 +96,7 @@ class LoadedTask:
         options: what it was loaded from.
         facts: the device that runs it.
         origin: what the calibration of its bounds holds for, by name.
+        ready_paths: number of the network's paths that are kept ready.
         calibration_file: keeps what the calibrator learns; None when nothing is kept.
         notices: what happened while loading that a person should know, each a sentence.
         degraded: why times may differ from what was measured, each with what to run; it stays so until the node is
@@ -106,6 +107,7 @@ class LoadedTask:
     options: NetworkOptions
     facts: DeviceFacts
     origin: Mapping[str, str | int]
+    ready_paths: int
     calibration_file: CalibrationFile | None
     notices: tuple[str, ...]
     degraded: tuple[str, ...]
@@ -188,7 +190,8 @@ def load_task(options: NetworkOptions, models_folder: Path, running: LoadedTask 
     if network.engine.notice:
         notices.append(network.engine.notice)
     task = Task(network, forecast, outlooks[0].policy, calibrator, network.result_type, outlooks)
-    return LoadedTask(task, options, facts, origin, calibration_file, tuple(notices), tuple(degraded))
+    ready_paths = len(network.path_space if kept is None else kept)
+    return LoadedTask(task, options, facts, origin, ready_paths, calibration_file, tuple(notices), tuple(degraded))
 
 
 def load_network(model: str, device: str, models_folder: Path, engine: str = 'auto') -> tuple[object, Path]:
