@@ -154,6 +154,8 @@ def make(name: str, classes: int, images: list[np.ndarray], wanted: float, folde
     facts = {'gflop': counter.get_total_flops() / 1e9, 'objects_per_image': objects,
              'regions': regions(model, inputs[0]), 'missing': {}}
     openvino = load_openvino()
+    # Converter and quantiser may end the process, which is a result too: facts are kept before each.
+    keep(facts | {'missing': dict.fromkeys(('float', '8 bit'), 'converting it ended the process')}, folder)
     try:
         with torch.inference_mode(False), torch.no_grad():
             converted = openvino.convert_model(Plain(build(name, classes, folder / 'weights.pt')),
@@ -162,6 +164,7 @@ def make(name: str, classes: int, images: list[np.ndarray], wanted: float, folde
     except Exception as error:  # of any kind: what the converter cannot do is a result
         facts['missing'] |= dict.fromkeys(('float', '8 bit'), told(error))
         return facts
+    keep(facts | {'missing': {'8 bit': 'quantising it ended the process'}}, folder)
     try:
         import nncf
 
@@ -188,6 +191,11 @@ def regions(model: nn.Module, image: Tensor) -> int:
     return counts[0]
 
 
+def keep(facts: dict, folder: Path) -> None:
+    """Writes `facts.json`."""
+    (folder / 'facts.json').write_text(json.dumps(facts), encoding='utf-8')
+
+
 def told(error: Exception) -> str:
     """An error in one line."""
     return f'{type(error).__name__}: {(str(error).strip().splitlines() or [""])[-1][:200]}'
@@ -195,8 +203,7 @@ def told(error: Exception) -> str:
 
 def main(name: str, classes: str, images: str, wanted: str, folder: str) -> None:
     """In a process of its own, because conversion takes memory: makes a peer and leaves `facts.json` beside it."""
-    facts = make(name, int(classes), list(np.load(images)), float(wanted), Path(folder))
-    (Path(folder) / 'facts.json').write_text(json.dumps(facts), encoding='utf-8')
+    keep(make(name, int(classes), list(np.load(images)), float(wanted), Path(folder)), Path(folder))
 
 
 if __name__ == '__main__':
