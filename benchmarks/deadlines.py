@@ -1,6 +1,7 @@
 """A drive at varying speed under several policies: misses, latency and average precision, alone and beside a co-runner.
 
     python benchmarks/deadlines.py [--quick] [--data SOURCE] [--profile FILE] [--minutes 5] [--long-minutes 2.4]
+                                   [--budgets-ms LEAST MOST]
 
 The multi-path paper's figures 8 and 9, in two parts under each load. Interleaved: for every frame each policy runs the
 network for itself, in an order drawn anew, with budget, bounds, calibration and slowdown composed by the detector
@@ -14,6 +15,10 @@ The best executed is, of each round, the output in time whose path has the highe
 width: they run at full width as published, and, as the oblivious ones do, at the widths of the longest path among those
 whose cheapest path's bound fits the smallest budget. The policies of the papers run every frame to its end, as theirs
 do; those with bounds may give it up, as the node does. A missed frame scores the last output delivered in time.
+
+Budgets follow the speed as in the node, but over a range of the machine's own, so that there is something to decide on
+any: from what the cheapest path's bound and the node's reserve take to FULL_FACTOR times the full path's median, both
+measured at the begin of the run; --budgets-ms gives the range.
 
 The network runs as it ships, by prepared segments where they are (--engine). Two rows do as others do: `fixed best` is
 one path always, never aborted, as a plain detection node runs it, chosen with hindsight of the drive's budgets; `static
@@ -44,6 +49,7 @@ import statistics
 import sys
 import time
 from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 from datetime import date
 from functools import cache
 from pathlib import Path
@@ -84,7 +90,7 @@ from deadline_perception.runtime.tracks import LatePolicy, Outcome
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.decision.policy import Policy, Quality
 from deadline_perception.runtime.reserve import Reserve
-from deadline_perception.decision.speed_budget import TableBudget
+from deadline_perception.decision.speed_budget import Budget, TableBudget
 from deadline_perception.decision.thresholds import largest_that_fits
 from deadline_perception.detector.detections import Detections
 from deadline_perception.engine.choice import ENGINES
@@ -106,6 +112,7 @@ from deadline_perception.tools.profile import restart_with_environment
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / 'benchmarks' / 'results'
+FULL_FACTOR, FULL_FRAMES = 1.5, 20  # the largest budget over the full path's median of so many frames
 TABLE_PATHS, TABLE_FRAMES, QUICK_TABLE_FRAMES = 12, 100, 5  # of the 99th percentiles measured beforehand
 # Each co-runner works for a share of every 20 ms.
 CO_RUNNER = '''
@@ -180,6 +187,57 @@ class Contender:
         return Run(record, found, frame.network_ms / idle_ms, found)
 
 
+@dataclass(frozen=True)
+class BudgetRange:
+    """The node's budgets of a drive's speeds, moved evenly to a range of another machine.
+
+    Attributes:
+        table: the node's.
+        least_ms, most_ms: the range.
+        table_least_ms, table_most_ms: the drive's, by the table; budgets beyond move alike.
+    """
+
+    table: TableBudget
+    least_ms: float
+    most_ms: float
+    table_least_ms: float
+    table_most_ms: float
+
+    def budget_ms(self, speed_mps: float | None) -> Budget:
+        """As `TableBudget.budget_ms`."""
+        given = self.table.budget_ms(speed_mps)
+        width_ms = max(self.table_most_ms - self.table_least_ms, 1e-9)
+        share = (given.budget_ms - self.table_least_ms) / width_ms
+        return replace(given, budget_ms=self.least_ms + share * (self.most_ms - self.least_ms))
+
+
+def make_budgets(network, forecast: PathForecast, images: list[np.ndarray], speeds_mps: list[float],
+                 given_ms: tuple[float, float] | None) -> tuple[BudgetRange, dict]:
+    """Budgets of the drive over the given range or this machine's own, and what is said about them."""
+    def parameters(node: str) -> dict:
+        return yaml.safe_load((ROOT / 'config' / f'{node}.yaml').read_text())[f'/**/{node}']['ros__parameters']
+
+    values, space, taken_ms = parameters('time_budget'), network.path_space, []
+    table = TableBudget(values['table_speeds_mps'], values['table_budgets_ms'], values['min_budget_ms'],
+                        values['max_budget_ms'])
+    for number in range(FULL_FRAMES):
+        begun_ms = now_ms()
+        network.detect(images[number % len(images)], space.largest)
+        taken_ms.append(now_ms() - begun_ms)
+    full_ms = statistics.median(taken_ms)
+    factor = make_calibrator(NetworkOptions(model=''), forecast, None)[0].factor
+    cheapest_ms = float(forecast.table(list(space)).min()) * factor
+    least_ms, most_ms = given_ms or (cheapest_ms + parameters('detector')['reserve_floor_ms'], FULL_FACTOR * full_ms)
+    by_table_ms = [table.budget_ms(speed_mps).budget_ms for speed_mps in speeds_mps]
+    told = {'least_ms': least_ms, 'most_ms': most_ms, 'full_path_median_ms': full_ms, 'cheapest_bound_ms': cheapest_ms,
+            'full_factor': most_ms / full_ms, 'given': given_ms is not None,
+            'table_ms': [min(by_table_ms), max(by_table_ms)]}
+    print(f'budgets {least_ms:.1f} to {most_ms:.1f} ms, at most {most_ms / full_ms:.2f} times the full path '
+          f'({full_ms:.1f} ms); the cheapest bound is {cheapest_ms:.1f} ms, the table of the node says {min(by_table_ms):.0f} to '
+          f'{max(by_table_ms):.0f} ms')
+    return BudgetRange(table, least_ms, most_ms, min(by_table_ms), max(by_table_ms)), told
+
+
 class Monitor:
     """The contention monitor's probe, as often as that node runs it by default."""
 
@@ -234,7 +292,7 @@ def make_contenders(network, forecast: PathForecast, quality: Quality, budgets_m
 
 
 def drive(contenders: dict[str, Contender], clairvoyant: GivenFactor, monitor: Monitor, frames: list[Frame],
-          budget: TableBudget, rng: random.Random, limit_s: float, words: str) -> tuple[dict[str, list[Run]], float]:
+          budget: BudgetRange, rng: random.Random, limit_s: float, words: str) -> tuple[dict[str, list[Run]], float]:
     """Every policy on every frame until the time is up; a list of runs each, and the median length of a round in ms."""
     runs: dict[str, list[Run]] = {name: [] for name in contenders}
     rounds_ms, end_ms = [], now_ms() + 1000.0 * limit_s
@@ -258,7 +316,7 @@ def drive(contenders: dict[str, Contender], clairvoyant: GivenFactor, monitor: M
     return runs, statistics.median(rounds_ms)
 
 
-def drive_on(contender: Contender, monitor: Monitor, frames: list[Frame], budget: TableBudget, period_ms: float,
+def drive_on(contender: Contender, monitor: Monitor, frames: list[Frame], budget: BudgetRange, period_ms: float,
              limit_s: float, words: str) -> tuple[list[Run], int]:
     """One policy alone on the drive, over and over, at its own pace; the runs, and how many frames were replaced."""
     images = [frame.load_bgr() for frame in frames]
@@ -331,6 +389,9 @@ def main() -> None:
     parser.add_argument('--threads', type=int, default=1, help='CPU threads of the network')
     parser.add_argument('--co-runners', type=int, default=len(os.sched_getaffinity(0)),
                         help='programs beside the network')
+    parser.add_argument('--budgets-ms', type=float, nargs=2, metavar=('LEAST', 'MOST'),
+                        help="range of the budgets; without it, from the cheapest path's bound to "
+                             f'{FULL_FACTOR} times the full path')
     parser.add_argument('--quick', action='store_true', help='8 frames, a long part of 6 s, a coarse profile')
     parser.add_argument('--draw', action='store_true', help='only draw results/deadlines.json anew')
     args = parser.parse_args()
@@ -340,6 +401,8 @@ def main() -> None:
     for name, least in (('frames', 2), ('minutes', 0.0), ('long_minutes', 0.0), ('warm_up', 1), ('co_runners', 0)):
         if not getattr(args, name) >= least:
             parser.error(f'--{name.replace("_", "-")} is {getattr(args, name)}, expected at least {least}')
+    if args.budgets_ms and not 0.0 < args.budgets_ms[0] <= args.budgets_ms[1] < float('inf'):
+        parser.error(f'--budgets-ms is {args.budgets_ms}, expected two times in ms, the smaller one above 0 and first')
     restart_with_environment(args.threads)
     sequence, note = with_speed_in_every_frame(open_source(args.data))
     frames = list(sequence.frames)
@@ -362,9 +425,7 @@ def main() -> None:
     forecast = PathForecast(profile, network.path_space)
     quality = PathQuality.load(args.weights.with_suffix('.quality.json'), network.path_space)
     quality.check(network.weights_hash)
-    speeds = yaml.safe_load((ROOT / 'config' / 'time_budget.yaml').read_text())['/**/time_budget']['ros__parameters']
-    budget = TableBudget(speeds['table_speeds_mps'], speeds['table_budgets_ms'], speeds['min_budget_ms'],
-                         speeds['max_budget_ms'])
+    budget, budgets = make_budgets(network, forecast, images, [frame.speed_mps for frame in frames], args.budgets_ms)
     budgets_ms = [budget.budget_ms(frame.speed_mps).budget_ms for frame in frames]
     best_paths = FrontierPolicy(network.path_space, forecast, quality).frontier(network.path_space.largest, 0)
     p99_ms = measure_p99_ms(network, images, spread_evenly(best_paths, TABLE_PATHS),
@@ -400,7 +461,8 @@ def main() -> None:
     folder = ROOT / 'out' / 'benchmarks' if args.quick else RESULTS  # published results stay
     folder.mkdir(parents=True, exist_ok=True)
     result = {'date': date.today().isoformat(), 'device': str(facts), 'load_before': load_before,
-              'engine': network.engine.identity, 'weights_hash': network.weights_hash, 'data': sequence.name, 'note': note,
+              'engine': network.engine.identity, 'weights_hash': network.weights_hash, 'data': sequence.name,
+              'note': note, 'budgets': budgets,
               'p99_ms': {'frames': QUICK_TABLE_FRAMES if args.quick else TABLE_FRAMES,
                          'paths': {str(path): time_ms for path, time_ms in p99_ms.items()}},
               'quality_metric': quality.metric, 'loads': loads}

@@ -27,7 +27,7 @@ from deadline_perception.engine.openvino_library import load_openvino
 LEAST_SCORE = 0.05  # torchvision's own for Faster R-CNN; SSDLite's is 0.001, which passes nearly every anchor
 SCORE_DEVIATION = 2.0  # of scores before their softmax, over the regions
 BISECTIONS, BISECTED_IMAGES = 10, 6
-CALIBRATION_IMAGES = 24
+CALIBRATION_IMAGES = 8
 SIZE = (384, 640)
 # Architecture and its options; sizes that images are resized to are the model's own where none is given.
 PEERS = {
@@ -110,16 +110,29 @@ def set_objects(model: nn.Module, images: list[Tensor], wanted: float) -> float:
     biases = [layer.bias[::columns] if columns else layer.bias[:1] for layer in score_layers(model)]
     before = [bias.clone() for bias in biases]
 
+    backbone, features, shown = model.backbone.forward, {}, [0]
+
+    def remembered(pixels: Tensor) -> object:
+        if shown[0] not in features:
+            features[shown[0]] = backbone(pixels)
+        return features[shown[0]]
+
     def found(shift: float) -> float:
         for bias, value in zip(biases, before):
             bias.copy_(value + shift)
-        return sum(len(model([image[0]])[0]['scores']) for image in images) / len(images)
+        count = 0
+        for shown[0], image in enumerate(images):
+            count += len(model([image[0]])[0]['scores'])
+        return count / len(images)
 
+    model.backbone.forward = remembered  # which does not depend on the score, and takes most of the time
     low, high = -10.0, 30.0  # of more background come fewer objects
     for _ in range(BISECTIONS):
         middle = (low + high) / 2
         low, high = (middle, high) if found(middle) > wanted else (low, middle)
-    return found(high)
+    objects = found(high)
+    del model.backbone.forward
+    return objects
 
 
 @torch.inference_mode()
@@ -141,6 +154,8 @@ def make(name: str, classes: int, images: list[np.ndarray], wanted: float, folde
     facts = {'gflop': counter.get_total_flops() / 1e9, 'objects_per_image': objects,
              'regions': regions(model, inputs[0]), 'missing': {}}
     openvino = load_openvino()
+    # Converter and quantiser may end the process, which is a result too: facts are kept before each.
+    keep(facts | {'missing': dict.fromkeys(('float', '8 bit'), 'converting it ended the process')}, folder)
     try:
         with torch.inference_mode(False), torch.no_grad():
             converted = openvino.convert_model(Plain(build(name, classes, folder / 'weights.pt')),
@@ -149,6 +164,7 @@ def make(name: str, classes: int, images: list[np.ndarray], wanted: float, folde
     except Exception as error:  # of any kind: what the converter cannot do is a result
         facts['missing'] |= dict.fromkeys(('float', '8 bit'), told(error))
         return facts
+    keep(facts | {'missing': {'8 bit': 'quantising it ended the process'}}, folder)
     try:
         import nncf
 
@@ -175,6 +191,11 @@ def regions(model: nn.Module, image: Tensor) -> int:
     return counts[0]
 
 
+def keep(facts: dict, folder: Path) -> None:
+    """Writes `facts.json`."""
+    (folder / 'facts.json').write_text(json.dumps(facts), encoding='utf-8')
+
+
 def told(error: Exception) -> str:
     """An error in one line."""
     return f'{type(error).__name__}: {(str(error).strip().splitlines() or [""])[-1][:200]}'
@@ -182,8 +203,7 @@ def told(error: Exception) -> str:
 
 def main(name: str, classes: str, images: str, wanted: str, folder: str) -> None:
     """In a process of its own, because conversion takes memory: makes a peer and leaves `facts.json` beside it."""
-    facts = make(name, int(classes), list(np.load(images)), float(wanted), Path(folder))
-    (Path(folder) / 'facts.json').write_text(json.dumps(facts), encoding='utf-8')
+    keep(make(name, int(classes), list(np.load(images)), float(wanted), Path(folder)), Path(folder))
 
 
 if __name__ == '__main__':

@@ -4,11 +4,17 @@ What is compiled comes from a `SegmentStore`, which `preparation.py` fills. Valu
 do eagerly, as tensors of their own: features as float32, channels last, as eager kernels read them. So a segment that
 stays eager costs no conversion, a redirected frame meets nothing special, and several runs can go on from one frame.
 What that costs at the borders, `channels_last.py` keeps down.
+
+Hundreds of segments are compiled and few run in a frame, so each holds as little as it can: its working memory only while
+it runs, and the weights of its file, which it has laid out anew, as pages that the system reads again if ever asked.
 """
 from __future__ import annotations
 
+import contextlib
 import math
+import mmap
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -88,7 +94,7 @@ class CompiledSegments(Eager):
         if segment is None or segment.form is Form.EAGER:
             return None
         try:
-            return self._compiler.load(self._store.compiled(key))
+            return self._compiler.load(self._store.mapped(key))
         except (RuntimeError, OSError) as error:
             self._refused[key] = (str(error).strip().splitlines() or [type(error).__name__])[-1]
             return None
@@ -117,23 +123,37 @@ class Compiler:
         """
         return self._core.compile_model(model, 'CPU', self._settings).export_model().getvalue()
 
-    def load(self, compiled: bytes) -> CompiledSegment:
-        """What `compile` gave, ready to run.
+    def load(self, compiled: bytes | mmap.mmap) -> CompiledSegment:
+        """What `compile` gave, ready to run. A mapped file is referred to as long as the segment is.
 
         Raises:
             RuntimeError: it is not what `compile` gave.
         """
-        return CompiledSegment(self._openvino, self._core.import_model(compiled, 'CPU', self._settings))
+        if not isinstance(compiled, mmap.mmap):
+            return CompiledSegment(self._openvino, self._core.import_model(compiled, 'CPU', self._settings))
+        content = self._openvino.Tensor(np.frombuffer(compiled, np.uint8), shared_memory=True)
+        segment = CompiledSegment(self._openvino, self._core.import_model(content, 'CPU', self._settings), content)
+        with contextlib.suppress(OSError):  # locked memory stays
+            compiled.madvise(mmap.MADV_DONTNEED)  # of 100 MB for all paths, a fifth is read again as they first run
+        return segment
 
 
 class CompiledSegment:
-    """One segment, called with the tensors that it reads. Values of four dimensions pass channels last."""
+    """One segment, called with the tensors that it reads. Values of four dimensions pass channels last.
 
-    def __init__(self, openvino, compiled) -> None:
+    Args:
+        openvino: the module.
+        compiled: the `openvino.CompiledModel`.
+        content: what must live as long as the segment.
+    """
+
+    def __init__(self, openvino, compiled, content: object = None) -> None:
         self._tensor = openvino.Tensor
         self._request = compiled.create_infer_request()
+        self._release = compiled.release_memory
         self._shapes = [tuple(output.shape) for output in compiled.outputs]
         self._sizes = [math.prod(shape) for shape in self._shapes]
+        self._content = content  # the last attribute, so that it is the last to go
 
     def __call__(self, inputs: list[Tensor]) -> Values:
         """Raises RuntimeError when a tensor has another shape or type than the segment reads."""
@@ -145,6 +165,7 @@ class CompiledSegment:
         for index, output in enumerate(outputs):
             self._request.set_output_tensor(index, self._tensor(output.numpy(), shared_memory=True))
         self._request.infer()
+        self._release()  # 3 us; what one segment worked in is there for the next, still in the cache
         return tuple(output.permute(0, 3, 1, 2) if output.dim() == 4 else output for output in outputs)
 
 

@@ -7,6 +7,7 @@ import hashlib
 import importlib.metadata
 import importlib.util
 import json
+import mmap
 import os
 import sys
 import tempfile
@@ -222,6 +223,18 @@ class SegmentStore:
             OSError: its file cannot be read.
         """
         return (self.folder / self.segments[key].file).read_bytes()
+
+    def mapped(self, key: str) -> mmap.mmap:
+        """The same as pages of its file, read as they are touched. What is written to them, nobody else sees.
+
+        Raises:
+            OSError: its file cannot be read, or is empty.
+        """
+        with (self.folder / self.segments[key].file).open('rb') as file:
+            try:
+                return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+            except ValueError as error:
+                raise OSError(f'{file.name} cannot be mapped: {error}') from error
 
     def begin(self, key: str, form: Form) -> bool:
         """Notes that a form of a segment is being tried; False when an earlier try ended the process."""

@@ -114,6 +114,8 @@ class BagPlayerNode(Node):
             durability=(QoSDurabilityPolicy.TRANSIENT_LOCAL if topic.latched else QoSDurabilityPolicy.VOLATILE))
         publisher = self.create_publisher(kind, name, quality, event_callbacks=publisher_events(self, name))
         self._outputs[topic.name] = publisher
+        if not self._keeps_stamps:
+            self._restamper.prepare(topic.msgtype)
         if topic is self._camera:
             self._camera_out = publisher
 

@@ -137,7 +137,7 @@ class DetectorNode(ManagedNode):
         self._health.hardware_id = str(self._loaded.facts)
         self._refusal = ''
         self.get_logger().info(f'configured: {network.config_name} on {self._loaded.facts}, '
-                               f'{len(network.path_space)} paths')
+                               f'{self._loaded.ready_paths} of {len(network.path_space)} paths ready')
         return super().on_configure(state)
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
@@ -442,8 +442,8 @@ class DetectorNode(ManagedNode):
         values |= {'late_results': pipeline.late_results, 'calibration_factor': calibrator.factor,
                    'bound_misses': certificate.misses,
                    'bound_frames': certificate.frames, 'guaranteed_miss_ratio': certificate.guaranteed_miss_ratio,
-                   'unpublished_frames': pipeline.unpublished, 'priority': self._priority.in_force,
-                   'priority_refused': '; '.join(self._priority.refusals)}
+                   'unpublished_frames': pipeline.unpublished, 'ready_paths': self._loaded.ready_paths,
+                   'priority': self._priority.in_force, 'priority_refused': '; '.join(self._priority.refusals)}
         concerns = tuple(dict.fromkeys((*status.concerns(), *degraded)))  # the last frame says why it was degraded, too
         if concerns:
             return Report(Level.WARN, '; '.join(concerns), values)

@@ -57,6 +57,13 @@ class Restamper:
         self._places: dict[str, HeaderPlace] = {}
         self._moved: OrderedDict[int, int] = OrderedDict()
 
+    def prepare(self, msgtype: str) -> None:
+        """Makes now what the first message of a type would wait for: 60 ms for ground truth, by which the image of the
+        same stamp came late."""
+        self._places[msgtype] = header_place(self._store, msgtype)
+        if self._places[msgtype] is HeaderPlace.NESTED:
+            self._store.get_msgdef(msgtype)  # compiles what reads and writes it
+
     def forget(self) -> None:
         """Forgets which stamps have been moved, for a bag that begins anew."""
         self._moved.clear()
@@ -69,9 +76,9 @@ class Restamper:
             msgtype: its type.
             now_ns: time on the clock of the new stamps.
         """
-        place = self._places.get(msgtype)
-        if place is None:
-            place = self._places[msgtype] = header_place(self._store, msgtype)
+        if msgtype not in self._places:
+            self.prepare(msgtype)
+        place = self._places[msgtype]
         if place is HeaderPlace.NONE:
             return raw
         if place is HeaderPlace.NESTED:

@@ -35,6 +35,7 @@ from deadline_perception.latency.profile import (
     profile_command,
     timing_key,
 )
+from deadline_perception.runtime.process_memory import give_back_memory, touch_memory
 from deadline_perception.runtime.replacement import check_replacement
 from deadline_perception.runtime.task import Outlook, Task
 from deadline_perception.runtime.weights_file import is_set, load_weights
@@ -42,9 +43,6 @@ from deadline_perception.runtime.weights_file import is_set, load_weights
 POLICIES = ('frontier', 'expected_utility', 'thresholds', 'fixed', 'reactive_1', 'reactive_n', 'oblivious')
 CHOOSING_POLICIES = ('frontier', 'expected_utility')  # among all paths, or those that are kept
 BLIND_POLICIES = ('reactive_1', 'reactive_n', 'oblivious')  # know nothing of contention but how frames went
-# What a frame allocates: 14 MB on the largest path of `compact` (measured: benchmarks/start_up.py), and as much again
-# for what lies between.
-_FRAME_BYTES, _BLOCK_BYTES, _PAGE_BYTES = 32 * 2**20, 2**20, 4096
 
 
 class SetupError(DeadlinePerceptionError):
@@ -103,6 +101,7 @@ class LoadedTask:
         options: what it was loaded from.
         facts: the device that runs it.
         origin: what the calibration of its bounds holds for, by name.
+        ready_paths: number of the network's paths that are kept ready.
         calibration_file: keeps what the calibrator learns; None when nothing is kept.
         notices: what happened while loading that a person should know, each a sentence.
         degraded: why times may differ from what was measured, each with what to run; it stays so until the node is
@@ -113,6 +112,7 @@ class LoadedTask:
     options: NetworkOptions
     facts: DeviceFacts
     origin: Mapping[str, str | int]
+    ready_paths: int
     calibration_file: CalibrationFile | None
     notices: tuple[str, ...]
     degraded: tuple[str, ...]
@@ -172,6 +172,10 @@ def load_task(options: NetworkOptions, models_folder: Path, running: LoadedTask 
     kept = _kept_paths(options, network, forecast, quality)
     outlooks = make_outlooks(options, network.path_space, knots, quality, kept)
     warm_up(network, profile.image_size, kept)
+    if running is None:  # beside a network that runs, it would take away what that one's frames need
+        give_back_memory()
+        ready = kept or (network.path_space.smallest, network.path_space.largest)
+        warm_up(network, profile.image_size, (ready[0], ready[-1]))
     touch_memory()
     degraded = differences + environment_faults(options.device, options.threads)
     origin = {'profile': profile.digest, **timing_key(network_hash=network.network_hash, facts=facts,
@@ -191,7 +195,8 @@ def load_task(options: NetworkOptions, models_folder: Path, running: LoadedTask 
     if network.engine.notice:
         notices.append(network.engine.notice)
     task = Task(network, forecast, outlooks[0].policy, calibrator, network.result_type, outlooks)
-    return LoadedTask(task, options, facts, origin, calibration_file, tuple(notices), tuple(degraded))
+    ready_paths = len(network.path_space if kept is None else kept)
+    return LoadedTask(task, options, facts, origin, ready_paths, calibration_file, tuple(notices), tuple(degraded))
 
 
 def load_network(model: str, device: str, models_folder: Path, engine: str = 'auto') -> tuple[object, Path]:
@@ -235,17 +240,6 @@ def warm_up(network, image_size: tuple[int, int], kept: Sequence[ExecutionPath] 
         while not run.finished:
             run.run_segment()
         run.result()
-
-
-def touch_memory(size_bytes: int = _FRAME_BYTES) -> None:
-    """Has the system give this thread the pages that its frames will need, which would otherwise be faulted in by the
-    first ones: 3,500 pages, 10 to 30 ms.
-
-    They stay because of the settings that `missing_environment` looks for; without these, this is in vain.
-    """
-    blocks = [np.empty(_BLOCK_BYTES, np.uint8) for _ in range(size_bytes // _BLOCK_BYTES)]  # all at once: each is another
-    for block in blocks:
-        block[::_PAGE_BYTES] = 0
 
 
 def environment_faults(device: str, threads: int, environment: Mapping[str, str] = os.environ) -> list[str]:

@@ -1,3 +1,5 @@
+import errno
+import mmap
 import os
 import random
 
@@ -94,6 +96,36 @@ def test_after_weights_may_have_changed_all_is_eager_and_that_is_said(prepared, 
     found = network.detect(prepared.images[0], network.path_space.largest)
     np.testing.assert_allclose(found.boxes_xyxy_px, expected.boxes_xyxy_px, atol=1e-3)
     assert 'weights have changed' in network.engine.notice and network.engine.forms == {}
+
+
+def test_between_two_frames_a_segment_holds_no_working_memory_and_its_file_only_as_pages(prepared):
+    network = prepared.network()
+    network.engine = engine(prepared)
+    network.detect(prepared.images[0], network.path_space.largest)
+    mapped = [line for line in open('/proc/self/maps', encoding='ascii') if str(prepared.folder) in line]
+    assert len(mapped) == sum(segment is not None for segment in network.engine._compiled.values())
+    for file in prepared.folder.glob('*.blob'):
+        file.unlink()  # another preparation has begun
+    network.detect(prepared.images[1], network.path_space.largest)
+    released = []
+    for segment in network.engine._compiled.values():
+        if segment is not None:
+            segment._release = lambda: released.append(1)
+    network.detect(prepared.images[1], network.path_space.largest)
+    assert len(released) == len(mapped)
+
+
+def test_segments_compile_while_memory_is_locked(prepared, monkeypatch):
+    """As it is beside a running network."""
+    class Locked(mmap.mmap):
+        def madvise(self, option):
+            raise OSError(errno.EINVAL, 'locked')
+
+    monkeypatch.setattr('deadline_perception.engine.segment_store.mmap.mmap', Locked)
+    network = prepared.network()
+    network.engine = engine(prepared)
+    network.detect(prepared.images[0], network.path_space.largest)
+    assert network.engine._refused == {}
 
 
 def test_its_identity_names_the_versions(prepared):

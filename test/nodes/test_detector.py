@@ -31,8 +31,12 @@ from sensor_msgs.msg import CompressedImage, Image
 from std_msgs.msg import String
 from vision_msgs.msg import Detection2DArray, LabelInfo
 
+from deadline_perception.decision.kept_paths import kept_paths
+from deadline_perception.decision.path_quality import PathQuality
+from deadline_perception.detector.checkpoint import load_detector
 from deadline_perception.latency.device import process_environment
-from deadline_perception.latency.profile import measure_profile
+from deadline_perception.latency.path_bound import PathForecast
+from deadline_perception.latency.profile import LatencyProfile, measure_profile
 from deadline_perception.msg import ContentionState, FrameLatency, PathDecision, TimeBudget
 from deadline_perception.nodes.middleware import make_room_for_images
 from deadline_perception.nodes.messages import bgr_to_image, ns_to_stamp, stamp_to_ns
@@ -385,11 +389,16 @@ def test_every_image_sent_is_delivered_or_replaced_and_answered_once(ready, requ
     assert max(Counter(stamp_to_ns(array.header.stamp) for array in ready.detections[-len(answers):]).values()) == 1
 
 
-def test_a_killed_detector_that_starts_again_detects_again(files, station, detector, ready):
+def test_a_killed_detector_that_starts_again_detects_again_on_the_paths_that_it_is_to_keep(files, station, detector,
+                                                                                           ready):
     detector.kill()
     detector.wait(30)
     wait(lambda: station.images.get_subscription_count() == 0 or detector.poll() is not None, 'its end')
-    again = start_detector(files)
+    again = start_detector(files, keep_paths=2)
+    space = load_detector(files / 'good.safetensors').path_space
+    forecast = PathForecast(LatencyProfile.load(files / 'good.json'), space)
+    kept = {str(path) for path in kept_paths(space, forecast, PathQuality.from_forecast(space, forecast), 2)}
+    assert 1 < len(kept) < len(space)
     try:
         begin = len(station.latencies)
 
@@ -401,6 +410,8 @@ def test_a_killed_detector_that_starts_again_detects_again(files, station, detec
         assert station.latencies[begin].outcome == FrameLatency.DETECTED
         assert station.latencies[begin].degraded
         assert 'no budget heard yet' in station.latencies[begin].reason
+        wait(lambda: station.status()[2].get('ready_paths') == str(len(kept)), 'the diagnostic')
+        assert {latency.path for latency in station.latencies[begin:]} <= kept
     finally:
         assert end(again) == 0
 

@@ -7,6 +7,7 @@ from rclpy.serialization import deserialize_message, serialize_message
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import CameraInfo, Image
 from std_msgs.msg import Header
+from vision_msgs.msg import Detection2D, Detection2DArray
 
 from deadline_perception.datasets.message_definitions import message_types
 from deadline_perception.detector.detections import Detections
@@ -78,3 +79,11 @@ def test_message_without_header_is_left_alone(restamper):
     moved = deserialize_message(restamper.restamp(diagnostics, 'diagnostic_msgs/msg/DiagnosticArray', 9),
                                 DiagnosticArray)
     assert stamp_to_ns(moved.header.stamp) == 9
+
+
+def test_a_prepared_type_is_compiled_before_its_first_message(restamper, monkeypatch):
+    message = Detection2DArray(header=header(3), detections=[Detection2D(header=header(3))])
+    restamper.prepare(ARRAY)
+    monkeypatch.setattr('rosbags.serde.cdr.compile_lines', lambda lines: pytest.fail('compiled by its first message'))
+    moved = deserialize_message(restamper.restamp(serialize_message(message), ARRAY, 7), Detection2DArray)
+    assert [stamp_to_ns(each.header.stamp) for each in (moved, *moved.detections)] == [7, 7]

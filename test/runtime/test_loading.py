@@ -1,10 +1,6 @@
 from __future__ import annotations
 
-import json
 import math
-import os
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -38,23 +34,6 @@ from deadline_perception.runtime.loading import (
     make_policy,
     share_folder,
 )
-
-# Page faults of what a frame allocates, with a thread that touched memory before and with one that did not.
-FAULTS = '''
-import json, resource
-import numpy as np
-from deadline_perception.runtime.loading import touch_memory
-from deadline_perception.runtime.work_thread import WorkThread
-def faults():
-    before = resource.getrusage(resource.RUSAGE_THREAD).ru_minflt
-    values = [np.ones(1000 * size_kb, np.uint8) for size_kb in (3900, 100, 1000, 5200, 700, 2900)]
-    return resource.getrusage(resource.RUSAGE_THREAD).ru_minflt - before
-touched, other = WorkThread('inference'), WorkThread('other')  # each allocates from a part of its own
-touched.do(touch_memory)
-print(json.dumps([other.do(faults), touched.do(faults)]))
-touched.stop(1.0)
-other.stop(1.0)
-'''
 
 
 def test_weights_are_a_file_or_the_name_of_a_shipped_one(tmp_path):
@@ -264,13 +243,6 @@ def test_a_network_runs_on_prepared_segments_and_where_they_are_damaged_it_is_ea
     assert any("engine is 'openvino" in word and "'eager' here" in word for word in loaded.degraded)
     with pytest.raises(DeadlinePerceptionError, match='engine is openvino, but .* damaged'):
         load_task(replace(options, engine='openvino'), tmp_path)
-
-
-def test_the_first_frame_of_a_thread_that_touched_memory_faults_no_page_in():
-    run = subprocess.run([sys.executable, '-c', FAULTS], env={**os.environ, **process_environment(1)},
-                         capture_output=True, text=True, timeout=120, check=True)
-    without, touched = json.loads(run.stdout)
-    assert without > 2000 and touched < 100
 
 
 def test_any_callable_gives_the_network_and_without_a_table_longer_paths_are_better(tmp_path):
