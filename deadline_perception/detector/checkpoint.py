@@ -11,6 +11,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from deadline_perception.detector.configuration import CONFIGURATIONS, DetectorConfig, find_configuration
 from deadline_perception.detector.network import MultiPathDetector
@@ -100,12 +101,21 @@ def load_detector(weights: Path, device: str = 'cpu') -> MultiPathDetector:
     if metadata.get('kind'):
         raise CheckpointError(f'weights file {weights} holds a {reprlib.repr(metadata["kind"])}, expected a detector')
     config = _configuration(metadata['config'], weights)
-    with torch.device('meta'):  # shapes without memory
+    with torch.device('meta'), _Undrawn():  # shapes without memory
         network = MultiPathDetector(config, class_names)
     tensors = read_weights(weights, network)
     detector = build_detector(config, class_names)
     detector.load_state_dict(tensors)
     return detector.to(device, memory_format=torch.channels_last).eval()
+
+
+class _Undrawn(TorchFunctionMode):
+    """Draws no random weights: those on `meta` have no values, and PyTorch would load its compiler to draw them, 170 MB."""
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        if function in (Tensor.normal_, nn.init.normal_):
+            return args[0] if args else kwargs['tensor']
+        return function(*args, **(kwargs or {}))
 
 
 def read_metadata(weights: Path) -> tuple[dict[str, str], tuple[str, ...]]:

@@ -6,12 +6,12 @@ from functools import cache
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torchvision.ops import nms
 
 from deadline_perception.detector import boxes as box_ops
 from deadline_perception.detector.configuration import DetectorConfig, HeadConfig
 from deadline_perception.detector.operators import SlicedConv2d, SlicedLinear, sliced_norm
 from deadline_perception.detector.proposals import STRIDES
+from deadline_perception.detector.suppression import nms
 
 BINS = 7
 _SAMPLES = 2

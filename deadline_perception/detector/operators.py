@@ -44,11 +44,11 @@ class SlicedConv2d(sliced.Convolution):
 
     def __init__(self, inputs: int, outputs: int, kernel: int, *, stride: int = 1, bias: bool = False) -> None:
         made, read = (Span(0, outputs),), (Span(1, inputs),)
-        layer = nn.utils.skip_init(nn.Conv2d, inputs, outputs, kernel, stride=stride, padding=kernel // 2, bias=bias)
-        super().__init__({'weight': {0: made, 1: read}, 'bias': {0: made}}, layer)
+        super().__init__({'weight': {0: made, 1: read}, 'bias': {0: made}}, stride=(stride, stride),
+                         padding=(kernel // 2, kernel // 2))
+        self.weight = nn.Parameter(torch.empty(outputs, inputs, kernel, kernel))
+        self.bias = nn.Parameter(torch.zeros(outputs)) if bias else None
         nn.init.kaiming_normal_(self.weight, mode='fan_out', nonlinearity='relu')
-        if bias:
-            nn.init.zeros_(self.bias)
 
     def forward(self, x: Tensor, outputs: int, norm: SlicedNorm | None = None) -> Tensor:
         """`[N, c, H, W]` with any c up to the layer's inputs -> `[N, outputs, H / stride, W / stride]`.

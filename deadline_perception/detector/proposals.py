@@ -7,11 +7,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torchvision.ops import batched_nms, nms
 
 from deadline_perception.detector import boxes as box_ops
 from deadline_perception.detector.configuration import DetectorConfig
 from deadline_perception.detector.operators import SlicedConv2d
+from deadline_perception.detector.suppression import nms
 
 STRIDES = (4, 8, 16, 32)
 DELTA_WEIGHTS = (1.0, 1.0, 1.0, 1.0)
@@ -88,6 +88,8 @@ class DynamicProposals:
             proposals: number of regions to keep at most of an image.
             size: height and width of the images in px.
         """
+        from torchvision.ops import batched_nms  # of training; see suppression.py
+
         boxes, scores = self._candidates(logits, deltas, proposals, size)
         images = torch.arange(len(boxes), device=boxes.device).repeat_interleave(boxes.shape[1])
         boxes, scores = boxes.flatten(0, 1), scores.flatten()

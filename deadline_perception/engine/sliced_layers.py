@@ -256,7 +256,8 @@ class Convolution(SlicedLayer):
 
     Args:
         axes: see `SlicedLayer`.
-        layer: `nn.Conv1d`, `nn.Conv2d` or `nn.Conv3d` that pads with zeros.
+        layer: `nn.Conv1d`, `nn.Conv2d` or `nn.Conv3d` that pads with zeros; see `SlicedLayer`.
+        stride, padding: along each dimension, without a layer.
 
     Attributes:
         norm: what follows; where it is given, the layer computes both.
@@ -264,15 +265,18 @@ class Convolution(SlicedLayer):
 
     _FUNCTIONS = (F.conv1d, F.conv2d, F.conv3d)
 
-    def __init__(self, axes: Axes, layer: nn.Conv1d | nn.Conv2d | nn.Conv3d) -> None:
+    def __init__(self, axes: Axes, layer: nn.Conv1d | nn.Conv2d | nn.Conv3d | None = None, *,
+                 stride: tuple[int, ...] = (), padding: tuple[int, ...] = ()) -> None:
         super().__init__(axes, layer)
-        self.stride, self.padding, self.dilation = layer.stride, layer.padding, layer.dilation
-        self.groups = layer.groups
+        self.stride, self.padding, self.dilation, self.groups = stride, padding, (1,) * len(stride), 1
+        if layer is not None:
+            self.stride, self.padding, self.dilation = layer.stride, layer.padding, layer.dilation
+            self.groups = layer.groups
         self.norm: Norm | None = None
-        self._function = self._FUNCTIONS[len(layer.stride) - 1]
+        self._function = self._FUNCTIONS[len(self.stride) - 1]
         # One number for all axes is handed to the kernel 0.4 us faster than a tuple.
         self._geometry = [axes[0] if isinstance(axes, tuple) and len(set(axes)) == 1 else axes
-                          for axes in (layer.stride, layer.padding, layer.dilation)]
+                          for axes in (self.stride, self.padding, self.dilation)]
 
     def forward(self, x: Tensor, cut: Cut, norm: Norm | None = None) -> Tensor:
         """`[N, c, ...]` -> `[N, outputs, ...]`, both of the channels that the cut keeps.

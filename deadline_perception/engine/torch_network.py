@@ -94,7 +94,8 @@ class TorchModule(TorchNetwork, nn.Module):
         self.engine = Eager()
         self.register_load_state_dict_post_hook(lambda module, keys: module.engine.clear())
         self.register_buffer('pixel_mean', torch.tensor(PIXEL_MEAN).view(1, 3, 1, 1), persistent=False)
-        self.register_buffer('pixel_scale', 1 / torch.tensor(PIXEL_DEVIATION).view(1, 3, 1, 1), persistent=False)
+        self.register_buffer('pixel_scale', torch.tensor([1 / each for each in PIXEL_DEVIATION]).view(1, 3, 1, 1),
+                             persistent=False)  # not of a tensor: on `meta`, that loads PyTorch's compiler
 
     @property
     def device(self) -> str:
