@@ -54,7 +54,7 @@ def test_segments_of_other_code_with_the_same_weights_are_refused_and_made_anew(
                         lambda name: spec if name == SlicedConv2d.__module__ else find_spec(name))
     changed.write_text(source.replace('"""', '"""Said otherwise. ', 1) + '\n# nothing new\n')
     assert choose_engine('auto', network, FACTS).identity.startswith('openvino ')
-    changed.write_text(source.replace('padding=kernel // 2', 'padding=0'))
+    changed.write_text(source.replace('kernel // 2, kernel // 2', '0, 0'))
     assert 'are of another origin: code is ' in choose_engine('auto', network, FACTS).notice
     assert SegmentStore.resume(prepared.folder, store_origin(FACTS, network)).segments == {}
     changed.write_text('def')
