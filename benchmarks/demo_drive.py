@@ -1,8 +1,10 @@
 """The default drive through the running nodes, alone and beside a busy program: misses, latency, accuracy, accounting.
 
     python benchmarks/demo_drive.py [--runs 2] [--loads 0 1]
+    python benchmarks/demo_drive.py --contention steps [--runs 2]
 
 Runs `deadline-perception demo` again and again, the loads in turn, and writes results/demo_drive.json: each run's summary.
+With --contention the demo grades levels of contention and plays them; results/demo_contention.json says what ran at each.
 """
 from __future__ import annotations
 
@@ -16,39 +18,60 @@ from pathlib import Path
 
 from deadline_perception.tools.command_line import exit_status
 
-RESULTS = Path(__file__).parent / 'results' / 'demo_drive.json'
+RESULTS = Path(__file__).parent / 'results'
 SHOWN = ('frames_sent', 'frames_delivered', 'frames_replaced', 'frames_lost', 'distinct_paths')
 
 
-def summary(load: int, folder: Path) -> dict:
-    """Summary of one run beside so many busy programs."""
-    command = [sys.executable, '-m', 'deadline_perception.tools.command_line', 'demo', '--out', str(folder),
-               '--load', str(load)]
+def summary(folder: Path, *words: str) -> dict:
+    """Summary of one run of the demo with these arguments; with the levels where it graded any."""
+    command = [sys.executable, '-m', 'deadline_perception.tools.command_line', 'demo', '--out', str(folder), *words]
     status = subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode
     if status:
         sys.exit(status)  # the demo has said why
-    return json.loads((folder / 'summary.json').read_text())
+    found = json.loads((folder / 'summary.json').read_text())
+    if (folder / 'levels.json').exists():
+        found['graded_levels'] = json.loads((folder / 'levels.json').read_text())['levels']
+    return found
+
+
+def contention(kind: str, runs: int) -> None:
+    """Runs the demo under contention that changes; prints and writes what ran at each level."""
+    found = []
+    for _ in range(runs):
+        with tempfile.TemporaryDirectory() as folder:
+            found.append(summary(Path(folder), '--contention', kind))
+        graded = ', '.join(f'{level["delay_ms"]:.0f}' for level in found[-1]['graded_levels'])
+        print(f'levels of {graded} ms; {found[-1]["deadline_miss_ratio"]:.2%} missed, {found[-1]["infeasible_ratio"]:.2%} '
+              f'infeasible, AP50 {found[-1]["ap50"]:.1%}', flush=True)
+        for level, use in found[-1]['contention_levels'].items():
+            print(f'  level {level}: ' + ', '.join(f'{key} {value:.3g}' for key, value in use.items()), flush=True)
+    (RESULTS / 'demo_contention.json').write_text(json.dumps({'date': date.today().isoformat(), 'runs': found},
+                                                             indent=1) + '\n')
+    print('wrote demo_contention.json')
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--runs', type=int, default=2, help='runs with each load')
     parser.add_argument('--loads', type=int, nargs='+', default=[0, 1], help='busy programs beside the nodes')
+    parser.add_argument('--contention', metavar='KIND', help="as the demo's, such as steps")
     args = parser.parse_args()
     if args.runs < 1:
         parser.error(f'--runs is {args.runs}, expected at least 1')
+    if args.contention:
+        return contention(args.contention, args.runs)
     runs = []
     print('load  feasible missed  infeasible   AP50  latency p50   p99 ms  ' + '  '.join(SHOWN))
     for _ in range(args.runs):
         for load in args.loads:
             with tempfile.TemporaryDirectory() as folder:
-                result = summary(load, Path(folder))
+                result = summary(Path(folder), '--load', str(load))
             runs.append({'busy_programs': load, **result})
             print(f'{load:4d}  {result["feasible_miss_ratio"]:15.2%}  {result["infeasible_ratio"]:10.2%}  '
                   f'{result["ap50"]:5.1%}  {result["latency_ms"]["p50"]:11.1f}  {result["latency_ms"]["p99"]:7.1f}  '
                   + '  '.join(f'{result[key]:{len(key)}d}' for key in SHOWN), flush=True)
-    RESULTS.write_text(json.dumps({'date': date.today().isoformat(), 'runs': runs}, indent=1) + '\n')
-    print(f'wrote {RESULTS.name}')
+    (RESULTS / 'demo_drive.json').write_text(json.dumps({'date': date.today().isoformat(), 'runs': runs}, indent=1) + '\n')
+    print('wrote demo_drive.json')
 
 
 if __name__ == '__main__':

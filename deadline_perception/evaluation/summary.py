@@ -49,6 +49,24 @@ def path_uses(recording: Recording) -> tuple[PathUse, ...]:
     return tuple(sorted(uses, key=lambda use: (-use.frames, use.path)))
 
 
+def level_uses(recording: Recording) -> dict[str, dict]:
+    """What ran at each level of contention in force, by its number as text; empty where no level was known.
+
+    Keys: `frames`; `misses` and `infeasible` of these; `paths` that ran, their number; `network_p50_ms`; `quality`, the
+    mean of what the decisions counted with, None where none was recorded.
+    """
+    by_level: dict[int, list[FrameRecord]] = {}
+    for frame in recording.frames if recording.level.values else ():
+        level = recording.level.at(frame.stamp_ns)
+        if math.isfinite(level) and frame.path:
+            by_level.setdefault(int(level), []).append(frame)
+    return {str(level): {
+        'frames': len(frames), 'misses': sum(not (frame.in_time or frame.age_unknown) for frame in frames),
+        'infeasible': sum(not frame.feasible for frame in frames), 'paths': len({frame.path for frame in frames}),
+        'network_p50_ms': _median([frame.network_ms for frame in frames]), 'quality': _quality(frames)}
+        for level, frames in sorted(by_level.items())}
+
+
 def scored_outputs(recording: Recording) -> tuple[list[Detections], list[GroundTruth]]:
     """What a follower of the detections had at each deadline, beside what was there to see.
 
@@ -107,6 +125,7 @@ def summarise(recording: Recording, facts: dict[str, str]) -> dict:
         'paths': {use.path: {'frames': use.frames, 'network_p50_ms': use.network_p50_ms,
                              'bound_p50_ms': use.bound_p50_ms, 'quality': use.quality, 'misses': use.misses}
                   for use in path_uses(recording)},
+        'contention_levels': level_uses(recording),
         'policy': next((frame.decision.policy for frame in recording.frames if frame.decision), None),
         'ros_distro': facts.get('ros_distro'), 'device': recording.frames[-1].device,
     })

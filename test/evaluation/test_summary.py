@@ -2,12 +2,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from recorded_run import PATH, SECOND_NS, RunWriter, write_drive
 
 from deadline_perception.evaluation.recorded_bag import read_recording
-from deadline_perception.evaluation.summary import path_uses, scored_outputs, summarise
+from deadline_perception.evaluation.recording import Samples
+from deadline_perception.evaluation.summary import level_uses, path_uses, scored_outputs, summarise
 
 START_NS = 1_700_000_000 * SECOND_NS
 REQUIRED = ('frames_sent', 'frames_delivered', 'frames_replaced', 'frames_lost', 'deadline_miss_ratio',
@@ -65,3 +67,16 @@ def test_paths_are_listed_most_used_first(tmp_path):
     assert (first.path, first.frames, first.network_p50_ms, first.network_max_ms) == (PATH, 3, 60.0, 70.0)
     assert first.quality == pytest.approx(0.3)
     assert (second.path, second.frames, second.misses) == ('s1-w0.50-p10-h0', 1, 0)
+
+
+def test_what_ran_is_told_for_each_level_of_contention(tmp_path):
+    with RunWriter(tmp_path / 'run') as run:
+        for index, (path, total_ms) in enumerate(((PATH, 60.0), (PATH, 60.0), (PATH, 150.0), ('s1-w0.50-p10-h0', 60.0))):
+            run.latency(START_NS + index, path=path, network_ms=50.0, total_ms=total_ms)
+            run.decision(START_NS + index, PATH, quality=0.3)
+    recording = read_recording(tmp_path / 'run')
+    assert level_uses(recording) == {}
+    uses = level_uses(replace(recording, level=Samples((START_NS + 1, START_NS + 2), (0.0, 2.0))))  # none before
+    assert [(level, use['frames'], use['misses'], use['paths']) for level, use in uses.items()] == [
+        ('0', 1, 0, 1), ('2', 2, 1, 2)]
+    assert uses['2']['quality'] == pytest.approx(0.3) and uses['2']['infeasible'] == 0
