@@ -16,7 +16,7 @@ from std_srvs.srv import Trigger
 
 from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.runtime.loading import LoadedTask, SetupError
-from deadline_perception.runtime.work_thread import WorkThread
+from deadline_perception.runtime.work_thread import WorkThread, short_turns
 
 NEXT_FRAME_S = 5.0  # without a frame for so long, the answer is that the next one will run on the new network
 
@@ -64,7 +64,8 @@ class ReloadService:
         running = self._running()  # its last reference goes with this thread, so that no frame waits for its memory
         if running is None:
             raise SetupError('the node is not configured, expected it to be inactive or active')
-        loaded = self._load(running)
+        with short_turns():
+            loaded = self._load(running)
         for notice in (*loaded.notices, *loaded.degraded):
             self._node.get_logger().warning(notice)
         swapped = self._replace(running, loaded)

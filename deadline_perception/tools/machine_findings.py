@@ -1,6 +1,7 @@
 """What this machine has of what the package needs; every missing thing comes with the way to get it."""
 from __future__ import annotations
 
+import fcntl
 import importlib.metadata
 import importlib.util
 import os
@@ -24,6 +25,7 @@ LIBRARIES = {'cv2': 'opencv-python-headless', 'matplotlib': 'matplotlib', 'numpy
 _ROOT = Path('/')
 _LEAST_FREE_BYTES = 2e9  # a demo's bag, recording and report take some 0.5 GB
 _LEAST_SHARED_MEMORY_BYTES = 256e6  # Fast DDS moves images through it; a container has 64 MB unless told otherwise
+_MOST_DEAD_BYTES = 64e6
 _DETECTOR_THREADS = 1  # config/detector.yaml
 
 
@@ -289,7 +291,31 @@ def check_shared_memory(folder: Path) -> Finding:
     if free < _LEAST_SHARED_MEMORY_BYTES:
         return Finding('shared memory', State.NOTE, f'{_megabytes(free)} free in {folder}, little for images',
                        'in a container: docker run --shm-size=512m')
+    dead = dead_segments(folder)
+    held = sum(file.stat().st_size for file in dead if file.exists())
+    if held > _MOST_DEAD_BYTES:
+        return Finding('shared memory', State.NOTE, f'{_megabytes(held)} of memory in {folder} belong to {len(dead)} '
+                       'participants of Fast DDS that were killed', 'fastdds shm clean')
     return Finding('shared memory', State.FINE, f'{_megabytes(free)} free in {folder}')
+
+
+def dead_segments(folder: Path) -> list[Path]:
+    """Files through which Fast DDS participants moved messages that are no more: a process that is killed leaves some MB.
+
+    A living participant holds a lock on the file of the same name that ends in `_el`.
+    """
+    found = []
+    for lock in sorted(folder.glob('fastrtps_*_el')):
+        segment = lock.with_name(lock.name.removesuffix('_el'))
+        if 'port' in segment.name or not segment.exists():
+            continue
+        try:
+            with lock.open('r+b') as stream:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:  # in use, or somebody else's
+            continue
+        found.append(segment)
+    return found
 
 
 def _megabytes(size_bytes: float) -> str:

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 
 import pytest
 
-from deadline_perception.runtime.work_thread import WorkThread
+from deadline_perception.runtime.work_thread import WorkThread, short_turns
 
 WAIT_S = 20.0
 
@@ -59,3 +60,11 @@ def test_a_signal_that_another_thread_gets_is_handled_while_the_work_goes_on():
         gate.set()
     assert worker.stop(WAIT_S)
     assert freed == [True]
+
+
+def test_turns_are_short_only_as_long_as_they_are_asked_for():
+    before = sys.getswitchinterval()
+    with pytest.raises(KeyError), short_turns():
+        assert sys.getswitchinterval() == pytest.approx(1e-4)
+        raise KeyError
+    assert sys.getswitchinterval() == before

@@ -1,6 +1,7 @@
 """What is concluded from what a machine has; every missing thing comes with a way to get it."""
 from __future__ import annotations
 
+import fcntl
 from collections import namedtuple
 from pathlib import Path
 from types import SimpleNamespace
@@ -179,6 +180,22 @@ def test_absent_shared_memory_is_noted(tmp_path: Path) -> None:
     finding = machine_findings.check_shared_memory(tmp_path / 'absent')
     assert finding.state is State.NOTE
     assert '--ipc=host' in finding.remedy
+
+
+def test_memory_of_killed_participants_is_noted_and_that_of_others_is_not(tmp_path: Path) -> None:
+    for name in ('fastrtps_aa', 'fastrtps_bb', 'fastrtps_port7400', 'other'):
+        with (tmp_path / name).open('wb') as stream:
+            stream.truncate(70_000_000)
+        (tmp_path / f'{name}_el').touch()
+    with (tmp_path / 'fastrtps_bb_el').open('r+b') as alive:
+        fcntl.flock(alive, fcntl.LOCK_EX)
+        assert machine_findings.dead_segments(tmp_path) == [tmp_path / 'fastrtps_aa']
+        finding = machine_findings.check_shared_memory(tmp_path)
+    assert finding.state is State.NOTE and finding.remedy == 'fastdds shm clean'
+    assert finding.found == f'70.0 MB of memory in {tmp_path} belong to 1 participants of Fast DDS that were killed'
+    (tmp_path / 'fastrtps_aa').unlink()
+    (tmp_path / 'fastrtps_bb').unlink()
+    assert machine_findings.check_shared_memory(tmp_path).state is State.FINE
 
 
 def test_models_are_found_in_the_source_tree(repository: Path) -> None:
