@@ -420,7 +420,7 @@ METHODS: dict[str, Callable[[Terms], Method]] = {
     'clairvoyant': partial(Oracle, cost=100.0, clairvoyant=True),
 }
 ALPHAS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
-COSTS = (3.0, 5.0, 6.5, 8.0, 10.0, 12.0, 14.0, 17.0, 20.0, 25.0, 30.0, 40.0, 60.0, 100.0)
+COSTS = (3.0, 5.0, 6.5, 8.0, 10.0, 12.0, 14.0, 17.0, 20.0, 21.0, 22.0, 23.0, 24.0, 25.0, 27.0, 30.0, 40.0, 60.0, 100.0)
 MARGINS = (0.9, 1.0, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.5)
 # What one setting trades for the other: violations against AP. The paper's predictor gets a margin, which it has not there.
 CURVES: dict[str, dict[float, Callable[[Terms], Method]]] = {
