@@ -246,7 +246,9 @@ class DetectorNode(ManagedNode):
 
     def _load_replacement(self, running: LoadedTask) -> LoadedTask:
         options = detector_parameters.reloaded_options(running.options, self._values.snapshot())
-        return load_task(options, share_folder() / 'models', running)
+        loaded = load_task(options, share_folder() / 'models', running)
+        gc.freeze()  # as at activation: looking through a whole network would pause frames for hundreds of ms
+        return loaded
 
     def _replace(self, running: LoadedTask, loaded: LoadedTask) -> threading.Event | None:
         with self._swapping:
@@ -384,8 +386,9 @@ class DetectorNode(ManagedNode):
         self._frames += 1
         if self._frames % CALIBRATION_FRAMES == 0:
             self._keep_calibration()
-        gc.collect(2 if self._frames % FULL_COLLECTION_FRAMES == 0 else
-                   1 if self._frames % MIDDLE_COLLECTION_FRAMES == 0 else 0)
+        if not self._reload.is_loading:  # what loading makes stays alive, and would be looked through frame after frame
+            gc.collect(2 if self._frames % FULL_COLLECTION_FRAMES == 0 else
+                       1 if self._frames % MIDDLE_COLLECTION_FRAMES == 0 else 0)
 
     def _convert(self, arrival: Arrival) -> np.ndarray | None:
         try:
