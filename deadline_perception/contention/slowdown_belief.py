@@ -9,7 +9,8 @@ from scipy.stats import norm
 # Levels and scatters that are told apart, as logarithms of the ratio of latency to expected idle time.
 _LEVELS = np.arange(-0.36, math.log(10.0), 0.06)
 _SCATTERS = (0.05, 0.12, 0.25, 0.4)
-_PLACES = np.arange(-0.8, 3.6, 0.04)
+_STEP = 0.04
+_PLACES = np.arange(-0.8, 3.6, _STEP)
 _OUTLIERS = 0.01  # share of frames that may take anything
 
 
@@ -21,9 +22,6 @@ class SlowdownBelief:
     other one may follow. What is known after a frame is worked out over a grid of levels and scatters (forward
     algorithm of a hidden Markov model: Rabiner 1989, section III-A). Nothing is learnt beforehand, and no level is
     named: so levels that no profile has seen are met as well.
-
-    # measured: benchmarks/model_selection.py: 30, 60 or 120 frames, and two, three or five scatters, give the same
-    # violations at the AP of the paper's method within 0.8 points.
 
     Args:
         lasts_frames: frames that a level lasts in the mean, >= 1.
@@ -87,4 +85,4 @@ class SlowdownBelief:
 
     @staticmethod
     def _place(log_ratio: float) -> int:
-        return min(max(round((log_ratio - _PLACES[0]) / 0.04), 0), len(_PLACES) - 1)
+        return min(max(round((log_ratio - _PLACES[0]) / _STEP), 0), len(_PLACES) - 1)

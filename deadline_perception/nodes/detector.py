@@ -386,9 +386,8 @@ class DetectorNode(ManagedNode):
         self._frames += 1
         if self._frames % CALIBRATION_FRAMES == 0:
             self._keep_calibration()
-        if not self._reload.is_loading:  # what loading makes stays alive, and would be looked through frame after frame
-            gc.collect(2 if self._frames % FULL_COLLECTION_FRAMES == 0 else
-                       1 if self._frames % MIDDLE_COLLECTION_FRAMES == 0 else 0)
+        gc.collect(2 if self._frames % FULL_COLLECTION_FRAMES == 0 else
+                   1 if self._frames % MIDDLE_COLLECTION_FRAMES == 0 else 0)
 
     def _convert(self, arrival: Arrival) -> np.ndarray | None:
         try:

@@ -41,13 +41,8 @@ class ReloadService:
         # leaves the answer to the thread that loads. Same in rclpy from Humble to Kilted.
         self._send, service.send_response = service.send_response, self._begin
 
-    @property
-    def is_loading(self) -> bool:
-        """A network is being loaded, or waits to take its place."""
-        return self._work is not None and not self._work.done()
-
     def _begin(self, response: Trigger.Response, header: object) -> None:
-        if self.is_loading:
+        if self._work is not None and not self._work.done():
             response.message = 'not reloaded: another network is being loaded, expected one request at a time'
             self._send(response, header)
             return
