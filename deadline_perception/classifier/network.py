@@ -310,7 +310,7 @@ class ClassifierRun(SegmentRun):
         """
         if not self.finished:
             raise ValueError(f'the job is before segment {self.segment}, expected it to have finished')
-        logits = self._values[0][0].float().cpu().numpy().astype(np.float64)
+        logits = self.network.engine.arrays(self._values)[0][0].astype(np.float64)
         scores = np.exp(logits - logits.max())
         return Classification(scores / scores.sum())
 

@@ -51,9 +51,9 @@ def multi_path_space(*, skips_per_stage: Sequence[int], widths: Sequence[float],
     segments += [Segment('pyramid', 'conv', 'pyramid_width', (*scale, 'width', 'pyramid_width')),
                  Segment('rpn', 'rpn', None, (*scale, 'pyramid_width')),
                  Segment('proposals', 'rpn', 'proposals', (*scale, 'proposals')),
-                 # Cuts its regions out of levels whose size the scale decides.
-                 Segment('head', 'head', 'head', (*scale, 'head', 'pyramid_width', 'proposals')),
-                 Segment('post', 'post', None, ('proposals',))]
+                 Segment('regions', 'head', None, (*scale, 'pyramid_width', 'proposals')),
+                 Segment('head', 'head', 'head', ('head', 'pyramid_width', 'proposals')),
+                 Segment('post', 'post', None, (*scale, 'proposals'))]
     return PathSpace((*scaled, *skips, *others), tuple(segments))
 
 

@@ -36,12 +36,23 @@ def region_features(levels: list[Tensor], boxes: Tensor, box_levels: Tensor, ima
     Returns:
         `[R, 49 * c]`, bin by bin, the channels of a bin together.
     """
-    channels = levels[0].shape[1]
-    regions = len(boxes)
+    return features_of_rows(torch.cat([level.permute(0, 2, 3, 1).reshape(-1, level.shape[1]) for level in levels]),
+                            tuple((len(level), *level.shape[2:]) for level in levels), boxes, box_levels, images)
+
+
+def features_of_rows(rows: Tensor, shapes: tuple[tuple[int, int, int], ...], boxes: Tensor, box_levels: Tensor,
+                     images: Tensor | None = None) -> Tensor:
+    """As `region_features`, of levels that lie in one matrix.
+
+    Args:
+        rows: channels of every position of every level `[positions, c]`, row by row of each image.
+        shapes: images, height and width of each level.
+        boxes, box_levels, images: as there.
+    """
+    channels, regions = rows.shape[1], len(boxes)
     if regions == 0:
-        return levels[0].new_zeros((0, BINS * BINS * channels))
-    rows = _feature_rows(levels)
-    sizes, starts, scales, steps = _level_table(tuple(level.shape for level in levels), boxes.device)
+        return rows.new_zeros((0, BINS * BINS * channels))
+    sizes, starts, scales, steps = _level_table(shapes, boxes.device)
     scale, size, base = scales[box_levels], sizes[box_levels], starts[box_levels]
     if images is not None:
         base = base + images * size.prod(1)
@@ -58,37 +69,23 @@ def region_features(levels: list[Tensor], boxes: Tensor, box_levels: Tensor, ima
     row_starts = positions[:, 1] * size[:, 0, None, None] + base[:, None, None]
     indices = row_starts[:, :, None, :, None] + positions[:, 0, None, :, None, :]
     weights = shares[:, 1, :, None, :, None] * (shares[:, 0, None, :, None, :] / (_SAMPLES * _SAMPLES))
-    indices, weights = (part.view(regions * BINS * BINS, -1) for part in (indices, weights))
+    indices, weights = (part.reshape(regions * BINS * BINS, -1) for part in (indices, weights))
     bins = F.embedding_bag(indices, rows, mode='sum', per_sample_weights=weights.to(rows.dtype))
     return bins.view(regions, BINS * BINS * channels)
 
 
-def _feature_rows(levels: list[Tensor]) -> Tensor:
-    """The channels of every position of every level `[positions, c]`; without a copy where they lie one after the
-    other, as the outputs of a compiled segment do."""
-    rows = [level.permute(0, 2, 3, 1) for level in levels]
-    first, end = rows[0], rows[0].data_ptr()
-    for level in rows:
-        if level.data_ptr() != end or not level.is_contiguous() or level.requires_grad:
-            return torch.cat([level.reshape(-1, level.shape[-1]) for level in rows])
-        end += level.nbytes
-    if end - first.data_ptr() > first.untyped_storage().nbytes() - first.storage_offset() * first.element_size():
-        return torch.cat([level.reshape(-1, level.shape[-1]) for level in rows])  # neighbours by chance
-    channels = first.shape[-1]
-    return first.as_strided((sum(level.numel() for level in rows) // channels, channels), (channels, 1))
-
-
 @cache
 @torch.inference_mode(False)
-def _level_table(shapes: tuple[torch.Size, ...], device: torch.device) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _level_table(shapes: tuple[tuple[int, int, int], ...],
+                 device: torch.device) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Of pyramid levels of these shapes: widths and heights `[levels, 2]`, first rows `[levels]`, scales `[levels, 1]`;
     and where the samples lie along a region, `[14]` in parts of its side.
 
     Kept, because copying numbers to a GPU makes it wait, and is not allowed while a CUDA graph is captured.
     """
-    rows = torch.tensor([0] + [shape[0] * shape[2] * shape[3] for shape in shapes[:-1]], device=device)
+    rows = torch.tensor([0] + [images * height * width for images, height, width in shapes[:-1]], device=device)
     steps = (torch.arange(BINS * _SAMPLES, device=device) + 0.5) / (BINS * _SAMPLES)
-    return (torch.tensor([(shape[3], shape[2]) for shape in shapes], device=device), rows.cumsum(0),
+    return (torch.tensor([(width, height) for _, height, width in shapes], device=device), rows.cumsum(0),
             1.0 / torch.tensor(STRIDES, dtype=torch.float32, device=device)[:, None], steps)
 
 
@@ -132,7 +129,7 @@ def decode_detections(logits: Tensor, deltas: Tensor, regions: Tensor,
     Args:
         logits: `[R, 1 + classes]`, class 0 is background.
         deltas: `[R, 4]`, one box per region whatever its class.
-        regions: `[R, 4]` xyxy in px.
+        regions: `[R, 4]` xyxy in px; one without an area gives nothing.
         input_size: height and width in px that boxes are cut to.
 
     Returns:

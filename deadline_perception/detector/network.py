@@ -13,9 +13,9 @@ from deadline_perception.detector.backbone import Backbone, Pyramid
 from deadline_perception.detector.configuration import DetectorConfig
 from deadline_perception.detector.declaration import scale_of, scaled_size
 from deadline_perception.detector.detections import Detections
-from deadline_perception.detector.heads import Head, decode_detections, region_features
+from deadline_perception.detector.heads import Head, decode_detections, features_of_rows, region_features
 from deadline_perception.detector.operators import Switch
-from deadline_perception.detector.proposals import DynamicProposals, RegionProposalNetwork
+from deadline_perception.detector.proposals import STRIDES, DynamicProposals, RegionProposalNetwork, pyramid_levels
 from deadline_perception.engine.segment_run import SegmentRun, check_image
 from deadline_perception.engine.torch_network import PIXEL_DEVIATION, PIXEL_MEAN, TorchModule
 from deadline_perception.execution_path import ExecutionPath
@@ -75,8 +75,8 @@ class MultiPathDetector(TorchModule):
             parameter.data = parameter.data.half()
         self.train(self.training)  # drops what was laid out of the old weights
 
-    def preprocess(self, image_bgr: np.ndarray, path: ExecutionPath) -> Tensor:
-        """uint8 `[H, W, 3]` of any size -> normalised `[1, 3, h, w]` of the path's input size, channels last.
+    def preprocess(self, image_bgr: np.ndarray, path: ExecutionPath) -> np.ndarray:
+        """uint8 `[H, W, 3]` of any size -> uint8 `[1, h, w, 3]` of the path's input size.
 
         Raises:
             ValueError: another type or shape.
@@ -85,11 +85,16 @@ class MultiPathDetector(TorchModule):
         height, width = self.input_size_on(path)
         if image_bgr.shape[:2] != (height, width):
             image_bgr = cv2.resize(image_bgr, (width, height), interpolation=cv2.INTER_LINEAR)
-        pixels = torch.from_numpy(np.ascontiguousarray(image_bgr)).to(self.pixel_mean.device)
-        # As `normalise`, over whole rows of pixels: over three channels at a time it takes three times as long.
+        return np.ascontiguousarray(image_bgr)[None]
+
+    def _normalised(self, pixels: Tensor) -> Tensor:
+        """As `normalise`, of one image uint8 `[1, 3, h, w]`, over whole rows of pixels: over three channels at a time
+        it takes three times as long."""
+        height, width = pixels.shape[2:]
         mean, scale = _pixel_rows(width, self.pixel_mean.device)
-        rows = (pixels.view(height, -1).float() - mean).mul_(scale).to(self.precision)
-        return rows.view(1, height, width, 3).permute(0, 3, 1, 2)
+        rows = pixels.to(mean.device).permute(0, 2, 3, 1).reshape(height, 3 * width)
+        rows = (rows.float() - mean) * scale
+        return rows.to(self.precision).view(1, height, width, 3).permute(0, 3, 1, 2)
 
     def features(self, images: Tensor, path: ExecutionPath) -> list[Tensor]:
         """Normalised images `[N, 3, h, w]` -> pyramid levels; backbone and pyramid in one go."""
@@ -100,46 +105,53 @@ class MultiPathDetector(TorchModule):
         return list(values['pyramid'])
 
     def reads(self, segment: str) -> tuple[str, ...]:
-        """The segments whose values `compute` takes for one between `pre` and `post`."""
+        """The segments whose values `compute` takes for one after `pre`."""
         if segment.startswith('stage'):
             return ('pre',) if segment == 'stage1' else (f'stage{int(segment[5:]) - 1}',)
         if segment.startswith('skip'):
             return (self.makes[segment],)
         if segment == 'pyramid':
             return tuple(f'stage{stage}' for stage in range(1, len(self.config.stage_channels) + 1))
-        return {'rpn': ('pyramid',), 'proposals': ('pyramid', 'rpn'), 'head': ('pyramid', 'proposals')}[segment]
+        return {'rpn': ('pyramid',), 'proposals': ('rpn',), 'regions': ('pyramid', 'proposals'), 'head': ('regions',),
+                'post': ('head', 'proposals')}[segment]
 
     def compute(self, segment: str, path: ExecutionPath, values: dict[str, tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
-        """What a segment between `pre` and `post` makes of what earlier ones made; changes none of it.
+        """What a segment after `pre` makes of what earlier ones made; changes none of it.
 
         Args:
             segment: its name; a skip operator only where the path runs it.
             path: the path.
-            values: those that it `reads`, by the segment that made them. `pre`: image `[N, 3, h, w]`; `stage1` to
-                `stage4`: features, with the skip operators' work; `pyramid`: its levels; `rpn`: logits of each level,
-                then deltas; `proposals`: boxes `[R, 4]` and levels `[R]`; `head`: logits `[R, 1 + classes]` and deltas
-                `[R, 4]`. For `head` also `regions` alone, their features, where these are gathered already.
+            values: those that it `reads`, by the segment that made them. `pre`: image `[N, 3, h, w]`, uint8 of one or
+                normalised; `stage1` to `stage4`: features, with the skip operators' work; `pyramid`: its levels, or
+                all of one image as rows `[positions, c]`; `rpn`: logits of each level, then deltas; `proposals`: boxes
+                `[R, 4]`; `regions`: their features `[R, 49 * c]`; `head`: logits `[R, 1 + classes]` and deltas
+                `[R, 4]`. `post` makes boxes `[D, 4]` in px of the path's input size, scores and labels `[D]`.
         """
+        if segment == 'stage1' and not values['pre'][0].is_floating_point():
+            values = {'pre': (self._normalised(values['pre'][0]),)}
         if segment.startswith('stage'):
             return (self.backbone.kept(int(segment[5:]), values[self.reads(segment)[0]][0], path['width']),)
         if segment.startswith('skip'):
             return (self.backbone.skips[int(segment[4:])](values[self.makes[segment]][0], path),)
         if segment == 'pyramid':
             return tuple(self.pyramid([values[stage][0] for stage in self.reads(segment)], path['pyramid_width']))
-        if segment == 'head':
-            features = values['regions'][0] if 'regions' in values else self.gather_regions(values)
-            return self.heads(features, path)
-        levels = values['pyramid']
         if segment == 'rpn':
-            logits, deltas = self.rpn(levels)
+            logits, deltas = self.rpn(values['pyramid'])
             return (*logits, *deltas)
-        logits, deltas = values['rpn'][:len(levels)], values['rpn'][len(levels):]
-        return self.select_proposals(logits, deltas, path['proposals'], self.input_size_on(path))
-
-    @staticmethod
-    def gather_regions(values: dict[str, tuple[Tensor, ...]]) -> Tensor:
-        """Region features `[R, 49 * c]` of the pyramid's levels at the proposals."""
-        return region_features(values['pyramid'], *values['proposals'])
+        height, width = size = self.input_size_on(path)
+        if segment == 'proposals':
+            logits, deltas = values['rpn'][:len(STRIDES)], values['rpn'][len(STRIDES):]
+            return (self.select_proposals(logits, deltas, path['proposals'], size),)
+        if segment == 'regions':
+            levels, (boxes,) = values['pyramid'], values['proposals']
+            box_levels = pyramid_levels(boxes, len(STRIDES))
+            if len(levels) > 1:
+                return (region_features(levels, boxes, box_levels),)
+            shapes = tuple((1, height // stride, width // stride) for stride in STRIDES)
+            return (features_of_rows(*levels, shapes, boxes, box_levels),)
+        if segment == 'head':
+            return self.heads(values['regions'][0], path)
+        return decode_detections(*values['head'], *values['proposals'], size)
 
     def start(self, image_bgr: np.ndarray, path: ExecutionPath) -> FrameRun:
         """Begins one frame; nothing is computed yet.
@@ -185,7 +197,6 @@ class FrameRun(SegmentRun):
         self.network = network
         self._image = image_bgr
         self._values: dict[str, tuple[Tensor, ...]] = {}
-        self._regions = 0
         self._detections: Detections | None = None
         self._number = network.engine.begin_frame()
 
@@ -209,25 +220,21 @@ class FrameRun(SegmentRun):
         Raises:
             ValueError: the engine's buffers hold another frame by now.
         """
-        network = self.network
-        network.engine.check_frame(self._number)
-        if name == 'post':
-            self._detections = self._decoded()
-            return
+        network, engine = self.network, self.network.engine
+        engine.check_frame(self._number)
         made = network.makes[name]
         if name == 'pre':
-            self._values[made] = network.engine.hold(made, (network.preprocess(self._image, self.path),))
+            self._values[made] = engine.hold(made, (network.preprocess(self._image, self.path),))
             return
         inputs = {read: self._values[read] for read in network.reads(name)}
-        compute = partial(network.compute, name, self.path)
-        if name == 'proposals':
-            values = compute(inputs)
-            self._regions = len(values[0])
-            self._values[made] = network.engine.hold(made, values, self.path['proposals'])
+        if name == 'regions':
+            inputs['pyramid'] = engine.joined(inputs['pyramid'])
+        values = engine.run(key, made if name != 'post' else '', partial(network.compute, name, self.path), inputs,
+                            is_selection=name in ('proposals', 'post'))
+        if name == 'post':
+            self._detections = self._in_the_image(*engine.arrays(values))
         else:
-            if name == 'head' and network.engine.layers_alone:
-                inputs = {'regions': (network.gather_regions(inputs),)}
-            self._values[made] = network.engine.run(key, made, compute, inputs)
+            self._values[made] = values
 
     def result(self) -> Detections:
         """The objects found, in px of the original image.
@@ -239,10 +246,6 @@ class FrameRun(SegmentRun):
             raise ValueError(f'the frame is before segment {self.segment}, expected it to have finished')
         return self._detections
 
-    def _decoded(self) -> Detections:
-        logits, deltas, boxes = (part[:self._regions] for part in (*self._values['head'], self._values['proposals'][0]))
-        size = self.network.input_size_on(self.path)
-        result = decode_detections(logits, deltas, boxes, size)
-        found, scores, labels = (part.cpu().numpy() for part in result)
-        scale = np.divide(self._image.shape[:2], size)[[1, 0, 1, 0]]  # of corners, x and y in turn
-        return Detections(found * scale, scores, labels)
+    def _in_the_image(self, boxes: np.ndarray, scores: np.ndarray, labels: np.ndarray) -> Detections:
+        (height, width), (own_height, own_width) = self._image.shape[:2], self.network.input_size_on(self.path)
+        return Detections(boxes * (2 * (width / own_width, height / own_height)), scores, labels)  # x and y in turn

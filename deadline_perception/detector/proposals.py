@@ -64,19 +64,19 @@ class DynamicProposals:
 
     @torch.no_grad()
     def __call__(self, logits: list[Tensor], deltas: list[Tensor], proposals: int,
-                 size: tuple[int, int]) -> tuple[Tensor, Tensor]:
-        """Of one image at most `proposals` boxes `[P, 4]`, best first, and their pyramid levels `[P]`.
+                 size: tuple[int, int]) -> Tensor:
+        """Of one image `proposals` boxes `[P, 4]`, best first; where there are fewer, the last ones are zero.
 
         Args:
             logits, deltas: output of the RPN for a batch of one.
             proposals: number of regions to keep at most.
             size: height and width of the image in px.
         """
-        boxes, scores = self._candidates(logits, deltas, proposals, size)
-        kept = nms(boxes[0], scores[0], _NMS_IOU)[:proposals]
-        kept = kept[scores[0, kept] > -torch.inf]
-        boxes = boxes[0, kept]
-        return boxes, pyramid_levels(boxes, len(STRIDES))
+        boxes, scores = (part[0] for part in self._candidates(logits, deltas, proposals, size))
+        boxes = boxes * (scores > -torch.inf)[:, None]
+        kept = nms(boxes, scores, _NMS_IOU)
+        none = kept.new_full((proposals,), len(boxes))
+        return torch.cat((boxes, boxes.new_zeros((1, 4))))[torch.cat((kept, none))[:proposals].view(proposals)]
 
     @torch.no_grad()
     def of_batch(self, logits: list[Tensor], deltas: list[Tensor], proposals: int,

@@ -3,6 +3,8 @@
 A transposition at each border would do, but OpenVINO drops those alone that stand between a convolution and memory:
 beside the sum of a residual block, or a quantisation, it moves every value twice. So quantisation of an input and the
 last additions and activations are computed channels last, next to memory, and the transpositions stand at convolutions.
+The last ones are computed on rows, `[N * H * W, C]`: of values with four dimensions it chooses an order in memory by the
+convolution's, and the order that was asked for then costs more than all convolutions of a block.
 """
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ _TO_PLANES, _TO_LAST = (0, 3, 1, 2), (0, 2, 3, 1)
 
 
 def channels_last(openvino, model):
-    """A copy of an `openvino.Model` of fixed shapes whose inputs and outputs of four dimensions are `[N, H, W, C]`.
+    """A copy of an `openvino.Model` whose inputs and outputs of four dimensions are `[N, H, W, C]`, of fixed shapes.
 
     Args:
         openvino: the module.
@@ -37,22 +39,28 @@ def channels_last(openvino, model):
             else:
                 reader.replace_source_output(_transposed(ops, new, _TO_PLANES))
     for result in model.get_results():
-        if len(result.input(0).get_shape()) == 4:
-            result.input(0).replace_source_output(_last(ops, result.input_value(0)))
+        if len(result.input(0).get_partial_shape()) == 4:
+            count, channels, height, width = result.input(0).get_shape()
+            rows = _rows(ops, result.input_value(0))
+            result.input(0).replace_source_output(_reshaped(ops, rows, (count, height, width, channels)))
     return openvino.Model(model.get_results(), places, model.get_friendly_name())
 
 
-def _last(ops, output):
-    """The value of an output with its channels last: what can be computed so, is."""
+def _rows(ops, output):
+    """The value of an output `[N, C, H, W]` as rows `[N * H * W, C]`: what can be computed so, is."""
     node = output.get_node()
     kind, inputs = node.get_type_name(), node.input_values()
-    if kind == 'Transpose' and tuple(_constant(node, 1)) == _TO_PLANES:
-        return inputs[0]
     if kind == 'Relu':
-        return ops.relu(_last(ops, inputs[0])).output(0)
+        return ops.relu(_rows(ops, inputs[0])).output(0)
     if kind == 'Add' and all(list(value.get_shape()) == list(output.get_shape()) for value in inputs):
-        return ops.add(*(_last(ops, value) for value in inputs)).output(0)
-    return _transposed(ops, output, _TO_LAST)
+        return ops.add(*(_rows(ops, value) for value in inputs)).output(0)
+    is_last = kind == 'Transpose' and tuple(_constant(node, 1)) == _TO_PLANES
+    last = inputs[0] if is_last else _transposed(ops, output, _TO_LAST)
+    return _reshaped(ops, last, (-1, output.get_shape()[1]))
+
+
+def _reshaped(ops, value, shape: tuple[int, ...]):
+    return ops.reshape(value, ops.constant(np.array(shape)), special_zero=False).output(0)
 
 
 def _transposed(ops, value, order: tuple[int, ...]):

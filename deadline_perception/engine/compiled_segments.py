@@ -1,9 +1,10 @@
-"""Segments compiled by OpenVINO: the layers of most in 8 bit, those that lose by it in floating point or eagerly.
+"""Segments compiled by OpenVINO: most in 8 bit, those that lose by it in floating point or eagerly.
 
-What is compiled comes from a `SegmentStore`, which `preparation.py` fills. Values pass from segment to segment as they
-do eagerly, as tensors of their own: features as float32, channels last, as eager kernels read them. So a segment that
-stays eager costs no conversion, a redirected frame meets nothing special, and several runs can go on from one frame.
-What that costs at the borders, `channels_last.py` keeps down.
+What is compiled comes from a `SegmentStore`, which `preparation.py` fills. Values pass from segment to segment as arrays
+of their own: features as float32, channels last, as eager kernels read them. So a redirected frame meets nothing
+special, and several runs can go on from one frame. What that costs at the borders, `channels_last.py` keeps down. They
+are arrays of numpy because a small frame is made of calls, and each call into PyTorch, met with cold caches, costs some
+ten microseconds (measured: benchmarks/engines.py).
 
 Hundreds of segments are compiled and few run in a frame, so each holds as little as it can: its working memory only while
 it runs, and the weights of its file, which it has laid out anew, as pages that the system reads again if ever asked.
@@ -11,14 +12,13 @@ it runs, and the weights of its file, which it has laid out anew, as pages that 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import mmap
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from deadline_perception.engine.eager import Compute, Eager, Inputs, Values, padded
+from deadline_perception.engine.eager import Arrays, Compute, Eager, Values, as_arrays, as_tensors
 from deadline_perception.engine.openvino_library import cpu_settings, load_openvino, openvino_core
 from deadline_perception.engine.segment_store import LIBRARIES, Form, SegmentStore
 
@@ -39,8 +39,6 @@ class CompiledSegments(Eager):
     Raises:
         StoreError: OpenVINO cannot be loaded, or the store is not whole.
     """
-
-    layers_alone = True
 
     def __init__(self, store: SegmentStore, threads: int) -> None:
         store.check()
@@ -63,12 +61,12 @@ class CompiledSegments(Eager):
         if self._stale:
             return 'the weights have changed since the segments were compiled: all run eagerly'
         slow = {key: f'{key} ({segment.form.value}) because: {segment.reason}'
-                for key, segment in self._store.segments.items() if segment.form is not Form.INT8}
+                for key, segment in self._store.segments.items() if segment.reason}
         slow |= {key: f'{key} (eager) because: {reason}' for key, reason in self._refused.items()}
         if not slow:
             return ''
         told = next(iter((self._refused or slow)))
-        return f'{len(slow)} of {len(self._store.segments)} segments do not run in 8 bit, such as {slow[told]}'
+        return f'{len(slow)} of {len(self._store.segments)} segments run slower than they could, such as {slow[told]}'
 
     def clear(self) -> None:
         """Forgets what was compiled, because the weights are about to change; from now on all is eager."""
@@ -76,25 +74,38 @@ class CompiledSegments(Eager):
         self._compiled.clear()
         self._refused.clear()
 
-    def hold(self, name: str, values: Values, rows: int | None = None) -> Values:
+    def hold(self, name: str, values: Values) -> Arrays:
         """See `Eager`."""
-        return padded(values, rows)
+        return as_arrays(values)
 
-    def run(self, key: str, name: str, compute: Compute, inputs: Inputs) -> Values:
+    def run(self, key: str, name: str, compute: Compute, inputs: dict[str, Arrays], *,
+            is_selection: bool = False) -> Arrays:
         """Runs a compiled segment, or computes it."""
         if key not in self._compiled:
             self._compiled[key] = self._compile(key)
         compiled = self._compiled[key]
         if compiled is None:
-            return compute(inputs)
+            return as_arrays(compute({read: as_tensors(values) for read, values in inputs.items()}))
         return compiled([value for values in inputs.values() for value in values])
+
+    def joined(self, values: Arrays) -> Arrays:
+        """See `Eager`: what one segment gave lies in one piece."""
+        whole, channels = values[0].base, values[0].shape[-1]
+        if whole is None or whole.size != sum(value.size for value in values) or any(
+                value.base is not whole or value.shape[-1] != channels for value in values):
+            return (np.concatenate([value.reshape(-1, channels) for value in values]),)
+        return (whole.reshape(-1, channels),)
+
+    def arrays(self, values: Arrays) -> Arrays:
+        """See `Eager`."""
+        return values
 
     def _compile(self, key: str) -> CompiledSegment | None:
         segment = None if self._stale else self._store.segments.get(key)
         if segment is None or segment.form is Form.EAGER:
             return None
         try:
-            return self._compiler.load(self._store.mapped(key))
+            return self._compiler.load(self._store.mapped(key), exact=segment.form is Form.EXACT)
         except (RuntimeError, OSError) as error:
             self._refused[key] = (str(error).strip().splitlines() or [type(error).__name__])[-1]
             return None
@@ -113,37 +124,39 @@ class Compiler:
     def __init__(self, threads: int) -> None:
         self._openvino = load_openvino()
         self._core = openvino_core()
-        self._settings = cpu_settings(threads)
+        self._settings = {exact: cpu_settings(threads) | ({'INFERENCE_PRECISION_HINT': 'f32'} if exact else {})
+                          for exact in (False, True)}
 
-    def compile(self, model) -> bytes:
-        """The compiled form of an `openvino.Model` with fixed shapes.
+    def compile(self, model, exact: bool = False) -> bytes:
+        """The compiled form of an `openvino.Model` with fixed shapes; in float32 throughout where it is to be exact.
 
         Raises:
             RuntimeError: the compiler refuses it.
         """
-        return self._core.compile_model(model, 'CPU', self._settings).export_model().getvalue()
+        return self._core.compile_model(model, 'CPU', self._settings[exact]).export_model().getvalue()
 
-    def load(self, compiled: bytes | mmap.mmap) -> CompiledSegment:
+    def load(self, compiled: bytes | mmap.mmap, exact: bool = False) -> CompiledSegment:
         """What `compile` gave, ready to run. A mapped file is referred to as long as the segment is.
 
         Raises:
             RuntimeError: it is not what `compile` gave.
         """
+        settings = self._settings[exact]
         if not isinstance(compiled, mmap.mmap):
-            return CompiledSegment(self._openvino, self._core.import_model(compiled, 'CPU', self._settings))
+            return CompiledSegment(self._openvino, self._core.import_model(compiled, 'CPU', settings))
         content = self._openvino.Tensor(np.frombuffer(compiled, np.uint8), shared_memory=True)
-        segment = CompiledSegment(self._openvino, self._core.import_model(content, 'CPU', self._settings), content)
+        segment = CompiledSegment(self._openvino, self._core.import_model(content, 'CPU', settings), content)
         with contextlib.suppress(OSError):  # locked memory stays
             compiled.madvise(mmap.MADV_DONTNEED)  # of 100 MB for all paths, a fifth is read again as they first run
         return segment
 
 
 class CompiledSegment:
-    """One segment, called with the tensors that it reads. Values of four dimensions pass channels last.
+    """One segment, called with the arrays that it reads. Values of four dimensions pass channels last.
 
     Args:
         openvino: the module.
-        compiled: the `openvino.CompiledModel`.
+        compiled: the `openvino.CompiledModel`; outputs of one shape are float32.
         content: what must live as long as the segment.
     """
 
@@ -151,24 +164,27 @@ class CompiledSegment:
         self._tensor = openvino.Tensor
         self._request = compiled.create_infer_request()
         self._release = compiled.release_memory
-        self._shapes = [tuple(output.shape) for output in compiled.outputs]
-        self._sizes = [math.prod(shape) for shape in self._shapes]
+        self._is_fixed = all(not output.partial_shape.is_dynamic for output in compiled.outputs)
+        self._shapes = [tuple(output.shape) for output in compiled.outputs] if self._is_fixed else []
+        ends = list(itertools.accumulate(map(math.prod, self._shapes), initial=0))
+        self._parts = [slice(*ends[number:number + 2]) for number in range(len(self._shapes))]
+        self._size, self._outputs = ends[-1], range(len(compiled.outputs))
         self._content = content  # the last attribute, so that it is the last to go
 
-    def __call__(self, inputs: list[Tensor]) -> Values:
-        """Raises RuntimeError when a tensor has another shape or type than the segment reads."""
-        laid_out = [_rows(value).numpy() for value in inputs]  # referred to until all is computed
-        for index, array in enumerate(laid_out):
-            self._request.set_input_tensor(index, self._tensor(array, shared_memory=True))
-        # One after the other in one piece of memory, so that who reads them all needs no copy.
-        outputs = [part.view(shape) for part, shape in zip(torch.empty(sum(self._sizes)).split(self._sizes), self._shapes)]
-        for index, output in enumerate(outputs):
-            self._request.set_output_tensor(index, self._tensor(output.numpy(), shared_memory=True))
-        self._request.infer()
+    def __call__(self, inputs: list[np.ndarray]) -> Arrays:
+        """Raises RuntimeError when an array has another shape or type than the segment reads."""
+        request, tensor = self._request, self._tensor
+        for index, array in enumerate(inputs):
+            request.set_input_tensor(index, tensor(array, shared_memory=True))
+        outputs = ()
+        if self._is_fixed:
+            # One after the other in one piece of memory, so that who reads them all needs no copy.
+            memory = np.empty(self._size, np.float32)
+            outputs = tuple(memory[part].reshape(shape) for part, shape in zip(self._parts, self._shapes))
+            for index, output in enumerate(outputs):
+                request.set_output_tensor(index, tensor(output, shared_memory=True))
+        request.infer(share_outputs=True)  # without, every output is copied once more
+        if not self._is_fixed:
+            outputs = tuple(request.get_output_tensor(index).data.copy() for index in self._outputs)
         self._release()  # 3 us; what one segment worked in is there for the next, still in the cache
-        return tuple(output.permute(0, 3, 1, 2) if output.dim() == 4 else output for output in outputs)
-
-
-def _rows(value: Tensor) -> Tensor:
-    """The value as it lies in memory: rows one after the other, channels last."""
-    return (value.permute(0, 2, 3, 1) if value.dim() == 4 else value).contiguous()
+        return outputs

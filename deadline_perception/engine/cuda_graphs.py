@@ -6,8 +6,7 @@ to segment has a buffer of its own, outside the graphs' memory; a segment reads 
 step copies its outputs to theirs. Each buffer belongs to one kind of value at one width or number of regions, so which
 buffers a segment reads follows from its key, whatever path the frame took there.
 
-What depends on the data stays as it is: reading the image, selecting proposals (their number varies; they are padded
-to the number that the path allows) and the final decoding.
+What depends on the data stays as it is: reading the image, selecting proposals and the final decoding.
 """
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ from typing import TypeAlias
 
 import torch
 
-from deadline_perception.engine.eager import Compute, Eager, Inputs, Values, padded
+from deadline_perception.engine.eager import Arrays, Compute, Eager, Inputs, Values, as_tensors
 
 Replay: TypeAlias = Callable[[], None]
 
@@ -32,6 +31,7 @@ class CudaGraphs(Eager):
     gives something else, is computed in every frame. Valid as long as the weights stay where they are.
 
     Args:
+        device: processor that holds the buffers, such as `cuda:0`.
         record: makes a replay of a function without side effects: it computes anew from the same tensors and writes
             the outputs into the given buffers. Does not write while recording. Raises RuntimeError when it cannot.
 
@@ -42,7 +42,8 @@ class CudaGraphs(Eager):
     identity = 'cuda_graphs'
     reuses_buffers = True
 
-    def __init__(self, record: Callable[[Callable[[], Values], Values], Replay]) -> None:
+    def __init__(self, device: str, record: Callable[[Callable[[], Values], Values], Replay]) -> None:
+        self._device = device
         self.failures: dict[str, str] = {}
         self._record = record
         self._buffers: dict[tuple, Values] = {}
@@ -79,15 +80,17 @@ class CudaGraphs(Eager):
         if number != self._frame:
             raise ValueError('another frame has begun since or the weights have moved, expected one frame at a time')
 
-    def hold(self, name: str, values: Values, rows: int | None = None) -> Values:
+    def hold(self, name: str, values: Values | Arrays) -> Values:
         """Copies values to where recorded segments look for them; returns their buffers."""
-        values = padded(values, rows)
+        values = as_tensors(values)
         buffers = self._buffers_of(name, values)
         _write(buffers, values)
         return buffers
 
-    def run(self, key: str, name: str, compute: Compute, inputs: Inputs) -> Values:
+    def run(self, key: str, name: str, compute: Compute, inputs: Inputs, *, is_selection: bool = False) -> Values:
         """Replays a segment, or computes it; returns the buffers that hold its outputs."""
+        if is_selection:
+            return self.hold(name, compute(inputs)) if name else compute(inputs)
         if key in self._recorded:
             replay, buffers = self._recorded[key]
             replay()
@@ -110,7 +113,7 @@ class CudaGraphs(Eager):
     def _buffers_of(self, name: str, values: Values) -> Values:
         kind = (name, *(value.shape for value in values))
         if kind not in self._buffers:
-            self._buffers[kind] = tuple(torch.zeros_like(value) for value in values)
+            self._buffers[kind] = tuple(torch.zeros_like(value, device=self._device) for value in values)
         return self._buffers[kind]
 
 

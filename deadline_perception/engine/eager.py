@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import numpy as np
     from torch import Tensor
 
 # Quoted, so that a network without torch can have this engine.
 Values: TypeAlias = 'tuple[Tensor, ...]'
+Arrays: TypeAlias = 'tuple[np.ndarray, ...]'
 Inputs: TypeAlias = 'dict[str, Values]'
 Compute: TypeAlias = 'Callable[[Inputs], Values]'
 
@@ -24,16 +26,16 @@ Compute: TypeAlias = 'Callable[[Inputs], Values]'
 class Eager:
     """Computes every segment as it comes, with the kernels of the framework; the base of the other engines.
 
+    What passes from segment to segment is the engine's own: tensors here, arrays or buffers in others; `arrays` gives it
+    to whoever reads it otherwise.
+
     Attributes:
         identity: name, and version where it is not that of PyTorch; execution times hold for one engine alone.
         reuses_buffers: values lie in memory that the next frame overwrites, so that one frame runs at a time.
-        layers_alone: what a segment does before its layers, such as gathering region features, is computed by the
-            network itself: a compiler of layers has nothing to gain there.
     """
 
     identity = 'eager'
     reuses_buffers = False
-    layers_alone = False
     _instead_because = ''
 
     @classmethod
@@ -67,32 +69,50 @@ class Eager:
             ValueError: another frame has begun since, or the weights have moved.
         """
 
-    def hold(self, name: str, values: Values, rows: int | None = None) -> Values:
+    def hold(self, name: str, values: Values) -> Values:
         """Takes values that no segment gave; returns them as segments may read them.
 
         Args:
             name: kind of value, such as `stage1`; with the shapes it decides where an engine keeps it.
-            values: at least one tensor.
-            rows: the most rows that values of this path have; an engine with fixed shapes adds rows of zeros up to it.
+            values: at least one tensor, or array of the host with the channels last.
         """
-        return values
+        return as_tensors(values)
 
-    def run(self, key: str, name: str, compute: Compute, inputs: Inputs) -> Values:
+    def run(self, key: str, name: str, compute: Compute, inputs: Inputs, *, is_selection: bool = False) -> Values:
         """Runs a segment; returns what it gives.
 
         Args:
             key: of the segment on this path.
-            name: kind of value that it gives, as in `hold`.
+            name: kind of value that it gives, as in `hold`; empty where no segment reads it, and only then may its
+                shape depend on the data.
             compute: the segment itself; changes none of its inputs.
-            inputs: what it reads, by kind: values that `hold` or `run` returned.
+            inputs: what it reads, by kind: values that `hold`, `run` or `joined` returned.
+            is_selection: it compares and chooses, which no recording of a GPU's work can hold.
         """
         return compute(inputs)
 
-
-def padded(values: Values, rows: int | None) -> Values:
-    """Values with rows of zeros up to a number of rows; as they are where it is None or they have as many."""
-    if rows is None or all(len(part) == rows for part in values):
+    def joined(self, values: Values) -> Values:
+        """Features of several sizes as one matrix, `[positions, channels]`, where that costs no copy; else as they
+        are."""
         return values
-    from torch.nn.functional import pad
 
-    return tuple(pad(part, (0, 0) * (part.dim() - 1) + (0, rows - len(part))) for part in values)
+    def arrays(self, values: Values) -> Arrays:
+        """Values for those who are no segments: arrays of the host, channels last."""
+        return as_arrays(values)
+
+
+def as_arrays(values: Values | Arrays) -> Arrays:
+    """Tensors as arrays of the host, those of four dimensions with the channels last; arrays stay as they are."""
+    from torch import Tensor
+
+    return tuple((value.permute(0, 2, 3, 1) if value.dim() == 4 else value).cpu().contiguous().numpy()
+                 if isinstance(value, Tensor) else value for value in values)
+
+
+def as_tensors(values: Values | Arrays) -> Values:
+    """Arrays with the channels last as tensors `[N, C, H, W]` of the same memory; tensors stay as they are."""
+    from torch import Tensor, from_numpy
+
+    tensors = (value if isinstance(value, Tensor) else from_numpy(value) for value in values)
+    return tuple(tensor if tensor is value or tensor.dim() != 4 else tensor.permute(0, 3, 1, 2)
+                 for tensor, value in zip(tensors, values))

@@ -12,8 +12,10 @@ import io
 import logging
 import math
 import random
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -21,7 +23,7 @@ from torch import Tensor, nn
 
 from deadline_perception.engine.channels_last import channels_last
 from deadline_perception.engine.compiled_segments import CompiledSegment, Compiler
-from deadline_perception.engine.eager import Compute, Eager, Inputs, Values, padded
+from deadline_perception.engine.eager import Compute, Eager, Inputs, Values, as_arrays, as_tensors
 from deadline_perception.engine.openvino_library import load_openvino, own_signal_stack
 from deadline_perception.engine.segment_store import Form, SegmentStore
 from deadline_perception.execution_path import SKIP, ExecutionPath
@@ -33,6 +35,8 @@ _LEAST_IMAGES = 8  # altogether
 # An error of a tenth of the signal's deviation. Those of `compact` reach 25 and more, and average precision shows no
 # loss.
 LEAST_SIGNAL_TO_ERROR_DB = 20.0  # measured: benchmarks/engines.py
+_LEAST_EXACT_DB = 80.0  # of what is to be exact: a twentieth of a pixel at 640
+_LAYERS = {'Convolution', 'GroupConvolution', 'ConvolutionBackpropData', 'GroupConvolutionBackpropData', 'MatMul'}
 _TIMINGS = 9
 _EXACT_DB = 200.0
 
@@ -50,22 +54,25 @@ class Call:
         """What it read, in the order in which a compiled segment takes it."""
         return [value for values in self.inputs.values() for value in values]
 
+    @property
+    def arrays(self) -> list[np.ndarray]:
+        """The same as a compiled segment takes it."""
+        return list(as_arrays(tuple(self.tensors)))
+
 
 class Recorder(Eager):
     """Computes eagerly, as `CompiledSegments` would be asked to, and keeps the calls of the segments that are wanted."""
-
-    layers_alone = True
 
     def __init__(self) -> None:
         self.wanted: set[str] = set()
         self.calls: dict[str, list[Call]] = {}
         self.asked: set[str] = set()
 
-    def hold(self, name: str, values: Values, rows: int | None = None) -> Values:
+    def joined(self, values: Values) -> Values:
         """See `Eager`."""
-        return padded(values, rows)
+        return (torch.cat([value.permute(0, 2, 3, 1).flatten(0, 2) for value in values]),)
 
-    def run(self, key: str, name: str, compute: Compute, inputs: Inputs) -> Values:
+    def run(self, key: str, name: str, compute: Compute, inputs: Inputs, *, is_selection: bool = False) -> Values:
         """See `Eager`."""
         outputs = compute(inputs)
         self.asked.add(key)
@@ -168,13 +175,15 @@ class SegmentMaker:
                 continue
             try:
                 compiled = compile_form()
-                segment = self._compiler.load(compiled)
-                error_db = min(signal_to_error_db(check.outputs, segment(check.tensors)) for check in checks)
+                segment = self._compiler.load(compiled, exact=form is Form.EXACT)
+                compare = peak_to_error_db if form is Form.EXACT else signal_to_error_db
+                error_db = min(compare(check.outputs, as_tensors(segment(check.arrays))) for check in checks)
             except Exception as error:  # of any kind: converter, quantiser and compiler meet layers of any network
                 reasons[form] = f'{type(error).__name__} {(str(error).strip().splitlines() or [""])[-1][:200]}'
                 continue
-            if not error_db >= LEAST_SIGNAL_TO_ERROR_DB:
-                reasons[form] = f'{error_db:.0f} dB of signal to error, expected {LEAST_SIGNAL_TO_ERROR_DB:.0f}'
+            least_db = _LEAST_EXACT_DB if form is Form.EXACT else LEAST_SIGNAL_TO_ERROR_DB
+            if not error_db >= least_db:
+                reasons[form] = f'{error_db:.0f} dB of signal to error, expected {least_db:.0f}'
                 continue
             eager_ms, time_ms = times_ms(checks, segment)
             if time_ms >= eager_ms:
@@ -183,7 +192,7 @@ class SegmentMaker:
             self._store.add(key, form, error_db=error_db, time_ms=time_ms, eager_ms=eager_ms, compiled=compiled,
                             reason=reasons.get(Form.INT8, '') if form is not Form.INT8 else '')
             return
-        eager_ms = times_ms(checks, lambda tensors: None)[0]
+        eager_ms = times_ms(checks, lambda arrays: None)[0]
         self._store.add(key, Form.EAGER, error_db=0.0, time_ms=eager_ms, eager_ms=eager_ms,
                         reason='; '.join(f'{form.value} {reason}' for form, reason in reasons.items()))
 
@@ -192,32 +201,43 @@ class SegmentMaker:
         example, of_segment = calls[0].tensors, self._quantised.setdefault(key.partition('@')[0], [])
         for model in of_segment:  # the same layers for another number of regions or size of image, often
             yield Form.INT8, lambda: self._compile(model, example)
-        converted = []
-
-        def convert():
-            if not converted:
-                converted.append(self._convert(calls[0]))
-            return converted[0]
-
+        try:
+            converted = self._convert(calls[0])
+        except Exception as error:  # of any kind, as above
+            yield Form.FLOAT, partial(_refuse, error)
+            return
+        if not any(operation.get_type_name() in _LAYERS for operation in converted.get_ops()):
+            yield Form.EXACT, lambda: self._compile(converted, example, exact=True)
+            return
         for saturating in (False, True):
             made = []
 
             def quantise() -> bytes:
-                made.append(self._quantise(convert(), calls, saturating))
+                made.append(self._quantise(converted, calls, saturating))
                 return self._compile(made[0], example)
 
             yield Form.INT8, quantise
             of_segment += made
-        yield Form.FLOAT, lambda: self._compile(convert(), example)
+        yield Form.FLOAT, lambda: self._compile(converted, example)
 
     @torch.inference_mode(False)
     @torch.no_grad()
     def _convert(self, call: Call):
-        """An `openvino.Model` of what a segment computes, with the shapes of a call."""
+        """An `openvino.Model` of what a segment computes, with the shapes of a call.
+
+        Of what PyTorch exports OpenVINO knows most operators, of what it traces some more, such as suppression.
+        """
         counts = {name: len(values) for name, values in call.inputs.items()}
+        module = _Positional(call.compute, counts).eval()
         example = tuple(tensor.clone() for tensor in call.tensors)
-        program = torch.export.export(_Positional(call.compute, counts).eval(), example, strict=False)
-        model = self._openvino.convert_model(program)
+        import torchvision  # noqa: F401: its operators cannot be exported without its Python
+
+        try:
+            model = self._openvino.convert_model(torch.export.export(module, example, strict=False))
+        except Exception:  # of any kind: from exporter and converter
+            with warnings.catch_warnings():
+                warnings.simplefilter('ignore')  # tracing fixes sizes, as is meant here
+                model = self._openvino.convert_model(module, example_input=example)
         _fix_shapes(model, call.tensors)
         return model
 
@@ -232,11 +252,11 @@ class SegmentMaker:
             return nncf.quantize(model, data, subset_size=len(calls), target_device=nncf.TargetDevice.CPU,
                                  advanced_parameters=nncf.AdvancedQuantizationParameters(overflow_fix=fix))
 
-    def _compile(self, model, example: list[Tensor]) -> bytes:
+    def _compile(self, model, example: list[Tensor], exact: bool = False) -> bytes:
         """A model with the shapes of an example; values of four dimensions come and go channels last."""
         model = model.clone()
         _fix_shapes(model, example)
-        return self._compiler.compile(channels_last(self._openvino, model))
+        return self._compiler.compile(channels_last(self._openvino, model), exact)
 
 
 class _Positional(nn.Module):
@@ -269,16 +289,39 @@ def signal_to_error_db(expected: Values, found: Values) -> float:
     return worst
 
 
-def times_ms(calls: list[Call], segment: CompiledSegment | Callable[[list[Tensor]], object]) -> tuple[float, float]:
+def peak_to_error_db(expected: Values, found: Values) -> float:
+    """Of the worst of several tensors: the square of its largest value over that of the largest error, in dB.
+
+    NaN and shapes that differ count as no signal at all.
+    """
+    worst = _EXACT_DB
+    for right, value in zip(expected, found, strict=True):
+        if right.shape != value.shape:
+            return -_EXACT_DB
+        if not right.numel():
+            continue
+        error, peak = (float(part.double().abs().max()) for part in (value.double() - right.double(), right))
+        if not math.isfinite(error) or (error > 0.0 and peak == 0.0):
+            return -_EXACT_DB
+        if error > 0.0:
+            worst = min(worst, 20.0 * math.log10(peak / error))
+    return worst
+
+
+def times_ms(calls: list[Call], segment: CompiledSegment | Callable[[list[np.ndarray]], object]) -> tuple[float, float]:
     """Shortest times of the eager and of another form of a segment, by turns, in ms: what else runs lengthens neither."""
     eager, other = [], []
     for number in range(_TIMINGS):
         call = calls[number % len(calls)]
-        for run, given, times in ((call.compute, call.inputs, eager), (segment, call.tensors, other)):
+        for run, given, times in ((call.compute, call.inputs, eager), (segment, call.arrays, other)):
             started = now_ms()
             run(given)
             times.append(now_ms() - started)
     return min(eager), min(other)
+
+
+def _refuse(error: Exception) -> bytes:
+    raise error
 
 
 def _fix_shapes(model, example: list[Tensor]) -> None:

@@ -35,6 +35,7 @@ class Form(Enum):
 
     INT8 = '8 bit'
     FLOAT = 'float'  # at the compiler's choice of precision, such as bfloat16
+    EXACT = 'float32'  # without layers, such as a selection of boxes: fewer bits gain no time there, and lose places
     EAGER = 'eager'
 
 
@@ -49,7 +50,7 @@ class PreparedSegment:
         eager_ms: shortest time of the eager one beside it.
         file: name of the compiled segment in the folder; empty where it is eager.
         sha256: of the file.
-        reason: why no faster form is used; empty for 8 bit.
+        reason: why no faster form is used; empty where none is wanted.
 
     Raises:
         ValueError: a compiled segment without a file, or a file that lies elsewhere.

@@ -65,7 +65,7 @@ class TorchNetwork(ABC):
         Raises:
             ValueError: the network is not on a CUDA device.
         """
-        self.engine = CudaGraphs(CudaRecorder(self.device))
+        self.engine = CudaGraphs(self.device, CudaRecorder(self.device))
 
     def detect(self, image_bgr: np.ndarray, path: ExecutionPath) -> object:
         """What one image, uint8 `[H, W, 3]`, shows, found on one path: a `result_type`."""

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from deadline_perception.detector.detections import Classification, Detections
-from deadline_perception.engine.eager import Eager, Inputs, Values
+from deadline_perception.engine.eager import Eager, Inputs, Values, as_tensors
 from deadline_perception.engine.segment_run import SegmentRun, check_image
 from deadline_perception.engine.torch_network import TorchNetwork
 from deadline_perception.execution_path import WIDTH, ExecutionPath, Operator, PathSpace, Segment
@@ -132,7 +132,7 @@ class ElasticRun(SegmentRun):
         elif name == 'layers':
             self._values = network.engine.run(key, 'layers', self._layers, {'pre': self._values})
         else:
-            self._result = network.decoder.decode(self._values, self._image.shape[:2])
+            self._result = network.decoder.decode(as_tensors(self._values), self._image.shape[:2])
 
     def _layers(self, inputs: Inputs) -> Values:
         made = self._module(inputs['pre'][0], utilisation=self.path[UTILISATION])

@@ -20,12 +20,13 @@ def test_every_shipped_name_is_read_and_printed_back(repository):
 
 def test_segments_are_in_the_order_of_execution_and_each_decides_its_operator():
     assert [segment.name for segment in SPACE.segments] == [
-        'pre', 'stage1', 'skip0', 'stage2', 'stage3', 'skip1', 'skip2', 'pyramid', 'rpn', 'proposals', 'head', 'post']
+        'pre', 'stage1', 'skip0', 'stage2', 'stage3', 'skip1', 'skip2', 'pyramid', 'rpn', 'proposals', 'regions', 'head',
+        'post']
     assert [segment.operator for segment in SPACE.segments if segment.operator] == [
         'width', 'skip0', 'skip1', 'skip2', 'pyramid_width', 'proposals', 'head']
     assert SPACE.keys(SPACE.parse('s010-w0.50-f0.50-p50-h1')) == (
         'pre', 'stage1@w0.50', 'skip0@w0.50', 'stage2@w0.50', 'stage3@w0.50', 'skip2@w0.50', 'pyramid@w0.50-f0.50',
-        'rpn@f0.50', 'proposals@p50', 'head@h1-f0.50-p50', 'post@p50')
+        'rpn@f0.50', 'proposals@p50', 'regions@f0.50-p50', 'head@h1-f0.50-p50', 'post@p50')
 
 
 def test_scale_is_decided_first_and_unnamed_at_the_full_size():
@@ -34,7 +35,7 @@ def test_scale_is_decided_first_and_unnamed_at_the_full_size():
     path = space.parse('r0.67-s1-w1.00-p10-h0')
     assert (str(space.largest), scale_of(space.largest), scale_of(path)) == ('s0-w1.00-p10-h0', 1.0, 0.67)
     assert space.keys(path) == ('pre@r0.67', 'stage1@r0.67-w1.00', 'pyramid@r0.67-w1.00-f1.00', 'rpn@r0.67-f1.00',
-                                'proposals@r0.67-p10', 'head@r0.67-h0-f1.00-p10', 'post@p10')
+                                'proposals@r0.67-p10', 'regions@r0.67-f1.00-p10', 'head@h0-f1.00-p10', 'post@r0.67-p10')
     assert scale_of(SPACE.smallest) == 1.0
 
 

@@ -199,7 +199,7 @@ def test_any_size_has_its_anchors_and_limits_proposals(tiny_network):
     images = torch.randn(1, 3, 96, 160, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         logits, deltas = tiny_network.rpn(tiny_network.features(images, tiny_network.path_space.largest))
-        boxes, _ = tiny_network.select_proposals(logits, deltas, 60, (96, 160))
+        boxes = tiny_network.select_proposals(logits, deltas, 60, (96, 160))
     anchors = lay_out_anchors(tiny_network.config, (96, 160), torch.device('cpu'))
     assert [len(level) for level in anchors] == [level.shape[1] for level in logits]
     assert boxes[:, 2].max() > 96 and boxes[:, 2].max() <= 160 and boxes[:, 3].max() <= 96
@@ -298,6 +298,6 @@ def test_forked_runs_do_not_disturb_each_other(tiny_network):
 
 
 def test_runs_from_shared_buffers_do_not_fork(tiny_network):
-    tiny_network.engine = CudaGraphs(lambda compute, buffers: compute)
+    tiny_network.engine = CudaGraphs('cpu', lambda compute, buffers: compute)
     with pytest.raises(ValueError, match='engine cuda_graphs reuses its buffers'):
         tiny_network.start(np.zeros((64, 96, 3), np.uint8), tiny_network.path_space.largest).fork()

@@ -9,7 +9,7 @@ from deadline_perception.engine.cuda_graphs import CudaGraphs, CudaRecorder
 from deadline_perception.detector.network import MultiPathDetector
 from deadline_perception.latency.measurement_plan import covering_paths, random_path
 
-RECORDED_SEGMENTS = ('stage', 'skip', 'pyramid', 'rpn', 'head')
+RECORDED_SEGMENTS = ('stage', 'skip', 'pyramid', 'rpn', 'regions', 'head')
 
 
 class Recorder:
@@ -49,7 +49,7 @@ def _run(network, image, paths):
 def _spoil(graphs):
     for buffers in graphs._buffers.values():
         for buffer in buffers:
-            buffer.fill_(torch.nan if buffer.is_floating_point() else 10 ** 9)
+            buffer.fill_(torch.nan if buffer.is_floating_point() else torch.iinfo(buffer.dtype).max)
 
 
 def _assert_same(one, other):
@@ -71,7 +71,7 @@ def certain_network(tiny_network):
 def test_replayed_frames_equal_computed_ones_over_redirections(certain_network):
     images = _images(60)
     expected = [_run(certain_network, image, number) for number, image in enumerate(images)]
-    certain_network.engine = CudaGraphs(Recorder())
+    certain_network.engine = CudaGraphs('cpu', Recorder())
     found = 0
     for number, image in enumerate(images):
         _spoil(certain_network.engine)  # a frame must read nothing that it did not write
@@ -85,14 +85,14 @@ def test_replayed_frames_equal_computed_ones_over_redirections(certain_network):
 
 def test_each_segment_is_recorded_once(tiny_network):
     recorder = Recorder()
-    tiny_network.engine = graphs = CudaGraphs(recorder)
+    tiny_network.engine = graphs = CudaGraphs('cpu', recorder)
     recordable = [name for name in tiny_network.path_space.carriers() if name.startswith(RECORDED_SEGMENTS)]
     for _ in range(2):
         tiny_network.warm_up(covering_paths(tiny_network.path_space, 1, random.Random(0)), (50, 80))
         assert recorder.recordings == len(graphs) == len(recordable)
 
 
-def test_fewer_regions_than_the_path_allows_are_padded(certain_network, monkeypatch):
+def test_fewer_regions_than_the_path_allows_change_nothing(certain_network, monkeypatch):
     rpn, select = certain_network.rpn, certain_network.select_proposals
     with torch.no_grad():
         rpn.outputs.bias[rpn.per_position:] = -1.5  # most regions shrink below 2 px, or leave the image
@@ -106,16 +106,10 @@ def test_fewer_regions_than_the_path_allows_are_padded(certain_network, monkeypa
     monkeypatch.setattr(certain_network, 'select_proposals', watched)
     largest, images = certain_network.path_space.largest, _images(5)
     expected = [certain_network.detect(image, largest) for image in images]
-    assert {len(boxes) for boxes, _ in selected} - {largest['proposals']}
-    certain_network.engine = CudaGraphs(Recorder())
+    assert any((boxes[-1] == 0).all() for boxes in selected)
+    certain_network.engine = CudaGraphs('cpu', Recorder())
     for image, found in zip(images, expected):
         _assert_same(certain_network.detect(image, largest), found)
-
-
-def test_held_values_are_padded_with_zero_rows():
-    boxes, levels = CudaGraphs(Recorder()).hold('proposals', (torch.ones(2, 4), torch.ones(2, dtype=torch.long)), 3)
-    assert boxes.tolist() == [[1.0] * 4, [1.0] * 4, [0.0] * 4]
-    assert levels.tolist() == [1, 1, 0]
 
 
 def test_what_cannot_be_recorded_is_computed(certain_network):
@@ -128,7 +122,7 @@ def test_what_cannot_be_recorded_is_computed(certain_network):
                 raise RuntimeError('operation not permitted when stream is capturing\nmore')
             return super().__call__(compute, buffers)
 
-    certain_network.engine = CudaGraphs(Fails())
+    certain_network.engine = CudaGraphs('cpu', Fails())
     for number, image in enumerate(_images(8)):
         _assert_same(_run(certain_network, image, number).result(), expected[number].result())
     graphs = certain_network.engine
@@ -144,7 +138,7 @@ def test_a_replay_that_gives_other_values_is_not_used(certain_network):
     def spoil(compute, buffers):
         return lambda: buffers[0].add_(1.0)
 
-    certain_network.engine = CudaGraphs(spoil)
+    certain_network.engine = CudaGraphs('cpu', spoil)
     for _ in range(2):
         _assert_same(certain_network.detect(image, path), expected)
     assert not len(certain_network.engine)
@@ -154,7 +148,7 @@ def test_a_replay_that_gives_other_values_is_not_used(certain_network):
 def test_new_weights_are_recorded_anew(certain_network, tiny_config):
     image = _images(1)[0]
     path = certain_network.path_space.largest
-    certain_network.engine = CudaGraphs(Recorder())
+    certain_network.engine = CudaGraphs('cpu', Recorder())
     certain_network.detect(image, path)
     torch.manual_seed(5)
     other = MultiPathDetector(tiny_config, ('vehicle', 'bike')).eval()
@@ -167,7 +161,7 @@ def test_new_weights_are_recorded_anew(certain_network, tiny_config):
 
 def test_frame_whose_buffers_another_one_uses_is_refused(tiny_network):
     image = _images(1)[0]
-    tiny_network.engine = CudaGraphs(Recorder())
+    tiny_network.engine = CudaGraphs('cpu', Recorder())
     first = tiny_network.start(image, tiny_network.path_space.largest)
     first.run_segment()
     second = tiny_network.start(image, tiny_network.path_space.smallest)

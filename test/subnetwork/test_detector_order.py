@@ -8,6 +8,7 @@ import torch
 
 from deadline_perception.detector.checkpoint import build_detector
 from deadline_perception.detector.configuration import COMPACT
+from deadline_perception.engine.eager import as_tensors
 from deadline_perception.subnetwork.detector_order import channel_orders, ordered_layers, reorder
 from deadline_perception.subnetwork.importance import Ranking
 
@@ -31,7 +32,7 @@ def make(config, seed=0):
 @torch.inference_mode()
 def outputs(detector, path):
     """What every segment with layers makes of an image, but features, whose channels may lie in another order."""
-    values = {'pre': (detector.preprocess(IMAGES[0], path),)}
+    values = {'pre': as_tensors((detector.preprocess(IMAGES[0], path),))}
     for number, segment in enumerate(detector.path_space.segments):
         if segment.name not in ('pre', 'post') and detector.path_space.key(number, path) is not None:
             values[detector.makes[segment.name]] = detector.compute(segment.name, path, values)
