@@ -189,7 +189,7 @@ def main() -> None:
 
         def time_product() -> None:
             started = now_ms()
-            product(call.tensors)
+            product(call.arrays)
             product_ms.append(now_ms() - started)
 
         work = {path: operations(network, images[0], path) for path in paths}

@@ -239,7 +239,7 @@ def _count_proposals(variant: Variant, image: np.ndarray, path: ExecutionPath) -
 
     def counted(*args):
         regions = select(*args)
-        counts.append(len(regions[0]))
+        counts.append(int((regions != 0).any(1).sum()))
         return regions
 
     variant.network.select_proposals = counted

@@ -234,7 +234,7 @@ def test_the_matrix_product_runs_in_8_bit(engines, tmp_path, monkeypatch):
     monkeypatch.setattr(engines, 'PRODUCT_ROWS', 256)
     monkeypatch.setattr(engines, 'PRODUCT_SIDE', 512)
     product, call = engines.matrix_product(read_device_facts('cpu'), tmp_path)
-    found, = product(call.tensors)
+    found, = product(call.arrays)
     assert float((found - call.outputs[0]).square().mean() / call.outputs[0].var()) < 0.01
 
 
