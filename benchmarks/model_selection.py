@@ -46,11 +46,12 @@ import numpy as np
 from contender_programs import CODES, Contenders
 from rich.console import Console
 from rich.table import Table
-from selection_replay import (ALPHA, BOUNDED, CURVES, METHODS, OUR_CURVES, OURS, PAPERS, ROUNDS_A_VISIT, Fixed, Outcome, Recording,
-                              Terms, compare, make_trace, mean_outcome, violations_at, violations_ratio)
+from selection_replay import (ALPHA, BOUNDED, CURVES, METHODS, OUR_CURVES, OURS, PAPERS, ROUNDS_A_VISIT, Fixed, Outcome, OursByUtility,
+                              Recording, Terms, compare, make_trace, mean_outcome, violations_at, violations_ratio)
 
 from deadline_perception.contention.prediction import AdaptiveRegression
 from deadline_perception.contention.pruning import Candidate, contention_prune, pareto_prune, transition_prune
+from deadline_perception.decision.expected_utility import ExpectedUtilityPolicy
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.latency.device import read_device_facts, use_threads
@@ -68,7 +69,7 @@ from deadline_perception.tools.profile import restart_with_environment
 
 RESULTS = Path(__file__).parent / 'results'
 SEEDS, FRAMES, LEVELS, MOST = 10, 6000, 12, {'radar': 2, 'fusion': 2, 'lidar': 2}
-LEAST_ROUNDS = 16
+LEAST_ROUNDS = 8
 # Fewer blocks or a lighter head at full width, as an early exit leaves out the rest of a network.
 EARLY_EXIT_LIKE = ('s000-w1.00-p100-h1', 's001-w1.00-p100-h1', 's010-w1.00-p100-h1', 's100-w1.00-p100-h1',
                    's000-w1.00-p100-h0')
@@ -78,8 +79,10 @@ FURTHER = ('s000-w1.00-p25-h1', 'r0.83-s000-w0.75-p50-h1', 'r0.67-s000-w0.75-p50
 IN_TIME = 0.95  # of the frames at a level
 SLOPES = (0.05, 3.0)  # points of AP per ms; below: much time for little, above: much AP for no time
 SWITCH_BLOCK, SWITCH_BLOCKS = 10, 40
-LIVE_METHODS = ('N-step reactive', PAPERS, OURS, 'ours, a late frame costs 20 AP')
+LIVE_METHODS = ('N-step reactive', PAPERS, OURS)
+LIVE_COSTS, LIVE_TURNS = (18.0, 22.0, 26.0, 35.0), 8  # AP that a late frame costs; frames of each method at a level
 DETECTOR = 'ours, all paths, decided again at every operator'
+BY_UTILITY, DETECTOR_BY_UTILITY = 'ours, by utility', 'ours, all paths, by utility'
 GOAL_MARGIN, GOAL_US = 0.5, 50.0
 
 
@@ -243,59 +246,87 @@ class LiveDetector:
     Args:
         weights: file of the network; its profile and qualities lie where the node looks for them.
         threshold_ms: longest delay allowed.
+        costs: AP that a late frame costs, of one policy expected_utility each.
+
+    Attributes:
+        policies: by the name of the method.
 
     Raises:
         DeadlinePerceptionError: there is no profile of this device.
     """
 
-    def __init__(self, weights: Path, threshold_ms: float) -> None:
-        self._task = load_task(NetworkOptions(str(weights)), share_folder() / 'models').task
-        self._space, self._threshold_ms = self._task.path_space, threshold_ms
-        self._inference = TimedInference(self._task.network, self._space, self._task.policy)
+    def __init__(self, weights: Path, threshold_ms: float, costs: Sequence[float]) -> None:
+        task = load_task(NetworkOptions(str(weights)), share_folder() / 'models').task
+        self._task, self._space, self._threshold_ms = task, task.path_space, threshold_ms
+        self._inference = TimedInference(task.network, self._space, task.policy)
         self._quality = PathQuality.load(weights.with_suffix('.quality.json'), self._space)
         self._predictor = AdaptiveRegression({'idle': 1.0})
+        self.policies = {DETECTOR: task.policy, **{
+            f'{DETECTOR_BY_UTILITY} {cost}': ExpectedUtilityPolicy(
+                self._space, task.forecast, self._quality, miss_cost=cost / 100.0, late_worth=1.0) for cost in costs}}
+        for policy in self.policies.values():
+            policy.prepare()
 
-    def run(self, image: np.ndarray) -> tuple[float, float]:
-        """Runs one frame; its AP, 0 to 100, and its time in ms."""
+    def run(self, image: np.ndarray, name: str) -> tuple[float, float]:
+        """Runs one frame under a policy; its AP, 0 to 100, and its time in ms."""
         calibrator, slowdown = self._task.calibrator, max(1.0, self._predictor.predict_ms('idle'))
         begun_ms = now_ms()
         frame = self._inference.run(image, FrameProgress(self._space.phases), WhateverItTakes(),
                                     due_ms=begun_ms + self._threshold_ms, slowdown=slowdown,
-                                    calibration_factor=calibrator.factor, best_case=1.0, may_give_up=False)
+                                    calibration_factor=calibrator.factor, best_case=1.0, may_give_up=False,
+                                    policy=self.policies[name])
         took_ms = now_ms() - begun_ms
-        idle_ms = self._task.forecast.forecast_ms(frame.path)
-        calibrator.observe(idle_ms * slowdown, took_ms)
-        self._predictor.observe('idle', took_ms / idle_ms)
+        if name == DETECTOR:  # the others decide by what they have seen themselves
+            idle_ms = self._task.forecast.forecast_ms(frame.path)
+            calibrator.observe(idle_ms * slowdown, took_ms)
+            self._predictor.observe('idle', took_ms / idle_ms)
         return 100.0 * self._quality.quality(frame.path), took_ms
 
 
-def live(runner: Runner, recording: Recording, threshold_ms: float, seconds: float,
-         detector: LiveDetector | None) -> dict[str, dict[str, float]]:
-    """Methods take turns frame by frame on the real network beside contenders that change every two seconds."""
+def live(runner: Runner, recording: Recording, threshold_ms: float, seconds: float, detector: LiveDetector | None) -> dict[str, dict]:
+    """Methods take turns frame by frame on the real network beside contenders that change after some turns.
+
+    Returns:
+        Frames, AP and violations of each, and of each method with several settings its violations over those of the paper's at
+        the paper's AP, with an interval over the changes of level.
+    """
     rng = random.Random(3)
     traces = {model: make_trace(recording, FRAMES, 7, rounds=range(recording.delays_ms.shape[1]))[:, at]
               for at, model in enumerate(recording.models)}
     terms = Terms(dict(zip(recording.models, recording.qualities)), recording.idle_ms, threshold_ms, traces, 0)
     methods = {name: METHODS[name](terms) for name in LIVE_METHODS}
-    frames = {name: [] for name in (*methods, *([DETECTOR] if detector else []))}
+    methods |= {f'{BY_UTILITY} {cost}': OursByUtility(terms, cost) for cost in LIVE_COSTS}
+    frames: dict[str, list[tuple[float, bool]]] = {name: [] for name in (*methods, *(detector.policies if detector else ()))}
     with Contenders(MOST) as contenders:
         contenders.set({})
         time.sleep(2.0)
-        until_s, change_s = time.monotonic() + seconds, 0.0
-        while time.monotonic() < until_s:
-            if time.monotonic() > change_s:
+        until_s, turns = time.monotonic() + seconds, 0
+        while time.monotonic() < until_s or turns % LIVE_TURNS:
+            if turns % LIVE_TURNS == 0:
                 contenders.set(rng.choice(recording.levels))
-                change_s = time.monotonic() + 2.0
-            for name, method in methods.items():
-                model = method.choose()
-                took_ms = runner.run(model)
-                method.observe(model, took_ms)
-                frames[name].append((terms.qualities[model], took_ms >= threshold_ms))
-            if detector:
-                quality, took_ms = detector.run(runner.next_image())
-                frames[DETECTOR].append((quality, took_ms >= threshold_ms))
-    return {name: {'frames': len(rows), 'ap': statistics.fmean(ap for ap, _ in rows),
-                   'violations': 100.0 * statistics.fmean(late for _, late in rows)} for name, rows in frames.items()}
+            for name in rng.sample(list(frames), len(frames)):
+                if name in methods:
+                    model = methods[name].choose()
+                    took_ms, quality = runner.run(model), terms.qualities[model]
+                    methods[name].observe(model, took_ms)
+                else:
+                    quality, took_ms = detector.run(runner.next_image(), name)
+                frames[name].append((quality, took_ms >= threshold_ms))
+            turns += 1
+    found = {name: {'frames': len(rows), 'ap': statistics.fmean(ap for ap, _ in rows),
+                    'violations': 100.0 * statistics.fmean(late for _, late in rows)} for name, rows in frames.items()}
+    by_level = {name: [level_outcome(rows[at:at + LIVE_TURNS]) for at in range(0, turns, LIVE_TURNS)]
+                for name, rows in frames.items()}
+    for kind in (BY_UTILITY, *((DETECTOR_BY_UTILITY,) if detector else ())):
+        curve = [by_level[f'{kind} {cost}'] for cost in LIVE_COSTS]
+        found[kind] = dict(zip(('ratio', 'low', 'high'), violations_ratio(curve, by_level[PAPERS])))
+    return found
+
+
+def level_outcome(rows: Sequence[tuple[float, bool]]) -> Outcome:
+    """AP and violations of the frames at one level; nothing else is known of them."""
+    ap, late = statistics.fmean(ap for ap, _ in rows), 100.0 * statistics.fmean(late for _, late in rows)
+    return Outcome(ap, late, *[math.nan] * 5, 0)
 
 
 def print_outcomes(title: str, rows: Mapping[str, Outcome], memory: Mapping[str, dict[str, float]] = {}) -> None:
@@ -474,14 +505,16 @@ def main() -> int:
     if args.live_s > 0:
         final = recording.only(content['sets']['final'])
         try:
-            detector = LiveDetector(find_weights(args.weights), content['threshold_ms'])
+            detector = LiveDetector(find_weights(args.weights), content['threshold_ms'], LIVE_COSTS)
         except DeadlinePerceptionError as error:
             print(f'without the whole detector: {error}', file=sys.stderr)
             detector = None
         content['live'] = live(runner, final, content['threshold_ms'], args.live_s, detector)
         for name, figures in content['live'].items():
-            print(f'live, {name}: {figures["violations"]:.2f} % violations, AP {figures["ap"]:.2f}, '
-                  f'{figures["frames"]} frames')
+            if 'ratio' in figures:
+                print(f'live, {name}: at the AP of the paper\'s method {as_text(figures)} of its violations')
+            else:
+                print(f'live, {name}: {figures["violations"]:.2f} % violations, AP {figures["ap"]:.2f}, {figures["frames"]} frames')
     write_text_atomically(folder / 'model_selection.json', json.dumps(content, indent=1) + '\n')
     print(f'wrote {folder / "model_selection.json"}')
     return 0
