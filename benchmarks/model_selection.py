@@ -13,9 +13,10 @@ idle machine; with --live-s methods take turns frame by frame on the real networ
 detector among them, which no replay of whole frames can show: it decides again while a frame runs.
 
 The paper's predictor has no margin. As it is, it is one point of a curve; another table moves the target miss probability
-of ours, the cost of a late frame, and a margin on the paper's prediction, and compares violations at equal AP. Two oracles
-show what is possible at all: a clairvoyant knows how long each model would take on the next frame, the other one knows the
-level of contention and how the delays at it are distributed. AP in time counts a late frame as AP 0.
+of ours, the cost of a late frame, and a margin on the paper's prediction, and compares violations at equal AP, with an
+interval over the seeds. Two oracles show what is possible at all: a clairvoyant knows how long each model would take on the
+next frame, the other one knows the level of contention and how the delays at it are distributed. AP in time counts a late
+frame as AP 0. A trace holds as many different delays of a model at a level as half of the rounds: record at least 30.
 
 Individually trained models are given with --individual and evaluated on --data. Each is trained with the same steps, alone, from
 the shipped weights, for PATH s010-w1.00-p100-h1, s000-w0.75-p100-h1, s000-w0.50-p100-h1 and s000-w0.25-p100-h1:
@@ -46,8 +47,8 @@ import numpy as np
 from contender_programs import CODES, Contenders
 from rich.console import Console
 from rich.table import Table
-from selection_replay import (ALPHA, BOUNDED, CURVES, METHODS, OUR_CURVES, OURS, PAPERS, ROUNDS_A_VISIT, Fixed, Outcome, OursByUtility,
-                              Recording, Terms, compare, make_trace, mean_outcome, violations_at, violations_ratio)
+from selection_replay import (AFTER_CHANGE, ALPHA, BOUNDED, CURVES, METHODS, OUR_CURVES, OURS, PAPERS, ROUNDS_A_VISIT, Fixed, Outcome, OursByUtility,
+                              Recording, Terms, compare, make_trace, mean_outcome, origins, violations_at, violations_ratio)
 
 from deadline_perception.contention.prediction import AdaptiveRegression
 from deadline_perception.contention.pruning import Candidate, contention_prune, pareto_prune, transition_prune
@@ -68,7 +69,7 @@ from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, find_weigh
 from deadline_perception.tools.profile import restart_with_environment
 
 RESULTS = Path(__file__).parent / 'results'
-SEEDS, FRAMES, LEVELS, MOST = 10, 6000, 12, {'radar': 2, 'fusion': 2, 'lidar': 2}
+SEEDS, FRAMES, LEVELS, MOST = 10, 3000, 12, {'radar': 2, 'fusion': 2, 'lidar': 2}
 LEAST_ROUNDS = 8
 # Fewer blocks or a lighter head at full width, as an early exit leaves out the rest of a network.
 EARLY_EXIT_LIKE = ('s000-w1.00-p100-h1', 's001-w1.00-p100-h1', 's010-w1.00-p100-h1', 's100-w1.00-p100-h1',
@@ -82,6 +83,7 @@ SWITCH_BLOCK, SWITCH_BLOCKS = 10, 40
 LIVE_METHODS = ('N-step reactive', PAPERS, OURS)
 LIVE_COSTS, LIVE_TURNS = (18.0, 22.0, 26.0, 35.0), 8  # AP that a late frame costs; frames of each method at a level
 DETECTOR = 'ours, all paths, decided again at every operator'
+ORIGINS_OF = ('ours, by utility', 'knows the level')
 BY_UTILITY, DETECTOR_BY_UTILITY = 'ours, by utility', 'ours, all paths, by utility'
 GOAL_MARGIN, GOAL_US = 0.5, 50.0
 
@@ -283,7 +285,8 @@ class LiveDetector:
         return 100.0 * self._quality.quality(frame.path), took_ms
 
 
-def live(runner: Runner, recording: Recording, threshold_ms: float, seconds: float, detector: LiveDetector | None) -> dict[str, dict]:
+def live(runner: Runner, recording: Recording, threshold_ms: float, seconds: float,
+         detector: LiveDetector | None) -> dict[str, dict]:
     """Methods take turns frame by frame on the real network beside contenders that change after some turns.
 
     Returns:
@@ -384,6 +387,15 @@ def tables(args: argparse.Namespace, recording: Recording, shipped: set[str], we
         curves[name] = {setting: mean_outcome(outcomes) for setting, outcomes in found.items()}
         ratios[name] = dict(zip(('ratio', 'low', 'high'), violations_ratio(list(found.values()), papers)))
     print_curves(curves, ratios, first[PAPERS])
+    came_from = {}
+    for name, of in ((PAPERS, None), *((name, CURVES[name]) for name in ORIGINS_OF)):
+        # The setting of the AP that is nearest to the paper's.
+        setting = of and min(of, key=lambda setting: abs(curves[name][str(setting)].ap - first[PAPERS].ap))
+        after, later = origins(final, METHODS[PAPERS] if of is None else of[setting], threshold_ms=threshold_ms, seeds=args.seeds,
+                               frames=args.frames)
+        came_from[name] = {'setting': setting, 'after_a_change': after, 'later_by_level': later}
+        print(f'{name}{"" if of is None else f", {setting}"}: {after:.2f} % of all frames are late within {AFTER_CHANGE} after a change of '
+              f'level; later, by level: {", ".join(f"{share:.2f}" for share in later)}')
     kinds = {}
     for number, (kind, models) in enumerate((('early-exit-like', EARLY_EXIT_LIKE), ('slimmable-like', SLIMMABLE_LIKE)), 4):
         # As fair as the paper's: a threshold that the smallest of the kind can keep.
@@ -407,12 +419,13 @@ def tables(args: argparse.Namespace, recording: Recording, shipped: set[str], we
             'table_2': {name: asdict(outcome) for name, outcome in second.items()},
             'curves': {name: {setting: asdict(outcome) for setting, outcome in points.items()}
                        for name, points in curves.items()},
-            'of_the_papers_violations_at_its_ap': ratios,
+            'of_the_papers_violations_at_its_ap': ratios, 'violations_came_from': came_from,
             **kinds,
             'goals': {name: {'found': text, 'met': met} for name, (text, met) in goals.items()}}
 
 
-def print_curves(curves: Mapping[str, Mapping[str, Outcome]], ratios: Mapping[str, Mapping[str, float]], papers: Outcome) -> None:
+def print_curves(curves: Mapping[str, Mapping[str, Outcome]], ratios: Mapping[str, Mapping[str, float]],
+                 papers: Outcome) -> None:
     """Violations against AP as the one setting of a method moves, and at the AP of the paper's method as it is."""
     table = Table(title='violations % at AP, by target miss probability, margin, or AP that a late frame costs')
     for column in ('', 'setting', 'AP', 'AP in time', 'violations %', 'bound missed %', 'switches %'):
@@ -439,9 +452,10 @@ def judged(outcomes: Mapping[str, Outcome], curves: Mapping[str, Sequence[Outcom
     """Whether the goals are met: words and truth of each.
 
     The target miss probability and the cost of a late frame trade violations for AP, as a margin would for the paper's
-    method: compared at equal AP.
+    method: compared at equal AP. No method can be expected to be late less often than one that knows the level of every
+    frame, which is among the curves.
     """
-    ours, papers = outcomes[OURS], outcomes[PAPERS]
+    papers, slowest = outcomes[PAPERS], max(outcome.decision_us for name, outcome in outcomes.items() if name.startswith('ours'))
     limit = 100.0 * ALPHA + GOAL_MARGIN
     avoidable = {name: outcomes[name].violations - outcomes[name].unavoidable for name in BOUNDED}
     worst = max(avoidable, key=avoidable.get)
@@ -453,7 +467,7 @@ def judged(outcomes: Mapping[str, Outcome], curves: Mapping[str, Sequence[Outcom
             bool(np.nanmin([math.inf, *(at_equal[name] for name in OUR_CURVES)]) < papers.violations / 2)),
         f'avoidable violations at most {limit} % for every bounded predictor': (
             f'at most {avoidable[worst]:.2f} % ({worst})', avoidable[worst] <= limit),
-        f'under {GOAL_US:.0f} us per frame': (f'{ours.decision_us:.1f} us', ours.decision_us < GOAL_US)}
+        f'under {GOAL_US:.0f} us per frame': (f'at most {slowest:.1f} us', slowest < GOAL_US)}
 
 
 def main() -> int:

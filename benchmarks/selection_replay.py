@@ -6,7 +6,7 @@ import json
 import math
 import random
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -28,6 +28,7 @@ LEVELS = 6  # of contention, that traces are cut into
 BLOCK_FRAMES = (20, 120)  # a contention level lasts so many frames
 ROUNDS_A_VISIT = 4  # recorded behind each other, before the next level
 RESAMPLED = 1000
+AFTER_CHANGE = 5  # frames
 
 
 @dataclass(frozen=True)
@@ -518,29 +519,58 @@ def mean_outcome(outcomes: Sequence[Outcome]) -> Outcome:
     return Outcome(**{**fields, 'most_late': max(outcome.most_late for outcome in outcomes)})
 
 
-def compare(recording: Recording, methods: Mapping[str, Callable[[Terms], Method]], *, threshold_ms: float, seeds: int,
-            frames: int) -> dict[str, list[Outcome]]:
-    """All methods on the same traces, one outcome per seed; in each, one contender is unknown to what is learnt
-    beforehand.
+def cases(recording: Recording, *, threshold_ms: float, seeds: int, frames: int) -> Iterator[tuple[Terms, np.ndarray, np.ndarray]]:
+    """What may be known, delays `[frames, models]` in ms and levels `[frames]` of each seed; in each, one contender is unknown
+    to what is learnt beforehand.
 
     Half of the rounds are learnt from, the other half is what happens: `halves`.
     """
     contenders = sorted({kind for level in recording.levels for kind, count in level.items() if count})
     rounds = recording.delays_ms.shape[1]
-    outcomes: dict[str, list[Outcome]] = {name: [] for name in methods}
+    late_at_level = (recording.delays_ms >= threshold_ms).mean(1)
     for seed in range(seeds):
         without = contenders[seed % len(contenders)] if contenders else ''
         learns, happens = halves(rounds, seed)
         learnt = {model: make_trace(recording, frames, 1000 + seed, rounds=learns, without=without)[:, at]
                   for at, model in enumerate(recording.models)}
-        places = drawn_places(recording, frames, seed, rounds=happens)
-        trace = recording.delays_ms[places]
-        late_at_level = (recording.delays_ms >= threshold_ms).mean(1)
-        terms = Terms(dict(zip(recording.models, recording.qualities)), recording.idle_ms, threshold_ms, learnt, seed,
-                      late=trace >= threshold_ms, late_at_level=late_at_level[places[0]])
+        levels, at = drawn_places(recording, frames, seed, rounds=happens)
+        trace = recording.delays_ms[levels, at]
+        yield Terms(dict(zip(recording.models, recording.qualities)), recording.idle_ms, threshold_ms, learnt, seed,
+                    late=trace >= threshold_ms, late_at_level=late_at_level[levels]), trace, levels
+
+
+def compare(recording: Recording, methods: Mapping[str, Callable[[Terms], Method]], *, threshold_ms: float, seeds: int,
+            frames: int) -> dict[str, list[Outcome]]:
+    """All methods on the same traces, one outcome per seed; see `cases`."""
+    outcomes: dict[str, list[Outcome]] = {name: [] for name in methods}
+    for terms, trace, _ in cases(recording, threshold_ms=threshold_ms, seeds=seeds, frames=frames):
         for name, make in methods.items():
             outcomes[name].append(replay(make(terms), recording.models, trace, terms))
     return outcomes
+
+
+def origins(recording: Recording, make: Callable[[Terms], Method], *, threshold_ms: float, seeds: int, frames: int
+            ) -> tuple[float, list[float]]:
+    """Where the violations of a method come from.
+
+    Returns:
+        Violations in the first `AFTER_CHANGE` frames after a change of level, in percent of all frames; and those of the other
+        frames, in percent of all frames too, by level.
+    """
+    places = {name: at for at, name in enumerate(recording.models)}
+    after, later = 0, np.zeros(len(recording.levels))
+    for terms, trace, levels in cases(recording, threshold_ms=threshold_ms, seeds=seeds, frames=frames):
+        method, age = make(terms), 0
+        for frame, row in enumerate(trace):
+            model = method.choose()
+            delay_ms = float(row[places[model]])
+            method.observe(model, delay_ms)
+            age = 0 if frame == 0 or levels[frame] != levels[frame - 1] else age + 1
+            if delay_ms >= threshold_ms and age < AFTER_CHANGE:
+                after += 1
+            elif delay_ms >= threshold_ms:
+                later[levels[frame]] += 1
+    return 100.0 * after / (seeds * frames), (100.0 * later / (seeds * frames)).tolist()
 
 
 def violations_at(points: Sequence[Outcome], ap: float) -> float:

@@ -104,6 +104,14 @@ def test_halves_share_no_visit_and_odd_seeds_exchange_them(replay):
     assert len({tuple(happens) for _, happens in splits}) > 4
 
 
+def test_violations_are_told_apart_by_level_and_nearness_to_a_change(replay, recording):
+    after, later = replay.origins(recording, lambda terms: replay.Fixed('large'), threshold_ms=35.0, seeds=2, frames=2000)
+    share = [np.mean([levels == level for _, _, levels in replay.cases(recording, threshold_ms=35.0, seeds=2, frames=2000)])
+             for level in range(3)]
+    assert later[:2] == [0.0, 0.0] and 0.0 < after < 10.0
+    assert after + later[2] == pytest.approx(100.0 * share[2])
+
+
 def outcome_of(replay, ap, violations):
     return replay.Outcome(ap, violations, 0.0, 0.0, 0.0, ap, 1.0, 0)
 
