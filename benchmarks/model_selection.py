@@ -47,8 +47,9 @@ import numpy as np
 from contender_programs import CODES, Contenders
 from rich.console import Console
 from rich.table import Table
-from selection_replay import (AFTER_CHANGE, ALPHA, BOUNDED, CURVES, METHODS, OUR_CURVES, OURS, PAPERS, ROUNDS_A_VISIT, Fixed, Outcome, OursByUtility,
-                              Recording, Terms, compare, make_trace, mean_outcome, origins, violations_at, violations_ratio)
+from selection_replay import (AFTER_CHANGE, ALPHA, BOUNDED, CURVES, METHODS, OUR_CURVES, OURS, PAPERS, ROUNDS_A_VISIT, Fixed,
+                              Outcome, OursByUtility, Recording, Terms, compare, make_trace, mean_outcome, origins,
+                              violations_at, violations_ratio)
 
 from deadline_perception.contention.prediction import AdaptiveRegression
 from deadline_perception.contention.pruning import Candidate, contention_prune, pareto_prune, transition_prune

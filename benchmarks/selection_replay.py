@@ -519,7 +519,8 @@ def mean_outcome(outcomes: Sequence[Outcome]) -> Outcome:
     return Outcome(**{**fields, 'most_late': max(outcome.most_late for outcome in outcomes)})
 
 
-def cases(recording: Recording, *, threshold_ms: float, seeds: int, frames: int) -> Iterator[tuple[Terms, np.ndarray, np.ndarray]]:
+def cases(recording: Recording, *, threshold_ms: float, seeds: int, frames: int
+          ) -> Iterator[tuple[Terms, np.ndarray, np.ndarray]]:
     """What may be known, delays `[frames, models]` in ms and levels `[frames]` of each seed; in each, one contender is unknown
     to what is learnt beforehand.
 
@@ -583,7 +584,7 @@ def violations_at(points: Sequence[Outcome], ap: float) -> float:
     Returns:
         NaN when no setting reaches the AP.
     """
-    return float(_violations_at(np.array([point.ap for point in points]), np.array([point.violations for point in points]), ap))
+    return _violations_at(np.array([point.ap for point in points]), np.array([point.violations for point in points]), ap)
 
 
 def _violations_at(aps: np.ndarray, violations: np.ndarray, ap: float) -> float:
@@ -613,7 +614,7 @@ def violations_ratio(curve: Sequence[Sequence[Outcome]], others: Sequence[Outcom
 
     def ratio(seeds: np.ndarray) -> float:
         ap, late = aps[:, seeds].mean(1), violations[:, seeds].mean(1)
-        return _violations_at(ap[:-1], late[:-1], ap[-1]) / late[-1] if late[-1] > 0.0 else math.nan
+        return _violations_at(ap[:-1], late[:-1], ap[-1]) / float(late[-1]) if late[-1] > 0.0 else math.nan
 
     rng, count = np.random.default_rng(0), len(others)
     drawn = np.array([ratio(rng.integers(0, count, count)) for _ in range(RESAMPLED)])

@@ -145,3 +145,8 @@ def test_models_are_pruned_by_what_they_do_at_each_level(load_benchmark, replay,
     assert model_selection.chosen_threshold(recording, 1.0) == pytest.approx(35.3)
     levels = model_selection.level_list(12)
     assert levels[0] == {} and len({tuple(sorted(level.items())) for level in levels}) == 12
+
+
+def test_a_level_of_the_live_run_is_summed_up(load_benchmark):
+    outcome = load_benchmark('model_selection').level_outcome([(20.0, False), (40.0, True)])
+    assert (outcome.ap, outcome.violations) == (30.0, 50.0)
