@@ -20,9 +20,9 @@ class SlowdownBelief:
     """Distribution of the factor by which the next frame exceeds its expected idle time, from the frames before it.
 
     Hidden is a level of contention: one mode of the factor or two, and how far frames scatter about each. Two, because
-    beside fewer busy programs than cores can hold, some frames have a core for themselves and others share it: they take
-    about 1.0 or 2.2 times as long, and hardly any 1.5 times. A third of the frames are of one mode, the others of the
-    other one. The logarithm of a frame's factor is normal about its mode, but for one frame in a hundred, which is an
+    programs do not fill all cores alike: a frame has a core for itself or shares one, and takes about 1.0 or 2.2 times as
+    long, hardly ever 1.5 times (measured: benchmarks/model_selection.py). Two thirds of the frames are of the first mode,
+    which may be the slower one, the others of the second. The logarithm of a frame's factor is normal about its mode, but for one frame in a hundred, which is an
     outlier. A level lasts a number of frames, and any other one may follow. What is known after a frame is worked out
     over a grid of all pairs of modes and all scatters (forward algorithm of a hidden Markov model: Rabiner 1989, section
     III-A). Nothing is learnt beforehand, and no level is named: so levels that no profile has seen are met as well.
@@ -46,16 +46,15 @@ class SlowdownBelief:
         self._first_share, self._second_share = np.full(modes, 1.0 - _SECOND), np.full(modes, _SECOND)
         of_one, of_two = _ONE_MODE / (scatters * modes), (1.0 - _ONE_MODE) / (scatters * modes * (modes - 1))
         new = np.where(np.eye(modes, dtype=bool), of_one, of_two)
-        self._new = np.repeat(new[None], scatters, axis=0)  # [scatters, first mode, second mode], as the weights
-        self._begins = self._ends * self._new
-        self._weights = self._new
+        self._weights = np.repeat(new[None], scatters, axis=0)  # [scatters, first mode, second mode]
+        self._begins = self._ends * self._weights
         self._predict()
 
     def observe(self, ratio: float) -> None:
         """Takes in one frame.
 
         Args:
-            ratio: latency over expected idle time, > 0. One outside [0.7, 10] tells as much as the nearer limit.
+            ratio: latency over expected idle time, > 0. One outside [0.7, 9.5] tells as much as the nearer limit.
 
         Raises:
             ValueError: the ratio is not a positive, finite number.
