@@ -6,16 +6,17 @@ paper.
 
 First it records: paths of the shipped network, as models of their own, run in rounds at each of twelve combinations of
 RADAR, fusion and LiDAR programs (contender_programs.py), so that what every model takes at every level is known. Then
-methods are replayed on traces of random levels: half of the rounds are learnt from, with one contender left out, the
-other half is what happens; five seeds. A frame that takes longer than the threshold is a delay violation. Memory and
+methods are replayed on traces of random levels: a random half of the rounds is learnt from, with one contender left out, the
+other half is what happens; ten seeds. A frame that takes longer than the threshold is a delay violation. Memory and
 start-up are of processes that hold the compiled segments of each set of models; the cost of a switch is timed on the
 idle machine; with --live-s methods take turns frame by frame on the real network beside real contenders, the whole
 detector among them, which no replay of whole frames can show: it decides again while a frame runs.
 
 The paper's predictor has no margin. As it is, it is one point of a curve; another table moves the target miss probability
-of ours, the cost of a late frame, and a margin on the paper's prediction, and compares violations at equal AP. Two oracles
-show what is possible at all: a clairvoyant knows how long each model would take on the next frame, the other one knows the
-level of contention and how the delays at it are distributed. AP in time counts a late frame as AP 0.
+of ours, the cost of a late frame, and a margin on the paper's prediction, and compares violations at equal AP, with an
+interval over the seeds. Two oracles show what is possible at all: a clairvoyant knows how long each model would take on the
+next frame, the other one knows the level of contention and how the delays at it are distributed. AP in time counts a late
+frame as AP 0. A trace holds as many different delays of a model at a level as half of the rounds: record at least 30.
 
 Individually trained models are given with --individual and evaluated on --data. Each is trained with the same steps, alone, from
 the shipped weights, for PATH s010-w1.00-p100-h1, s000-w0.75-p100-h1, s000-w0.50-p100-h1 and s000-w0.25-p100-h1:
@@ -46,11 +47,13 @@ import numpy as np
 from contender_programs import CODES, Contenders
 from rich.console import Console
 from rich.table import Table
-from selection_replay import (ALPHA, BOUNDED, CURVES, METHODS, OUR_CURVES, OURS, PAPERS, Fixed, Outcome, Recording, Terms, compare,
-                              make_trace, mean_outcome, violations_at)
+from selection_replay import (AFTER_CHANGE, ALPHA, BOUNDED, CURVES, METHODS, OUR_CURVES, OURS, PAPERS, ROUNDS_A_VISIT, Fixed,
+                              Outcome, OursByUtility, Recording, Terms, compare, make_trace, mean_outcome, origins,
+                              violations_at, violations_ratio)
 
 from deadline_perception.contention.prediction import AdaptiveRegression
 from deadline_perception.contention.pruning import Candidate, contention_prune, pareto_prune, transition_prune
+from deadline_perception.decision.expected_utility import ExpectedUtilityPolicy
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.latency.device import read_device_facts, use_threads
@@ -67,7 +70,7 @@ from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, find_weigh
 from deadline_perception.tools.profile import restart_with_environment
 
 RESULTS = Path(__file__).parent / 'results'
-SEEDS, FRAMES, LEVELS, ROUNDS_A_VISIT, MOST = 5, 6000, 12, 4, {'radar': 2, 'fusion': 2, 'lidar': 2}
+SEEDS, FRAMES, LEVELS, MOST = 10, 3000, 12, {'radar': 2, 'fusion': 2, 'lidar': 2}
 LEAST_ROUNDS = 8
 # Fewer blocks or a lighter head at full width, as an early exit leaves out the rest of a network.
 EARLY_EXIT_LIKE = ('s000-w1.00-p100-h1', 's001-w1.00-p100-h1', 's010-w1.00-p100-h1', 's100-w1.00-p100-h1',
@@ -78,8 +81,11 @@ FURTHER = ('s000-w1.00-p25-h1', 'r0.83-s000-w0.75-p50-h1', 'r0.67-s000-w0.75-p50
 IN_TIME = 0.95  # of the frames at a level
 SLOPES = (0.05, 3.0)  # points of AP per ms; below: much time for little, above: much AP for no time
 SWITCH_BLOCK, SWITCH_BLOCKS = 10, 40
-LIVE_METHODS = ('N-step reactive', PAPERS, OURS, 'ours, a late frame costs 20 AP')
+LIVE_METHODS = ('N-step reactive', PAPERS, OURS)
+LIVE_COSTS, LIVE_TURNS = (18.0, 22.0, 26.0, 35.0), 8  # AP that a late frame costs; frames of each method at a level
 DETECTOR = 'ours, all paths, decided again at every operator'
+ORIGINS_OF = ('ours, by utility', 'knows the level')
+BY_UTILITY, DETECTOR_BY_UTILITY = 'ours, by utility', 'ours, all paths, by utility'
 GOAL_MARGIN, GOAL_US = 0.5, 50.0
 
 
@@ -243,59 +249,88 @@ class LiveDetector:
     Args:
         weights: file of the network; its profile and qualities lie where the node looks for them.
         threshold_ms: longest delay allowed.
+        costs: AP that a late frame costs, of one policy expected_utility each.
+
+    Attributes:
+        policies: by the name of the method.
 
     Raises:
         DeadlinePerceptionError: there is no profile of this device.
     """
 
-    def __init__(self, weights: Path, threshold_ms: float) -> None:
-        self._task = load_task(NetworkOptions(str(weights)), share_folder() / 'models').task
-        self._space, self._threshold_ms = self._task.path_space, threshold_ms
-        self._inference = TimedInference(self._task.network, self._space, self._task.policy)
+    def __init__(self, weights: Path, threshold_ms: float, costs: Sequence[float]) -> None:
+        task = load_task(NetworkOptions(str(weights)), share_folder() / 'models').task
+        self._task, self._space, self._threshold_ms = task, task.path_space, threshold_ms
+        self._inference = TimedInference(task.network, self._space, task.policy)
         self._quality = PathQuality.load(weights.with_suffix('.quality.json'), self._space)
         self._predictor = AdaptiveRegression({'idle': 1.0})
+        self.policies = {DETECTOR: task.policy, **{
+            f'{DETECTOR_BY_UTILITY} {cost}': ExpectedUtilityPolicy(
+                self._space, task.forecast, self._quality, miss_cost=cost / 100.0, late_worth=1.0) for cost in costs}}
+        for policy in self.policies.values():
+            policy.prepare()
 
-    def run(self, image: np.ndarray) -> tuple[float, float]:
-        """Runs one frame; its AP, 0 to 100, and its time in ms."""
+    def run(self, image: np.ndarray, name: str) -> tuple[float, float]:
+        """Runs one frame under a policy; its AP, 0 to 100, and its time in ms."""
         calibrator, slowdown = self._task.calibrator, max(1.0, self._predictor.predict_ms('idle'))
         begun_ms = now_ms()
         frame = self._inference.run(image, FrameProgress(self._space.phases), WhateverItTakes(),
                                     due_ms=begun_ms + self._threshold_ms, slowdown=slowdown,
-                                    calibration_factor=calibrator.factor, best_case=1.0, may_give_up=False)
+                                    calibration_factor=calibrator.factor, best_case=1.0, may_give_up=False,
+                                    policy=self.policies[name])
         took_ms = now_ms() - begun_ms
-        idle_ms = self._task.forecast.forecast_ms(frame.path)
-        calibrator.observe(idle_ms * slowdown, took_ms)
-        self._predictor.observe('idle', took_ms / idle_ms)
+        if name == DETECTOR:  # the others decide by what they have seen themselves
+            idle_ms = self._task.forecast.forecast_ms(frame.path)
+            calibrator.observe(idle_ms * slowdown, took_ms)
+            self._predictor.observe('idle', took_ms / idle_ms)
         return 100.0 * self._quality.quality(frame.path), took_ms
 
 
 def live(runner: Runner, recording: Recording, threshold_ms: float, seconds: float,
-         detector: LiveDetector | None) -> dict[str, dict[str, float]]:
-    """Methods take turns frame by frame on the real network beside contenders that change every two seconds."""
+         detector: LiveDetector | None) -> dict[str, dict]:
+    """Methods take turns frame by frame on the real network beside contenders that change after some turns.
+
+    Returns:
+        Frames, AP and violations of each, and of each method with several settings its violations over those of the paper's at
+        the paper's AP, with an interval over the changes of level.
+    """
     rng = random.Random(3)
     traces = {model: make_trace(recording, FRAMES, 7, rounds=range(recording.delays_ms.shape[1]))[:, at]
               for at, model in enumerate(recording.models)}
     terms = Terms(dict(zip(recording.models, recording.qualities)), recording.idle_ms, threshold_ms, traces, 0)
     methods = {name: METHODS[name](terms) for name in LIVE_METHODS}
-    frames = {name: [] for name in (*methods, *([DETECTOR] if detector else []))}
+    methods |= {f'{BY_UTILITY} {cost}': OursByUtility(terms, cost) for cost in LIVE_COSTS}
+    frames: dict[str, list[tuple[float, bool]]] = {name: [] for name in (*methods, *(detector.policies if detector else ()))}
     with Contenders(MOST) as contenders:
         contenders.set({})
         time.sleep(2.0)
-        until_s, change_s = time.monotonic() + seconds, 0.0
-        while time.monotonic() < until_s:
-            if time.monotonic() > change_s:
+        until_s, turns = time.monotonic() + seconds, 0
+        while time.monotonic() < until_s or turns % LIVE_TURNS:
+            if turns % LIVE_TURNS == 0:
                 contenders.set(rng.choice(recording.levels))
-                change_s = time.monotonic() + 2.0
-            for name, method in methods.items():
-                model = method.choose()
-                took_ms = runner.run(model)
-                method.observe(model, took_ms)
-                frames[name].append((terms.qualities[model], took_ms >= threshold_ms))
-            if detector:
-                quality, took_ms = detector.run(runner.next_image())
-                frames[DETECTOR].append((quality, took_ms >= threshold_ms))
-    return {name: {'frames': len(rows), 'ap': statistics.fmean(ap for ap, _ in rows),
-                   'violations': 100.0 * statistics.fmean(late for _, late in rows)} for name, rows in frames.items()}
+            for name in rng.sample(list(frames), len(frames)):
+                if name in methods:
+                    model = methods[name].choose()
+                    took_ms, quality = runner.run(model), terms.qualities[model]
+                    methods[name].observe(model, took_ms)
+                else:
+                    quality, took_ms = detector.run(runner.next_image(), name)
+                frames[name].append((quality, took_ms >= threshold_ms))
+            turns += 1
+    found = {name: {'frames': len(rows), 'ap': statistics.fmean(ap for ap, _ in rows),
+                    'violations': 100.0 * statistics.fmean(late for _, late in rows)} for name, rows in frames.items()}
+    by_level = {name: [level_outcome(rows[at:at + LIVE_TURNS]) for at in range(0, turns, LIVE_TURNS)]
+                for name, rows in frames.items()}
+    for kind in (BY_UTILITY, *((DETECTOR_BY_UTILITY,) if detector else ())):
+        curve = [by_level[f'{kind} {cost}'] for cost in LIVE_COSTS]
+        found[kind] = dict(zip(('ratio', 'low', 'high'), violations_ratio(curve, by_level[PAPERS])))
+    return found
+
+
+def level_outcome(rows: Sequence[tuple[float, bool]]) -> Outcome:
+    """AP and violations of the frames at one level; nothing else is known of them."""
+    ap, late = statistics.fmean(ap for ap, _ in rows), 100.0 * statistics.fmean(late for _, late in rows)
+    return Outcome(ap, late, *[math.nan] * 5, 0)
 
 
 def print_outcomes(title: str, rows: Mapping[str, Outcome], memory: Mapping[str, dict[str, float]] = {}) -> None:
@@ -345,12 +380,23 @@ def tables(args: argparse.Namespace, recording: Recording, shipped: set[str], we
     print_outcomes('Table 2: sets of models after each pruning', second,
                    {f'{stage}, {OURS}': memory[stage] for stage in sets if stage in memory})
     final = recording.only([name for name in recording.models if name in sets['final']])
-    curves = {}
+    curves, ratios = {}, {}
+    papers = compare(final, {PAPERS: METHODS[PAPERS]}, threshold_ms=threshold_ms, seeds=args.seeds, frames=args.frames)[PAPERS]
     for name, settings in CURVES.items():
         found = compare(final, {str(setting): make for setting, make in settings.items()}, threshold_ms=threshold_ms,
                         seeds=args.seeds, frames=args.frames)
         curves[name] = {setting: mean_outcome(outcomes) for setting, outcomes in found.items()}
-    print_curves(curves, first[PAPERS])
+        ratios[name] = dict(zip(('ratio', 'low', 'high'), violations_ratio(list(found.values()), papers)))
+    print_curves(curves, ratios, first[PAPERS])
+    came_from = {}
+    for name, of in ((PAPERS, None), *((name, CURVES[name]) for name in ORIGINS_OF)):
+        # The setting of the AP that is nearest to the paper's.
+        setting = of and min(of, key=lambda setting: abs(curves[name][str(setting)].ap - first[PAPERS].ap))
+        after, later = origins(final, METHODS[PAPERS] if of is None else of[setting], threshold_ms=threshold_ms, seeds=args.seeds,
+                               frames=args.frames)
+        came_from[name] = {'setting': setting, 'after_a_change': after, 'later_by_level': later}
+        print(f'{name}{"" if of is None else f", {setting}"}: {after:.2f} % of all frames are late within {AFTER_CHANGE} after a change of '
+              f'level; later, by level: {", ".join(f"{share:.2f}" for share in later)}')
     kinds = {}
     for number, (kind, models) in enumerate((('early-exit-like', EARLY_EXIT_LIKE), ('slimmable-like', SLIMMABLE_LIKE)), 4):
         # As fair as the paper's: a threshold that the smallest of the kind can keep.
@@ -365,7 +411,7 @@ def tables(args: argparse.Namespace, recording: Recording, shipped: set[str], we
                                     **{name: asdict(outcome) for name, outcome in found.items()}}
     for name, figures in memory.items():
         print(f'{name}: {figures["memory_mb"]:.0f} MB beside the libraries, ready after {figures["start_s"]:.1f} s')
-    goals = judged(first, {name: tuple(points.values()) for name, points in curves.items()})
+    goals = judged(first, {name: tuple(points.values()) for name, points in curves.items()}, ratios)
     for name, (text, met) in goals.items():
         print(f'{"met   " if met else "MISSED"} {name}: {text}')
     return {**counts, 'sets': {stage: list(models) for stage, models in sets.items()}, 'memory': memory,
@@ -374,11 +420,13 @@ def tables(args: argparse.Namespace, recording: Recording, shipped: set[str], we
             'table_2': {name: asdict(outcome) for name, outcome in second.items()},
             'curves': {name: {setting: asdict(outcome) for setting, outcome in points.items()}
                        for name, points in curves.items()},
+            'of_the_papers_violations_at_its_ap': ratios, 'violations_came_from': came_from,
             **kinds,
             'goals': {name: {'found': text, 'met': met} for name, (text, met) in goals.items()}}
 
 
-def print_curves(curves: Mapping[str, Mapping[str, Outcome]], papers: Outcome) -> None:
+def print_curves(curves: Mapping[str, Mapping[str, Outcome]], ratios: Mapping[str, Mapping[str, float]],
+                 papers: Outcome) -> None:
     """Violations against AP as the one setting of a method moves, and at the AP of the paper's method as it is."""
     table = Table(title='violations % at AP, by target miss probability, margin, or AP that a late frame costs')
     for column in ('', 'setting', 'AP', 'AP in time', 'violations %', 'bound missed %', 'switches %'):
@@ -392,28 +440,35 @@ def print_curves(curves: Mapping[str, Mapping[str, Outcome]], papers: Outcome) -
     Console(width=150).print(table)
     for name, points in curves.items():
         print(f'{name}: {violations_at(tuple(points.values()), papers.ap):.2f} % violations at AP {papers.ap:.2f}, where the '
-              f'paper\'s method has {papers.violations:.2f} %')
+              f'paper\'s method has {papers.violations:.2f} %: {as_text(ratios[name])} of it')
 
 
-def judged(outcomes: Mapping[str, Outcome], curves: Mapping[str, Sequence[Outcome]]) -> dict[str, tuple[str, bool]]:
+def as_text(ratio: Mapping[str, float]) -> str:
+    """Ratio and interval."""
+    return f'{ratio["ratio"]:.2f} ({ratio["low"]:.2f} to {ratio["high"]:.2f})'
+
+
+def judged(outcomes: Mapping[str, Outcome], curves: Mapping[str, Sequence[Outcome]], ratios: Mapping[str, Mapping[str, float]]
+           ) -> dict[str, tuple[str, bool]]:
     """Whether the goals are met: words and truth of each.
 
     The target miss probability and the cost of a late frame trade violations for AP, as a margin would for the paper's
-    method: compared at equal AP.
+    method: compared at equal AP. No method can be expected to be late less often than one that knows the level of every
+    frame, which is among the curves.
     """
-    ours, papers = outcomes[OURS], outcomes[PAPERS]
+    papers, slowest = outcomes[PAPERS], max(outcome.decision_us for name, outcome in outcomes.items() if name.startswith('ours'))
     limit = 100.0 * ALPHA + GOAL_MARGIN
     avoidable = {name: outcomes[name].violations - outcomes[name].unavoidable for name in BOUNDED}
     worst = max(avoidable, key=avoidable.get)
     at_equal = {name: violations_at(points, papers.ap) for name, points in curves.items()}
     return {
         'violations under half of the paper\'s at no lower AP': (
-            ', '.join(f'{name} {found:.2f} %' for name, found in at_equal.items())
+            ', '.join(f'{name} {found:.2f} %, {as_text(ratios[name])} of it' for name, found in at_equal.items())
             + f' at AP {papers.ap:.2f}, against {papers.violations:.2f} % of the paper\'s',
             bool(np.nanmin([math.inf, *(at_equal[name] for name in OUR_CURVES)]) < papers.violations / 2)),
         f'avoidable violations at most {limit} % for every bounded predictor': (
             f'at most {avoidable[worst]:.2f} % ({worst})', avoidable[worst] <= limit),
-        f'under {GOAL_US:.0f} us per frame': (f'{ours.decision_us:.1f} us', ours.decision_us < GOAL_US)}
+        f'under {GOAL_US:.0f} us per frame': (f'at most {slowest:.1f} us', slowest < GOAL_US)}
 
 
 def main() -> int:
@@ -465,14 +520,16 @@ def main() -> int:
     if args.live_s > 0:
         final = recording.only(content['sets']['final'])
         try:
-            detector = LiveDetector(find_weights(args.weights), content['threshold_ms'])
+            detector = LiveDetector(find_weights(args.weights), content['threshold_ms'], LIVE_COSTS)
         except DeadlinePerceptionError as error:
             print(f'without the whole detector: {error}', file=sys.stderr)
             detector = None
         content['live'] = live(runner, final, content['threshold_ms'], args.live_s, detector)
         for name, figures in content['live'].items():
-            print(f'live, {name}: {figures["violations"]:.2f} % violations, AP {figures["ap"]:.2f}, '
-                  f'{figures["frames"]} frames')
+            if 'ratio' in figures:
+                print(f'live, {name}: at the AP of the paper\'s method {as_text(figures)} of its violations')
+            else:
+                print(f'live, {name}: {figures["violations"]:.2f} % violations, AP {figures["ap"]:.2f}, {figures["frames"]} frames')
     write_text_atomically(folder / 'model_selection.json', json.dumps(content, indent=1) + '\n')
     print(f'wrote {folder / "model_selection.json"}')
     return 0

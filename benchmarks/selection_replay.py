@@ -6,7 +6,7 @@ import json
 import math
 import random
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -26,6 +26,9 @@ ALPHA, ETA = 0.01, 0.05  # target miss probability and calibration step, as in c
 _WIDTH, _FIRST = math.log(8.0), math.log(1.25)  # as runtime/loading.py begins without a profile of whole paths
 LEVELS = 6  # of contention, that traces are cut into
 BLOCK_FRAMES = (20, 120)  # a contention level lasts so many frames
+ROUNDS_A_VISIT = 4  # recorded behind each other, before the next level
+RESAMPLED = 1000
+AFTER_CHANGE = 5  # frames
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,24 @@ class Recording:
                 for at, model in enumerate(self.models)}
 
 
-def drawn_places(recording: Recording, frames: int, seed: int, *, rounds: range, without: str = ''
+def halves(rounds: int, seed: int) -> tuple[list[int], list[int]]:
+    """Rounds to learn from, and rounds that happen: half of the visits to a level each, drawn at random.
+
+    Delays of one visit resemble each other, so no visit is in both. Each odd seed exchanges the halves of the even one before
+    it, so that as much is said about either.
+
+    Args:
+        rounds: recorded at each level, those of one visit behind each other; at least two visits, the last may be shorter.
+        seed: decides.
+    """
+    visits = [range(begin, min(begin + ROUNDS_A_VISIT, rounds)) for begin in range(0, rounds, ROUNDS_A_VISIT)]
+    random.Random(seed // 2).shuffle(visits)
+    first, second = (sorted(place for visit in half for place in visit)
+                     for half in (visits[:len(visits) // 2], visits[len(visits) // 2:]))
+    return (second, first) if seed % 2 else (first, second)
+
+
+def drawn_places(recording: Recording, frames: int, seed: int, *, rounds: Sequence[int], without: str = ''
                  ) -> tuple[np.ndarray, np.ndarray]:
     """Levels that change at random, and rounds; consecutive frames of a level are consecutive rounds.
 
@@ -100,7 +120,7 @@ def drawn_places(recording: Recording, frames: int, seed: int, *, rounds: range,
     return levels, at
 
 
-def make_trace(recording: Recording, frames: int, seed: int, *, rounds: range, without: str = '') -> np.ndarray:
+def make_trace(recording: Recording, frames: int, seed: int, *, rounds: Sequence[int], without: str = '') -> np.ndarray:
     """Delays `[frames, models]` at drawn places; see `drawn_places`."""
     return recording.delays_ms[drawn_places(recording, frames, seed, rounds=rounds, without=without)]
 
@@ -126,8 +146,8 @@ class Terms:
         traces_ms: delays to learn from, each model alone.
         seed: for what is random.
         late: for oracles alone: whether each model would be late, `[frames, models]`.
-        late_at_level: for oracles alone: share of the rounds that the trace is made of, at the level of each frame, in which
-            each model is late, `[frames, models]`.
+        late_at_level: for oracles alone: share of all rounds, at the level of each frame, in which each model is late,
+            `[frames, models]`. Of the rounds that happen alone it would know what nobody can: what comes of few throws.
     """
 
     qualities: dict[str, float]
@@ -499,29 +519,59 @@ def mean_outcome(outcomes: Sequence[Outcome]) -> Outcome:
     return Outcome(**{**fields, 'most_late': max(outcome.most_late for outcome in outcomes)})
 
 
-def compare(recording: Recording, methods: Mapping[str, Callable[[Terms], Method]], *, threshold_ms: float, seeds: int,
-            frames: int) -> dict[str, list[Outcome]]:
-    """All methods on the same traces, one outcome per seed; in each, one contender is unknown to what is learnt
-    beforehand.
+def cases(recording: Recording, *, threshold_ms: float, seeds: int, frames: int
+          ) -> Iterator[tuple[Terms, np.ndarray, np.ndarray]]:
+    """What may be known, delays `[frames, models]` in ms and levels `[frames]` of each seed; in each, one contender is unknown
+    to what is learnt beforehand.
 
-    Half of the rounds are learnt from, the other half is what happens.
+    Half of the rounds are learnt from, the other half is what happens: `halves`.
     """
     contenders = sorted({kind for level in recording.levels for kind, count in level.items() if count})
     rounds = recording.delays_ms.shape[1]
-    outcomes: dict[str, list[Outcome]] = {name: [] for name in methods}
+    late_at_level = (recording.delays_ms >= threshold_ms).mean(1)
     for seed in range(seeds):
         without = contenders[seed % len(contenders)] if contenders else ''
-        learnt = {model: make_trace(recording, frames, 1000 + seed, rounds=range(rounds // 2), without=without)[:, at]
+        learns, happens = halves(rounds, seed)
+        learnt = {model: make_trace(recording, frames, 1000 + seed, rounds=learns, without=without)[:, at]
                   for at, model in enumerate(recording.models)}
-        happens = range(rounds // 2, rounds)
-        places = drawn_places(recording, frames, seed, rounds=happens)
-        trace = recording.delays_ms[places]
-        late_at_level = (recording.delays_ms[:, happens] >= threshold_ms).mean(1)
-        terms = Terms(dict(zip(recording.models, recording.qualities)), recording.idle_ms, threshold_ms, learnt, seed,
-                      late=trace >= threshold_ms, late_at_level=late_at_level[places[0]])
+        levels, at = drawn_places(recording, frames, seed, rounds=happens)
+        trace = recording.delays_ms[levels, at]
+        yield Terms(dict(zip(recording.models, recording.qualities)), recording.idle_ms, threshold_ms, learnt, seed,
+                    late=trace >= threshold_ms, late_at_level=late_at_level[levels]), trace, levels
+
+
+def compare(recording: Recording, methods: Mapping[str, Callable[[Terms], Method]], *, threshold_ms: float, seeds: int,
+            frames: int) -> dict[str, list[Outcome]]:
+    """All methods on the same traces, one outcome per seed; see `cases`."""
+    outcomes: dict[str, list[Outcome]] = {name: [] for name in methods}
+    for terms, trace, _ in cases(recording, threshold_ms=threshold_ms, seeds=seeds, frames=frames):
         for name, make in methods.items():
             outcomes[name].append(replay(make(terms), recording.models, trace, terms))
     return outcomes
+
+
+def origins(recording: Recording, make: Callable[[Terms], Method], *, threshold_ms: float, seeds: int, frames: int
+            ) -> tuple[float, list[float]]:
+    """Where the violations of a method come from.
+
+    Returns:
+        Violations in the first `AFTER_CHANGE` frames after a change of level, in percent of all frames; and those of the other
+        frames, in percent of all frames too, by level.
+    """
+    places = {name: at for at, name in enumerate(recording.models)}
+    after, later = 0, np.zeros(len(recording.levels))
+    for terms, trace, levels in cases(recording, threshold_ms=threshold_ms, seeds=seeds, frames=frames):
+        method, age = make(terms), 0
+        for frame, row in enumerate(trace):
+            model = method.choose()
+            delay_ms = float(row[places[model]])
+            method.observe(model, delay_ms)
+            age = 0 if frame == 0 or levels[frame] != levels[frame - 1] else age + 1
+            if delay_ms >= threshold_ms and age < AFTER_CHANGE:
+                after += 1
+            elif delay_ms >= threshold_ms:
+                later[levels[frame]] += 1
+    return 100.0 * after / (seeds * frames), (100.0 * later / (seeds * frames)).tolist()
 
 
 def violations_at(points: Sequence[Outcome], ap: float) -> float:
@@ -534,10 +584,40 @@ def violations_at(points: Sequence[Outcome], ap: float) -> float:
     Returns:
         NaN when no setting reaches the AP.
     """
-    found = [point.violations for point in points if point.ap >= ap]
-    for low in points:
-        for high in points:
-            if low.ap < ap < high.ap:
-                share = (ap - low.ap) / (high.ap - low.ap)
-                found.append(low.violations + share * (high.violations - low.violations))
-    return min(found, default=math.nan)
+    return _violations_at(np.array([point.ap for point in points]), np.array([point.violations for point in points]), ap)
+
+
+def _violations_at(aps: np.ndarray, violations: np.ndarray, ap: float) -> float:
+    low, high = aps[:, None], aps[None, :]
+    with np.errstate(divide='ignore', invalid='ignore'):
+        mixed = violations[:, None] + (ap - low) / (high - low) * (violations[None, :] - violations[:, None])
+    found = np.concatenate([violations[aps >= ap], mixed[(low < ap) & (ap < high)]])
+    return float(found.min()) if len(found) else math.nan
+
+
+def violations_ratio(curve: Sequence[Sequence[Outcome]], others: Sequence[Outcome]) -> tuple[float, float, float]:
+    """Violations of one method over those of another one at the other one's AP, and a 95 % interval.
+
+    The interval is of seeds drawn anew with replacement, the same for both methods (percentile bootstrap); the mixture of
+    settings is chosen anew each time. Seeds differ in the rounds that happen, in the order of levels and in the contender
+    that is not learnt from; that the recording is one of many is in it by the rounds alone.
+
+    Args:
+        curve: outcomes of each setting of the one, one per seed.
+        others: outcomes of the other one, one per seed.
+
+    Returns:
+        Ratio, and lower and upper limit; NaN where no setting reaches the AP.
+    """
+    aps, violations = (np.array([[getattr(outcome, name) for outcome in outcomes] for outcomes in (*curve, others)])
+                       for name in ('ap', 'violations'))  # [settings and the other one, seeds]
+
+    def ratio(seeds: np.ndarray) -> float:
+        ap, late = aps[:, seeds].mean(1), violations[:, seeds].mean(1)
+        return _violations_at(ap[:-1], late[:-1], ap[-1]) / float(late[-1]) if late[-1] > 0.0 else math.nan
+
+    rng, count = np.random.default_rng(0), len(others)
+    drawn = np.array([ratio(rng.integers(0, count, count)) for _ in range(RESAMPLED)])
+    known = drawn[np.isfinite(drawn)]
+    low, high = np.quantile(known, (0.025, 0.975)).tolist() if len(known) else (math.nan, math.nan)
+    return ratio(np.arange(count)), low, high

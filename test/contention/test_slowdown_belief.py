@@ -39,6 +39,15 @@ def test_frames_that_scatter_leave_more_above_than_quiet_ones_of_the_same_level(
     assert chance(scattered, 2.2) > 0.1 > chance(quiet, 2.2)
 
 
+def test_between_two_modes_little_is_expected():
+    shares = np.random.default_rng(0).random(60) < 0.5
+    belief = after(*np.exp(np.where(shares, math.log(2.2), 0.0) + np.random.default_rng(1).normal(0.0, 0.05, 60)))
+    between = chance(belief, 1.3) - chance(belief, 1.8)
+    assert between < 0.06
+    assert chance(belief, 1.3) == pytest.approx(0.5, abs=0.15)
+    assert chance(belief, 2.8) < 0.06
+
+
 def test_a_step_is_believed_after_two_frames_and_one_back_too():
     steady = [1.0, 1.02, 0.98, 1.01] * 10
     assert chance(after(*steady), 2.0) < 0.03
@@ -58,13 +67,14 @@ def test_a_frame_of_which_only_a_least_time_is_known_counts():
     assert chance(belief, 2.0) == pytest.approx(before, abs=0.02)
 
 
-def test_probabilities_are_the_shares_that_happen_on_levels_as_it_expects_them():
+@pytest.mark.parametrize('share', [0.0, 0.3, 0.5])
+def test_probabilities_are_the_shares_that_happen_on_levels_as_it_expects_them(share):
     rng, belief, said, happened, level = np.random.default_rng(3), SlowdownBelief(), [], [], 0.0
     places = np.log([1.1, 1.5, 2.0, 3.0])
     for _ in range(3000):
         if rng.random() < 1.0 / 60.0:
             level = rng.choice([0.0, 0.4, 0.9])
-        log_ratio = rng.normal(level, 0.12)
+        log_ratio = rng.normal(level + (0.75 if rng.random() < share else 0.0), 0.12)
         said.append(belief.probability_above(places))
         happened.append(log_ratio > places)
         belief.observe(math.exp(log_ratio))
