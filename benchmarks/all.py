@@ -84,7 +84,7 @@ BENCHMARKS = (
               quick=False),
     Benchmark('model_selection', 8, 'methods that choose a model under contention', f'{GRADING}, Tables 1 to 5'),
     Benchmark('level_bounds', 4, 'bounds by level of contention against one factor', quick=False),
-    Benchmark('monitor_cost', 2, 'what the contention monitor costs', quick=False),
+    Benchmark('monitor_cost', 9, 'what the contention monitor costs', quick=False),
     Benchmark('nested_quality', 3, "time and accuracy of the classifier's levels", f'{THESIS}, Table 1, Figs. 4 to 6'),
     Benchmark('nested_scheduling', 4, 'selections of levels and periods against the optimum', f'{THESIS}, Fig. 8'),
     Benchmark('nested_execution', 11, 'several networks under one scheduler and without it'),
