@@ -12,20 +12,22 @@ start-up are of processes that hold the compiled segments of each set of models;
 idle machine; with --live-s methods take turns frame by frame on the real network beside real contenders, the whole
 detector among them, which no replay of whole frames can show: it decides again while a frame runs.
 
-The paper's predictor has no margin. As it is, it is one point of a curve; another table moves the target miss probability
-of ours, the cost of a late frame, and a margin on the paper's prediction, and compares violations at equal AP. Two oracles
-show what is possible at all: a clairvoyant knows how long each model would take on the next frame, the other one knows the
-level of contention and how the delays at it are distributed. AP in time counts a late frame as AP 0.
+The paper's predictor has no margin. As it is, it is one point of a curve; another table moves the target miss
+probability of ours, the cost of a late frame, and a margin on the paper's prediction, and compares violations at equal
+AP. Two oracles show what is possible at all: a clairvoyant knows how long each model would take on the next frame, the
+other one knows the level of contention and how the delays at it are distributed. AP in time counts a late frame as AP
+0.
 
-Individually trained models are given with --individual and evaluated on --data. Each is trained with the same steps, alone, from
-the shipped weights, for PATH s010-w1.00-p100-h1, s000-w0.75-p100-h1, s000-w0.50-p100-h1 and s000-w0.25-p100-h1:
+Individually trained models are given with --individual and evaluated on --data. Each is trained with the same steps,
+alone, from the shipped weights, for PATH s010-w1.00-p100-h1, s000-w0.75-p100-h1, s000-w0.50-p100-h1 and
+s000-w0.25-p100-h1:
     deadline-perception train --data train.json --drives 72 --drive-share 0.45 --start models/compact.safetensors
         --strategy alone:PATH --crop 256 448 --crop-share 0.3 --batch 2 --learning-rate 3e-4 --steps 600 --seed 51
         --out out/individual/PATH.safetensors
-Without any, paths of the shipped network stand for them, which share their weights: the early-exit-like and slimmable-like sets
-are then compared with a freer choice of paths, not with other weights. A model takes the time of its path on the shipped
-network's engine, whoever trained it. AP is that of models/compact.quality.json: the mean over the six classes. Prints tables and writes results/model_selection.json; the recording is written
-beside it.
+Without any, paths of the shipped network stand for them, which share their weights: the early-exit-like and
+slimmable-like sets are then compared with a freer choice of paths, not with other weights. A model takes the time of
+its path on the shipped network's engine, whoever trained it. AP is that of models/compact.quality.json: the mean over
+the six classes. Prints tables and writes results/model_selection.json; the recording is written beside it.
 """
 from __future__ import annotations
 
@@ -46,8 +48,8 @@ import numpy as np
 from contender_programs import CODES, Contenders
 from rich.console import Console
 from rich.table import Table
-from selection_replay import (ALPHA, BOUNDED, CURVES, METHODS, OUR_CURVES, OURS, PAPERS, Fixed, Outcome, Recording, Terms, compare,
-                              make_trace, mean_outcome, violations_at)
+from selection_replay import (ALPHA, BOUNDED, CURVES, METHODS, OUR_CURVES, OURS, PAPERS, Fixed, Outcome, Recording,
+                              Terms, compare, make_trace, mean_outcome, violations_at)
 
 from deadline_perception.contention.prediction import AdaptiveRegression
 from deadline_perception.contention.pruning import Candidate, contention_prune, pareto_prune, transition_prune
@@ -129,10 +131,12 @@ def individual_models(args: argparse.Namespace) -> tuple[dict[str, str], dict[st
 
 
 class Runner:
-    """Runs any model on images in turn; of individual ones the same path of the shipped network, whose layers are as large."""
+    """Runs any model on images in turn; of individual ones the same path of the shipped network, whose layers are as
+    large."""
 
     def __init__(self, models: ModelSet, individual: Mapping[str, str], images: Sequence[np.ndarray]) -> None:
-        self._shipped, self._individual, self._images, self._number = models.models['shipped'], dict(individual), images, 0
+        self._shipped, self._individual = models.models['shipped'], dict(individual)
+        self._images, self._number = images, 0
 
     def next_image(self) -> np.ndarray:
         """Images in turn."""
@@ -184,7 +188,8 @@ def pruned_sets(recording: Recording, threshold_ms: float) -> dict[str, tuple[st
     """The models that each stage of pruning leaves (contention paper, section 3.4). Changed: at a level a model must be
     in time in all but a few frames, where the paper asks that of its mean, by which half of the frames may be late."""
     mean_ms = dict(zip(recording.models, recording.delays_ms.mean((0, 1)).tolist()))
-    candidates = [Candidate(name, mean_ms[name], quality) for name, quality in zip(recording.models, recording.qualities)]
+    candidates = [Candidate(name, mean_ms[name], quality)
+                  for name, quality in zip(recording.models, recording.qualities)]
     pareto = pareto_prune(candidates)
     transition = transition_prune(pareto, least_slope=SLOPES[0], greatest_slope=SLOPES[1])
     final = contention_prune(transition, recording.by_level(IN_TIME), threshold_ms)
@@ -233,7 +238,8 @@ def switching_cost(runner: Runner, names: Sequence[str]) -> dict[str, dict[str, 
         others[name] += took[1:]
         before = name
     return {name: {'first_ms': statistics.fmean(first[name]), 'other_ms': statistics.fmean(others[name]),
-                   'first_median_ms': statistics.median(first[name]), 'other_median_ms': statistics.median(others[name]),
+                   'first_median_ms': statistics.median(first[name]),
+                   'other_median_ms': statistics.median(others[name]),
                    'switches': len(first[name])} for name in names if first[name]}
 
 
@@ -301,14 +307,15 @@ def live(runner: Runner, recording: Recording, threshold_ms: float, seconds: flo
 def print_outcomes(title: str, rows: Mapping[str, Outcome], memory: Mapping[str, dict[str, float]] = {}) -> None:
     """One table."""
     table = Table(title=title)
-    for column in ('', 'AP', 'AP in time', 'violations %', 'unavoidable %', 'bound missed %', 'switches %', 'longest late', 'us a frame',
-                   *(('memory MB', 'start-up s') if memory else ())):
+    for column in ('', 'AP', 'AP in time', 'violations %', 'unavoidable %', 'bound missed %', 'switches %',
+                   'longest late', 'us a frame', *(('memory MB', 'start-up s') if memory else ())):
         table.add_column(column, justify='left' if not column else 'right', no_wrap=True)
     for name, outcome in rows.items():
         missed = '-' if np.isnan(outcome.bound_misses) else f'{outcome.bound_misses:.2f}'
         more = [f'{memory[name]["memory_mb"]:.0f}', f'{memory[name]["start_s"]:.1f}'] if name in memory else []
         table.add_row(name, f'{outcome.ap:.2f}', f'{outcome.ap_in_time:.2f}', f'{outcome.violations:.2f}',
-                      f'{outcome.unavoidable:.2f}', missed, f'{outcome.switches:.1f}', str(outcome.most_late), f'{outcome.decision_us:.1f}', *more)
+                      f'{outcome.unavoidable:.2f}', missed, f'{outcome.switches:.1f}', str(outcome.most_late),
+                      f'{outcome.decision_us:.1f}', *more)
     Console(width=150).print(table)
 
 
@@ -352,7 +359,8 @@ def tables(args: argparse.Namespace, recording: Recording, shipped: set[str], we
         curves[name] = {setting: mean_outcome(outcomes) for setting, outcomes in found.items()}
     print_curves(curves, first[PAPERS])
     kinds = {}
-    for number, (kind, models) in enumerate((('early-exit-like', EARLY_EXIT_LIKE), ('slimmable-like', SLIMMABLE_LIKE)), 4):
+    sets = (('early-exit-like', EARLY_EXIT_LIKE), ('slimmable-like', SLIMMABLE_LIKE))
+    for number, (kind, models) in enumerate(sets, 4):
         # As fair as the paper's: a threshold that the smallest of the kind can keep.
         of_kind_ms = args.threshold_ms or chosen_threshold(recording.only(
             [name for name in recording.models if name in models]), IN_TIME)
@@ -391,8 +399,8 @@ def print_curves(curves: Mapping[str, Mapping[str, Outcome]], papers: Outcome) -
         table.add_section()
     Console(width=150).print(table)
     for name, points in curves.items():
-        print(f'{name}: {violations_at(tuple(points.values()), papers.ap):.2f} % violations at AP {papers.ap:.2f}, where the '
-              f'paper\'s method has {papers.violations:.2f} %')
+        print(f'{name}: {violations_at(tuple(points.values()), papers.ap):.2f} % violations at AP {papers.ap:.2f}, '
+              f'where the paper\'s method has {papers.violations:.2f} %')
 
 
 def judged(outcomes: Mapping[str, Outcome], curves: Mapping[str, Sequence[Outcome]]) -> dict[str, tuple[str, bool]]:
@@ -428,8 +436,9 @@ def main() -> int:
                         help='longest delay allowed; by default just above the fastest model\'s')
     parser.add_argument('--live-s', type=float, default=30.0, help='of the live run; 0 for none')
     parser.add_argument('--individual', action='append', default=[], metavar='WEIGHTS:PATH')
-    parser.add_argument('--data', nargs='+', default=[], help='annotated images for the individual models: those that the '
-                        'qualities of the shipped network are from')
+    parser.add_argument('--data', nargs='+', default=[],
+                        help='annotated images for the individual models: those that the qualities of the shipped '
+                             'network are from')
     parser.add_argument('--replay', type=Path, help='recording to take instead of making one')
     parser.add_argument('--quick', action='store_true', help='writes below out/benchmarks')
     parser.add_argument('--memory-of', help=argparse.SUPPRESS)
@@ -445,7 +454,8 @@ def main() -> int:
         found = tables(args, Recording.load(args.replay), shipped, None)
         file = folder / 'model_selection.json'
         measured = json.loads(file.read_text()) if file.is_file() else {}
-        write_text_atomically(file, json.dumps({**measured, **{name: value for name, value in found.items() if value != {}}},
+        write_text_atomically(file, json.dumps({**measured,
+                                                **{name: value for name, value in found.items() if value != {}}},
                                                indent=1) + '\n')
         return 0
     models, qualities = load_models(args)

@@ -63,7 +63,8 @@ class Stretch:
 
 
 def work(weights: Path) -> None:
-    """Answers each line on stdin, a process and seconds, with what `compare` finds, or `undisturbed` without process."""
+    """Answers each line on stdin, a process and seconds, with what `compare` finds, or `undisturbed` without
+    process."""
     from deadline_perception.latency.device import use_threads
     from deadline_perception.latency.profile import time_frame
     from deadline_perception.rendering.drive import render_drive
@@ -96,7 +97,8 @@ def undisturbed(frame: Callable[[int], object], pid: int, seconds: float) -> flo
     return 1000.0 * (processor_s(pid) - before_s) / (now_ms() - begun_ms)
 
 
-def compare(frame: Callable[[int], object], pid: int, seconds: float, rng: random.Random) -> list[tuple[Stretch, Stretch]]:
+def compare(frame: Callable[[int], object], pid: int, seconds: float,
+            rng: random.Random) -> list[tuple[Stretch, Stretch]]:
     """Pairs of stretches beside a process: at work, held. It goes on in the end.
 
     Args:
@@ -204,11 +206,11 @@ def main() -> None:
     if not 0.0 < args.minutes < math.inf:
         parser.error(f'--minutes is {args.minutes}, expected more than 0')
     found = measure(args.weights, args.minutes)
-    print(f'core: {100 * found["core_share"]:.2f} % of one, goal under {100 * GOAL_CORE:g} %; in the stretches that count '
-          f'{100 * found["core_share_in_stretches"]:.2f} %')
+    print(f'core: {100 * found["core_share"]:.2f} % of one, goal under {100 * GOAL_CORE:g} %; in the stretches that '
+          f'count {100 * found["core_share_in_stretches"]:.2f} %')
     low, high = found['frames_lost_95']
-    print(f'frames lost: {100 * found["frames_lost"]:.2f} % ({100 * low:.2f} to {100 * high:.2f} with 95 % confidence), '
-          f'goal under {100 * GOAL_FRAMES:g} %, {found["pairs"]} pairs of {COUNTED} frames')
+    print(f'frames lost: {100 * found["frames_lost"]:.2f} % ({100 * low:.2f} to {100 * high:.2f} with 95 % '
+          f'confidence), goal under {100 * GOAL_FRAMES:g} %, {found["pairs"]} pairs of {COUNTED} frames')
     RESULTS.write_text(json.dumps({'date': date.today().isoformat(), 'minutes': args.minutes, **found}) + '\n',
                        encoding='utf-8')
     print(f'wrote {RESULTS}')

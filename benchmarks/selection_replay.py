@@ -14,7 +14,8 @@ from typing import Protocol
 
 import numpy as np
 
-from deadline_perception.contention.prediction import AdaptiveRegression, DelayPredictor, FilteredRatio, LaggedRegression
+from deadline_perception.contention.prediction import (
+    AdaptiveRegression, DelayPredictor, FilteredRatio, LaggedRegression)
 from deadline_perception.decision.baselines import Reactive
 from deadline_perception.decision.expected_utility import ExpectedUtilityPolicy
 from deadline_perception.decision.frontier import FrontierPolicy
@@ -126,8 +127,8 @@ class Terms:
         traces_ms: delays to learn from, each model alone.
         seed: for what is random.
         late: for oracles alone: whether each model would be late, `[frames, models]`.
-        late_at_level: for oracles alone: share of the rounds that the trace is made of, at the level of each frame, in which
-            each model is late, `[frames, models]`.
+        late_at_level: for oracles alone: share of the rounds that the trace is made of, at the level of each frame, in
+            which each model is late, `[frames, models]`.
     """
 
     qualities: dict[str, float]
@@ -159,8 +160,8 @@ class Oracle:
     Args:
         terms: see `Terms`.
         cost: AP that a late frame costs, 0 to 100.
-        clairvoyant: knows how long each model would take on the next frame; else it knows the level of contention, and how
-            the delays at that level are distributed.
+        clairvoyant: knows how long each model would take on the next frame; else it knows the level of contention, and
+            how the delays at that level are distributed.
     """
 
     def __init__(self, terms: Terms, cost: float, *, clairvoyant: bool) -> None:
@@ -323,8 +324,8 @@ class OursByUtility:
 
 
 class OursByLevel:
-    """The same with a profile by level of contention, as the detector has with `profile --levels`: each model has a factor of
-    its own, which follows the slowdown of all.
+    """The same with a profile by level of contention, as the detector has with `profile --levels`: each model has a
+    factor of its own, which follows the slowdown of all.
 
     Args:
         terms: see `Terms`; the levels are equal shares of the frames that are learnt from, by their slowdown.
@@ -338,7 +339,8 @@ class OursByLevel:
         of_frames = np.median(ratios, axis=0)
         shares = np.array_split(np.argsort(of_frames), LEVELS)
         self._knots = np.array([np.median(of_frames[share]) for share in shares])
-        self._factors = np.maximum.accumulate([np.median(ratios[:, share], axis=1) for share in shares])  # [levels, models]
+        # [levels, models]
+        self._factors = np.maximum.accumulate([np.median(ratios[:, share], axis=1) for share in shares])
         self._idle_ms = np.array([terms.idle_ms[model] for model in self._names])
         self._fastest = int(np.argmin(self._idle_ms))
         self._place = {model: at for at, model in enumerate(self._names)}
@@ -422,7 +424,8 @@ METHODS: dict[str, Callable[[Terms], Method]] = {
 ALPHAS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
 COSTS = (3.0, 5.0, 6.5, 8.0, 10.0, 12.0, 14.0, 17.0, 20.0, 21.0, 22.0, 23.0, 24.0, 25.0, 27.0, 30.0, 40.0, 60.0, 100.0)
 MARGINS = (0.9, 1.0, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.5)
-# What one setting trades for the other: violations against AP. The paper's predictor gets a margin, which it has not there.
+# What one setting trades for the other: violations against AP. The paper's predictor gets a margin, which it has not
+# there.
 CURVES: dict[str, dict[float, Callable[[Terms], Method]]] = {
     'ours': {alpha: partial(Ours, alpha=alpha) for alpha in ALPHAS},
     'ours, by levels': {alpha: partial(OursByLevel, alpha=alpha) for alpha in ALPHAS},
@@ -525,11 +528,13 @@ def compare(recording: Recording, methods: Mapping[str, Callable[[Terms], Method
 
 
 def violations_at(points: Sequence[Outcome], ap: float) -> float:
-    """Violations of a curve at an AP, percent: of the mixture of two settings that has this AP and is late the least often.
+    """Violations of a curve at an AP, percent: of the mixture of two settings that has this AP and is late the least
+    often.
 
     Args:
         points: outcomes of one method's settings.
-        ap: 0 to 100. Below the lowest of the curve, its violations are those of the setting that is late the least often.
+        ap: 0 to 100. Below the lowest of the curve, its violations are those of the setting that is late the least
+            often.
 
     Returns:
         NaN when no setting reaches the AP.
