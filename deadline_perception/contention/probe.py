@@ -117,7 +117,8 @@ class Probe:
         return self._idle.idle_ms
 
     def run(self) -> float:
-        """Does the work and returns how long it took in ms, at least the clock's resolution; blocks half as long again."""
+        """Does the work and returns how long it took in ms, at least the clock's resolution; blocks half as long
+        again."""
         self._work(self._rounds // 2)
         begun_ms = self._clock_ms()
         self._work(self._rounds)

@@ -28,21 +28,22 @@ PARAMETERS = (
     Parameter('autostart', True, 'Configure and activate without being asked.', read_only=True),
     Parameter('device', 'cpu', 'Processor that the detector runs on, such as cpu, cuda or cuda:1; GPU sensors are read '
               'in any case.', read_only=True),
-    Parameter('rate_hz', 3.0, 'How often the sensors and the frames since are read, and the state is published.', 'Hz', 0.1,
-              20.0, read_only=True),
+    Parameter('rate_hz', 3.0, 'How often the sensors and the frames since are read, and the state is published.', 'Hz',
+              0.1, 20.0, read_only=True),
     Parameter('probe_rounds', 8, 'Work in one probe; 8 rounds take 1 to 3 ms on a current core.', '', 1, 1000,
               read_only=True),
     Parameter('probe_share', 0.006, 'Largest share of one core that probes may take; a third of it while frames come, '
               'which say more.', '', 0.0, 1.0),
-    Parameter('priority', 'auto', "Niceness of the probe; set it as the detector's parameter of that name. Raised frames "
-              'hardly wait for other programs, and a probe that does would say that they do.', choices=MODES,
+    Parameter('priority', 'auto', "Niceness of the probe; set it as the detector's parameter of that name. Raised "
+              'frames hardly wait for other programs, and a probe that does would say that they do.', choices=MODES,
               read_only=True),
     Parameter('probe_idle_ms', 0.0, 'Time of one probe on the idle machine; 0: learn it: smallest low quantile seen.',
               'ms', 0.0, 10000.0, read_only=True),
-    Parameter('gpu_load_files', [''], "Where a Jetson's GPU shows its load, 0 to 1000, below / and with * and ?; the first "
-              "that exists when the node is configured is read; [''] where the boards known so far have it.", read_only=True),
-    Parameter('levels', '', 'File of contention levels that `deadline-perception grade` wrote; empty: the slowdown alone '
-              'is published.', read_only=True),
+    Parameter('gpu_load_files', [''], "Where a Jetson's GPU shows its load, 0 to 1000, below / and with * and ?; the "
+              "first that exists when the node is configured is read; [''] where the boards known so far have it.",
+              read_only=True),
+    Parameter('levels', '', 'File of contention levels that `deadline-perception grade` wrote; empty: the slowdown '
+              'alone is published.', read_only=True),
 )
 
 

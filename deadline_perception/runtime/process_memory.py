@@ -20,8 +20,8 @@ def give_back_memory() -> None:
     pages of libraries, such as those for a GPU that a CPU does not have. What is needed after all, is read again from
     the system's file cache, so a frame should run once after this.
 
-    The settings that `missing_environment` looks for keep glibc from giving back by itself, which would cost every frame
-    time. Takes some tens of ms, while which other threads cannot allocate. Memory that is locked stays.
+    The settings that `missing_environment` looks for keep glibc from giving back by itself, which would cost every
+    frame time. Takes some tens of ms, while which other threads cannot allocate. Memory that is locked stays.
     """
     gc.collect()
     library = ctypes.CDLL(None)
@@ -37,7 +37,8 @@ def _file_pages() -> list[tuple[int, int]]:
     found = []
     for line in Path('/proc/self/smaps').read_text(encoding='utf-8', errors='replace').splitlines():
         if mapping := _MAPPING.match(line):
-            place = (int(mapping[1], 16), int(mapping[2], 16)) if mapping[3] in ('r-xp', 'r--p') and mapping[4] else None
+            is_file = mapping[3] in ('r-xp', 'r--p') and mapping[4]
+            place = (int(mapping[1], 16), int(mapping[2], 16)) if is_file else None
         elif place and line.split() == ['Anonymous:', '0', 'kB']:
             found.append(place)
     return found
@@ -49,6 +50,7 @@ def touch_memory(size_bytes: int = _FRAME_BYTES) -> None:
 
     They stay because of the settings that `missing_environment` looks for; without these, this is in vain.
     """
-    blocks = [np.empty(_BLOCK_BYTES, np.uint8) for _ in range(size_bytes // _BLOCK_BYTES)]  # all at once: each is another
+    # all at once: each is another
+    blocks = [np.empty(_BLOCK_BYTES, np.uint8) for _ in range(size_bytes // _BLOCK_BYTES)]
     for block in blocks:
         block[::_PAGE_BYTES] = 0

@@ -18,7 +18,8 @@ _SHARED_TURN_S = 1e-4
 
 @contextmanager
 def short_turns() -> Iterator[None]:
-    """Has threads of Python leave the interpreter to each other after 0.1 ms instead of 5, while one works beside frames.
+    """Has threads of Python leave the interpreter to each other after 0.1 ms instead of 5, while one works beside
+    frames.
 
     A frame lets go of the interpreter at every kernel, and waits a turn of the other thread each time, whatever its
     priority: some ten kernels would add 50 ms.

@@ -76,7 +76,8 @@ def load_elastic(weights: Path, device: str = 'cpu') -> ElasticNetwork:
         module = structure(source.ordinary(), source.example_inputs, tuple(facts['settings']))
         module.damping = {int(group): float(damping) for group, damping in facts['damping'].items()}
     except (KeyError, TypeError, ValueError, AttributeError, DeadlinePerceptionError) as error:
-        raise CheckpointError(f'weights file {weights} holds no elastic network that can be made here: {error}') from error
+        raise CheckpointError(f'weights file {weights} holds no elastic network that can be made here: '
+                              f'{error}') from error
     expected = module.state_dict()
     for name in sorted({*stored, *expected}):
         found = stored.get(name, {}).get('shape')

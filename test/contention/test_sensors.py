@@ -233,10 +233,11 @@ BOARDS = {
     # JetPack 5: it answers zeros as success.
     'Orin with zeros': Board({'sys/devices/17000000.ga10b/load': '1000\n'}, RecordedNvml(rates(0), memory(0, 0)), 1.0,
                              'jetson_gpu'),
-    'Xavier': Board({'sys/devices/17000000.gv11b/load': '20\n', 'sys/devices/gpu.0/load': '20\n'}, None, 0.02, 'jetson_gpu'),
+    'Xavier': Board({'sys/devices/17000000.gv11b/load': '20\n', 'sys/devices/gpu.0/load': '20\n'}, None, 0.02,
+                    'jetson_gpu'),
     # The GPU is behind the desktop's driver: no load in sysfs, memory is the system's.
-    'Thor': Board({'sys/class/devfreq/gpu-gpc-0/cur_freq': '1575000000\n'}, RecordedNvml(rates(61), NOT_SUPPORTED), 0.61,
-                  'nvml'),
+    'Thor': Board({'sys/class/devfreq/gpu-gpc-0/cur_freq': '1575000000\n'}, RecordedNvml(rates(61), NOT_SUPPORTED),
+                  0.61, 'nvml'),
     'desktop': Board({}, RecordedNvml(rates(12), memory(2_000, 8_000)), 0.12, 'nvml')}
 
 

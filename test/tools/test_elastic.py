@@ -35,9 +35,10 @@ def made(tmp_path_factory) -> tuple[Path, list[str], str]:
     data = write_images(folder / 'images')
     source = NetworkSource('mobilenet_v3_small', CLASSES, (32, 32))
     torch.save(source.ordinary().state_dict(), folder / 'user.pth')
-    ran = subprocess.run([sys.executable, '-m', 'deadline_perception.tools.command_line', 'elastic', 'mobilenet_v3_small',
-                          '--weights', str(folder / 'user.pth'), '--data', str(data), '--size', '32', '32', '--out',
-                          str(folder / 'net.safetensors')], capture_output=True, text=True, check=False)
+    ran = subprocess.run([sys.executable, '-m', 'deadline_perception.tools.command_line', 'elastic',
+                          'mobilenet_v3_small', '--weights', str(folder / 'user.pth'), '--data', str(data), '--size',
+                          '32', '32', '--out', str(folder / 'net.safetensors')], capture_output=True, text=True,
+                         check=False)
     assert ran.returncode == 0, ran.stderr
     return folder, ['--data', str(data)], ran.stdout
 

@@ -34,7 +34,8 @@ def annotated(folder: Path, count: int, names: tuple[str, ...] = ('thing', 'othe
         cv2.imwrite(str(folder / f'{number:03}.png'), image)
     file = folder / 'val.json'
     file.write_text(json.dumps({
-        'images': [{'id': number, 'file_name': f'{number:03}.png', 'width': 64, 'height': 40} for number in range(count)],
+        'images': [{'id': number, 'file_name': f'{number:03}.png', 'width': 64, 'height': 40}
+                   for number in range(count)],
         'annotations': [{'id': number, 'image_id': number, 'category_id': number % 2, 'bbox': [16, 10, 16, 10],
                          'area': 160, 'iscrowd': 0} for number in range(count)],
         'categories': [{'id': label, 'name': name} for label, name in enumerate(names)]}))
@@ -99,7 +100,8 @@ def test_a_classifier_has_accuracy_and_its_table_belongs_to_its_weights(tmp_path
     file = save_quality(network, scores, 'my images', tmp_path / 'net.safetensors')
     table = PathQuality.load(file, network.path_space)
     table.check(network.weights_hash)
-    assert (file.name, table.metric, table.dataset, table.known) == ('net.quality.json', 'accuracy', 'my images', scores)
+    assert (file.name, table.metric, table.dataset, table.known) == ('net.quality.json', 'accuracy', 'my images',
+                                                                     scores)
 
 
 def test_a_detector_has_average_precision_of_the_classes_in_common(tmp_path):
@@ -108,7 +110,8 @@ def test_a_detector_has_average_precision_of_the_classes_in_common(tmp_path):
     data = read_data(annotated(tmp_path, 8, ('other', 'thing')), True, SIZE, 8)  # the objects that score are things
     scores = score_paths(network, data, paths)
     assert scores == pytest.approx(dict.fromkeys(paths, 1.0))
-    assert PathQuality.load(save_quality(network, scores, 'd', tmp_path / 'n.safetensors'), network.path_space).metric == 'ap'
+    assert PathQuality.load(save_quality(network, scores, 'd', tmp_path / 'n.safetensors'),
+                            network.path_space).metric == 'ap'
     (tmp_path / 'foreign').mkdir()
     foreign = read_data(annotated(tmp_path / 'foreign', 8, ('cow', 'sheep')), True, SIZE, 8)
     with pytest.raises(ValueError, match='names cow, sheep, the network knows thing; expected one class in common'):
