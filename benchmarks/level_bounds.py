@@ -48,7 +48,8 @@ from deadline_perception.latency.profile import LatencyProfile, LevelTimes, meas
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.rendering.drive import render_drive
 from deadline_perception.runtime.loading import NetworkOptions, load_network, make_calibrator, share_folder, warm_up
-from deadline_perception.runtime.priority import MODES, Role, ThreadPriority, name_thread
+from deadline_perception.runtime.kernel_thread import name_thread
+from deadline_perception.runtime.priority import MODES, Role, ThreadPriority
 from deadline_perception.runtime.task import Outlook, Task
 from deadline_perception.runtime.timed_frame import FrameProgress, TimedInference, WhateverItTakes
 from deadline_perception.tools.command_line import exit_status

@@ -10,7 +10,8 @@ from deadline_perception.runtime.image_age import ImageAge
 from deadline_perception.runtime.reserve import Reserve
 from deadline_perception.runtime.conditions import ConditionTracker
 from deadline_perception.runtime.loading import CHOOSING_POLICIES, POLICIES, NetworkOptions
-from deadline_perception.runtime.priority import MODES, ThreadPriority, parse_cores
+from deadline_perception.runtime.kernel_thread import parse_cores
+from deadline_perception.runtime.priority import MODES, ThreadPriority
 from deadline_perception.nodes.parameters import Parameter, Value
 
 PARAMETERS = (

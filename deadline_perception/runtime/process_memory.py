@@ -3,7 +3,9 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import os
 import re
+import resource
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +14,8 @@ import numpy as np
 # for what lies between.
 _FRAME_BYTES, _BLOCK_BYTES, _PAGE_BYTES = 32 * 2**20, 2**20, 4096
 _MADV_DONTNEED = 4  # of sys/mman.h
+_MCL_CURRENT, _MCL_FUTURE, _MCL_ONFAULT = 1, 2, 4  # of it, too; on fault: torch maps gigabytes that it never touches
+_CAP_IPC_LOCK = 14  # of linux/capability.h
 _MAPPING = re.compile(r'([0-9a-f]+)-([0-9a-f]+) (\S{4}) \S+ \S+ \S+\s*(/.*)?')
 
 
@@ -54,3 +58,28 @@ def touch_memory(size_bytes: int = _FRAME_BYTES) -> None:
     blocks = [np.empty(_BLOCK_BYTES, np.uint8) for _ in range(size_bytes // _BLOCK_BYTES)]
     for block in blocks:
         block[::_PAGE_BYTES] = 0
+
+
+def lock_pages() -> str:
+    """Keeps in memory what this process has touched and what it will touch. Returns why it cannot be, else nothing.
+
+    It is done only where no limit can be met: beyond one, every allocation would fail.
+    """
+    if not may_lock_pages():
+        return 'locked memory is not permitted without a limit (limit memlock)'
+    if ctypes.CDLL(None, use_errno=True).mlockall(_MCL_CURRENT | _MCL_FUTURE | _MCL_ONFAULT) != 0:
+        return f'locked memory is refused ({os.strerror(ctypes.get_errno())})'
+    return ''
+
+
+def unlock_pages() -> None:
+    """Ends what `lock_pages` began."""
+    ctypes.CDLL(None).munlockall()
+
+
+def may_lock_pages() -> bool:
+    """Whether this process may lock as much memory as it likes."""
+    if resource.getrlimit(resource.RLIMIT_MEMLOCK)[0] == resource.RLIM_INFINITY:
+        return True
+    capabilities = re.search(r'^CapEff:\s*([0-9a-f]+)$', Path('/proc/self/status').read_text(), re.MULTILINE)
+    return capabilities is not None and bool(int(capabilities[1], 16) >> _CAP_IPC_LOCK & 1)

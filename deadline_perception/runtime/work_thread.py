@@ -9,7 +9,7 @@ from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from typing import TypeVar
 
-from deadline_perception.runtime.priority import name_thread
+from deadline_perception.runtime.kernel_thread import name_thread
 
 Result = TypeVar('Result')
 _SIGNAL_WAIT_S = 0.2
