@@ -23,7 +23,7 @@ TASK = Task(make_classifier(), FORECAST, SimpleNamespace(), BoundCalibrator(0.01
 
 @pytest.fixture
 def frame():
-    """Captured at 1,000 ms, arrived at 1,030, due at 1,200, the watchdog's at 1,180; two images were left out before."""
+    """Captured at 1,000 ms, arrived at 1,030, due at 1,200, the watchdog's at 1,180; two were left out before."""
     arrival = Arrival('message', 1030.0, StampReading(30.0, '', 7_000_000_000), 2)
     return OpenFrame(arrival, Conditions(200.0, 1.5, 'made up'), 1200.0, 1180.0, CLASSIFIER.phases)
 
