@@ -1,4 +1,4 @@
-"""Images through real DDS: taken while wanted, the newest first, those left out counted, of reliable cameras and others."""
+"""Images through real DDS: taken while wanted, the newest first, those left out counted; of all cameras."""
 from __future__ import annotations
 
 import pytest
