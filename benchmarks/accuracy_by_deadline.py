@@ -197,8 +197,8 @@ def print_tables(result: dict) -> None:
     table = Table(title=f'{result["images"]} images of {result["dataset"]}; full path: AP {best["ap"]:.1f}, '
                         f'{best["pooled"]:.1f} of the classes that rank: {", ".join(result["ranked_by"])}',
                   title_justify='left')
-    for head in ('policy', 'relative', 'deadline', 'AP', 'AP50', 'rank', 'loss rank, 95 %', 'missed', 'median', 'p99 ms',
-                 'paths'):
+    for head in ('policy', 'relative', 'deadline', 'AP', 'AP50', 'rank', 'loss rank, 95 %', 'missed', 'median',
+                 'p99 ms', 'paths'):
         table.add_column(head, justify='left' if head == 'policy' else 'right', no_wrap=True)
     for row in result['rows']:
         low, high = row['loss']['pooled_interval']
@@ -209,9 +209,10 @@ def print_tables(result: dict) -> None:
                       end_section=row['relative_deadline'] == RELATIVE[-1])
     console.print(table)
     goal = result['goal']
-    console.print(f'the full path took {result["full_path_over_forecast"]:.2f} times its forecast (median); far from 1, '
-                  f'the machine was not as idle as when the profile was measured')
-    for key, what in (('loss', 'the full path'), ('loss_against_best', f'the best path, {result["best_path"]["path"]}')):
+    console.print(f'the full path took {result["full_path_over_forecast"]:.2f} times its forecast (median); far from '
+                  f'1, the machine was not as idle as when the profile was measured')
+    for key, what in (('loss', 'the full path'),
+                      ('loss_against_best', f'the best path, {result["best_path"]["path"]}')):
         loss = goal[key]
         console.print(f'at {goal["deadline_ms"]:.1f} ms, {goal["of_full_median"]:.2f} of the full path\'s median time, '
                       f'lost against {what}: {loss["ap"]:.1f} AP ({loss["ap_interval"][0]:.1f} to '

@@ -3,9 +3,9 @@
     git worktree add ../old COMMIT && make -C ../old setup
     python benchmarks/against.py ../old decision_cost.py [--rounds 3] [-- ARGUMENTS OF THE BENCHMARK]
 
-Runs the script of the other checkout and that of this one in turn, so that both meet the same phases of the machine, and
-compares every number that both write, by the medians of the rounds. Prints a table and writes results/against_SCRIPT.json;
-the script's own result file is left as it was.
+Runs the script of the other checkout and that of this one in turn, so that both meet the same phases of the machine,
+and compares every number that both write, by the medians of the rounds. Prints a table and writes
+results/against_SCRIPT.json; the script's own result file is left as it was.
 """
 from __future__ import annotations
 

@@ -75,8 +75,9 @@ BENCHMARKS = (
     Benchmark('path_bounds', 9, 'coverage and tightness of the bounds of paths', arguments=('--frames', '20000')),
     Benchmark('operator_times', 4, 'time of each operator at each setting', f'{MULTI_PATH}, scales of Table V'),
     Benchmark('accuracy_by_deadline', 5, 'AP against the relative deadline', f'{MULTI_PATH}, Fig. 9'),
-    Benchmark('training_strategies', 11, 'AP after training by each strategy at equal compute', f'{MULTI_PATH}, Table IV',
-              ('--seconds-per-run', '40', '--seeds', '2', '--strategies', 'sandwich', 'ns-rs', 'rs-rs')),
+    Benchmark('training_strategies', 11, 'AP after training by each strategy at equal compute',
+              f'{MULTI_PATH}, Table IV', ('--seconds-per-run', '40', '--seeds', '2', '--strategies', 'sandwich',
+                                          'ns-rs', 'rs-rs')),
     Benchmark('layer_wcet', 5, 'worst-case times of layers', f'{MULTI_PATH}, Table VI and Fig. 10', quick=False),
     Benchmark('step_model', 6, 'prediction of layer times', f'{JETSON}, Figs. 3.2 to 3.5'),
     Benchmark('priority', 2, 'what priority does for frames beside busy programs'),
@@ -84,7 +85,7 @@ BENCHMARKS = (
               quick=False),
     Benchmark('model_selection', 8, 'methods that choose a model under contention', f'{GRADING}, Tables 1 to 5'),
     Benchmark('level_bounds', 4, 'bounds by level of contention against one factor', quick=False),
-    Benchmark('monitor_cost', 2, 'what the contention monitor costs', quick=False),
+    Benchmark('monitor_cost', 9, 'what the contention monitor costs', quick=False),
     Benchmark('nested_quality', 3, "time and accuracy of the classifier's levels", f'{THESIS}, Table 1, Figs. 4 to 6'),
     Benchmark('nested_scheduling', 4, 'selections of levels and periods against the optimum', f'{THESIS}, Fig. 8'),
     Benchmark('nested_execution', 11, 'several networks under one scheduler and without it'),
@@ -193,7 +194,8 @@ def check_prepared() -> Path:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     names = [benchmark.script for benchmark in BENCHMARKS]
-    parser.add_argument('--only', nargs='+', choices=names, default=names, metavar='NAME', help='in the order of the list')
+    parser.add_argument('--only', nargs='+', choices=names, default=names, metavar='NAME',
+                        help='in the order of the list')
     parser.add_argument('--skip', nargs='+', choices=names, default=[], metavar='NAME')
     parser.add_argument(OLD, type=Path, help='checkout of an older commit, for path_accuracy')
     parser.add_argument('--patience', type=float, default=5.0, help='minutes to wait for an idle machine, before each')

@@ -1,8 +1,8 @@
-"""Programs that a vehicle runs beside its detector, for benchmarks of contention: real work of the kinds that the contention
-paper has (section 5.2): RADAR by FFT, fusion by clustering, LiDAR by a second network.
+"""Programs that a vehicle runs beside its detector, for benchmarks of contention: real work of the kinds that the
+contention paper has (section 5.2): RADAR by FFT, fusion by clustering, LiDAR by a second network.
 
-Each copy is a process of its own that ends with the benchmark. All are started at once and stopped by a signal until they
-are wanted, so that a change of contention takes effect at once.
+Each copy is a process of its own that ends with the benchmark. All are started at once and stopped by a signal until
+they are wanted, so that a change of contention takes effect at once.
 """
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ CODES = {
     'radar': 'import numpy as np\ncube = np.random.default_rng(0).standard_normal((8, 32, 1024)).astype(np.complex64)\n'
              'while True:\n    np.abs(np.fft.fft(np.fft.fft(cube, axis=2), axis=1)).sum(0)\n',
     # Points of several sensors to objects: neighbours within a radius, then their connected components.
-    'fusion': 'import numpy as np\nfrom scipy.sparse import coo_matrix\nfrom scipy.sparse.csgraph import connected_components\n'
-              'from scipy.spatial import cKDTree\npoints = np.random.default_rng(0).random((4000, 3)) * 40\n'
-              'while True:\n    pairs = cKDTree(points).query_pairs(1.0, output_type="ndarray")\n'
-              '    ones = np.ones(len(pairs))\n'
+    'fusion': 'import numpy as np\nfrom scipy.sparse import coo_matrix\n'
+              'from scipy.sparse.csgraph import connected_components\nfrom scipy.spatial import cKDTree\n'
+              'points = np.random.default_rng(0).random((4000, 3)) * 40\nwhile True:\n'
+              '    pairs = cKDTree(points).query_pairs(1.0, output_type="ndarray")\n    ones = np.ones(len(pairs))\n'
               '    connected_components(coo_matrix((ones, (pairs[:, 0], pairs[:, 1])), (4000, 4000)), False)\n',
     # A point cloud as a bird's eye view through a small convolutional network.
-    'lidar': 'import torch\ntorch.set_num_threads(1)\nc = lambda a, b: torch.nn.Sequential(torch.nn.Conv2d(a, b, 3, 2, 1), '
-             'torch.nn.ReLU())\nnetwork = torch.nn.Sequential(c(16, 32), c(32, 64), c(64, 128), c(128, 128)).eval()\n'
+    'lidar': 'import torch\ntorch.set_num_threads(1)\n'
+             'c = lambda a, b: torch.nn.Sequential(torch.nn.Conv2d(a, b, 3, 2, 1), torch.nn.ReLU())\n'
+             'network = torch.nn.Sequential(c(16, 32), c(32, 64), c(64, 128), c(128, 128)).eval()\n'
              'view = torch.rand(1, 16, 256, 256)\n'
              'with torch.inference_mode():\n    while True:\n        network(view)\n',
 }

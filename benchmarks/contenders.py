@@ -75,7 +75,8 @@ def lidar():
     def work() -> int:
         with torch.inference_mode():
             features = embed(torch.from_numpy(points)).relu()
-            cells = torch.from_numpy((points[:, 0] * 199).astype(np.int64) * 200 + (points[:, 1] * 199).astype(np.int64))
+            cells = torch.from_numpy((points[:, 0] * 199).astype(np.int64) * 200
+                                     + (points[:, 1] * 199).astype(np.int64))
             grid = torch.zeros(200 * 200, 16).index_add_(0, cells, features)
             return int(network(grid.T.reshape(1, 16, 200, 200)).argmax())
 

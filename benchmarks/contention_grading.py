@@ -1,16 +1,17 @@
-"""Levels of contention beside realistic programs: found, matched with units, and the paths that are worth keeping at them.
+"""Levels of contention beside realistic programs: found, matched with units, and the paths that are worth keeping at
+them.
 
     python benchmarks/contention_grading.py [--combinations 15] [--seconds 6] [--unit-seconds 2] [--candidates 24]
 
-As Figs. 7 to 12 of the contention paper. A sample network (the whole one) runs beside random combinations of radar, fusion
-and lidar programs (contenders.py), at least 12 of which differ; of their numbers nothing is used. Its delays are graded into
-levels (Figs. 7, 9), each is matched with contention units (Fig. 8), and the network runs beside those units to see whether
-they reproduce it. Then execution paths, as candidates, run beside the units of every level: their average precision over
-their mean delay before and after Pareto and transition pruning (Figs. 10, 11), and their delays by level with those that
-contention pruning keeps for the threshold, which is the whole network's idle delay (Fig. 12). The sample's threads are not
-raised unless --priority auto: raised ones hardly feel programs that only take cores. Takes (combinations x seconds) + (13 x
-unit seconds) + (levels x candidates x 0.4 s), with 15, 6 and 2 about 3 minutes; writes results/contention_grading.json and
-two pictures beside it.
+As Figs. 7 to 12 of the contention paper. A sample network (the whole one) runs beside random combinations of radar,
+fusion and lidar programs (contenders.py), at least 12 of which differ; of their numbers nothing is used. Its delays are
+graded into levels (Figs. 7, 9), each is matched with contention units (Fig. 8), and the network runs beside those units
+to see whether they reproduce it. Then execution paths, as candidates, run beside the units of every level: their
+average precision over their mean delay before and after Pareto and transition pruning (Figs. 10, 11), and their delays
+by level with those that contention pruning keeps for the threshold, which is the whole network's idle delay (Fig. 12).
+The sample's threads are not raised unless --priority auto: raised ones hardly feel programs that only take cores. Takes
+(combinations x seconds) + (13 x unit seconds) + (levels x candidates x 0.4 s), with 15, 6 and 2 about 3 minutes; writes
+results/contention_grading.json and two pictures beside it.
 """
 from __future__ import annotations
 
@@ -43,7 +44,8 @@ from deadline_perception.latency.device import read_device_facts, use_threads
 from deadline_perception.latency.measurement_plan import distinct_paths, one_at_a_time
 from deadline_perception.rendering.drive import render_drive
 from deadline_perception.runtime.loading import load_network, share_folder, warm_up
-from deadline_perception.runtime.priority import MODES, Role, ThreadPriority, name_thread
+from deadline_perception.runtime.kernel_thread import name_thread
+from deadline_perception.runtime.priority import MODES, Role, ThreadPriority
 from deadline_perception.tools.command_line import exit_status
 from deadline_perception.tools.grade import frame_runner
 from deadline_perception.tools.profile import restart_with_environment
@@ -54,7 +56,8 @@ MOST_OF_EACH = 2  # programs of one kind at once
 FEWEST_DIFFERENT = 12
 SETTLE_S = 1.5  # programs load, the lidar's network among them, and are not recorded meanwhile
 CANDIDATE_FRAMES, CANDIDATE_S = 8, 0.4
-SLOPES = (0.02, 1.5)  # of transitions, in points of average precision per ms; the paper's were 0.25 and 1.5 for its models
+# of transitions, in points of average precision per ms; the paper's were 0.25 and 1.5 for its models
+SLOPES = (0.02, 1.5)
 
 
 def combinations(count: int, rng: random.Random) -> list[dict[str, int]]:
@@ -107,7 +110,8 @@ def prune(delays_ms: dict[str, list[float]], qualities: dict[str, float], thresh
 
 def draw_pruning(delays_ms: dict[str, list[float]], qualities: dict[str, float], kept: dict[str, list[str]],
                  threshold_ms: float, file: Path) -> None:
-    """Average precision over mean delay with what each pruning keeps, and the delays by level of what is left to the last."""
+    """Average precision over mean delay with what each pruning keeps, and the delays by level of what is left to the
+    last."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11.0, 4.0), layout='constrained')
@@ -124,7 +128,8 @@ def draw_pruning(delays_ms: dict[str, list[float]], qualities: dict[str, float],
         right.plot(range(len(delays_ms[path])), delays_ms[path], 'o-' if is_kept else 'x:', markersize=4, linewidth=1.0,
                    color='#b3261e' if is_kept else '#9aa5b1', label=path if is_kept else None)
     right.axhline(threshold_ms, color='#20262d', linewidth=0.9)
-    right.set(xlabel='level of contention', ylabel='delay, ms', yscale='log', xticks=range(len(next(iter(delays_ms.values())))))
+    right.set(xlabel='level of contention', ylabel='delay, ms', yscale='log',
+              xticks=range(len(next(iter(delays_ms.values())))))
     if kept['contention']:
         right.legend(frameon=False, fontsize=7)
     for axis in (left.xaxis, right.yaxis):
@@ -161,8 +166,8 @@ def measure(args: argparse.Namespace) -> tuple[dict, ContentionGrading]:
     threshold_ms = unit_delays[0].delay_ms
     grading = ContentionGrading(
         network.config_name, network.network_hash, str(space.largest), str(read_device_facts()),
-        datetime.now(timezone.utc).isoformat(timespec='seconds'), 'radar, fusion and lidar programs', levels, unit_delays,
-        tuple(delays_ms))
+        datetime.now(timezone.utc).isoformat(timespec='seconds'), 'radar, fusion and lidar programs', levels,
+        unit_delays, tuple(delays_ms))
     return {'date': grading.date, 'device': asdict(read_device_facts()), 'priority': priority.in_force,
             'seconds_each': args.seconds, 'combinations': rows,
             'different': len({tuple(combination.values()) for combination in drawn}), 'frames': len(delays_ms),
@@ -186,8 +191,9 @@ def show(found: dict) -> None:
     for title in ('level', 'delay ms', 'share', 'slowdown', 'units', 'beside them, ms', 'off'):
         table.add_column(title, justify='right')
     for number, level in enumerate(found['levels']):
-        table.add_row(str(number), f'{level["delay_ms"]:.1f}', f'{100 * level["share"]:.0f} %', f'{level["slowdown"]:.2f}',
-                      units_text(level['units']), f'{level["reproduced_ms"]:.1f}', f'{100 * level["off"]:+.0f} %')
+        table.add_row(str(number), f'{level["delay_ms"]:.1f}', f'{100 * level["share"]:.0f} %',
+                      f'{level["slowdown"]:.2f}', units_text(level['units']), f'{level["reproduced_ms"]:.1f}',
+                      f'{100 * level["off"]:+.0f} %')
     console.print(table)
     for name, names in found['kept'].items():
         mean = np.mean([found['qualities'][path] for path in names]) if names else math.nan
@@ -198,15 +204,17 @@ def show(found: dict) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=' '.join(__doc__.split('\n\n')[0].split()))
     parser.add_argument('--weights', type=Path, default=Path('models/compact.safetensors'))
-    parser.add_argument('--combinations', type=int, default=15, help=f'of programs; at least {FEWEST_DIFFERENT} for a result')
+    parser.add_argument('--combinations', type=int, default=15,
+                        help=f'of programs; at least {FEWEST_DIFFERENT} for a result')
     parser.add_argument('--seconds', type=float, default=6.0, help='recorded beside each')
     parser.add_argument('--unit-seconds', type=float, default=2.0, help='recorded beside each number of units')
     parser.add_argument('--candidates', type=int, default=24, help='execution paths that are pruned')
     parser.add_argument('--priority', choices=MODES, default='off')
     args = parser.parse_args()
     if args.combinations < 1 or not args.seconds > 0.0 or not args.unit_seconds > 0.0 or args.candidates < 3:
-        parser.error(f'--combinations is {args.combinations}, --seconds {args.seconds}, --unit-seconds {args.unit_seconds} and '
-                     f'--candidates {args.candidates}, expected at least 1, more than 0, more than 0 and at least 3')
+        parser.error(f'--combinations is {args.combinations}, --seconds {args.seconds}, --unit-seconds '
+                     f'{args.unit_seconds} and --candidates {args.candidates}, expected at least 1, more than 0, more '
+                     f'than 0 and at least 3')
     restart_with_environment(1)
     load_before = round(os.getloadavg()[0], 2)
     found, grading = measure(args)

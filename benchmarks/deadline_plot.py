@@ -1,4 +1,5 @@
-"""Draws what deadlines.py wrote: misses and average precision of every policy, latency over time, precision by budget."""
+"""Draws what deadlines.py wrote: misses and average precision of every policy, latency over time, precision by
+budget."""
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -89,8 +89,8 @@ def streamed(runs: Sequence[Run], stamps_ms: Sequence[float]) -> list[Detections
     """At the time of every image, the newest publication so far: what streaming AP (sAP) is taken of.
 
     Source: Li, Wang and Ramanan 2020, "Towards streaming perception". What is published of the image itself
-    comes too late for it. Replayed with the latencies that were measured: an image that comes while one before is at work
-    waits, and is left out when a newer one comes meanwhile.
+    comes too late for it. Replayed with the latencies that were measured: an image that comes while one before is at
+    work waits, and is left out when a newer one comes meanwhile.
 
     Args:
         runs: one per image, of one policy.
@@ -201,7 +201,8 @@ def figures(name: str, runs: list[Run], outputs: list[Detections], ground_truths
 
 
 def verdict(is_observed: bool, is_certain: bool) -> str:
-    """`met` where chance is excluded too, `not shown` where it is not, `MISSED` where not even the figure is reached."""
+    """`met` where chance is excluded too, `not shown` where it is not, `MISSED` where not even the figure is
+    reached."""
     return 'MISSED' if not is_observed else 'met' if is_certain else 'not shown'
 
 
@@ -262,8 +263,10 @@ def show(load: str, result: dict) -> None:
     long = result['long_part']
     table = Table(title=f'{load}: {result["frames"]} frames, median slowdown {result["median_slowdown"]:.2f}, a round '
                         f'takes {result["round_ms"]:.0f} ms; long part {long["frames"]} frames of '
-                        f'{long["period_ms"]:.0f} ms, {long["replaced"]} replaced by newer ones; best executed AP {percent(result["best_executed_ap"])}')
-    for title in ('policy', 'AP', '95 %', 'AP50', 'sAP', 'feasible missed', '95 % upper', 'could be met missed', '95 % upper',
+                        f'{long["period_ms"]:.0f} ms, {long["replaced"]} replaced by newer ones; best executed AP '
+                        f'{percent(result["best_executed_ap"])}')
+    for title in ('policy', 'AP', '95 %', 'AP50', 'sAP', 'feasible missed', '95 % upper', 'could be met missed',
+                  '95 % upper',
                   'all missed', 'infeasible', 'p99 ms', 'p99 own', 'bound / latency', 'switches', 'decision us'):
         table.add_column(title, justify='left' if title == 'policy' else 'right', no_wrap=title == 'policy')
     for name, row in (*result['policies'].items(), (LONG, long)):
@@ -274,7 +277,8 @@ def show(load: str, result: dict) -> None:
                         for text in (f'{part["misses"]} of {part["frames"]}', percent(part['upper_95'], 2))),
                       percent(row['miss_ratio_all']), percent(row['infeasible_ratio']), f'{row["p99_latency_ms"]:.1f}',
                       f'{row["p99_own_latency_ms"] or math.nan:.1f}',
-                      f'{row["median_bound_over_latency"] or math.nan:.2f}', str(row['path_switches']), f'{row["median_decision_us"]:.1f}')
+                      f'{row["median_bound_over_latency"] or math.nan:.2f}', str(row['path_switches']),
+                      f'{row["median_decision_us"]:.1f}')
     Console(width=max(190, Console().width)).print(table)
     for goal, said in result['goals'].items():
         print(f'  goal {said}: {goal}')

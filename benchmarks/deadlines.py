@@ -236,8 +236,8 @@ def make_budgets(network, forecast: PathForecast, images: list[np.ndarray], spee
             'full_factor': most_ms / full_ms, 'given': given_ms is not None,
             'table_ms': [min(by_table_ms), max(by_table_ms)]}
     print(f'budgets {least_ms:.1f} to {most_ms:.1f} ms, at most {most_ms / full_ms:.2f} times the full path '
-          f'({full_ms:.1f} ms); the cheapest bound is {cheapest_ms:.1f} ms, the table of the node says {min(by_table_ms):.0f} to '
-          f'{max(by_table_ms):.0f} ms')
+          f'({full_ms:.1f} ms); the cheapest bound is {cheapest_ms:.1f} ms, the table of the node says '
+          f'{min(by_table_ms):.0f} to {max(by_table_ms):.0f} ms')
     return BudgetRange(table, least_ms, most_ms, min(by_table_ms), max(by_table_ms)), told
 
 
@@ -381,7 +381,8 @@ def summary(runs: dict[str, list[Run]], long_runs: list[Run], frames: list[Frame
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--data', default='drive:seconds=30,rate_hz=7', help='source of frames, as of the demo')
-    parser.add_argument('--frames', type=int, default=210, help='most frames of it that are interleaved, under each load')
+    parser.add_argument('--frames', type=int, default=210,
+                        help='most frames of it that are interleaved, under each load')
     parser.add_argument('--minutes', type=float, default=5.0, help='most time of the interleaved parts together')
     parser.add_argument('--long-minutes', type=float, default=2.4, help='time of the long part, under each load')
     parser.add_argument('--warm-up', type=int, default=10, help='first frames run before, under each load, uncounted')

@@ -2,12 +2,12 @@
 
     python benchmarks/decision_cost.py [--quick]
 
-Spaces, times and qualities are made up; forecast, quality model and policy are the project's own. Every frame is planned
-and then decided anew at each of its operators, with a time left that wanders. `hot`: one decision right after the other;
-`cold`: before each one the caches are swept by as much memory as a network touches, as in a running node. Goal for the
-frontier: a median under 20 us each, and all of a frame's under 0.2 % of the cheapest path's time. `loop`: what a frame takes
-around the network in `TimedInference`, so the decisions with all that is noted about them, with a network that at most
-sweeps the caches. Writes results/decision_cost.json.
+Spaces, times and qualities are made up; forecast, quality model and policy are the project's own. Every frame is
+planned and then decided anew at each of its operators, with a time left that wanders. `hot`: one decision right after
+the other; `cold`: before each one the caches are swept by as much memory as a network touches, as in a running node.
+Goal for the frontier: a median under 20 us each, and all of a frame's under 0.2 % of the cheapest path's time. `loop`:
+what a frame takes around the network in `TimedInference`, so the decisions with all that is noted about them, with a
+network that at most sweeps the caches. Writes results/decision_cost.json.
 """
 from __future__ import annotations
 
@@ -61,7 +61,8 @@ def made_up_times(space: PathSpace, rng: random.Random) -> PathForecast:
     """A forecast in which every segment takes between 0.2 and 10 ms, more for wider ones."""
     segments = {}
     for name in space.carriers():
-        width = min((float(part[1:]) for part in name.partition('@')[2].split('-') if part[:1] in ('w', 'f')), default=0.3)
+        width = min((float(part[1:]) for part in name.partition('@')[2].split('-') if part[:1] in ('w', 'f')),
+                    default=0.3)
         segments[name] = Quantiles.from_samples([rng.uniform(0.2, 1.0) + 9.0 * width * rng.random()] * 5)
     return PathForecast(LatencyProfile(
         facts=read_device_facts(), config_name='made up', network_hash='', input_size=(384, 640), image_size=(384, 640),
@@ -113,7 +114,8 @@ def time_decisions(policy: Policy, space: PathSpace, longest_ms: float, frames: 
 
 
 class NoNetwork:
-    """A network that finds nothing, and whose segments do nothing but to sweep the caches where memory for it is given."""
+    """A network that finds nothing, and whose segments do nothing but to sweep the caches where memory for it is
+    given."""
 
     def __init__(self, space: PathSpace, sweep: np.ndarray | None) -> None:
         self.path_space, self.sweep = space, sweep
@@ -163,7 +165,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--frames', type=int, default=1500, help='frames per policy and space, hot; a third cold')
     parser.add_argument('--quick', action='store_true', help='60 frames; nothing is written')
-    parser.add_argument('--profile', type=Path, default=PROFILE, help="whose cheapest path's time decisions are held to")
+    parser.add_argument('--profile', type=Path, default=PROFILE,
+                        help="whose cheapest path's time decisions are held to")
     args = parser.parse_args()
     if args.frames < 3:
         parser.error(f'--frames is {args.frames}, expected at least 3')
@@ -171,8 +174,8 @@ def main() -> None:
     measured = LatencyProfile.load(args.profile)
     cheapest_ms = min(times.p50 for times in measured.paths.values())
     table = Table(title=f'decisions, us; the cheapest path takes {cheapest_ms:.1f} ms on {measured.facts.name}')
-    for title in ('paths', 'policy', 'prepared in s', 'MiB', 'caches', 'plan p50 (p99)', 're-decision', 'all of a frame',
-                  'of cheapest', 'loop', 'of cheapest'):
+    for title in ('paths', 'policy', 'prepared in s', 'MiB', 'caches', 'plan p50 (p99)', 're-decision',
+                  'all of a frame', 'of cheapest', 'loop', 'of cheapest'):
         table.add_column(title, justify='left' if title in ('policy', 'caches') else 'right')
     rows, sweep = [], np.zeros(SWEPT_BYTES, np.uint8)
     for space in SPACES:
@@ -198,7 +201,8 @@ def main() -> None:
                              'loop_us': spread(loop), 'loop_share_of_cheapest_path': round(loop_share, 6),
                              'met_each': statistics.median(plans + again) < GOAL_US, 'met_frame': share < GOAL_SHARE})
                 table.add_row(f'{len(space):,}', name, f'{prepared_s:.1f}', f'{kept_mib:.0f}', caches,
-                              *(f'{found["p50"]:.1f} ({found["p99"]:.1f})' for found in map(spread, (plans, again, totals))),
+                              *(f'{found["p50"]:.1f} ({found["p99"]:.1f})'
+                                for found in map(spread, (plans, again, totals))),
                               f'{share:.2%}', '{p50:.1f} ({p99:.1f})'.format(**spread(loop)), f'{loop_share:.2%}')
     Console(width=150).print(table)
     for goal, reached in ((f'a median under {GOAL_US:g} us each', 'met_each'),

@@ -3,8 +3,9 @@
     python benchmarks/demo_drive.py [--runs 2] [--loads 0 1]
     python benchmarks/demo_drive.py --contention steps [--runs 2]
 
-Runs `deadline-perception demo` again and again, the loads in turn, and writes results/demo_drive.json: each run's summary.
-With --contention the demo grades levels of contention and plays them; results/demo_contention.json says what ran at each.
+Runs `deadline-perception demo` again and again, the loads in turn, and writes results/demo_drive.json: each run's
+summary. With --contention the demo grades levels of contention and plays them; results/demo_contention.json says what
+ran at each.
 """
 from __future__ import annotations
 
@@ -41,8 +42,8 @@ def contention(kind: str, runs: int) -> None:
         with tempfile.TemporaryDirectory() as folder:
             found.append(summary(Path(folder), '--contention', kind))
         graded = ', '.join(f'{level["delay_ms"]:.0f}' for level in found[-1]['graded_levels'])
-        print(f'levels of {graded} ms; {found[-1]["deadline_miss_ratio"]:.2%} missed, {found[-1]["infeasible_ratio"]:.2%} '
-              f'infeasible, AP50 {found[-1]["ap50"]:.1%}', flush=True)
+        print(f'levels of {graded} ms; {found[-1]["deadline_miss_ratio"]:.2%} missed, '
+              f'{found[-1]["infeasible_ratio"]:.2%} infeasible, AP50 {found[-1]["ap50"]:.1%}', flush=True)
         for level, use in found[-1]['contention_levels'].items():
             print(f'  level {level}: ' + ', '.join(f'{key} {value:.3g}' for key, value in use.items()), flush=True)
     (RESULTS / 'demo_contention.json').write_text(json.dumps({'date': date.today().isoformat(), 'runs': found},
@@ -70,7 +71,8 @@ def main() -> None:
             print(f'{load:4d}  {result["feasible_miss_ratio"]:15.2%}  {result["infeasible_ratio"]:10.2%}  '
                   f'{result["ap50"]:5.1%}  {result["latency_ms"]["p50"]:11.1f}  {result["latency_ms"]["p99"]:7.1f}  '
                   + '  '.join(f'{result[key]:{len(key)}d}' for key in SHOWN), flush=True)
-    (RESULTS / 'demo_drive.json').write_text(json.dumps({'date': date.today().isoformat(), 'runs': runs}, indent=1) + '\n')
+    (RESULTS / 'demo_drive.json').write_text(json.dumps({'date': date.today().isoformat(), 'runs': runs}, indent=1)
+                                             + '\n')
     print('wrote demo_drive.json')
 
 

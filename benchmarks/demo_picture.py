@@ -30,7 +30,8 @@ LEAST_SCORE = 0.6  # of the boxes drawn
 
 def telling_frames(frames: list[FrameRecord]) -> list[FrameRecord]:
     """Of the frames in time with the most certain detections, one under a large budget and one under a small."""
-    frames = [frame for frame in frames if frame.in_time and frame.detections is not None and frame.decision is not None]
+    frames = [frame for frame in frames if frame.in_time and frame.detections is not None
+              and frame.decision is not None]
     budgets = np.quantile([frame.budget_ms for frame in frames], (0.2, 0.8))
     groups = ([f for f in frames if f.budget_ms >= budgets[1]], [f for f in frames if f.budget_ms <= budgets[0]])
     return [max(group, key=lambda frame: frame.detections.with_score(LEAST_SCORE).scores.sum()) for group in groups]

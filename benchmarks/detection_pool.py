@@ -1,4 +1,5 @@
-"""Processes that run paths of any weights by any engine on annotated images: what path_accuracy.py and engines.py score."""
+"""Processes that run paths of any weights by any engine on annotated images: what path_accuracy.py and engines.py
+score."""
 from __future__ import annotations
 
 import multiprocessing

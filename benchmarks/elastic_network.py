@@ -108,7 +108,8 @@ def main() -> int:
         printed['tune'] = command('tune', '--weights', made, '--budget-ms', args.budget_ms, '--minutes', args.minutes,
                                   *words, '--out', tuned)
         after = accuracies(tuned) if tuned.exists() else before
-    table = Table(title=f'{args.model}, {len(data.class_names)} classes; accuracy of the ordinary network {whole:.1f} %')
+    table = Table(title=f'{args.model}, {len(data.class_names)} classes; accuracy of the ordinary network '
+                        f'{whole:.1f} %')
     for title in ('utilisation', 'converted, %', f'after {args.minutes:g} min of tuning, %'):
         table.add_column(title, justify='right')
     for setting, value in before.items():

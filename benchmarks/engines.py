@@ -193,7 +193,8 @@ def main() -> None:
             product_ms.append(now_ms() - started)
 
         work = {path: operations(network, images[0], path) for path in paths}
-        times = measure_times(network, engines, paths, images, QUICK_ROUNDS if args.quick else args.rounds, time_product)
+        times = measure_times(network, engines, paths, images, QUICK_ROUNDS if args.quick else args.rounds,
+                              time_product)
     product_gops = 2 * PRODUCT_ROWS * PRODUCT_SIDE ** 2 / median(product_ms) / 1e6
     rows = []
     for path in paths:
@@ -202,8 +203,8 @@ def main() -> None:
                      'efficiency': work[path] / medians['openvino_ms'] / 1e6 / product_gops})
     store = SegmentStore.load(default_store_folder(network.config_name, network.weights_hash), store_origin(facts))
     result = {'date': date.today().isoformat(), 'device': facts.name, 'threads': facts.threads,
-              'torch': facts.torch_version, 'engine': engines['openvino'].identity, 'weights_hash': network.weights_hash,
-              'load_before': round(os.getloadavg()[0], 2), 'quick': args.quick,
+              'torch': facts.torch_version, 'engine': engines['openvino'].identity,
+              'weights_hash': network.weights_hash, 'load_before': round(os.getloadavg()[0], 2), 'quick': args.quick,
               'frames_timed_per_path': QUICK_ROUNDS if args.quick else args.rounds, 'product_gops': product_gops,
               'forms': Counter(segment.form.value for segment in store.segments.values()),
               'least_signal_to_error_db': min(s.error_db for s in store.segments.values() if s.form is Form.INT8),
@@ -211,7 +212,8 @@ def main() -> None:
     if args.data is not None:
         result['accuracy'] = accuracy(weights, network.class_names, engines, paths, args.data, args.limit,
                                       args.processes)
-        result['accuracy']['mean_loss'], result['accuracy']['largest_loss'] = loss(result['accuracy']['points'], 'openvino')
+        accuracy = result['accuracy']
+        accuracy['mean_loss'], accuracy['largest_loss'] = loss(accuracy['points'], 'openvino')
     show(result, Console(width=max(120, Console().width)))
     file = (QUICK_RESULTS if args.quick else RESULTS) / 'engines.json'
     write_text_atomically(file, json.dumps(result, indent=1, allow_nan=False) + '\n')

@@ -202,7 +202,8 @@ def turned_while_hung(stand: Stand) -> str:
 
 def other_program(stand: Stand, lines: str, name: str) -> NodeProcess:
     """Starts a process with a node `node` in the stand's namespace; returns once its lines have run."""
-    program = ('import sys, time, rclpy\nfrom std_msgs.msg import String\nfrom vision_msgs.msg import Detection2DArray\n'
+    program = ('import sys, time, rclpy\nfrom std_msgs.msg import String\n'
+               'from vision_msgs.msg import Detection2DArray\n'
                'from deadline_perception.msg import FrameLatency, PathDecision\nrclpy.init()\n'
                f'node = rclpy.create_node("{name}", namespace=sys.argv[1])\n{lines}\n'
                f'print("{name} is ready", flush=True)\nrclpy.spin(node)\n')

@@ -42,7 +42,8 @@ def half_draws(images: int) -> np.ndarray:
 
 
 def expected_points(known: dict[ExecutionPath, float], resampled: dict[ExecutionPath, np.ndarray]) -> PathQuality:
-    """The table of qualities of measured ranking AP, points, with errors from the same on draws of images, `[draws]` each."""
+    """The table of qualities of measured ranking AP, points, with errors from the same on draws of images, `[draws]`
+    each."""
     errors = chance_errors(list(known), np.array([resampled[path] for path in known]) / 100)
     return PathQuality({path: value / 100 for path, value in known.items()}, errors=dict(zip(known, errors.tolist())))
 

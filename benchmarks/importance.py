@@ -35,7 +35,8 @@ def accuracies(shape: Shape, args: argparse.Namespace) -> dict[str, dict[str, np
             for stage in ('untrained', 'nested'):
                 if stage == 'nested':
                     nested_training(network, data, args.iterations, seed)
-                found[ranking.value][stage].append([accuracy(lambda x: network(x, utilisation=u), data) for u in SETTINGS])
+                found[ranking.value][stage].append([accuracy(lambda x: network(x, utilisation=u), data)
+                                                    for u in SETTINGS])
     return {ranking: {stage: np.array(rows) for stage, rows in stages.items()} for ranking, stages in found.items()}
 
 
@@ -46,7 +47,8 @@ def summary(found: dict[str, dict[str, np.ndarray]]) -> dict:
         gain = stages['nested'] - plain
         error = gain.std(0, ddof=1) / len(gain) ** 0.5 if len(gain) > 1 else np.full(gain.shape[1], np.nan)
         rows[ranking] = {**{stage: values.mean(0).tolist() for stage, values in stages.items()},
-                         'gain': gain.mean(0).tolist(), 'gain_error': [None if np.isnan(e) else float(e) for e in error]}
+                         'gain': gain.mean(0).tolist(),
+                         'gain_error': [None if np.isnan(e) else float(e) for e in error]}
     return rows
 
 

@@ -4,10 +4,10 @@
         [--every 2] [--calibration 24] [--seeds 3] [--quick]
 
 The weights were trained nested: every width of them, in the order in which their channels lie. That is `trained`. In
-the other rows channels come in the order of Optimal Brain Surgeon (on images of the training data), magnitude or chance,
-or stay (`given`), and nothing is trained: norms of the narrower widths take the scales and shifts of the whole width and
-statistics that are measured on the training data, as a network's that was never narrowed before. The whole width
-computes the same in every row. AP is the mean over the classes with objects enough to rank by, 0 to 100, on every
+the other rows channels come in the order of Optimal Brain Surgeon (on images of the training data), magnitude or
+chance, or stay (`given`), and nothing is trained: norms of the narrower widths take the scales and shifts of the whole
+width and statistics that are measured on the training data, as a network's that was never narrowed before. The whole
+width computes the same in every row. AP is the mean over the classes with objects enough to rank by, 0 to 100, on every
 `--every`-th image of val.json, on the largest path with the named width. `trained` and `given` differ only in
 the norms that training left for each width. No figure here depends on time. Writes
 results/importance_detector.json, with --quick below out/benchmarks.
@@ -65,8 +65,8 @@ def settle_narrow_norms(network: MultiPathDetector, source: SampleSource) -> Non
 def run(args: argparse.Namespace) -> int:
     """Measures and writes; returns the exit status."""
     if min(args.every, args.calibration, args.seeds) < 1:
-        raise ValueError(f'--every is {args.every}, --calibration {args.calibration} and --seeds {args.seeds}, expected at '
-                         f'least 1')
+        raise ValueError(f'--every is {args.every}, --calibration {args.calibration} and --seeds {args.seeds}, '
+                         f'expected at least 1')
     if args.quick:
         args.every, args.calibration, args.seeds = 40, 4, 1
     use_threads(args.threads)

@@ -5,8 +5,8 @@
 Images of a rendered drive come every 100 ms, as from a middleware that keeps the newest; pipeline, watchdog, tracks and
 policy are the detector's. In place of computing, the network sleeps what the shipped profile forecasts, times `--pace`
 and 5 % of deviation, and what it finds is made of the known objects as in tracks.py, the more of them missing the lower
-the path's quality. For each budget: outcomes, age of the evidence of coasted answers, share of the time that the network
-was busy, and AP by image, every one scored with its own answer, else with the last one before.
+the path's quality. For each budget: outcomes, age of the evidence of coasted answers, share of the time that the
+network was busy, and AP by image, every one scored with its own answer, else with the last one before.
 Prints a table and writes results/late_work.json; with --quick below out/benchmarks.
 """
 from __future__ import annotations
@@ -200,7 +200,8 @@ def main() -> None:
     for row in rows:
         age = '-' if row['evidence_age_ms'] is None else f'{row["evidence_age_ms"]:.0f} ms'
         outcomes = ', '.join(f'{count} {name}' for name, count in row['outcomes'].items())
-        table.add_row(f'{row["budget_ms"]:.0f} ms', outcomes, f'{row["met"]:.1%}', age, f'{row["busy"]:.0%}', f'{row["ap"]:.1f}', f'{row["ap50"]:.1f}')
+        table.add_row(f'{row["budget_ms"]:.0f} ms', outcomes, f'{row["met"]:.1%}', age, f'{row["busy"]:.0%}',
+                      f'{row["ap"]:.1f}', f'{row["ap50"]:.1f}')
     Console().print(table)
     folder = ROOT / 'out' / 'benchmarks' if args.quick else ROOT / 'benchmarks' / 'results'
     folder.mkdir(parents=True, exist_ok=True)

@@ -4,15 +4,15 @@
 
 Layers are those of table VI of the multi-path paper. The interval model is fitted to other layers of the same families,
 in the same rounds; the table's layers take no part. A round visits every layer in random order; rounds go through the
-utilisations of a second process that runs convolutions and group norms on the same device for that part of the time; what
-it achieved is recorded, and a goal is missed where it is off by more than 0.1. Rounds in which further programs ran are
-left out and counted. Counts come from geometry, or from a profiler's file whose column `layer` names each layer as
-`convolution 64x256x1x1x136x240x1`, its attributes in order.
+utilisations of a second process that runs convolutions and group norms on the same device for that part of the time;
+what it achieved is recorded, and a goal is missed where it is off by more than 0.1. Rounds in which further programs
+ran are left out and counted. Counts come from geometry, or from a profiler's file whose column `layer` names each layer
+as `convolution 64x256x1x1x136x240x1`, its attributes in order.
 
 A visit runs a layer five times and times the last four. Judged are all of them, against the WCET plus an allowance: the
 longest interruption of a fitted layer at that utilisation. Interrupted are runs in which the system took the processor
-away, and without a co-runner those that take 1.5 times as long as another of their visit (on a CPU only). The WCET, which
-is fitted to the other runs, is shown against these as well.
+away, and without a co-runner those that take 1.5 times as long as another of their visit (on a CPU only). The WCET,
+which is fitted to the other runs, is shown against these as well.
 
 One bound is made for each utilisation, and one from the worst of all utilisations. The contention-oblivious estimate is
 assumption 1 alone, fitted to mean times without a co-runner; "calibrated" it is raised by the factor with which it
@@ -95,7 +95,8 @@ SEED = 5
 
 @dataclass
 class Times:
-    """What was seen of one layer: all runs, those not interrupted, the longest interruption, ms; and how many visits."""
+    """What was seen of one layer: all runs, those not interrupted, the longest interruption, ms; and how many
+    visits."""
 
     every: list[float] = field(default_factory=list)
     execution: list[float] = field(default_factory=list)
@@ -115,8 +116,8 @@ class Times:
 
 @dataclass
 class Round:
-    """A visit of every layer, a frame of every path; how long it took, for how much of it the co-runner worked, in s, and
-    the cores that other programs kept busy meanwhile."""
+    """A visit of every layer, a frame of every path; how long it took, for how much of it the co-runner worked, in s,
+    and the cores that other programs kept busy meanwhile."""
 
     visits: dict[LayerShape, LayerVisit] = field(default_factory=dict)
     frames_ms: dict[ExecutionPath, float] = field(default_factory=dict)
@@ -127,7 +128,8 @@ class Round:
 
 @contextmanager
 def watched(co_runner: CoRunner | None = None) -> Iterator[Round]:
-    """A round to fill in; at its end the work of the co-runner, and of programs other than it and this one, is noted."""
+    """A round to fill in; at its end the work of the co-runner, and of programs other than it and this one, is
+    noted."""
     def clocks() -> tuple[float, float, float]:
         own_s = time.process_time() + (co_runner.busy_s if co_runner else 0.0)
         return (time.monotonic(), read_cpu_times().busy / os.sysconf('SC_CLK_TCK') - own_s,
@@ -163,7 +165,8 @@ def achieved(rounds: list[Round]) -> float:
     return sum(found.co_runner_s for found in rounds) / sum(found.seconds for found in rounds)
 
 
-def counts_of(shapes: Sequence[LayerShape], processor: Processor, counters: Path | None = None) -> dict[LayerShape, LayerCounts]:
+def counts_of(shapes: Sequence[LayerShape], processor: Processor,
+              counters: Path | None = None) -> dict[LayerShape, LayerCounts]:
     """Counts of each layer, from geometry or from a profiler's file.
 
     Raises:
@@ -261,7 +264,8 @@ def measure_paths(device: str, processor: Processor, seconds: float) -> dict:
     from deadline_perception.detector.checkpoint import build_detector
 
     rng = random.Random(SEED)
-    detector = build_detector('compact', ('vehicle', 'bike', 'motorbike', 'traffic_light', 'traffic_sign'), device=device)
+    detector = build_detector('compact', ('vehicle', 'bike', 'motorbike', 'traffic_light', 'traffic_sign'),
+                              device=device)
     space = detector.path_space
     others = rng.sample(list(space), FITTED_PATHS + JUDGED_PATHS - 2)
     fitted = [space.smallest, space.largest, *others[:FITTED_PATHS - 2]]
@@ -271,7 +275,8 @@ def measure_paths(device: str, processor: Processor, seconds: float) -> dict:
     for shape in (shape for path in fitted for shape in layers[path]):
         families.setdefault(shape.family, set()).add(shape)
     chosen = [shape for shapes in families.values() for shape in spread(shapes)]
-    calls = {shape: region_call(detector, shape) if isinstance(shape, RegionFeaturesShape) else layer_call(shape, device)
+    calls = {shape: region_call(detector, shape) if isinstance(shape, RegionFeaturesShape)
+             else layer_call(shape, device)
              for shape in chosen}
     rounds: list[Round] = []
     image = np.random.default_rng(SEED).integers(0, 256, (380, 640, 3), dtype=np.uint8)
@@ -359,14 +364,14 @@ def show(rows: list[dict], paths: dict, co_runner: dict[float, float]) -> list[d
                 f'{"" if steady else f" (achieved {co_runner[utilisation]:.0%}, not valid)"}: '
                 f'above bound {entry["above_bound"]} of {entry["runs"]} (goal 0), over-estimate '
                 f'{entry["bound_over_max"]:+.1%} (goal {goal:.0%}): {"met" if entry["met"] else "NOT met"}\n'
-                f'    from the worst of all states {entry["any_state_over_max"]:+.1%}, above {entry["above_any_state"]}; '
-                f'oblivious: above {entry["above_oblivious"]}, '
+                f'    from the worst of all states {entry["any_state_over_max"]:+.1%}, above '
+                f'{entry["above_any_state"]}; oblivious: above {entry["above_oblivious"]}, '
                 f'calibrated {entry["oblivious_calibrated_over_max"]:+.1%}, '
                 f'above {entry["above_oblivious_calibrated"]}; from all states '
                 f'{entry["oblivious_any_state_over_max"]:+.1%}, above {entry["above_oblivious_any_state"]}\n'
-                f'    without allowance ({entry["allowance_ms"]:.1f} ms) and the {entry["interrupted"]} interrupted runs: '
-                f'{entry["wcet_over_uninterrupted"]:+.1%}, above {entry["uninterrupted_above_wcet"]}; the longest run of '
-                f'a layer bounds {entry["bounded_share"]:.1%} of further visits', highlight=False)
+                f'    without allowance ({entry["allowance_ms"]:.1f} ms) and the {entry["interrupted"]} interrupted '
+                f'runs: {entry["wcet_over_uninterrupted"]:+.1%}, above {entry["uninterrupted_above_wcet"]}; the '
+                f'longest run of a layer bounds {entry["bounded_share"]:.1%} of further visits', highlight=False)
     table = Table(title='Paths that took no part in the fit; ms')
     for column in ('path', 'runs', 'min', 'mean', 'max', 'layers', 'WCET', 'over max', 'above'):
         table.add_column(column, justify='left' if column == 'path' else 'right')
@@ -405,8 +410,8 @@ def main() -> None:
     summary = show(rows, paths, co_runner)
     RESULTS.mkdir(exist_ok=True)
     file = RESULTS / ('layer_wcet.json' if facts.kind == 'cpu' else f'layer_wcet_{facts.slug}.json')
-    file.write_text(json.dumps({'date': date.today().isoformat(), 'device': asdict(facts), 'load_before': round(load, 2),
-                                'processor': asdict(processor), 'seconds': args.seconds,
+    file.write_text(json.dumps({'date': date.today().isoformat(), 'device': asdict(facts),
+                                'load_before': round(load, 2), 'processor': asdict(processor), 'seconds': args.seconds,
                                 'counts_from': args.counters.name if args.counters else 'geometry',
                                 'rounds': {str(utilisation): {
                                     'measured': len(found), 'kept': len(kept[utilisation]),

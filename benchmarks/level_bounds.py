@@ -2,15 +2,16 @@
 
     python benchmarks/level_bounds.py [--profile-s 30] [--level-s 20] [--trace-s 60] [--steps 6]
 
-Everything in one process, threads not raised unless --priority auto. First the profile: idle, and beside each of a few sets of
-units. Then a trace: frames of 50 random paths, which the profile has not measured as a whole, beside units that follow a mixed
-schedule. On this trace, frame by frame as the detector does it (expected time times calibration factor, the slowdown renewed
-after each frame), bounds are formed with the profile's levels and with one factor, and by several predictors of the slowdown:
-the node's filter, with and without the rule that a frame beyond its bound counts at once, adaptive regression, always idle, and a deliberately wrong one. Over 20,000 frames, blocks of the trace
-drawn with replacement, coverage should be 99 % for all; what differs is tightness. Last, recovery: frames with a deadline while
-units begin and end every few seconds, decided by the frontier policy; counted are the frames over their deadline after each
-begin, until ten in a row are in time. Takes profile-s + 3 x level-s + trace-s + steps x 8 s, with the defaults under 4 minutes;
-writes results/level_bounds.json, with --priority auto results/level_bounds_auto.json.
+Everything in one process, threads not raised unless --priority auto. First the profile: idle, and beside each of a few
+sets of units. Then a trace: frames of 50 random paths, which the profile has not measured as a whole, beside units that
+follow a mixed schedule. On this trace, frame by frame as the detector does it (expected time times calibration factor,
+the slowdown renewed after each frame), bounds are formed with the profile's levels and with one factor, and by several
+predictors of the slowdown: the node's filter, with and without the rule that a frame beyond its bound counts at once,
+adaptive regression, always idle, and a deliberately wrong one. Over 20,000 frames, blocks of the trace drawn with
+replacement, coverage should be 99 % for all; what differs is tightness. Last, recovery: frames with a deadline while
+units begin and end every few seconds, decided by the frontier policy; counted are the frames over their deadline after
+each begin, until ten in a row are in time. Takes profile-s + 3 x level-s + trace-s + steps x 8 s, with the defaults
+under 4 minutes; writes results/level_bounds.json, with --priority auto results/level_bounds_auto.json.
 """
 from __future__ import annotations
 
@@ -47,7 +48,8 @@ from deadline_perception.latency.profile import LatencyProfile, LevelTimes, meas
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.rendering.drive import render_drive
 from deadline_perception.runtime.loading import NetworkOptions, load_network, make_calibrator, share_folder, warm_up
-from deadline_perception.runtime.priority import MODES, Role, ThreadPriority, name_thread
+from deadline_perception.runtime.kernel_thread import name_thread
+from deadline_perception.runtime.priority import MODES, Role, ThreadPriority
 from deadline_perception.runtime.task import Outlook, Task
 from deadline_perception.runtime.timed_frame import FrameProgress, TimedInference, WhateverItTakes
 from deadline_perception.tools.command_line import exit_status
@@ -114,7 +116,8 @@ class Always:
             self.slowdown = min(max(1.0, 6.0 * over_slowdown_ms / latency_ms), 10.0)
 
 
-ESTIMATES = {'filter (node)': ByFilter, 'filter alone': ByFilterAlone, 'adaptive regression': lambda: ByPredictor(AdaptiveRegression({'any': 1.0})),
+ESTIMATES = {'filter (node)': ByFilter, 'filter alone': ByFilterAlone,
+             'adaptive regression': lambda: ByPredictor(AdaptiveRegression({'any': 1.0})),
              'always idle': lambda: Always(False), 'wrong': lambda: Always(True)}
 
 
@@ -146,7 +149,8 @@ def record(network, images: list, profile: LatencyProfile, seconds: float, betwe
     rng = random.Random(SEED)
     paths = [path for path in distinct_paths(network.path_space, PATHS + 2, rng)[2:] if str(path) not in profile.paths]
     most = most_units()
-    schedule = make_schedule('mixed', most={'core': max(1, most // 2), 'memory': max(1, most // 3)}, lasts_s=seconds, seed=SEED)
+    schedule = make_schedule('mixed', most={'core': max(1, most // 2), 'memory': max(1, most // 3)}, lasts_s=seconds,
+                             seed=SEED)
     frames, path = [], paths[0]
     with play(schedule):
         until_ms = now_ms() + 1000.0 * seconds
@@ -202,11 +206,12 @@ def compare(frames: Sequence[Frame], profile: LatencyProfile, space) -> list[dic
             (found, spent_ms), (long_run, _) = (follow(events, used, make(), make_calibrator(
                 NetworkOptions(model=''), knots[0].forecast, None)[0]) for events in (frames, drawn))
             misses = int((found[:, 1] < 1.0).sum())
-            rows.append({'estimate': name, 'forecast': words, 'frames': len(frames), 'coverage': 1.0 - misses / len(frames),
+            rows.append({'estimate': name, 'forecast': words, 'frames': len(frames),
+                         'coverage': 1.0 - misses / len(frames),
                          'miss_upper_95': clopper_pearson_upper(misses, len(frames)),
                          'median_error': float(np.median(np.abs(found[:, 0] - 1.0))),
-                         'median_tightness': float(np.median(found[:, 1])), 'mean_tightness': float(found[:, 1].mean()), 'simulated_frames': len(drawn),
-                         'simulated_coverage': float((long_run[:, 1] >= 1.0).mean()),
+                         'median_tightness': float(np.median(found[:, 1])), 'mean_tightness': float(found[:, 1].mean()),
+                         'simulated_frames': len(drawn), 'simulated_coverage': float((long_run[:, 1] >= 1.0).mean()),
                          'simulated_tightness': float(np.median(long_run[:, 1])),
                          'estimating_ms': spent_ms})
     return rows
@@ -216,7 +221,8 @@ def recover(network, images: list, profile: LatencyProfile, quality: PathQuality
     """Frames over their deadline after each begin of contention, by number from the begin on."""
     knots, space, rng = level_knots(profile, network.path_space), network.path_space, random.Random(SEED)
     print(f'recovery from {steps} steps', file=sys.stderr)
-    outlooks = tuple(Outlook(knot.slowdown, knot.forecast, FrontierPolicy(space, knot.forecast, quality)) for knot in knots)
+    outlooks = tuple(Outlook(knot.slowdown, knot.forecast, FrontierPolicy(space, knot.forecast, quality))
+                     for knot in knots)
     for outlook in outlooks:
         outlook.policy.prepare()
     calibrator, estimator = make_calibrator(NetworkOptions(model=''), knots[0].forecast, None)[0], SlowdownEstimator()
@@ -231,8 +237,9 @@ def recover(network, images: list, profile: LatencyProfile, quality: PathQuality
         slowdown = estimator.slowdown
         outlook = task.outlook(slowdown)
         begun_ms = now_ms()
-        ran = inference.run(rng.choice(images), FrameProgress(space.phases), WhateverItTakes(), due_ms=begun_ms + budget_ms,
-                            slowdown=slowdown, calibration_factor=min(calibrator.factor, MAX_FACTOR / slowdown), best_case=1.0,
+        ran = inference.run(rng.choice(images), FrameProgress(space.phases), WhateverItTakes(),
+                            due_ms=begun_ms + budget_ms, slowdown=slowdown,
+                            calibration_factor=min(calibrator.factor, MAX_FACTOR / slowdown), best_case=1.0,
                             may_give_up=False, policy=outlook.policy)
         took_ms = now_ms() - begun_ms
         over_slowdown_ms = outlook.forecast.forecast_ms(ran.path)
@@ -276,27 +283,29 @@ def show(found: dict) -> None:
     knots, frames = found['knots'], found['rows'][0]['frames']
     table = Table(title=f'bounds on one trace of {frames} frames; {len(knots)} ranges of the slowdown, the last from '
                         f'{knots[-1]:.2f} on')
-    for title in ('estimate', 'forecast', 'coverage %', 'median error %', 'bound/latency, median', 'mean', 'long run: coverage %',
-                  'bound/lat.', 'ms per frame'):
+    for title in ('estimate', 'forecast', 'coverage %', 'median error %', 'bound/latency, median', 'mean',
+                  'long run: coverage %', 'bound/lat.', 'ms per frame'):
         table.add_column(title, justify='left' if title in ('estimate', 'forecast') else 'right')
     for row in found['rows']:
-        table.add_row(row['estimate'], row['forecast'], f'{100 * row["coverage"]:.2f}', f'{100 * row["median_error"]:.1f}',
-                      f'{row["median_tightness"]:.3f}', f'{row["mean_tightness"]:.3f}', f'{100 * row["simulated_coverage"]:.2f}',
+        table.add_row(row['estimate'], row['forecast'], f'{100 * row["coverage"]:.2f}',
+                      f'{100 * row["median_error"]:.1f}', f'{row["median_tightness"]:.3f}',
+                      f'{row["mean_tightness"]:.3f}', f'{100 * row["simulated_coverage"]:.2f}',
                       f'{row["simulated_tightness"]:.3f}', f'{row["estimating_ms"]:.4f}')
     console.print(table)
     alpha = found['alpha']
     for row in found['rows']:
         excess = 1.0 - row['simulated_coverage'] - alpha
         if excess > GOAL_MISS_EXCESS:
-            console.print(f'goal NOT met: {row["estimate"]}, {row["forecast"]} misses {100 * excess:.2f} points more than its '
-                          f'target over {row["simulated_frames"]} frames')
+            console.print(f'goal NOT met: {row["estimate"]}, {row["forecast"]} misses {100 * excess:.2f} points more '
+                          f'than its target over {row["simulated_frames"]} frames')
         if row['estimating_ms'] > GOAL_MS:
             console.print(f'goal NOT met: {row["estimate"]} takes {row["estimating_ms"]:.4f} ms per frame')
     recovery = found['recovery']
     console.print(f'after {recovery["steps"]} steps to {units_text(recovery["units"])}, frames over '
-                  f'{recovery["budget_ms"]:.1f} ms: {recovery["frames_over_after_step"]}, goal at most {GOAL_RECOVERY}; in all '
-                  f'{recovery["over_contended"]} of {recovery["frames_contended"]} beside units, '
-                  f'{recovery["over_calm"]} of {recovery["frames_calm"]} without; distinct paths {recovery["distinct_paths"]}')
+                  f'{recovery["budget_ms"]:.1f} ms: {recovery["frames_over_after_step"]}, goal at most '
+                  f'{GOAL_RECOVERY}; in all {recovery["over_contended"]} of {recovery["frames_contended"]} beside '
+                  f'units, {recovery["over_calm"]} of {recovery["frames_calm"]} without; distinct paths '
+                  f'{recovery["distinct_paths"]}')
 
 
 def main() -> None:

@@ -84,7 +84,8 @@ def load(requests: Sequence[TaskRequest], threads: int) -> list[NestedTask]:
 
 def run_tasks(tasks: Sequence[NestedTask], images: Images, seconds: float, priority: ThreadPriority,
               threads: int) -> list[JobRecord]:
-    """Runs tasks of one device together by the schedule, which follows their calibration; the first seconds are not told."""
+    """Runs tasks of one device together by the schedule, which follows their calibration; the first seconds are not
+    told."""
     records, runs = [], {}
 
     def jobber(task: NestedTask) -> Jobber:
@@ -103,7 +104,8 @@ def run_tasks(tasks: Sequence[NestedTask], images: Images, seconds: float, prior
         use_threads(threads)
         priority.raise_thread(Role.INFERENCE)
 
-    executor = NetworkExecutor({task.name: jobber(task) for task in tasks}, failed=lambda error: print(error, file=sys.stderr),
+    executor = NetworkExecutor({task.name: jobber(task) for task in tasks},
+                               failed=lambda error: print(error, file=sys.stderr),
                                prepare=prepare, between=priority.between_frames)
     ends = threading.Event()
 
@@ -159,7 +161,8 @@ def run_alone(args: argparse.Namespace, name: str, seconds: float) -> subprocess
     """A process that runs one task as if it had the machine to itself."""
     command = [sys.executable, __file__, '--alone', name, '--seconds', str(seconds), '--threads', str(args.threads),
                '--priority', args.priority]
-    return subprocess.Popen(command + (['--tasks', str(args.tasks)] if args.tasks else []), stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(command + (['--tasks', str(args.tasks)] if args.tasks else []), stdout=subprocess.PIPE,
+                            text=True)
 
 
 def main() -> int | None:
@@ -213,15 +216,17 @@ def main() -> int | None:
 def report(found: dict[str, dict[str, dict[str, float]]]) -> None:
     """Prints the table and what it says of the goals."""
     table = Table(title='jobs of networks that share a processor')
-    for title in ('condition', 'task', 'jobs', 'misses', 'upper 95 %', 'level', 'raised', 'period, ms', 'promised', 'measured',
-                  'ratio'):
+    for title in ('condition', 'task', 'jobs', 'misses', 'upper 95 %', 'level', 'raised', 'period, ms', 'promised',
+                  'measured', 'ratio'):
         table.add_column(title, justify='left' if title in ('condition', 'task') else 'right')
     for condition, by_task in found.items():
         for name, row in by_task.items():
             ratio = row['measured'] / row['promised'] if row['promised'] else 0.0
-            table.add_row(condition, name, str(row['jobs']), f'{row["miss_ratio"]:.2%}', f'{row["miss_ratio_upper_95"]:.2%}',
-                          f'{row["mean_level"]:.1f}', f'{row["raised"] / max(1, row["jobs"]):.0%}',
-                          f'{row["mean_period_ms"]:.0f}', f'{row["promised"]:.3f}', f'{row["measured"]:.3f}', f'{ratio:.3f}')
+            table.add_row(condition, name, str(row['jobs']), f'{row["miss_ratio"]:.2%}',
+                          f'{row["miss_ratio_upper_95"]:.2%}', f'{row["mean_level"]:.1f}',
+                          f'{row["raised"] / max(1, row["jobs"]):.0%}',
+                          f'{row["mean_period_ms"]:.0f}', f'{row["promised"]:.3f}', f'{row["measured"]:.3f}',
+                          f'{ratio:.3f}')
     Console(width=130).print(table)
     for condition, by_task in found.items():
         if condition.startswith('scheduled'):

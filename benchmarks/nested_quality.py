@@ -1,11 +1,12 @@
-"""Time, accuracy and total accuracy of the crop classifier's levels: Table 1 and Figs. 4 to 6 of the nested-network thesis.
+"""Time, accuracy and total accuracy of the crop classifier's levels: Table 1 and Figs. 4 to 6 of the nested-network
+thesis.
 
     python benchmarks/nested_quality.py [--jobs 10000] [--quick]
 
-Times are medians of whole jobs, crop to scores, of all levels in turn, on rendered signs of many sizes. Accuracy is that of
-the file beside the weights (deadline-perception evaluate), of signs alone, as the thesis's classifier knows signs alone.
-Total accuracy (Problem 3.1) follows from both for a sign that the vehicle drives towards, exactly, and by Monte Carlo as a
-check. Prints tables, writes results/nested_quality.json and .png; with --quick below out/benchmarks.
+Times are medians of whole jobs, crop to scores, of all levels in turn, on rendered signs of many sizes. Accuracy is
+that of the file beside the weights (deadline-perception evaluate), of signs alone, as the thesis's classifier knows
+signs alone. Total accuracy (Problem 3.1) follows from both for a sign that the vehicle drives towards, exactly, and by
+Monte Carlo as a check. Prints tables, writes results/nested_quality.json and .png; with --quick below out/benchmarks.
 """
 from __future__ import annotations
 
@@ -66,7 +67,8 @@ def total_accuracy(quality: TotalAccuracy, level: int) -> list[float]:
 
 
 def deviations(quality: TotalAccuracy) -> list[float]:
-    """Distances of Monte Carlo from the exact value, in standard errors, of every level and period that chance moves."""
+    """Distances of Monte Carlo from the exact value, in standard errors, of every level and period that chance
+    moves."""
     rng = np.random.default_rng(0)
     found = []
     for level in range(quality.levels):
@@ -120,8 +122,8 @@ def show(result: dict) -> None:
     console.print(table)
     console.print(totals)
     check = result['monte_carlo']
-    print(f'Monte Carlo of {check["trials"]} trials lies {check["largest_deviation"]:.1f} standard errors from the exact TOT '
-          f'at most, of {check["values"]} values')
+    print(f'Monte Carlo of {check["trials"]} trials lies {check["largest_deviation"]:.1f} standard errors from the '
+          f'exact TOT at most, of {check["values"]} values')
 
 
 def main() -> None:

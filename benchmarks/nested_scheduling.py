@@ -34,7 +34,8 @@ LEVELS, PERIODS, TASKS, TIMED_TASKS = 10, 6, 10, 12
 ALL_PERIODS_MS = (33.3, 50.0, 66.7, 100.0, 133.3, 150.0, 200.0, 250.0, 333.3, 500.0)
 SIZES_PX = (6.0, 12.0, 20.0, 32.0)
 SPEED_MPS = 13.9  # 50 km/h
-# Shortest and longest time of a whole network, ms: greedy reaches some 95 % of the maximum as in the thesis, and far less.
+# Shortest and longest time of a whole network, ms: greedy reaches some 95 % of the maximum as in the thesis, and far
+# less.
 LOADS_MS = {'as in the thesis': (14.0, 110.0), 'half as much again': (20.0, 160.0)}
 RANDOM_DRAWS = 10  # per seed, as in the thesis
 METHODS = (Method.GREEDY, Method.GREEDY_NEXT, Method.RANDOM, Method.WORST, Method.MAXIMUM)
@@ -99,7 +100,8 @@ def summarise(rows: Sequence[dict[str, float]]) -> dict[str, dict[str, float]]:
     found = {}
     for name in [method.value for method in METHODS] + ['exact']:
         ratios = np.array([row[name] / row['exact'] for row in rows])
-        found[name] = {'mean': float(ratios.mean()), 'p5': float(np.quantile(ratios, 0.05)), 'least': float(ratios.min()),
+        found[name] = {'mean': float(ratios.mean()), 'p5': float(np.quantile(ratios, 0.05)),
+                       'least': float(ratios.min()),
                        'over_maximum': float(np.mean([row[name] / row['maximum'] for row in rows]))}
     return found
 
@@ -136,7 +138,8 @@ def main() -> None:
     for method, goal in GOALS.items():
         print(f'goal of {method.value}, at least {goal} of the optimum on average: ' + '; '.join(
             f'{name}: {load["over_optimum"][method.value]["mean"]:.4f} '
-            f'{"met" if load["over_optimum"][method.value]["mean"] >= goal else "missed"}' for name, load in loads.items()))
+            f'{"met" if load["over_optimum"][method.value]["mean"] >= goal else "missed"}'
+            for name, load in loads.items()))
     for method, limit_ms in LIMITS_MS.items():
         print(f'goal of {method}, median under {limit_ms:g} ms: ' + '; '.join(
             f'{name}: {load["times_ms"][method]["median"]:.2f} ms '
@@ -173,7 +176,8 @@ def run_load(name: str, longest_ms: tuple[float, float], seeds: int, timed: int)
     times_ms = {method: {'median': statistics.median(row), 'p95': float(np.quantile(row, 0.95))}
                 for method, row in spent.items()}
     table = Table(title=f'{name}: {seeds} sets of {TASKS} nested networks; sums of quality over the optimum')
-    for title in ('method', 'mean', '5th percentile', 'least', 'over maximum', f'ms, {TIMED_TASKS} tasks: median', 'p95'):
+    for title in ('method', 'mean', '5th percentile', 'least', 'over maximum', f'ms, {TIMED_TASKS} tasks: median',
+                  'p95'):
         table.add_column(title, justify='left' if title == 'method' else 'right')
     for method, ratios in found.items():
         table.add_row(method, *(f'{ratios[key]:.4f}' for key in ('mean', 'p5', 'least', 'over_maximum')),

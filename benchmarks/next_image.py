@@ -5,14 +5,14 @@
 No network runs: rendered drives give the known objects, a latency profile and the quality table of the shipped weights
 give time and quality of the paths, and detections are made of the known objects as in tracks.py, the more of them
 missing the lower the quality. Images come every 100 ms, budgets by the speed from the table of the time_budget node; a
-frame takes its forecast times a pace with 6 % of deviation, its bound is 1.25 times that. The newest image is taken when
-the worker is free.
+frame takes its forecast times a pace with 6 % of deviation, its bound is 1.25 times that. The newest image is taken
+when the worker is free.
 Rules: (longest) the best path whose bound fits the time left, as the frontier does; (by next) of these the best that is
 expected to end before the next image comes, where none does before the one after, and so on, which the detector does;
 (worth W) that image before which it pays to end, one that is left out being worth W times the quality of the result
 before.
-Scored where the budget exceeds the period: (by image) every image by its own result, else by the last one before, as the
-report does; (by time) every 50 ms by what has been published until then, against what is there (streaming AP).
+Scored where the budget exceeds the period: (by image) every image by its own result, else by the last one before, as
+the report does; (by time) every 50 ms by what has been published until then, against what is there (streaming AP).
 Prints a table and writes results/next_image.json; with --quick below out/benchmarks.
 """
 from __future__ import annotations

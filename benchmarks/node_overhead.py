@@ -2,8 +2,8 @@
 
     python benchmarks/node_overhead.py [--seconds 15] [--threads 1]
 
-Plays a rendered drive at a rate low enough that no frame waits for the one before it, at two image sizes, raw and as JPEG,
-with every node in a process of its own and with all in one. Prints a table and writes results/node_overhead.json.
+Plays a rendered drive at a rate low enough that no frame waits for the one before it, at two image sizes, raw and as
+JPEG, with every node in a process of its own and with all in one. Prints a table and writes results/node_overhead.json.
 """
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ def main() -> None:
     weights = find_weights(args.model)
     profile = ensure_profile(weights, 'cpu', args.threads, share_folder() / 'models' / 'profiles')
     rows = []
-    print(f'{"image":>10} {"transport":>10} {"processes":>10} {"p50":>7} {"p95":>7} {"p99":>7} {"max":>7}   ms; median of '
-          + ', '.join(PARTS))
+    print(f'{"image":>10} {"transport":>10} {"processes":>10} {"p50":>7} {"p95":>7} {"p99":>7} {"max":>7}   ms; '
+          f'median of {", ".join(PARTS)}')
     with tempfile.TemporaryDirectory() as name:
         for (width, height), transport in itertools.product(SIZES, ('raw', 'compressed')):
             drive = render_drive(seconds=args.seconds, rate_hz=RATE_HZ, width=width, height=height)

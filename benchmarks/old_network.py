@@ -86,7 +86,8 @@ def main(checkout: str, data: str, limit: str, rank: str, processes: str) -> Non
     space = detector.path_space
 
     def detect(names: list[str]) -> dict[str, list[Boxes]]:
-        found = detect_on_frames(detector, frames[int(rank)::int(processes)], [ExecutionPath.parse(name) for name in names])
+        found = detect_on_frames(detector, frames[int(rank)::int(processes)],
+                                 [ExecutionPath.parse(name) for name in names])
         return {str(path): [(each.boxes_xyxy_px, each.scores, each.labels) for each in images]
                 for path, images in found.items()}
 

@@ -252,8 +252,9 @@ def show(result: dict, console: Console) -> None:
     """Prints the table of one case."""
     size = 'x'.join(str(side) for side in reversed(result['input_size']))
     scale = f' ({result["scale"]})' if result['scale'] else ''
-    console.print(f'\n{result["configuration"]} at {size} px{scale}, {result["threads"]} CPU thread(s), {result["weights"]} '
-                  f'weights, {result["proposals_found_on_full_path"]} proposals found on the full path')
+    console.print(f'\n{result["configuration"]} at {size} px{scale}, {result["threads"]} CPU thread(s), '
+                  f'{result["weights"]} weights, {result["proposals_found_on_full_path"]} proposals found on the full '
+                  f'path')
     table = Table()
     table.add_column('one operator at a time')
     for variant in result['variants']:

@@ -1,7 +1,7 @@
 """Average precision of execution paths against their time measured in place: the frontier, and what each operator buys.
 
-    python benchmarks/path_accuracy.py [--quick] [--data ../shared/data/carla/val.json] [--weights FILE] [--old CHECKOUT]
-        [--seeds FILE FILE FILE] [--alone FILE=PATH ...]
+    python benchmarks/path_accuracy.py [--quick] [--data ../shared/data/carla/val.json] [--weights FILE]
+        [--old CHECKOUT] [--seeds FILE FILE FILE] [--alone FILE=PATH ...]
 
 Scores a sample of paths that shows every setting of every operator, then, twice, those that a profile and the qualities
 expected so far put on the frontier or next to it, so that the frontier is measured. Then all of them are timed in turn,
@@ -92,7 +92,8 @@ class Scores:
 
 @dataclass(frozen=True, eq=False)
 class Redrawn:
-    """Ranking AP of a path, points, on draws of images: float64 `[DRAWS]` of all, and of halves as `half_draws` has them."""
+    """Ranking AP of a path, points, on draws of images: float64 `[DRAWS]` of all, and of halves as `half_draws` has
+    them."""
 
     all: np.ndarray
     halves: np.ndarray
@@ -186,7 +187,8 @@ def frames_of(detector, engine: Eager, images: list[np.ndarray], path: Execution
 
 
 def old_choice(old: OldNetwork, images: int, count: int, rounds: int) -> list[str]:
-    """Paths of an older network on and near its frontier, by its own table and times taken now; its longest and shortest.
+    """Paths of an older network on and near its frontier, by its own table and times taken now; its longest and
+    shortest.
 
     Args:
         old: the network.
@@ -194,8 +196,8 @@ def old_choice(old: OldNetwork, images: int, count: int, rounds: int) -> list[st
         count: number of paths, at least 2.
         rounds: frames of each path of its table.
     """
-    times_ms = measured_times({path: lambda image, path=path: old.time_ms(image, path) for path in old.measured}, images,
-                              rounds)
+    times_ms = measured_times({path: lambda image, path=path: old.time_ms(image, path) for path in old.measured},
+                              images, rounds)
     left, chosen = dict(old.measured), [old.longest, old.shortest]
     while left and len(chosen) < count:
         members = frontier_of({path: times_ms[path] for path in left}, left)
@@ -328,7 +330,8 @@ def main() -> None:
     space, judge = detector.path_space, Judge(args, detector.class_names)
     images = [frame.load_bgr() for frame in judge.frames[:40]]
     shipped = detector.engine
-    print(f'{args.weights}: {len(space)} paths, {len(judge.frames)} images, engine {shipped.identity}. {shipped.notice}',
+    print(f'{args.weights}: {len(space)} paths, {len(judge.frames)} images, engine {shipped.identity}. '
+          f'{shipped.notice}',
           flush=True)
     profile = LatencyProfile.load(args.profile) if args.profile else measure_profile(
         detector, images, repeats=12, whole_paths=16, path_repeats=6,

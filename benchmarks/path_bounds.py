@@ -4,28 +4,31 @@ programs, for one and two threads.
     python benchmarks/path_bounds.py [--quick] [--weights models/compact.safetensors]
     python benchmarks/path_bounds.py --frames 20000 [--slowest-ms 25]
 
-With --frames, so many frames are run in fact, with the shipped engine and this device's profile, on paths that are expected
-to take at most --slowest-ms: coverage, bound over latency, and how much of that is the spread of frames on one path in one
-phase of the machine, how much that one factor serves all paths, and how much that slowdown and factor follow phases late.
-20,000 frames take 5 to 8 minutes; writes results/path_bounds_frames.json. All that follows is about the other form.
+With --frames, so many frames are run in fact, with the shipped engine and this device's profile, on paths that are
+expected to take at most --slowest-ms: coverage, bound over latency, and how much of that is the spread of frames on one
+path in one phase of the machine, how much that one factor serves all paths, and how much that slowdown and factor
+follow phases late. 20,000 frames take 5 to 8 minutes; writes results/path_bounds_frames.json. All that follows is about
+the other form.
 
 Every setting of threads runs in a process of its own, because libraries read it as they load. There the profile is
-measured in turn with frames of the 50 paths, which it knows nothing of; then come frames beside a busy program, then beside
-as many bursting ones as there are cores, then alone once more, which shows what drifted since the profile. Bounds are formed
-as the detector node forms them (forecast times slowdown times calibration factor, slowdown renewed three times a second)
-from what was recorded, frame after frame. Coverage is that of these frames and, over 20,000 frames, that of blocks of them
-drawn with replacement: from one condition, and `mixed`, from one after the other in stretches of up to 500 frames.
+measured in turn with frames of the 50 paths, which it knows nothing of; then come frames beside a busy program, then
+beside as many bursting ones as there are cores, then alone once more, which shows what drifted since the profile.
+Bounds are formed as the detector node forms them (forecast times slowdown times calibration factor, slowdown renewed
+three times a second) from what was recorded, frame after frame. Coverage is that of these frames and, over 20,000
+frames, that of blocks of them drawn with replacement: from one condition, and `mixed`, from one after the other in
+stretches of up to 500 frames.
 
 The coverage of a run so long follows from how the factor learns: with steps of 0.05 it lies (drift of its logarithm) /
-(0.05 * 20,000) from its target, whatever the latencies. What a user meets is therefore told beside it: the worst stretch of
-200 and of 500 consecutive frames, and the worst path. They have no goal.
+(0.05 * 20,000) from its target, whatever the latencies. What a user meets is therefore told beside it: the worst
+stretch of 200 and of 500 consecutive frames, and the worst path. They have no goal.
 
-A path's median holds the phases in which the whole machine was slow while that path ran, a few frames of it. So the error of
-forecasts is told twice: as they lie from the medians, and between paths, where each frame is first relieved of the excess
-that the frames around it, on other paths, had over their forecasts. Only the second could a better composition reduce.
+A path's median holds the phases in which the whole machine was slow while that path ran, a few frames of it. So the
+error of forecasts is told twice: as they lie from the medians, and between paths, where each frame is first relieved of
+the excess that the frames around it, on other paths, had over their forecasts. Only the second could a better
+composition reduce.
 
-In the table, `rest` is what was left from mid-way, bounded by the factor of whole frames as the node does, and `rest, own`
-by a factor of its own; `whole, fixed` has a factor from the first half of the frames alone (order statistic, 95 %
+In the table, `rest` is what was left from mid-way, bounded by the factor of whole frames as the node does, and `rest,
+own` by a factor of its own; `whole, fixed` has a factor from the first half of the frames alone (order statistic, 95 %
 confidence), without slowdown and without learning. Takes under 7 minutes, as each part has its time; writes
 results/path_bounds.json.
 """
@@ -178,7 +181,8 @@ class Bounds:
             expected_ms = idle_ms * slowdown
             rest_ms = self._forecast.forecast_ms(event.path, event.segment) * slowdown
             rest_bounds = np.array([1.0, factor, self._rest_calibrator.factor]) * rest_ms / event.rest_ms
-            rows.append((slowdown, expected_ms / event.latency_ms, expected_ms * factor / event.latency_ms, *rest_bounds))
+            rows.append((slowdown, expected_ms / event.latency_ms, expected_ms * factor / event.latency_ms,
+                         *rest_bounds))
             self._estimator.observe_frame(idle_ms, event.latency_ms)
             self.calibrator.observe(expected_ms, event.latency_ms)
             self._rest_calibrator.observe(rest_ms, event.rest_ms)
@@ -228,8 +232,8 @@ def measure_frames(weights: Path, frames: int, slowest_ms: float) -> dict:
     forecast, rng = PathForecast(profile, detector.path_space), random.Random(PATHS_SEED)
     cheap = [path for path in detector.path_space if forecast.forecast_ms(path) <= slowest_ms]
     if len(cheap) < PATHS:
-        raise ValueError(f'slowest_ms is {slowest_ms}, within which {len(cheap)} paths are expected to end, expected at '
-                         f'least {PATHS}')
+        raise ValueError(f'slowest_ms is {slowest_ms}, within which {len(cheap)} paths are expected to end, expected '
+                         f'at least {PATHS}')
     images = [frame.load_bgr() for frame in render_drive(seconds=4.0).frames]
     recorder = Recorder(detector, images, rng.sample(cheap, PATHS))
     detector.warm_up(recorder.paths, image_size=images[0].shape[:2])
@@ -267,21 +271,24 @@ def show_frames(found: dict) -> None:
         row = found['summary'][part]
         print(f'{part}: coverage {100 * row["coverage"]:.2f} % of {found["summary"]["frames"]} frames, bound/latency '
               f'{row["median_tightness"]:.3f} in the median')
-    print('bound/latency of whole frames = ' + ' x '.join(f'{name} {factor:.3f}' for name, factor in found['excess'].items()))
+    print('bound/latency of whole frames = ' + ' x '.join(f'{name} {factor:.3f}'
+                                                          for name, factor in found['excess'].items()))
     print(f'median slowdown {found["summary"]["median_slowdown"]:.2f}; latencies {found["times"]}')
 
 
 def forecast_error(forecast: PathForecast, events: Sequence[Frame | Look]) -> dict[str, float]:
-    """How far idle forecasts lie from what the paths took, without a slowdown: over the paths, from their medians and, as
-    `between_paths`, without what neighbouring frames share."""
-    errors = [abs(forecast.forecast_ms(path) / np.median(times_ms) - 1.0) for path, times_ms in _by_path(events).items()]
+    """How far idle forecasts lie from what the paths took, without a slowdown: over the paths, from their medians and,
+    as `between_paths`, without what neighbouring frames share."""
+    errors = [abs(forecast.forecast_ms(path) / np.median(times_ms) - 1.0)
+              for path, times_ms in _by_path(events).items()]
     between = [abs(math.expm1(np.median(logs))) for logs in _logs_beside_neighbours(forecast, events).values()]
     return {'median': float(np.median(errors)), 'p90': float(np.quantile(errors, 0.9)), 'max': float(max(errors)),
             'between_paths_median': float(np.median(between)), 'between_paths_p90': float(np.quantile(between, 0.9))}
 
 
 def _logs_beside_neighbours(forecast: PathForecast, events: Sequence[Frame | Look]) -> dict[ExecutionPath, list[float]]:
-    """By path, each frame's `log(latency / forecast)` less the median of those of the frames around it on other paths."""
+    """By path, each frame's `log(latency / forecast)` less the median of those of the frames around it on other
+    paths."""
     frames = [event for event in events if isinstance(event, Frame)]
     logs = [math.log(frame.latency_ms / forecast.forecast_ms(frame.path)) for frame in frames]
     apart: dict[ExecutionPath, list[float]] = {}
@@ -355,7 +362,8 @@ def worst_stretch(held: np.ndarray, length: int) -> float:
 def summary(rows: np.ndarray) -> dict:
     """Error, coverage and tightness of what `Bounds.follow` gave."""
     slowdown, forecast, bound, rest_forecast, rest_bound, rest_own = rows.T
-    parts = {'whole': (forecast, bound), 'rest': (rest_forecast, rest_bound), 'rest_own_factor': (rest_forecast, rest_own)}
+    parts = {'whole': (forecast, bound), 'rest': (rest_forecast, rest_bound),
+             'rest_own_factor': (rest_forecast, rest_own)}
     return {'frames': len(rows), 'median_slowdown': float(np.median(slowdown)), **{
         name: {'median_error': float(np.median(np.abs(expected - 1.0))), 'coverage': float(np.mean(limit >= 1.0)),
                'miss_ratio_upper_95': clopper_pearson_upper(int(np.sum(limit < 1.0)), len(rows)),
@@ -367,7 +375,8 @@ def times_of(events: Sequence[Frame | Look]) -> dict[str, float]:
     by_path = _by_path(events)
     every_ms = [latency_ms for times_ms in by_path.values() for latency_ms in times_ms]
     p95, p99 = np.quantile(every_ms, (0.95, 0.99))
-    return {'frames': len(every_ms), 'mean_of_path_medians_ms': float(np.mean([np.median(ms) for ms in by_path.values()])),
+    return {'frames': len(every_ms),
+            'mean_of_path_medians_ms': float(np.mean([np.median(ms) for ms in by_path.values()])),
             'p95_ms': float(p95), 'p99_ms': float(p99)}
 
 
@@ -392,8 +401,8 @@ def show(found: dict[str, dict]) -> None:
     console = Console(width=170)
     table = Table(title=f'bounds of {PATHS} paths; goals: error < 5 %, coverage 99 +- 0.2 % over {SIMULATED_FRAMES} '
                         'simulated frames, bound/latency < 1.2')
-    for title in ('setting', 'condition', 'of', 'frames', 'slowdown', 'error %', 'cover %', 'bound/lat.', 'sim. cover %',
-                  'bound/lat.', 'worst 200', 'worst 500', 'worst path'):
+    for title in ('setting', 'condition', 'of', 'frames', 'slowdown', 'error %', 'cover %', 'bound/lat.',
+                  'sim. cover %', 'bound/lat.', 'worst 200', 'worst 500', 'worst path'):
         table.add_column(title, justify='left' if title in ('setting', 'condition', 'of') else 'right')
     for setting, result in found.items():
         for condition, rows in result['conditions'].items():
@@ -413,8 +422,8 @@ def show(found: dict[str, dict]) -> None:
     console.print(table)
     for setting, result in found.items():
         for name, error in result['forecast_error'].items():
-            console.print(f'{setting}, {name}: idle forecasts lie {100 * error["median"]:.1f} % from the paths\' medians '
-                          f'(median over the paths; 90 % quantile {100 * error["p90"]:.1f} %), between paths '
+            console.print(f'{setting}, {name}: idle forecasts lie {100 * error["median"]:.1f} % from the paths\' '
+                          f'medians (median over the paths; 90 % quantile {100 * error["p90"]:.1f} %), between paths '
                           f'{100 * error["between_paths_median"]:.1f} % ({100 * error["between_paths_p90"]:.1f} %)')
     table = Table(title='latency in ms: mean over paths of their median, 95 % and 99 % quantiles of all frames')
     for title in ('setting', *(f'{name} {what}' for name in CONDITIONS for what in ('mean', 'p95', 'p99'))):

@@ -90,7 +90,8 @@ def plot(result: dict, space: PathSpace, file: Path) -> None:
     from matplotlib.ticker import MaxNLocator, ScalarFormatter
 
     widths = [operator.name for operator in space.of_kind(WIDTH)]
-    colours = dict(zip(reversed(space.operator(widths[0]).settings), ('#0f4c8f', '#2f7cc4', '#3aa17e', '#e0923a', '#c95d94')))
+    colours = dict(zip(reversed(space.operator(widths[0]).settings),
+                       ('#0f4c8f', '#2f7cc4', '#3aa17e', '#e0923a', '#c95d94')))
     markers = dict(zip(reversed(space.operator(widths[-1]).settings), 'o^sDv'))
     rows = [(space.parse(row['path']), row) for row in result['paths']]
     line = [row for row in result['paths'] if row['path'] in result['frontier']]
@@ -170,7 +171,8 @@ def print_tables(result: dict) -> None:
     if result['old']:
         show('older frontier: share of its time for its accuracy; points gained in its time',
              ('path', 'ms', 'rank', 'share of time', 'points gained'),
-             [(row['path'], row['ms'], row['pooled'], None if row['share'] is None else f'{row["share"]:.2f}', row['gain'])
+             [(row['path'], row['ms'], row['pooled'], None if row['share'] is None else f'{row["share"]:.2f}',
+               row['gain'])
               for row in against_old(result['paths'], result['old'])])
     if result['alone']:
         show('against the path trained alone', ('path', 'AP', 'seeds', 'alone', 'AP under', '95 %', 'rank', 'alone'),

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 from torchvision.models import get_model
 
-from deadline_perception.engine.openvino_library import load_openvino
+from deadline_perception.engine.openvino_library import load_openvino, openvino_core, own_signal_stack
 
 LEAST_SCORE = 0.05  # torchvision's own for Faster R-CNN; SSDLite's is 0.001, which passes nearly every anchor
 SCORE_DEVIATION = 2.0  # of scores before their softmax, over the regions
@@ -170,8 +170,8 @@ def make(name: str, classes: int, images: list[np.ndarray], wanted: float, folde
 
         nncf.set_log_level(logging.ERROR)
         data = nncf.Dataset([image.numpy() for image in inputs[:CALIBRATION_IMAGES]])
-        converted = openvino.Core().read_model(folder / 'float.xml')  # as converted, some names occur twice
-        with contextlib.redirect_stdout(io.StringIO()):
+        converted = openvino_core().read_model(folder / 'float.xml')  # as converted, some names occur twice
+        with contextlib.redirect_stdout(io.StringIO()), own_signal_stack():  # it makes cores of its own
             quantised = nncf.quantize(converted, data, subset_size=min(len(inputs), CALIBRATION_IMAGES),
                                       target_device=nncf.TargetDevice.CPU)
         openvino.save_model(quantised, folder / '8 bit.xml', compress_to_fp16=False)

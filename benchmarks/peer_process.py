@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 from served import serve
 
+from deadline_perception.engine.openvino_library import openvino_core
+
 
 def memory_mb() -> float:
     """What this process holds now."""
@@ -34,10 +36,7 @@ def eager(name: str, folder: Path, classes: int, threads: int) -> Callable[[np.n
 
 def converted(file: Path, threads: int) -> Callable[[np.ndarray], int]:
     """The same with OpenVINO."""
-    sys.modules.setdefault('openvino_telemetry', None)  # reports to nobody; its import then fails, which it is made for
-    import openvino
-
-    request = openvino.Core().compile_model(file, 'CPU', {
+    request = openvino_core().compile_model(file, 'CPU', {
         'PERFORMANCE_HINT': 'LATENCY', 'INFERENCE_NUM_THREADS': threads}).create_infer_request()
 
     def detect(image: np.ndarray) -> int:

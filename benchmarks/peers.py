@@ -137,7 +137,8 @@ def measure(asked: dict[str, tuple[Served, str]], images: int, limit_s: float) -
     return samples
 
 
-def row_of(name: str, form: str, taken: list[tuple[float, int]], memory: float, gflop: float, regions: int | None) -> dict:
+def row_of(name: str, form: str, taken: list[tuple[float, int]], memory: float, gflop: float,
+           regions: int | None) -> dict:
     """What was measured of one network in one form."""
     times_ms, objects = zip(*taken)
     return {'network': name, 'form': form, 'frames': len(times_ms), 'median_ms': statistics.median(times_ms),
@@ -169,7 +170,8 @@ def main() -> None:
     parser.add_argument('--engine', choices=ENGINES, default='auto', help='that runs it')
     parser.add_argument('--minutes', type=float, default=4.0, help='of measuring; making the peers takes 3 more')
     parser.add_argument('--threads', type=int, default=1, help='CPU threads of every network')
-    parser.add_argument('--peers', nargs='+', default=list(PEERS), help='only those whose names hold one of these words')
+    parser.add_argument('--peers', nargs='+', default=list(PEERS),
+                        help='only those whose names hold one of these words')
     parser.add_argument('--quick', action='store_true', help=f'8 images, {LEAST_ROUNDS} rounds: shows that it works')
     parser.add_argument('--serve', type=Path, help=argparse.SUPPRESS)  # images of a process of its own
     args = parser.parse_args()

@@ -34,7 +34,8 @@ from deadline_perception.contention.load import busy_programs
 from deadline_perception.latency.device import process_environment, read_device_facts, use_threads
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.rendering.drive import render_drive
-from deadline_perception.runtime.priority import RealTimeShare, Role, ThreadPriority, name_thread, read_real_time_share
+from deadline_perception.runtime.kernel_thread import name_thread
+from deadline_perception.runtime.priority import RealTimeShare, Role, ThreadPriority, read_real_time_share
 from deadline_perception.tools.command_line import exit_status
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -59,7 +59,8 @@ def main() -> None:
                     function(levels, boxes, box_levels)
                     synchronise(args.device)
                     times[name].append(now_ms() - started)
-            difference = (region_features(levels, boxes, box_levels) - torchvisions(levels, boxes, box_levels)).abs().max()
+            difference = (region_features(levels, boxes, box_levels)
+                          - torchvisions(levels, boxes, box_levels)).abs().max()
         median = {name: statistics.median(values) for name, values in times.items()}
         ratio = statistics.median(b / a for a, b in zip(times['ours_ms'], times['torchvision_ms']))
         rows.append({'regions': regions, **{k: round(v, 3) for k, v in median.items()},

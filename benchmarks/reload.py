@@ -5,8 +5,8 @@
 The detector runs as a process of its own under a camera of 10 Hz. It is asked to reload (service `~/reload`; the same
 weights, which costs what others do) every `--between` s. An image belongs to the time before a reload (the last
 `--between` s), during it (from the request to its answer) or after it (the following second), by when it was sent. By
-time: latency of answered images, answers later than the budget, images that no answer came for, and answers that tracks or
-the last result gave in the network's place. Writes results/reload.json.
+time: latency of answered images, answers later than the budget, images that no answer came for, and answers that tracks
+or the last result gave in the network's place. Writes results/reload.json.
 """
 from __future__ import annotations
 
@@ -110,7 +110,8 @@ def main() -> None:
     for name, row in result['times'].items():
         median_ms, p99_ms, longest_ms = ('-' if row[key] is None else f'{row[key]:.1f}'
                                          for key in ('median_ms', 'p99_ms', 'longest_ms'))
-        print(f'{name:8} {row["images"]:7} {median_ms:>8} {p99_ms:>8} {longest_ms:>8} {row["late"]:10} {row["lost"]:6} {row["tracks"]:11}')
+        print(f'{name:8} {row["images"]:7} {median_ms:>8} {p99_ms:>8} {longest_ms:>8} {row["late"]:10} {row["lost"]:6} '
+              f'{row["tracks"]:11}')
     write_text_atomically(RESULTS, json.dumps({
         'date': date.today().isoformat(), 'device': read_device_facts('cpu').name,
         'load_average': round(os.getloadavg()[0], 2), **result}, indent=1) + '\n')

@@ -26,7 +26,8 @@ class Served:
     def __enter__(self) -> Served:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
         self._process.stdin.close()
         try:
             self._process.wait(timeout=10.0)

@@ -52,7 +52,8 @@ def start(profile: Path, keep_paths: int) -> dict:
         stand.launch = noted
         with stand:
             time.sleep(SETTLED_S)
-            frames = sorted((frame for frame in stand.heard.frames if frame.number >= 0), key=lambda frame: frame.heard_ms)
+            frames = sorted((frame for frame in stand.heard.frames if frame.number >= 0),
+                            key=lambda frame: frame.heard_ms)
             found = memory_mb(stand.processes['detector'].pid)
         return {'first_answer_s': round((min(stand.heard.answers.values()) - launched[0]) / 1000.0, 2), **found,
                 'first_latencies_ms': [round(frame.total_ms, 1) for frame in frames[:FIRST_FRAMES]],

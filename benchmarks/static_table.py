@@ -1,4 +1,5 @@
-"""Two ways without bounds, calibration or contention: one path always, and a table of 99th percentiles measured beforehand.
+"""Two ways without bounds, calibration or contention: one path always, and a table of 99th percentiles measured
+beforehand.
 
 The first is what a plain detection node does. The second is the static choice of Pylot (Gog et al. 2021), which
 profiles the models of a set offline and takes the most accurate one whose 99th percentile fits the time that is left.
@@ -37,7 +38,8 @@ def measure_p99_ms(network, images: Sequence[np.ndarray], paths: Sequence[Execut
 
 
 def best_fixed(p99_ms: dict[ExecutionPath, float], quality: Quality, budgets_ms: Sequence[float]) -> ExecutionPath:
-    """The path that, run always, delivers most: its quality times the share of budgets that its 99th percentile fits."""
+    """The path that, run always, delivers most: its quality times the share of budgets that its 99th percentile
+    fits."""
     return max(p99_ms, key=lambda path: quality.quality(path) * np.mean([p99_ms[path] <= one for one in budgets_ms]))
 
 

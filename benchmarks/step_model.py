@@ -4,13 +4,14 @@
 
 Beside every model stand latency linear in operations and a random forest, which predicts the time of an operation.
 
-1. Sweeps of channels, filters, input width and square inputs (over their pixels): the steps are found in the whole sweep,
-   the bounds from four of its values; error on the others. Linear and forest learn from four values spread evenly.
-2. Held-out sparse sweeps (Jetson paper, section 3.4.3): nine other numbers of filters, steps from the first sweep, bounds
-   from four values each. Linear learns from four, spread evenly; the forest from those and the first sweep, too.
-3. Random convolutions that no model saw: the combined model, fitted to some others and given the steps of channels, filters
-   and width. Linear and forest learn from as many measurements as the combined model used in all, these sweeps included,
-   but all of them random convolutions, which suits them better.
+1. Sweeps of channels, filters, input width and square inputs (over their pixels): the steps are found in the whole
+   sweep, the bounds from four of its values; error on the others. Linear and forest learn from four values spread
+   evenly.
+2. Held-out sparse sweeps (Jetson paper, section 3.4.3): nine other numbers of filters, steps from the first sweep,
+   bounds from four values each. Linear learns from four, spread evenly; the forest from those and the first sweep, too.
+3. Random convolutions that no model saw: the combined model, fitted to some others and given the steps of channels,
+   filters and width. Linear and forest learn from as many measurements as the combined model used in all, these sweeps
+   included, but all of them random convolutions, which suits them better.
 
 All layers are measured in turns. Prints a table and writes results/step_model.json (step_model_DEVICE.json on a GPU).
 """
@@ -74,8 +75,8 @@ class Plan:
 
 
 CPU = Plan(28, range(10, 267), range(1, 131), range(10, 75), range(100, 244, 16), 300, 200, 80, 3e8)
-QUICK = replace(CPU, channels=range(10, 75), filters=range(1, 67), sides=range(10, 43), sparse_filters=range(100, 244, 72),
-                learned=120, tested=60)
+QUICK = replace(CPU, channels=range(10, 75), filters=range(1, 67), sides=range(10, 43),
+                sparse_filters=range(100, 244, 72), learned=120, tested=60)
 GPU = replace(CPU, side=256, channels=range(10, 531), filters=range(1, 531), sides=range(10, 512, 2), longest_side=256,
               most_operations=2e10)
 
@@ -100,7 +101,8 @@ def fit_linear(operations: np.ndarray, latencies: np.ndarray) -> np.ndarray:
     relative = np.stack([operations / scale, np.ones(count)], 1) / latencies[:, None]
     unit = np.eye(count)
     found = linprog(np.concatenate([np.zeros(2), np.ones(count)]), np.block([[relative, -unit], [-relative, -unit]]),
-                    np.concatenate([np.ones(count), -np.ones(count)]), bounds=[(None, None)] * 2 + [(0.0, None)] * count)
+                    np.concatenate([np.ones(count), -np.ones(count)]),
+                    bounds=[(None, None)] * 2 + [(0.0, None)] * count)
     return found.x[:2] / [scale, 1.0]
 
 
@@ -110,8 +112,8 @@ def features(shapes: list[ConvolutionShape]) -> np.ndarray:
                       s.store_bytes] for s in shapes], float)
 
 
-def predict_simply(asked: list[ConvolutionShape], linear_from: list[ConvolutionShape], forest_from: list[ConvolutionShape],
-                   measured: MeasuredLayers) -> dict[str, np.ndarray]:
+def predict_simply(asked: list[ConvolutionShape], linear_from: list[ConvolutionShape],
+                   forest_from: list[ConvolutionShape], measured: MeasuredLayers) -> dict[str, np.ndarray]:
     """What the two baselines say of the layers asked for, ms, having learned from others."""
     def operations(shapes: list[ConvolutionShape]) -> np.ndarray:
         return np.array([shape.operations for shape in shapes], float)
@@ -129,7 +131,8 @@ def latencies_of(shapes: list[ConvolutionShape], measured: MeasuredLayers) -> np
 
 
 def errors_of_sweep(sweep: Sweep, measured: MeasuredLayers, known: Sequence[ConvolutionShape] = ()) -> dict[str, float]:
-    """Mean absolute error per baseline, as shares, learned from four values spread evenly; the forest from `known`, too."""
+    """Mean absolute error per baseline, as shares, learned from four values spread evenly; the forest from `known`,
+    too."""
     reached = [shape for shape in sweep.shapes if measured.samples_ms[shape]]
     four = [reached[round(place)] for place in np.linspace(0, len(reached) - 1, 4)]
     others = [shape for shape in reached if shape not in four]
@@ -166,9 +169,9 @@ def sweeps_of(plan: Plan) -> tuple[list[Sweep], list[Sweep]]:
 
 def sweep_record(result: SweepResult, baselines: dict[str, float]) -> dict:
     """What the result file says of a sweep; errors are shares."""
-    return {'name': result.sweep.name, 'values': len(result.values), 'depth': result.few.depth, 'period': result.few.period,
-            'upper_values': result.few.upper_values, 'fitted_error': result.model.error, 'four_values': result.few_values,
-            'four_error': result.few_error, 'baselines': baselines}
+    return {'name': result.sweep.name, 'values': len(result.values), 'depth': result.few.depth,
+            'period': result.few.period, 'upper_values': result.few.upper_values, 'fitted_error': result.model.error,
+            'four_values': result.few_values, 'four_error': result.few_error, 'baselines': baselines}
 
 
 def goals(report: dict) -> list[dict]:
@@ -184,7 +187,8 @@ def goals(report: dict) -> list[dict]:
             ('channel sweep from four', channels['four_error'], channels['baselines'][linear]),
             ('sparse sweeps from four', sparse['four_error'], sparse['baselines'][linear]),
             ('random convolutions', combined, report['random'][linear]['mean'])))
-    return [{'goal': name, 'at_most': most, 'reached': reached, 'met': reached <= most} for name, most, reached in wanted]
+    return [{'goal': name, 'at_most': most, 'reached': reached, 'met': reached <= most}
+            for name, most, reached in wanted]
 
 
 def print_report(report: dict, results: list[SweepResult], device: str) -> None:
@@ -250,15 +254,16 @@ def main() -> None:
     held_out_records = records[len(results):]
     errors, combined = errors_of_random(pool[:plan.learned], pool, tested, results[:-1], measured)
     report = {
-        'date': date.today().isoformat(), 'device': asdict(facts), 'quick': args.quick, 'layers': len(measured.samples_ms),
+        'date': date.today().isoformat(), 'device': asdict(facts), 'quick': args.quick,
+        'layers': len(measured.samples_ms),
         'visits_per_layer': statistics.median(len(samples) for samples in measured.samples_ms.values()),
         'uncertainty_of_medians': statistics.median(map(median_uncertainty, measured.samples_ms.values())),
         'sweeps': records, 'sparse': {
             'four_error': statistics.fmean(record['four_error'] for record in held_out_records),
             'baselines': {model: statistics.fmean(record['baselines'][model] for record in held_out_records)
                           for model in held_out_records[0]['baselines']}}, 'random': errors,
-        'measurements': {'combined_random': plan.learned, 'combined_sweeps': as_many - plan.learned, 'baselines': as_many,
-                         'tested': plan.tested},
+        'measurements': {'combined_random': plan.learned, 'combined_sweeps': as_many - plan.learned,
+                         'baselines': as_many, 'tested': plan.tested},
         'cost_models': combined.cost_models}
     report['goals'] = goals(report)
     print_report(report, results, str(facts))

@@ -153,15 +153,15 @@ def run(args: argparse.Namespace) -> int:
     restart_with_environment(args.threads)
     use_threads(args.threads)
     shapes = [shape for shape in SHAPES if args.shape in (None, shape.name)]
-    result = {'device': str(read_device_facts(args.device)), 'repeats': args.repeats, 'nested_iterations': args.iterations,
-              'goals': GOALS, 'shapes': {}}
+    result = {'device': str(read_device_facts(args.device)), 'repeats': args.repeats,
+              'nested_iterations': args.iterations, 'goals': GOALS, 'shapes': {}}
     console = Console(width=110)
     for shape in shapes:
         found = result['shapes'][shape.name] = measure(shape, args)
         table = Table(title=f'{shape.name}: {found["accuracy_of_the_ordinary_network"]:.1f} % and '
                             f'{found["ordinary_ms"]:.3f} ms ordinary')
-        for title in ('u', 'accuracy %', 'untrained %', 'prefix ms', 'narrow ms', 'masked ms', 'element ms', 'training ms',
-                      'built us'):
+        for title in ('u', 'accuracy %', 'untrained %', 'prefix ms', 'narrow ms', 'masked ms', 'element ms',
+                      'training ms', 'built us'):
             table.add_column(title, justify='right')
         for setting, row in found['settings'].items():
             times = [f'{row[name]:.3f}' if name in row else '-' for name in ('prefix_ms', 'narrow_ms', 'masked_ms',

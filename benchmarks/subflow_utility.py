@@ -31,7 +31,8 @@ from torch import nn
 from deadline_perception.decision.speed_budget import SUBFLOW_ROBOT_BUDGETS_MS, SUBFLOW_ROBOT_SPEEDS_MPS
 from deadline_perception.latency.device import read_device_facts, use_threads
 from deadline_perception.latency.stopwatch import now_ms
-from deadline_perception.runtime.priority import Role, ThreadPriority, name_thread
+from deadline_perception.runtime.kernel_thread import name_thread
+from deadline_perception.runtime.priority import Role, ThreadPriority
 from deadline_perception.subnetwork.elastic import ElasticModule
 from deadline_perception.subnetwork.time_bounds import TimeBounds
 from deadline_perception.tools.profile import restart_with_environment
@@ -58,7 +59,8 @@ class Jobs:
         return {'budget_ms': self.budget_ms, 'jobs': len(self.took_ms), 'infeasible': self.infeasible,
                 'mean_ms': fmean(self.took_ms) if self.took_ms else 0.0, 'longest_ms': max(self.took_ms, default=0.0),
                 'mean_utilisation': fmean(self.utilisations) if self.utilisations else 0.0, 'over_budget': len(excess),
-                'over_budget_share': len(excess) / max(1, len(self.took_ms)), 'worst_excess_ms': max(excess, default=0.0)}
+                'over_budget_share': len(excess) / max(1, len(self.took_ms)),
+                'worst_excess_ms': max(excess, default=0.0)}
 
 
 def timed(run) -> float:
@@ -118,7 +120,8 @@ def usefulness(network: ElasticModule, module: nn.Sequential, accuracies: dict[f
     return rows
 
 
-def robot(network: ElasticModule, data: Split, count: int, between: Callable[[], None]) -> dict[float, dict[str, float]]:
+def robot(network: ElasticModule, data: Split, count: int,
+          between: Callable[[], None]) -> dict[float, dict[str, float]]:
     """By speed in m/s, what became of the jobs with its budget."""
     rng, samples = random.Random(0), data.test_inputs.split(1)
     bounds = time_bounds(network, samples[0], between)
@@ -180,12 +183,13 @@ def run(args: argparse.Namespace) -> int:
               'accuracy_of_the_ordinary_network': ordinary, 'usefulness': useful, 'speeds': speeds,
               'jobs': args.jobs, 'over_budget_share': over / max(1, ran), 'goal': 0.01}
     table = Table(title=f'{shape.name}: {args.jobs} jobs, {over} of {ran} over budget ({over / max(1, ran):.2%})')
-    for title in ('cm/s', 'budget ms', 'mean ms', 'longest ms', 'mean u', 'over budget', 'worst excess ms', 'infeasible'):
+    for title in ('cm/s', 'budget ms', 'mean ms', 'longest ms', 'mean u', 'over budget', 'worst excess ms',
+                  'infeasible'):
         table.add_column(title, justify='right')
     for speed, row in speeds.items():
-        table.add_row(f'{100 * speed:.0f}', f'{row["budget_ms"]:.2f}', f'{row["mean_ms"]:.2f}', f'{row["longest_ms"]:.2f}',
-                      f'{row["mean_utilisation"]:.2f}', f'{row["over_budget_share"]:.2%}', f'{row["worst_excess_ms"]:.2f}',
-                      str(row['infeasible']))
+        table.add_row(f'{100 * speed:.0f}', f'{row["budget_ms"]:.2f}', f'{row["mean_ms"]:.2f}',
+                      f'{row["longest_ms"]:.2f}', f'{row["mean_utilisation"]:.2f}', f'{row["over_budget_share"]:.2%}',
+                      f'{row["worst_excess_ms"]:.2f}', str(row['infeasible']))
     Console().print(table)
     print('usefulness over all deadlines, %: elastic {:.1f}, ordinary {:.1f}'.format(
         *(fmean(row[name] for row in useful) for name in ('elastic', 'ordinary'))))

@@ -5,8 +5,8 @@
 Rendered drives give the known objects every 50 ms. Detections are made of them: boxes off by 4 % of their sides
 (standard deviation), 15 % missing, 2 false ones per image of mostly low scores; the same for everybody. Every 100, 200
 or 400 ms one result comes in; scored against what is there 50 to 400 ms later is (still) that result as it is, (steps)
-its objects moved along the filtered steps of those matched greedily by their overlap, which the detector did before, and
-(tracks) its `Tracks`. The age counts from the image of the result.
+its objects moved along the filtered steps of those matched greedily by their overlap, which the detector did before,
+and (tracks) its `Tracks`. The age counts from the image of the result.
 `moved`: the detections of the result itself along their tracks, with the scores that they have, as with `boxes_at:
 publication`.
 Prints a table and writes results/tracks.json; with --quick below out/benchmarks.

@@ -5,13 +5,14 @@
 
 Compute is counted in multiplications and additions of convolutions and matrices, three times those of the forward pass,
 on the paths that a strategy draws; finding regions and drawing images are not counted. Every run may use those of
-`--steps` steps of the full path with one head; without, so many as this machine does in `--seconds-per-run`. Counting is
-free of noise, where time on a shared machine is not; but cheap paths take more time per operation, so seconds are shown.
+`--steps` steps of the full path with one head; without, so many as this machine does in `--seconds-per-run`. Counting
+is free of noise, where time on a shared machine is not; but cheap paths take more time per operation, so seconds are
+shown.
 
-Runs begin with the shipped weights: from random ones, as in the paper, minutes on a CPU teach little, hours on a GPU do.
-The shipped weights know all paths already, so that what a strategy does not train is forgotten rather than never learnt.
-Ours is judged against the paper's strategies that switch heads at random, on the longest path and on the mean of the
-paths measured: it is better where it gains more than the larger spread of the seeds.
+Runs begin with the shipped weights: from random ones, as in the paper, minutes on a CPU teach little, hours on a GPU
+do. The shipped weights know all paths already, so that what a strategy does not train is forgotten rather than never
+learnt. Ours is judged against the paper's strategies that switch heads at random, on the longest path and on the mean
+of the paths measured: it is better where it gains more than the larger spread of the seeds.
 Runs are kept in `--out` and go on there after a kill. Writes results/training_strategies_START_DEVICE.json.
 """
 from __future__ import annotations
@@ -188,7 +189,8 @@ def verdicts(runs: list[dict]) -> list[dict]:
     """
     rows = []
     for what, value in (('longest path', lambda paths: paths['full']['pooled_ap']),
-                        ('mean of paths', lambda paths: statistics.fmean(path['pooled_ap'] for path in paths.values()))):
+                        ('mean of paths', lambda paths: statistics.fmean(path['pooled_ap']
+                                                                         for path in paths.values()))):
         values = {name: [100 * value(run['paths']) for run in runs if run['strategy'] == name]
                   for name in dict.fromkeys(run['strategy'] for run in runs)}
         means = {name: statistics.fmean(own) for name, own in values.items()}
@@ -198,7 +200,8 @@ def verdicts(runs: list[dict]) -> list[dict]:
             spread = max(max(values[name]) - min(values[name]) for name in (OURS, rival))
             gain = means[OURS] - means[rival]
             several = min(len(values[OURS]), len(values[rival])) > 1
-            rows.append({'on': what, 'rival': rival, 'gain_points': gain, 'spread_of_seeds': spread if several else None,
+            rows.append({'on': what, 'rival': rival, 'gain_points': gain,
+                         'spread_of_seeds': spread if several else None,
                          'rank_of_ours': 1 + sum(mean > means[OURS] for mean in means.values()),
                          'strategies': len(means), 'better': gain > spread if several else None})
     return rows
@@ -238,7 +241,8 @@ def main() -> None:
     parser.add_argument('--device', default='cpu')
     parser.add_argument('--threads', type=int, default=torch.get_num_threads())
     parser.add_argument('--out', type=Path, default=ROOT / 'out' / 'training_strategies')
-    parser.add_argument('--quick', action='store_true', help='one seed, two steps, six images; only to see that it works')
+    parser.add_argument('--quick', action='store_true',
+                        help='one seed, two steps, six images; only to see that it works')
     args = parser.parse_args()
     for name in ('seeds', 'batch', 'seconds_per_run'):
         if not getattr(args, name) > 0:

@@ -52,7 +52,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Gives back the shared memory of nodes that tests have killed: 0.7 GB otherwise, until the machine is restarted."""
+    """Gives back the shared memory of nodes that tests have killed: 0.7 GB otherwise, until the machine is
+    restarted."""
     if hasattr(session.config, 'workerinput'):
         return
     from deadline_perception.tools.machine_findings import dead_segments

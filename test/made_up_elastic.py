@@ -86,3 +86,14 @@ def made_elastic(kinds: tuple[str, ...] = ('residual', 'batch'), flattens: bool 
                  settings: tuple[float, ...] = (0.25, 0.5, 1.0)) -> ElasticModule:
     """The same, elastic."""
     return elastic(made_up(kinds, flattens, seed), (images(1),), images(), settings=settings)
+
+
+def two_classes() -> MadeUpNetwork:
+    """For images of 8 x 8 px, fit to be trained, and without norms: nothing changes but by training."""
+    network = made_up(('plain', 'residual'))
+    network.classes = nn.Linear(12, 2)
+    for module in network.modules():
+        if isinstance(module, (nn.Conv2d, nn.Linear)):
+            nn.init.kaiming_normal_(module.weight, nonlinearity='relu')
+            nn.init.zeros_(module.bias)
+    return network

@@ -107,7 +107,8 @@ def test_weights_trained_alone_are_held_against_as_much_training(load_benchmark)
 
 
 def run(strategy: str, seed: int, full: float, cheapest: float) -> dict:
-    return {'strategy': strategy, 'seed': seed, 'paths': {'full': {'pooled_ap': full}, 'cheapest': {'pooled_ap': cheapest}}}
+    return {'strategy': strategy, 'seed': seed,
+            'paths': {'full': {'pooled_ap': full}, 'cheapest': {'pooled_ap': cheapest}}}
 
 
 def test_ours_is_better_only_beyond_the_spread_of_the_seeds(load_benchmark):

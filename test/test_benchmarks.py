@@ -144,7 +144,8 @@ def test_streaming_output_is_the_newest_publication_at_the_time_of_each_image(lo
     boxes = [Detections([[0, 0, index + 1, 1]], [0.5], [0]) for index in range(5)]
 
     def runs(*total_ms):
-        return [SimpleNamespace(record=SimpleNamespace(total_ms=ms), published=found) for ms, found in zip(total_ms, boxes)]
+        return [SimpleNamespace(record=SimpleNamespace(total_ms=ms), published=found)
+                for ms, found in zip(total_ms, boxes)]
 
     quick = scores.streamed(runs(50.0, 50.0, 100.0), [0.0, 100.0, 200.0])
     assert len(quick[0]) == 0 and quick[1:] == [boxes[0], boxes[1]]
@@ -201,7 +202,8 @@ def test_ranges_of_budgets_have_names_of_their_own(deadline_plot):
 def test_picture_of_a_demo_is_small_and_not_empty(tmp_path, load_benchmark):
     write_drive(tmp_path / 'run', frames=60)
     source = Sequence('plain', NAMES, tuple(
-        Frame(str(index), index * SECOND_NS // 10, lambda: np.full((380, 640, 3), 90, np.uint8)) for index in range(60)))
+        Frame(str(index), index * SECOND_NS // 10, lambda: np.full((380, 640, 3), 90, np.uint8))
+        for index in range(60)))
     picture = tmp_path / 'demo.png'
     load_benchmark('demo_picture').draw(read_recording(tmp_path / 'run'), source, picture)
     assert picture.stat().st_size < 200_000
@@ -225,7 +227,8 @@ def test_engines_take_turns_on_every_path_and_the_first_round_is_dropped(engines
     times = engines.measure_times(tiny_network, {'one': Eager(), 'other': Eager()}, [space.smallest, space.largest],
                                   [image], 2, lambda: rounds.append(1))
     assert {len(found) for found in times.values()} == {2} and len(times) == 4 and len(rounds) == 3
-    assert engines.operations(tiny_network, image, space.smallest) < engines.operations(tiny_network, image, space.largest)
+    smallest, largest = (engines.operations(tiny_network, image, path) for path in (space.smallest, space.largest))
+    assert smallest < largest
 
 
 def test_the_matrix_product_runs_in_8_bit(engines, tmp_path, monkeypatch):
@@ -240,11 +243,13 @@ def test_the_matrix_product_runs_in_8_bit(engines, tmp_path, monkeypatch):
 
 def test_priority_is_told_against_the_idle_machine_without_it(load_benchmark):
     times_ms = {(condition, setting, path): [10.0 * number for number in range(1, 4)]
-                for condition in ('alone', 'beside 2') for setting in ('off', 'auto') for path in ('cheapest', 'middle')}
+                for condition in ('alone', 'beside 2') for setting in ('off', 'auto')
+                for path in ('cheapest', 'middle')}
     times_ms['beside 2', 'off', 'cheapest'] = [30.0, 50.0, 90.0]
     rows = load_benchmark('priority').summary(times_ms)
     assert len(rows) == 8
-    row = next(row for row in rows if (row['condition'], row['setting'], row['path']) == ('beside 2', 'off', 'cheapest'))
+    row = next(row for row in rows
+               if (row['condition'], row['setting'], row['path']) == ('beside 2', 'off', 'cheapest'))
     assert (row['frames'], row['median_ms'], row['worst_ms'], row['over_alone']) == (3, 50.0, 90.0, 2.5)
 
 
@@ -269,7 +274,8 @@ def test_a_benchmark_that_fails_or_takes_too_long_is_told(load_benchmark, monkey
     every = load_benchmark('all')
     monkeypatch.setattr(every, 'ROOT', tmp_path)
     (tmp_path / 'benchmarks').mkdir()
-    for name, text in (('good', 'print("fine")'), ('bad', 'raise SystemExit(3)'), ('slow', 'import time; time.sleep(60)')):
+    for name, text in (('good', 'print("fine")'), ('bad', 'raise SystemExit(3)'),
+                       ('slow', 'import time; time.sleep(60)')):
         (tmp_path / 'benchmarks' / f'{name}.py').write_text(text)
     log = tmp_path / 'log'
     assert every.run(every.Benchmark('good', 1, ''), [], log)[0] == 'done' and log.read_text() == 'fine\n'

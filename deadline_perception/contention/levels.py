@@ -65,8 +65,8 @@ class ContentionLevel:
 
     def __post_init__(self) -> None:
         if not (0.0 < self.delay_ms < math.inf and 0.0 < self.share <= 1.0):
-            raise ValueError(f'a contention level has a delay of {self.delay_ms} ms and a share of {self.share}, expected '
-                             f'more than 0 ms and a share in (0, 1]')
+            raise ValueError(f'a contention level has a delay of {self.delay_ms} ms and a share of {self.share}, '
+                             f'expected more than 0 ms and a share in (0, 1]')
         if not (math.isnan(self.slowdown) or 1.0 <= self.slowdown < math.inf):
             raise ValueError(f'slowdown of a contention level is {self.slowdown}, expected at least 1, or NaN')
         if self.units is not None:
@@ -111,8 +111,8 @@ def grade_levels(delays_ms: Sequence[float], *, window: int = 9, least_share: fl
         ValueError: an option lies outside its range.
     """
     if window < 1 or not (0.0 <= least_share < 1.0 and 0.0 <= resolution < math.inf):
-        raise ValueError(f'window is {window}, least_share {least_share} and resolution {resolution}, expected at least 1, '
-                         f'a share in [0, 1) and at least 0')
+        raise ValueError(f'window is {window}, least_share {least_share} and resolution {resolution}, expected at '
+                         f'least 1, a share in [0, 1) and at least 0')
     delays = _checked(delays_ms)
     smooth = smoothed(delays, window)
     independent = 1.0 if smooth is delays else window ** -0.5
@@ -212,7 +212,8 @@ def _bandwidth(transformed: np.ndarray, count: int) -> float:
     def gap(time: float) -> float:
         value = functional(_ROUNDS, time)
         for order in range(_ROUNDS - 1, 1, -1):
-            constant = (1.0 + 0.5 ** (order + 0.5)) / 3.0 * np.prod(np.arange(1, 2 * order, 2)) / math.sqrt(math.pi / 2.0)
+            constant = (1.0 + 0.5 ** (order + 0.5)) / 3.0 * np.prod(np.arange(1, 2 * order, 2))
+            constant /= math.sqrt(math.pi / 2.0)
             value = functional(order, (2.0 * constant / (count * max(value, 1e-300))) ** (2.0 / (3.0 + 2.0 * order)))
         return time - (2.0 * count * math.sqrt(math.pi) * value) ** -0.4 if value > 0.0 else -math.inf
 
@@ -235,17 +236,20 @@ def _peaks(grid_ms: np.ndarray, density: np.ndarray, delays_ms: np.ndarray, leas
     ordered = np.sort(delays_ms)
 
     def roots(at: int, width: float) -> float:
-        """Square root of the independent delays around a place; its standard deviation is a half, however many they are."""
+        """Square root of the independent delays around a place; its standard deviation is a half, however many they
+        are."""
         ends = np.searchsorted(ordered, grid_ms[at] * np.array([math.exp(-width), math.exp(width)]))
         return math.sqrt(independent * float(ends[1] - ends[0]))
 
     floor = _ROUNDING * density.max()
-    tops = [at for at in range(1, _GRID - 1) if density[at - 1] < density[at] >= density[at + 1] and density[at] > floor]
+    tops = [at for at in range(1, _GRID - 1) if density[at - 1] < density[at] >= density[at + 1]
+            and density[at] > floor]
     while True:
         pairs = list(zip(tops, tops[1:]))
         valleys = [_valley(density, left, right) for left, right in pairs]
         borders_ms = [-math.inf, *(grid_ms[valley] for valley in valleys), math.inf]
-        shares = [float(np.mean((delays_ms >= low) & (delays_ms < high))) for low, high in zip(borders_ms, borders_ms[1:])]
+        shares = [float(np.mean((delays_ms >= low) & (delays_ms < high)))
+                  for low, high in zip(borders_ms, borders_ms[1:])]
         weakest, least = None, _CERTAIN
         for at, ((left, right), valley) in enumerate(zip(pairs, valleys)):
             ratio = grid_ms[right] / grid_ms[left]
@@ -275,14 +279,15 @@ def _valley(density: np.ndarray, left: int, right: int) -> int:
 def _checked(delays_ms: Sequence[float]) -> np.ndarray:
     delays = np.asarray(delays_ms, dtype=np.float64).reshape(-1)
     if len(delays) < FEWEST_DELAYS:
-        raise GradingError(f'{len(delays)} delays are too few to grade, expected at least {FEWEST_DELAYS}, and hundreds at '
-                           f'each level')
+        raise GradingError(f'{len(delays)} delays are too few to grade, expected at least {FEWEST_DELAYS}, and '
+                           f'hundreds at each level')
     wrong = ~(np.isfinite(delays) & (delays > 0.0))
     if wrong.any():
         at = int(np.argmax(wrong))
         raise GradingError(f'delay {at} of {len(delays)} is {delays[at]} ms, expected a positive, finite number')
     if delays.max() - delays.min() <= 1e-9 * delays.max():
-        raise GradingError(f'all {len(delays)} delays are {delays[0]} ms, expected times that were measured: those differ')
+        raise GradingError(f'all {len(delays)} delays are {delays[0]} ms, expected times that were measured: those '
+                           f'differ')
     return delays
 
 
@@ -331,7 +336,8 @@ class ContentionGrading:
 
     def save(self, file: Path) -> None:
         """Writes JSON that `load` reads."""
-        levels = [{**asdict(level), 'units_delay_ms': None if math.isnan(level.units_delay_ms) else level.units_delay_ms}
+        levels = [{**asdict(level), 'units_delay_ms': None if math.isnan(level.units_delay_ms)
+                   else level.units_delay_ms}
                   for level in self.levels]
         write_text_atomically(file, json.dumps({
             'format': FORMAT, **{name: getattr(self, name) for name in _WORDS}, 'levels': levels,

@@ -75,7 +75,8 @@ class LaggedRegression:
         self._recent: deque[float] = deque(maxlen=lags)
 
     def _fit(self, candidate: str, trace_ms: np.ndarray) -> None:
-        if trace_ms.ndim != 1 or len(trace_ms) <= 3 * self._lags or not (np.isfinite(trace_ms) & (trace_ms > 0.0)).all():
+        are_times = (np.isfinite(trace_ms) & (trace_ms > 0.0)).all()
+        if trace_ms.ndim != 1 or len(trace_ms) <= 3 * self._lags or not are_times:
             raise ValueError(f'trace of {candidate} has {trace_ms.size} delays, expected more than {3 * self._lags} '
                              f'positive, finite ones')
         smallest, deviation = float(trace_ms.min()), float(trace_ms.std())
@@ -164,9 +165,11 @@ class AdaptiveRegression:
     def __init__(self, idle_ms: Mapping[str, float], *, sensors: int = 0, lags: int = 3, forgetting: float = 0.995,
                  fall: float = 0.04, slack: float = 1.5, alarm: float = 8.0) -> None:
         self._idle_ms = _idle(idle_ms)
-        if lags < 1 or sensors < 0 or not (0.0 < forgetting <= 1.0 and 0.0 < fall <= 1.0 and slack >= 0.0 and alarm > 0.0):
-            raise ValueError(f'lags is {lags}, sensors {sensors}, forgetting {forgetting}, fall {fall}, slack {slack} and '
-                             f'alarm {alarm}, expected at least 1, at least 0, two shares in (0, 1], at least 0 and above 0')
+        if lags < 1 or sensors < 0 or not (0.0 < forgetting <= 1.0 and 0.0 < fall <= 1.0 and slack >= 0.0
+                                           and alarm > 0.0):
+            raise ValueError(f'lags is {lags}, sensors {sensors}, forgetting {forgetting}, fall {fall}, slack {slack} '
+                             f'and alarm {alarm}, expected at least 1, at least 0, two shares in (0, 1], at least 0 '
+                             f'and above 0')
         self._lags, self._sensors = lags, sensors
         self._forgetting, self._fall, self._slack, self._alarm = forgetting, fall, slack, alarm
         self._inputs = np.zeros(1 + lags + sensors)
@@ -225,7 +228,8 @@ class AdaptiveRegression:
         gain = carried / (self._forgetting + float(inputs @ carried))
         self._weights = self._weights + gain * residual
         self._covariance = (self._covariance - np.outer(gain, carried)) / self._forgetting
-        np.clip(self._covariance, -10.0, 10.0, out=self._covariance)  # inputs that never change would let it grow for ever
+        # inputs that never change would let it grow for ever
+        np.clip(self._covariance, -10.0, 10.0, out=self._covariance)
         return False
 
     def predict_ms(self, candidate: str) -> float:
@@ -237,7 +241,8 @@ class AdaptiveRegression:
 
 def _idle(idle_ms: Mapping[str, float]) -> dict[str, float]:
     if not idle_ms or not all(0.0 < delay_ms < math.inf for delay_ms in idle_ms.values()):
-        raise ValueError(f'idle delays are {dict(idle_ms)} ms, expected a positive, finite one of at least one candidate')
+        raise ValueError(f'idle delays are {dict(idle_ms)} ms, expected a positive, finite one of at least one '
+                         f'candidate')
     return dict(idle_ms)
 
 

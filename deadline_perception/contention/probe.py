@@ -14,6 +14,21 @@ import numpy as np
 
 from deadline_perception.latency.stopwatch import now_ms
 
+PAUSES_BESIDE_FRAMES = 3  # times as long as without: one probe then weighs a twentieth of what the frames do
+
+
+def probe_pause_ms(taken_ms: float, share: float, *, beside_frames: bool) -> float:
+    """Least time from the begin of a probe to that of the next.
+
+    Args:
+        taken_ms: that the probe took; a slow one makes the next one wait longer.
+        share: of one core that probes may take at most, in [0, 1]; infinity comes of 0.
+        beside_frames: frames came meanwhile, which say more than probes.
+    """
+    if share <= 0.0:
+        return math.inf
+    return taken_ms / share * (PAUSES_BESIDE_FRAMES if beside_frames else 1)
+
 
 class IdleTime:
     """What a repeated task takes when nothing disturbs it: the smallest low quantile that was ever seen.
@@ -102,7 +117,8 @@ class Probe:
         return self._idle.idle_ms
 
     def run(self) -> float:
-        """Does the work and returns how long it took in ms, at least the clock's resolution; blocks half as long again."""
+        """Does the work and returns how long it took in ms, at least the clock's resolution; blocks half as long
+        again."""
         self._work(self._rounds // 2)
         begun_ms = self._clock_ms()
         self._work(self._rounds)

@@ -56,7 +56,8 @@ class Schedule:
         object.__setattr__(self, 'steps', tuple(self.steps))
         times_s = [step.at_s for step in self.steps]
         if not times_s or any(after <= before for before, after in zip(times_s, times_s[1:])):
-            raise ValueError(f'steps of a schedule begin at {times_s} s, expected at least one, each after the one before')
+            raise ValueError(f'steps of a schedule begin at {times_s} s, expected at least one, each after the one '
+                             f'before')
         if not times_s[-1] < self.lasts_s <= LONGEST_S:
             raise ValueError(f'lasts_s of a schedule is {self.lasts_s}, expected more than its last step at '
                              f'{times_s[-1]} s, and at most {LONGEST_S:.0f}')
@@ -72,7 +73,8 @@ class Schedule:
         return dict(passed[-1].units) if passed else {}
 
     def each_once(self, hold_s: float) -> Schedule:
-        """Its distinct steps, each once and for so long, those of fewer units first: so each lasts long enough to grade.
+        """Its distinct steps, each once and for so long, those of fewer units first: so each lasts long enough to
+        grade.
 
         Raises:
             ValueError: the time is not above 0, or too long for all of them.
@@ -99,8 +101,8 @@ class Schedule:
                           for row in content['steps'])
             return cls(steps, float(content['lasts_s']))
         except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise JsonFileError(f'contention schedule {file} cannot be used: {error}; expected "lasts_s" and "steps", each '
-                                f'with "at_s" and counts of {", ".join(KINDS)}') from error
+            raise JsonFileError(f'contention schedule {file} cannot be used: {error}; expected "lasts_s" and "steps", '
+                                f'each with "at_s" and counts of {", ".join(KINDS)}') from error
 
 
 def make_schedule(shape: str, *, most: Mapping[str, int], lasts_s: float, seed: int = 0) -> Schedule:
@@ -120,8 +122,8 @@ def make_schedule(shape: str, *, most: Mapping[str, int], lasts_s: float, seed: 
     if shape not in SHAPES:
         raise ValueError(f'shape of a schedule is {shape!r}, expected one of {", ".join(SHAPES)}')
     if not most or not 0.0 < lasts_s <= LONGEST_S:
-        raise ValueError(f'a schedule has {most or "no"} units and lasts {lasts_s} s, expected at least one unit and more '
-                         f'than 0 s')
+        raise ValueError(f'a schedule has {most or "no"} units and lasts {lasts_s} s, expected at least one unit and '
+                         f'more than 0 s')
     rng, steps, at_s = random.Random(f'{shape} {seed}'), [], 0.0
     while at_s < lasts_s:
         part = shape if shape != 'mixed' else rng.choice(SHAPES[:3])

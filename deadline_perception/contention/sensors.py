@@ -151,6 +151,15 @@ def _number(text: str, largest: float, what: str) -> float:
     return value
 
 
+def find_jetson_gpu(root: Path = ROOT, files: Sequence[str] = JETSON_GPU_LOADS) -> tuple[str, ...]:
+    """The file that shows the load of this board's GPU, below `root`, for `read_jetson_gpu`; none where there is none.
+
+    Looking for it takes longer than reading all other sensors.
+    """
+    found = (str(file.relative_to(root)) for pattern in files for file in sorted(root.glob(pattern)))
+    return tuple(file for file in (next(found, None),) if file is not None)
+
+
 def read_jetson_gpu(root: Path = ROOT, files: Sequence[str] = JETSON_GPU_LOADS) -> float:
     """Busy share of a Jetson's GPU, in [0, 1].
 

@@ -16,8 +16,8 @@ _EVERYWHERE_PX = (0.0, 0.0, 1e5, 1e5)
 def joined(sequences: Many[Sequence], wanted: Many[str]) -> Sequence:
     """One sequence after the other, with the classes of all.
 
-    A class that a sequence does not name is not known to be absent from its images. Each of them gets a crowd region of that
-    class that covers it, on which detections are neither hits nor misses.
+    A class that a sequence does not name is not known to be absent from its images. Each of them gets a crowd region of
+    that class that covers it, on which detections are neither hits nor misses.
 
     Args:
         sequences: at least one.

@@ -10,8 +10,9 @@ from rclpy.clock import Clock, ClockType
 from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 
 from deadline_perception.contention.levels import ContentionGrading, ContentionLevel, level_at
-from deadline_perception.contention.probe import Probe
-from deadline_perception.contention.sensors import JETSON_GPU_LOADS, Nvml, Readings, SensorAbsent, open_nvml, read_contention
+from deadline_perception.contention.probe import Probe, probe_pause_ms
+from deadline_perception.contention.sensors import (
+    JETSON_GPU_LOADS, Nvml, Readings, SensorAbsent, find_jetson_gpu, open_nvml, read_contention)
 from deadline_perception.contention.slowdown import SlowdownEstimator
 from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.latency.stopwatch import now_ms
@@ -27,20 +28,22 @@ PARAMETERS = (
     Parameter('autostart', True, 'Configure and activate without being asked.', read_only=True),
     Parameter('device', 'cpu', 'Processor that the detector runs on, such as cpu, cuda or cuda:1; GPU sensors are read '
               'in any case.', read_only=True),
-    Parameter('rate_hz', 3.0, 'How often the sensors and the frames since are read, and the state is published.', 'Hz', 0.1,
-              20.0, read_only=True),
+    Parameter('rate_hz', 3.0, 'How often the sensors and the frames since are read, and the state is published.', 'Hz',
+              0.1, 20.0, read_only=True),
     Parameter('probe_rounds', 8, 'Work in one probe; 8 rounds take 1 to 3 ms on a current core.', '', 1, 1000,
               read_only=True),
-    Parameter('probe_share', 0.006, 'Largest share of one core that probes may take.', '', 0.0, 1.0),
-    Parameter('priority', 'auto', "Niceness of the probe; set it as the detector's parameter of that name. Raised frames "
-              'hardly wait for other programs, and a probe that does would say that they do.', choices=MODES,
+    Parameter('probe_share', 0.006, 'Largest share of one core that probes may take; a third of it while frames come, '
+              'which say more.', '', 0.0, 1.0),
+    Parameter('priority', 'auto', "Niceness of the probe; set it as the detector's parameter of that name. Raised "
+              'frames hardly wait for other programs, and a probe that does would say that they do.', choices=MODES,
               read_only=True),
     Parameter('probe_idle_ms', 0.0, 'Time of one probe on the idle machine; 0: learn it: smallest low quantile seen.',
               'ms', 0.0, 10000.0, read_only=True),
-    Parameter('gpu_load_files', [''], "Where a Jetson's GPU shows its load, 0 to 1000, below / and with * and ?; the first that "
-              "exists is read; [''] where the boards known so far have it.", read_only=True),
-    Parameter('levels', '', 'File of contention levels that `deadline-perception grade` wrote; empty: the slowdown alone is '
-              'published.', read_only=True),
+    Parameter('gpu_load_files', [''], "Where a Jetson's GPU shows its load, 0 to 1000, below / and with * and ?; the "
+              "first that exists when the node is configured is read; [''] where the boards known so far have it.",
+              read_only=True),
+    Parameter('levels', '', 'File of contention levels that `deadline-perception grade` wrote; empty: the slowdown '
+              'alone is published.', read_only=True),
 )
 
 
@@ -105,7 +108,8 @@ class ContentionMonitorNode(ManagedNode):
             self._why_no_nvml = ''
         except SensorAbsent as error:
             self._nvml, self._why_no_nvml = None, f'nvml: {error}'
-        self._gpu_files = [file.lstrip('/') for file in self._values['gpu_load_files'] if file] or JETSON_GPU_LOADS
+        gpu_files = [file.lstrip('/') for file in self._values['gpu_load_files'] if file] or JETSON_GPU_LOADS
+        self._gpu_files = find_jetson_gpu(files=gpu_files)
         self._sources: set[str] = set()
         self._levels, self._why_no_levels = (), ''
         if self._values['levels']:
@@ -117,7 +121,8 @@ class ContentionMonitorNode(ManagedNode):
         idle_ms = self._values['probe_idle_ms'] or math.nan
         self._probe = Probe(rounds=self._values['probe_rounds'], idle_ms=idle_ms)
         self._estimator = SlowdownEstimator()
-        self._probe_ms, self._next_probe_ms = math.nan, 0.0
+        self._probe_ms, self._probed_ms, self._probing_ms = math.nan, 0.0, 0.0
+        self._frames_came = False  # before the last look
         self._publisher = self.create_lifecycle_publisher(ContentionState, '~/state', RESULTS,
                                                           event_callbacks=publisher_events(self, '~/state'))
         return super().on_configure(state)
@@ -151,16 +156,19 @@ class ContentionMonitorNode(ManagedNode):
     def _on_frame(self, message: FrameLatency) -> None:
         observe_frame(self._estimator, message)
 
-    def _take_frames(self) -> None:
-        """Takes in the frames that came since the last call, as the executor would have."""
+    def _take_frames(self) -> bool:
+        """Takes in the frames that came since the last call, as the executor would have. Returns whether any came."""
+        came = False
         for subscription in self._frames_in:
             with subscription.handle:
                 while (taken := subscription.handle.take_message(subscription.msg_type, subscription.raw)) is not None:
                     self._on_frame(taken[0])
+                    came = True
+        return came
 
     def _measure(self) -> None:
         self._run_probe()
-        self._take_frames()
+        self._frames_came = self._take_frames()
         self._readings = read_contention(before=self._readings.cpu_times, nvml=self._nvml, gpu_files=self._gpu_files,
                                          expected=self._sources)
         self._sources |= set(self._readings.sources)
@@ -184,11 +192,12 @@ class ContentionMonitorNode(ManagedNode):
 
     def _run_probe(self) -> None:
         """Runs the probe when its share of the time allows it; a slow probe makes the next one wait longer."""
-        begun_ms, share = now_ms(), self._values['probe_share']
-        if share <= 0.0 or begun_ms < self._next_probe_ms:
+        begun_ms = now_ms()
+        pause_ms = probe_pause_ms(self._probing_ms, self._values['probe_share'], beside_frames=self._frames_came)
+        if begun_ms < self._probed_ms + pause_ms:
             return
         self._probe_ms = self._probe.run()
-        self._next_probe_ms = begun_ms + (now_ms() - begun_ms) / share
+        self._probed_ms, self._probing_ms = begun_ms, now_ms() - begun_ms
         self._estimator.observe_probe(self._probe_ms, self._probe.idle_ms)
 
     def _report(self) -> Report:

@@ -10,14 +10,12 @@ import gc
 import os
 import sys
 import threading
-import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
 
 import numpy as np
-from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from rclpy.lifecycle import LifecyclePublisher, LifecycleState, TransitionCallbackReturn
-from rclpy.qos import HistoryPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.qos import QoSProfile
 from rclpy.subscription import Subscription
 from sensor_msgs.msg import CompressedImage, Image
 from vision_msgs.msg import LabelInfo, VisionClass
@@ -30,6 +28,7 @@ from deadline_perception.msg import ContentionState, FrameLatency, PathDecision,
 from deadline_perception.nodes import detector_parameters
 from deadline_perception.nodes.frame_messages import RESULT_KINDS, frame_latency, path_decision
 from deadline_perception.nodes.health import Health, Level, Report
+from deadline_perception.nodes.image_input import ImageInput
 from deadline_perception.nodes.managed_node import ManagedNode
 from deadline_perception.nodes.messages import stamp_to_ns, to_bgr
 from deadline_perception.nodes.parameters import Value, declare
@@ -53,26 +52,9 @@ CALIBRATION_FRAMES = 200  # a node that is killed loses what the calibration lea
 # Garbage of one frame takes 0.1 ms to find, of some 0.2 ms, and all since the activation up to 26 ms: rarely, and
 # always between two frames.
 FULL_COLLECTION_FRAMES, MIDDLE_COLLECTION_FRAMES = 2000, 20
-LONGEST_TRANSPORT_NS = 10_000_000_000  # an image that seems to have waited longer was received by another clock
 THROTTLE_S = 10.0
 # A thread that returns from a network operation waits so long, by default 5 ms, for one that runs Python meanwhile.
 SWITCH_INTERVAL_S = 0.0005
-# Humble's rclpy does not tell a callback which number a message has.
-_TELLS_NUMBERS = hasattr(Subscription, 'CallbackType')
-
-
-class _WhileWanted(MutuallyExclusiveCallbackGroup):
-    """Subscriptions that are served only while their messages are wanted.
-
-    So are their events: Fast DDS wakes whoever waits for an event also for messages that nobody takes, again and again.
-    """
-
-    def __init__(self, is_wanted: Callable[[], bool]) -> None:
-        super().__init__()
-        self._is_wanted = is_wanted
-
-    def can_execute(self, entity) -> bool:
-        return self._is_wanted() and super().can_execute(entity)
 
 
 class _ResultMessages(threading.local):
@@ -100,8 +82,7 @@ class DetectorNode(ManagedNode):
         self._hung: Future | None = None
         self._keeper: WorkThread | None = None
         self._inputs: list[Subscription] = []
-        self._images_in: Subscription | None = None
-        self._images_group = _WhileWanted(lambda: self._pipeline is None or self._pipeline.wants_image)
+        self._images: ImageInput | None = None
         self._outputs: list[LifecyclePublisher] = []
         self._status = DetectorStatus()
         self._reload = ReloadService(self, lambda: self._loaded, self._load_replacement, self._replace)
@@ -147,7 +128,6 @@ class DetectorNode(ManagedNode):
         values, loaded = self._values.snapshot(), self._loaded
         self._status = DetectorStatus()
         self._image_size: tuple[int, int] | None = None
-        self._last_number, self._missing, self._left_out = None, 0, 0
         self._ages = detector_parameters.make_image_age(values)
         self._conditions = detector_parameters.make_conditions(values, loaded.degraded)
         self._mailbox = Mailbox()
@@ -212,9 +192,11 @@ class DetectorNode(ManagedNode):
     def _halt(self) -> None:
         if self._pipeline is None:
             return
-        for subscription in (*self._inputs, self._images_in):
+        for subscription in self._inputs:
             self.destroy_subscription(subscription)
-        self._inputs, self._images_in = [], None
+        if self._images is not None:
+            self._images.close()
+        self._inputs, self._images = [], None
         self._mailbox.close()
         if wait([self._serving], STOP_TIMEOUT_S).not_done:
             self._hung = self._serving
@@ -287,71 +269,31 @@ class DetectorNode(ManagedNode):
                         self._listen(ContentionState, 'contention_monitor/state', self._on_contention)]
         compressed = values['image_transport'] == 'compressed'
         topic = self.resolve_topic_name('image') + ('/compressed' if compressed else '')
-        self._subscribe_to_images(CompressedImage if compressed else Image, topic, values['reliability'])
-
-    def _subscribe_to_images(self, kind: type, topic: str, reliability: str) -> None:
-        def weaken(_event: object) -> None:
-            """Events of one publisher each; the second of them finds the weaker subscription in place."""
-            if self._images_in is subscription:
-                self.get_logger().info(f'{topic} is offered with best effort only: lost images stay lost')
-                self.destroy_subscription(subscription)
-                self._subscribe_to_images(kind, topic, 'best_effort')
-
-        events = subscription_events(self, topic, on_lost=self._on_lost)
-        if reliability == 'auto':
-            events.incompatible_qos = weaken
-        quality = QoSProfile(history=HistoryPolicy.KEEP_LAST, depth=1, reliability=(
-            ReliabilityPolicy.BEST_EFFORT if reliability == 'best_effort' else ReliabilityPolicy.RELIABLE))
-        callback = self._on_image if _TELLS_NUMBERS else lambda message: self._on_image(message, {})
-        self._last_number = None
-        try:
-            subscription = self.create_subscription(kind, topic, callback, quality, event_callbacks=events,
-                                                    callback_group=self._images_group)
-        except RuntimeError:  # Humble's Fast DDS cannot tell what it lost: rclpy's UnsupportedEventTypeError
-            events.message_lost = None
-            subscription = self.create_subscription(kind, topic, callback, quality, event_callbacks=events,
-                                                    callback_group=self._images_group)
-        self._images_in = subscription
+        self._images = ImageInput(
+            self, CompressedImage if compressed else Image, topic, values['reliability'], on_image=self._on_image,
+            is_wanted=lambda: self._pipeline is None or self._pipeline.wants_image, on_lost=self._on_lost)
 
     def _listen(self, kind: type, topic: str, callback: Callable) -> Subscription:
         return self.create_subscription(kind, topic, callback, RESULTS,
                                         event_callbacks=subscription_events(self, topic))
 
-    def _on_image(self, message: Image | CompressedImage, info: Mapping[str, object]) -> None:
-        waited_ns = time.time_ns() - (info.get('received_timestamp') or sys.maxsize)
-        waited_ns = waited_ns if 0 < waited_ns < LONGEST_TRANSPORT_NS else 0
+    def _on_image(self, message: Image | CompressedImage, waited_ns: int, left_out: int) -> None:
         stamp = self._ages.read(stamp_to_ns(message.header.stamp), self.get_clock().now().nanoseconds - waited_ns)
         if stamp.reason:
             self.get_logger().warning(f'{stamp.reason}; the deadline counts from the arrival',
                                       throttle_duration_sec=THROTTLE_S)
         pipeline = self._pipeline
         if pipeline is not None:
-            pipeline.arrive(Arrival(message, now_ms() - ms_from_ns(waited_ns), stamp,
-                                    self._count_left_out(info.get('publication_sequence_number'))))
-
-    def _count_left_out(self, number: int | None) -> int:
-        """Images that a newer one replaced in the middleware since the last: missing in its numbers, and not lost."""
-        last, self._last_number = self._last_number, number
-        missing = 0 if last is None or number is None else number - last - 1
-        if missing > 0 and self._cameras() == 1:  # each has numbers of its own
-            self._missing += missing
-        left_out = max(0, self._missing - self._status.middleware_lost - self._left_out)
-        self._left_out += left_out
-        return left_out
-
-    def _cameras(self) -> int:
-        """Publishers that are heard; those of another type under the same name are not."""
-        name = f'sensor_msgs/msg/{self._images_in.msg_type.__name__}'
-        return sum(info.topic_type == name for info in self.get_publishers_info_by_topic(self._images_in.topic_name))
+            pipeline.arrive(Arrival(message, now_ms() - ms_from_ns(waited_ns), stamp, left_out))
 
     def _wake(self) -> None:
-        """Lets the executor look anew which subscriptions are to be served."""
-        executor = self.executor
-        if executor is not None:
-            executor.wake()
+        """Another image can be used."""
+        images = self._images
+        if images is not None:
+            images.wake()
 
     def _on_lost(self, count: int) -> None:
-        self._status.middleware_lost += max(0, count)
+        self._status.middleware_lost += count
 
     def _on_budget(self, message: TimeBudget) -> None:
         try:

@@ -10,7 +10,8 @@ from deadline_perception.runtime.image_age import ImageAge
 from deadline_perception.runtime.reserve import Reserve
 from deadline_perception.runtime.conditions import ConditionTracker
 from deadline_perception.runtime.loading import CHOOSING_POLICIES, POLICIES, NetworkOptions
-from deadline_perception.runtime.priority import MODES, ThreadPriority, parse_cores
+from deadline_perception.runtime.kernel_thread import parse_cores
+from deadline_perception.runtime.priority import MODES, ThreadPriority
 from deadline_perception.nodes.parameters import Parameter, Value
 
 PARAMETERS = (
@@ -36,17 +37,17 @@ PARAMETERS = (
               'memory; what is in force is told in the diagnostics. off: nothing.', choices=MODES),
     Parameter('cores', '', 'Cores on which those threads run, such as 0,2-3; empty: wherever this process may.'),
     Parameter('policy', 'frontier', 'How the path of a frame is chosen. frontier: the one of highest quality whose '
-              'bound fits the time left, decided again at every operator. expected_utility: the one of greatest quality '
-              'times the chance to be in time, less miss_cost times the chance to be late, as often. The others are what '
-              'these are measured against. '
-              'thresholds: each operator compares the time left with a threshold of its own. oblivious: the same by '
+              'bound fits the time left, decided again at every operator. expected_utility: the one of greatest '
+              'quality times the chance to be in time, less miss_cost times the chance to be late, as often. The '
+              'others are what these are measured against. thresholds: each operator compares the time left with a '
+              'threshold of its own. oblivious: the same by '
               "the idle device's median times, without slowdown and calibration. fixed: always fixed_path. reactive_1, "
               'reactive_n: a larger path after each frame in time; after a late one the next smaller (1) or the '
               'cheapest (n).', choices=POLICIES),
     Parameter('fixed_path', '', 'Path of every frame under the policy fixed, and under thresholds and oblivious the '
               'one that gives what they do not decide, such as widths; empty: the largest.'),
-    Parameter('miss_cost', 1.0, 'Accuracy that one late frame costs under the policy expected_utility, besides that of its '
-              'own result; 0: as much as possible comes in time.', minimum=0.0, maximum=MAX_MISS_COST),
+    Parameter('miss_cost', 1.0, 'Accuracy that one late frame costs under the policy expected_utility, besides that of '
+              'its own result; 0: as much as possible comes in time.', minimum=0.0, maximum=MAX_MISS_COST),
     Parameter('min_quality', 0.0, 'Least accuracy of a path, from the table of qualities, under frontier and '
               'expected_utility: where no path that is as good fits the time left, the cheapest of them runs, late. A '
               'good late answer rather than a bad early one; 0: whatever fits.', minimum=0.0, maximum=1.0),

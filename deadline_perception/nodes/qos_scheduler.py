@@ -49,7 +49,8 @@ from deadline_perception.runtime.nested_task import LevelRun, NestedTask, load_n
 from deadline_perception.runtime.network_executor import Jobber, NetworkExecutor
 from deadline_perception.runtime.network_schedule import NetworkSchedule, make_schedule
 from deadline_perception.runtime.object_crop import Crop, most_important_crop
-from deadline_perception.runtime.priority import MODES, Role, ThreadPriority, parse_cores
+from deadline_perception.runtime.kernel_thread import parse_cores
+from deadline_perception.runtime.priority import MODES, Role, ThreadPriority
 from deadline_perception.runtime.task_file import read_tasks
 from deadline_perception.runtime.work_thread import WorkThread
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.nested.spare_time import Coming, Waiting, latest_finish_ms
 from deadline_perception.runtime.job_record import JobOutcome, JobRecord, TaskCount
-from deadline_perception.runtime.priority import name_thread
+from deadline_perception.runtime.kernel_thread import name_thread
 
 HANGING_MS = 500.0  # past its bound and its deadline; until then nobody else is served
 STOP_TIMEOUT_S = 3.0

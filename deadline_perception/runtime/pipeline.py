@@ -14,62 +14,29 @@ import numpy as np
 
 from deadline_perception.decision.policy import MAX_FACTOR
 from deadline_perception.execution_path import ExecutionPath
-from deadline_perception.latency.calibration import BoundCalibrator
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.runtime.deadline import deadline_at_ms, left_ms
 from deadline_perception.runtime.frame_record import Arrival, Conditions, FrameRecord
+from deadline_perception.runtime.frame_times import FrameTimes
 from deadline_perception.runtime.image_period import ImagePeriod
 from deadline_perception.runtime.mailbox import Mailbox
-from deadline_perception.runtime.reserve import FrameReserve, Reserve
-from deadline_perception.runtime.task import Outlook, Task
-from deadline_perception.runtime.timed_frame import FrameProgress, NextImages, TimedFrame, TimedInference
+from deadline_perception.runtime.open_frame import OpenFrame
+from deadline_perception.runtime.reserve import Reserve
+from deadline_perception.runtime.task import Task
+from deadline_perception.runtime.timed_frame import NextImages, TimedFrame, TimedInference
 from deadline_perception.runtime.tracks import BoxesAt, LatePolicy, Outcome
 from deadline_perception.runtime.watchdog import Act, Watchdog
 
-BEST_CASE_SHARE = 0.1  # frames that are faster than the best case, which decides what is worth going on with
-_BEST_CASE_STEP = 0.05
 # An image that still waits so shortly before its deadline has no hope of a result of its own, so the watchdog need not
 # cut it fine: a part of the budget, and the most of it.
 HOPELESS_SHARE, HOPELESS_MS = 0.1, 20.0
-HANGING_PUBLICATION_MS = 20.0  # a publication that takes longer, and past the deadline, is made again by another thread
 MAX_ATTEMPTS = 4  # to publish one answer
-
-
-class _Frame:
-    """One image between its arrival and its answer, which worker or watchdog claims before giving it.
-
-    Attributes:
-        stand_in_ms: when the watchdog has to see to it.
-        claimed_ms: when its answer began, for the watchdog when it should have.
-    """
-
-    def __init__(self, arrival: Arrival, conditions: Conditions, deadline: float, stand_in_ms: float,
-                 phases: tuple[str, ...]) -> None:
-        self.arrival, self.conditions = arrival, conditions
-        self.deadline_ms, self.stand_in_ms = deadline, stand_in_ms
-        self.taken_ms: float | None = None
-        self.replaced = arrival.left_out
-        self.calibration_factor = math.nan
-        self.outlook: Outlook | None = None  # until it is taken
-        self.reserve = FrameReserve(0.0, 0.0)
-        self.publish_ms = 0.0
-        self.progress = FrameProgress(phases)
-        self.attempts = 0  # to answer it
-        self.claimed_ms = math.nan
-        self.evidence_s: float | None = None  # what its answer rests on
-
-    def claim(self, at_ms: float) -> bool:
-        """For an answer now. Returns whether it is the first; should that hang, the watchdog will try again."""
-        self.attempts += 1
-        self.claimed_ms = min(at_ms, self.stand_in_ms)
-        self.stand_in_ms = max(self.deadline_ms, at_ms + HANGING_PUBLICATION_MS * 2 ** (self.attempts - 1))
-        return self.attempts == 1
 
 
 class _Late:
     """What becomes of one frame when it cannot be in time: `timed_frame.Late`."""
 
-    def __init__(self, pipeline: FramePipeline, frame: _Frame) -> None:
+    def __init__(self, pipeline: FramePipeline, frame: OpenFrame) -> None:
         self._pipeline, self._frame = pipeline, frame
         self.give_up = partial(pipeline._give_up, frame)
         self.until_ms = pipeline._free_until_ms
@@ -143,15 +110,14 @@ class FramePipeline:
         self._inference = self._inference_of(task)
         self._successor: tuple[Task, TimedInference, threading.Event] | None = None
         self._stand_in = task.make_stand_in(max_track_age_ms / 1000.0)
-        self._best_case = BoundCalibrator(1.0 - BEST_CASE_SHARE, _BEST_CASE_STEP, task.calibrator.score_width)
-        self._deciding = Reserve(0.0, quantile=0.5)
+        self._times = FrameTimes(reserve, task.calibrator.score_width)
         self._conditions, self._convert, self._failed, self._ready = conditions, convert, failed, ready
         self._publish, self._publish_record, self._publish_late = publish, publish_record, publish_late
         self._boxes_at, self._spares_next_image = boxes_at, spares_next_image
         self._late_policy, self._late_grace_ms, self._max_coasted = late_policy, late_grace_ms, max_coasted
         self._lock = threading.Lock()  # of all below and of the stand-in; never held over a call that may hang
         self._stopped = False
-        self._open: list[_Frame] = []  # arrived, and neither answered, replaced nor rejected
+        self._open: list[OpenFrame] = []  # arrived, and neither answered, replaced nor rejected
         self._period = ImagePeriod()
         self._last_captured_ms: float | None = None
         self._not_told = 0  # frames that a rejected one had replaced
@@ -191,8 +157,8 @@ class FramePipeline:
             if self._stopped:
                 return
             reserve_ms = self._reserve.reserve_ms + min(HOPELESS_SHARE * conditions.budget_ms, HOPELESS_MS)
-            frame = _Frame(arrival, conditions, until_ms, until_ms - reserve_ms + self._grace_ms,
-                           self._task.path_space.phases)
+            frame = OpenFrame(arrival, conditions, until_ms, until_ms - reserve_ms + self._grace_ms,
+                              self._task.path_space.phases)
             if arrival.left_out and self._last_captured_ms is not None:
                 # Those left out came at even distances, as far as is known; the first of them is due first.
                 passed_ms = max(0.0, arrival.captured_ms - self._last_captured_ms)
@@ -238,7 +204,7 @@ class FramePipeline:
 
     # --- on the worker ---
 
-    def process(self, frame: _Frame) -> None:
+    def process(self, frame: OpenFrame) -> None:
         """Takes one frame to its answer, unless the image is rejected. Blocks until the network has let go of it."""
         self.busy_since_ms = taken_ms = now_ms()
         try:
@@ -251,8 +217,8 @@ class FramePipeline:
                     self._successor = None
                     swapped.set()
                 if frame.attempts:  # answered while it waited, which no longer concerns what is run here
-                    answered, frame = frame, _Frame(frame.arrival, conditions, frame.deadline_ms, math.inf,
-                                                    self._task.path_space.phases)
+                    answered, frame = frame, OpenFrame(frame.arrival, conditions, frame.deadline_ms, math.inf,
+                                                       self._task.path_space.phases)
                     frame.attempts = answered.attempts
                 due_ms = self._take(frame, conditions, taken_ms)
             self._run(frame, due_ms)
@@ -264,7 +230,7 @@ class FramePipeline:
         with self._lock:
             self._stopped = True
 
-    def _take(self, frame: _Frame, conditions: Conditions, taken_ms: float) -> float:
+    def _take(self, frame: OpenFrame, conditions: Conditions, taken_ms: float) -> float:
         """Settles what a frame is run under. Returns when the network must be done."""
         frame.taken_ms, frame.conditions = taken_ms, conditions
         if not frame.attempts:
@@ -272,7 +238,7 @@ class FramePipeline:
             self._not_told = 0
         frame.outlook = self._task.outlook(conditions.slowdown)
         frame.calibration_factor = min(self._task.calibrator.factor, MAX_FACTOR / conditions.slowdown)
-        frame.reserve = FrameReserve(self._deciding.reserve_ms, self._reserve.reserve_ms)
+        frame.reserve = self._times.reserve
         frame.deadline_ms = deadline_at_ms(frame.arrival.captured_ms, conditions.budget_ms)
         due_ms = frame.deadline_ms - frame.reserve.publishing_ms
         # An image that is too old to be met is left to the thread at hand, which will notice at once.
@@ -280,7 +246,7 @@ class FramePipeline:
         frame.stand_in_ms = max(late_ms + self._grace_ms, taken_ms + 1.0)
         return due_ms
 
-    def _run(self, frame: _Frame, due_ms: float) -> None:
+    def _run(self, frame: OpenFrame, due_ms: float) -> None:
         failure = None
         with self._lock:
             next_images = NextImages(self._period.next_ms(now_ms()), self._period.period_ms, frame.outlook.forecast)
@@ -294,7 +260,7 @@ class FramePipeline:
                 self._stand_in.follow(image.shape[:2])
             ran = self._inference.run(
                 image, frame.progress, _Late(self, frame), due_ms=due_ms, slowdown=frame.conditions.slowdown,
-                calibration_factor=frame.calibration_factor, best_case=self._best_case.factor,
+                calibration_factor=frame.calibration_factor, best_case=self._times.best_case_factor,
                 may_give_up=self._late_policy is not LatePolicy.LATE, deciding_ms=frame.reserve.deciding_ms,
                 next_images=next_images if self._spares_next_image else None, policy=frame.outlook.policy)
         except Exception as error:  # whatever a network throws, the node goes on
@@ -311,25 +277,29 @@ class FramePipeline:
             self._answer(frame, outcome, ran, '' if failure is None else f'frame failed: {failure}')
         if renews and self._boxes_at is BoxesAt.IMAGE:
             self._renew(frame, ran)
-        if failure is None:
-            self._learn(frame, ran, is_late)
+        if failure is None and ran.path is not None:
+            try:
+                self._times.observe(self._task.calibrator, frame.outlook.forecast, frame.reserve, ran,
+                                    publish_ms=None if is_late else frame.publish_ms)
+            except ValueError as error:  # a clock that jumped: the frame is out, and teaches nothing
+                self._failed(error)
         if renews and is_late and not self._stopped:
             self.late_results += 1
             frame.evidence_s = frame.arrival.motion_s
-            self._publish_late(self._record(frame, Outcome.LATE, ran, '', now_ms()))
+            self._publish_late(frame.record(self._task, Outcome.LATE, ran, '', now_ms()))
         self._coasted = 0 if renews else self._coasted + 1
 
-    def _claim(self, frame: _Frame) -> bool:
+    def _claim(self, frame: OpenFrame) -> bool:
         """For an answer by the worker. Returns whether nobody has begun one."""
         with self._lock:
             return not self._stopped and frame.attempts == 0 and frame.claim(now_ms())
 
-    def _renew(self, frame: _Frame, ran: TimedFrame) -> None:
+    def _renew(self, frame: OpenFrame, ran: TimedFrame) -> None:
         """Lets what stands in for the next images rest on a result."""
         with self._lock:
             self._stand_in.update(ran.result, frame.arrival.motion_s)
 
-    def _drop(self, frame: _Frame) -> None:
+    def _drop(self, frame: OpenFrame) -> None:
         """Takes back a frame whose image was rejected, unless the watchdog has answered in its place."""
         with self._lock:
             if frame in self._open and frame.attempts == 0:
@@ -337,7 +307,7 @@ class FramePipeline:
                 self._not_told += frame.replaced
         self._ready()
 
-    def _give_up(self, frame: _Frame) -> None:
+    def _give_up(self, frame: OpenFrame) -> None:
         """Answers an image that cannot be in time, unless the watchdog was faster."""
         if self._claim(frame):
             self._answer(frame, Outcome.COASTED, None)
@@ -349,11 +319,11 @@ class FramePipeline:
             next_ms = self._period.next_ms(at_ms)
             return at_ms if self._waiting() is not None or next_ms == math.inf else next_ms
 
-    def _waiting(self) -> _Frame | None:
+    def _waiting(self) -> OpenFrame | None:
         """The image that waits for the worker; hold the lock."""
         return next((frame for frame in self._open if frame.taken_ms is None and frame.attempts == 0), None)
 
-    def _abandoned(self, frame: _Frame, path: ExecutionPath, segment: int) -> str:
+    def _abandoned(self, frame: OpenFrame, path: ExecutionPath, segment: int) -> str:
         """Why a frame whose image was answered is not to be run to its end; empty while it is worth something."""
         at_ms = now_ms()
         if self._stopped:
@@ -376,7 +346,7 @@ class FramePipeline:
 
     # --- on either ---
 
-    def _answer(self, frame: _Frame, outcome: Outcome, ran: TimedFrame | None, failure: str = '') -> None:
+    def _answer(self, frame: OpenFrame, outcome: Outcome, ran: TimedFrame | None, failure: str = '') -> None:
         """Publishes the result of a claimed frame, or what stands in for it."""
         if ran is None:
             ran = frame.progress.look(now_ms())
@@ -385,7 +355,7 @@ class FramePipeline:
             if result is not None:
                 self._publish(frame.arrival, result)
             published_ms = now_ms()
-            record = self._record(frame, outcome, ran, failure, published_ms)
+            record = frame.record(self._task, outcome, ran, failure, published_ms)
             with self._lock:
                 if self._stopped or frame not in self._open:  # another thread was faster
                     return
@@ -398,7 +368,7 @@ class FramePipeline:
         except Exception as error:  # the frame stays open, and the watchdog tries again
             self._failed(error)
 
-    def _published(self, frame: _Frame, outcome: Outcome, ran: TimedFrame):
+    def _published(self, frame: OpenFrame, outcome: Outcome, ran: TimedFrame):
         """What an answer says; None when there is nothing to say."""
         motion_s, at_s = frame.arrival.motion_s, frame.arrival.motion_s
         if self._boxes_at is BoxesAt.PUBLICATION:
@@ -412,47 +382,6 @@ class FramePipeline:
             return ran.result
         with self._lock:
             return self._stand_in.advance(ran.result, at_s - motion_s)
-
-    def _record(self, frame: _Frame, outcome: Outcome, ran: TimedFrame, failure: str,
-                published_ms: float) -> FrameRecord:
-        taken_ms = published_ms if frame.taken_ms is None else frame.taken_ms
-        begun_ms = frame.progress.begun_ms or published_ms
-        forecast_ms = idle_ms = math.nan
-        if ran.path is not None:
-            forecast_ms = idle_ms = frame.outlook.forecast.forecast_ms(ran.path)
-            if ran.result is not None:  # else it would have taken longer than it did
-                idle_ms = self._task.met_forecast_ms(ran.path, ran.network_ms)
-        return FrameRecord(
-            frame.arrival, frame.conditions, outcome, ran, queue_ms=taken_ms - frame.arrival.arrived_ms,
-            convert_ms=begun_ms - taken_ms, publish_ms=max(0.0, published_ms - begun_ms - ran.elapsed_ms),
-            calibration_factor=frame.calibration_factor, allowance_ms=self._task.calibrator.allowance_ms,
-            replaced=frame.replaced, failure=failure, idle_forecast_ms=idle_ms,
-            evidence_age_ms=math.nan if frame.evidence_s is None else
-            1000.0 * (frame.arrival.motion_s - frame.evidence_s), forecast_ms=forecast_ms)
-
-    def _learn(self, frame: _Frame, ran: TimedFrame, is_late: bool) -> None:
-        """What this frame says about the times of the next ones, after it is out."""
-        if ran.path is None:
-            return
-        forecast, calibrator = frame.outlook.forecast, self._task.calibrator
-        expected_ms = forecast.forecast_ms(ran.path) * ran.slowdown
-        # Beside a late frame's network its image was answered, which its decisions' time has in it.
-        overrun_ms = 0.0 if is_late else frame.reserve.overrun_ms(ran.decision_ms, frame.publish_ms)
-        if ran.result is not None:
-            try:
-                self._best_case.observe(expected_ms, ran.network_ms)
-                calibrator.observe(expected_ms, ran.network_ms + overrun_ms)
-                if not is_late:
-                    self._deciding.observe(ran.decision_ms)
-            except ValueError as error:  # a clock that jumped: the frame is out, and teaches nothing
-                self._failed(error)
-            return
-        # A frame is aborted because its deadline is near, and that alone says nothing about the times of its path. What
-        # it had taken, with the forecast of its rest, does: without slow frames both would learn from fast ones alone.
-        would_take_ms = ran.network_ms + forecast.forecast_ms(ran.path, ran.segment) * ran.slowdown
-        for learner, took_ms in ((calibrator, would_take_ms + overrun_ms), (self._best_case, would_take_ms)):
-            if ran.network_ms > 0 and took_ms > learner.bound_ms(expected_ms):
-                learner.observe(expected_ms, None)
 
 
 def serve(mailbox: Mailbox, failed: Callable[[Exception], None], between: Callable[[], None] = lambda: None) -> None:

@@ -13,9 +13,7 @@ with a policy of its own or a lowered niceness keeps both: somebody chose them.
 """
 from __future__ import annotations
 
-import ctypes
 import os
-import re
 import resource
 import threading
 import time
@@ -25,16 +23,17 @@ from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
+from deadline_perception.runtime.kernel_thread import (
+    describe_scheduling, lives, name_thread, scheduling_policy, thread_name, threads_started_by)
+from deadline_perception.runtime.process_memory import lock_pages, may_lock_pages, unlock_pages
+
 NICENESS = -15
 REAL_TIME_PART = 0.6  # of what the kernel allows in a period; a frame that has begun is not interrupted
 LONGEST_RUN_S = 10  # of a real-time thread without a pause, then SIGXCPU; diagnostics call it hanging after half of it
 MODES = ('auto', 'off')
+_INFERENCE_NAME = 'inference'
 _PAUSE_S = 50e-6  # a pause is what RLIMIT_RTTIME counts from anew
-_MCL_CURRENT, _MCL_FUTURE, _MCL_ONFAULT = 1, 2, 4  # of sys/mman.h; on fault: torch maps gigabytes that it never touches
-_CAP_IPC_LOCK = 14  # of linux/capability.h
-_TASKS = Path('/proc/self/task')
 _AUTOGROUP = Path('/proc/self/autogroup')
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Role(Enum):
@@ -74,31 +73,6 @@ def read_real_time_share(root: Path = Path('/')) -> RealTimeShare:
     return RealTimeShare(runtime_us / 1e6, period_us / 1e6)
 
 
-def parse_cores(text: str) -> frozenset[int]:
-    """Numbers of cores from a list such as `0,2-3`; empty text gives none, which leaves threads where they may run.
-
-    Raises:
-        ValueError: it is no such list, or names a core that this process may not use.
-    """
-    allowed, cores = os.sched_getaffinity(0), set()
-    for part in filter(None, text.replace(' ', '').split(',')):
-        match = re.fullmatch(r'(\d{1,6})(?:-(\d{1,6}))?', part)
-        if match is None or int(match[2] or match[1]) < int(match[1]):
-            raise ValueError(f'cores is {text!r}, expected numbers and ranges of cores such as 0,2-3')
-        cores |= set(range(int(match[1]), int(match[2] or match[1]) + 1))
-    if not cores <= allowed:
-        raise ValueError(f'cores is {text!r}, expected some of {_ranges(allowed)}, which this process may use')
-    return frozenset(cores)
-
-
-def name_thread(name: str) -> None:
-    """Gives the calling thread a name of at most 15 characters for the kernel; threads that it starts inherit it."""
-    try:
-        (_TASKS / str(threading.get_native_id()) / 'comm').write_text(name[:15])
-    except OSError:  # no such file outside Linux
-        pass
-
-
 @contextmanager
 def inference_thread(mode: str = 'auto', *, cores: Collection[int] = (), lock_memory: bool = True,
                      share: RealTimeShare | None = None) -> Iterator[ThreadPriority]:
@@ -114,21 +88,13 @@ def inference_thread(mode: str = 'auto', *, cores: Collection[int] = (), lock_me
         ValueError: as `ThreadPriority`.
     """
     priority = ThreadPriority(mode, cores=cores, lock_memory=lock_memory, share=share)
-    name = _thread_name()
-    name_thread('inference')
+    name = thread_name(threading.get_native_id()) or threading.current_thread().name
+    name_thread(_INFERENCE_NAME)
     try:
         yield priority
     finally:
         priority.restore()
         name_thread(name)
-
-
-def _thread_name() -> str:
-    """Of the calling thread, as the kernel knows it."""
-    try:
-        return (_TASKS / str(threading.get_native_id()) / 'comm').read_text().rstrip('\n')
-    except OSError:  # no such file outside Linux
-        return threading.current_thread().name
 
 
 @dataclass
@@ -181,7 +147,8 @@ class ThreadPriority:
         """Raises the calling thread, and those that bear its name because it started them, such as OpenMP's."""
         tids = [threading.get_native_id()]
         if role is Role.INFERENCE:
-            tids += _started_by(tids[0])
+            if thread_name(tids[0]) == _INFERENCE_NAME:  # one without a name of its own shares that of the process
+                tids += threads_started_by(tids[0])
             self._period = _Period()
         with self._lock:
             for tid in tids:
@@ -210,7 +177,7 @@ class ThreadPriority:
         """Gives back all that was taken, of threads that still live."""
         with self._lock:
             for tid, raised in self._raised.items():
-                if _lives(tid):
+                if lives(tid):
                     self._lower(tid, raised)
             self._raised.clear()
             if self._session is not None:
@@ -220,7 +187,7 @@ class ThreadPriority:
                 resource.setrlimit(resource.RLIMIT_RTTIME, self._longest_run)
                 self._longest_run = None
             if self._memory_is_locked:
-                _libc.munlockall()
+                unlock_pages()
                 self._memory_is_locked = False
 
     @property
@@ -228,8 +195,8 @@ class ThreadPriority:
         """What a raised thread of inference, or else of any role, has now, such as `SCHED_FIFO 10, nice -15, cores 0-3,
         memory locked`."""
         with self._lock:
-            alive = [(raised.role is not Role.INFERENCE, tid) for tid, raised in self._raised.items() if _lives(tid)]
-        words = _describe(min(alive)[1]) if alive else 'SCHED_OTHER'
+            alive = [(raised.role is not Role.INFERENCE, tid) for tid, raised in self._raised.items() if lives(tid)]
+        words = describe_scheduling(min(alive)[1]) if alive else 'SCHED_OTHER'
         return f'{words}, memory locked' if self._memory_is_locked else words
 
     @property
@@ -241,7 +208,7 @@ class ThreadPriority:
     def _raise(self, tid: int, role: Role) -> None:
         raised = self._raised.get(tid)
         if raised is None:
-            policy, niceness = _policy(tid), os.getpriority(os.PRIO_PROCESS, tid)
+            policy, niceness = scheduling_policy(tid), os.getpriority(os.PRIO_PROCESS, tid)
             raised = self._raised[tid] = _Raised(role, niceness, os.sched_getaffinity(tid),
                                                  keeps=policy != os.SCHED_OTHER or niceness > 0)
         if self._cores and role is not Role.SUPPORTING:
@@ -249,7 +216,8 @@ class ThreadPriority:
         if not self._auto:
             return
         if raised.keeps:
-            self._refuse('own', f'{_describe(tid)} was chosen when this process was started, and stays in force')
+            self._refuse('own', f'{describe_scheduling(tid)} was chosen when this process was started, and stays in '
+                                f'force')
             return
         self._to_other(tid, raised)  # before the niceness, which must not be inherited either
         try:
@@ -303,7 +271,7 @@ class ThreadPriority:
         with self._lock:
             for tid, raised in self._raised.items():
                 try:
-                    if raised.role is role and _lives(tid):
+                    if raised.role is role and lives(tid):
                         change(tid, raised)
                 except ProcessLookupError:  # it ended just now
                     pass
@@ -321,14 +289,10 @@ class ThreadPriority:
         self._session = before
 
     def _lock_memory(self) -> bool:
-        """Only where no limit can be met: beyond one, every allocation would fail."""
-        if not _may_lock_memory():
-            self._refuse('memory', 'locked memory is not permitted without a limit (limit memlock)')
-            return False
-        if _libc.mlockall(_MCL_CURRENT | _MCL_FUTURE | _MCL_ONFAULT) != 0:
-            self._refuse('memory', f'locked memory is refused ({os.strerror(ctypes.get_errno())})')
-            return False
-        return True
+        refusal = lock_pages()
+        if refusal:
+            self._refuse('memory', refusal)
+        return not refusal
 
     def _refuse(self, what: str, why: str) -> None:
         self._refusals[what] = why
@@ -348,16 +312,9 @@ def what_is_permitted() -> tuple[str, tuple[str, ...]]:
     thread.start()
     thread.join()
     in_force, refusals = found
-    if _may_lock_memory():
+    if may_lock_pages():
         return f'{in_force}, memory locked', refusals
     return in_force, (*refusals, 'locked memory is not permitted without a limit (limit memlock)')
-
-
-def _may_lock_memory() -> bool:
-    if resource.getrlimit(resource.RLIMIT_MEMLOCK)[0] == resource.RLIM_INFINITY:
-        return True
-    capabilities = re.search(r'^CapEff:\s*([0-9a-f]+)$', Path('/proc/self/status').read_text(), re.MULTILINE)
-    return capabilities is not None and bool(int(capabilities[1], 16) >> _CAP_IPC_LOCK & 1)
 
 
 def _session_niceness() -> int | None:
@@ -376,47 +333,3 @@ def _write_session(niceness: int) -> None:
     except BlockingIOError:  # the kernel takes ten changes a second of a user
         time.sleep(0.15)
         _AUTOGROUP.write_text(str(niceness))
-
-
-def _started_by(tid: int) -> list[int]:
-    """Threads of this process that bear a thread's name without being Python's: those of OpenMP and the like."""
-    name, pythons = _name_of(tid), {thread.native_id for thread in threading.enumerate()}
-    numbers = [int(folder.name) for folder in _TASKS.iterdir()]
-    if name != Role.INFERENCE.name.lower():
-        return []
-    return [number for number in numbers if number not in pythons and _name_of(number) == name]
-
-
-def _lives(tid: int) -> bool:
-    return (_TASKS / str(tid)).exists()
-
-
-def _policy(tid: int) -> int:
-    return os.sched_getscheduler(tid) & ~os.SCHED_RESET_ON_FORK
-
-
-def _describe(tid: int) -> str:
-    """`SCHED_FIFO 10, nice -15, cores 0-1`."""
-    names = {os.SCHED_OTHER: 'SCHED_OTHER', os.SCHED_FIFO: 'SCHED_FIFO', os.SCHED_RR: 'SCHED_RR',
-             os.SCHED_BATCH: 'SCHED_BATCH', os.SCHED_IDLE: 'SCHED_IDLE'}
-    priority = os.sched_getparam(tid).sched_priority
-    return (f'{names.get(_policy(tid), "another policy")}{f" {priority}" if priority else ""}, '
-            f'nice {os.getpriority(os.PRIO_PROCESS, tid)}, cores {_ranges(os.sched_getaffinity(tid))}')
-
-
-def _name_of(tid: int) -> str:
-    try:
-        return (_TASKS / str(tid) / 'comm').read_text().rstrip('\n')
-    except OSError:
-        return ''
-
-
-def _ranges(cores: Collection[int]) -> str:
-    """`0,2-3` of {0, 2, 3}."""
-    words: list[list[int]] = []
-    for core in sorted(cores):
-        if words and core == words[-1][1] + 1:
-            words[-1][1] = core
-        else:
-            words.append([core, core])
-    return ','.join(str(first) if first == last else f'{first}-{last}' for first, last in words)

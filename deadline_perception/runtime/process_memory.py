@@ -3,7 +3,9 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import os
 import re
+import resource
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +14,8 @@ import numpy as np
 # for what lies between.
 _FRAME_BYTES, _BLOCK_BYTES, _PAGE_BYTES = 32 * 2**20, 2**20, 4096
 _MADV_DONTNEED = 4  # of sys/mman.h
+_MCL_CURRENT, _MCL_FUTURE, _MCL_ONFAULT = 1, 2, 4  # of it, too; on fault: torch maps gigabytes that it never touches
+_CAP_IPC_LOCK = 14  # of linux/capability.h
 _MAPPING = re.compile(r'([0-9a-f]+)-([0-9a-f]+) (\S{4}) \S+ \S+ \S+\s*(/.*)?')
 
 
@@ -20,8 +24,8 @@ def give_back_memory() -> None:
     pages of libraries, such as those for a GPU that a CPU does not have. What is needed after all, is read again from
     the system's file cache, so a frame should run once after this.
 
-    The settings that `missing_environment` looks for keep glibc from giving back by itself, which would cost every frame
-    time. Takes some tens of ms, while which other threads cannot allocate. Memory that is locked stays.
+    The settings that `missing_environment` looks for keep glibc from giving back by itself, which would cost every
+    frame time. Takes some tens of ms, while which other threads cannot allocate. Memory that is locked stays.
     """
     gc.collect()
     library = ctypes.CDLL(None)
@@ -37,7 +41,8 @@ def _file_pages() -> list[tuple[int, int]]:
     found = []
     for line in Path('/proc/self/smaps').read_text(encoding='utf-8', errors='replace').splitlines():
         if mapping := _MAPPING.match(line):
-            place = (int(mapping[1], 16), int(mapping[2], 16)) if mapping[3] in ('r-xp', 'r--p') and mapping[4] else None
+            is_file = mapping[3] in ('r-xp', 'r--p') and mapping[4]
+            place = (int(mapping[1], 16), int(mapping[2], 16)) if is_file else None
         elif place and line.split() == ['Anonymous:', '0', 'kB']:
             found.append(place)
     return found
@@ -49,6 +54,32 @@ def touch_memory(size_bytes: int = _FRAME_BYTES) -> None:
 
     They stay because of the settings that `missing_environment` looks for; without these, this is in vain.
     """
-    blocks = [np.empty(_BLOCK_BYTES, np.uint8) for _ in range(size_bytes // _BLOCK_BYTES)]  # all at once: each is another
+    # all at once: each is another
+    blocks = [np.empty(_BLOCK_BYTES, np.uint8) for _ in range(size_bytes // _BLOCK_BYTES)]
     for block in blocks:
         block[::_PAGE_BYTES] = 0
+
+
+def lock_pages() -> str:
+    """Keeps in memory what this process has touched and what it will touch. Returns why it cannot be, else nothing.
+
+    It is done only where no limit can be met: beyond one, every allocation would fail.
+    """
+    if not may_lock_pages():
+        return 'locked memory is not permitted without a limit (limit memlock)'
+    if ctypes.CDLL(None, use_errno=True).mlockall(_MCL_CURRENT | _MCL_FUTURE | _MCL_ONFAULT) != 0:
+        return f'locked memory is refused ({os.strerror(ctypes.get_errno())})'
+    return ''
+
+
+def unlock_pages() -> None:
+    """Ends what `lock_pages` began."""
+    ctypes.CDLL(None).munlockall()
+
+
+def may_lock_pages() -> bool:
+    """Whether this process may lock as much memory as it likes."""
+    if resource.getrlimit(resource.RLIMIT_MEMLOCK)[0] == resource.RLIM_INFINITY:
+        return True
+    capabilities = re.search(r'^CapEff:\s*([0-9a-f]+)$', Path('/proc/self/status').read_text(), re.MULTILINE)
+    return capabilities is not None and bool(int(capabilities[1], 16) >> _CAP_IPC_LOCK & 1)

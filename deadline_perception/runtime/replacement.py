@@ -24,11 +24,11 @@ def check_replacement(network, running) -> None:
             ('operators', _operators(network), _operators(running)),
             ('shape', _shape(network), _shape(running))):
         if found != expected:
-            raise ReplacementError(f'its {what}: {found}; expected those of the running network: {expected}. For another '
-                                   f'network configure the node anew')
+            raise ReplacementError(f'its {what}: {found}; expected those of the running network: {expected}. For '
+                                   f'another network configure the node anew')
     if network.path_space != running.path_space:
-        raise ReplacementError('its segments differ from those of the running network. For another network configure the '
-                               'node anew')
+        raise ReplacementError('its segments differ from those of the running network. For another network configure '
+                               'the node anew')
     if network.engine.identity != running.engine.identity:
         raise ReplacementError(f'it would run on {network.engine.identity} and not, like the running network, on '
                                f'{running.engine.identity}, so that no measured time held'

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 
 from deadline_perception.latency.stopwatch import now_ms
-from deadline_perception.runtime.priority import name_thread
+from deadline_perception.runtime.kernel_thread import name_thread
 
 Act = Callable[[], None]
 # When to look again, and what to do now: None while nothing is due.

@@ -9,7 +9,7 @@ from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from typing import TypeVar
 
-from deadline_perception.runtime.priority import name_thread
+from deadline_perception.runtime.kernel_thread import name_thread
 
 Result = TypeVar('Result')
 _SIGNAL_WAIT_S = 0.2
@@ -18,7 +18,8 @@ _SHARED_TURN_S = 1e-4
 
 @contextmanager
 def short_turns() -> Iterator[None]:
-    """Has threads of Python leave the interpreter to each other after 0.1 ms instead of 5, while one works beside frames.
+    """Has threads of Python leave the interpreter to each other after 0.1 ms instead of 5, while one works beside
+    frames.
 
     A frame lets go of the interpreter at every kernel, and waits a turn of the other thread each time, whatever its
     priority: some ten kernels would add 50 ms.

@@ -109,7 +109,8 @@ def check_settings(settings: tuple[float, ...]) -> tuple[float, ...]:
         check_utilisation(setting)
     settings = tuple(float(setting) for setting in settings)
     if not settings or list(settings) != sorted(set(settings)) or settings[-1] != 1.0:
-        raise ValueError(f'settings of utilisation are {settings}, expected ascending numbers in (0, 1], the last one 1')
+        raise ValueError(f'settings of utilisation are {settings}, expected ascending numbers in (0, 1], the last '
+                         f'one 1')
     return settings
 
 

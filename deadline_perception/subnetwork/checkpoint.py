@@ -39,7 +39,8 @@ def save_elastic(network: ElasticNetwork, file: Path) -> None:
     """
     facts = {'format': FORMAT, 'source': asdict(network.source), 'settings': network.module.settings,
              'damping': network.module.damping}
-    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in network.module.state_dict().items()}
+    # Copies, because a parameter of a module's own, such as the scale of a ConvNeXt block, has two names.
+    tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in network.module.state_dict().items()}
     for name, tensor in tensors.items():
         if not torch.isfinite(tensor).all():
             raise CheckpointError(f'{name} is not finite, expected finite weights; {file} is not written')
@@ -75,7 +76,8 @@ def load_elastic(weights: Path, device: str = 'cpu') -> ElasticNetwork:
         module = structure(source.ordinary(), source.example_inputs, tuple(facts['settings']))
         module.damping = {int(group): float(damping) for group, damping in facts['damping'].items()}
     except (KeyError, TypeError, ValueError, AttributeError, DeadlinePerceptionError) as error:
-        raise CheckpointError(f'weights file {weights} holds no elastic network that can be made here: {error}') from error
+        raise CheckpointError(f'weights file {weights} holds no elastic network that can be made here: '
+                              f'{error}') from error
     expected = module.state_dict()
     for name in sorted({*stored, *expected}):
         found = stored.get(name, {}).get('shape')

@@ -36,8 +36,8 @@ _CHANNELWISE_FUNCTIONS = {
     F.dropout, F.dropout2d, F.max_pool1d, F.max_pool2d, F.avg_pool1d, F.avg_pool2d, F.adaptive_avg_pool1d,
     F.adaptive_avg_pool2d, F.adaptive_max_pool2d, F.interpolate, torch.relu, torch.sigmoid, torch.tanh, torch.abs,
     torch.exp, torch.neg, torch.clamp, torch.clone, operator.neg}
-_CHANNELWISE_METHODS = {'relu', 'relu_', 'sigmoid', 'tanh', 'abs', 'exp', 'neg', 'clamp', 'clone', 'contiguous', 'float',
-                        'detach', 'hardtanh', 'to'}
+_CHANNELWISE_METHODS = {'relu', 'relu_', 'sigmoid', 'tanh', 'abs', 'exp', 'neg', 'clamp', 'clone', 'contiguous',
+                        'float', 'detach', 'hardtanh', 'to'}
 _SUMS = {operator.add, operator.sub, operator.mul, operator.truediv, operator.iadd, operator.imul, torch.add, torch.sub,
          torch.mul, torch.div, 'add', 'add_', 'sub', 'mul', 'mul_', 'div'}
 _MEANS = {torch.mean, torch.sum, 'mean', 'sum'}
@@ -178,8 +178,10 @@ class Converter:
             return self._of_concatenation(node)
         if layout is None or len(sources) > 1:
             return self._whole(node)
-        if node.op == 'call_function' and (name in _CHANNELWISE_FUNCTIONS or getattr(
-                name, '__name__', '') == 'stochastic_depth') or node.op == 'call_method' and name in _CHANNELWISE_METHODS:
+        if node.op == 'call_function' and (name in _CHANNELWISE_FUNCTIONS
+                                           or getattr(name, '__name__', '') == 'stochastic_depth'):
+            return layout
+        if node.op == 'call_method' and name in _CHANNELWISE_METHODS:
             return layout
         if name is F.pad:
             spatial = len(node.args[1]) // 2 <= len(_shape(source)) - 1 - layout.axis
@@ -248,7 +250,8 @@ class Converter:
         parts: list[Part] = []
         for tensor, layout in zip(tensors, layouts):
             size = _shape(tensor)[along]
-            parts += layout.parts if layout else [Part(self._new_group(size, tensor.name, 'nothing of it is known'), size)]
+            parts += layout.parts if layout else [Part(self._new_group(size, tensor.name, 'nothing of it is known'),
+                                                       size)]
         return Layout(along, tuple(parts))
 
     def _of_mean(self, node: fx.Node, source: fx.Node, layout: Layout) -> Layout | None:
@@ -329,8 +332,8 @@ class Converter:
                 parent, _, name = node.target.rpartition('.')
                 setattr(self.traced.get_submodule(parent), name, replaced[node.target])
             elif replaced[node.target].axes != axes:
-                raise ConversionError(f'layer {node.target} is used several times, on different channels; expected a layer '
-                                      f'for each')
+                raise ConversionError(f'layer {node.target} is used several times, on different channels; expected a '
+                                      f'layer for each')
             node.args = (node.args[0], activation)
         self._join_norms(replaced)
         graph.lint()
@@ -374,4 +377,6 @@ def _shape(node: object) -> tuple[int, ...] | None:
 
 
 def _word(node: fx.Node) -> str:
-    return str(node.target) if node.op == 'call_module' else f'{getattr(node.target, "__name__", node.target)} ({node.name})'
+    if node.op == 'call_module':
+        return str(node.target)
+    return f'{getattr(node.target, "__name__", node.target)} ({node.name})'

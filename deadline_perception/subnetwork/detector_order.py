@@ -1,9 +1,9 @@
 """The multi-path detector's channels in the order of their importance, so that each width runs the most important part.
 
 Its layers are sliced as `detector/operators.py` has it, in the order that nested training left. Here they are ranked
-and permuted: blocks of a stage share one ranking because their outputs are added, the lateral layers of the pyramid because
-theirs are, and its levels because one region proposal network and one head read them all. What the whole network
-computes stays the same up to rounding.
+and permuted: blocks of a stage share one ranking because their outputs are added, the lateral layers of the pyramid
+because theirs are, and its levels because one region proposal network and one head read them all. What the whole
+network computes stays the same up to rounding.
 """
 from __future__ import annotations
 

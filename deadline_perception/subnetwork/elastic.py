@@ -161,8 +161,8 @@ def structure(module: nn.Module, example_inputs: Sequence[Tensor],
                    for group in converter.roots())
     if all(group.whole_because or group.units == 1 for group in groups):
         reasons = '; '.join(f'{group.names[0]}: {group.whole_because or "a single unit"}' for group in groups[:3])
-        raise ConversionError(f'no layer of the network can be narrowed ({reasons or "it has none"}); expected one between '
-                              f'the first and the last')
+        raise ConversionError(f'no layer of the network can be narrowed ({reasons or "it has none"}); expected one '
+                              f'between the first and the last')
     of_parts = converter.spans()
     body = converter.replace_layers(len(settings))
     nodes = set(body.graph.nodes)
@@ -172,7 +172,8 @@ def structure(module: nn.Module, example_inputs: Sequence[Tensor],
 
 
 def elastic(module: nn.Module, example_inputs: Sequence[Tensor], calibration: Tensor | Iterable[Tensor], *,
-            settings: tuple[float, ...] = SETTINGS, ranking: Ranking = Ranking.SELECTION, seed: int = 0) -> ElasticModule:
+            settings: tuple[float, ...] = SETTINGS, ranking: Ranking = Ranking.SELECTION,
+            seed: int = 0) -> ElasticModule:
     """Makes a network elastic: converts it, ranks its neurons, and puts its channels in that order.
 
     At utilisation 1 it computes what the module does, up to rounding. Batch norms get statistics of their own for every
@@ -218,7 +219,8 @@ def check_calibration(calibration: Tensor | Iterable[Tensor], example_inputs: Se
     return batches
 
 
-def rank(network: ElasticModule, batches: Sequence[Tensor], ranking: Ranking = Ranking.SELECTION, seed: int = 0) -> None:
+def rank(network: ElasticModule, batches: Sequence[Tensor], ranking: Ranking = Ranking.SELECTION,
+         seed: int = 0) -> None:
     """Ranks the neurons of a network and puts them in that order.
 
     Args:
@@ -265,8 +267,8 @@ def output_scores(network: ElasticModule, batches: Sequence[Tensor], ranking: Ra
         try:
             importance = of_part.importance(ranking)
         except ValueError as error:
-            raise CalibrationError(f'calibration data give {of_part.count} sample of the outputs of {name}, expected at '
-                                   f'least 2') from error
+            raise CalibrationError(f'calibration data give {of_part.count} sample of the outputs of {name}, expected '
+                                   f'at least 2') from error
         group = network.neurons[name][1][place].group
         found[group].append(importance.scores)
         if importance.damping:
@@ -340,7 +342,8 @@ def _are_neurons(body: fx.GraphModule, node: fx.Node) -> bool:
 
 
 def _goes_on(body: fx.GraphModule, node: fx.Node, first: bool = False) -> bool:
-    """True of norms, activations and sums, which work on a layer's output neuron by neuron; with `first` of layers too."""
+    """True of norms, activations and sums, which work on a layer's output neuron by neuron; with `first` of layers
+    too."""
     if node.op == 'call_module':
         layer = body.get_submodule(node.target)
         if isinstance(layer, (sliced.Convolution, sliced.Linear)):

@@ -79,7 +79,8 @@ class MaskedNetwork(fx.Interpreter):
             for single values; by default those of the activation, whole channels.
     """
 
-    def __init__(self, network: ElasticModule, activation: Activation, masks: Mapping[str, Tensor] | None = None) -> None:
+    def __init__(self, network: ElasticModule, activation: Activation,
+                 masks: Mapping[str, Tensor] | None = None) -> None:
         super().__init__(network.body)
         self._activation, self._masks = activation, dict(masks or {})
         self._channels = {name: _vector(spans, activation) for name, (_, spans) in network.neurons.items()}

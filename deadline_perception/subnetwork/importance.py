@@ -11,8 +11,8 @@ for a sample.
 
 Optimal Brain Surgeon judges the removal of one neuron. A sub-network removes many at once, and of two that repeat each
 other one must stay. Selection therefore takes neurons one after the other, each time the one whose mean square those
-taken before leave least explained: a Cholesky factorisation with pivoting, or a QR factorisation of the samples (Chee et
-al. 2022 prune by the latter). Squares are not taken about the mean, for the mean goes with the neuron.
+taken before leave least explained: a Cholesky factorisation with pivoting, or a QR factorisation of the samples (Chee
+et al. 2022 prune by the latter). Squares are not taken about the mean, for the mean goes with the neuron.
 """
 from __future__ import annotations
 
@@ -146,7 +146,8 @@ class OutputSamples:
 
 def _unexplained(correlation: Tensor, damping: float) -> Tensor | None:
     """Of each neuron the share of its variance that the others leave unexplained; None without a Cholesky factor."""
-    factor, failed = torch.linalg.cholesky_ex(correlation + damping * torch.eye(len(correlation), dtype=correlation.dtype))
+    factor, failed = torch.linalg.cholesky_ex(correlation + damping
+                                              * torch.eye(len(correlation), dtype=correlation.dtype))
     return None if failed else 1.0 / torch.cholesky_inverse(factor).diagonal()
 
 
@@ -178,7 +179,8 @@ def obs_importance(outputs: Tensor) -> Importance:
         ValueError: another shape, fewer samples, or a value that is not finite.
     """
     if outputs.dim() != 2 or len(outputs) < 2 or outputs.shape[1] < 1:
-        raise ValueError(f'outputs have the shape {tuple(outputs.shape)}, expected at least 2 samples of at least 1 neuron')
+        raise ValueError(f'outputs have the shape {tuple(outputs.shape)}, expected at least 2 samples of at least 1 '
+                         f'neuron')
     if not torch.isfinite(outputs).all():
         raise ValueError('outputs hold NaN or infinity, expected finite values')
     samples = OutputSamples(outputs.shape[1])

@@ -70,7 +70,8 @@ class NetworkSource:
         if len(self.input_size) != 2 or not all(isinstance(side, int) and side > 0 for side in self.input_size):
             raise ValueError(f'input_size is {self.input_size}, expected height and width in px of at least 1')
         if not len(self.mean) == len(self.deviation) == 3 or not all(value > 0 for value in self.deviation):
-            raise ValueError(f'mean is {self.mean} and deviation {self.deviation}, expected three numbers each, above 0')
+            raise ValueError(f'mean is {self.mean} and deviation {self.deviation}, expected three numbers each, above '
+                             f'0')
 
     @property
     def example_inputs(self) -> tuple[Tensor]:
@@ -227,8 +228,8 @@ def _build(model: str, classes: int) -> nn.Module:
     from torchvision import models
 
     if model not in models.list_models():
-        raise SourceError(f'model is {model!r}, expected the name of one of torchvision\'s networks, such as resnet18 or '
-                          f'ssdlite320_mobilenet_v3_large, or package.module:callable')
+        raise SourceError(f'model is {model!r}, expected the name of one of torchvision\'s networks, such as resnet18 '
+                          f'or ssdlite320_mobilenet_v3_large, or package.module:callable')
     arguments: dict[str, object] = {'weights': None, 'num_classes': classes}
     if model in models.list_models(module=models.detection):
         arguments |= {'weights_backbone': None, 'num_classes': classes + 1}

@@ -42,15 +42,16 @@ def trace(module: nn.Module, example_inputs: Sequence[Tensor]) -> fx.GraphModule
     """
     for name, tensor in (*module.named_parameters(), *module.named_buffers()):
         if tensor.is_floating_point() and tensor.dtype not in (torch.float32, torch.float64):
-            raise ConversionError(f'weight {name} is of {tensor.dtype}, expected torch.float32: convert the network before '
-                                  f'it is put into half precision, with module.float()')
+            raise ConversionError(f'weight {name} is of {tensor.dtype}, expected torch.float32: convert the network '
+                                  f'before it is put into half precision, with module.float()')
     module = copy.deepcopy(module).eval()
     tracer = Tracer()
     try:
         graph = tracer.trace(module)
     except (fx.proxy.TraceError, TypeError, RuntimeError, AttributeError, ValueError, NotImplementedError) as error:
         raise ConversionError(f'layer {".".join(tracer.within[-1:]) or "(the network itself)"} cannot be traced: '
-                              f'{str(error).splitlines()[0]}; expected control flow that does not depend on data') from error
+                              f'{str(error).splitlines()[0]}; expected control flow that does not depend on '
+                              f'data') from error
     traced = fx.GraphModule(module, graph)
     try:
         with torch.no_grad():

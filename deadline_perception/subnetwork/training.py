@@ -229,8 +229,9 @@ class TimeBoundTrainer:
         self.bounds = TimeBounds(expected_ms, self._target_miss_probability, spread)
         fit = self.bounds.fit(self.budget_ms)
         if not fit.fits_budget:
-            raise BudgetTooSmall(f'budget is {self.budget_ms:g} ms, expected at least {fit.bound_ms:.1f} ms, the bound of an '
-                                 f'iteration of the smallest sub-network (utilisation {fit.utilisation:g}) on this device')
+            raise BudgetTooSmall(f'budget is {self.budget_ms:g} ms, expected at least {fit.bound_ms:.1f} ms, the bound '
+                                 f'of an iteration of the smallest sub-network (utilisation {fit.utilisation:g}) on '
+                                 f'this device')
 
     def iterate(self, inputs: Tensor, targets: object) -> Iteration | None:
         """Trains on one batch; None, with no weight changed, where at present no bound fits the budget.

@@ -27,7 +27,7 @@ from deadline_perception.errors import DeadlinePerceptionError, command_line
 from deadline_perception.evaluation.scenario import limited, with_speed_in_every_frame
 from deadline_perception.latency.device import check_device, process_environment
 from deadline_perception.latency.profile import LatencyProfile
-from deadline_perception.runtime.priority import parse_cores
+from deadline_perception.runtime.kernel_thread import parse_cores
 from deadline_perception.tools.machine_findings import share_folder
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, check_folder, find_weights
 from deadline_perception.tools.profile_at_hand import ensure_profile

@@ -85,8 +85,8 @@ def _evaluate(args: argparse.Namespace, workers: Workers) -> int:
     if detector.result_type is Classification:
         if len(args.data) > 1:
             raise EvaluationError(f'--data names {len(args.data)} sources, expected one for a classifier')
-        return evaluate_crops(detector, data=args.data[0], classes=args.classes, limit=args.limit, rendered=args.rendered,
-                              file=args.json)
+        return evaluate_crops(detector, data=args.data[0], classes=args.classes, limit=args.limit,
+                              rendered=args.rendered, file=args.json)
     paths = chosen_paths(args, detector)
     sequence = joined([open_source(source, classes=args.classes) for source in args.data], detector.class_names)
     frames = annotated_frames(sequence, args.limit)

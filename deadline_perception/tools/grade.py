@@ -36,7 +36,8 @@ from deadline_perception.engine.choice import ENGINES
 from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.latency.device import read_device_facts, use_threads
 from deadline_perception.runtime.loading import load_network, warm_up
-from deadline_perception.runtime.priority import MODES, Role, ThreadPriority, inference_thread, parse_cores
+from deadline_perception.runtime.kernel_thread import parse_cores
+from deadline_perception.runtime.priority import MODES, Role, ThreadPriority, inference_thread
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, check_file, find_weights
 from deadline_perception.tools.machine_findings import share_folder
 from deadline_perception.tools.profile import read_images, restart_with_environment
@@ -51,25 +52,28 @@ class GradeError(DeadlinePerceptionError):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
-    parser.add_argument('beside', nargs='*', metavar='COMMAND', help='program to run beside, after --; it is ended after '
-                                                                     'the measurement')
+    parser.add_argument('beside', nargs='*', metavar='COMMAND',
+                        help='program to run beside, after --; it is ended after the measurement')
     parser.add_argument('--contention', metavar='SHAPE_OR_FILE', help=f'units to run beside: {", ".join(SHAPES)}, or a '
                                                                        f'schedule (JSON); instead of a command')
     parser.add_argument('--seed', type=int, default=0, help='of the schedule')
-    parser.add_argument('--seconds', type=float, default=60.0, help='how long to record; long enough to meet all levels')
+    parser.add_argument('--seconds', type=float, default=60.0,
+                        help='how long to record; long enough to meet all levels')
     parser.add_argument('--weights', type=Path, default=DEFAULT_WEIGHTS, help='sample network')
     parser.add_argument('--path', default='', help='execution path that is run; the largest by default')
     parser.add_argument('--device', default='cpu', help='cpu, cuda or cuda:INDEX')
     parser.add_argument('--threads', type=int, default=1, help='CPU threads of the network')
     parser.add_argument('--engine', choices=ENGINES, default='auto', help='what runs the network on a CPU')
-    parser.add_argument('--priority', choices=MODES, default='auto', help="as the detector's parameter of that name: a frame "
-                                                                         'that is raised hardly feels busy cores')
-    parser.add_argument('--cores', default='', help="as the detector's parameter of that name, such as 0,2-3; units keep "
-                                                    'to the same ones, so that each of them slows the network down')
+    parser.add_argument('--priority', choices=MODES, default='auto',
+                        help="as the detector's parameter of that name: a frame that is raised hardly feels busy cores")
+    parser.add_argument('--cores', default='', help="as the detector's parameter of that name, such as 0,2-3; units "
+                                                    'keep to the same ones, so that each of them slows the network '
+                                                    'down')
     parser.add_argument('--most-units', type=int, help='units of each kind at most; by default 3 per core')
     parser.add_argument('--unit-seconds', type=float, default=2.0, help='how long to measure each number of units')
-    parser.add_argument('--reuse', type=Path, metavar='FILE', help='take the delays beside units from an earlier file, for '
-                                                                   'a machine whose programs cannot be stopped')
+    parser.add_argument('--reuse', type=Path, metavar='FILE',
+                        help='take the delays beside units from an earlier file, for a machine whose programs cannot '
+                             'be stopped')
     parser.add_argument('--source', help='images to run on: a folder, annotation, video or bag file; a rendered drive '
                                          'otherwise')
     parser.add_argument('--out', type=Path, help='file to write; by default in the folder of the user\'s own levels')
@@ -191,8 +195,8 @@ def _measure_units(args: argparse.Namespace, most: int, device_kind: str, longes
                    run_frame: Callable[[], float]) -> tuple[UnitDelay, ...]:
     load = os.getloadavg()[0]
     if not (args.beside or args.contention) and load > _BUSY_LOAD + 1.0:
-        print(f'Other programs go on (load {load:.1f}) while units are measured, so the levels come out too low. Stop them '
-              f'once to measure units, and name that file with --reuse later.', file=sys.stderr)
+        print(f'Other programs go on (load {load:.1f}) while units are measured, so the levels come out too low. Stop '
+              f'them once to measure units, and name that file with --reuse later.', file=sys.stderr)
     kinds = ('core', 'memory', *(('gpu',) if device_kind == 'cuda' else ()))
     with _bar('beside units', None) as (bars, bar):
         return measure_unit_delays(

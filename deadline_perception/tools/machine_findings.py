@@ -300,7 +300,8 @@ def check_shared_memory(folder: Path) -> Finding:
 
 
 def dead_segments(folder: Path) -> list[Path]:
-    """Files through which Fast DDS participants moved messages that are no more: a process that is killed leaves some MB.
+    """Files through which Fast DDS participants moved messages that are no more: a process that is killed leaves some
+    MB.
 
     A living participant holds a lock on the file of the same name that ends in `_el`.
     """

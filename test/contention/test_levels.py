@@ -32,7 +32,8 @@ def stretches(*levels_ms: float, frames: int = 300, noise: float = 0.03, seed: i
     return np.concatenate([rng.normal(level_ms, noise * level_ms, frames) for level_ms in levels_ms])
 
 
-@pytest.mark.parametrize('levels_ms', [(40.0,), (40.0, 60.0, 90.0), (10.0, 11.5), (30.0, 45.0, 60.0, 80.0, 110.0, 150.0)])
+@pytest.mark.parametrize('levels_ms', [(40.0,), (40.0, 60.0, 90.0), (10.0, 11.5),
+                                       (30.0, 45.0, 60.0, 80.0, 110.0, 150.0)])
 def test_levels_are_where_the_delays_lie(levels_ms):
     found = grade_levels(stretches(*levels_ms))
     assert [level.delay_ms for level in found] == pytest.approx(levels_ms, rel=0.03)
@@ -103,15 +104,16 @@ def test_what_cannot_be_graded_is_said(delays, message):
     assert isinstance(raised.value, DeadlinePerceptionError) and isinstance(raised.value, ValueError)
 
 
-@pytest.mark.parametrize('options', [{'window': 0}, {'least_share': 1.0}, {'resolution': -0.1}, {'least_share': math.nan}])
+@pytest.mark.parametrize('options', [{'window': 0}, {'least_share': 1.0}, {'resolution': -0.1},
+                                     {'least_share': math.nan}])
 def test_impossible_options_are_refused(options):
     with pytest.raises(ValueError, match='expected at least 1, a share in'):
         grade_levels(stretches(40.0), **options)
 
 
 def test_each_level_is_matched_with_the_units_of_the_nearest_delay_and_the_fewest_of_equal_ones():
-    beside = [UnitDelay({}, 40.0), UnitDelay({'core': 1}, 50.0), UnitDelay({'core': 2}, 62.0), UnitDelay({'memory': 3}, 62.0),
-              UnitDelay({'memory': 4}, 95.0)]
+    beside = [UnitDelay({}, 40.0), UnitDelay({'core': 1}, 50.0), UnitDelay({'core': 2}, 62.0),
+              UnitDelay({'memory': 3}, 62.0), UnitDelay({'memory': 4}, 95.0)]
     levels = grade_levels(stretches(40.0, 60.0, 90.0), unit_delays=beside)
     assert [level.units for level in levels] == [{}, {'core': 2}, {'memory': 4}]
     assert [level.units_delay_ms for level in levels] == [40.0, 62.0, 95.0]
@@ -166,7 +168,8 @@ def test_damaged_gradings_are_refused_in_one_line(grading, tmp_path, change, mes
 def test_levels_lie_beside_the_profiles(monkeypatch, tmp_path):
     monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path))
     facts = DeviceFacts(name='Board', kind='cpu', cores=4, threads=2)
-    assert default_levels_path('compact', facts) == tmp_path / 'deadline_perception' / 'levels' / 'compact-board-t2.json'
+    folder = tmp_path / 'deadline_perception' / 'levels'
+    assert default_levels_path('compact', facts) == folder / 'compact-board-t2.json'
 
 
 @pytest.mark.parametrize('seed', range(3))

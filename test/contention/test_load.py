@@ -1,4 +1,5 @@
-"""Units are real processes: they work when told to, slow what runs beside them, and are gone with whoever started them."""
+"""Units are real processes: they work when told to, slow what runs beside them, and are gone with whoever started
+them."""
 from __future__ import annotations
 
 import os
@@ -89,7 +90,8 @@ def test_a_unit_asks_for_its_share_of_a_core_and_a_busy_program_for_all():
 
 @pytest.mark.parametrize('number', [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_units_end_with_their_owner_however_it_ends(number):
-    owner = subprocess.Popen([sys.executable, '-c', OWNER], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    owner = subprocess.Popen([sys.executable, '-c', OWNER], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                             text=True)
     pids = [int(word) for word in owner.stdout.readline().split()]
     assert len(pids) == 2 and not any(map(is_gone, pids))
     owner.send_signal(number)

@@ -7,7 +7,8 @@ import random
 import numpy as np
 import pytest
 
-from deadline_perception.contention.prediction import AdaptiveRegression, DelayPredictor, FilteredRatio, LaggedRegression
+from deadline_perception.contention.prediction import (
+    AdaptiveRegression, DelayPredictor, FilteredRatio, LaggedRegression)
 from deadline_perception.latency.calibration import BoundCalibrator
 
 IDLE_MS = {'small': 20.0, 'middle': 40.0, 'large': 80.0}
@@ -170,8 +171,8 @@ def test_the_covariance_stays_bounded_on_delays_that_never_change():
 
 @pytest.mark.parametrize('name', ['paper', 'filter', 'ours'])
 @pytest.mark.parametrize(('candidate', 'took_ms', 'message'), [
-    ('huge', 1.0, "candidate is 'huge', expected one of small, middle, large"), ('small', 0.0, 'delay of small is 0.0 ms'),
-    ('small', math.nan, 'is nan ms'), ('small', math.inf, 'is inf ms')])
+    ('huge', 1.0, "candidate is 'huge', expected one of small, middle, large"),
+    ('small', 0.0, 'delay of small is 0.0 ms'), ('small', math.nan, 'is nan ms'), ('small', math.inf, 'is inf ms')])
 def test_impossible_observations_are_refused(name, candidate, took_ms, message):
     predictor = PREDICTORS[name]()
     with pytest.raises(ValueError, match=message):

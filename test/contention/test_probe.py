@@ -5,7 +5,7 @@ import math
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from deadline_perception.contention.probe import IdleTime, Probe
+from deadline_perception.contention.probe import IdleTime, Probe, probe_pause_ms
 
 
 def test_probe_times_its_work_with_the_given_clock():
@@ -103,3 +103,9 @@ def test_refuses_impossible_settings():
         IdleTime(quantile=1.5)
     with pytest.raises(ValueError, match='idle_ms is 0.0 ms'):
         IdleTime(idle_ms=0.0)
+
+
+def test_probes_take_at_most_their_share_of_a_core_and_a_third_of_it_beside_frames():
+    assert probe_pause_ms(3.0, 0.006, beside_frames=False) == pytest.approx(500.0)
+    assert probe_pause_ms(3.0, 0.006, beside_frames=True) == pytest.approx(1500.0)
+    assert probe_pause_ms(3.0, 0.0, beside_frames=False) == math.inf

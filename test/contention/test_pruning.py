@@ -59,7 +59,8 @@ def test_one_model_is_kept_per_contention_level():
     # levels;
     # 4 is the best at two of them.
     given_models = models(*((str(number), 10.0 + number, 10.0 * number) for number in range(7)))
-    delays = {'0': (10, 15, 20, 30, 50), '1': (20, 30, 40, 60, 95), '2': (30, 42, 60, 97, 150), '3': (40, 55, 80, 120, 190),
+    delays = {'0': (10, 15, 20, 30, 50), '1': (20, 30, 40, 60, 95), '2': (30, 42, 60, 97, 150),
+              '3': (40, 55, 80, 120, 190),
               '4': (60, 80, 98, 160, 240), '5': (90, 110, 130, 200, 300), '6': (110, 140, 170, 250, 400)}
     assert names(contention_prune(given_models, delays, 100.0)) == ['1', '2', '4', '5']
     assert names(contention_prune(given_models, {name: row[1:3] for name, row in delays.items()}, 100.0)) == ['4']
@@ -67,7 +68,8 @@ def test_one_model_is_kept_per_contention_level():
 
 def test_a_level_at_which_nothing_is_in_time_keeps_the_fastest():
     given_models = models(('slow', 20.0, 0.9), ('fast', 10.0, 0.5))
-    assert names(contention_prune(given_models, {'slow': (20.0, 300.0), 'fast': (10.0, 200.0)}, 100.0)) == ['fast', 'slow']
+    kept = contention_prune(given_models, {'slow': (20.0, 300.0), 'fast': (10.0, 200.0)}, 100.0)
+    assert names(kept) == ['fast', 'slow']
 
 
 def test_memory_keeps_the_fastest_and_then_the_best():
@@ -76,7 +78,8 @@ def test_memory_keeps_the_fastest_and_then_the_best():
     assert names(memory_prune(given_models, 500.0)) == ['fast', 'small', 'best']
     assert names(memory_prune(given_models, 1000.0)) == ['fast', 'small', 'middle', 'best']
     assert memory_prune([], 10.0) == ()
-    with pytest.raises(ValueError, match='fast, the fastest, takes 100 MB of memory, expected at most the limit of 99 MB'):
+    with pytest.raises(ValueError, match='fast, the fastest, takes 100 MB of memory, expected at most the limit of '
+                                         '99 MB'):
         memory_prune(given_models, 99.0)
 
 

@@ -97,7 +97,8 @@ def test_a_unit_that_dies_is_told():
 
 
 def test_each_step_once_holds_distinct_units_those_of_fewer_first():
-    schedule = Schedule((Step(0.0, {'core': 2}), Step(1.0), Step(2.0, {'core': 1}), Step(3.0, {'core': 2})), lasts_s=4.0)
+    schedule = Schedule((Step(0.0, {'core': 2}), Step(1.0), Step(2.0, {'core': 1}), Step(3.0, {'core': 2})),
+                        lasts_s=4.0)
     once = schedule.each_once(8.0)
     assert once == Schedule((Step(0.0), Step(8.0, {'core': 1}), Step(16.0, {'core': 2})), lasts_s=24.0)
     with pytest.raises(ValueError, match='steps of a schedule begin at'):

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from deadline_perception.contention.sensors import (
-    CpuTimes, Nvml, Readings, SensorAbsent, SensorFault, cpu_utilisation, open_nvml, read_contention, read_cpu_times,
-    read_jetson_gpu, read_pressure)
+    CpuTimes, Nvml, Readings, SensorAbsent, SensorFault, cpu_utilisation, find_jetson_gpu, open_nvml, read_contention,
+    read_cpu_times, read_jetson_gpu, read_pressure)
 
 # /proc/stat of a Jetson Orin Nano (6 cores, 2 shown), all its kinds of line.
 ORIN_STAT = '''cpu  84031 1204 29934 4017721 2610 8121 3316 0 0 0
@@ -233,10 +233,11 @@ BOARDS = {
     # JetPack 5: it answers zeros as success.
     'Orin with zeros': Board({'sys/devices/17000000.ga10b/load': '1000\n'}, RecordedNvml(rates(0), memory(0, 0)), 1.0,
                              'jetson_gpu'),
-    'Xavier': Board({'sys/devices/17000000.gv11b/load': '20\n', 'sys/devices/gpu.0/load': '20\n'}, None, 0.02, 'jetson_gpu'),
+    'Xavier': Board({'sys/devices/17000000.gv11b/load': '20\n', 'sys/devices/gpu.0/load': '20\n'}, None, 0.02,
+                    'jetson_gpu'),
     # The GPU is behind the desktop's driver: no load in sysfs, memory is the system's.
-    'Thor': Board({'sys/class/devfreq/gpu-gpc-0/cur_freq': '1575000000\n'}, RecordedNvml(rates(61), NOT_SUPPORTED), 0.61,
-                  'nvml'),
+    'Thor': Board({'sys/class/devfreq/gpu-gpc-0/cur_freq': '1575000000\n'}, RecordedNvml(rates(61), NOT_SUPPORTED),
+                  0.61, 'nvml'),
     'desktop': Board({}, RecordedNvml(rates(12), memory(2_000, 8_000)), 0.12, 'nvml')}
 
 
@@ -287,3 +288,13 @@ def test_a_gpu_that_is_lost_while_nvml_is_open_is_a_fault(tmp_path):
     library.utilisation = library.memory = RecordedNvml.NVMLError('GPU is lost')
     readings = read_contention(tmp_path, nvml=nvml)
     assert 'GPU is lost' in readings.reason and math.isnan(readings.gpu_utilisation)
+
+
+def test_the_file_that_is_read_can_be_found_beforehand(tmp_path):
+    assert find_jetson_gpu(tmp_path) == ()
+    with pytest.raises(SensorAbsent, match='no Jetson GPU load'):
+        read_jetson_gpu(tmp_path, ())
+    for file, load in (('sys/devices/17000000.gv11b/load', '20\n'), ('sys/devices/gpu.0/load', '30\n')):
+        write(tmp_path, file, load)
+    assert find_jetson_gpu(tmp_path) == ('sys/devices/gpu.0/load',)  # that of the earlier pattern
+    assert read_jetson_gpu(tmp_path, find_jetson_gpu(tmp_path)) == 0.03

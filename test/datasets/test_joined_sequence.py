@@ -38,8 +38,10 @@ def test_a_person_found_where_persons_are_not_named_is_no_false_alarm(false_alar
                   ('car', 'person'))
     found = []
     for number in range(len(both.frames)):
-        rows = [((40.0, 40.0, 60.0, 60.0), 0.9)] * (number == false_alarm_in) + [((0.0, 0.0, 8.0, 8.0), 0.5)] * (number > 0)
+        rows = [((40.0, 40.0, 60.0, 60.0), 0.9)] * (number == false_alarm_in)
+        rows += [((0.0, 0.0, 8.0, 8.0), 0.5)] * (number > 0)
         found.append(Detections(np.array([box for box, _ in rows]), np.array([score for _, score in rows]),
                                 np.full(len(rows), both.class_names.index('person'))))
-    ap = average_precision(found, [frame.ground_truth for frame in both.frames], both.class_names).per_class['person'].ap
+    ap = average_precision(found, [frame.ground_truth for frame in both.frames],
+                           both.class_names).per_class['person'].ap
     assert ap < 0.9 if is_one else ap == pytest.approx(1.0)

@@ -71,7 +71,8 @@ def test_paths_are_listed_most_used_first(tmp_path):
 
 def test_what_ran_is_told_for_each_level_of_contention(tmp_path):
     with RunWriter(tmp_path / 'run') as run:
-        for index, (path, total_ms) in enumerate(((PATH, 60.0), (PATH, 60.0), (PATH, 150.0), ('s1-w0.50-p10-h0', 60.0))):
+        for index, (path, total_ms) in enumerate(((PATH, 60.0), (PATH, 60.0), (PATH, 150.0),
+                                                  ('s1-w0.50-p10-h0', 60.0))):
             run.latency(START_NS + index, path=path, network_ms=50.0, total_ms=total_ms)
             run.decision(START_NS + index, PATH, quality=0.3)
     recording = read_recording(tmp_path / 'run')

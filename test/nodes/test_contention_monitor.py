@@ -64,7 +64,8 @@ def test_all_frames_since_the_last_state_are_in_the_next_and_none_has_one_of_its
     start_node('contention_monitor', {'rate_hz': 1.0})
     heard = observer.hear(ContentionState, 'contention_monitor/state')
     latencies = observer.speaker(FrameLatency, 'detector/latency')
-    wait_for(lambda: latencies.publish(latency()) or (heard and 'frames' in heard[-1].sources), 'a state that knows frames')
+    wait_for(lambda: latencies.publish(latency()) or (heard and 'frames' in heard[-1].sources),
+             'a state that knows frames')
     before = len(heard)
     for _ in range(40):
         latencies.publish(latency(network_ms=400.0))

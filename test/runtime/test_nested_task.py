@@ -12,7 +12,6 @@ from deadline_perception.nested.quality import DetectedInTime, TotalAccuracy
 from deadline_perception.runtime.job_record import JobOutcome, JobRecord
 from deadline_perception.runtime.loading import SetupError
 from deadline_perception.runtime.nested_task import load_nested_task, spread
-from deadline_perception.runtime.network_schedule import make_schedule
 from deadline_perception.runtime.task_file import TaskRequest
 
 IMAGE = np.random.default_rng(0).integers(0, 256, (48, 64, 3), dtype=np.uint8)
@@ -108,24 +107,6 @@ def test_a_run_adds_up_the_time_of_its_network(load):
     while not run.finished:
         run.run_segment()
     assert run.network_ms > 0 and len(run.result()) == 1
-
-
-def test_schedule_holds_until_tasks_or_conditions_change(load):
-    tasks = [load('front'), load('rear', weight=0.5)]
-    schedule = make_schedule(tasks, 10.0)
-    assert schedule.allocation.schedulable and not schedule.refusal and list(schedule.plans) == ['front', 'rear']
-    assert schedule.holds(tasks, 10.4) and not schedule.holds(tasks, 20.0) and not schedule.holds(tasks[:1], 10.0)
-    tasks[1].slowdown = 1.2
-    assert not schedule.holds(tasks, 10.0)
-
-
-def test_where_nothing_fits_the_cheapest_is_in_force_and_it_is_said(load):
-    tasks = [load('front'), load('rear')]
-    for task in tasks:
-        task.slowdown = 20.0
-    schedule = make_schedule(tasks, 10.0)
-    assert 'front' in schedule.refusal and not schedule.allocation.schedulable
-    assert {(plan.level, plan.period_ms) for plan in schedule.plans.values()} == {(0, 200.0)}
 
 
 def test_what_is_missing_is_named_with_its_task(tmp_path):

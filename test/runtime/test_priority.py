@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from deadline_perception.runtime import priority as module
+from deadline_perception.runtime.kernel_thread import name_thread
 from deadline_perception.runtime.priority import (
     NICENESS,
     REAL_TIME_PART,
@@ -21,8 +22,6 @@ from deadline_perception.runtime.priority import (
     Role,
     ThreadPriority,
     inference_thread,
-    name_thread,
-    parse_cores,
     read_real_time_share,
 )
 
@@ -35,7 +34,8 @@ CHILD = '''
 import json, os, resource, subprocess, sys, threading, time
 from pathlib import Path
 from deadline_perception.runtime import priority as module
-from deadline_perception.runtime.priority import RealTimeShare, Role, ThreadPriority, name_thread, what_is_permitted
+from deadline_perception.runtime.kernel_thread import name_thread
+from deadline_perception.runtime.priority import RealTimeShare, Role, ThreadPriority, what_is_permitted
 def report(**facts): print(json.dumps(facts), flush=True)
 def policy(tid=0): return os.sched_getscheduler(tid) & ~os.SCHED_RESET_ON_FORK
 def drop(**limits):
@@ -329,17 +329,6 @@ def test_without_a_throttle_niceness_is_all():
     assert 'no throttle' in refusals
 
 
-def test_cores_are_read_from_numbers_and_ranges(monkeypatch):
-    monkeypatch.setattr(os, 'sched_getaffinity', lambda _: {0, 1, 2, 3, 5})
-    assert parse_cores('') == parse_cores(' ') == frozenset()
-    assert parse_cores('5, 0-2') == {0, 1, 2, 5}
-    for wrong in ('a', '1-', '-1', '3-1', '1;2', '0x1'):
-        with pytest.raises(ValueError, match='expected numbers and ranges of cores such as 0,2-3'):
-            parse_cores(wrong)
-    with pytest.raises(ValueError, match=r"cores is '3-4', expected some of 0-3,5, which this process may use"):
-        parse_cores('3-4')
-
-
 def test_refuses_another_mode():
     with pytest.raises(ValueError, match="priority is 'most', expected one of auto, off"):
         ThreadPriority('most')
@@ -373,11 +362,3 @@ def test_a_thread_that_ran_a_network_is_what_it_was_also_when_that_failed(mode):
     assert during[0] == 'inference' and during[3] == {core}
     with pytest.raises(ValueError, match="priority is 'most'"), inference_thread('most'):
         pass
-
-
-def test_the_kernel_knows_a_named_thread():
-    def work():
-        name_thread('a name that is too long')
-        return comm()
-
-    assert in_thread(work) == 'a name that is '

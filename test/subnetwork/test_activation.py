@@ -21,7 +21,8 @@ GROUPS = (UnitGroup(100), UnitGroup(6), UnitGroup(32, 'it is a first layer'))
 @given(st.floats(0.001, 1.0))
 def test_activates_the_most_important_share_of_every_layer(utilisation):
     activation = activate(GROUPS, utilisation)
-    assert activation.kept == (max(1, math.floor(utilisation * 100 + 1e-9)), max(1, math.floor(utilisation * 6 + 1e-9)), 32)
+    assert activation.kept == (max(1, math.floor(utilisation * 100 + 1e-9)), max(1, math.floor(utilisation * 6 + 1e-9)),
+                               32)
     for number, kept in enumerate(activation.kept):
         vector = activation.vector(number)
         assert vector.tolist() == [1] * kept + [0] * (GROUPS[number].units - kept)
@@ -60,7 +61,8 @@ BOUNDS = {0.25: 10.0, 0.5: 20.0, 1.0: 45.0}
 
 
 @pytest.mark.parametrize('budget_ms, utilisation, fits', [(45.0, 1.0, True), (44.9, 0.5, True), (10.0, 0.25, True),
-                                                          (9.9, 0.25, False), (-3.0, 0.25, False), (math.inf, 1.0, True)])
+                                                          (9.9, 0.25, False), (-3.0, 0.25, False),
+                                                          (math.inf, 1.0, True)])
 def test_takes_the_largest_whose_bound_fits(budget_ms, utilisation, fits):
     fit = largest_fitting(BOUNDS, budget_ms)
     assert (fit.utilisation, fit.fits_budget, fit.bound_ms) == (utilisation, fits, BOUNDS[utilisation])

@@ -4,7 +4,8 @@ from deadline_perception.subnetwork.channel_groups import ChannelGroup, Layout, 
 
 
 def test_tied_groups_keep_the_same_units_and_name_the_reason_first():
-    one, other, third = ChannelGroup(12, names=['a']), ChannelGroup(8, names=['b']), ChannelGroup(12, 'it is first', ['c'])
+    one, other = ChannelGroup(12, names=['a']), ChannelGroup(8, names=['b'])
+    third = ChannelGroup(12, 'it is first', ['c'])
     tie(one, other)
     tie(other, third)
     tie(third, one)

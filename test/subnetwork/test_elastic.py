@@ -52,7 +52,8 @@ def test_whole_network_computes_what_the_ordinary_one_does_in_whatever_order(kin
 
 
 def test_first_and_last_layers_stay_whole_and_are_named():
-    whole = {name: group.whole_because for group in made_elastic().groups for name in group.names if group.whole_because}
+    whole = {name: group.whole_because for group in made_elastic().groups for name in group.names
+             if group.whole_because}
     assert whole == {'stem': 'it is a first layer', 'classes': 'it belongs to the last layers'}
 
 

@@ -82,7 +82,8 @@ def selected(outputs):
 
 
 def test_selection_by_hand():
-    # Mean squares 4, 9 and 1. The second comes first; of the first it explains 6^2 / 9 = 4, all of it; of the third none.
+    # Mean squares 4, 9 and 1. The second comes first; of the first it explains 6^2 / 9 = 4, all of it; of the third
+    # none.
     outputs = torch.tensor([[2.0, 3.0, 1.0], [2.0, 3.0, -1.0], [-2.0, -3.0, 1.0], [-2.0, -3.0, -1.0]])
     found = selected(outputs)
     assert found.order().tolist() == [1, 2, 0]

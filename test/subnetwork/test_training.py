@@ -160,7 +160,8 @@ def test_loss_falls():
 
 
 @pytest.mark.parametrize('arguments, message', [
-    ({'budget_ms': 0.0, 'learning_rate': 0.1}, 'budget is 0.0 ms'), ({'budget_ms': math.nan, 'learning_rate': 0.1}, 'budget'),
+    ({'budget_ms': 0.0, 'learning_rate': 0.1}, 'budget is 0.0 ms'),
+    ({'budget_ms': math.nan, 'learning_rate': 0.1}, 'budget'),
     ({'budget_ms': 1.0, 'learning_rate': -1.0}, 'learning rate is -1.0'),
     ({'budget_ms': 1.0, 'learning_rate': 0.1, 'momentum': 1.0}, 'momentum is 1.0')])
 def test_refuses_impossible_numbers(arguments, message):

@@ -57,7 +57,8 @@ def test_the_levels_are_graded_on_frames_of_half_the_longest_time():
         return Quantiles(*[ms] * 8, 5)
 
     profile = LatencyProfile(read_device_facts('cpu'), 'made up', 'hash', (64, 64), (64, 64), '2026-01-01T00:00:00',
-                             0.0, {'all': times(1.0)}, {'small': times(5.0), 'middle': times(21.0), 'large': times(46.0)})
+                             0.0, {'all': times(1.0)},
+                             {'small': times(5.0), 'middle': times(21.0), 'large': times(46.0)})
     assert demo.graded_path(profile) == 'middle'
     assert demo.graded_path(replace(profile, paths={})) == ''
 
@@ -66,8 +67,8 @@ def test_the_levels_that_were_found_are_told():
     grading = ContentionGrading('made up', 'hash', 'path', 'device', 'date', 'units', (
         ContentionLevel(10.0, 0.5, 1.0, {}, 10.0), ContentionLevel(16.0, 0.5, 1.6, {'core': 1}, 16.5)), ())
     assert demo.levels_note(grading) == (
-        'Levels of contention, graded before the run on the core of the network: 0 is 1.00 times as slow as idle (none), '
-        '1 is 1.60 times as slow as idle (1 core).')
+        'Levels of contention, graded before the run on the core of the network: 0 is 1.00 times as slow as idle '
+        '(none), 1 is 1.60 times as slow as idle (1 core).')
 
 
 def test_a_source_without_speed_gets_one_and_a_long_one_is_cut(repository):

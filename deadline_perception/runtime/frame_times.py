@@ -1,0 +1,63 @@
+"""What the frames of a task say about the times of the next ones: best case, time of deciding and of publishing."""
+from __future__ import annotations
+
+from deadline_perception.decision.policy import Forecast
+from deadline_perception.latency.calibration import BoundCalibrator
+from deadline_perception.runtime.reserve import FrameReserve, Reserve
+from deadline_perception.runtime.timed_frame import TimedFrame
+
+BEST_CASE_SHARE = 0.1  # frames that are faster than the best case, which decides what is worth going on with
+_BEST_CASE_STEP = 0.05
+
+
+class FrameTimes:
+    """Learns from frames on the thread that runs them; `publishing` learns where answers are published.
+
+    Args:
+        publishing: learns how long publishing takes.
+        score_width: of the calibrators of this task's times, see `BoundCalibrator`.
+    """
+
+    def __init__(self, publishing: Reserve, score_width: float) -> None:
+        self._publishing, self._deciding = publishing, Reserve(0.0, quantile=0.5)
+        self._best_case = BoundCalibrator(1.0 - BEST_CASE_SHARE, _BEST_CASE_STEP, score_width)
+
+    @property
+    def best_case_factor(self) -> float:
+        """From the expected time of a frame to one that so few stay below."""
+        return self._best_case.factor
+
+    @property
+    def reserve(self) -> FrameReserve:
+        """What the next frame is to keep beside its network."""
+        return FrameReserve(self._deciding.reserve_ms, self._publishing.reserve_ms)
+
+    def observe(self, calibrator: BoundCalibrator, forecast: Forecast, reserve: FrameReserve, ran: TimedFrame, *,
+                publish_ms: float | None) -> None:
+        """Takes in one frame, after it is out.
+
+        Args:
+            calibrator: of the task's bounds; learns too.
+            forecast: that the frame was decided by.
+            reserve: that it had kept.
+            ran: it, on a path.
+            publish_ms: that its answer took; None where its image was answered beside its network, which the time of
+                its decisions then has in it.
+
+        Raises:
+            ValueError: a time is none, because a clock has jumped; what comes after it has learnt nothing.
+        """
+        expected_ms = forecast.forecast_ms(ran.path) * ran.slowdown
+        overrun_ms = 0.0 if publish_ms is None else reserve.overrun_ms(ran.decision_ms, publish_ms)
+        if ran.result is not None:
+            self._best_case.observe(expected_ms, ran.network_ms)
+            calibrator.observe(expected_ms, ran.network_ms + overrun_ms)
+            if publish_ms is not None:
+                self._deciding.observe(ran.decision_ms)
+            return
+        # A frame is aborted because its deadline is near, and that alone says nothing about the times of its path. What
+        # it had taken, with the forecast of its rest, does: without slow frames both would learn from fast ones alone.
+        would_take_ms = ran.network_ms + forecast.forecast_ms(ran.path, ran.segment) * ran.slowdown
+        for learner, took_ms in ((calibrator, would_take_ms + overrun_ms), (self._best_case, would_take_ms)):
+            if ran.network_ms > 0 and took_ms > learner.bound_ms(expected_ms):
+                learner.observe(expected_ms, None)

@@ -1,0 +1,90 @@
+"""Threads of this process as the kernel knows them, by its numbers: their names, how they are scheduled, and on which
+cores. Free of ROS.
+"""
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Collection
+from pathlib import Path
+
+_TASKS = Path('/proc/self/task')
+
+
+def name_thread(name: str) -> None:
+    """Gives the calling thread a name of at most 15 characters for the kernel; threads that it starts inherit it."""
+    try:
+        (_TASKS / str(threading.get_native_id()) / 'comm').write_text(name[:15])
+    except OSError:  # no such file outside Linux
+        pass
+
+
+def thread_name(tid: int) -> str:
+    """The name that the kernel has of a thread; empty where it has ended, or there is no such file (outside Linux)."""
+    try:
+        return (_TASKS / str(tid) / 'comm').read_text().rstrip('\n')
+    except OSError:
+        return ''
+
+
+def lives(tid: int) -> bool:
+    """Whether a thread has not ended."""
+    return (_TASKS / str(tid)).exists()
+
+
+def threads_started_by(tid: int) -> list[int]:
+    """Threads that bear a thread's name without being Python's: it has started them, such as those of OpenMP."""
+    name, pythons = thread_name(tid), {thread.native_id for thread in threading.enumerate()}
+    numbers = [int(folder.name) for folder in _TASKS.iterdir()]
+    return [number for number in numbers if number not in pythons and thread_name(number) == name]
+
+
+def scheduling_policy(tid: int) -> int:
+    """`SCHED_OTHER` or another of `os`, whatever a thread's own threads get.
+
+    Raises:
+        ProcessLookupError: it has ended.
+    """
+    return os.sched_getscheduler(tid) & ~os.SCHED_RESET_ON_FORK
+
+
+def describe_scheduling(tid: int) -> str:
+    """`SCHED_FIFO 10, nice -15, cores 0-1`.
+
+    Raises:
+        ProcessLookupError: the thread has ended.
+    """
+    names = {os.SCHED_OTHER: 'SCHED_OTHER', os.SCHED_FIFO: 'SCHED_FIFO', os.SCHED_RR: 'SCHED_RR',
+             os.SCHED_BATCH: 'SCHED_BATCH', os.SCHED_IDLE: 'SCHED_IDLE'}
+    priority = os.sched_getparam(tid).sched_priority
+    return (f'{names.get(scheduling_policy(tid), "another policy")}{f" {priority}" if priority else ""}, '
+            f'nice {os.getpriority(os.PRIO_PROCESS, tid)}, cores {describe_cores(os.sched_getaffinity(tid))}')
+
+
+def parse_cores(text: str) -> frozenset[int]:
+    """Numbers of cores from a list such as `0,2-3`; empty text gives none, which leaves threads where they may run.
+
+    Raises:
+        ValueError: it is no such list, or names a core that this process may not use.
+    """
+    allowed, cores = os.sched_getaffinity(0), set()
+    for part in filter(None, text.replace(' ', '').split(',')):
+        match = re.fullmatch(r'(\d{1,6})(?:-(\d{1,6}))?', part)
+        if match is None or int(match[2] or match[1]) < int(match[1]):
+            raise ValueError(f'cores is {text!r}, expected numbers and ranges of cores such as 0,2-3')
+        cores |= set(range(int(match[1]), int(match[2] or match[1]) + 1))
+    if not cores <= allowed:
+        raise ValueError(f'cores is {text!r}, expected some of {describe_cores(allowed)}, which this process may use')
+    return frozenset(cores)
+
+
+def describe_cores(cores: Collection[int]) -> str:
+    """`0,2-3` of {0, 2, 3}."""
+    words: list[list[int]] = []
+    for core in sorted(cores):
+        if words and core == words[-1][1] + 1:
+            words[-1][1] = core
+        else:
+            words.append([core, core])
+    return ','.join(str(first) if first == last else f'{first}-{last}' for first, last in words)

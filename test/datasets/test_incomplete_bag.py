@@ -1,0 +1,141 @@
+"""Files that were not finished: what of them is read, byte for byte, by the readers of mcap and SQLite themselves."""
+from __future__ import annotations
+
+import io
+import shutil
+import sqlite3
+from contextlib import closing
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mcap.reader import make_reader
+from mcap.writer import CompressionType, Writer
+
+from deadline_perception.datasets.bag_file import MCAP_MAGIC
+from deadline_perception.datasets.incomplete_bag import IncompleteMcap, salvage_sqlite
+
+COUNT, CHUNK_BYTES = 60, 1000
+
+
+@pytest.fixture(scope='module')
+def mcap(tmp_path_factory):
+    """A whole file of two topics in several chunks, and where each chunk ends."""
+    file = tmp_path_factory.mktemp('mcap') / 'whole.mcap'
+    with file.open('wb') as stream:
+        writer = Writer(stream, chunk_size=CHUNK_BYTES, compression=CompressionType.ZSTD)
+        writer.start('ros2')
+        schema = writer.register_schema('Word', 'ros2msg', b'string data')
+        channels = [writer.register_channel(topic, 'cdr', schema) for topic in ('/even', '/odd')]
+        for number in range(COUNT):
+            writer.add_message(channels[number % 2], number, f'{number:03} {"word " * 30}'.encode(), number)
+        writer.finish()
+    with file.open('rb') as stream:
+        summary = make_reader(stream).get_summary()
+    return file, [chunk.chunk_start_offset + chunk.chunk_length for chunk in summary.chunk_indexes]
+
+
+def cut(mcap, tmp_path, size):
+    file = tmp_path / 'cut.mcap'
+    file.write_bytes(mcap[0].read_bytes()[:size])
+    return file
+
+
+def numbers(incomplete):
+    with incomplete.open() as stream:
+        return [int(message.data[:3]) for _, _, message in make_reader(stream, validate_crcs=True).iter_messages()]
+
+
+@pytest.mark.parametrize('chunks', [1, 2, 5])
+def test_everything_up_to_the_last_whole_chunk_is_read_and_indexed_anew(mcap, tmp_path, chunks):
+    _, ends = mcap
+    per_chunk = COUNT // len(ends) + 1
+    file = cut(mcap, tmp_path, ends[chunks] - 1)  # of the next chunk one byte is missing
+    before = file.read_bytes()
+    incomplete = IncompleteMcap(file)
+    assert 0 < incomplete.messages <= chunks * per_chunk
+    assert numbers(incomplete) == list(range(incomplete.messages))
+    assert incomplete.lost_bytes == len(before) - ends[chunks - 1]
+    with incomplete.open() as stream:
+        summary = make_reader(stream).get_summary()
+    assert summary.statistics.message_count == incomplete.messages and len(summary.chunk_indexes) == chunks
+    assert {channel.topic for channel in summary.channels.values()} == {'/even', '/odd'}
+    assert (summary.statistics.message_start_time, summary.statistics.message_end_time) == (0, incomplete.messages - 1)
+    assert file.read_bytes() == before and incomplete.exists() and not incomplete.is_dir()
+
+
+def test_a_chunk_whose_content_was_changed_ends_what_is_read(mcap, tmp_path):
+    file, ends = mcap
+    content = bytearray(file.read_bytes())
+    content[ends[2] - 10] ^= 0xff  # within the third chunk's compressed messages
+    (tmp_path / 'bad.mcap').write_bytes(content)
+    incomplete = IncompleteMcap(tmp_path / 'bad.mcap')
+    whole = IncompleteMcap(cut(mcap, tmp_path, ends[1]))
+    assert incomplete.messages == whole.messages > 0
+    assert numbers(incomplete) == numbers(whole)
+
+
+@pytest.mark.parametrize('content', [b'', b'something else', MCAP_MAGIC, MCAP_MAGIC + bytes(100)])
+def test_a_file_without_a_whole_record_has_no_messages(tmp_path, content):
+    (tmp_path / 'none.mcap').write_bytes(content)
+    assert IncompleteMcap(tmp_path / 'none.mcap').messages == 0
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_file_and_new_index_are_one_stream_wherever_it_is_read(mcap, tmp_path_factory, data):
+    incomplete = IncompleteMcap(cut(mcap, tmp_path_factory.mktemp('stream'), mcap[1][2] + 7))
+    with incomplete.open() as stream:
+        whole = stream.read()
+        at = data.draw(st.integers(0, len(whole)))
+        length = data.draw(st.integers(0, len(whole)))
+        assert stream.seek(at) == at
+        assert stream.read(length) == whole[at:at + length]
+        assert stream.seek(-5, io.SEEK_END) == len(whole) - 5
+        assert stream.read() == whole[-5:] == MCAP_MAGIC[-5:]
+
+
+# --- sqlite3 ---
+
+def make_table(file, rows, journal='DELETE'):
+    connection = sqlite3.connect(file)
+    connection.execute(f'PRAGMA journal_mode = {journal}')
+    connection.execute('CREATE TABLE messages (id INTEGER PRIMARY KEY, data BLOB)')
+    connection.commit()
+    connection.executemany('INSERT INTO messages VALUES (?, ?)', [(row, b'x' * 500) for row in range(rows)])
+    connection.commit()
+    return connection
+
+
+def rows_of(file):
+    with closing(sqlite3.connect(file)) as connection:
+        return [row for row, in connection.execute('SELECT id FROM messages ORDER BY id')]
+
+
+def test_rows_in_a_journal_beside_the_file_are_copied_too(tmp_path):
+    (tmp_path / 'out').mkdir()
+    (tmp_path / 'found').mkdir()
+    with closing(make_table(tmp_path / 'bag.db3', 40, 'WAL')):  # still open, as a killed recorder leaves it
+        for file in tmp_path.glob('bag.db3*'):
+            shutil.copy(file, tmp_path / 'found')
+    assert (tmp_path / 'found' / 'bag.db3-wal').stat().st_size > 0
+    salvaged = salvage_sqlite(tmp_path / 'found' / 'bag.db3', tmp_path / 'out')
+    assert salvaged == tmp_path / 'out' / 'bag.db3' and rows_of(salvaged) == list(range(40))
+    assert {file.name for file in (tmp_path / 'found').iterdir()} == {'bag.db3', 'bag.db3-wal', 'bag.db3-shm'}
+
+
+def test_of_a_file_that_was_cut_the_rows_before_are_copied(tmp_path):
+    (tmp_path / 'out').mkdir()
+    make_table(tmp_path / 'bag.db3', 400).close()
+    content = (tmp_path / 'bag.db3').read_bytes()
+    (tmp_path / 'bag.db3').write_bytes(content[:-3 * 4096])
+    found = rows_of(salvage_sqlite(tmp_path / 'bag.db3', tmp_path / 'out'))
+    assert 300 < len(found) < 400 and found == list(range(len(found)))
+    assert (tmp_path / 'bag.db3').read_bytes() == content[:-3 * 4096]
+
+
+def test_what_is_no_database_is_an_error(tmp_path):
+    (tmp_path / 'out').mkdir()
+    (tmp_path / 'bag.db3').write_bytes(b'no database, but long enough to be taken for one' * 100)
+    with pytest.raises(sqlite3.Error):
+        salvage_sqlite(tmp_path / 'bag.db3', tmp_path / 'out')

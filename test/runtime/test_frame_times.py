@@ -1,0 +1,87 @@
+"""What single frames teach, by hand: finished, answered beside their network, and aborted."""
+from __future__ import annotations
+
+import math
+
+import pytest
+from invented_networks import CLASSIFIER
+
+from deadline_perception.latency.calibration import BoundCalibrator
+from deadline_perception.latency.path_bound import SegmentForecast
+from deadline_perception.runtime.frame_times import FrameTimes
+from deadline_perception.runtime.reserve import FrameReserve, Reserve
+from deadline_perception.runtime.timed_frame import TimedFrame
+
+PATH = CLASSIFIER.largest
+FORECAST = SegmentForecast(CLASSIFIER, {'input': 4.0} | {CLASSIFIER.key(1, path): 6.0 for path in CLASSIFIER})
+WIDTH = math.log(2.0)
+
+
+def ran(network_ms: float, elapsed_ms: float | None = None, *, result: object | None = 'found', segment: int = 2,
+        slowdown: float = 1.0) -> TimedFrame:
+    return TimedFrame(None, PATH, 100.0, slowdown, 0.0, (), {'pre': network_ms / 2, 'body': network_ms / 2},
+                      network_ms if elapsed_ms is None else elapsed_ms, result, '', segment)
+
+
+@pytest.fixture
+def learnt():
+    """Observes frames of `FORECAST`, which says 10 ms; gives its times and the task's calibrator."""
+    class Learnt:
+        def __init__(self) -> None:
+            self.publishing = Reserve(3.0)
+            self.times = FrameTimes(self.publishing, WIDTH)
+            self.calibrator = BoundCalibrator(0.01, 0.05, WIDTH)
+
+        def take(self, frame: TimedFrame, publish_ms: float | None = 0.0,
+                 reserve: FrameReserve = FrameReserve(0.0, 0.0)) -> None:
+            self.times.observe(self.calibrator, FORECAST, reserve, frame, publish_ms=publish_ms)
+    return Learnt()
+
+
+def test_a_slow_frame_is_a_miss_of_its_bound_and_raises_what_is_the_best_case(learnt):
+    before = learnt.calibrator.factor, learnt.times.best_case_factor
+    learnt.take(ran(40.0))
+    assert learnt.calibrator.misses == 1 and learnt.calibrator.factor > before[0]
+    assert learnt.times.best_case_factor > before[1]
+
+
+def test_frames_as_fast_as_expected_are_no_misses_and_the_slowdown_counts(learnt):
+    for _ in range(5):
+        learnt.take(ran(9.9))
+        learnt.take(ran(19.0, slowdown=2.0))
+    assert (learnt.calibrator.misses, learnt.calibrator.frames) == (0, 10)
+
+
+def test_time_that_was_not_kept_for_deciding_and_publishing_counts_against_the_bound(learnt):
+    learnt.take(ran(9.0, 11.5), publish_ms=3.0, reserve=FrameReserve(2.5, 3.0))  # 2.5 and 3 ms, as kept
+    assert learnt.calibrator.misses == 0
+    learnt.take(ran(9.0, 11.5), publish_ms=9.0, reserve=FrameReserve(2.5, 3.0))  # 6 ms more
+    assert learnt.calibrator.misses == 1
+
+
+def test_the_next_frame_keeps_the_median_time_of_deciding_and_what_publishing_has_learnt(learnt):
+    assert learnt.times.reserve == FrameReserve(0.0, 3.0)
+    for decision_ms in (1.0, 2.0, 30.0):
+        learnt.take(ran(9.0, 9.0 + decision_ms), reserve=FrameReserve(30.0, 0.0))
+    learnt.publishing.observe(7.0)
+    assert learnt.times.reserve == FrameReserve(2.0, 7.0)
+
+
+def test_a_frame_that_was_answered_beside_its_network_says_nothing_of_deciding(learnt):
+    learnt.take(ran(9.0, 500.0), publish_ms=None)
+    assert learnt.times.reserve.deciding_ms == 0.0 and (learnt.calibrator.misses, learnt.calibrator.frames) == (0, 1)
+
+
+@pytest.mark.parametrize('network_ms, teaches', [(0.0, False), (3.0, False), (30.0, True)])
+def test_an_aborted_frame_counts_only_where_it_would_have_exceeded_its_bound(learnt, network_ms, teaches):
+    before = learnt.times.best_case_factor
+    learnt.take(ran(network_ms, result=None, segment=1))  # the rest is expected to take 6 ms
+    assert (learnt.calibrator.frames, learnt.calibrator.misses) == (int(teaches), int(teaches))
+    assert (learnt.times.best_case_factor > before) is teaches
+
+
+def test_a_clock_that_jumped_is_told_and_teaches_nothing(learnt):
+    for wrong in (math.nan, -5.0, math.inf):
+        with pytest.raises(ValueError):
+            learnt.take(ran(wrong))
+    assert learnt.calibrator.frames == 0 and learnt.times.reserve.deciding_ms == 0.0

@@ -1,0 +1,125 @@
+"""The command tune as a user calls it: on weights that learn, on weights that do not, ended early, and killed."""
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import cv2
+import made_up_elastic
+import numpy as np
+import pytest
+import torch
+
+from deadline_perception.decision.path_quality import PathQuality
+from deadline_perception.subnetwork.checkpoint import load_elastic, save_elastic
+from deadline_perception.subnetwork.elastic import elastic
+from deadline_perception.subnetwork.network import ElasticNetwork
+from deadline_perception.subnetwork.source import NetworkSource
+from deadline_perception.tools.command_line import main
+from deadline_perception.tools.elastic_data import read_data, score_paths
+
+CLASSES = ('bright', 'dark')
+
+
+@pytest.fixture(scope='module')
+def data(tmp_path_factory) -> Path:
+    folder, rng = tmp_path_factory.mktemp('images'), np.random.default_rng(0)
+    for name, level in zip(CLASSES, (200, 50)):
+        (folder / name).mkdir()
+        for number in range(12):
+            image = np.clip(rng.normal(level, 10, (8, 8, 3)), 0, 255).astype(np.uint8)
+            cv2.imwrite(str(folder / name / f'{number:02d}.png'), image)
+    return folder
+
+
+@pytest.fixture
+def weights(tmp_path) -> Path:
+    """An elastic network that has learnt nothing."""
+    torch.manual_seed(0)
+    source = NetworkSource('made_up_elastic:two_classes', CLASSES, (8, 8))
+    module = elastic(source.ordinary(), source.example_inputs, made_up_elastic.images(), settings=(0.25, 0.5, 1.0))
+    save_elastic(ElasticNetwork(module, source), tmp_path / 'net.safetensors')
+    return tmp_path / 'net.safetensors'
+
+
+@pytest.fixture
+def tune(weights, data, monkeypatch):
+    """Runs the command in this process; returns its exit status."""
+    monkeypatch.setenv('DEADLINE_PERCEPTION_RESTARTED', '1')
+    return lambda *words: main(['tune', '--weights', str(weights), '--data', str(data), *words])
+
+
+def test_weights_that_are_better_afterwards_replace_those_before_with_their_scores(tune, weights, data, capsys):
+    before, network = weights.read_bytes(), load_elastic(weights)
+    untrained = score_paths(network, read_data(str(data), False, (8, 8), 200), list(network.path_space))
+    assert tune('--budget-ms', '60000', '--minutes', '0.03', '--learning-rate', '0.01') == 0
+    said = capsys.readouterr().out
+    assert weights.read_bytes() != before and f'wrote {weights}' in said and 'iterations, 0 of them' in said
+    network = load_elastic(weights)
+    table = PathQuality.load(weights.with_suffix('.quality.json'), network.path_space)
+    table.check(network.weights_hash)
+    assert table.metric == 'accuracy' and sum(table.known.values()) > sum(untrained.values())
+
+
+def test_weights_that_are_no_better_are_not_written(tune, weights, capsys, tmp_path):
+    before = weights.read_bytes()
+    assert tune('--budget-ms', '60000', '--minutes', '0.005', '--learning-rate', '1e-30') == 0
+    assert 'the mean over utilisations did not rise' in capsys.readouterr().out
+    assert weights.read_bytes() == before and not list(tmp_path.glob('*.quality.json'))
+
+
+def test_another_file_can_be_written_and_ctrl_c_ends_the_training_early(tune, weights, capsys, tmp_path):
+    before, out = weights.read_bytes(), tmp_path / 'new.safetensors'
+
+    def interrupt() -> None:
+        while signal.getsignal(signal.SIGINT) is usual:
+            time.sleep(0.02)
+        time.sleep(1.0)  # of training
+        os.kill(os.getpid(), signal.SIGINT)
+
+    usual = signal.getsignal(signal.SIGINT)
+    threading.Thread(target=interrupt, daemon=True).start()
+    status = tune('--budget-ms', '60000', '--minutes', '0.5', '--learning-rate', '0.02', '--out', str(out))
+    assert status == 128 + signal.SIGINT, capsys.readouterr()
+    assert load_elastic(out).class_names == CLASSES and weights.read_bytes() == before
+
+
+def test_one_that_is_killed_leaves_the_weights_before(weights, data):
+    before, log = weights.read_bytes(), weights.parent / 'log'
+    command = [sys.executable, '-m', 'deadline_perception.tools.command_line', 'tune', '--weights', str(weights),
+               '--data', str(data), '--budget-ms', '60000', '--minutes', '5', '--learning-rate', '0.02']
+    tests = str(Path(made_up_elastic.__file__).parent)
+    with log.open('w') as stream:
+        process = subprocess.Popen(command, stderr=stream, stdout=stream, env={
+            **os.environ, 'COLUMNS': '200', 'PYTHONPATH': tests})
+        until = time.monotonic() + 120.0
+        while 'bounds of an iteration' not in log.read_text() and process.poll() is None:
+            assert time.monotonic() < until
+            time.sleep(0.1)
+        time.sleep(0.3)
+        assert process.poll() is None, log.read_text()
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    assert weights.read_bytes() == before and load_elastic(weights).class_names == CLASSES
+
+
+@pytest.mark.parametrize('words, message', [
+    (['--budget-ms', '0'], '--budget-ms is 0.0, expected more than 0'),
+    (['--budget-ms', 'nan'], '--budget-ms is nan'),
+    (['--budget-ms', '50', '--minutes', '-1'], 'minutes is -1.0'),
+    (['--budget-ms', '50', '--batch', '0'], '--batch is 0'),
+    (['--budget-ms', '0.001'], 'budget is 0.001 ms, expected at least')])
+def test_refuses_in_one_line(tune, words, message, capsys, tmp_path):
+    assert tune(*words, '--out', str(tmp_path / 'out.safetensors')) == 1
+    assert message in capsys.readouterr().err and not (tmp_path / 'out.safetensors').exists()
+
+
+def test_refuses_data_without_labels(tune, tmp_path, capsys):
+    (tmp_path / 'empty').mkdir()
+    assert tune('--budget-ms', '50', '--data', str(tmp_path / 'empty')) == 1
+    assert 'holds no images, expected a folder of images for each class' in capsys.readouterr().err
