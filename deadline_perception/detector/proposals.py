@@ -110,7 +110,8 @@ class DynamicProposals:
             chosen.append(level_deltas.gather(1, indices[..., None].expand(-1, -1, 4)))
             origins.append(anchors[level][indices])
         # Decoded together: on few boxes each operation costs its call.
-        flat = box_ops.decode(torch.cat(chosen, 1).float().flatten(0, 1), torch.cat(origins, 1).flatten(0, 1), DELTA_WEIGHTS)
+        found, at = torch.cat(chosen, 1).float().flatten(0, 1), torch.cat(origins, 1).flatten(0, 1)
+        flat = box_ops.decode(found, at, DELTA_WEIGHTS)
         boxes = box_ops.clip(flat, size).view(len(logits[0]), -1, 4)
         sides = boxes[..., 2:] - boxes[..., :2]
         return boxes, torch.cat(scores, 1).masked_fill(~(sides >= _MIN_SIDE_PX).all(-1), -torch.inf)

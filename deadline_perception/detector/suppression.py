@@ -1,7 +1,7 @@
 """Non-maximum suppression: torchvision's kernel, without torchvision's Python.
 
-Importing `torchvision` loads PyTorch's compiler, Triton and SymPy with it: 170 MB and a second that a detector has no use
-for (measured: benchmarks/start_up.py).
+Importing `torchvision` loads PyTorch's compiler, Triton and SymPy with it: 170 MB and a second that a detector has no
+use for (measured: benchmarks/start_up.py).
 """
 from __future__ import annotations
 

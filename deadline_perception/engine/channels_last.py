@@ -3,8 +3,8 @@
 A transposition at each border would do, but OpenVINO drops those alone that stand between a convolution and memory:
 beside the sum of a residual block, or a quantisation, it moves every value twice. So quantisation of an input and the
 last additions and activations are computed channels last, next to memory, and the transpositions stand at convolutions.
-The last ones are computed on rows, `[N * H * W, C]`: of values with four dimensions it chooses an order in memory by the
-convolution's, and the order that was asked for then costs more than all convolutions of a block.
+The last ones are computed on rows, `[N * H * W, C]`: values with four dimensions it orders in memory as the convolution
+does, and to bring them into the order that was asked for then costs more than all convolutions of a block.
 """
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ def channels_last(openvino, model):
         if len(old.shape) != 4:
             places.append(old)
             continue
-        new = ops.parameter([old.shape[axis] for axis in _TO_LAST], old.get_element_type(), name=old.get_friendly_name())
+        shape = [old.shape[axis] for axis in _TO_LAST]
+        new = ops.parameter(shape, old.get_element_type(), name=old.get_friendly_name())
         places.append(new)
         for reader in list(old.output(0).get_target_inputs()):
             node = reader.get_node()

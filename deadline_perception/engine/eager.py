@@ -26,8 +26,8 @@ Compute: TypeAlias = 'Callable[[Inputs], Values]'
 class Eager:
     """Computes every segment as it comes, with the kernels of the framework; the base of the other engines.
 
-    What passes from segment to segment is the engine's own: tensors here, arrays or buffers in others; `arrays` gives it
-    to whoever reads it otherwise.
+    What passes from segment to segment is the engine's own: tensors here, arrays or buffers in others; `arrays` gives
+    it to whoever reads it otherwise.
 
     Attributes:
         identity: name, and version where it is not that of PyTorch; execution times hold for one engine alone.

@@ -30,7 +30,7 @@ from deadline_perception.execution_path import SKIP, ExecutionPath
 from deadline_perception.latency.measurement_plan import covering_paths
 from deadline_perception.latency.stopwatch import now_ms
 
-CALIBRATION_IMAGES, CHECK_IMAGES = 12, 4  # each segment: ranges of values come from the first, its error from the others
+CALIBRATION_IMAGES, CHECK_IMAGES = 12, 4  # ranges of a segment's values come from the first, its error from the others
 _LEAST_IMAGES = 8  # altogether
 # An error of a tenth of the signal's deviation. Those of `compact` reach 25 and more, and average precision shows no
 # loss.
@@ -61,7 +61,7 @@ class Call:
 
 
 class Recorder(Eager):
-    """Computes eagerly, as `CompiledSegments` would be asked to, and keeps the calls of the segments that are wanted."""
+    """Computes eagerly, as `CompiledSegments` would be asked to, and keeps the calls of segments that are wanted."""
 
     def __init__(self) -> None:
         self.wanted: set[str] = set()
@@ -309,7 +309,7 @@ def peak_to_error_db(expected: Values, found: Values) -> float:
 
 
 def times_ms(calls: list[Call], segment: CompiledSegment | Callable[[list[np.ndarray]], object]) -> tuple[float, float]:
-    """Shortest times of the eager and of another form of a segment, by turns, in ms: what else runs lengthens neither."""
+    """Shortest times of the eager and of another form of a segment, by turns, in ms: other programs lengthen neither."""
     eager, other = [], []
     for number in range(_TIMINGS):
         call = calls[number % len(calls)]

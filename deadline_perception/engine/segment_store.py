@@ -23,7 +23,7 @@ FORMAT = 1
 LIBRARIES = {'OpenVINO': 'openvino', 'NNCF': 'nncf'}  # by the names that pip installs
 _MANIFEST = 'segments.json'
 _PREPARING = ('preparation', 'channels_last')  # modules of this folder
-_VERSIONED = {*sys.stdlib_module_names, 'torch'}  # the compiled form of a layer does not depend on the version that described it
+_VERSIONED = {*sys.stdlib_module_names, 'torch'}  # a compiled layer does not depend on the version that described it
 
 
 class StoreError(DeadlinePerceptionError):
@@ -121,8 +121,8 @@ def code_hash(network) -> str:
             source = Path(importlib.util.find_spec(name).origin).read_text(encoding='utf-8')
             digest.update(f'{name} {_bare(source)}'.encode())
         except (OSError, AttributeError, TypeError, ValueError, SyntaxError) as error:  # no file, or not one of Python
-            raise StoreError(f'source of the module {name} cannot be read, which tells whether prepared segments are of '
-                             f'this code: {error}') from error
+            raise StoreError(f'source of the module {name} cannot be read, which tells whether prepared segments are '
+                             f'of this code: {error}') from error
     return digest.hexdigest()[:16]
 
 
@@ -130,7 +130,8 @@ def _bare(source: str) -> str:
     """The code of a module without what changes nothing: comments, docstrings, blanks."""
     tree = ast.parse(source)
     for node in ast.walk(tree):
-        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node, clean=False) is not None:
+        has_body = isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef))
+        if has_body and ast.get_docstring(node, clean=False) is not None:
             del node.body[0]
     return ast.dump(tree)
 
@@ -177,8 +178,8 @@ class SegmentStore:
             attempt = str(content['attempt'])
         except (JsonFileError, KeyError, TypeError, AttributeError, ValueError) as error:
             raise StoreError(f'prepared segments in {folder} cannot be used: {error}') from error
-        differences = [f'{name} is {made_for.get(name)!r} there and {value!r} here' for name, value in store.origin.items()
-                       if made_for.get(name) != value]
+        differences = [f'{name} is {made_for.get(name)!r} there and {value!r} here'
+                       for name, value in store.origin.items() if made_for.get(name) != value]
         if differences:
             raise StoreError(f'prepared segments in {folder} are of another origin: {"; ".join(differences)}')
         if attempt:  # whoever began it did not live to tell

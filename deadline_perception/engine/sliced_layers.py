@@ -142,8 +142,8 @@ class SlicedLayer(nn.Module):
         return super()._apply(function, recurse)
 
     def used(self, cut: Cut, folded: Norm | None = None) -> tuple:
-        """What the kernel takes after its input: first the weights that a cut uses, None for one that the layer does not
-        have.
+        """What the kernel takes after its input: first the weights that a cut uses, None for one that the layer does
+        not have.
 
         Args:
             cut: what is used.
