@@ -110,7 +110,7 @@ def load_detector(weights: Path, device: str = 'cpu') -> MultiPathDetector:
 
 
 class _Undrawn(TorchFunctionMode):
-    """Draws no random weights: those on `meta` have no values, and PyTorch would load its compiler, 170 MB, for them."""
+    """Draws no random weights: those on `meta` have no values, and PyTorch would load its compiler (170 MB)."""
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
         if function in (Tensor.normal_, nn.init.normal_):

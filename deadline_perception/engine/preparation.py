@@ -309,7 +309,7 @@ def peak_to_error_db(expected: Values, found: Values) -> float:
 
 
 def times_ms(calls: list[Call], segment: CompiledSegment | Callable[[list[np.ndarray]], object]) -> tuple[float, float]:
-    """Shortest times of the eager and of another form of a segment, by turns, in ms: other programs lengthen neither."""
+    """Shortest times of the eager and the other form of a segment, by turns, in ms; other programs lengthen neither."""
     eager, other = [], []
     for number in range(_TIMINGS):
         call = calls[number % len(calls)]
