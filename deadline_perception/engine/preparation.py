@@ -38,6 +38,7 @@ LEAST_SIGNAL_TO_ERROR_DB = 20.0  # measured: benchmarks/engines.py
 _LEAST_EXACT_DB = 80.0  # of what is to be exact: a twentieth of a pixel at 640
 _LAYERS = {'Convolution', 'GroupConvolution', 'ConvolutionBackpropData', 'GroupConvolutionBackpropData', 'MatMul'}
 _TIMINGS = 9
+_SWEPT_BYTES = 4 << 20  # more than the caches of a core: in a frame each segment comes after others
 _EXACT_DB = 200.0
 
 
@@ -309,11 +310,13 @@ def peak_to_error_db(expected: Values, found: Values) -> float:
 
 
 def times_ms(calls: list[Call], segment: CompiledSegment | Callable[[list[np.ndarray]], object]) -> tuple[float, float]:
-    """Shortest times of the eager and the other form of a segment, by turns, in ms; other programs lengthen neither."""
-    eager, other = [], []
+    """Shortest times of the eager and the other form of a segment, by turns and with swept caches, in ms; other programs
+    lengthen neither."""
+    eager, other, swept = [], [], np.zeros(_SWEPT_BYTES, np.uint8)
     for number in range(_TIMINGS):
         call = calls[number % len(calls)]
         for run, given, times in ((call.compute, call.inputs, eager), (segment, call.arrays, other)):
+            swept += 1
             started = now_ms()
             run(given)
             times.append(now_ms() - started)
