@@ -236,11 +236,11 @@ class SegmentMaker:
         example = tuple(tensor.clone() for tensor in call.tensors)
         import torchvision  # noqa: F401: its operators cannot be exported without its Python
 
-        try:
-            model = self._openvino.convert_model(torch.export.export(module, example, strict=False))
-        except Exception:  # of any kind: from exporter and converter
-            with warnings.catch_warnings():
-                warnings.simplefilter('ignore')  # tracing fixes sizes, as is meant here
+        with warnings.catch_warnings():
+            warnings.simplefilter('ignore')  # tracing fixes sizes, as is meant here; exporting tells of names to come
+            try:
+                model = self._openvino.convert_model(torch.export.export(module, example, strict=False))
+            except Exception:  # of any kind: from exporter and converter
                 model = self._openvino.convert_model(module, example_input=example)
         _fix_shapes(model, call.tensors)
         return model
