@@ -8,8 +8,6 @@ import re
 import resource
 from pathlib import Path
 
-import numpy as np
-
 # What a frame allocates: 14 MB on the largest path of `compact` (measured: benchmarks/start_up.py), and as much again
 # for what lies between.
 _FRAME_BYTES, _BLOCK_BYTES, _PAGE_BYTES = 32 * 2**20, 2**20, 4096
@@ -54,6 +52,8 @@ def touch_memory(size_bytes: int = _FRAME_BYTES) -> None:
 
     They stay because of the settings that `missing_environment` looks for; without these, this is in vain.
     """
+    import numpy as np  # which `doctor` has to do without
+
     # all at once: each is another
     blocks = [np.empty(_BLOCK_BYTES, np.uint8) for _ in range(size_bytes // _BLOCK_BYTES)]
     for block in blocks:

@@ -18,7 +18,7 @@ def segment_ms(name: str) -> float:
     if kind == 'head':
         return {'h0': 5.0, 'h1': 20.0}[name[5:7]] * int(name.rsplit('-p', 1)[1]) / 100.0
     return {'pre': 1.0, 'stage1': 3.0, 'stage2': 3.0, 'skip0': 10.0, 'skip1': 10.0, 'pyramid': 4.0, 'rpn': 2.0,
-            'proposals': 1.0, 'post': 0.0}[kind]
+            'proposals': 1.0, 'regions': 0.0, 'post': 0.0}[kind]
 
 
 @pytest.fixture(scope='module')

@@ -24,8 +24,8 @@ SPACE = multi_path_space(skips_per_stage=(1, 2), widths=(1.0, 0.5), pyramid_widt
                          heads=2)
 FACTS = DeviceFacts(name='board', kind='cpu', cores=1, threads=1)
 # In whole frames, kinds of segments take this much longer or shorter than their medians.
-TRUE_FACTORS = {'pre': 1.0, 'stage': 1.1, 'skip': 1.3, 'pyramid': 0.9, 'rpn': 1.2, 'proposals': 1.0, 'head': 1.05,
-                'post': 1.0}
+TRUE_FACTORS = {'pre': 1.0, 'stage': 1.1, 'skip': 1.3, 'pyramid': 0.9, 'rpn': 1.2, 'proposals': 1.0,
+                'regions': 1.1, 'head': 1.05, 'post': 1.0}
 
 
 def constant(duration_ms: float) -> Quantiles:

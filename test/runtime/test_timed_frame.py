@@ -28,7 +28,7 @@ class CountedForecast:
             return 0.0 if path[name] == 'skip' else 10.0 * path['width']
         if name.startswith('stage'):
             return 10.0 * path['width']
-        return {'pre': 1.0, 'pyramid': 4.0 * path['pyramid_width'], 'rpn': 2.0, 
+        return {'pre': 1.0, 'pyramid': 4.0 * path['pyramid_width'], 'rpn': 2.0, 'regions': 0.0,
                 'proposals': 1.0 + path['proposals'] / 50, 'head': 3.0 * (int(path['head']) + 1), 'post': 1.0}[name]
 
     def forecast_ms(self, path, segment=0):
