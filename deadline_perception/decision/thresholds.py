@@ -83,6 +83,7 @@ class ThresholdPolicy:
         self._segments = {segment.operator: at for at, segment in enumerate(path_space.segments) if segment.operator}
         # What the paper calls RPN: the phase in which the number of proposals is decided.
         phase = path_space.segments[self._segments[self._proposals.name]].phase
+        self._after_proposals = self._segments[self._proposals.name] + 1
         self._rpn = [at for at, segment in enumerate(path_space.segments) if segment.phase == phase]
         # None of these depends on the time left, and a path space is finite: each is worked out once.
         self._quality = cache(quality.quality)
@@ -120,7 +121,7 @@ class ThresholdPolicy:
 
     def head(self, path: ExecutionPath, remaining_ms: float, factor: float) -> str:
         """The head of the longest execution time that is at most the time left; the shortest when none is."""
-        times_ms = self._head_times_ms(path)
+        times_ms = self._head_times_ms(path, self._segments[self._switch.name])
         fitting = [(time_ms, head) for head, time_ms in enumerate(times_ms) if time_ms * factor <= remaining_ms]
         return self._switch.settings[max(fitting)[1] if fitting else times_ms.index(min(times_ms))]
 
@@ -158,15 +159,16 @@ class ThresholdPolicy:
         fewest = path.replace(**{self._proposals.name: self._proposals.settings[0]})
         runs = fewest.replace(**{skip: self._space.operator(skip).settings[-1]})
         rpn_ms = sum(self._segment_ms(fewest, at) for at in self._rpn)
-        return self._segment_ms(runs, self._segments[skip]) + rpn_ms + min(self._head_times_ms(fewest))
+        heads_ms = self._head_times_ms(fewest, self._after_proposals)
+        return self._segment_ms(runs, self._segments[skip]) + rpn_ms + min(heads_ms)
 
     def _find_proposals_tau_ms(self, path: ExecutionPath) -> float:
-        return min(self._head_times_ms(path.replace(**{self._proposals.name: self._proposals.settings[-1]})))
+        most = path.replace(**{self._proposals.name: self._proposals.settings[-1]})
+        return min(self._head_times_ms(most, self._after_proposals))
 
-    def _find_head_times_ms(self, path: ExecutionPath) -> list[float]:
-        # t_SN_j at the path's number of proposals: all from the head on, with its post-processing.
-        return [self._rest_ms(path.replace(**{self._switch.name: head}), self._segments[self._switch.name])
-                for head in self._switch.settings]
+    def _find_head_times_ms(self, path: ExecutionPath, segment: int) -> list[float]:
+        # t_SN_j at the path's number of proposals: all from a segment on, such as that of region features, to the end.
+        return [self._rest_ms(path.replace(**{self._switch.name: head}), segment) for head in self._switch.settings]
 
     def _find_segment_ms(self, path: ExecutionPath, segment: int) -> float:
         if self._space.key(segment, path) is None:
