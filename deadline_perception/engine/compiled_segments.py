@@ -3,8 +3,7 @@
 What is compiled comes from a `SegmentStore`, which `preparation.py` fills. Values pass from segment to segment as
 arrays of their own: features as float32, channels last, as eager kernels read them. So a redirected frame meets nothing
 special, and several runs can go on from one frame. What that costs at the borders, `channels_last.py` keeps down. They
-are arrays of numpy because a small frame is made of calls, and each one into PyTorch costs some ten microseconds with
-cold caches.
+are arrays of numpy because a small frame is made of calls, and NumPy's cost less than PyTorch's.
 
 Hundreds of segments are compiled and few run in a frame, so each holds as little as it can: its working memory only
 while it runs, and the weights of its file, which it has laid out anew, as pages that the system reads again if asked.

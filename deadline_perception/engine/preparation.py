@@ -36,7 +36,7 @@ _LEAST_IMAGES = 8  # altogether
 # loss.
 LEAST_SIGNAL_TO_ERROR_DB = 20.0  # measured: benchmarks/engines.py
 _LEAST_EXACT_DB = 80.0  # of what is to be exact: a twentieth of a pixel at 640
-_EXACT_GAIN = 1.5  # of time, for which it is worth the 3 MB that it holds (measured: benchmarks/start_up.py)
+_EXACT_GAIN = 1.5  # of time, for which a compiled segment is worth the memory that it holds, some 3 MB
 _LAYERS = {'Convolution', 'GroupConvolution', 'ConvolutionBackpropData', 'GroupConvolutionBackpropData', 'MatMul'}
 _TIMINGS = 9
 _SWEPT_BYTES = 4 << 20  # more than the caches of a core: in a frame each segment comes after others
@@ -229,18 +229,21 @@ class SegmentMaker:
     def _convert(self, call: Call):
         """An `openvino.Model` of what a segment computes, with the shapes of a call.
 
-        Of what PyTorch exports OpenVINO knows most operators, of what it traces some more, such as suppression.
+        Of what PyTorch exports OpenVINO knows most operators, of what it traces some more, such as suppression. What
+        cannot be exported is not traced either: its way may depend on values, and a trace would keep that of one image.
         """
         counts = {name: len(values) for name, values in call.inputs.items()}
         module = _Positional(call.compute, counts).eval()
         example = tuple(tensor.clone() for tensor in call.tensors)
         import torchvision  # noqa: F401: its operators cannot be exported without its Python
+        from openvino.frontend import OpConversionFailure
 
         with warnings.catch_warnings():
             warnings.simplefilter('ignore')  # tracing fixes sizes, as is meant here; exporting tells of names to come
+            program = torch.export.export(module, example, strict=False)
             try:
-                model = self._openvino.convert_model(torch.export.export(module, example, strict=False))
-            except Exception:  # of any kind: from exporter and converter
+                model = self._openvino.convert_model(program)
+            except OpConversionFailure:
                 model = self._openvino.convert_model(module, example_input=example)
         _fix_shapes(model, call.tensors)
         return model

@@ -63,6 +63,20 @@ def test_frames_of_any_path_run_and_repeat_exactly_over_redirections(prepared):
         np.testing.assert_array_equal(one.scores, other.scores)
 
 
+def test_levels_of_one_segment_are_joined_where_they_lie_and_others_copied(prepared):
+    network = prepared.network()
+    network.engine = engine(prepared)
+    levels = values_of(network, prepared.images[0])['pyramid']
+    channels = levels[0].shape[-1]
+    rows, = network.engine.joined(levels)
+    np.testing.assert_array_equal(rows, np.concatenate([level.reshape(-1, channels) for level in levels]))
+    assert all(np.shares_memory(rows, level) for level in levels)
+    for others in (levels[:-1], tuple(level.copy() for level in levels)):
+        copied, = network.engine.joined(others)
+        np.testing.assert_array_equal(copied, rows[:len(copied)])
+        assert not np.shares_memory(copied, rows)
+
+
 def test_a_forked_run_leaves_the_other_as_it_was(prepared):
     network = prepared.network()
     network.engine = engine(prepared)
