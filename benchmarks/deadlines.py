@@ -3,7 +3,8 @@
     python benchmarks/deadlines.py [--quick] [--data SOURCE] [--profile FILE] [--minutes 5] [--long-minutes 2.4]
                                    [--budgets-ms LEAST MOST]
 
-The multi-path paper's figures 8 and 9, in two parts under each load. Interleaved: for every frame each policy runs the
+The multi-path paper's figures 8 and 9, in two parts under each load: alone, beside the co-runners, and beside them without the
+priority that the node asks the kernel for (parameter `priority`), which every policy has in the first two. Interleaved: for every frame each policy runs the
 network for itself, in an order drawn anew, with budget, bounds, calibration and slowdown composed by the detector
 node's own pipeline, which needs no ROS. Long: the frontier alone, a frame captured every period of the drive, over and
 over; a frame that waits is replaced by a newer one, as in the node. Only the long part has enough frames to show a miss
@@ -90,6 +91,7 @@ from deadline_perception.runtime.image_age import StampReading
 from deadline_perception.runtime.tracks import LatePolicy, Outcome
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.decision.policy import Policy, Quality
+from deadline_perception.runtime.priority import Role, ThreadPriority
 from deadline_perception.runtime.reserve import Reserve
 from deadline_perception.decision.speed_budget import Budget, TableBudget
 from deadline_perception.decision.thresholds import largest_that_fits
@@ -241,6 +243,32 @@ def make_budgets(network, forecast: PathForecast, images: list[np.ndarray], spee
     return BudgetRange(table, least_ms, most_ms, min(by_table_ms), max(by_table_ms)), told
 
 
+class Raised:
+    """The calling thread at the priority of the detector node's; `ThreadPriority` says what that is.
+
+    Args:
+        mode: `auto` or `off`.
+
+    Attributes:
+        in_force: what the kernel gave.
+    """
+
+    def __init__(self, mode: str) -> None:
+        self._priority = ThreadPriority(mode)
+        self._priority.raise_thread(Role.INFERENCE)
+        self.in_force = '; '.join((self._priority.in_force, *self._priority.refusals))
+
+    def between_frames(self) -> None:
+        """Keeps to the share of real-time threads, as the node does after each frame."""
+        self._priority.between_frames()
+
+    def __enter__(self) -> Raised:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._priority.restore()
+
+
 class Monitor:
     """The contention monitor's probe, as often as that node runs it by default."""
 
@@ -294,7 +322,7 @@ def make_contenders(network, forecast: PathForecast, quality: Quality, budgets_m
     return contenders, clairvoyant
 
 
-def drive(contenders: dict[str, Contender], clairvoyant: GivenFactor, monitor: Monitor, frames: list[Frame],
+def drive(contenders: dict[str, Contender], clairvoyant: GivenFactor, monitor: Monitor, raised: Raised, frames: list[Frame],
           budget: BudgetRange, rng: random.Random, limit_s: float, words: str) -> tuple[dict[str, list[Run]], float]:
     """Every policy on every frame until the time is up; a list of runs each, and the median length of a round in ms."""
     runs: dict[str, list[Run]] = {name: [] for name in contenders}
@@ -311,15 +339,17 @@ def drive(contenders: dict[str, Contender], clairvoyant: GivenFactor, monitor: M
             if probe is not None:
                 contenders[name].hear_probe(*probe)
             runs[name].append(contenders[name].run(image, now_ms(), frame.stamp_ns, budget_ms))
+            raised.between_frames()
         met = [runs[name][-1].slowdown for name in CAUSAL]
         clairvoyant.factor = statistics.median([slowdown for slowdown in met if slowdown is not None] or [1.0])
         runs[ORACLE].append(contenders[ORACLE].run(image, now_ms(), frame.stamp_ns, budget_ms,
                                                    max(clairvoyant.factor, 1.0)))
+        raised.between_frames()
         rounds_ms.append(now_ms() - begun_ms)
     return runs, statistics.median(rounds_ms)
 
 
-def drive_on(contender: Contender, monitor: Monitor, frames: list[Frame], budget: BudgetRange, period_ms: float,
+def drive_on(contender: Contender, monitor: Monitor, raised: Raised, frames: list[Frame], budget: BudgetRange, period_ms: float,
              limit_s: float, words: str) -> tuple[list[Run], int]:
     """One policy alone on the drive, over and over, at its own pace; the runs, and how many frames were replaced."""
     images = [frame.load_bgr() for frame in frames]
@@ -338,6 +368,7 @@ def drive_on(contender: Contender, monitor: Monitor, frames: list[Frame], budget
         index = number % len(frames)
         runs.append(contender.run(images[index], captured_ms, begun_ns + int((number + 1) * period_ms * 1e6),
                                   budget.budget_ms(frames[index].speed_mps).budget_ms, left_out=left_out))
+        raised.between_frames()
         next_number = number + 1
     return runs, replaced
 
@@ -440,23 +471,25 @@ def main() -> None:
     count, warm_up = (8, 2) if args.quick else (args.frames, args.warm_up)
     long_s = 6.0 if args.quick else 60.0 * args.long_minutes
     monitor, rng, loads, pace, left_s = Monitor(), random.Random(0), {}, 1.0, 60.0 * args.minutes
-    for load, programs, share in (('alone', 0, 0.5), (f'beside {args.co_runners} co-runners', args.co_runners, 1.0)):
+    for load, programs, mode, share in (('alone', 0, 'auto', 1 / 3), (f'beside {args.co_runners} co-runners', args.co_runners, 'auto', 0.5),
+                                        (f'beside {args.co_runners} co-runners, priority off', args.co_runners, 'off', 1.0)):
         begun_ms, limit_s = now_ms(), share * left_s
-        with co_runners(programs, pace):
-            _, round_ms = drive(contenders, clairvoyant, monitor, frames[:warm_up], budget, rng, limit_s,
-                                f'{load}, warm-up')
-        pace, rest_s = round_ms / period_ms, limit_s - (now_ms() - begun_ms) / 1000.0
-        affordable = min(count, max(2, int(1000.0 * rest_s / round_ms)))
-        picked = frames[:affordable] if args.quick else evenly(frames, affordable)  # neighbours, so that there is sAP
-        with co_runners(programs, pace):
-            runs, round_ms = drive(contenders, clairvoyant, monitor, picked, budget, rng, rest_s, load)
-        left_s -= (now_ms() - begun_ms) / 1000.0
-        with co_runners(programs, 1.0):
-            long_runs, replaced = drive_on(contenders['frontier'], monitor, frames, budget, period_ms, long_s,
-                                           f'{load}, frontier alone')
+        with Raised(mode) as raised:
+            with co_runners(programs, pace):
+                _, round_ms = drive(contenders, clairvoyant, monitor, raised, frames[:warm_up], budget, rng, limit_s,
+                                    f'{load}, warm-up')
+            pace, rest_s = round_ms / period_ms, limit_s - (now_ms() - begun_ms) / 1000.0
+            affordable = min(count, max(2, int(1000.0 * rest_s / round_ms)))
+            picked = frames[:affordable] if args.quick else evenly(frames, affordable)  # neighbours, so that there is sAP
+            with co_runners(programs, pace):
+                runs, round_ms = drive(contenders, clairvoyant, monitor, raised, picked, budget, rng, rest_s, load)
+            left_s -= (now_ms() - begun_ms) / 1000.0
+            with co_runners(programs, 1.0):
+                long_runs, replaced = drive_on(contenders['frontier'], monitor, raised, frames, budget, period_ms, long_s,
+                                               f'{load}, frontier alone')
         loads[load] = summary(runs, long_runs, picked[:len(runs[ORACLE])], network.class_names, quality, cheapest_ms,
                               is_loaded=programs > 0, period_ms=period_ms)
-        loads[load].update(round_ms=round_ms, co_runner_pace=pace if programs else None)
+        loads[load].update(round_ms=round_ms, co_runner_pace=pace if programs else None, priority=raised.in_force)
         loads[load]['long_part'].update(period_ms=period_ms, replaced=replaced)
         show(load, loads[load])
     for contender in contenders.values():

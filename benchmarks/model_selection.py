@@ -2,7 +2,7 @@
 paper.
 
     python benchmarks/model_selection.py [--minutes 5] [--live-s 30] [--individual WEIGHTS:PATH ... --data VAL.json]
-    python benchmarks/model_selection.py --replay FILE      # the tables alone, anew, from a recording
+    python benchmarks/model_selection.py --replay FILE [--live-s 300]   # the tables anew, from a recording
 
 First it records: paths of the shipped network, as models of their own, run in rounds at each of twelve combinations of
 RADAR, fusion and LiDAR programs (contender_programs.py), so that what every model takes at every level is known. Then
@@ -81,8 +81,9 @@ FURTHER = ('s000-w1.00-p25-h1', 'r0.83-s000-w0.75-p50-h1', 'r0.67-s000-w0.75-p50
 IN_TIME = 0.95  # of the frames at a level
 SLOPES = (0.05, 3.0)  # points of AP per ms; below: much time for little, above: much AP for no time
 SWITCH_BLOCK, SWITCH_BLOCKS = 10, 40
-LIVE_METHODS = ('N-step reactive', PAPERS, OURS)
-LIVE_COSTS, LIVE_TURNS = (18.0, 22.0, 26.0, 35.0), 8  # AP that a late frame costs; frames of each method at a level
+LIVE_METHODS = (PAPERS, OURS)
+LIVE_COSTS, DETECTOR_COSTS = (26.0, 30.0, 35.0, 42.0), (30.0, 42.0)  # AP that a late frame costs
+LIVE_BLOCK, LEARN_SHARE = 30, 0.15  # frames of each method at a level; of the time, for the paper's method to learn
 DETECTOR = 'ours, all paths, decided again at every operator'
 ORIGINS_OF = ('ours, by utility', 'knows the level')
 BY_UTILITY, DETECTOR_BY_UTILITY = 'ours, by utility', 'ours, all paths, by utility'
@@ -286,43 +287,57 @@ class LiveDetector:
         return 100.0 * self._quality.quality(frame.path), took_ms
 
 
+def recorded_in_turn(runner: Runner, recording: Recording, contenders: Contenders, seconds: float,
+                     rng: random.Random) -> dict[str, np.ndarray]:
+    """Delays of each model, ms, as one that runs frame after frame meets them: what the paper's method is to learn from."""
+    found: dict[str, list[float]] = {model: [] for model in recording.models}
+    until_s = time.monotonic() + seconds
+    while time.monotonic() < until_s:
+        contenders.set(rng.choice(recording.levels))
+        for model in rng.sample(recording.models, len(recording.models)):
+            found[model] += [runner.run(model) for _ in range(LIVE_BLOCK)]
+    return {model: np.array(delays) for model, delays in found.items()}
+
+
 def live(runner: Runner, recording: Recording, threshold_ms: float, seconds: float,
          detector: LiveDetector | None) -> dict[str, dict]:
-    """Methods take turns frame by frame on the real network beside contenders that change after some turns.
+    """Methods take turns on the real network beside contenders, each for a block of frames that follow each other, after which
+    the contenders change for all.
 
     Returns:
         Frames, AP and violations of each, and of each method with several settings its violations over those of the paper's at
         the paper's AP, with an interval over the changes of level.
     """
     rng = random.Random(3)
-    traces = {model: make_trace(recording, FRAMES, 7, rounds=range(recording.delays_ms.shape[1]))[:, at]
-              for at, model in enumerate(recording.models)}
-    terms = Terms(dict(zip(recording.models, recording.qualities)), recording.idle_ms, threshold_ms, traces, 0)
-    methods = {name: METHODS[name](terms) for name in LIVE_METHODS}
-    methods |= {f'{BY_UTILITY} {cost}': OursByUtility(terms, cost) for cost in LIVE_COSTS}
-    frames: dict[str, list[tuple[float, bool]]] = {name: [] for name in (*methods, *(detector.policies if detector else ()))}
     with Contenders(MOST) as contenders:
         contenders.set({})
         time.sleep(2.0)
-        until_s, turns = time.monotonic() + seconds, 0
-        while time.monotonic() < until_s or turns % LIVE_TURNS:
-            if turns % LIVE_TURNS == 0:
-                contenders.set(rng.choice(recording.levels))
+        traces = recorded_in_turn(runner, recording, contenders, LEARN_SHARE * seconds, rng)
+        terms = Terms(dict(zip(recording.models, recording.qualities)), recording.idle_ms, threshold_ms, traces, 0)
+        methods = {name: METHODS[name](terms) for name in LIVE_METHODS}
+        methods |= {f'{BY_UTILITY} {cost}': OursByUtility(terms, cost) for cost in LIVE_COSTS}
+        frames: dict[str, list[tuple[float, bool]]] = {
+            name: [] for name in (*methods, *(detector.policies if detector else ()))}
+        until_s, blocks = time.monotonic() + (1.0 - LEARN_SHARE) * seconds, 0
+        while time.monotonic() < until_s or not blocks:
+            contenders.set(rng.choice(recording.levels))
             for name in rng.sample(list(frames), len(frames)):
-                if name in methods:
-                    model = methods[name].choose()
-                    took_ms, quality = runner.run(model), terms.qualities[model]
-                    methods[name].observe(model, took_ms)
-                else:
-                    quality, took_ms = detector.run(runner.next_image(), name)
-                frames[name].append((quality, took_ms >= threshold_ms))
-            turns += 1
+                for _ in range(LIVE_BLOCK):
+                    if name in methods:
+                        model = methods[name].choose()
+                        took_ms, quality = runner.run(model), terms.qualities[model]
+                        methods[name].observe(model, took_ms)
+                    else:
+                        quality, took_ms = detector.run(runner.next_image(), name)
+                    frames[name].append((quality, took_ms >= threshold_ms))
+            blocks += 1
     found = {name: {'frames': len(rows), 'ap': statistics.fmean(ap for ap, _ in rows),
+                    'ap_in_time': statistics.fmean(0.0 if late else ap for ap, late in rows),
                     'violations': 100.0 * statistics.fmean(late for _, late in rows)} for name, rows in frames.items()}
-    by_level = {name: [level_outcome(rows[at:at + LIVE_TURNS]) for at in range(0, turns, LIVE_TURNS)]
+    by_level = {name: [level_outcome(rows[at:at + LIVE_BLOCK]) for at in range(0, len(rows), LIVE_BLOCK)]
                 for name, rows in frames.items()}
-    for kind in (BY_UTILITY, *((DETECTOR_BY_UTILITY,) if detector else ())):
-        curve = [by_level[f'{kind} {cost}'] for cost in LIVE_COSTS]
+    for kind, costs in ((BY_UTILITY, LIVE_COSTS), *(((DETECTOR_BY_UTILITY, DETECTOR_COSTS),) if detector else ())):
+        curve = [by_level[f'{kind} {cost}'] for cost in costs]
         found[kind] = dict(zip(('ratio', 'low', 'high'), violations_ratio(curve, by_level[PAPERS])))
     return found
 
@@ -481,7 +496,7 @@ def main() -> int:
     parser.add_argument('--frames', type=int, default=FRAMES)
     parser.add_argument('--threshold-ms', type=float,
                         help='longest delay allowed; by default just above the fastest model\'s')
-    parser.add_argument('--live-s', type=float, default=30.0, help='of the live run; 0 for none')
+    parser.add_argument('--live-s', type=float, help='of the live run; 0 for none; by default 30, but none with --replay')
     parser.add_argument('--individual', action='append', default=[], metavar='WEIGHTS:PATH')
     parser.add_argument('--data', nargs='+', default=[], help='annotated images for the individual models: those that the '
                         'qualities of the shipped network are from')
@@ -496,42 +511,45 @@ def main() -> int:
         return 0
     folder = RESULTS.parents[1] / 'out' / 'benchmarks' if args.quick else RESULTS
     shipped = {*EARLY_EXIT_LIKE, *SLIMMABLE_LIKE, *FURTHER}
-    if args.replay:
-        found = tables(args, Recording.load(args.replay), shipped, None)
-        file = folder / 'model_selection.json'
-        measured = json.loads(file.read_text()) if file.is_file() else {}
-        write_text_atomically(file, json.dumps({**measured, **{name: value for name, value in found.items() if value != {}}},
-                                               indent=1) + '\n')
-        return 0
+    file = folder / 'model_selection.json'
     models, qualities = load_models(args)
-    individual, more = individual_models(args) if args.individual else ({}, {})
-    frames = render_drive(seconds=8.0).frames
-    runner = Runner(models, individual, [frame.load_bgr() for frame in frames[::4]])
-    recording = record(runner, {**qualities, **more}, args.minutes, args.levels)
-    recording.save(folder / 'model_selection_recording.json')
-    content = {**recording.facts, 'engine': models.engine.identity, 'levels': list(recording.levels),
-               'models': dict(zip(recording.models, recording.qualities)), 'idle_ms': recording.idle_ms}
-    content |= tables(args, recording, shipped, find_weights(args.weights))
-    content['switching'] = switching_cost(runner, content['sets']['transition-pruned'][-4:])
-    for name, figures in content['switching'].items():
-        print(f'{name}: {figures["first_ms"]:.2f} ms right after a switch, {figures["other_ms"]:.2f} ms otherwise '
-              f'(medians {figures["first_median_ms"]:.2f} and {figures["other_median_ms"]:.2f}), '
-              f'{figures["switches"]} switches')
-    if args.live_s > 0:
+    images = [frame.load_bgr() for frame in render_drive(seconds=8.0).frames[::4]]
+    if args.replay:
+        recording = Recording.load(args.replay)
+        content = json.loads(file.read_text()) if file.is_file() else {}
+        found = tables(args, recording, shipped, None)
+        content |= {name: value for name, value in found.items() if value != {}}
+        runner = Runner(models, {name: recording.facts[name] for name in recording.models if name in recording.facts}, images)
+    else:
+        individual, more = individual_models(args) if args.individual else ({}, {})
+        runner = Runner(models, individual, images)
+        recording = record(runner, {**qualities, **more}, args.minutes, args.levels)
+        recording.facts.update(individual)
+        recording.save(folder / 'model_selection_recording.json')
+        content = {**recording.facts, 'engine': models.engine.identity, 'levels': list(recording.levels),
+                   'models': dict(zip(recording.models, recording.qualities)), 'idle_ms': recording.idle_ms}
+        content |= tables(args, recording, shipped, find_weights(args.weights))
+        content['switching'] = switching_cost(runner, content['sets']['transition-pruned'][-4:])
+        for name, figures in content['switching'].items():
+            print(f'{name}: {figures["first_ms"]:.2f} ms right after a switch, {figures["other_ms"]:.2f} ms otherwise '
+                  f'(medians {figures["first_median_ms"]:.2f} and {figures["other_median_ms"]:.2f}), '
+                  f'{figures["switches"]} switches')
+    live_s = (0.0 if args.replay else 30.0) if args.live_s is None else args.live_s
+    if live_s > 0:
         final = recording.only(content['sets']['final'])
         try:
-            detector = LiveDetector(find_weights(args.weights), content['threshold_ms'], LIVE_COSTS)
+            detector = LiveDetector(find_weights(args.weights), content['threshold_ms'], DETECTOR_COSTS)
         except DeadlinePerceptionError as error:
             print(f'without the whole detector: {error}', file=sys.stderr)
             detector = None
-        content['live'] = live(runner, final, content['threshold_ms'], args.live_s, detector)
+        content['live'] = live(runner, final, content['threshold_ms'], live_s, detector)
         for name, figures in content['live'].items():
             if 'ratio' in figures:
                 print(f'live, {name}: at the AP of the paper\'s method {as_text(figures)} of its violations')
             else:
                 print(f'live, {name}: {figures["violations"]:.2f} % violations, AP {figures["ap"]:.2f}, {figures["frames"]} frames')
-    write_text_atomically(folder / 'model_selection.json', json.dumps(content, indent=1) + '\n')
-    print(f'wrote {folder / "model_selection.json"}')
+    write_text_atomically(file, json.dumps(content, indent=1) + '\n')
+    print(f'wrote {file}')
     return 0
 
 

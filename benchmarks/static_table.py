@@ -70,7 +70,8 @@ class StaticTable:
         bound_ms = self._p99_ms[choice.path]
         return Choice(choice.path, choice.forecast_ms, bound_ms, path is not None, choice.quality)
 
-    def redecide(self, path: ExecutionPath, segment: int, remaining_ms: float, factor: float) -> Choice:
+    def redecide(self, path: ExecutionPath, segment: int, remaining_ms: float, factor: float,
+                 elapsed_ms: float = 0.0) -> Choice:
         """`path` unchanged; see `Policy.redecide`."""
         return self._fixed[path].redecide(path, segment, remaining_ms, factor)
 

@@ -114,7 +114,7 @@ def test_loop_around_a_network_that_does_nothing_decides_at_every_operator(load_
             asked.append('plan')
             return Choice(path=FIRST, feasible=True, forecast_ms=1.0, bound_ms=factor, quality=0.5)
 
-        def redecide(self, path, segment, remaining_ms, factor):
+        def redecide(self, path, segment, remaining_ms, factor, elapsed_ms=0.0):
             asked.append(SPACE.segments[segment].operator)
             return Choice(path=FIRST, feasible=True, forecast_ms=1.0, bound_ms=factor, quality=0.5)
 

@@ -55,7 +55,7 @@ def test_oracles_take_what_pays_with_what_they_know(replay, recording):
                            threshold_ms=21.3, seeds=1, frames=2000)
     clairvoyant, level = (found[name][0] for name in ('clairvoyant', 'knows the level'))
     assert clairvoyant.violations == clairvoyant.unavoidable > 0.0
-    # Of all rounds the idle large model is late in one of eight, so who knows the level takes it there, in that round too.
+    # Of all rounds the idle large model is late in one of eight: who knows the level takes it there, in that round too.
     # Beside LiDAR both take it: who is late anyway may as well take the better model.
     assert level.violations > level.unavoidable == clairvoyant.unavoidable
     assert level.ap - clairvoyant.ap == pytest.approx(0.2 * (level.violations - level.unavoidable))
@@ -76,15 +76,17 @@ def test_the_cost_of_a_late_frame_decides_how_daring_ours_is(replay, recording):
 
 
 def test_the_bound_holds_for_every_predictor_a_wrong_one_too(replay, recording):
-    found = replay.compare(recording, {name: replay.METHODS[name] for name in replay.BOUNDED}, threshold_ms=35.0, seeds=2,
-                           frames=3000)
+    methods = {name: replay.METHODS[name] for name in replay.BOUNDED}
+    found = replay.compare(recording, methods, threshold_ms=35.0, seeds=2, frames=3000)
     for name, outcomes in found.items():
         for outcome in outcomes:
             # The guarantee of BoundCalibrator: alpha, and (width + step) / (step * frames), in percent.
             least_factor = np.log(8.0) if name != 'wrong, bounded' else np.log(64.0)
-            assert outcome.bound_misses <= 1.0 + 100.0 * (2 * least_factor + 0.05) / (0.05 * 3000), name
-            assert outcome.violations - outcome.unavoidable <= 1.0 + 100.0 * (2 * least_factor + 0.05) / (0.05 * 3000), name
-    assert np.mean([outcome.ap for outcome in found['ours']]) > np.mean([outcome.ap for outcome in found['wrong, bounded']])
+            limit = 1.0 + 100.0 * (2 * least_factor + 0.05) / (0.05 * 3000)
+            assert outcome.bound_misses <= limit, name
+            assert outcome.violations - outcome.unavoidable <= limit, name
+    ours, wrong = (np.mean([outcome.ap for outcome in found[name]]) for name in ('ours', 'wrong, bounded'))
+    assert ours > wrong
 
 
 def test_a_trace_leaves_a_contender_and_rounds_out(replay, recording):
@@ -105,8 +107,9 @@ def test_halves_share_no_visit_and_odd_seeds_exchange_them(replay):
 
 
 def test_violations_are_told_apart_by_level_and_nearness_to_a_change(replay, recording):
-    after, later = replay.origins(recording, lambda terms: replay.Fixed('large'), threshold_ms=35.0, seeds=2, frames=2000)
-    share = [np.mean([levels == level for _, _, levels in replay.cases(recording, threshold_ms=35.0, seeds=2, frames=2000)])
+    options = {'threshold_ms': 35.0, 'seeds': 2, 'frames': 2000}
+    after, later = replay.origins(recording, lambda terms: replay.Fixed('large'), **options)
+    share = [np.mean([levels == level for _, _, levels in replay.cases(recording, **options)])
              for level in range(3)]
     assert later[:2] == [0.0, 0.0] and 0.0 < after < 10.0
     assert after + later[2] == pytest.approx(100.0 * share[2])
@@ -119,14 +122,16 @@ def outcome_of(replay, ap, violations):
 def test_violations_are_compared_at_the_ap_of_the_other_method(replay):
     others = [outcome_of(replay, 20.0, 20.0), outcome_of(replay, 22.0, 40.0)]
     # Half of the frames at either setting has the AP of the other method, 21, and 10 or 20 % violations.
-    curve = [[outcome_of(replay, ap, late), outcome_of(replay, ap + 2.0, 2.0 * late)] for ap, late in ((15.0, 0.0), (25.0, 20.0))]
+    curve = [[outcome_of(replay, ap, late), outcome_of(replay, ap + 2.0, 2.0 * late)]
+             for ap, late in ((15.0, 0.0), (25.0, 20.0))]
     ratio, low, high = replay.violations_ratio(curve, others)
     assert ratio == pytest.approx(0.5) and low == pytest.approx(0.5) and high == pytest.approx(0.5)
     worse = [curve[0], [outcome_of(replay, 25.0, 20.0), outcome_of(replay, 27.0, 80.0)]]
     ratio, low, high = replay.violations_ratio(worse, others)
     assert low == pytest.approx(0.5) and high == pytest.approx(1.0) and ratio == pytest.approx(25.0 / 30.0)
     assert all(np.isnan(replay.violations_ratio([curve[0]], others)))
-    assert replay.violations_at([outcome_of(replay, 15.0, 1.0), outcome_of(replay, 30.0, 4.0)], 20.0) == pytest.approx(2.0)
+    points = [outcome_of(replay, 15.0, 1.0), outcome_of(replay, 30.0, 4.0)]
+    assert replay.violations_at(points, 20.0) == pytest.approx(2.0)
 
 
 def test_a_recording_is_read_back_and_reduced(replay, recording, tmp_path):

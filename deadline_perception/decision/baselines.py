@@ -48,7 +48,8 @@ class FixedPath:
         """The fixed path; `feasible` says whether its own bound fits. See `Policy.plan`."""
         return self._keep(self._path, 0, remaining_ms, factor)
 
-    def redecide(self, path: ExecutionPath, segment: int, remaining_ms: float, factor: float) -> Choice:
+    def redecide(self, path: ExecutionPath, segment: int, remaining_ms: float, factor: float,
+                 elapsed_ms: float = 0.0) -> Choice:
         """`path` unchanged, whatever is left; see `Policy.redecide`."""
         check_position(self._space, path, segment)
         return self._keep(path, segment, remaining_ms, factor)
@@ -100,7 +101,8 @@ class Reactive:
         """The path of the present rung; `feasible` says whether its own bound fits. See `Policy.plan`."""
         return self._fixed[self._rung].plan(remaining_ms, factor)
 
-    def redecide(self, path: ExecutionPath, segment: int, remaining_ms: float, factor: float) -> Choice:
+    def redecide(self, path: ExecutionPath, segment: int, remaining_ms: float, factor: float,
+                 elapsed_ms: float = 0.0) -> Choice:
         """`path` unchanged, whatever is left; see `Policy.redecide`."""
         return self._fixed[self._rung].redecide(path, segment, remaining_ms, factor)
 
@@ -139,9 +141,10 @@ class GivenFactor:
         """What the other policy plans by the given factor; see `Policy.plan`."""
         return self._honest(self._policy.plan(remaining_ms, self.factor), factor)
 
-    def redecide(self, path: ExecutionPath, segment: int, remaining_ms: float, factor: float) -> Choice:
+    def redecide(self, path: ExecutionPath, segment: int, remaining_ms: float, factor: float,
+                 elapsed_ms: float = 0.0) -> Choice:
         """What the other policy decides by the given factor; see `Policy.redecide`."""
-        return self._honest(self._policy.redecide(path, segment, remaining_ms, self.factor), factor)
+        return self._honest(self._policy.redecide(path, segment, remaining_ms, self.factor, elapsed_ms), factor)
 
     def _honest(self, choice: Choice, factor: float) -> Choice:
         return replace(choice, bound_ms=choice.forecast_ms * factor + self._allowance_ms)

@@ -23,10 +23,11 @@ MAX_MISS_COST = 100.0
 class ExpectedUtilityPolicy(FrontierPolicy):
     """Of the paths that agree with what has run, the greatest quality * P(in time) - miss_cost * P(late).
 
-    P(late) is of the slowdowns that this policy's frames have met. The factor decides nothing: it states the bound of
-    the path, which alone holds the target miss probability, and which may exceed the time left. Without time left: the
-    cheapest path; of equal ones the cheapest. At a re-decision the planned path is kept unless another gains more than
-    `keep_epsilon`.
+    P(late) is of the slowdowns that this policy's frames have met; at a re-decision also of what this frame has taken
+    so far, which tells whether it shares its core. The factor decides nothing: it states the bound of the path, which
+    alone holds the target miss probability, and which may exceed the time left. Of equal paths, such as all without
+    time left whose late results are worth nothing, the cheapest. At a re-decision the planned path is kept unless
+    another gains more than `keep_epsilon`.
 
     Args:
         path_space: as for `FrontierPolicy`, and all others below that are not told.
@@ -70,11 +71,15 @@ class ExpectedUtilityPolicy(FrontierPolicy):
         best = int(np.argmax(self._utilities(0, 0, end, remaining_ms)))
         return self._chosen(frontiers, 0, best, remaining_ms, factor)
 
-    def redecide(self, path: ExecutionPath, segment: int, remaining_ms: float, factor: float) -> Choice:
+    def redecide(self, path: ExecutionPath, segment: int, remaining_ms: float, factor: float,
+                 elapsed_ms: float = 0.0) -> Choice:
         """See `Policy.redecide`."""
         check_time_left(remaining_ms, factor)
         frontiers, planned, begin, end = self._of_prefix(path, segment)
-        utilities = self._utilities(segment, begin, end, remaining_ms)
+        whole_ms = self._remaining_ms.item(0, planned)
+        run_ms = whole_ms - self._remaining_ms.item(segment, planned)
+        begun = (elapsed_ms / run_ms, run_ms / whole_ms) if run_ms > 0.0 and elapsed_ms > 0.0 else None
+        utilities = self._utilities(segment, begin, end, remaining_ms, begun)
         best = int(np.argmax(utilities))
         # Where no path is as cheap as the planned one, noise has made it cheaper than the frontier's begin.
         kept = bisect_right(frontiers.remaining_ms, self._remaining_ms.item(segment, planned), begin, end) - 1 - begin
@@ -94,8 +99,9 @@ class ExpectedUtilityPolicy(FrontierPolicy):
         elif latency_ms == math.inf and 0.0 < remaining_ms < math.inf:
             self._belief.observe_at_least(remaining_ms / self._whole_ms)
 
-    def _utilities(self, segment: int, begin: int, end: int, remaining_ms: float) -> np.ndarray:
-        """Of the paths of one frontier."""
+    def _utilities(self, segment: int, begin: int, end: int, remaining_ms: float,
+                   begun: tuple[float, float] | None = None) -> np.ndarray:
+        """Of the paths of one frontier; `begun` as for `SlowdownBelief.probability_above`."""
         table = self._tables[segment]
         if table is None:
             frontiers = self._frontiers[segment]
@@ -106,8 +112,9 @@ class ExpectedUtilityPolicy(FrontierPolicy):
         if left_ms == math.inf:
             return qualities
         if left_ms <= 0.0:
-            return -logs  # all are late: the cheapest is so by the least
-        late = self._belief.probability_above(math.log(left_ms) - logs)
+            late = np.ones_like(logs)  # of equal ones the first, the cheapest, is late by the least
+        else:
+            late = self._belief.probability_above(math.log(left_ms) - logs, begun)
         # So written, paths that are late for certain are exactly equal.
         return qualities * (1.0 - late) + (self._late_worth * qualities - self._miss_cost) * late
 

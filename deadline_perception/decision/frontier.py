@@ -133,7 +133,8 @@ class FrontierPolicy:
         return self._choose(frontiers, 0, self._last_that_fits(frontiers, 0, len(frontiers.members), remaining_ms,
                                                                factor), factor)
 
-    def redecide(self, path: ExecutionPath, segment: int, remaining_ms: float, factor: float) -> Choice:
+    def redecide(self, path: ExecutionPath, segment: int, remaining_ms: float, factor: float,
+                 elapsed_ms: float = 0.0) -> Choice:
         """The path to go on with as a segment begins; see `Policy.redecide`."""
         check_time_left(remaining_ms, factor)
         frontiers, planned, begin, end = self._of_prefix(path, segment)

@@ -47,7 +47,7 @@ class Policy(Protocol):
     """Chooses execution paths. Between two calls of `observe` the same arguments give the same choice.
 
     `factor` is slowdown times calibration factor: it turns an idle forecast into a bound. A remaining time that is
-    negative gives the cheapest path, infeasible; an infinite one is allowed.
+    negative gives the cheapest path, infeasible (unless late results are worth something); an infinite one is allowed.
     """
 
     name: str
@@ -59,7 +59,8 @@ class Policy(Protocol):
             ValueError: `remaining_ms` is NaN, or `factor` does not lie in (0, MAX_FACTOR].
         """
 
-    def redecide(self, path: ExecutionPath, segment: int, remaining_ms: float, factor: float) -> Choice:
+    def redecide(self, path: ExecutionPath, segment: int, remaining_ms: float, factor: float,
+                 elapsed_ms: float = 0.0) -> Choice:
         """The path to go on with as a segment begins; it makes the choices of `path` in all earlier segments.
 
         Args:
@@ -67,6 +68,7 @@ class Policy(Protocol):
             segment: index into the path space's segments of the next one to run; its operator is still free.
             remaining_ms: time left for the segments from `segment` on.
             factor: as in `plan`.
+            elapsed_ms: what the frame has taken since its planning; 0 when that is not known.
 
         Raises:
             ValueError: as in `plan`; or the path or the segment is not one of the path space.

@@ -327,7 +327,7 @@ class TimedInference:
     def _redecide(self, policy: Policy, run, operator: str, progress: FrameProgress, remaining_ms: float,
                   limit_ms: float, factor: float) -> Choice:
         begun_ms = self._clock_ms()
-        choice = policy.redecide(run.path, run.segment, limit_ms, factor)
+        choice = policy.redecide(run.path, run.segment, limit_ms, factor, begun_ms - progress.begun_ms)
         decided_ms = self._clock_ms()
         if choice.path != run.path:
             run.redirect(choice.path)

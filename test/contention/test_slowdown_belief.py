@@ -56,6 +56,46 @@ def test_a_step_is_believed_after_two_frames_and_one_back_too():
     assert chance(after(*steady, *[3.0] * 20, 1.0, 1.0), 2.0) < 0.2
 
 
+def test_where_frames_mostly_share_the_mode_of_the_one_before_that_one_tells():
+    rng, slow, belief = np.random.default_rng(4), False, SlowdownBelief()
+    said = {True: [], False: []}
+    for frame in range(400):
+        if frame > 100:
+            said[slow].append(chance(belief, 1.5))
+        slow ^= rng.random() < 0.15
+        belief.observe(math.exp((0.8 if slow else 0.0) + rng.normal(0.0, 0.06)))
+    before = {kind: np.mean(chances) for kind, chances in said.items()}
+    assert before[True] > 0.65 and before[False] < 0.35
+
+
+def rest(belief: SlowdownBelief, factor: float, ratio: float, share: float) -> float:
+    return float(belief.probability_above(np.array([math.log(factor)]), (ratio, share))[0])
+
+
+def test_a_frame_that_has_begun_tells_which_mode_its_rest_is_of():
+    shares = np.random.default_rng(0).random(60) < 0.5
+    belief = after(*np.exp(np.where(shares, math.log(2.2), 0.0) + np.random.default_rng(1).normal(0.0, 0.05, 60)))
+    before = chance(belief, 1.5)
+    assert 0.3 < before < 0.7
+    assert rest(belief, 1.5, 2.2, 0.3) > 0.9
+    assert rest(belief, 1.5, 1.0, 0.3) < 0.1
+    assert chance(belief, 1.5) == before  # the frames to come may be of either
+
+
+@settings(max_examples=25, deadline=None)
+@given(ratios=st.lists(st.floats(0.5, 9.0), max_size=20), ratio=st.floats(1e-3, 1e3), factor=st.floats(0.5, 8.0))
+def test_the_less_of_a_frame_has_run_the_less_it_tells(ratios, ratio, factor):
+    belief = after(*ratios)
+    assert rest(belief, factor, ratio, 1e-9) == pytest.approx(chance(belief, factor), abs=0.02)
+    assert 0.0 <= rest(belief, factor, ratio, 1.0) <= 1.0
+
+
+@pytest.mark.parametrize('share', [0.0, -0.1, 1.1, math.nan])
+def test_refuses_a_share_that_no_frame_has_run(share):
+    with pytest.raises(ValueError, match=r'share of the frame that has run is .*, expected a number in \(0, 1\]'):
+        rest(SlowdownBelief(), 2.0, 1.0, share)
+
+
 def test_a_frame_of_which_only_a_least_time_is_known_counts():
     steady = [1.0, 1.02, 0.98, 1.01] * 10
     belief = after(*steady)

@@ -81,12 +81,12 @@ def test_a_higher_cost_never_gives_a_longer_path(parts, costs, ratios, left_ms):
     assert high.forecast_ms <= low.forecast_ms
 
 
-def test_where_late_frames_are_as_good_the_best_path_runs_and_without_time_the_cheapest(parts):
+def test_where_late_frames_are_as_good_the_best_path_runs_else_the_cheapest_without_time(parts):
     forecast, quality, _ = parts
-    policy, _ = policy_of(parts, 0.0, late_worth=1.0)
-    assert policy.plan(5.0, 1.0).quality == max(quality.values.values())
-    for left_ms in (0.0, -3.0, -math.inf):
-        choice = policy.plan(left_ms, 1.0)
+    for left_ms in (5.0, 0.0, -3.0, -math.inf):
+        assert policy_of(parts, 0.0, late_worth=1.0)[0].plan(left_ms, 1.0).quality == max(quality.values.values())
+    for cost, left_ms in ((0.0, 0.0), (1.0, -3.0), (0.03, -math.inf)):
+        choice = policy_of(parts, cost)[0].plan(left_ms, 1.0)
         assert choice.forecast_ms == min(forecast.forecast_ms(path) for path in PATHS) and not choice.feasible
     assert policy_of(parts, 100.0)[0].plan(math.inf, 1.0).quality == max(quality.values.values())
 
@@ -101,6 +101,19 @@ def test_frames_that_take_longer_than_expected_give_a_cheaper_path(parts):
         slowed.observe(3.0 * parts[0].forecast_ms(path), 140.0)
     assert choice.quality == max(parts[1].values.values())
     assert slowed.plan(140.0, 1.0).forecast_ms < choice.forecast_ms
+
+
+def test_a_frame_that_has_been_slow_so_far_goes_on_with_a_cheaper_path_than_one_that_has_not(parts):
+    shares = np.random.default_rng(0).random(60) < 0.5  # each frame has its core for itself or shares it
+    policy, _ = policy_of(parts, 1.0, np.where(shares, 2.2, 1.0))
+    path, segment = policy.plan(math.inf, 1.0).path, 4
+    whole_ms, rest_ms = (parts[0].forecast_ms(path, at) for at in (0, segment))
+    ran_ms, left_ms = whole_ms - rest_ms, 1.4 * rest_ms
+    alone, unknown, shared = (policy.redecide(path, segment, left_ms, 1.0, elapsed_ms)
+                              for elapsed_ms in (ran_ms, 0.0, 2.2 * ran_ms))
+    assert alone.path == path
+    assert shared.forecast_ms < alone.forecast_ms
+    assert shared.forecast_ms <= unknown.forecast_ms <= alone.forecast_ms
 
 
 def test_a_late_frame_counts_with_the_time_that_it_had(parts):

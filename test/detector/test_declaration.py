@@ -20,8 +20,8 @@ def test_every_shipped_name_is_read_and_printed_back(repository):
 
 def test_segments_are_in_the_order_of_execution_and_each_decides_its_operator():
     assert [segment.name for segment in SPACE.segments] == [
-        'pre', 'stage1', 'skip0', 'stage2', 'stage3', 'skip1', 'skip2', 'pyramid', 'rpn', 'proposals', 'regions', 'head',
-        'post']
+        'pre', 'stage1', 'skip0', 'stage2', 'stage3', 'skip1', 'skip2', 'pyramid', 'rpn', 'proposals', 'regions',
+        'head', 'post']
     assert [segment.operator for segment in SPACE.segments if segment.operator] == [
         'width', 'skip0', 'skip1', 'skip2', 'pyramid_width', 'proposals', 'head']
     assert SPACE.keys(SPACE.parse('s010-w0.50-f0.50-p50-h1')) == (

@@ -41,7 +41,7 @@ def test_values_are_the_same_with_the_channels_last(quantised):
 
 @pytest.mark.parametrize('quantised', [False, True])
 def test_what_ends_a_segment_is_computed_on_rows(quantised):
-    """OpenVINO orders values of four dimensions in memory as it likes, which cost more than the block's convolutions."""
+    """OpenVINO orders values of four dimensions in memory as it likes: that cost more than the block's convolutions."""
     ends = [node for node in channels_last(openvino, block(quantised)).get_ordered_ops()
             if node.get_type_name() in ('Add', 'Relu')]
     assert len(ends) == 3 and all(len(node.get_output_shape(0)) == 2 for node in ends)

@@ -83,7 +83,7 @@ class OnePath:
         bound_ms = self.cost_ms * factor
         return Choice(PATH, self.cost_ms, bound_ms, bound_ms <= remaining_ms, 0.5)
 
-    def redecide(self, path, segment, remaining_ms, factor):
+    def redecide(self, path, segment, remaining_ms, factor, elapsed_ms=0.0):
         return self.plan(remaining_ms, factor)
 
     def observe(self, latency_ms, remaining_ms):
@@ -435,7 +435,7 @@ class TwoPaths(OnePath):
         path = self.LONG if remaining_ms >= 50.0 else self.SHORT
         return Choice(path, self.forecast_ms(path), self.forecast_ms(path), remaining_ms >= 10.0, 0.5)
 
-    def redecide(self, path, segment, remaining_ms, factor):
+    def redecide(self, path, segment, remaining_ms, factor, elapsed_ms=0.0):
         return Choice(path, 1.0, 1.0, True, 0.5)
 
 
@@ -456,7 +456,7 @@ def test_the_network_goes_on_with_the_best_path_that_is_expected_to_end_before_t
 def test_the_next_image_is_spared_on_demand_once_the_period_is_learnt(bench, spares):
     policy = OnePath()
     plan, asked_ms = policy.plan, []
-    policy.redecide = lambda path, segment, remaining_ms, factor: plan(remaining_ms, factor)
+    policy.redecide = lambda path, segment, remaining_ms, factor, elapsed_ms: plan(remaining_ms, factor)
     policy.plan = lambda remaining_ms, factor: (asked_ms.append(remaining_ms), plan(remaining_ms, factor))[1]
     pipeline = bench.build(policy, spares_next_image=spares)
     bench.run(pipeline)
@@ -560,7 +560,7 @@ def test_the_bound_is_that_of_the_path_that_ran(bench):
     policy = OnePath()
     policy.forecast_ms = lambda path, segment=0: 40.0 if path == space.largest else 10.0
     policy.plan = lambda remaining_ms, factor: Choice(space.largest, 40.0, 40.0 * factor, True, 0.5)
-    policy.redecide = lambda path, segment, remaining_ms, factor: Choice(
+    policy.redecide = lambda path, segment, remaining_ms, factor, elapsed_ms: Choice(
         space.smallest, 10.0, 10.0 * factor, True, 0.2)
     bench.calibrator = BoundCalibrator(0.01, 0.05, math.log(8), math.log(1.5), allowance_ms=3.0)
     bench.network.path_space = space
@@ -631,7 +631,7 @@ def test_after_a_bag_has_looped_objects_of_its_end_are_not_coasted_into_its_begi
 def test_an_aborted_frame_misses_its_bound_only_when_what_it_took_and_the_rest_exceed_it(bench, segment_ms, misses):
     policy = OnePath(forecast_ms=1.0)
     policy.forecast_ms = lambda path, segment=0: 1000.0 - 1000.0 * segment / len(SPACE.segments)
-    policy.redecide = lambda path, segment, remaining_ms, factor: Choice(
+    policy.redecide = lambda path, segment, remaining_ms, factor, elapsed_ms: Choice(
         PATH, 1e9, 1e9, False, 0.5)
     bench.network.segment_ms = segment_ms
     bench.mailbox.holds_other = lambda task: True  # so that what is too late is aborted
@@ -679,7 +679,7 @@ def test_the_watchdog_reserves_what_publishing_takes_and_not_what_deciding_takes
 def test_aborted_frames_that_were_slow_keep_the_best_case_from_sinking(bench):
     policy = OnePath(forecast_ms=1.0)
     policy.forecast_ms = lambda path, segment=0: 1.0 - segment / len(SPACE.segments)
-    policy.redecide = lambda path, segment, remaining_ms, factor: Choice(
+    policy.redecide = lambda path, segment, remaining_ms, factor, elapsed_ms: Choice(
         PATH, 1e9, 1e9, False, 0.5)
     bench.network.segment_ms = 40.0
     pipeline = bench.build(policy)
