@@ -91,7 +91,7 @@ from deadline_perception.runtime.image_age import StampReading
 from deadline_perception.runtime.tracks import LatePolicy, Outcome
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.decision.policy import Policy, Quality
-from deadline_perception.runtime.priority import Role, ThreadPriority
+from deadline_perception.runtime.priority import Role, ThreadPriority, inference_thread
 from deadline_perception.runtime.reserve import Reserve
 from deadline_perception.decision.speed_budget import Budget, TableBudget
 from deadline_perception.decision.thresholds import largest_that_fits
@@ -99,7 +99,7 @@ from deadline_perception.detector.detections import Detections
 from deadline_perception.engine.choice import ENGINES
 from deadline_perception.evaluation.scenario import with_speed_in_every_frame
 from deadline_perception.execution_path import ExecutionPath
-from deadline_perception.latency.device import read_device_facts, use_threads
+from deadline_perception.latency.device import DEFAULT_THREADS, read_device_facts, use_threads
 from deadline_perception.latency.measurement_plan import covering_paths
 from deadline_perception.latency.path_bound import PathForecast
 from deadline_perception.latency.profile import LatencyProfile, measure_profile
@@ -421,7 +421,7 @@ def main() -> None:
                         help='network, with its .quality.json beside it')
     parser.add_argument('--profile', type=Path, help='latency profile; measured first, in about 40 s, when not given')
     parser.add_argument('--engine', choices=ENGINES, default='auto', help='that runs the network')
-    parser.add_argument('--threads', type=int, default=1, help='CPU threads of the network')
+    parser.add_argument('--threads', type=int, default=DEFAULT_THREADS, help='CPU threads of the network')
     parser.add_argument('--co-runners', type=int, default=len(os.sched_getaffinity(0)),
                         help='programs beside the network')
     parser.add_argument('--budgets-ms', type=float, nargs=2, metavar=('LEAST', 'MOST'),
@@ -439,6 +439,12 @@ def main() -> None:
     if args.budgets_ms and not 0.0 < args.budgets_ms[0] <= args.budgets_ms[1] < float('inf'):
         parser.error(f'--budgets-ms is {args.budgets_ms}, expected two times in ms, the smaller one above 0 and first')
     restart_with_environment(args.threads)
+    with inference_thread('off'):  # for its name, by which the threads that help it are found when it is raised
+        measure(args, parser)
+
+
+def measure(args: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
+    """All of it, on the calling thread."""
     sequence, note = with_speed_in_every_frame(open_source(args.data))
     frames = list(sequence.frames)
     if len(frames) < 2 or all(frame.ground_truth is None for frame in frames):

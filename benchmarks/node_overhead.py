@@ -1,6 +1,6 @@
 """Time of a frame outside the network: image stamp to published detections, less the network's own time.
 
-    python benchmarks/node_overhead.py [--seconds 15] [--threads 1]
+    python benchmarks/node_overhead.py [--seconds 15] [--threads 2]
 
 Plays a rendered drive at a rate low enough that no frame waits for the one before it, at two image sizes, raw and as
 JPEG, with every node in a process of its own and with all in one. Prints a table and writes results/node_overhead.json.
@@ -21,6 +21,7 @@ import yaml
 
 from deadline_perception.datasets.bag import write_bag
 from deadline_perception.rendering.drive import render_drive
+from deadline_perception.latency.device import DEFAULT_THREADS
 from deadline_perception.runtime.tracks import Outcome
 from deadline_perception.evaluation.recorded_bag import read_recording
 from deadline_perception.evaluation.recording import Recording
@@ -64,7 +65,7 @@ def overheads(recording: Recording) -> dict:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument('--seconds', type=float, default=15.0, help='length of each run')
-    parser.add_argument('--threads', type=int, default=1, help='CPU threads of the network')
+    parser.add_argument('--threads', type=int, default=DEFAULT_THREADS, help='CPU threads of the network')
     parser.add_argument('--model', type=Path, default=DEFAULT_WEIGHTS, help='network that runs')
     args = parser.parse_args()
     if not 1.0 <= args.seconds <= 200.0:

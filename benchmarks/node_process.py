@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from deadline_perception.errors import DeadlinePerceptionError
+from deadline_perception.latency.device import DEFAULT_THREADS
 from deadline_perception.runtime.loading import share_folder
 from deadline_perception.tools.profile_at_hand import ensure_profile
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, find_weights
@@ -121,4 +122,4 @@ def profile_for(given: Path | None) -> Path:
     """A latency profile of the shipped weights: the given one, this device's own, or one that is measured quickly."""
     if given is not None:
         return given
-    return ensure_profile(find_weights(DEFAULT_WEIGHTS), 'cpu', 1, share_folder() / 'models' / 'profiles').file
+    return ensure_profile(find_weights(DEFAULT_WEIGHTS), 'cpu', DEFAULT_THREADS, share_folder() / 'models' / 'profiles').file

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from made_once import made_once
 
-from deadline_perception.latency.device import process_environment
+from deadline_perception.latency.device import DEFAULT_THREADS, process_environment
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def run_adopt(cache: Path, *arguments: str) -> subprocess.CompletedProcess:
     """Runs the command in a process of its own, with the settings for which it would start itself anew."""
     command = [sys.executable, '-m', 'deadline_perception.tools.command_line', 'adopt', *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=240,
-                          env={**os.environ, **process_environment(1), 'XDG_CACHE_HOME': str(cache), 'COLUMNS': '120'})
+                          env={**os.environ, **process_environment(DEFAULT_THREADS), 'XDG_CACHE_HOME': str(cache), 'COLUMNS': '120'})
 
 
 @pytest.fixture(scope='session')

@@ -4,7 +4,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from deadline_perception.detector.checkpoint import build_detector, save_detector
-from deadline_perception.latency.device import process_environment, read_device_facts
+from deadline_perception.latency.device import DEFAULT_THREADS, process_environment, read_device_facts
 from deadline_perception.latency.profile import LatencyProfile
 from deadline_perception.latency.quantiles import Quantiles
 
@@ -13,7 +13,7 @@ CLASSES = ('vehicle', 'bike', 'motorbike', 'traffic_light', 'traffic_sign')
 
 def made_up_profile(detector, **changes):
     """Every segment takes 3 ms; measured as the nodes run it: one thread, with the settings of a start-up."""
-    facts = replace(read_device_facts(environment=process_environment(1)), threads=1)
+    facts = replace(read_device_facts(environment=process_environment(DEFAULT_THREADS)), threads=DEFAULT_THREADS)
     segments = {name: Quantiles.from_samples([3.0] * 5) for name in detector.path_space.carriers()}
     fields = {'facts': facts, 'config_name': detector.config_name,
               'network_hash': detector.network_hash, 'input_size': detector.input_size, 'image_size': (48, 64),

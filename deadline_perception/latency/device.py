@@ -17,6 +17,9 @@ _ALLOCATOR = {'MALLOC_TRIM_THRESHOLD_': '2000000000', 'MALLOC_MMAP_THRESHOLD_': 
               'MALLOC_TOP_PAD_': '67108864'}
 _POWER_MODEL = re.compile(r'<\s*POWER_MODEL\s+ID=(?P<id>\d+)\s+NAME=(?P<name>\S+)\s*>')
 UNKNOWN = 'unknown'
+# Threads per network operation where nobody says otherwise. The second one helps where its core is free and takes
+# nothing where it is not (benchmarks/threads.py).
+DEFAULT_THREADS = 2
 
 
 class DeviceNotFound(DeadlinePerceptionError):

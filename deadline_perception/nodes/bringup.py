@@ -15,7 +15,7 @@ from pathlib import Path
 import yaml
 
 from deadline_perception.errors import DeadlinePerceptionError
-from deadline_perception.latency.device import process_environment
+from deadline_perception.latency.device import DEFAULT_THREADS, process_environment
 from deadline_perception.runtime.loading import share_folder
 from deadline_perception.runtime.supervision import ProcessOrder, Supervisor
 
@@ -222,7 +222,7 @@ def node_environment(entry: NodeEntry, values: dict[str, object]) -> dict[str, s
     """
     if not entry.pinned_environment:
         return {}
-    threads = 1
+    threads = DEFAULT_THREADS
     for file in parameter_files(entry, values):
         try:
             content = yaml.safe_load(file.read_text(encoding='utf-8')) or {}

@@ -27,6 +27,7 @@ from deadline_perception.datasets.image_message import ImageError
 from deadline_perception.detector.detections import Classification
 from deadline_perception.engine.choice import ENGINES
 from deadline_perception.errors import DeadlinePerceptionError
+from deadline_perception.latency.device import DEFAULT_THREADS
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.msg import ContentionState, TimeBudget
 from deadline_perception.nodes.health import Health, Level, Report
@@ -57,7 +58,7 @@ PARAMETERS = (
     Parameter('device', 'cpu', 'Processor of the network: cpu, cuda or cuda:INDEX.', read_only=True),
     Parameter('engine', 'auto', 'What runs the segments on the CPU, as for the detector.', choices=ENGINES,
               read_only=True),
-    Parameter('threads', 1, 'Threads per network operation.', '', 1, 256, read_only=True),
+    Parameter('threads', DEFAULT_THREADS, 'Threads per network operation.', '', 1, 256, read_only=True),
     Parameter('target_miss_probability', 0.01, 'Share of crops that may exceed their bound.', '', 0.0001, 0.5,
               read_only=True),
     Parameter('extra_ms', 0.0, "Time after the detector's deadline that may be taken. 0: only what the detector leaves "

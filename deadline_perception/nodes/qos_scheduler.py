@@ -25,7 +25,7 @@ from vision_msgs.msg import LabelInfo, VisionClass
 from deadline_perception.detector.detections import Detections
 from deadline_perception.engine.choice import ENGINES
 from deadline_perception.errors import DeadlinePerceptionError
-from deadline_perception.latency.device import use_threads
+from deadline_perception.latency.device import DEFAULT_THREADS, use_threads
 from deadline_perception.msg import ContentionState, JobReport, Schedule
 from deadline_perception.nested.allocation import Method
 from deadline_perception.nodes.detector import SWITCH_INTERVAL_S
@@ -67,7 +67,7 @@ PARAMETERS = (
               'TOPIC/compressed.', choices=('raw', 'compressed'), waits_for='activate'),
     Parameter('engine', 'auto', "What runs the segments of weights on the CPU, as the detector's parameter of that "
               'name.', choices=ENGINES, waits_for='configure'),
-    Parameter('threads', 1, 'Threads per network operation.', minimum=1, maximum=256, waits_for='configure'),
+    Parameter('threads', DEFAULT_THREADS, 'Threads per network operation.', minimum=1, maximum=256, waits_for='configure'),
     Parameter('priority', 'auto', "What the kernel is asked for, as the detector's parameter of that name.",
               choices=MODES, waits_for='activate'),
     Parameter('cores', '', 'Cores on which networks run, such as 0,2-3; empty: wherever this process may.',

@@ -3,6 +3,7 @@ cores. Free of ROS.
 """
 from __future__ import annotations
 
+import math
 import os
 import re
 import threading
@@ -10,6 +11,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 _TASKS = Path('/proc/self/task')
+_LEAST_WORK_MS = 1.0
 
 
 def name_thread(name: str) -> None:
@@ -34,10 +36,22 @@ def lives(tid: int) -> bool:
 
 
 def threads_started_by(tid: int) -> list[int]:
-    """Threads that bear a thread's name without being Python's: it has started them, such as those of OpenMP."""
+    """Threads that bear a thread's name without being Python's: it has started them, such as those of OpenMP.
+
+    Those that have hardly worked so far are left out: OpenVINO keeps one with every compiled segment that never does.
+    """
     name, pythons = thread_name(tid), {thread.native_id for thread in threading.enumerate()}
     numbers = [int(folder.name) for folder in _TASKS.iterdir()]
-    return [number for number in numbers if number not in pythons and thread_name(number) == name]
+    return [number for number in numbers
+            if number not in pythons and thread_name(number) == name and _worked_ms(number) >= _LEAST_WORK_MS]
+
+
+def _worked_ms(tid: int) -> float:
+    """Time on a core; infinite where the kernel does not say."""
+    try:
+        return int((_TASKS / str(tid) / 'schedstat').read_text().split()[0]) / 1e6
+    except (OSError, ValueError, IndexError):
+        return math.inf
 
 
 def scheduling_policy(tid: int) -> int:

@@ -27,7 +27,7 @@ from deadline_perception.engine.choice import ENGINES
 from deadline_perception.evaluation.path_accuracy import PathScores, annotated_frames, ranking_classes, sample_paths
 from deadline_perception.errors import command_line
 from deadline_perception.execution_path import ExecutionPath
-from deadline_perception.latency.device import read_device_facts, use_threads
+from deadline_perception.latency.device import DEFAULT_THREADS, read_device_facts, use_threads
 from deadline_perception.latency.json_file import write_text_atomically
 from deadline_perception.latency.path_bound import PathForecast
 from deadline_perception.latency.profile import LatencyProfile, default_profile_path, measure_profile, time_frame
@@ -65,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--keep-paths', type=int, metavar='NUMBER', help='of a model with several paths keep at most '
                         'so many ready: the best at as many levels of contention; needs --data')
     parser.add_argument('--device', default='cpu', help='cpu, cuda or cuda:INDEX; ONNX files need cpu')
-    parser.add_argument('--threads', type=int, default=1, help='CPU threads; the node must use the same number')
+    parser.add_argument('--threads', type=int, default=DEFAULT_THREADS, help='CPU threads; the node must use the same number')
     parser.add_argument('--engine', choices=ENGINES, default='auto', help='of this package\'s own weights on a CPU')
 
 

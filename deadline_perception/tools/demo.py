@@ -25,7 +25,7 @@ from deadline_perception.datasets.records import Sequence
 from deadline_perception.datasets.source import CLASSES_HELP, open_source
 from deadline_perception.errors import DeadlinePerceptionError, command_line
 from deadline_perception.evaluation.scenario import limited, with_speed_in_every_frame
-from deadline_perception.latency.device import check_device, process_environment
+from deadline_perception.latency.device import DEFAULT_THREADS, check_device, process_environment
 from deadline_perception.latency.profile import LatencyProfile
 from deadline_perception.runtime.kernel_thread import parse_cores
 from deadline_perception.tools.machine_findings import share_folder
@@ -58,20 +58,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help='weights (safetensors), or a set of own models '
                         '(see adopt)')
     parser.add_argument('--device', default='cpu', help='cpu, cuda or cuda:INDEX')
-    parser.add_argument('--threads', type=int, default=1, help='CPU threads of the network')
+    parser.add_argument('--threads', type=int,
+                        help=f'CPU threads of the network; by default {DEFAULT_THREADS}, with --contention 1')
     parser.add_argument('--load', type=int, default=0, help='busy programs beside the nodes, to show contention')
     parser.add_argument('--contention', metavar='SHAPE_OR_FILE', help=f'artificial contention beside the nodes: '
                         f'{", ".join(SHAPES)}, or a schedule (JSON). Its levels are graded first, within a minute. '
                         f'Threads are not raised then, since raised ones hardly feel it; '
                         f'units share the core of the network')
     parser.add_argument('--networks', type=int, default=1,
-                        help='so many detectors, scheduled on one processor; the report '
-                                                                 'is then a timeline of their jobs')
+                        help='so many detectors, scheduled on one processor; the report is then a timeline of their jobs')
     parser.add_argument('--one-process', action='store_true', help='all nodes in one process')
 
 
 def run(args: argparse.Namespace) -> int:
     """Plays, records and reports; returns the exit status."""
+    if args.threads is None:
+        args.threads = 1 if args.contention else DEFAULT_THREADS
     for name, (least, most) in _RANGES.items():
         if not least <= getattr(args, name) <= most:
             raise ValueError(f'--{name} is {getattr(args, name)}, expected {least} to {most:g}')

@@ -34,7 +34,7 @@ from deadline_perception.contention.load import (
 from deadline_perception.contention.schedule import SHAPES, Schedule, play, read_schedule
 from deadline_perception.engine.choice import ENGINES
 from deadline_perception.errors import DeadlinePerceptionError
-from deadline_perception.latency.device import read_device_facts, use_threads
+from deadline_perception.latency.device import DEFAULT_THREADS, read_device_facts, use_threads
 from deadline_perception.runtime.loading import load_network, warm_up
 from deadline_perception.runtime.kernel_thread import parse_cores
 from deadline_perception.runtime.priority import MODES, Role, ThreadPriority, inference_thread
@@ -62,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--weights', type=Path, default=DEFAULT_WEIGHTS, help='sample network')
     parser.add_argument('--path', default='', help='execution path that is run; the largest by default')
     parser.add_argument('--device', default='cpu', help='cpu, cuda or cuda:INDEX')
-    parser.add_argument('--threads', type=int, default=1, help='CPU threads of the network')
+    parser.add_argument('--threads', type=int, default=DEFAULT_THREADS, help='CPU threads of the network')
     parser.add_argument('--engine', choices=ENGINES, default='auto', help='what runs the network on a CPU')
     parser.add_argument('--priority', choices=MODES, default='auto',
                         help="as the detector's parameter of that name: a frame that is raised hardly feels busy cores")

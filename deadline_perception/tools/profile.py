@@ -19,7 +19,8 @@ from deadline_perception.contention.levels import ContentionGrading
 from deadline_perception.contention.load import ContentionLoad, units_text
 from deadline_perception.engine.choice import ENGINES, choose_engine, is_installed
 from deadline_perception.execution_path import ExecutionPath, PathSpace
-from deadline_perception.latency.device import missing_environment, process_environment, read_device_facts, use_threads
+from deadline_perception.latency.device import (
+    DEFAULT_THREADS, missing_environment, process_environment, read_device_facts, use_threads)
 from deadline_perception.latency.path_bound import PathForecast
 from deadline_perception.latency.profile import (
     LatencyProfile,
@@ -66,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--weights', type=Path, default=DEFAULT_WEIGHTS,
                         help='network to measure, or a set of models (see adopt)')
     parser.add_argument('--device', default='cpu', help='cpu, cuda or cuda:INDEX')
-    parser.add_argument('--threads', type=int, default=1, help='CPU threads; the node must use the same number')
+    parser.add_argument('--threads', type=int, default=DEFAULT_THREADS, help='CPU threads; the node must use the same number')
     parser.add_argument('--engine', choices=ENGINES, default='auto',
                         help='what runs the network on a CPU: openvino prepares its segments in 8 bit first, where '
                              'they are not ready yet, which takes minutes; auto does so where OpenVINO is installed')

@@ -13,7 +13,7 @@ from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.evaluation.recorded_bag import read_recording
 from deadline_perception.evaluation.report import write_report
-from deadline_perception.latency.device import process_environment
+from deadline_perception.latency.device import DEFAULT_THREADS, process_environment
 from deadline_perception.latency.path_bound import PathForecast
 from deadline_perception.latency.profile import LatencyProfile, measure_profile
 from deadline_perception.msg import FrameLatency, PathDecision, TimeBudget
@@ -37,7 +37,7 @@ def test_an_invented_network_runs_from_profile_to_report(make, topic, kind, star
     assert best[-1][2] == 1.0 and set(profile.segments) == set(network.path_space.carriers())
 
     monkeypatch.setenv('PYTHONPATH', str(repository / 'test'))
-    for name, value in process_environment(1).items():
+    for name, value in process_environment(DEFAULT_THREADS).items():
         monkeypatch.setenv(name, value)
     # The first image may be there before the first budget.
     detector = start_node('detector', {'model': f'invented_networks:{make.__name__}',

@@ -79,7 +79,7 @@ def test_a_task_file_starts_the_nodes_of_several_networks(tmp_path, capsys):
     assert [order.name for order in orders] == ['vehicle_speed', 'contention_monitor', 'qos_scheduler']
     scheduler = orders[-1]
     assert f'tasks:={file}' in scheduler.command and scheduler.respawn
-    assert scheduler.environment['OMP_NUM_THREADS'] == '1'
+    assert scheduler.environment['OMP_NUM_THREADS'] == '2'
     assert 'qos_scheduler' in bringup.readiness_order(values(tasks=str(file))).command
     assert 'detector' not in bringup.readiness_order(values(tasks=str(file))).command
     assert bringup.main(['--tasks', str(tmp_path / 'missing.yaml')]) == 1
@@ -125,7 +125,7 @@ def test_nodes_that_share_a_process_get_their_files_before_single_parameters(tmp
 
 def test_the_detector_starts_with_the_environment_of_its_number_of_threads(tmp_path):
     detector = next(entry for entry in NODES if entry.name == 'detector')
-    assert bringup.node_environment(detector, values())['OMP_NUM_THREADS'] == '1'
+    assert bringup.node_environment(detector, values())['OMP_NUM_THREADS'] == '2'
     file = tmp_path / 'own.yaml'
     file.write_text('detector:\n  ros__parameters:\n    threads: 3\n')
     environment = bringup.node_environment(detector, values(params_file=str(file)))

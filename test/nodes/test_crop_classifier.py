@@ -10,7 +10,7 @@ from vision_msgs.msg import Detection2D, Detection2DArray, ObjectHypothesis, Obj
 
 from deadline_perception.classifier.classes import CLASS_NAMES
 from deadline_perception.detector.detections import Detections
-from deadline_perception.latency.device import process_environment
+from deadline_perception.latency.device import DEFAULT_THREADS, process_environment
 from deadline_perception.latency.profile import measure_profile
 from deadline_perception.msg import TimeBudget
 from deadline_perception.nodes.crop_classifier import refined
@@ -54,7 +54,7 @@ class Stand:
 
     def __init__(self, start_node, observer, wait_for, namespace, profile, repository, **parameters):
         self.node = start_node('crop_classifier', {'model': repository / WEIGHTS, 'profile': profile, 'engine': 'eager',
-                                                   **parameters}, environment=process_environment(1))
+                                                   **parameters}, environment=process_environment(DEFAULT_THREADS))
         self.answers = observer.hear(Detection2DArray, f'{namespace}/crop_classifier/detections')
         wait_for(lambda: observer.status('crop_classifier')[2].get('state') == 'active', 'the active node')
         self.budgets = observer.speaker(TimeBudget, f'{namespace}/time_budget/budget', QoSProfile(depth=5))

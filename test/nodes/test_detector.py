@@ -34,7 +34,7 @@ from vision_msgs.msg import Detection2DArray, LabelInfo
 from deadline_perception.decision.kept_paths import kept_paths
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.detector.checkpoint import load_detector
-from deadline_perception.latency.device import process_environment
+from deadline_perception.latency.device import DEFAULT_THREADS, process_environment
 from deadline_perception.latency.path_bound import PathForecast
 from deadline_perception.latency.profile import LatencyProfile, measure_profile
 from deadline_perception.msg import ContentionState, FrameLatency, PathDecision, TimeBudget
@@ -169,13 +169,13 @@ def wait(condition, what):
         time.sleep(0.01)
 
 
-def start_detector(files, environment=process_environment(1), log=None, **parameters):
+def start_detector(files, environment=process_environment(DEFAULT_THREADS), log=None, **parameters):
     given = {'model': files / 'good.safetensors', 'profile': files / 'good.json', 'default_budget_ms': BUDGET_MS,
              'budget_timeout_ms': 60_000.0, 'contention_timeout_ms': 60_000.0,
              'diagnostics_period_s': 0.1, **parameters}
     words = [word for name, value in given.items()
              for word in ('-p', f'{name}:={str(value).lower() if isinstance(value, bool) else value}')]
-    others = {name: value for name, value in os.environ.items() if name not in process_environment(1)}
+    others = {name: value for name, value in os.environ.items() if name not in process_environment(DEFAULT_THREADS)}
     return subprocess.Popen([sys.executable, '-m', 'deadline_perception.nodes.detector', '--ros-args', *words],
                             env={**others, **environment}, stderr=log and log.open('w'))
 
@@ -431,7 +431,7 @@ def start_hanging(files, station, tmp_path, repository):
         network = getattr(hanging_network, name)()
         measure_profile(network, [np.zeros((48, 64, 3), np.uint8)], repeats=2, whole_paths=2, path_repeats=2).save(
             tmp_path / 'profile.json')
-        environment = {**process_environment(1), hanging_network.FLAG: str(flag),
+        environment = {**process_environment(DEFAULT_THREADS), hanging_network.FLAG: str(flag),
                        'PYTHONPATH': str(repository / 'test')}
         started.append(start_detector(files, environment, tmp_path / 'log', model=f'hanging_network:{name}',
                                       profile=tmp_path / 'profile.json', default_budget_ms=HANG_BUDGET_MS,

@@ -11,7 +11,7 @@ from sensor_msgs.msg import Image
 from std_msgs.msg import Header
 from vision_msgs.msg import Detection2DArray, LabelInfo
 
-from deadline_perception.latency.device import process_environment
+from deadline_perception.latency.device import DEFAULT_THREADS, process_environment
 from deadline_perception.latency.profile import LatencyProfile
 from deadline_perception.model_set.set_file import SetFile
 from deadline_perception.msg import FrameLatency, PathDecision, TimeBudget
@@ -31,7 +31,7 @@ def set_file(adopted, tmp_path, monkeypatch):
     for model in SetFile.load(adopted.set_file).models:
         shutil.copy(model.file, tmp_path / model.file.name)
     monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path / 'cache'))
-    for name, value in process_environment(1).items():
+    for name, value in process_environment(DEFAULT_THREADS).items():
         monkeypatch.setenv(name, value)
     return tmp_path / 'sets' / 'set.yaml'
 

@@ -15,7 +15,7 @@ from sensor_msgs.msg import Image
 from std_msgs.msg import Header
 from vision_msgs.msg import Classification, Detection2DArray
 
-from deadline_perception.latency.device import process_environment
+from deadline_perception.latency.device import DEFAULT_THREADS, process_environment
 from deadline_perception.latency.profile import measure_profile
 from deadline_perception.msg import ContentionState, JobReport, Schedule
 from deadline_perception.nodes.messages import bgr_to_image, ns_to_stamp
@@ -28,7 +28,7 @@ PIXELS = np.random.default_rng(0).integers(0, 256, (48, 64, 3), dtype=np.uint8)
 @pytest.fixture(autouse=True)
 def environment(monkeypatch, repository):
     monkeypatch.setenv('PYTHONPATH', str(repository / 'test'))
-    for name, value in process_environment(1).items():
+    for name, value in process_environment(DEFAULT_THREADS).items():
         monkeypatch.setenv(name, value)
 
 

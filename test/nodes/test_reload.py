@@ -18,7 +18,7 @@ from vision_msgs.msg import Detection2DArray
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.detector.checkpoint import build_detector, load_detector, save_detector
 from deadline_perception.detector.configuration import COMPACT
-from deadline_perception.latency.device import process_environment
+from deadline_perception.latency.device import DEFAULT_THREADS, process_environment
 from deadline_perception.msg import FrameLatency
 from deadline_perception.nodes.messages import bgr_to_image, ns_to_stamp, stamp_to_ns
 
@@ -80,7 +80,7 @@ def test_new_weights_are_taken_between_two_frames_and_what_does_not_fit_is_refus
     shutil.copy(files / 'vehicles.safetensors', files / 'model.safetensors')
     node = start_node('detector', {
         'model': files / 'model.safetensors', 'profile': files / 'profile.json', 'engine': 'eager', 'policy': 'fixed',
-        'fixed_path': path, 'default_budget_ms': 20_000.0, 'autostart': False}, environment=process_environment(1))
+        'fixed_path': path, 'default_budget_ms': 20_000.0, 'autostart': False}, environment=process_environment(DEFAULT_THREADS))
     found = observer.hear(Detection2DArray, f'{namespace}/detector/detections')
     latencies = observer.hear(FrameLatency, f'{namespace}/detector/latency')
 

@@ -11,7 +11,7 @@ from adopted_models import write_annotations  # noqa: E402
 from made_up_models import small_yolo  # noqa: E402
 
 from deadline_perception.decision.path_quality import PathQuality  # noqa: E402
-from deadline_perception.latency.device import process_environment  # noqa: E402
+from deadline_perception.latency.device import DEFAULT_THREADS, process_environment  # noqa: E402
 from deadline_perception.latency.profile import LatencyProfile  # noqa: E402
 from deadline_perception.model_set.set_file import SetFile, load_set  # noqa: E402
 from deadline_perception.tools.command_line import main  # noqa: E402
@@ -27,9 +27,9 @@ def test_writes_the_set_its_profile_and_its_qualities(adopted):
     network = load_set(adopted.set_file)
     profile = LatencyProfile.load(adopted.set_file.with_suffix('.profile.json'))
     assert profile.network_hash == network.network_hash and set(profile.paths) == {'myolo', 'mssdlite'}
-    assert (profile.facts.threads, profile.facts.allocator) == (1, 'retaining')  # as the node runs it
+    assert (profile.facts.threads, profile.facts.allocator) == (DEFAULT_THREADS, 'retaining')  # as the node runs it
     assert profile.engine == network.engine.identity
-    assert list((adopted.folder / 'cache').rglob(f'{network.config_name}-*-t1.json'))
+    assert list((adopted.folder / 'cache').rglob(f'{network.config_name}-*-t2.json'))
     quality = PathQuality.load(adopted.set_file.with_suffix('.quality.json'), network.path_space)
     quality.check(network.weights_hash)
     assert {str(path) for path in quality.known} == {'myolo', 'mssdlite'}
@@ -46,7 +46,7 @@ def test_says_what_it_found_and_what_to_run_next(adopted):
 
 def test_the_other_commands_take_the_set_as_they_take_weights(adopted, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path / 'cache'))
-    at_hand = ensure_profile(adopted.set_file, 'cpu', 1, tmp_path)
+    at_hand = ensure_profile(adopted.set_file, 'cpu', DEFAULT_THREADS, tmp_path)
     assert (at_hand.file, at_hand.measured) == (adopted.set_file.with_suffix('.profile.json'), False)
     assert main(['evaluate', '--weights', str(adopted.set_file), '--data', str(adopted.folder / 'val.json'), '--paths',
                  'all', '--limit', '2', '--rank-by', '2', '--json', str(tmp_path / 'quality.json')]) == 0
@@ -81,7 +81,7 @@ def test_arguments_that_make_no_sense_are_refused_in_one_line(folder, arguments,
 
 
 def test_a_model_that_cannot_be_used_is_told_before_anything_is_measured(folder, tmp_path, capsys, monkeypatch):
-    for name, value in process_environment(1).items():
+    for name, value in process_environment(DEFAULT_THREADS).items():
         monkeypatch.setenv(name, value)  # so that this process is not started anew
     (tmp_path / 'data').mkdir()
     data = write_annotations(tmp_path / 'data')

@@ -8,7 +8,7 @@ import pytest
 from measurable_network import run_command
 
 from deadline_perception.contention.levels import ContentionGrading
-from deadline_perception.latency.device import process_environment
+from deadline_perception.latency.device import DEFAULT_THREADS, process_environment
 
 pytest.importorskip('torch')
 
@@ -26,7 +26,7 @@ def graded(measurable_weights, tmp_path_factory):
 
 def test_writes_levels_and_their_picture_where_the_user_keeps_them(graded):
     run, folder = graded
-    file, = (folder / 'deadline_perception' / 'levels').glob('measurable-*-t1.json')
+    file, = (folder / 'deadline_perception' / 'levels').glob('measurable-*-t2.json')
     grading = ContentionGrading.load(file)
     assert f'wrote {file} and {file.with_suffix(".png")}' in run.stdout.replace('\n', '')
     assert file.with_suffix('.png').read_bytes().startswith(b'\x89PNG')
@@ -43,7 +43,7 @@ def test_grades_beside_a_command_and_ends_it_with_delays_beside_units_from_befor
     run = run_command('grade', '--weights', str(measurable_weights), '--engine', 'eager', '--seconds', '3', '--reuse',
                       str(file), '--out',
                       str(tmp_path / 'levels.json'), '--source', 'drive:seed=1,seconds=0.5', '--', sys.executable, '-c',
-                      code, environment=process_environment(1))
+                      code, environment=process_environment(DEFAULT_THREADS))
     assert run.returncode == 0, run.stderr
     grading = ContentionGrading.load(tmp_path / 'levels.json')
     assert grading.unit_delays == ContentionGrading.load(file).unit_delays
@@ -55,10 +55,10 @@ def test_a_command_that_fails_and_a_file_of_another_path_are_told_in_one_line(gr
     file, = (graded[1] / 'deadline_perception' / 'levels').glob('*.json')
     common = ('--weights', str(measurable_weights), '--engine', 'eager', '--source', 'drive:seed=1,seconds=0.5')
     run = run_command('grade', *common, '--seconds', '60', '--', sys.executable, '-c', 'raise SystemExit(3)',
-                      environment=process_environment(1))
+                      environment=process_environment(DEFAULT_THREADS))
     assert run.returncode == 1 and 'ended with status 3 after' in run.stderr.splitlines()[-1]
     run = run_command('grade', *common, '--reuse', str(file), '--path',
-                      ContentionGrading.load(file).path.replace('w1.00', 'w0.25'), environment=process_environment(1))
+                      ContentionGrading.load(file).path.replace('w1.00', 'w0.25'), environment=process_environment(DEFAULT_THREADS))
     assert run.returncode == 1 and 'of the network measurable on the path' in run.stderr.splitlines()[-1]
 
 

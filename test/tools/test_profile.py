@@ -16,10 +16,10 @@ def test_measures_with_the_settings_of_the_node_and_writes_where_the_node_looks(
     run = run_command('profile', '--weights', str(measurable_weights), '--quick', '--minutes', '0.03', '--engine',
                       'eager', environment={'XDG_CACHE_HOME': str(tmp_path)})
     assert run.returncode == 0, run.stderr
-    file, = (tmp_path / 'deadline_perception' / 'profiles').glob('measurable-*-t1.json')
+    file, = (tmp_path / 'deadline_perception' / 'profiles').glob('measurable-*-t2.json')
     assert f'wrote {file}' in run.stdout.replace('\n', '')
     profile = LatencyProfile.load(file)
-    assert (profile.facts.threads, profile.facts.allocator, profile.input_size) == (1, 'retaining', (64, 96))
+    assert (profile.facts.threads, profile.facts.allocator, profile.input_size) == (2, 'retaining', (64, 96))
     for shown in ('cheapest', 'full', 'pyramid@w0.25-f0.50', 'times their forecast',
                   'too few for 99 %, which takes 299'):
         assert shown in run.stdout
@@ -33,7 +33,7 @@ def test_prepares_missing_segments_in_a_process_of_its_own_and_says_which_form_e
                       environment={'XDG_CACHE_HOME': str(prepared.cache)})
     assert run.returncode == 0, run.stderr
     assert 'preparing' in run.stderr and '8 bit' in run.stdout and 'openvino' in run.stdout
-    file, = (prepared.cache / 'deadline_perception' / 'profiles').glob('small-*-t1.json')
+    file, = (prepared.cache / 'deadline_perception' / 'profiles').glob('small-*-t2.json')
     assert LatencyProfile.load(file).engine.startswith('openvino ')
     again = run_command('profile', '--weights', str(prepared.weights), '--quick', '--minutes', '0.03', '--engine',
                         'openvino', environment={'XDG_CACHE_HOME': str(prepared.cache)})
