@@ -3,8 +3,9 @@
     python benchmarks/deadlines.py [--quick] [--data SOURCE] [--profile FILE] [--minutes 5] [--long-minutes 2.4]
                                    [--budgets-ms LEAST MOST]
 
-The multi-path paper's figures 8 and 9, in two parts under each load: alone, beside the co-runners, and beside them without the
-priority that the node asks the kernel for (parameter `priority`), which every policy has in the first two. Interleaved: for every frame each policy runs the
+The multi-path paper's figures 8 and 9, in two parts under each load: alone, beside the co-runners, and beside them
+without the priority that the node asks the kernel for (parameter `priority`), which every policy has in the first two
+(the watchdogs stay as they are). Interleaved: for every frame each policy runs the
 network for itself, in an order drawn anew, with budget, bounds, calibration and slowdown composed by the detector
 node's own pipeline, which needs no ROS. Long: the frontier alone, a frame captured every period of the drive, over and
 over; a frame that waits is replaced by a newer one, as in the node. Only the long part has enough frames to show a miss
@@ -322,8 +323,8 @@ def make_contenders(network, forecast: PathForecast, quality: Quality, budgets_m
     return contenders, clairvoyant
 
 
-def drive(contenders: dict[str, Contender], clairvoyant: GivenFactor, monitor: Monitor, raised: Raised, frames: list[Frame],
-          budget: BudgetRange, rng: random.Random, limit_s: float, words: str) -> tuple[dict[str, list[Run]], float]:
+def drive(contenders: dict[str, Contender], clairvoyant: GivenFactor, monitor: Monitor, raised: Raised,
+          frames: list[Frame], budget: BudgetRange, rng: random.Random, limit_s: float, words: str) -> tuple[dict[str, list[Run]], float]:
     """Every policy on every frame until the time is up; a list of runs each, and the median length of a round in ms."""
     runs: dict[str, list[Run]] = {name: [] for name in contenders}
     rounds_ms, end_ms = [], now_ms() + 1000.0 * limit_s
@@ -349,8 +350,8 @@ def drive(contenders: dict[str, Contender], clairvoyant: GivenFactor, monitor: M
     return runs, statistics.median(rounds_ms)
 
 
-def drive_on(contender: Contender, monitor: Monitor, raised: Raised, frames: list[Frame], budget: BudgetRange, period_ms: float,
-             limit_s: float, words: str) -> tuple[list[Run], int]:
+def drive_on(contender: Contender, monitor: Monitor, raised: Raised, frames: list[Frame], budget: BudgetRange,
+             period_ms: float, limit_s: float, words: str) -> tuple[list[Run], int]:
     """One policy alone on the drive, over and over, at its own pace; the runs, and how many frames were replaced."""
     images = [frame.load_bgr() for frame in frames]
     print(f'{words}: {limit_s:.0f} s', file=sys.stderr)
@@ -477,8 +478,9 @@ def measure(args: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
     count, warm_up = (8, 2) if args.quick else (args.frames, args.warm_up)
     long_s = 6.0 if args.quick else 60.0 * args.long_minutes
     monitor, rng, loads, pace, left_s = Monitor(), random.Random(0), {}, 1.0, 60.0 * args.minutes
-    for load, programs, mode, share in (('alone', 0, 'auto', 1 / 3), (f'beside {args.co_runners} co-runners', args.co_runners, 'auto', 0.5),
-                                        (f'beside {args.co_runners} co-runners, priority off', args.co_runners, 'off', 1.0)):
+    beside = f'beside {args.co_runners} co-runners'
+    for load, programs, mode, share in (('alone', 0, 'auto', 1 / 3), (beside, args.co_runners, 'auto', 0.5),
+                                        (f'{beside}, priority off', args.co_runners, 'off', 1.0)):
         begun_ms, limit_s = now_ms(), share * left_s
         with Raised(mode) as raised:
             with co_runners(programs, pace):
@@ -486,13 +488,14 @@ def measure(args: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
                                     f'{load}, warm-up')
             pace, rest_s = round_ms / period_ms, limit_s - (now_ms() - begun_ms) / 1000.0
             affordable = min(count, max(2, int(1000.0 * rest_s / round_ms)))
-            picked = frames[:affordable] if args.quick else evenly(frames, affordable)  # neighbours, so that there is sAP
+            # Neighbours where few are run, so that there is sAP.
+            picked = frames[:affordable] if args.quick else evenly(frames, affordable)
             with co_runners(programs, pace):
                 runs, round_ms = drive(contenders, clairvoyant, monitor, raised, picked, budget, rng, rest_s, load)
             left_s -= (now_ms() - begun_ms) / 1000.0
             with co_runners(programs, 1.0):
-                long_runs, replaced = drive_on(contenders['frontier'], monitor, raised, frames, budget, period_ms, long_s,
-                                               f'{load}, frontier alone')
+                long_runs, replaced = drive_on(contenders['frontier'], monitor, raised, frames, budget, period_ms,
+                                               long_s, f'{load}, frontier alone')
         loads[load] = summary(runs, long_runs, picked[:len(runs[ORACLE])], network.class_names, quality, cheapest_ms,
                               is_loaded=programs > 0, period_ms=period_ms)
         loads[load].update(round_ms=round_ms, co_runner_pace=pace if programs else None, priority=raised.in_force)

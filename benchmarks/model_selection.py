@@ -6,27 +6,29 @@ paper.
 
 First it records: paths of the shipped network, as models of their own, run in rounds at each of twelve combinations of
 RADAR, fusion and LiDAR programs (contender_programs.py), so that what every model takes at every level is known. Then
-methods are replayed on traces of random levels: a random half of the rounds is learnt from, with one contender left out, the
-other half is what happens; ten seeds. A frame that takes longer than the threshold is a delay violation. Memory and
-start-up are of processes that hold the compiled segments of each set of models; the cost of a switch is timed on the
-idle machine; with --live-s methods take turns frame by frame on the real network beside real contenders, the whole
-detector among them, which no replay of whole frames can show: it decides again while a frame runs.
+methods (selection_methods.py) are replayed on traces of random levels (selection_replay.py): a random half of the
+rounds is learnt from, with one contender left out, the other half is what happens; ten seeds. A frame that takes longer
+than the threshold is a delay violation. Memory and start-up are of processes that hold the compiled segments of each
+set of models; the cost of a switch is timed on the idle machine; with --live-s methods take turns on the real network
+beside real contenders, each for 30 frames that follow each other, the whole detector among them (selection_live.py).
 
-The paper's predictor has no margin. As it is, it is one point of a curve; another table moves the target miss probability
-of ours, the cost of a late frame, and a margin on the paper's prediction, and compares violations at equal AP, with an
-interval over the seeds. Two oracles show what is possible at all: a clairvoyant knows how long each model would take on the
-next frame, the other one knows the level of contention and how the delays at it are distributed. AP in time counts a late
-frame as AP 0. A trace holds as many different delays of a model at a level as half of the rounds: record at least 30.
+The paper's predictor has no margin. As it is, it is one point of a curve; another table moves the target miss
+probability of ours, the cost of a late frame, and a margin on the paper's prediction, and compares violations at equal
+AP, with an interval over the seeds. Two oracles show what is possible at all: a clairvoyant knows how long each model
+would take on the next frame, the other one knows the level of contention and how the delays at it are distributed. AP
+in time counts a late frame as AP 0. A trace holds as many different delays of a model at a level as half of the rounds:
+record at least 30.
 
-Individually trained models are given with --individual and evaluated on --data. Each is trained with the same steps, alone, from
-the shipped weights, for PATH s010-w1.00-p100-h1, s000-w0.75-p100-h1, s000-w0.50-p100-h1 and s000-w0.25-p100-h1:
+Individually trained models are given with --individual and evaluated on --data. Each is trained with the same steps,
+alone, from the shipped weights, for PATH s010-w1.00-p100-h1, s000-w0.75-p100-h1, s000-w0.50-p100-h1 and
+s000-w0.25-p100-h1:
     deadline-perception train --data train.json --drives 72 --drive-share 0.45 --start models/compact.safetensors
         --strategy alone:PATH --crop 256 448 --crop-share 0.3 --batch 2 --learning-rate 3e-4 --steps 600 --seed 51
         --out out/individual/PATH.safetensors
-Without any, paths of the shipped network stand for them, which share their weights: the early-exit-like and slimmable-like sets
-are then compared with a freer choice of paths, not with other weights. A model takes the time of its path on the shipped
-network's engine, whoever trained it. AP is that of models/compact.quality.json: the mean over the six classes. Prints tables and writes results/model_selection.json; the recording is written
-beside it.
+Without any, paths of the shipped network stand for them, which share their weights: the early-exit-like and
+slimmable-like sets are then compared with a freer choice of paths, not with other weights. A model takes the time of
+its path on the shipped network's engine, whoever trained it. AP is that of models/compact.quality.json: the mean over
+the six classes. Prints tables and writes results/model_selection.json; the recording is written beside it.
 """
 from __future__ import annotations
 
@@ -47,13 +49,21 @@ import numpy as np
 from contender_programs import CODES, Contenders
 from rich.console import Console
 from rich.table import Table
-from selection_replay import (AFTER_CHANGE, ALPHA, BOUNDED, CURVES, METHODS, OUR_CURVES, OURS, PAPERS, ROUNDS_A_VISIT, Fixed,
-                              Outcome, OursByUtility, Recording, Terms, compare, make_trace, mean_outcome, origins,
-                              violations_at, violations_ratio)
+from selection_live import DETECTOR_COSTS, LiveDetector, Runner, live
+from selection_methods import ALPHA, BOUNDED, CURVES, METHODS, OUR_CURVES, OURS, PAPERS, Fixed
+from selection_replay import (
+    AFTER_CHANGE,
+    ROUNDS_A_VISIT,
+    Outcome,
+    Recording,
+    compare,
+    mean_outcome,
+    origins,
+    violations_at,
+    violations_ratio,
+)
 
-from deadline_perception.contention.prediction import AdaptiveRegression
 from deadline_perception.contention.pruning import Candidate, contention_prune, pareto_prune, transition_prune
-from deadline_perception.decision.expected_utility import ExpectedUtilityPolicy
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.latency.device import read_device_facts, use_threads
@@ -63,8 +73,6 @@ from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.model_set.model_set import ModelSet
 from deadline_perception.model_set.set_file import ModelSpec, load_model
 from deadline_perception.rendering.drive import render_drive
-from deadline_perception.runtime.loading import NetworkOptions, load_task, share_folder
-from deadline_perception.runtime.timed_frame import FrameProgress, TimedInference, WhateverItTakes
 from deadline_perception.tools.command_line import exit_status
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, find_weights
 from deadline_perception.tools.profile import restart_with_environment
@@ -81,12 +89,7 @@ FURTHER = ('s000-w1.00-p25-h1', 'r0.83-s000-w0.75-p50-h1', 'r0.67-s000-w0.75-p50
 IN_TIME = 0.95  # of the frames at a level
 SLOPES = (0.05, 3.0)  # points of AP per ms; below: much time for little, above: much AP for no time
 SWITCH_BLOCK, SWITCH_BLOCKS = 10, 40
-LIVE_METHODS = (PAPERS, OURS)
-LIVE_COSTS, DETECTOR_COSTS = (26.0, 30.0, 35.0, 42.0), (30.0, 42.0)  # AP that a late frame costs
-LIVE_BLOCK, LEARN_SHARE = 30, 0.15  # frames of each method at a level; of the time, for the paper's method to learn
-DETECTOR = 'ours, all paths, decided again at every operator'
 ORIGINS_OF = ('ours, by utility', 'knows the level')
-BY_UTILITY, DETECTOR_BY_UTILITY = 'ours, by utility', 'ours, all paths, by utility'
 GOAL_MARGIN, GOAL_US = 0.5, 50.0
 
 
@@ -135,24 +138,6 @@ def individual_models(args: argparse.Namespace) -> tuple[dict[str, str], dict[st
     return paths, known
 
 
-class Runner:
-    """Runs any model on images in turn; of individual ones the same path of the shipped network, whose layers are as large."""
-
-    def __init__(self, models: ModelSet, individual: Mapping[str, str], images: Sequence[np.ndarray]) -> None:
-        self._shipped, self._individual, self._images, self._number = models.models['shipped'], dict(individual), images, 0
-
-    def next_image(self) -> np.ndarray:
-        """Images in turn."""
-        self._number += 1
-        return self._images[self._number % len(self._images)]
-
-    def run(self, model: str) -> float:
-        """Time of one frame, ms."""
-        image = self.next_image()
-        path = self._shipped.path_space.parse(self._individual.get(model, model))
-        return time_frame(self._shipped, image, path)[0]
-
-
 def record(runner: Runner, qualities: dict[str, float], minutes: float, levels: int) -> Recording:
     """Delays of all models at all levels, in rounds; levels take turns too, so that drifts of the machine fall on all.
     A few rounds follow each other at a level, as frames do."""
@@ -191,7 +176,8 @@ def pruned_sets(recording: Recording, threshold_ms: float) -> dict[str, tuple[st
     """The models that each stage of pruning leaves (contention paper, section 3.4). Changed: at a level a model must be
     in time in all but a few frames, where the paper asks that of its mean, by which half of the frames may be late."""
     mean_ms = dict(zip(recording.models, recording.delays_ms.mean((0, 1)).tolist()))
-    candidates = [Candidate(name, mean_ms[name], quality) for name, quality in zip(recording.models, recording.qualities)]
+    candidates = [Candidate(name, mean_ms[name], quality)
+                  for name, quality in zip(recording.models, recording.qualities)]
     pareto = pareto_prune(candidates)
     transition = transition_prune(pareto, least_slope=SLOPES[0], greatest_slope=SLOPES[1])
     final = contention_prune(transition, recording.by_level(IN_TIME), threshold_ms)
@@ -240,125 +226,23 @@ def switching_cost(runner: Runner, names: Sequence[str]) -> dict[str, dict[str, 
         others[name] += took[1:]
         before = name
     return {name: {'first_ms': statistics.fmean(first[name]), 'other_ms': statistics.fmean(others[name]),
-                   'first_median_ms': statistics.median(first[name]), 'other_median_ms': statistics.median(others[name]),
+                   'first_median_ms': statistics.median(first[name]),
+                   'other_median_ms': statistics.median(others[name]),
                    'switches': len(first[name])} for name in names if first[name]}
-
-
-class LiveDetector:
-    """The detector as the node runs it: all paths of the network, decided again at every operator.
-
-    Args:
-        weights: file of the network; its profile and qualities lie where the node looks for them.
-        threshold_ms: longest delay allowed.
-        costs: AP that a late frame costs, of one policy expected_utility each.
-
-    Attributes:
-        policies: by the name of the method.
-
-    Raises:
-        DeadlinePerceptionError: there is no profile of this device.
-    """
-
-    def __init__(self, weights: Path, threshold_ms: float, costs: Sequence[float]) -> None:
-        task = load_task(NetworkOptions(str(weights)), share_folder() / 'models').task
-        self._task, self._space, self._threshold_ms = task, task.path_space, threshold_ms
-        self._inference = TimedInference(task.network, self._space, task.policy)
-        self._quality = PathQuality.load(weights.with_suffix('.quality.json'), self._space)
-        self._predictor = AdaptiveRegression({'idle': 1.0})
-        self.policies = {DETECTOR: task.policy, **{
-            f'{DETECTOR_BY_UTILITY} {cost}': ExpectedUtilityPolicy(
-                self._space, task.forecast, self._quality, miss_cost=cost / 100.0, late_worth=1.0) for cost in costs}}
-        for policy in self.policies.values():
-            policy.prepare()
-
-    def run(self, image: np.ndarray, name: str) -> tuple[float, float]:
-        """Runs one frame under a policy; its AP, 0 to 100, and its time in ms."""
-        calibrator, slowdown = self._task.calibrator, max(1.0, self._predictor.predict_ms('idle'))
-        begun_ms = now_ms()
-        frame = self._inference.run(image, FrameProgress(self._space.phases), WhateverItTakes(),
-                                    due_ms=begun_ms + self._threshold_ms, slowdown=slowdown,
-                                    calibration_factor=calibrator.factor, best_case=1.0, may_give_up=False,
-                                    policy=self.policies[name])
-        took_ms = now_ms() - begun_ms
-        if name == DETECTOR:  # the others decide by what they have seen themselves
-            idle_ms = self._task.forecast.forecast_ms(frame.path)
-            calibrator.observe(idle_ms * slowdown, took_ms)
-            self._predictor.observe('idle', took_ms / idle_ms)
-        return 100.0 * self._quality.quality(frame.path), took_ms
-
-
-def recorded_in_turn(runner: Runner, recording: Recording, contenders: Contenders, seconds: float,
-                     rng: random.Random) -> dict[str, np.ndarray]:
-    """Delays of each model, ms, as one that runs frame after frame meets them: what the paper's method is to learn from."""
-    found: dict[str, list[float]] = {model: [] for model in recording.models}
-    until_s = time.monotonic() + seconds
-    while time.monotonic() < until_s:
-        contenders.set(rng.choice(recording.levels))
-        for model in rng.sample(recording.models, len(recording.models)):
-            found[model] += [runner.run(model) for _ in range(LIVE_BLOCK)]
-    return {model: np.array(delays) for model, delays in found.items()}
-
-
-def live(runner: Runner, recording: Recording, threshold_ms: float, seconds: float,
-         detector: LiveDetector | None) -> dict[str, dict]:
-    """Methods take turns on the real network beside contenders, each for a block of frames that follow each other, after which
-    the contenders change for all.
-
-    Returns:
-        Frames, AP and violations of each, and of each method with several settings its violations over those of the paper's at
-        the paper's AP, with an interval over the changes of level.
-    """
-    rng = random.Random(3)
-    with Contenders(MOST) as contenders:
-        contenders.set({})
-        time.sleep(2.0)
-        traces = recorded_in_turn(runner, recording, contenders, LEARN_SHARE * seconds, rng)
-        terms = Terms(dict(zip(recording.models, recording.qualities)), recording.idle_ms, threshold_ms, traces, 0)
-        methods = {name: METHODS[name](terms) for name in LIVE_METHODS}
-        methods |= {f'{BY_UTILITY} {cost}': OursByUtility(terms, cost) for cost in LIVE_COSTS}
-        frames: dict[str, list[tuple[float, bool]]] = {
-            name: [] for name in (*methods, *(detector.policies if detector else ()))}
-        until_s, blocks = time.monotonic() + (1.0 - LEARN_SHARE) * seconds, 0
-        while time.monotonic() < until_s or not blocks:
-            contenders.set(rng.choice(recording.levels))
-            for name in rng.sample(list(frames), len(frames)):
-                for _ in range(LIVE_BLOCK):
-                    if name in methods:
-                        model = methods[name].choose()
-                        took_ms, quality = runner.run(model), terms.qualities[model]
-                        methods[name].observe(model, took_ms)
-                    else:
-                        quality, took_ms = detector.run(runner.next_image(), name)
-                    frames[name].append((quality, took_ms >= threshold_ms))
-            blocks += 1
-    found = {name: {'frames': len(rows), 'ap': statistics.fmean(ap for ap, _ in rows),
-                    'ap_in_time': statistics.fmean(0.0 if late else ap for ap, late in rows),
-                    'violations': 100.0 * statistics.fmean(late for _, late in rows)} for name, rows in frames.items()}
-    by_level = {name: [level_outcome(rows[at:at + LIVE_BLOCK]) for at in range(0, len(rows), LIVE_BLOCK)]
-                for name, rows in frames.items()}
-    for kind, costs in ((BY_UTILITY, LIVE_COSTS), *(((DETECTOR_BY_UTILITY, DETECTOR_COSTS),) if detector else ())):
-        curve = [by_level[f'{kind} {cost}'] for cost in costs]
-        found[kind] = dict(zip(('ratio', 'low', 'high'), violations_ratio(curve, by_level[PAPERS])))
-    return found
-
-
-def level_outcome(rows: Sequence[tuple[float, bool]]) -> Outcome:
-    """AP and violations of the frames at one level; nothing else is known of them."""
-    ap, late = statistics.fmean(ap for ap, _ in rows), 100.0 * statistics.fmean(late for _, late in rows)
-    return Outcome(ap, late, *[math.nan] * 5, 0)
 
 
 def print_outcomes(title: str, rows: Mapping[str, Outcome], memory: Mapping[str, dict[str, float]] = {}) -> None:
     """One table."""
     table = Table(title=title)
-    for column in ('', 'AP', 'AP in time', 'violations %', 'unavoidable %', 'bound missed %', 'switches %', 'longest late', 'us a frame',
-                   *(('memory MB', 'start-up s') if memory else ())):
+    for column in ('', 'AP', 'AP in time', 'violations %', 'unavoidable %', 'bound missed %', 'switches %',
+                   'longest late', 'us a frame', *(('memory MB', 'start-up s') if memory else ())):
         table.add_column(column, justify='left' if not column else 'right', no_wrap=True)
     for name, outcome in rows.items():
         missed = '-' if np.isnan(outcome.bound_misses) else f'{outcome.bound_misses:.2f}'
         more = [f'{memory[name]["memory_mb"]:.0f}', f'{memory[name]["start_s"]:.1f}'] if name in memory else []
         table.add_row(name, f'{outcome.ap:.2f}', f'{outcome.ap_in_time:.2f}', f'{outcome.violations:.2f}',
-                      f'{outcome.unavoidable:.2f}', missed, f'{outcome.switches:.1f}', str(outcome.most_late), f'{outcome.decision_us:.1f}', *more)
+                      f'{outcome.unavoidable:.2f}', missed, f'{outcome.switches:.1f}', str(outcome.most_late),
+                      f'{outcome.decision_us:.1f}', *more)
     Console(width=150).print(table)
 
 
@@ -396,7 +280,8 @@ def tables(args: argparse.Namespace, recording: Recording, shipped: set[str], we
                    {f'{stage}, {OURS}': memory[stage] for stage in sets if stage in memory})
     final = recording.only([name for name in recording.models if name in sets['final']])
     curves, ratios = {}, {}
-    papers = compare(final, {PAPERS: METHODS[PAPERS]}, threshold_ms=threshold_ms, seeds=args.seeds, frames=args.frames)[PAPERS]
+    given = {'threshold_ms': threshold_ms, 'seeds': args.seeds, 'frames': args.frames}
+    papers = compare(final, {PAPERS: METHODS[PAPERS]}, **given)[PAPERS]
     for name, settings in CURVES.items():
         found = compare(final, {str(setting): make for setting, make in settings.items()}, threshold_ms=threshold_ms,
                         seeds=args.seeds, frames=args.frames)
@@ -407,13 +292,13 @@ def tables(args: argparse.Namespace, recording: Recording, shipped: set[str], we
     for name, of in ((PAPERS, None), *((name, CURVES[name]) for name in ORIGINS_OF)):
         # The setting of the AP that is nearest to the paper's.
         setting = of and min(of, key=lambda setting: abs(curves[name][str(setting)].ap - first[PAPERS].ap))
-        after, later = origins(final, METHODS[PAPERS] if of is None else of[setting], threshold_ms=threshold_ms, seeds=args.seeds,
-                               frames=args.frames)
+        after, later = origins(final, METHODS[PAPERS] if of is None else of[setting], **given)
         came_from[name] = {'setting': setting, 'after_a_change': after, 'later_by_level': later}
-        print(f'{name}{"" if of is None else f", {setting}"}: {after:.2f} % of all frames are late within {AFTER_CHANGE} after a change of '
-              f'level; later, by level: {", ".join(f"{share:.2f}" for share in later)}')
+        print(f'{name}{"" if of is None else f", {setting}"}: {after:.2f} % of all frames are late within '
+              f'{AFTER_CHANGE} after a change of level; later, by level: '
+              f'{", ".join(f"{share:.2f}" for share in later)}')
     kinds = {}
-    for number, (kind, models) in enumerate((('early-exit-like', EARLY_EXIT_LIKE), ('slimmable-like', SLIMMABLE_LIKE)), 4):
+    for number, kind, models in ((4, 'early-exit-like', EARLY_EXIT_LIKE), (5, 'slimmable-like', SLIMMABLE_LIKE)):
         # As fair as the paper's: a threshold that the smallest of the kind can keep.
         of_kind_ms = args.threshold_ms or chosen_threshold(recording.only(
             [name for name in recording.models if name in models]), IN_TIME)
@@ -454,8 +339,8 @@ def print_curves(curves: Mapping[str, Mapping[str, Outcome]], ratios: Mapping[st
         table.add_section()
     Console(width=150).print(table)
     for name, points in curves.items():
-        print(f'{name}: {violations_at(tuple(points.values()), papers.ap):.2f} % violations at AP {papers.ap:.2f}, where the '
-              f'paper\'s method has {papers.violations:.2f} %: {as_text(ratios[name])} of it')
+        print(f'{name}: {violations_at(tuple(points.values()), papers.ap):.2f} % violations at AP {papers.ap:.2f}, '
+              f'where the paper\'s method has {papers.violations:.2f} %: {as_text(ratios[name])} of it')
 
 
 def as_text(ratio: Mapping[str, float]) -> str:
@@ -463,15 +348,16 @@ def as_text(ratio: Mapping[str, float]) -> str:
     return f'{ratio["ratio"]:.2f} ({ratio["low"]:.2f} to {ratio["high"]:.2f})'
 
 
-def judged(outcomes: Mapping[str, Outcome], curves: Mapping[str, Sequence[Outcome]], ratios: Mapping[str, Mapping[str, float]]
-           ) -> dict[str, tuple[str, bool]]:
+def judged(outcomes: Mapping[str, Outcome], curves: Mapping[str, Sequence[Outcome]],
+           ratios: Mapping[str, Mapping[str, float]]) -> dict[str, tuple[str, bool]]:
     """Whether the goals are met: words and truth of each.
 
     The target miss probability and the cost of a late frame trade violations for AP, as a margin would for the paper's
     method: compared at equal AP. No method can be expected to be late less often than one that knows the level of every
     frame, which is among the curves.
     """
-    papers, slowest = outcomes[PAPERS], max(outcome.decision_us for name, outcome in outcomes.items() if name.startswith('ours'))
+    papers = outcomes[PAPERS]
+    slowest = max(outcome.decision_us for name, outcome in outcomes.items() if name.startswith('ours'))
     limit = 100.0 * ALPHA + GOAL_MARGIN
     avoidable = {name: outcomes[name].violations - outcomes[name].unavoidable for name in BOUNDED}
     worst = max(avoidable, key=avoidable.get)
@@ -496,9 +382,11 @@ def main() -> int:
     parser.add_argument('--frames', type=int, default=FRAMES)
     parser.add_argument('--threshold-ms', type=float,
                         help='longest delay allowed; by default just above the fastest model\'s')
-    parser.add_argument('--live-s', type=float, help='of the live run; 0 for none; by default 30, but none with --replay')
+    parser.add_argument('--live-s', type=float,
+                        help='of the live run; 0 for none; by default 30, but none with --replay')
     parser.add_argument('--individual', action='append', default=[], metavar='WEIGHTS:PATH')
-    parser.add_argument('--data', nargs='+', default=[], help='annotated images for the individual models: those that the '
+    parser.add_argument('--data', nargs='+', default=[],
+                        help='annotated images for the individual models: those that the '
                         'qualities of the shipped network are from')
     parser.add_argument('--replay', type=Path, help='recording to take instead of making one')
     parser.add_argument('--quick', action='store_true', help='writes below out/benchmarks')
@@ -519,7 +407,8 @@ def main() -> int:
         content = json.loads(file.read_text()) if file.is_file() else {}
         found = tables(args, recording, shipped, None)
         content |= {name: value for name, value in found.items() if value != {}}
-        runner = Runner(models, {name: recording.facts[name] for name in recording.models if name in recording.facts}, images)
+        individual = {name: recording.facts[name] for name in recording.models if name in recording.facts}
+        runner = Runner(models, individual, images)
     else:
         individual, more = individual_models(args) if args.individual else ({}, {})
         runner = Runner(models, individual, images)
@@ -542,12 +431,13 @@ def main() -> int:
         except DeadlinePerceptionError as error:
             print(f'without the whole detector: {error}', file=sys.stderr)
             detector = None
-        content['live'] = live(runner, final, content['threshold_ms'], live_s, detector)
+        content['live'] = live(runner, final, MOST, content['threshold_ms'], live_s, detector)
         for name, figures in content['live'].items():
             if 'ratio' in figures:
                 print(f'live, {name}: at the AP of the paper\'s method {as_text(figures)} of its violations')
             else:
-                print(f'live, {name}: {figures["violations"]:.2f} % violations, AP {figures["ap"]:.2f}, {figures["frames"]} frames')
+                print(f'live, {name}: {figures["violations"]:.2f} % violations, AP {figures["ap"]:.2f}, '
+                      f'{figures["frames"]} frames')
     write_text_atomically(file, json.dumps(content, indent=1) + '\n')
     print(f'wrote {file}')
     return 0

@@ -122,4 +122,5 @@ def profile_for(given: Path | None) -> Path:
     """A latency profile of the shipped weights: the given one, this device's own, or one that is measured quickly."""
     if given is not None:
         return given
-    return ensure_profile(find_weights(DEFAULT_WEIGHTS), 'cpu', DEFAULT_THREADS, share_folder() / 'models' / 'profiles').file
+    weights, shipped = find_weights(DEFAULT_WEIGHTS), share_folder() / 'models' / 'profiles'
+    return ensure_profile(weights, 'cpu', DEFAULT_THREADS, shipped).file

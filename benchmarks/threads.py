@@ -48,7 +48,8 @@ def serve(weights: Path, threads: int) -> None:
     with inference_thread('off'):  # for its name, by which the threads that it starts are found
         network = load_model(ModelSpec('shipped', 'multi-path', weights))
         warm_up(network, images[0].shape[:2])
-        print(json.dumps({'memory_mb': resident_mb(), 'kernel_threads': len(os.listdir('/proc/self/task'))}), flush=True)
+        kernel_threads = len(os.listdir('/proc/self/task'))
+        print(json.dumps({'memory_mb': resident_mb(), 'kernel_threads': kernel_threads}), flush=True)
         for line in sys.stdin:
             priority = ThreadPriority(line.strip(), lock_memory=False)
             priority.raise_thread(Role.INFERENCE)
@@ -79,7 +80,8 @@ def main() -> int:
         return 0
     processes = {threads: subprocess.Popen(
         [sys.executable, __file__, '--serve', str(threads), '--weights', str(weights)], stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE, text=True, env={**os.environ, **process_environment(threads)}) for threads in args.threads}
+        stdout=subprocess.PIPE, text=True, env={**os.environ, **process_environment(threads)})
+        for threads in args.threads}
     facts = {threads: json.loads(process.stdout.readline()) for threads, process in processes.items()}
     rng, times, in_force = random.Random(0), {}, {}
     for busy in args.busy:

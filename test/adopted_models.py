@@ -48,7 +48,8 @@ def run_adopt(cache: Path, *arguments: str) -> subprocess.CompletedProcess:
     """Runs the command in a process of its own, with the settings for which it would start itself anew."""
     command = [sys.executable, '-m', 'deadline_perception.tools.command_line', 'adopt', *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=240,
-                          env={**os.environ, **process_environment(DEFAULT_THREADS), 'XDG_CACHE_HOME': str(cache), 'COLUMNS': '120'})
+                          env={**os.environ, **process_environment(DEFAULT_THREADS), 'XDG_CACHE_HOME': str(cache),
+                               'COLUMNS': '120'})
 
 
 @pytest.fixture(scope='session')

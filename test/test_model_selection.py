@@ -10,6 +10,11 @@ def replay(load_benchmark):
     return load_benchmark('selection_replay')
 
 
+@pytest.fixture(scope='module')
+def methods(load_benchmark):
+    return load_benchmark('selection_methods')
+
+
 @pytest.fixture
 def recording(replay):
     """Two models that take 10 and 20 ms, half as long again beside one contender and thrice as long beside another."""
@@ -19,21 +24,21 @@ def recording(replay):
     return replay.Recording(('small', 'large'), (20.0, 40.0), ({}, {'radar': 1}, {'lidar': 1}), delays, {})
 
 
-def terms(replay, threshold_ms):
+def terms(methods, threshold_ms):
     idle = {'small': 10.0, 'large': 20.0}
-    return replay.Terms({'small': 20.0, 'large': 40.0}, idle, threshold_ms, {}, 0)
+    return methods.Terms({'small': 20.0, 'large': 40.0}, idle, threshold_ms, {}, 0)
 
 
-def test_reactive_methods_climb_and_descend_by_the_last_delay(replay):
+def test_reactive_methods_climb_and_descend_by_the_last_delay(replay, methods):
     trace = np.array([[10.0, 20.0], [10.0, 20.0], [10.0, 40.0], [10.0, 20.0]])
-    known = terms(replay, 25.0)
-    outcome = replay.replay(replay.METHODS['1-step reactive'](known), ('small', 'large'), trace, known)
+    known = terms(methods, 25.0)
+    outcome = replay.replay(methods.METHODS['1-step reactive'](known), ('small', 'large'), trace, known)
     # small, large, large (late), small
     assert (outcome.ap, outcome.violations, outcome.switches, outcome.most_late) == (30.0, 25.0, 50.0, 1)
     assert outcome.unavoidable == 0.0 and np.isnan(outcome.bound_misses) and outcome.decision_us > 0.0
 
 
-def test_a_predictor_that_knows_the_next_delay_is_never_late(replay):
+def test_a_predictor_that_knows_the_next_delay_is_never_late(replay, methods):
     trace = np.array([[10.0, 20.0], [20.0, 40.0], [10.0, 20.0]] * 50)
 
     class Clairvoyant:
@@ -45,13 +50,14 @@ def test_a_predictor_that_knows_the_next_delay_is_never_late(replay):
         def observe(self, model, delay_ms):
             self.frame += 1
 
-    known = terms(replay, 25.0)
-    outcome = replay.replay(replay.Predicting(Clairvoyant(), known, calibrated=False), ('small', 'large'), trace, known)
+    known = terms(methods, 25.0)
+    predicting = methods.Predicting(Clairvoyant(), known, calibrated=False)
+    outcome = replay.replay(predicting, ('small', 'large'), trace, known)
     assert (outcome.violations, outcome.bound_misses, outcome.ap) == (0.0, 0.0, pytest.approx(100.0 / 3.0))
 
 
-def test_oracles_take_what_pays_with_what_they_know(replay, recording):
-    found = replay.compare(recording, {name: replay.METHODS[name] for name in ('clairvoyant', 'knows the level')},
+def test_oracles_take_what_pays_with_what_they_know(replay, recording, methods):
+    found = replay.compare(recording, {name: methods.METHODS[name] for name in ('clairvoyant', 'knows the level')},
                            threshold_ms=21.3, seeds=1, frames=2000)
     clairvoyant, level = (found[name][0] for name in ('clairvoyant', 'knows the level'))
     assert clairvoyant.violations == clairvoyant.unavoidable > 0.0
@@ -61,23 +67,23 @@ def test_oracles_take_what_pays_with_what_they_know(replay, recording):
     assert level.ap - clairvoyant.ap == pytest.approx(0.2 * (level.violations - level.unavoidable))
     assert clairvoyant.ap_in_time == pytest.approx(
         clairvoyant.ap - 0.01 * clairvoyant.violations * 40.0)
-    cheap = replay.compare(recording, {'cheap': lambda terms: replay.Oracle(terms, 1.0, clairvoyant=True)},
+    cheap = replay.compare(recording, {'cheap': lambda terms: methods.Oracle(terms, 1.0, clairvoyant=True)},
                            threshold_ms=21.3, seeds=1, frames=2000)['cheap'][0]
     assert cheap.ap == 40.0 and cheap.violations > 50.0
 
 
-def test_the_cost_of_a_late_frame_decides_how_daring_ours_is(replay, recording):
-    methods = {str(cost): lambda terms, cost=cost: replay.OursByUtility(terms, cost) for cost in (0.0, 50.0, 100.0)}
-    found = {name: outcomes[0] for name, outcomes in replay.compare(recording, methods, threshold_ms=35.0, seeds=1,
+def test_the_cost_of_a_late_frame_decides_how_daring_ours_is(replay, recording, methods):
+    settings = {str(cost): lambda terms, cost=cost: methods.OursByUtility(terms, cost) for cost in (0.0, 50.0, 100.0)}
+    found = {name: outcomes[0] for name, outcomes in replay.compare(recording, settings, threshold_ms=35.0, seeds=1,
                                                                     frames=2000).items()}
     assert found['0.0'].ap == 40.0
     assert found['0.0'].violations > found['50.0'].violations >= found['100.0'].violations
     assert found['0.0'].ap_in_time < found['50.0'].ap_in_time
 
 
-def test_the_bound_holds_for_every_predictor_a_wrong_one_too(replay, recording):
-    methods = {name: replay.METHODS[name] for name in replay.BOUNDED}
-    found = replay.compare(recording, methods, threshold_ms=35.0, seeds=2, frames=3000)
+def test_the_bound_holds_for_every_predictor_a_wrong_one_too(replay, recording, methods):
+    bounded = {name: methods.METHODS[name] for name in methods.BOUNDED}
+    found = replay.compare(recording, bounded, threshold_ms=35.0, seeds=2, frames=3000)
     for name, outcomes in found.items():
         for outcome in outcomes:
             # The guarantee of BoundCalibrator: alpha, and (width + step) / (step * frames), in percent.
@@ -106,9 +112,9 @@ def test_halves_share_no_visit_and_odd_seeds_exchange_them(replay):
     assert len({tuple(happens) for _, happens in splits}) > 4
 
 
-def test_violations_are_told_apart_by_level_and_nearness_to_a_change(replay, recording):
+def test_violations_are_told_apart_by_level_and_nearness_to_a_change(replay, recording, methods):
     options = {'threshold_ms': 35.0, 'seeds': 2, 'frames': 2000}
-    after, later = replay.origins(recording, lambda terms: replay.Fixed('large'), **options)
+    after, later = replay.origins(recording, lambda terms: methods.Fixed('large'), **options)
     share = [np.mean([levels == level for _, _, levels in replay.cases(recording, **options)])
              for level in range(3)]
     assert later[:2] == [0.0, 0.0] and 0.0 < after < 10.0

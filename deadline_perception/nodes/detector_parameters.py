@@ -31,8 +31,8 @@ PARAMETERS = (
     Parameter('engine', 'auto', 'What runs the segments of weights on the CPU. openvino: compiled ones, 8 bit where '
               'that is as accurate, which `deadline-perception profile` prepares. auto: these where they are '
               'ready, else eager.', choices=ENGINES),
-    Parameter('threads', DEFAULT_THREADS, 'Threads per network operation. Others than the first help as their cores are '
-              'free; eager ones wait for each other beside busy programs.', minimum=1, maximum=256),
+    Parameter('threads', DEFAULT_THREADS, 'Threads per network operation. Others than the first help as their cores '
+              'are free; eager ones wait for each other beside busy programs.', minimum=1, maximum=256),
     Parameter('priority', 'auto', 'What the kernel is asked for on behalf of the threads that compute and answer. '
               'auto: real-time priority where that is permitted, else raised niceness where that is, and locked '
               'memory; what is in force is told in the diagnostics. off: nothing.', choices=MODES),

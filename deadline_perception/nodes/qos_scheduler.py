@@ -67,7 +67,8 @@ PARAMETERS = (
               'TOPIC/compressed.', choices=('raw', 'compressed'), waits_for='activate'),
     Parameter('engine', 'auto', "What runs the segments of weights on the CPU, as the detector's parameter of that "
               'name.', choices=ENGINES, waits_for='configure'),
-    Parameter('threads', DEFAULT_THREADS, 'Threads per network operation.', minimum=1, maximum=256, waits_for='configure'),
+    Parameter('threads', DEFAULT_THREADS, 'Threads per network operation.', minimum=1, maximum=256,
+              waits_for='configure'),
     Parameter('priority', 'auto', "What the kernel is asked for, as the detector's parameter of that name.",
               choices=MODES, waits_for='activate'),
     Parameter('cores', '', 'Cores on which networks run, such as 0,2-3; empty: wherever this process may.',

@@ -65,7 +65,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--keep-paths', type=int, metavar='NUMBER', help='of a model with several paths keep at most '
                         'so many ready: the best at as many levels of contention; needs --data')
     parser.add_argument('--device', default='cpu', help='cpu, cuda or cuda:INDEX; ONNX files need cpu')
-    parser.add_argument('--threads', type=int, default=DEFAULT_THREADS, help='CPU threads; the node must use the same number')
+    parser.add_argument('--threads', type=int, default=DEFAULT_THREADS,
+                        help='CPU threads; the node must use the same number')
     parser.add_argument('--engine', choices=ENGINES, default='auto', help='of this package\'s own weights on a CPU')
 
 

@@ -66,7 +66,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         f'Threads are not raised then, since raised ones hardly feel it; '
                         f'units share the core of the network')
     parser.add_argument('--networks', type=int, default=1,
-                        help='so many detectors, scheduled on one processor; the report is then a timeline of their jobs')
+                        help='so many detectors, scheduled on one processor; the report is then a timeline of their '
+                             'jobs')
     parser.add_argument('--one-process', action='store_true', help='all nodes in one process')
 
 

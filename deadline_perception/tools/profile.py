@@ -67,7 +67,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--weights', type=Path, default=DEFAULT_WEIGHTS,
                         help='network to measure, or a set of models (see adopt)')
     parser.add_argument('--device', default='cpu', help='cpu, cuda or cuda:INDEX')
-    parser.add_argument('--threads', type=int, default=DEFAULT_THREADS, help='CPU threads; the node must use the same number')
+    parser.add_argument('--threads', type=int, default=DEFAULT_THREADS,
+                        help='CPU threads; the node must use the same number')
     parser.add_argument('--engine', choices=ENGINES, default='auto',
                         help='what runs the network on a CPU: openvino prepares its segments in 8 bit first, where '
                              'they are not ready yet, which takes minutes; auto does so where OpenVINO is installed')

@@ -61,3 +61,29 @@ def test_the_signal_stack_of_a_thread_comes_back():
     thread.start()
     thread.join()
     assert found[0] == found[2] and found[1] == (ctypes.addressof(memory), 0, 65536)
+
+
+def test_models_that_may_have_all_cores_share_what_they_compute_with():
+    program = ('import os\n'
+               'import numpy as np\n'
+               'import openvino as ov\n'
+               'from openvino import opset13 as ops\n'
+               'from deadline_perception.engine.openvino_library import cpu_settings, openvino_core\n'
+               'def threads(settings):\n'
+               '    before = len(os.listdir("/proc/self/task"))\n'
+               '    value = ops.parameter([1, 8], np.float32)\n'
+               '    model = ov.Model([ops.relu(value)], [value])\n'
+               '    compiled = [openvino_core().compile_model(model, "CPU", settings) for _ in range(8)]\n'
+               '    for one in compiled:\n'
+               '        assert one(np.full((1, 8), -1.0, np.float32))[0].max() == 0.0\n'
+               '    return len(os.listdir("/proc/self/task")) - before\n'
+               'os.sched_getaffinity = lambda pid: {0, 1}\n'
+               'shared = threads(cpu_settings(2))\n'
+               'own = threads({**cpu_settings(2), "EXCLUSIVE_ASYNC_REQUESTS": False})\n'
+               'os.sched_getaffinity = lambda pid: {0, 1, 2, 3}\n'
+               'assert "EXCLUSIVE_ASYNC_REQUESTS" not in cpu_settings(2) and cpu_settings(1)["NUM_STREAMS"] == 0\n'
+               'print(shared, own)\n')
+    told = run(program)
+    assert told.returncode == 0, told.stderr
+    shared, own = map(int, told.stdout.split())
+    assert shared <= own - 6

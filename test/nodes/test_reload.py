@@ -80,7 +80,8 @@ def test_new_weights_are_taken_between_two_frames_and_what_does_not_fit_is_refus
     shutil.copy(files / 'vehicles.safetensors', files / 'model.safetensors')
     node = start_node('detector', {
         'model': files / 'model.safetensors', 'profile': files / 'profile.json', 'engine': 'eager', 'policy': 'fixed',
-        'fixed_path': path, 'default_budget_ms': 20_000.0, 'autostart': False}, environment=process_environment(DEFAULT_THREADS))
+        'fixed_path': path, 'default_budget_ms': 20_000.0, 'autostart': False},
+        environment=process_environment(DEFAULT_THREADS))
     found = observer.hear(Detection2DArray, f'{namespace}/detector/detections')
     latencies = observer.hear(FrameLatency, f'{namespace}/detector/latency')
 

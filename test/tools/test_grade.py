@@ -58,7 +58,8 @@ def test_a_command_that_fails_and_a_file_of_another_path_are_told_in_one_line(gr
                       environment=process_environment(DEFAULT_THREADS))
     assert run.returncode == 1 and 'ended with status 3 after' in run.stderr.splitlines()[-1]
     run = run_command('grade', *common, '--reuse', str(file), '--path',
-                      ContentionGrading.load(file).path.replace('w1.00', 'w0.25'), environment=process_environment(DEFAULT_THREADS))
+                      ContentionGrading.load(file).path.replace('w1.00', 'w0.25'),
+                      environment=process_environment(DEFAULT_THREADS))
     assert run.returncode == 1 and 'of the network measurable on the path' in run.stderr.splitlines()[-1]
 
 
