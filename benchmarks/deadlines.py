@@ -5,11 +5,11 @@
 
 The multi-path paper's figures 8 and 9, in two parts under each load: alone, beside the co-runners, and beside them
 without the priority that the node asks the kernel for (parameter `priority`), which every policy has in the first two
-(the watchdogs stay as they are). Interleaved: for every frame each policy runs the
-network for itself, in an order drawn anew, with budget, bounds, calibration and slowdown composed by the detector
-node's own pipeline, which needs no ROS. Long: the frontier alone, a frame captured every period of the drive, over and
-over; a frame that waits is replaced by a newer one, as in the node. Only the long part has enough frames to show a miss
-ratio of 1 %.
+(the watchdogs stay as they are). Interleaved: for every frame each policy runs the network for itself, in an order
+drawn anew, with budget, bounds, calibration and slowdown composed by the detector node's own pipeline, which needs no
+ROS; a pause as long as the frame follows, since the share of real-time threads is for a node that waits for images.
+Long: the frontier alone, a frame captured every period of the drive, over and over; a frame that waits is replaced by a
+newer one, as in the node. Only the long part has enough frames to show a miss ratio of 1 %.
 
 The median clairvoyant runs last, with the median slowdown that the others met in the same round: not that of its own
 run. It keeps no time back for publishing, changes plan for any gain, and its detections count even when it was late.
@@ -259,9 +259,10 @@ class Raised:
         self._priority.raise_thread(Role.INFERENCE)
         self.in_force = '; '.join((self._priority.in_force, *self._priority.refusals))
 
-    def between_frames(self) -> None:
-        """Keeps to the share of real-time threads, as the node does after each frame."""
+    def between_frames(self, pause_ms: float = 0.0) -> None:
+        """Keeps to the share of real-time threads, as the node does after each frame, and pauses."""
         self._priority.between_frames()
+        time.sleep(max(pause_ms, 0.0) / 1000.0)
 
     def __enter__(self) -> Raised:
         return self
@@ -324,7 +325,8 @@ def make_contenders(network, forecast: PathForecast, quality: Quality, budgets_m
 
 
 def drive(contenders: dict[str, Contender], clairvoyant: GivenFactor, monitor: Monitor, raised: Raised,
-          frames: list[Frame], budget: BudgetRange, rng: random.Random, limit_s: float, words: str) -> tuple[dict[str, list[Run]], float]:
+          frames: list[Frame], budget: BudgetRange, rng: random.Random, limit_s: float, words: str
+          ) -> tuple[dict[str, list[Run]], float]:
     """Every policy on every frame until the time is up; a list of runs each, and the median length of a round in ms."""
     runs: dict[str, list[Run]] = {name: [] for name in contenders}
     rounds_ms, end_ms = [], now_ms() + 1000.0 * limit_s
@@ -339,13 +341,15 @@ def drive(contenders: dict[str, Contender], clairvoyant: GivenFactor, monitor: M
         for name in rng.sample(CAUSAL, len(CAUSAL)):
             if probe is not None:
                 contenders[name].hear_probe(*probe)
-            runs[name].append(contenders[name].run(image, now_ms(), frame.stamp_ns, budget_ms))
-            raised.between_frames()
+            run_ms = now_ms()
+            runs[name].append(contenders[name].run(image, run_ms, frame.stamp_ns, budget_ms))
+            raised.between_frames(now_ms() - run_ms)
         met = [runs[name][-1].slowdown for name in CAUSAL]
         clairvoyant.factor = statistics.median([slowdown for slowdown in met if slowdown is not None] or [1.0])
-        runs[ORACLE].append(contenders[ORACLE].run(image, now_ms(), frame.stamp_ns, budget_ms,
+        run_ms = now_ms()
+        runs[ORACLE].append(contenders[ORACLE].run(image, run_ms, frame.stamp_ns, budget_ms,
                                                    max(clairvoyant.factor, 1.0)))
-        raised.between_frames()
+        raised.between_frames(now_ms() - run_ms)
         rounds_ms.append(now_ms() - begun_ms)
     return runs, statistics.median(rounds_ms)
 
