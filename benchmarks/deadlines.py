@@ -141,7 +141,7 @@ class Contender:
                  keeps_time: bool = True) -> None:
         node = yaml.safe_load((ROOT / 'config' / 'detector.yaml').read_text())['/**/detector']['ros__parameters']
         self._forecast = forecast
-        self._estimator = SlowdownEstimator()
+        self._estimator, self._ended_late = SlowdownEstimator(), False
         self._conditions = Conditions(node['default_budget_ms'], 1.0, '')
         self._published: list[Detections] = []
         self._records: list[FrameRecord] = []
@@ -154,7 +154,7 @@ class Contender:
             if keeps_time else Reserve(0.0, 0.0),
             conditions=lambda: self._conditions, convert=lambda arrival: arrival.message,
             publish=lambda arrival, found: self._published.append(found), publish_record=self._records.append,
-            publish_late=lambda record: self._estimator.observe_frame(record.idle_forecast_ms, record.frame.network_ms),
+            publish_late=self._hear_late,
             failed=self._failures.append, late_policy=late_policy, late_grace_ms=node['late_grace_ms'],
             max_coasted=node['max_coasted'],
             spares_next_image=node['spare_next_image'] and policy.name == 'frontier')
@@ -163,12 +163,18 @@ class Contender:
         """Takes in the monitor's probe."""
         self._estimator.observe_probe(probe_ms, idle_ms)
 
+    def _hear_late(self, record: FrameRecord) -> None:
+        """Takes in a frame that ended after it had been answered; it counts once."""
+        self._estimator.observe_frame(record.idle_forecast_ms, record.frame.network_ms)
+        self._ended_late = True
+
     def run(self, image: np.ndarray, captured_ms: float, stamp_ns: int, budget_ms: float,
             slowdown: float | None = None, left_out: int = 0) -> Run:
         """Takes one frame, before which so many were left out, to its publication; the slowdown is the monitor's unless
         it is given."""
         self._conditions = Conditions(budget_ms, slowdown or self._estimator.slowdown, '')
         self._published.clear()
+        self._ended_late = False
         self.pipeline.arrive(Arrival(image, captured_ms, StampReading(0.0, '', stamp_ns), left_out))
         taken = self._mailbox.take(0)
         if taken is not None:  # else its time was up at once, and the watchdog has answered
@@ -185,8 +191,8 @@ class Contender:
         if record.outcome is Outcome.COASTED:
             begun = 0 if frame.reason else 1  # without a reason the segment was running, and took its part of the time
             least_ms = frame.network_ms + self._forecast.forecast_ms(frame.path, frame.segment + begun)
-            if least_ms > idle_ms * self._estimator.slowdown:  # else it says nothing
-                self._estimator.observe_frame(idle_ms, least_ms)
+            if not self._ended_late:
+                self._estimator.observe_unfinished(idle_ms, least_ms)
             return Run(record, None, None, found)
         self._estimator.observe_frame(idle_ms, frame.network_ms)
         return Run(record, found, frame.network_ms / idle_ms, found)

@@ -212,8 +212,8 @@ def main() -> None:
     if args.data is not None:
         result['accuracy'] = accuracy(weights, network.class_names, engines, paths, args.data, args.limit,
                                       args.processes)
-        accuracy = result['accuracy']
-        accuracy['mean_loss'], accuracy['largest_loss'] = loss(accuracy['points'], 'openvino')
+        found = result['accuracy']
+        found['mean_loss'], found['largest_loss'] = loss(found['points'], 'openvino')
     show(result, Console(width=max(120, Console().width)))
     file = (QUICK_RESULTS if args.quick else RESULTS) / 'engines.json'
     write_text_atomically(file, json.dumps(result, indent=1, allow_nan=False) + '\n')

@@ -159,5 +159,5 @@ def test_models_are_pruned_by_what_they_do_at_each_level(load_benchmark, replay,
 
 
 def test_a_level_of_the_live_run_is_summed_up(load_benchmark):
-    outcome = load_benchmark('model_selection').level_outcome([(20.0, False), (40.0, True)])
+    outcome = load_benchmark('selection_live').level_outcome([(20.0, False), (40.0, True)])
     assert (outcome.ap, outcome.violations) == (30.0, 50.0)

@@ -44,15 +44,24 @@ class RatioFilter:
         self._gain = gain
         self._spread = spread
         self._phases = phases
-        self._followed = 0.0
+        self._followed = self._before = 0.0
 
     @property
     def log_ratio(self) -> float:
         """The reading, in [0, log(MAX_SLOWDOWN)]; 0 before the first observation."""
         return max(0.0, min(self._followed, 2.0 * (self._followed - self._phases)))
 
-    def observe(self, ratio: float) -> None:
-        """Takes in a ratio above 0; one outside [1 / MAX_SLOWDOWN, MAX_SLOWDOWN] counts as the nearer limit."""
+    def observe(self, ratio: float, *, again: bool = False) -> None:
+        """Takes in a ratio above 0; one outside [1 / MAX_SLOWDOWN, MAX_SLOWDOWN] counts as the nearer limit.
+
+        Args:
+            ratio: of a frame or a probe.
+            again: in place of the last one, which was a part of the same frame.
+        """
+        if again and self._recent:
+            self._recent.pop()
+            self._followed = self._before
+        self._before = self._followed
         self._recent.append(math.log(min(max(ratio, 1.0 / MAX_SLOWDOWN), MAX_SLOWDOWN)))
         median = statistics.median(self._recent)
         self._followed = max(self._followed + self._gain * (median - self._followed), median - self._spread)
@@ -85,6 +94,7 @@ class SlowdownEstimator:
         self._frame_evidence = 0.0
         self._has_probe = False
         self._surprise = 1.0  # ratio of the last frame, when it took longer than its bound
+        self._last_is_unfinished = False
         self._idle = IdleTime()
         self.rejected = 0
 
@@ -116,16 +126,30 @@ class SlowdownEstimator:
         if not (_is_time(forecast_ms) and _is_time(latency_ms)):
             self.rejected += 1
             return
-        ratio = latency_ms / forecast_ms
-        self._surprise = ratio if latency_ms > bound_ms > 0.0 else 1.0
-        self._frames.observe(ratio)
-        self._frame_evidence = min(self._frame_evidence + 1.0, _MOST_EVIDENCE)
+        self._observe(latency_ms / forecast_ms, latency_ms > bound_ms > 0.0, again=False)
+        self._last_is_unfinished = False
 
     def observe_unfinished(self, forecast_ms: float, so_far_ms: float, bound_ms: float = math.inf) -> None:
         """Takes in a frame that was answered before its network had ended. It would have taken longer than it did until
         then, so it counts where that already says more than is known."""
         if so_far_ms > self.slowdown * forecast_ms:
             self.observe_frame(forecast_ms, so_far_ms, bound_ms)
+            self._last_is_unfinished = _is_time(forecast_ms) and _is_time(so_far_ms)
+
+    def observe_late(self, forecast_ms: float, latency_ms: float, bound_ms: float = math.inf) -> None:
+        """Takes in a frame that ended after its deadline, in place of what was told of it as unfinished: counted twice,
+        one pause of the machine would pass for a load, as the filter takes the second of two outliers for one."""
+        if not (_is_time(forecast_ms) and _is_time(latency_ms)):
+            self.rejected += 1
+            return
+        self._observe(latency_ms / forecast_ms, latency_ms > bound_ms > 0.0, again=self._last_is_unfinished)
+        self._last_is_unfinished = False
+
+    def _observe(self, ratio: float, is_beyond: bool, *, again: bool) -> None:
+        self._surprise = ratio if is_beyond else 1.0
+        self._frames.observe(ratio, again=again)
+        if not again:
+            self._frame_evidence = min(self._frame_evidence + 1.0, _MOST_EVIDENCE)
 
     @property
     def slowdown(self) -> float:

@@ -63,9 +63,10 @@ def observe_frame(estimator: SlowdownEstimator, message: FrameLatency) -> None:
     """Lets the estimator learn from one frame, whichever way its path was changed as it ran.
 
     A frame that was answered before its network had ended counts as far as it came. If it ended after all, it is told
-    again as late, and counts in full.
+    again as late, and counts in full instead.
     """
-    observe = estimator.observe_unfinished if message.outcome == FrameLatency.COASTED else estimator.observe_frame
+    observe = {FrameLatency.COASTED: estimator.observe_unfinished, FrameLatency.LATE: estimator.observe_late}.get(
+        message.outcome, estimator.observe_frame)
     observe(message.idle_forecast_ms, message.network_ms, message.bound_ms)
 
 

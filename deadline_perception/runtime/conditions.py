@@ -68,7 +68,8 @@ class ConditionTracker:
 
     def hear_frame(self, record: FrameRecord) -> None:
         """Takes in how a frame went: it moves the last contention state, and takes its place when there is none."""
-        observe = self._own.observe_unfinished if record.outcome is Outcome.COASTED else self._own.observe_frame
+        observe = {Outcome.DETECTED: self._own.observe_frame, Outcome.COASTED: self._own.observe_unfinished,
+                   Outcome.LATE: self._own.observe_late}[record.outcome]
         observe(record.idle_forecast_ms, record.frame.network_ms, record.bound_ms)
 
     def hear_budget(self, budget_ms: float, min_budget_ms: float, reason: str) -> None:

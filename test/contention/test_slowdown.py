@@ -179,6 +179,34 @@ def test_one_frame_beyond_its_bound_counts_at_once_and_is_forgotten_when_the_nex
     assert estimator.slowdown < 2.0
 
 
+def test_one_pause_of_the_machine_is_one_frame_whether_it_is_told_once_or_as_unfinished_and_then_as_late():
+    told = []
+    for unfinished in (False, True):
+        estimator = SlowdownEstimator()
+        for _ in range(20):
+            estimator.observe_frame(8.0, 8.0, 10.0)
+        if unfinished:
+            estimator.observe_unfinished(8.0, 190.0, 10.0)
+        estimator.observe_late(8.0, 200.0, 10.0)
+        beyond = estimator.slowdown
+        estimator.observe_frame(8.0, 8.0, 300.0)
+        told.append((beyond, estimator.slowdown))
+    assert told[0] == told[1] == (25.0, pytest.approx(1.0, abs=0.02))
+
+
+def test_two_frames_that_ended_late_are_a_load():
+    estimator = SlowdownEstimator()
+    for _ in range(20):
+        estimator.observe_frame(8.0, 8.0, 10.0)
+    for _ in range(2):
+        estimator.observe_unfinished(8.0, 10.0, 10.0)
+        estimator.observe_late(8.0, 24.0, 10.0)
+    estimator.observe_frame(8.0, 24.0, 40.0)
+    assert estimator.slowdown > 2.5
+    estimator.observe_late(8.0, math.nan)
+    assert estimator.rejected == 1
+
+
 @pytest.mark.parametrize('bound_ms', [math.nan, math.inf, 0.0])
 def test_a_bound_that_is_not_known_is_never_exceeded(bound_ms):
     known, unknown = SlowdownEstimator(), SlowdownEstimator()

@@ -69,6 +69,7 @@ def test_models_that_may_have_all_cores_share_what_they_compute_with():
                'import openvino as ov\n'
                'from openvino import opset13 as ops\n'
                'from deadline_perception.engine.openvino_library import cpu_settings, openvino_core\n'
+               'kept = []\n'  # what is free is taken by the next model
                'def threads(settings):\n'
                '    before = len(os.listdir("/proc/self/task"))\n'
                '    value = ops.parameter([1, 8], np.float32)\n'
@@ -76,6 +77,7 @@ def test_models_that_may_have_all_cores_share_what_they_compute_with():
                '    compiled = [openvino_core().compile_model(model, "CPU", settings) for _ in range(8)]\n'
                '    for one in compiled:\n'
                '        assert one(np.full((1, 8), -1.0, np.float32))[0].max() == 0.0\n'
+               '    kept.append(compiled)\n'
                '    return len(os.listdir("/proc/self/task")) - before\n'
                'os.sched_getaffinity = lambda pid: {0, 1}\n'
                'shared = threads(cpu_settings(2))\n'
