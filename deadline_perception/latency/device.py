@@ -109,7 +109,10 @@ def missing_environment(threads: int, environment: Mapping[str, str] = os.enviro
 
 
 def use_threads(threads: int) -> None:
-    """Spreads every operation of PyTorch and of OpenCV in this process over so many threads. Loads both.
+    """Spreads every operation of PyTorch in this process over so many threads, those of OpenCV over none. Loads both.
+
+    Resizing a camera's image takes OpenCV as long on two threads as on one, and its own threads, which it has before
+    any is named, stay at normal priority: what one of them has begun would wait for other programs.
 
     Args:
         threads: at least 1.
@@ -123,7 +126,7 @@ def use_threads(threads: int) -> None:
     import torch
 
     torch.set_num_threads(threads)
-    cv2.setNumThreads(threads)  # it would take all cores for conversion and resizing
+    cv2.setNumThreads(1)
 
 
 def read_device_facts(device: str = 'cpu', *, root: Path = Path('/'),
