@@ -27,8 +27,8 @@ error of forecasts is told twice: as they lie from the medians, and between path
 the excess that the frames around it, on other paths, had over their forecasts. Only the second could a better
 composition reduce.
 
-In the table, `rest` is what was left from mid-way, bounded by the factor of whole frames as the node does, and `rest,
-own` by a factor of its own; `whole, fixed` has a factor from the first half of the frames alone (order statistic, 95 %
+In the table, `rest` is what was left as an operator was decided, bounded as the node does, by a factor of its segment,
+and `rest, whole's` by the factor of whole frames; `whole, fixed` has a factor from the first half of the frames alone (order statistic, 95 %
 confidence), without slowdown and without learning. Takes under 7 minutes, as each part has its time; writes
 results/path_bounds.json.
 """
@@ -60,7 +60,7 @@ from deadline_perception.decision.policy import MAX_FACTOR
 from deadline_perception.detector.checkpoint import load_detector
 from deadline_perception.engine.choice import choose_engine
 from deadline_perception.execution_path import ExecutionPath
-from deadline_perception.latency.calibration import BoundCalibrator, clopper_pearson_upper
+from deadline_perception.latency.calibration import BoundCalibrator, RestCalibrators, clopper_pearson_upper
 from deadline_perception.latency.device import process_environment, read_device_facts, use_threads
 from deadline_perception.latency.json_file import write_text_atomically
 from deadline_perception.latency.measurement_plan import covering_paths, distinct_paths
@@ -93,7 +93,8 @@ BURSTS = ('import random, sys, time\nrng = random.Random(int(sys.argv[1]))\nwhil
 
 @dataclass(frozen=True)
 class Frame:
-    """One frame: its path, how long it took, and how long what was left of it took from a random segment on, in ms."""
+    """One frame: its path, how long it took, and how long what was left of it took from a random segment on of those
+    whose operators the node decides while the frame runs, in ms."""
 
     path: ExecutionPath
     latency_ms: float
@@ -142,7 +143,9 @@ class Recorder:
             run.run_segment()
         run.result()
         ended_ms = now_ms()
-        segment = self._rng.randrange(1, len(begins_ms))
+        space = self._detector.path_space
+        segment = self._rng.choice([number for number in range(1, len(begins_ms))
+                                    if space.segments[number].operator and space.applies(number, path)])
         self.events.append(Frame(path, ended_ms - begun_ms, segment, ended_ms - begins_ms[segment]))
 
     def _look(self) -> None:
@@ -163,11 +166,11 @@ class Bounds:
         self._estimator = SlowdownEstimator()
         self._slowdown = 1.0
         self.calibrator = _calibrator(forecast)
-        self._rest_calibrator = _calibrator(forecast)  # the node has none: what a factor of the rest's own would do
+        self._rests = RestCalibrators(self.calibrator, len(forecast.path_space.segments))
 
     def follow(self, events: Sequence[Frame | Look]) -> np.ndarray:
         """Goes through events; for each frame `[slowdown, forecast, bound, rest's forecast, its bound by the frame's
-        factor, its bound by its own]`, the last five over the time it took."""
+        factor, its bound by that of its segment]`, the last five over the time it took."""
         rows = []
         for event in events:
             if isinstance(event, Look):
@@ -180,12 +183,13 @@ class Bounds:
             idle_ms = self._forecast.forecast_ms(event.path)
             expected_ms = idle_ms * slowdown
             rest_ms = self._forecast.forecast_ms(event.path, event.segment) * slowdown
-            rest_bounds = np.array([1.0, factor, self._rest_calibrator.factor]) * rest_ms / event.rest_ms
+            rest_factor = self._rests.factors(MAX_FACTOR / slowdown)[event.segment]
+            rest_bounds = np.array([1.0, factor, rest_factor]) * rest_ms / event.rest_ms
             rows.append((slowdown, expected_ms / event.latency_ms, expected_ms * factor / event.latency_ms,
                          *rest_bounds))
             self._estimator.observe_frame(idle_ms, event.latency_ms)
             self.calibrator.observe(expected_ms, event.latency_ms)
-            self._rest_calibrator.observe(rest_ms, event.rest_ms)
+            self._rests.observe(event.segment, rest_ms, event.rest_ms)
         return np.array(rows)
 
 
@@ -267,7 +271,7 @@ def excess(forecast: PathForecast, events: Sequence[Frame | Look], tightness: np
 
 def show_frames(found: dict) -> None:
     """Prints what `measure_frames` gave."""
-    for part in ('whole', 'rest', 'rest_own_factor'):
+    for part in ('whole', 'rest', 'rest_by_whole'):
         row = found['summary'][part]
         print(f'{part}: coverage {100 * row["coverage"]:.2f} % of {found["summary"]["frames"]} frames, bound/latency '
               f'{row["median_tightness"]:.3f} in the median')
@@ -361,9 +365,9 @@ def worst_stretch(held: np.ndarray, length: int) -> float:
 
 def summary(rows: np.ndarray) -> dict:
     """Error, coverage and tightness of what `Bounds.follow` gave."""
-    slowdown, forecast, bound, rest_forecast, rest_bound, rest_own = rows.T
+    slowdown, forecast, bound, rest_forecast, rest_by_whole, rest_bound = rows.T
     parts = {'whole': (forecast, bound), 'rest': (rest_forecast, rest_bound),
-             'rest_own_factor': (rest_forecast, rest_own)}
+             'rest_by_whole': (rest_forecast, rest_by_whole)}
     return {'frames': len(rows), 'median_slowdown': float(np.median(slowdown)), **{
         name: {'median_error': float(np.median(np.abs(expected - 1.0))), 'coverage': float(np.mean(limit >= 1.0)),
                'miss_ratio_upper_95': clopper_pearson_upper(int(np.sum(limit < 1.0)), len(rows)),
@@ -406,7 +410,7 @@ def show(found: dict[str, dict]) -> None:
         table.add_column(title, justify='left' if title in ('setting', 'condition', 'of') else 'right')
     for setting, result in found.items():
         for condition, rows in result['conditions'].items():
-            for part, words in (('whole', 'whole'), ('rest', 'rest'), ('rest_own_factor', 'rest, own')):
+            for part, words in (('whole', 'whole'), ('rest', 'rest'), ('rest_by_whole', "rest, whole's")):
                 recorded, simulated = rows.get('recorded'), rows['simulated']
                 cells = [''] * 5 if recorded is None else [
                     str(recorded['frames']), f'{recorded["median_slowdown"]:.2f}',

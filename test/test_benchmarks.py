@@ -71,7 +71,7 @@ def test_summary_of_four_frames(path_bounds):
                      [2.0, 1.0, 1.3, 1.0, 1.1, 1.1]])
     found = path_bounds.summary(rows)
     assert (found['frames'], found['median_slowdown']) == (4, 1.5)
-    assert found['whole']['coverage'] == found['rest']['coverage'] == found['rest_own_factor']['coverage'] == 0.75
+    assert found['whole']['coverage'] == found['rest']['coverage'] == found['rest_by_whole']['coverage'] == 0.75
     assert found['whole']['median_error'] == pytest.approx(0.05)
     assert found['whole']['median_tightness'] == pytest.approx(1.15)
     assert found['whole']['miss_ratio_upper_95'] == pytest.approx(0.7514, abs=1e-3)
@@ -93,7 +93,7 @@ def test_resampling_draws_consecutive_events_of_every_condition(path_bounds):
 
 def test_goals_of_path_bounds_are_met_or_not_by_their_figures(path_bounds):
     part = {'coverage': 0.9895, 'median_error': 0.06, 'median_tightness': 1.1}
-    parts = {name: part for name in ('whole', 'rest', 'rest_own_factor')}
+    parts = {name: part for name in ('whole', 'rest', 'rest_by_whole')}
     found = {'1 thread': {'alpha': 0.01, 'conditions': {
         'alone': {'recorded': parts, 'simulated': parts},
         'mixed': {'simulated': {**parts, 'rest': {**part, 'coverage': 0.9}}}}}}

@@ -189,6 +189,40 @@ class BoundCalibrator:
         return calibrator
 
 
+class RestCalibrators:
+    """Calibrators of what is left of a frame, one from each of its segments on: it varies more than the whole frame.
+
+    Args:
+        whole: of whole frames; the others begin with its factor, and have its target, step and allowance.
+        segments: of the network, at least 1.
+    """
+
+    def __init__(self, whole: BoundCalibrator, segments: int) -> None:
+        self._whole = whole
+        begin = min(max(whole.log_factor, -whole.score_width), whole.score_width)
+        self._from = [BoundCalibrator(whole.alpha, whole.eta, whole.score_width, begin, whole.allowance_ms)
+                      for _ in range(segments)]
+
+    def factors(self, most: float) -> tuple[float, ...]:
+        """What the forecast of a rest is multiplied with, by the segment that it begins with: at least the factor of
+        whole frames, so that no plan is called too short that has just been made, and at most so much."""
+        least = self._whole.factor
+        return tuple(min(max(calibrator.factor, least), most) for calibrator in self._from)
+
+    def observe(self, segment: int, forecast_ms: float, took_ms: float) -> None:
+        """Learns from a rest that ended.
+
+        Raises:
+            ValueError: a time is not a positive, finite number, and nothing was learnt.
+        """
+        self._from[segment].observe(forecast_ms, took_ms)
+
+    def observe_aborted(self, segment: int, forecast_ms: float, would_take_ms: float) -> None:
+        """Learns from a rest that was aborted, where it would have exceeded its bound; else that says nothing."""
+        if would_take_ms > self._from[segment].bound_ms(forecast_ms):
+            self._from[segment].observe(forecast_ms, None)
+
+
 class CalibrationMismatch(DeadlinePerceptionError):
     """The state was learnt with another network, profile, device or setting than the one at hand."""
 

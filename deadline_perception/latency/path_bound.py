@@ -35,10 +35,13 @@ class SegmentForecast:
     Args:
         path_space: the network's paths.
         costs_ms: expected time in ms of every key of the path space.
+
+    Attributes:
+        path_space, costs_ms: as given.
     """
 
     def __init__(self, path_space: PathSpace, costs_ms: Mapping[str, float]) -> None:
-        self._space = path_space
+        self.path_space = path_space
         self.costs_ms = dict(costs_ms)
         self._by_key = {None: 0.0, **costs_ms}
         self._from_each = lru_cache(maxsize=_REMEMBERED)(self._add_up)
@@ -50,8 +53,8 @@ class SegmentForecast:
             ValueError: the segment is negative or the path is not one of the network's.
         """
         self._check_segment(segment)
-        if path not in self._space:
-            raise ValueError(f'path is {path}, expected one of the {len(self._space)} paths of the network')
+        if path not in self.path_space:
+            raise ValueError(f'path is {path}, expected one of the {len(self.path_space)} paths of the network')
         from_each_ms = self._from_each(path)
         return from_each_ms[min(segment, len(from_each_ms) - 1)]
 
@@ -62,33 +65,33 @@ class SegmentForecast:
             ValueError: the segment is negative.
         """
         self._check_segment(segment)
-        settings = np.array([path.settings for path in paths], np.intp).reshape(len(paths), len(self._space.operators))
+        settings = np.array([path.settings for path in paths], np.intp).reshape(len(paths), len(self.path_space.operators))
         total_ms = np.zeros(len(paths))
-        for number in range(len(self._space.segments) - 1, segment - 1, -1):
+        for number in range(len(self.path_space.segments) - 1, segment - 1, -1):
             skip, places, costs_ms = self._segment_costs[number]
             part_ms = costs_ms[tuple(settings[:, at] for at in places)]
             if skip is not None:
                 part_ms = np.where(settings[:, skip] == 0, 0.0, part_ms)
-            condition = self._space.conditions[number]
+            condition = self.path_space.conditions[number]
             total_ms += (part_ms if condition is None else
                          np.where(settings[:, condition[0]] == condition[1], part_ms, 0.0))
         return total_ms
 
     def segment_ms(self, segment: int, path: ExecutionPath) -> float:
         """Expected time in ms of one segment on a path; 0 when it is left out."""
-        return self._by_key[self._space.key(segment, path)]
+        return self._by_key[self.path_space.key(segment, path)]
 
     @cached_property
     def _segment_costs(self) -> list[tuple[int | None, tuple[int, ...], np.ndarray]]:
         """For each segment the place of the skip that leaves it out, the places of the operators that decide its time,
         and the time in ms by their settings."""
         return [(skip, places, np.array([self.costs_ms.get(key, 0.0) for key in keys.values()]).reshape(
-            [self._space.sizes[at] for at in places])) for skip, places, keys in self._space.key_tables]
+            [self.path_space.sizes[at] for at in places])) for skip, places, keys in self.path_space.key_tables]
 
     def _add_up(self, path: ExecutionPath) -> list[float]:
         """Time in ms from each segment on, and 0 at the end; the later ones are added first."""
         from_each_ms = [0.0]
-        for segment in reversed(range(len(self._space.segments))):
+        for segment in reversed(range(len(self.path_space.segments))):
             from_each_ms.append(from_each_ms[-1] + self.segment_ms(segment, path))
         return from_each_ms[::-1]
 
@@ -114,7 +117,7 @@ class PathForecast(SegmentForecast):
 
     def __init__(self, profile: LatencyProfile, path_space: PathSpace,
                  typical: Callable[[Quantiles], float] = attrgetter('p50')) -> None:
-        self._space = path_space
+        self.path_space = path_space
         self._medians = {name: typical(quantiles) for name, quantiles in profile.segments.items()}
         self._kinds = list(dict.fromkeys(_kind(segment.name) for segment in path_space.segments))
         self._check_complete(profile)
@@ -146,14 +149,14 @@ class PathForecast(SegmentForecast):
 
     def _check_complete(self, profile: LatencyProfile) -> None:
         command = profile_command(device=profile.facts.kind, threads=profile.facts.threads)
-        needed = list(self._space.carriers())
+        needed = list(self.path_space.carriers())
         missing = [name for name in needed if name not in profile.segments]
         if missing:
             raise ProfileMismatch(f'latency profile lacks {len(missing)} of {len(needed)} segments, {missing[0]!r} '
                                   f'among them. Measure one: {command}')
         for name in profile.paths:
             try:
-                self._space.parse(name)
+                self.path_space.parse(name)
             except ValueError as error:
                 raise ProfileMismatch(f'latency profile measured the path {name!r}, which the network does not have. '
                                       f'Measure one: {command}') from error
@@ -165,7 +168,7 @@ class PathForecast(SegmentForecast):
     def _by_kind(self, path: ExecutionPath) -> list[float]:
         """Sum of segment medians in ms per kind."""
         sums = dict.fromkeys(self._kinds, 0.0)
-        for name in self._space.keys(path):
+        for name in self.path_space.keys(path):
             sums[_kind(name.split('@')[0])] += self._medians[name]
         return list(sums.values())
 

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from deadline_perception.decision.policy import Forecast
-from deadline_perception.latency.calibration import BoundCalibrator
+from deadline_perception.latency.calibration import BoundCalibrator, RestCalibrators
 from deadline_perception.runtime.reserve import FrameReserve, Reserve
 from deadline_perception.runtime.timed_frame import TimedFrame
 
@@ -32,12 +32,13 @@ class FrameTimes:
         """What the next frame is to keep beside its network."""
         return FrameReserve(self._deciding.reserve_ms, self._publishing.reserve_ms)
 
-    def observe(self, calibrator: BoundCalibrator, forecast: Forecast, reserve: FrameReserve, ran: TimedFrame, *,
-                publish_ms: float | None) -> None:
+    def observe(self, calibrator: BoundCalibrator, rests: RestCalibrators, forecast: Forecast, reserve: FrameReserve,
+                ran: TimedFrame, *, publish_ms: float | None) -> None:
         """Takes in one frame, after it is out.
 
         Args:
             calibrator: of the task's bounds; learns too.
+            rests: of its bounds of what is left of a frame; learn from where its operators were decided.
             forecast: that the frame was decided by.
             reserve: that it had kept.
             ran: it, on a path.
@@ -52,6 +53,8 @@ class FrameTimes:
         if ran.result is not None:
             self._best_case.observe(expected_ms, ran.network_ms)
             calibrator.observe(expected_ms, ran.network_ms + overrun_ms)
+            for segment, rest_ms, spent_ms in self._rests(forecast, ran):
+                rests.observe(segment, rest_ms, ran.network_ms - spent_ms + overrun_ms)
             if publish_ms is not None:
                 self._deciding.observe(ran.decision_ms)
             return
@@ -61,3 +64,12 @@ class FrameTimes:
         for learner, took_ms in ((calibrator, would_take_ms + overrun_ms), (self._best_case, would_take_ms)):
             if ran.network_ms > 0 and took_ms > learner.bound_ms(expected_ms):
                 learner.observe(expected_ms, None)
+        for segment, rest_ms, spent_ms in self._rests(forecast, ran):
+            rests.observe_aborted(segment, rest_ms, would_take_ms - spent_ms + overrun_ms)
+
+    @staticmethod
+    def _rests(forecast: Forecast, ran: TimedFrame) -> list[tuple[int, float, float]]:
+        """Where a frame was decided: the segment, what was expected of the rest of its path, and what it had taken."""
+        found = [(decision.segment, forecast.forecast_ms(ran.path, decision.segment) * ran.slowdown, decision.spent_ms)
+                 for decision in ran.decisions]
+        return [rest for rest in found if rest[1] > 0]

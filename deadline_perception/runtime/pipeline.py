@@ -260,9 +260,11 @@ class FramePipeline:
                 self._stand_in.follow(image.shape[:2])
             ran = self._inference.run(
                 image, frame.progress, _Late(self, frame), due_ms=due_ms, slowdown=frame.conditions.slowdown,
-                calibration_factor=frame.calibration_factor, best_case=self._times.best_case_factor,
-                may_give_up=self._late_policy is not LatePolicy.LATE, deciding_ms=frame.reserve.deciding_ms,
-                next_images=next_images if self._spares_next_image else None, policy=frame.outlook.policy)
+                calibration_factor=frame.calibration_factor,
+                rest_factors=self._task.rests.factors(MAX_FACTOR / frame.conditions.slowdown),
+                best_case=self._times.best_case_factor, may_give_up=self._late_policy is not LatePolicy.LATE,
+                deciding_ms=frame.reserve.deciding_ms, next_images=next_images if self._spares_next_image else None,
+                policy=frame.outlook.policy)
         except Exception as error:  # whatever a network throws, the node goes on
             failure, ran = error, frame.progress.look(now_ms())
             self._failed(error)
@@ -279,7 +281,7 @@ class FramePipeline:
             self._renew(frame, ran)
         if failure is None and ran.path is not None:
             try:
-                self._times.observe(self._task.calibrator, frame.outlook.forecast, frame.reserve, ran,
+                self._times.observe(self._task.calibrator, self._task.rests, frame.outlook.forecast, frame.reserve, ran,
                                     publish_ms=None if is_late else frame.publish_ms)
             except ValueError as error:  # a clock that jumped: the frame is out, and teaches nothing
                 self._failed(error)

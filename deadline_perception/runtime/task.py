@@ -3,12 +3,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 from deadline_perception.decision.policy import Forecast, Policy
 from deadline_perception.detector.detections import Detections
 from deadline_perception.execution_path import ExecutionPath, PathSpace
-from deadline_perception.latency.calibration import BoundCalibrator
+from deadline_perception.latency.calibration import BoundCalibrator, RestCalibrators
 from deadline_perception.runtime.tracks import Tracks
 
 
@@ -91,6 +92,11 @@ class Task:
     calibrator: BoundCalibrator
     result_type: type = Detections
     outlooks: tuple[Outlook, ...] = ()
+
+    @cached_property
+    def rests(self) -> RestCalibrators:
+        """Calibration factors of what is left of a frame."""
+        return RestCalibrators(self.calibrator, len(self.path_space.segments))
 
     def outlook(self, slowdown: float) -> Outlook:
         """What a frame is decided by at a slowdown."""

@@ -7,7 +7,7 @@ tested with a network that only counts time.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -27,6 +27,8 @@ class Decision:
 
     Attributes:
         operator: its name, such as `skip2`.
+        segment: index of the segment that it decided.
+        spent_ms: time inside the network before it.
         changed: its setting differs from the one planned before the frame.
         remaining_ms: time left before the frame is due.
         bound_ms: bound of all that remained to run.
@@ -34,6 +36,8 @@ class Decision:
     """
 
     operator: str
+    segment: int
+    spent_ms: float
     changed: bool
     remaining_ms: float
     bound_ms: float
@@ -100,6 +104,7 @@ class FrameProgress:
         self.result: object | None = None
         self.reason = ''
         self.segment = 0
+        self.spent_ms = 0.0
         self._decisions: list[Decision] = []
         self._done: list[tuple[str, float]] = []
         self._running: tuple[int, str, float] | None = None
@@ -115,6 +120,7 @@ class FrameProgress:
     def leave(self, phase: str, took_ms: float) -> None:
         """Notes that the segment is done."""
         self._done.append((phase, took_ms))
+        self.spent_ms += took_ms
 
     def look(self, at_ms: float) -> TimedFrame:
         """The frame as it stands at a time of the monotonic clock."""
@@ -179,7 +185,8 @@ class NextImages:
 @dataclass(frozen=True)
 class _Terms:
     """What a frame is decided under once it is planned: by which policy, when it is due, and the image before which it
-    should end; what is reserved for deciding, the factors, and the constant part of a bound."""
+    should end; what is reserved for deciding, the factors, of which `rest_factors` has that of what is left by segment,
+    and the constant part of a bound."""
 
     policy: Policy
     due_ms: float
@@ -188,7 +195,7 @@ class _Terms:
     deciding_ms: float
     least: float
     slowdown: float
-    calibration_factor: float
+    rest_factors: Sequence[float]
     allowance_ms: float
 
 
@@ -214,8 +221,8 @@ class TimedInference:
         self._clock_ms = clock_ms
 
     def run(self, image_bgr: np.ndarray, progress: FrameProgress, late: Late, *, due_ms: float, slowdown: float,
-            calibration_factor: float, best_case: float, may_give_up: bool, deciding_ms: float = 0.0,
-            next_images: NextImages | None = None, policy: Policy | None = None) -> TimedFrame:
+            calibration_factor: float, best_case: float, may_give_up: bool, rest_factors: Sequence[float] = (),
+            deciding_ms: float = 0.0, next_images: NextImages | None = None, policy: Policy | None = None) -> TimedFrame:
         """Takes one frame through the network.
 
         Where the next images are known, the plan is the best path that is expected to end before the next one comes;
@@ -229,11 +236,12 @@ class TimedInference:
             late: what to do when time has run out.
             due_ms: time of the monotonic clock at which the network must be done.
             slowdown: factor >= 1 of contention on every forecast.
-            calibration_factor: turns the expected time into a bound.
+            calibration_factor: turns the expected time of a frame into a bound.
             best_case: factor that turns the expected time into one that few frames undercut.
             may_give_up: do so at an operator once not even the best case of what remains fits. (Not once its bound does
                 not: a frame whose bound no longer fits mostly makes it all the same, and one whose expected time no
                 longer fits does so half the time.)
+            rest_factors: the same for what is left of it, by the segment that it begins with; empty: as of a frame.
             deciding_ms: what the decisions of a frame take; reserved in proportion to the segments that are left, since
                 those already made are in the time that has passed.
             next_images: None where the frame is not to look at them.
@@ -257,7 +265,8 @@ class TimedInference:
             is_late = True
         if is_late:
             progress.path = policy.plan(left_ms(late.until_ms(), self._clock_ms()), slowdown).path
-        terms = _Terms(policy, due_ms, until_ms, next_images, deciding_ms, least, slowdown, calibration_factor,
+        terms = _Terms(policy, due_ms, until_ms, next_images, deciding_ms, least, slowdown,
+                       rest_factors or [calibration_factor] * len(self._segments),
                        max(0.0, plan.bound_ms - plan.forecast_ms * factor))
         is_late = self._run_segments(self._network.start(image_bgr, progress.path), progress, late, is_late, terms)
         progress.ended_ms = self._clock_ms()
@@ -296,7 +305,7 @@ class TimedInference:
                     remaining_ms = left_ms(terms.due_ms, self._clock_ms(),
                                            terms.deciding_ms * (1.0 - run.segment / count))
                     choice = self._redecide(terms.policy, run, segment.operator, progress, remaining_ms, self._limit_ms(
-                        run, remaining_ms, terms), terms.slowdown * terms.calibration_factor)
+                        run, remaining_ms, terms), terms.slowdown * terms.rest_factors[run.segment])
                     if choice.forecast_ms * terms.least > remaining_ms:
                         progress.reason = self._too_late(segment.name, choice, terms.least, remaining_ms)
                         late.give_up()
@@ -319,9 +328,10 @@ class TimedInference:
         later."""
         if terms.until_ms == math.inf:
             return remaining_ms
-        until_ms = left_ms(terms.until_ms, self._clock_ms()) * terms.calibration_factor
+        factor = terms.rest_factors[run.segment]
+        until_ms = left_ms(terms.until_ms, self._clock_ms()) * factor
         rest_ms = terms.next_images.forecast.forecast_ms(run.path, run.segment)
-        planned_ms = rest_ms * terms.slowdown * terms.calibration_factor
+        planned_ms = rest_ms * terms.slowdown * factor
         return min(remaining_ms, max(until_ms, (planned_ms + terms.allowance_ms) * _ROUNDING))
 
     def _redecide(self, policy: Policy, run, operator: str, progress: FrameProgress, remaining_ms: float,
@@ -334,7 +344,8 @@ class TimedInference:
             progress.path = choice.path
         place = self._places[run.segment]
         changed = choice.path.settings[place] != progress.plan.path.settings[place]
-        progress.decide(Decision(operator, changed, remaining_ms, choice.bound_ms, (decided_ms - begun_ms) * 1000.0))
+        progress.decide(Decision(operator, run.segment, progress.spent_ms, changed, remaining_ms, choice.bound_ms,
+                                 (decided_ms - begun_ms) * 1000.0))
         return choice
 
     @staticmethod

@@ -6,11 +6,11 @@ import math
 import pytest
 from invented_networks import CLASSIFIER
 
-from deadline_perception.latency.calibration import BoundCalibrator
+from deadline_perception.latency.calibration import BoundCalibrator, RestCalibrators
 from deadline_perception.latency.path_bound import SegmentForecast
 from deadline_perception.runtime.frame_times import FrameTimes
 from deadline_perception.runtime.reserve import FrameReserve, Reserve
-from deadline_perception.runtime.timed_frame import TimedFrame
+from deadline_perception.runtime.timed_frame import Decision, TimedFrame
 
 PATH = CLASSIFIER.largest
 FORECAST = SegmentForecast(CLASSIFIER, {'input': 4.0} | {CLASSIFIER.key(1, path): 6.0 for path in CLASSIFIER})
@@ -18,8 +18,10 @@ WIDTH = math.log(2.0)
 
 
 def ran(network_ms: float, elapsed_ms: float | None = None, *, result: object | None = 'found', segment: int = 2,
-        slowdown: float = 1.0) -> TimedFrame:
-    return TimedFrame(None, PATH, 100.0, slowdown, 0.0, (), {'pre': network_ms / 2, 'body': network_ms / 2},
+        slowdown: float = 1.0, decided_after_ms: float | None = None) -> TimedFrame:
+    """Of the network's two segments the second one is decided, after so much time."""
+    decisions = () if decided_after_ms is None else (Decision('level', 1, decided_after_ms, False, 90.0, 8.0, 5.0),)
+    return TimedFrame(None, PATH, 100.0, slowdown, 0.0, decisions, {'pre': network_ms / 2, 'body': network_ms / 2},
                       network_ms if elapsed_ms is None else elapsed_ms, result, '', segment)
 
 
@@ -31,10 +33,11 @@ def learnt():
             self.publishing = Reserve(3.0)
             self.times = FrameTimes(self.publishing, WIDTH)
             self.calibrator = BoundCalibrator(0.01, 0.05, WIDTH)
+            self.rests = RestCalibrators(self.calibrator, 2)
 
         def take(self, frame: TimedFrame, publish_ms: float | None = 0.0,
                  reserve: FrameReserve = FrameReserve(0.0, 0.0)) -> None:
-            self.times.observe(self.calibrator, FORECAST, reserve, frame, publish_ms=publish_ms)
+            self.times.observe(self.calibrator, self.rests, FORECAST, reserve, frame, publish_ms=publish_ms)
     return Learnt()
 
 
@@ -78,6 +81,31 @@ def test_an_aborted_frame_counts_only_where_it_would_have_exceeded_its_bound(lea
     learnt.take(ran(network_ms, result=None, segment=1))  # the rest is expected to take 6 ms
     assert (learnt.calibrator.frames, learnt.calibrator.misses) == (int(teaches), int(teaches))
     assert (learnt.times.best_case_factor > before) is teaches
+
+
+def test_what_is_left_is_bound_by_a_factor_of_its_own_never_below_that_of_whole_frames(learnt):
+    for _ in range(3):
+        learnt.take(ran(9.9, decided_after_ms=1.0))  # the rest takes 8.9 ms where 6 were expected
+    whole, (of_all, of_rest) = learnt.calibrator.factor, learnt.rests.factors(100.0)
+    assert learnt.calibrator.misses == 0 and of_all == 1.0
+    assert of_rest == pytest.approx(math.exp(3 * 0.05 * 0.99)) and of_rest > whole
+    assert learnt.rests.factors(1.1) == (1.0, 1.1)
+    for _ in range(200):
+        learnt.take(ran(11.0, decided_after_ms=10.9))
+    assert learnt.rests.factors(100.0)[1] == learnt.calibrator.factor
+
+
+def test_the_slowdown_and_time_not_kept_for_publishing_count_for_what_is_left_too(learnt):
+    learnt.take(ran(19.0, decided_after_ms=8.0, slowdown=2.0))  # 11 ms where 12 were expected
+    assert learnt.rests.factors(100.0)[1] == pytest.approx(math.exp(-0.05 * 0.01))
+    learnt.take(ran(19.0, decided_after_ms=8.0, slowdown=2.0), publish_ms=2.0)
+    assert learnt.rests.factors(100.0)[1] == pytest.approx(math.exp(0.05 * 0.98))
+
+
+@pytest.mark.parametrize('spent_ms, decided_after_ms, teaches', [(9.0, 8.0, True), (4.0, 4.0, False)])
+def test_an_aborted_rest_counts_only_where_it_would_have_exceeded_its_bound(learnt, spent_ms, decided_after_ms, teaches):
+    learnt.take(ran(spent_ms, result=None, segment=1, decided_after_ms=decided_after_ms))
+    assert (learnt.rests.factors(100.0)[1] > 1.04) is teaches
 
 
 def test_a_clock_that_jumped_is_told_and_teaches_nothing(learnt):
