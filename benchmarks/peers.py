@@ -1,6 +1,6 @@
 """Detectors that others use, beside three paths of the shipped network: time and memory of a 640x384 frame.
 
-    python benchmarks/peers.py [--minutes 4] [--threads 1] [--peers SSDLite320 ...] [--quick]
+    python benchmarks/peers.py [--minutes 4] [--threads 1] [--peers SSDLite320 ...] [--trained FOLDER] [--quick]
 
 Peers are torchvision's SSDLite320-MobileNetV3, Faster R-CNN MobileNetV3-320-FPN and Faster R-CNN ResNet-50-FPN, each in
 eager PyTorch, and as a user of OpenVINO would run them: the whole model through `openvino.convert_model`, in floating
@@ -10,10 +10,19 @@ times the work). Our network runs on its prepared segments: its full, a middle a
 
 All have one image in and boxes, scores and classes out, as uint8 and as numbers of the CPU, with the same threads. Each
 has a process of its own; frames of all are mixed at random, in rounds, so that what else the machine does falls on all
-alike. Memory is what a process holds after its frames, with the libraries that it needs. Weights of the peers are
-random, for none are at hand that were trained on the same images: this is about time and memory, and says nothing of
-accuracy. peer_networks.py says how values are set so that times are those of trained networks: in the mean they find as
-many objects as our full path does.
+alike. Memory is what a process holds after its frames, with the libraries that it needs.
+
+Without --trained, weights of the peers are random: this is about time and memory, and says nothing of accuracy.
+peer_networks.py says how values are set so that times are those of trained networks: in the mean they find as many
+objects as our full path does.
+
+--trained is a folder with what peer_training.py wrote: ssdlite.pt and fasterrcnn.pt with their JSON files. Such peers
+are timed with these weights, and find as many objects as they find. Their average precision and that of our three paths
+is measured on the same images, by the same protocol, with scores from 0.05 on: AP and AP50 over all classes on the
+CARLA validation images and three rendered drives that no training saw, and V+L, the mean AP of vehicles and traffic
+lights, on the CARLA images alone. Ours is computed by the shipped engine; peers in eager PyTorch, so that their 8 bit
+form may be worse than what stands beside it. Steps, images and minutes of a peer's training are told beside it: it had
+one run from random weights, ours had several, each from those before (see its card in models).
 
 Prints a table and writes results/peers.json; with --quick below out/benchmarks.
 """
@@ -33,14 +42,21 @@ from datetime import date
 from pathlib import Path
 
 import numpy as np
-from peer_networks import LEAST_SCORE, PEERS, SIZE
+from peer_networks import LEAST_SCORE, PEERS, SIZE, build, prepared
 from peer_process import memory_mb
+from peer_training import TRAINED
 from rich.console import Console
 from rich.table import Table
 from served import Served, serve
 
+from deadline_perception.datasets.class_names import relabelled
+from deadline_perception.datasets.joined_sequence import joined
+from deadline_perception.datasets.source import open_source
+from deadline_perception.detector.detections import Detections
 from deadline_perception.engine.choice import ENGINES
 from deadline_perception.engine.eager import Eager
+from deadline_perception.evaluation.average_precision import average_precision
+from deadline_perception.evaluation.path_accuracy import annotated_frames, detect_on_frames, pooled_ap
 from deadline_perception.execution_path import ExecutionPath
 from deadline_perception.latency.device import read_device_facts, use_threads
 from deadline_perception.latency.json_file import write_text_atomically
@@ -55,10 +71,16 @@ RESULTS = ROOT / 'benchmarks' / 'results' / 'peers.json'
 QUICK_RESULTS = ROOT / 'out' / 'benchmarks' / RESULTS.name  # never in place of published ones
 FORMS = ('eager', 'float', '8 bit')
 OURS = ('full', 'middle', 'cheapest')
+SHIPPED = 'as shipped'  # form of ours
 IMAGES, WARM_UP = 24, 3
 IMAGES_FILE = 'images.npy'
 LEAST_ROUNDS, MOST_ROUNDS = 5, 1000
 P99_FRAMES = 100  # of fewer there is no 99th percentile
+ANNOTATED = ROOT / '..' / 'shared' / 'data' / 'carla' / 'val.json'
+DRIVES = tuple(f'drive:seed={seed},seconds=32,rate_hz=1.5' for seed in (900, 901, 902))
+VEHICLE_AND_LIGHT = ('vehicle', 'traffic_light')
+SCORED = {'ap': 'AP', 'ap50': 'AP50', 'vehicle_and_light_ap': 'V+L'}  # titles of what is scored
+LEARNT = {'steps': 'steps', 'images': 'images', 'minutes': 'train min', 'cpu_minutes': 'CPU min'}  # and of a training
 
 
 def middle_path(space) -> ExecutionPath:
@@ -66,13 +88,17 @@ def middle_path(space) -> ExecutionPath:
     return ExecutionPath(tuple(len(operator.settings) // 2 for operator in space.operators), space)
 
 
+def named_paths(space) -> dict[str, ExecutionPath]:
+    """The three paths that are compared."""
+    return dict(zip(OURS, (space.largest, middle_path(space), space.smallest)))
+
+
 def serve_ours(weights: str, engine: str, images: list[np.ndarray]) -> None:
     """In a process: runs frames of our network on any of the three paths, or tells its facts."""
     from torch.utils.flop_counter import FlopCounterMode
 
     network, _ = load_network(weights, 'cpu', ROOT / 'models', engine)
-    space = network.path_space
-    paths = dict(zip(OURS, (space.largest, middle_path(space), space.smallest)))
+    paths = named_paths(network.path_space)
 
     def frame(number: int, name: str) -> tuple[float, int]:
         begun_ms = now_ms()
@@ -93,13 +119,84 @@ def serve_ours(weights: str, engine: str, images: list[np.ndarray]) -> None:
     serve({'frame': frame, 'memory': memory_mb, 'facts': facts})
 
 
-def make_peer(name: str, folder: Path, classes: int, wanted: float) -> dict:
-    """Has a peer made in a process of its own; its facts."""
+class Validation:
+    """Images with known objects, by which all are scored: annotated ones, then those of the drives.
+
+    Args:
+        annotated: source of the first, on which alone V+L counts.
+        class_names: that labels index.
+        limit: use only so many images, spread evenly; all without.
+    """
+
+    def __init__(self, annotated: str, class_names: tuple[str, ...], limit: int | None = None) -> None:
+        sequences = [open_source(source) for source in (annotated, *DRIVES)]
+        sequence = joined(sequences, class_names)
+        self.frames = annotated_frames(sequence, limit)
+        self._known = [relabelled(frame.ground_truth, sequence.class_names, class_names) for frame in self.frames]
+        self._annotated = sum(frame.name.startswith('0/') for frame in self.frames)  # as `joined` names them
+        self._class_names = class_names
+
+    def scores(self, found: list[Detections]) -> dict[str, float]:
+        """By the names in `SCORED`, points from 0 to 100, of what was found in every image."""
+        result = average_precision(found, self._known, self._class_names)
+        annotated = average_precision(found[:self._annotated], self._known[:self._annotated], self._class_names)
+        return {'ap': 100.0 * (result.ap or 0.0), 'ap50': 100.0 * (result.ap50 or 0.0),
+                'vehicle_and_light_ap': 100.0 * pooled_ap(annotated, VEHICLE_AND_LIGHT)}
+
+
+def trained_files(folder: Path | None, peers: list[str]) -> dict[str, Path]:
+    """Weights of the peers that were trained, by name.
+
+    Raises:
+        ValueError: the folder has none of these peers.
+    """
+    files = {} if folder is None else {TRAINED[name]: folder / f'{name}.pt' for name in TRAINED}
+    files = {name: file for name, file in files.items() if name in peers and file.is_file()}
+    if folder is not None and not files:
+        raise ValueError(f'--trained is {folder}, expected a folder with one of ' +
+                         ', '.join(f'{name}.pt' for name in TRAINED))
+    return files
+
+
+def accuracies(args: argparse.Namespace, files: dict[str, Path]) -> dict[str, dict]:
+    """What our paths, by `OURS`, and trained peers, by name, reach on the validation images; how peers were trained.
+
+    Raises:
+        ValueError: a peer was trained on other classes than our network.
+    """
+    network, _ = load_network(str(args.weights), 'cpu', ROOT / 'models', args.engine)
+    learnt = {name: json.loads(file.with_suffix('.json').read_text(encoding='utf-8')) for name, file in files.items()}
+    for name, facts in learnt.items():
+        if tuple(facts['class_names']) != network.class_names:
+            raise ValueError(f'{files[name]} finds {", ".join(facts["class_names"])}, expected the classes of '
+                             f'{args.weights}: {", ".join(network.class_names)}')
+    validation = Validation(args.data, network.class_names, 8 if args.quick else None)
+    paths = named_paths(network.path_space)
+    found = detect_on_frames(network, validation.frames, list(paths.values()))
+    results = {name: validation.scores(found[path]) for name, path in paths.items()}
+    for name, file in files.items():
+        model = build(name, len(network.class_names), file)
+        scores = validation.scores([found_by_peer(model, frame.load_bgr()) for frame in validation.frames])
+        results[name] = scores | {f'training_{key}': learnt[name][key] for key in LEARNT}
+    return results
+
+
+def found_by_peer(model, image_bgr: np.ndarray) -> Detections:
+    """What a peer finds in an image uint8 `[H, W, 3]`, its labels as ours: from 0."""
+    import torch
+
+    with torch.inference_mode():
+        found = model([prepared(image_bgr)[0]])[0]
+    return Detections(found['boxes'].numpy(), found['scores'].numpy(), found['labels'].numpy() - 1)
+
+
+def make_peer(name: str, folder: Path, classes: int, wanted: float, trained: Path | None) -> dict:
+    """Has a peer made in a process of its own, random without trained weights; its facts."""
     own = folder_of(folder, name)
     own.mkdir()
     done = subprocess.run([sys.executable, ROOT / 'benchmarks' / 'peer_networks.py', name, str(classes),
-                           folder / IMAGES_FILE, str(wanted), own], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          text=True)
+                           folder / IMAGES_FILE, str(wanted), own, trained or ''], stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True)
     if done.returncode and not (done.returncode < 0 and (own / 'facts.json').is_file()):  # a signal: facts say where
         raise ValueError(f'{name} could not be made, status {done.returncode}: {done.stdout[-500:]}')
     return json.loads((own / 'facts.json').read_text(encoding='utf-8'))
@@ -150,18 +247,29 @@ def show(result: dict, console: Console) -> None:
     """Prints the table."""
     table = Table(title=f'a frame of {SIZE[1]}x{SIZE[0]} px on {result["device"]}, {result["threads"]} thread(s), '
                         'frames of all in turn')
-    for title in ('network', 'form', 'frames', 'median ms', 'p99 ms', 'GFLOP', 'memory MB', 'regions', 'objects'):
+    accuracy = SCORED | {f'training_{key}': title for key, title in LEARNT.items()} if result['trained'] else {}
+    for title in ('network', 'form', 'frames', 'median ms', 'p99 ms', 'GFLOP', 'memory MB', 'regions', 'objects',
+                  *accuracy.values()):
         table.add_column(title, justify='left' if title in ('network', 'form') else 'right', no_wrap=True)
     for row in result['rows']:
         p99 = '-' if row['p99_ms'] is None else f'{row["p99_ms"]:.1f}'
         table.add_row(row['network'], row['form'], str(row['frames']), f'{row["median_ms"]:.1f}', p99,
                       f'{row["gflop"]:.1f}', f'{row["memory_mb"]:.0f}', str(row['regions'] or '-'),
-                      f'{row["objects_per_image"]:.1f}')
+                      f'{row["objects_per_image"]:.1f}', *(in_table(row.get(key)) for key in accuracy))
     console.print(table)
     for name, reasons in result['missing'].items():
         for form, reason in reasons.items():
             console.print(f'{name} has no {form} form: {reason}', soft_wrap=True)
-    console.print('weights of the peers are random: no accuracy is compared')
+    untrained = {row['network']: None for row in result['rows']
+                 if row['form'] != SHIPPED and row['network'] not in result['trained']}
+    if untrained:
+        names = ', '.join(untrained) if result['trained'] else 'the peers'
+        console.print(f'weights of {names} are random: no accuracy is compared', soft_wrap=True)
+
+
+def in_table(value: float | None) -> str:
+    """Points and minutes to a tenth, counts as they are."""
+    return '-' if value is None else f'{value:.1f}' if isinstance(value, float) else f'{value:,}'
 
 
 def main() -> None:
@@ -172,6 +280,9 @@ def main() -> None:
     parser.add_argument('--threads', type=int, default=1, help='CPU threads of every network')
     parser.add_argument('--peers', nargs='+', default=list(PEERS),
                         help='only those whose names hold one of these words')
+    parser.add_argument('--trained', type=Path, metavar='FOLDER', help='weights of peer_training.py, whose accuracy is '
+                        'measured too; takes 3 minutes more')
+    parser.add_argument('--data', default=str(ANNOTATED), help='annotated images for the accuracy')
     parser.add_argument('--quick', action='store_true', help=f'8 images, {LEAST_ROUNDS} rounds: shows that it works')
     parser.add_argument('--serve', type=Path, help=argparse.SUPPRESS)  # images of a process of its own
     args = parser.parse_args()
@@ -183,6 +294,7 @@ def main() -> None:
         serve_ours(str(args.weights), args.engine, list(np.load(args.serve)))
         return
     peers = [name for name in PEERS if any(words in name for words in args.peers)]
+    trained = trained_files(args.trained, peers)
     load_before = round(os.getloadavg()[0], 2)
     frames = render_drive(width=SIZE[1], height=SIZE[0]).frames
     count = 8 if args.quick else IMAGES
@@ -197,11 +309,12 @@ def main() -> None:
             wanted = statistics.fmean(counted.ask('frame', number, 'full')[1] for number in range(count))
             facts = counted.ask('facts')
         print(f'ours: engine {facts["engine"]}. {facts["notice"]}', flush=True)
+        accuracy = accuracies(args, trained) if trained else {}
         ours = stack.enter_context(Served(own))
         asked = {f'ours {name}': (ours, name) for name in OURS}
         made, missing = {}, {}
         for name in peers:
-            made[name] = make_peer(name, folder, facts['classes'], wanted)
+            made[name] = make_peer(name, folder, facts['classes'], wanted, trained.get(name))
             missing[name] = made[name]['missing']
             print(f'{name}: {made[name]}', flush=True)
             for form in FORMS:
@@ -211,15 +324,16 @@ def main() -> None:
                                str(args.threads)]
                     asked[f'{name} {form}'] = (stack.enter_context(Served(command)), '')
         samples = measure(asked, count, 0.0 if args.quick else 60.0 * args.minutes)
-        rows = [row_of(f'ours, {name}: {facts["paths"][name]}', 'as shipped', samples[f'ours {name}'],
-                       ours.ask('memory'), facts['gflop'][name], None) for name in OURS]
+        rows = [row_of(f'ours, {name}: {facts["paths"][name]}', SHIPPED, samples[f'ours {name}'],
+                       ours.ask('memory'), facts['gflop'][name], None) | accuracy.get(name, {}) for name in OURS]
         rows += [row_of(name, form, samples[f'{name} {form}'], asked[f'{name} {form}'][0].ask('memory'),
-                        made[name]['gflop'], made[name]['regions'])
+                        made[name]['gflop'], made[name]['regions']) | accuracy.get(name, {})
                  for name in peers for form in FORMS if form not in missing[name]]
     result = {'date': date.today().isoformat(), 'device': read_device_facts('cpu').name, 'threads': args.threads,
               'load_before': load_before, 'engine': facts['engine'], 'weights_hash': facts['weights_hash'],
-              'objects_wanted': wanted, 'quick': args.quick, 'rows': rows, 'missing': missing}
-    show(result, Console(width=max(150, Console().width)))
+              'objects_wanted': wanted, 'quick': args.quick, 'trained': list(trained), 'rows': rows,
+              'missing': missing}
+    show(result, Console(width=max(200 if trained else 150, Console().width)))
     file = QUICK_RESULTS if args.quick else RESULTS
     write_text_atomically(file, json.dumps(result, indent=1) + '\n')
     print(f'wrote {file.relative_to(ROOT)}')

@@ -86,7 +86,7 @@ PARAMETERS = (
     Parameter('boxes_at', 'image', 'The time that published boxes are for. image: the stamp that they carry. '
               'publication: the moment at which they are published, along their tracks, for a listener who acts on '
               'them at once and does not look at the stamp.', choices=('image', 'publication')),
-    Parameter('reserve_floor_ms', 2.0, 'Least reserve for publication; more where it was observed to take longer.',
+    Parameter('reserve_floor_ms', 1.0, 'Least reserve for publication; more where it was observed to take longer.',
               unit='ms', minimum=0.0, maximum=1000.0),
     Parameter('reserve_ceiling_ms', 15.0, 'Largest reserve.', unit='ms', minimum=0.0, maximum=1000.0),
     Parameter('reserve_quantile', 0.95, 'Share of the last 200 publications that the reserve covers. What takes longer '
