@@ -69,6 +69,7 @@ from deadline_perception.latency.profile import LatencyProfile, measure_profile
 from deadline_perception.latency.quantiles import bounding_rank
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.rendering.drive import render_drive
+from deadline_perception.runtime.frame_times import begun, rest_factor
 from deadline_perception.runtime.loading import NetworkOptions, make_calibrator, share_folder
 from deadline_perception.tools.command_line import exit_status
 from deadline_perception.tools.profile import restart_with_environment
@@ -93,13 +94,19 @@ BURSTS = ('import random, sys, time\nrng = random.Random(int(sys.argv[1]))\nwhil
 
 @dataclass(frozen=True)
 class Frame:
-    """One frame: its path, how long it took, and how long what was left of it took from a random segment on of those
-    whose operators the node decides while the frame runs, in ms."""
+    """One frame: its path, how long it took, and what was left of it from a random segment on, of those whose operators
+    the node decides while the frame runs; in ms.
+
+    Attributes:
+        rest_ms: time from there on.
+        spent_ms: time in the network before.
+    """
 
     path: ExecutionPath
     latency_ms: float
     segment: int
     rest_ms: float
+    spent_ms: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -146,7 +153,8 @@ class Recorder:
         space = self._detector.path_space
         segment = self._rng.choice([number for number in range(1, len(begins_ms))
                                     if space.segments[number].operator and space.applies(number, path)])
-        self.events.append(Frame(path, ended_ms - begun_ms, segment, ended_ms - begins_ms[segment]))
+        self.events.append(Frame(path, ended_ms - begun_ms, segment, ended_ms - begins_ms[segment],
+                                 begins_ms[segment] - begins_ms[0]))
 
     def _look(self) -> None:
         begun_ms = now_ms()
@@ -183,13 +191,14 @@ class Bounds:
             idle_ms = self._forecast.forecast_ms(event.path)
             expected_ms = idle_ms * slowdown
             rest_ms = self._forecast.forecast_ms(event.path, event.segment) * slowdown
-            rest_factor = self._rests.factors(MAX_FACTOR / slowdown)[event.segment]
-            rest_bounds = np.array([1.0, factor, rest_factor]) * rest_ms / event.rest_ms
+            of_rest = rest_factor(self._rests, self._forecast, slowdown)(event.path, event.segment, event.spent_ms)
+            rest_bounds = np.array([1.0, factor, of_rest]) * rest_ms / event.rest_ms
             rows.append((slowdown, expected_ms / event.latency_ms, expected_ms * factor / event.latency_ms,
                          *rest_bounds))
             self._estimator.observe_frame(idle_ms, event.latency_ms)
             self.calibrator.observe(expected_ms, event.latency_ms)
-            self._rests.observe(event.segment, rest_ms, event.rest_ms)
+            self._rests.observe(event.segment, begun(self._forecast, event.path, event.segment, event.spent_ms, slowdown),
+                                rest_ms, event.rest_ms)
         return np.array(rows)
 
 

@@ -1,10 +1,11 @@
 """What the frames of a task say about the times of the next ones: best case, time of deciding and of publishing."""
 from __future__ import annotations
 
-from deadline_perception.decision.policy import Forecast
+from deadline_perception.decision.policy import MAX_FACTOR, Forecast
+from deadline_perception.execution_path import ExecutionPath
 from deadline_perception.latency.calibration import BoundCalibrator, RestCalibrators
 from deadline_perception.runtime.reserve import FrameReserve, Reserve
-from deadline_perception.runtime.timed_frame import TimedFrame
+from deadline_perception.runtime.timed_frame import RestFactor, TimedFrame
 
 BEST_CASE_SHARE = 0.1  # frames that are faster than the best case, which decides what is worth going on with
 _BEST_CASE_STEP = 0.05
@@ -53,8 +54,8 @@ class FrameTimes:
         if ran.result is not None:
             self._best_case.observe(expected_ms, ran.network_ms)
             calibrator.observe(expected_ms, ran.network_ms + overrun_ms)
-            for segment, rest_ms, spent_ms in self._rests(forecast, ran):
-                rests.observe(segment, rest_ms, ran.network_ms - spent_ms + overrun_ms)
+            for segment, begun, rest_ms, spent_ms in _rests(forecast, ran):
+                rests.observe(segment, begun, rest_ms, ran.network_ms - spent_ms + overrun_ms)
             if publish_ms is not None:
                 self._deciding.observe(ran.decision_ms)
             return
@@ -64,12 +65,27 @@ class FrameTimes:
         for learner, took_ms in ((calibrator, would_take_ms + overrun_ms), (self._best_case, would_take_ms)):
             if ran.network_ms > 0 and took_ms > learner.bound_ms(expected_ms):
                 learner.observe(expected_ms, None)
-        for segment, rest_ms, spent_ms in self._rests(forecast, ran):
-            rests.observe_aborted(segment, rest_ms, would_take_ms - spent_ms + overrun_ms)
+        for segment, begun, rest_ms, spent_ms in _rests(forecast, ran):
+            rests.observe_aborted(segment, begun, rest_ms, would_take_ms - spent_ms + overrun_ms)
 
-    @staticmethod
-    def _rests(forecast: Forecast, ran: TimedFrame) -> list[tuple[int, float, float]]:
-        """Where a frame was decided: the segment, what was expected of the rest of its path, and what it had taken."""
-        found = [(decision.segment, forecast.forecast_ms(ran.path, decision.segment) * ran.slowdown, decision.spent_ms)
-                 for decision in ran.decisions]
-        return [rest for rest in found if rest[1] > 0]
+
+def rest_factor(rests: RestCalibrators, forecast: Forecast, slowdown: float) -> RestFactor:
+    """From the expected time of what is left of a frame to its bound, by what is known as the frame begins."""
+    most = MAX_FACTOR / slowdown
+    return lambda path, segment, spent_ms: min(
+        rests.factor(segment, begun(forecast, path, segment, spent_ms, slowdown)), most)
+
+
+def begun(forecast: Forecast, path: ExecutionPath, segment: int, spent_ms: float, slowdown: float) -> float:
+    """What a frame has taken until a segment over what was expected of that; 1 where nothing was."""
+    expected_ms = (forecast.forecast_ms(path) - forecast.forecast_ms(path, segment)) * slowdown
+    return spent_ms / expected_ms if expected_ms > 0.0 and spent_ms > 0.0 else 1.0
+
+
+def _rests(forecast: Forecast, ran: TimedFrame) -> list[tuple[int, float, float, float]]:
+    """Where a frame was decided: the segment, how it had begun, what was expected of the rest of its path, and what it
+    had taken."""
+    found = [(decision.segment, begun(forecast, ran.path, decision.segment, decision.spent_ms, ran.slowdown),
+              forecast.forecast_ms(ran.path, decision.segment) * ran.slowdown, decision.spent_ms)
+             for decision in ran.decisions]
+    return [rest for rest in found if rest[2] > 0]

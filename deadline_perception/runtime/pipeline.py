@@ -17,7 +17,7 @@ from deadline_perception.execution_path import ExecutionPath
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.runtime.deadline import deadline_at_ms, left_ms
 from deadline_perception.runtime.frame_record import Arrival, Conditions, FrameRecord
-from deadline_perception.runtime.frame_times import FrameTimes
+from deadline_perception.runtime.frame_times import FrameTimes, rest_factor
 from deadline_perception.runtime.image_period import ImagePeriod
 from deadline_perception.runtime.mailbox import Mailbox
 from deadline_perception.runtime.open_frame import OpenFrame
@@ -261,7 +261,7 @@ class FramePipeline:
             ran = self._inference.run(
                 image, frame.progress, _Late(self, frame), due_ms=due_ms, slowdown=frame.conditions.slowdown,
                 calibration_factor=frame.calibration_factor,
-                rest_factors=self._task.rests.factors(MAX_FACTOR / frame.conditions.slowdown),
+                rest_factor=rest_factor(self._task.rests, frame.outlook.forecast, frame.conditions.slowdown),
                 best_case=self._times.best_case_factor, may_give_up=self._late_policy is not LatePolicy.LATE,
                 deciding_ms=frame.reserve.deciding_ms, next_images=next_images if self._spares_next_image else None,
                 policy=frame.outlook.policy)

@@ -7,7 +7,7 @@ tested with a network that only counts time.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -17,6 +17,10 @@ from deadline_perception.decision.policy import Choice, Forecast, Policy
 from deadline_perception.execution_path import ExecutionPath, PathSpace
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.runtime.deadline import left_ms
+
+# Factor from the expected time of what is left to its bound: of a path, the segment that it begins with, and what the
+# frame has taken so far, ms.
+RestFactor = Callable[[ExecutionPath, int, float], float]
 
 _ROUNDING = 1.0 + 1e-9  # that of a bound does not make the plan too long
 
@@ -185,8 +189,7 @@ class NextImages:
 @dataclass(frozen=True)
 class _Terms:
     """What a frame is decided under once it is planned: by which policy, when it is due, and the image before which it
-    should end; what is reserved for deciding, the factors, of which `rest_factors` has that of what is left by segment,
-    and the constant part of a bound."""
+    should end; what is reserved for deciding, the factors, and the constant part of a bound."""
 
     policy: Policy
     due_ms: float
@@ -195,7 +198,7 @@ class _Terms:
     deciding_ms: float
     least: float
     slowdown: float
-    rest_factors: Sequence[float]
+    rest_factor: RestFactor
     allowance_ms: float
 
 
@@ -221,7 +224,7 @@ class TimedInference:
         self._clock_ms = clock_ms
 
     def run(self, image_bgr: np.ndarray, progress: FrameProgress, late: Late, *, due_ms: float, slowdown: float,
-            calibration_factor: float, best_case: float, may_give_up: bool, rest_factors: Sequence[float] = (),
+            calibration_factor: float, best_case: float, may_give_up: bool, rest_factor: RestFactor | None = None,
             deciding_ms: float = 0.0, next_images: NextImages | None = None, policy: Policy | None = None) -> TimedFrame:
         """Takes one frame through the network.
 
@@ -241,7 +244,7 @@ class TimedInference:
             may_give_up: do so at an operator once not even the best case of what remains fits. (Not once its bound does
                 not: a frame whose bound no longer fits mostly makes it all the same, and one whose expected time no
                 longer fits does so half the time.)
-            rest_factors: the same for what is left of it, by the segment that it begins with; empty: as of a frame.
+            rest_factor: the same for what is left of it; None: as of a frame.
             deciding_ms: what the decisions of a frame take; reserved in proportion to the segments that are left, since
                 those already made are in the time that has passed.
             next_images: None where the frame is not to look at them.
@@ -266,7 +269,7 @@ class TimedInference:
         if is_late:
             progress.path = policy.plan(left_ms(late.until_ms(), self._clock_ms()), slowdown).path
         terms = _Terms(policy, due_ms, until_ms, next_images, deciding_ms, least, slowdown,
-                       rest_factors or [calibration_factor] * len(self._segments),
+                       rest_factor or (lambda path, segment, spent_ms: calibration_factor),
                        max(0.0, plan.bound_ms - plan.forecast_ms * factor))
         is_late = self._run_segments(self._network.start(image_bgr, progress.path), progress, late, is_late, terms)
         progress.ended_ms = self._clock_ms()
@@ -302,10 +305,11 @@ class TimedInference:
                 return True
             if segment.operator is not None and self._applies(run.segment, run.path):
                 if not is_late:
+                    factor = terms.rest_factor(run.path, run.segment, progress.spent_ms)
                     remaining_ms = left_ms(terms.due_ms, self._clock_ms(),
                                            terms.deciding_ms * (1.0 - run.segment / count))
                     choice = self._redecide(terms.policy, run, segment.operator, progress, remaining_ms, self._limit_ms(
-                        run, remaining_ms, terms), terms.slowdown * terms.rest_factors[run.segment])
+                        run, remaining_ms, factor, terms), terms.slowdown * factor)
                     if choice.forecast_ms * terms.least > remaining_ms:
                         progress.reason = self._too_late(segment.name, choice, terms.least, remaining_ms)
                         late.give_up()
@@ -323,12 +327,11 @@ class TimedInference:
         progress.result = result
         return is_late
 
-    def _limit_ms(self, run, remaining_ms: float, terms: _Terms) -> float:
+    def _limit_ms(self, run, remaining_ms: float, factor: float, terms: _Terms) -> float:
         """The longest bound of what remains: as planned, or until the image before which the plan ends if that is
         later."""
         if terms.until_ms == math.inf:
             return remaining_ms
-        factor = terms.rest_factors[run.segment]
         until_ms = left_ms(terms.until_ms, self._clock_ms()) * factor
         rest_ms = terms.next_images.forecast.forecast_ms(run.path, run.segment)
         planned_ms = rest_ms * terms.slowdown * factor

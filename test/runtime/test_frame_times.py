@@ -8,7 +8,7 @@ from invented_networks import CLASSIFIER
 
 from deadline_perception.latency.calibration import BoundCalibrator, RestCalibrators
 from deadline_perception.latency.path_bound import SegmentForecast
-from deadline_perception.runtime.frame_times import FrameTimes
+from deadline_perception.runtime.frame_times import FrameTimes, rest_factor
 from deadline_perception.runtime.reserve import FrameReserve, Reserve
 from deadline_perception.runtime.timed_frame import Decision, TimedFrame
 
@@ -83,29 +83,47 @@ def test_an_aborted_frame_counts_only_where_it_would_have_exceeded_its_bound(lea
     assert (learnt.times.best_case_factor > before) is teaches
 
 
-def test_what_is_left_is_bound_by_a_factor_of_its_own_never_below_that_of_whole_frames(learnt):
+def test_what_is_left_is_bound_by_a_factor_of_its_own(learnt):
     for _ in range(3):
         learnt.take(ran(9.9, decided_after_ms=1.0))  # the rest takes 8.9 ms where 6 were expected
-    whole, (of_all, of_rest) = learnt.calibrator.factor, learnt.rests.factors(100.0)
-    assert learnt.calibrator.misses == 0 and of_all == 1.0
-    assert of_rest == pytest.approx(math.exp(3 * 0.05 * 0.99)) and of_rest > whole
-    assert learnt.rests.factors(1.1) == (1.0, 1.1)
-    for _ in range(200):
-        learnt.take(ran(11.0, decided_after_ms=10.9))
-    assert learnt.rests.factors(100.0)[1] == learnt.calibrator.factor
+    assert learnt.calibrator.misses == 0 and learnt.rests.factor(0, 1.0) == 1.0
+    assert learnt.rests.factor(1, 0.25) == pytest.approx(math.exp(3 * 0.05 * 0.99))
 
 
 def test_the_slowdown_and_time_not_kept_for_publishing_count_for_what_is_left_too(learnt):
     learnt.take(ran(19.0, decided_after_ms=8.0, slowdown=2.0))  # 11 ms where 12 were expected
-    assert learnt.rests.factors(100.0)[1] == pytest.approx(math.exp(-0.05 * 0.01))
+    assert learnt.rests.factor(1, 1.0) == pytest.approx(math.exp(-0.05 * 0.01))
     learnt.take(ran(19.0, decided_after_ms=8.0, slowdown=2.0), publish_ms=2.0)
-    assert learnt.rests.factors(100.0)[1] == pytest.approx(math.exp(0.05 * 0.98))
+    assert learnt.rests.factor(1, 1.0) == pytest.approx(math.exp(0.05 * 0.98))
+
+
+def test_a_frame_that_began_slowly_is_expected_to_go_on_slowly_once_frames_have_shown_it(learnt):
+    factor = rest_factor(learnt.rests, FORECAST, 1.0)
+    assert factor(PATH, 1, 4.0) == factor(PATH, 1, 6.0) == 1.0  # 4 ms are expected
+    for _ in range(40):
+        for pace in (1.0, 1.5):
+            learnt.take(ran(10.0 * pace, decided_after_ms=4.0 * pace))
+    assert factor(PATH, 1, 6.0) / factor(PATH, 1, 4.0) == pytest.approx(1.5, rel=0.05)
+    for _ in range(400):
+        for pace in (1.0, 1.5):  # now the begin says nothing of the rest
+            learnt.take(ran(4.0 * pace + 6.0, decided_after_ms=4.0 * pace))
+            learnt.take(ran(4.0 * pace + 9.0, decided_after_ms=4.0 * pace))
+    assert factor(PATH, 1, 6.0) / factor(PATH, 1, 4.0) == pytest.approx(1.0, abs=0.06)
+
+
+def test_the_begin_never_makes_the_rest_longer_than_in_proportion(learnt):
+    for spent_ms, rest_ms in ((4.0, 6.0), (4.4, 12.0)) * 30:
+        learnt.take(ran(spent_ms + rest_ms, decided_after_ms=spent_ms))
+    factor = rest_factor(learnt.rests, FORECAST, 1.0)
+    assert 1.0 < factor(PATH, 1, 4.4) / factor(PATH, 1, 4.0) <= 1.1 + 1e-9
+    assert factor(PATH, 1, 0.0) == learnt.rests.factor(1, 1.0)
+    assert factor(PATH, 0, 0.0) == learnt.rests.factor(0, 1.0)
 
 
 @pytest.mark.parametrize('spent_ms, decided_after_ms, teaches', [(9.0, 8.0, True), (4.0, 4.0, False)])
 def test_an_aborted_rest_counts_only_where_it_would_have_exceeded_its_bound(learnt, spent_ms, decided_after_ms, teaches):
     learnt.take(ran(spent_ms, result=None, segment=1, decided_after_ms=decided_after_ms))
-    assert (learnt.rests.factors(100.0)[1] > 1.04) is teaches
+    assert (learnt.rests.factor(1, 1.0) > 1.04) is teaches
 
 
 def test_a_clock_that_jumped_is_told_and_teaches_nothing(learnt):
