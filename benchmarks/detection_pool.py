@@ -3,9 +3,15 @@ score."""
 from __future__ import annotations
 
 import multiprocessing
+from collections.abc import Callable, Iterable
+from collections.abc import Sequence as Many
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
+from deadline_perception.datasets.joined_sequence import joined
+from deadline_perception.datasets.records import Sequence
 from deadline_perception.datasets.source import open_source
 from deadline_perception.detector.detections import Detections
 from deadline_perception.evaluation.path_accuracy import annotated_frames, detect_on_frames
@@ -16,22 +22,40 @@ from deadline_perception.workers import Workers
 
 MODELS = Path(__file__).resolve().parents[1] / 'models'
 Found = dict[ExecutionPath, list[Detections]]
+Sources = Many[Path | str]
+Item, Result = TypeVar('Item'), TypeVar('Result')
 _held: dict = {}  # in each process of the pool: frames, and the network that ran last
+
+
+def read_sources(sources: Sources, limit: int | None, wanted: Many[str] = ()) -> Sequence:
+    """The annotated frames of all sources, one source after the other, as `deadline-perception evaluate` scores them.
+
+    Args:
+        sources: annotated images, as `open_source` takes them, at least one.
+        limit: only so many frames of each source, spread evenly.
+        wanted: the classes that are scored; of several sources, one that does not name such a class does not count for
+            it, see `joined`.
+    """
+    sequences = [open_source(str(source)) for source in sources]
+    return joined([replace(sequence, frames=tuple(annotated_frames(sequence, limit))) for sequence in sequences],
+                  wanted)
 
 
 class DetectionPool:
     """The processes, each of one thread and with a share of the images.
 
     Args:
-        data: annotated images, as `open_source` takes them.
-        limit: only so many of them, spread evenly.
+        sources: annotated images, one file or several sources, see `read_sources`.
+        limit: only so many images of each, spread evenly.
         processes: number of processes.
         device: `cpu` or `cuda`.
     """
 
-    def __init__(self, data: Path, limit: int | None, processes: int, device: str = 'cpu') -> None:
+    def __init__(self, sources: Path | Sources, limit: int | None, processes: int, device: str = 'cpu') -> None:
+        sources = [sources] if isinstance(sources, Path) else sources
         self._count = processes
-        self._pool = ProcessPoolExecutor(processes, multiprocessing.get_context('spawn'), _hold, (device, data, limit))
+        self._pool = ProcessPoolExecutor(processes, multiprocessing.get_context('spawn'), _hold,
+                                         (device, sources, limit))
 
     def __enter__(self) -> DetectionPool:
         return self
@@ -39,15 +63,21 @@ class DetectionPool:
     def __exit__(self, *_) -> None:
         self._pool.shutdown()
 
-    def run(self, weights: Path, paths: list[ExecutionPath], engine: str = 'eager') -> Found:
+    def each(self, function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+        """What the function makes of each item, in the processes; all three are sent there and back."""
+        return list(self._pool.map(function, items))
+
+    def run(self, weights: Path, paths: list[ExecutionPath], engine: str = 'eager',
+            images: int | None = None) -> Found:
         """Detections of every path, image by image.
 
         Args:
             weights: file of the network.
             paths: distinct paths.
             engine: see `choose_engine`.
+            images: only the first so many of all images.
         """
-        parts = [self._pool.submit(_detect_share, weights, paths, engine, Workers(rank, self._count))
+        parts = [self._pool.submit(_detect_share, weights, paths, engine, images, Workers(rank, self._count))
                  for rank in range(self._count)]
         shares = [part.result() for part in parts]
         found: Found = {path: [Detections.none()] * sum(len(share[path]) for share in shares) for path in paths}
@@ -57,12 +87,13 @@ class DetectionPool:
         return found
 
 
-def _hold(device: str, data: Path, limit: int | None) -> None:
+def _hold(device: str, sources: Sources, limit: int | None) -> None:
     use_threads(1)
-    _held.update(device=device, frames=annotated_frames(open_source(str(data)), limit), network=None, of=None)
+    _held.update(device=device, frames=read_sources(sources, limit).frames, network=None, of=None)
 
 
-def _detect_share(weights: Path, paths: list[ExecutionPath], engine: str, workers: Workers) -> Found:
+def _detect_share(weights: Path, paths: list[ExecutionPath], engine: str, images: int | None,
+                  workers: Workers) -> Found:
     if _held['of'] != (weights, engine):
         _held.update(of=(weights, engine), network=load_network(str(weights), _held['device'], MODELS, engine)[0])
-    return detect_on_frames(_held['network'], workers.share(_held['frames']), paths)
+    return detect_on_frames(_held['network'], workers.share(_held['frames'][:images]), paths)

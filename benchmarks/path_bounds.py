@@ -27,9 +27,10 @@ error of forecasts is told twice: as they lie from the medians, and between path
 the excess that the frames around it, on other paths, had over their forecasts. Only the second could a better
 composition reduce.
 
-In the table, `rest` is what was left as an operator was decided, bounded as the node does, by a factor of its segment,
-and `rest, whole's` by the factor of whole frames; `whole, fixed` has a factor from the first half of the frames alone (order statistic, 95 %
-confidence), without slowdown and without learning. Takes under 7 minutes, as each part has its time; writes
+In the table, `rest` is what was left as an operator was decided, bounded as the node does, by a factor of its segment
+and by how slow the frame has been so far, and `rest, whole's` by the factor of whole frames; `whole, fixed` has a
+factor from the first half of the frames alone (order statistic, 95 % confidence), without slowdown and without
+learning. Takes under 7 minutes, as each part has its time; writes
 results/path_bounds.json.
 """
 from __future__ import annotations
@@ -197,8 +198,8 @@ class Bounds:
                          *rest_bounds))
             self._estimator.observe_frame(idle_ms, event.latency_ms)
             self.calibrator.observe(expected_ms, event.latency_ms)
-            self._rests.observe(event.segment, begun(self._forecast, event.path, event.segment, event.spent_ms, slowdown),
-                                rest_ms, event.rest_ms)
+            pace = begun(self._forecast, event.path, event.segment, event.spent_ms, slowdown)
+            self._rests.observe(event.segment, pace, rest_ms, event.rest_ms)
         return np.array(rows)
 
 

@@ -36,6 +36,7 @@ PEERS = {
     'Faster R-CNN ResNet-50 FPN, 640x384': ('fasterrcnn_resnet50_fpn', {
         'box_score_thresh': LEAST_SCORE, 'min_size': SIZE[0], 'max_size': SIZE[1]}),
 }
+TRAINED = dict(zip(('ssdlite', 'fasterrcnn'), PEERS))  # those that peer_training.py trains, by their files' names
 
 
 def prepared(image_bgr: np.ndarray) -> Tensor:

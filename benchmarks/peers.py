@@ -42,21 +42,14 @@ from datetime import date
 from pathlib import Path
 
 import numpy as np
-from peer_networks import LEAST_SCORE, PEERS, SIZE, build, prepared
+from peer_networks import LEAST_SCORE, PEERS, SIZE, TRAINED
 from peer_process import memory_mb
-from peer_training import TRAINED
 from rich.console import Console
 from rich.table import Table
 from served import Served, serve
 
-from deadline_perception.datasets.class_names import relabelled
-from deadline_perception.datasets.joined_sequence import joined
-from deadline_perception.datasets.source import open_source
-from deadline_perception.detector.detections import Detections
 from deadline_perception.engine.choice import ENGINES
 from deadline_perception.engine.eager import Eager
-from deadline_perception.evaluation.average_precision import average_precision
-from deadline_perception.evaluation.path_accuracy import annotated_frames, detect_on_frames, pooled_ap
 from deadline_perception.execution_path import ExecutionPath
 from deadline_perception.latency.device import read_device_facts, use_threads
 from deadline_perception.latency.json_file import write_text_atomically
@@ -77,10 +70,10 @@ IMAGES_FILE = 'images.npy'
 LEAST_ROUNDS, MOST_ROUNDS = 5, 1000
 P99_FRAMES = 100  # of fewer there is no 99th percentile
 ANNOTATED = ROOT / '..' / 'shared' / 'data' / 'carla' / 'val.json'
-DRIVES = tuple(f'drive:seed={seed},seconds=32,rate_hz=1.5' for seed in (900, 901, 902))
-VEHICLE_AND_LIGHT = ('vehicle', 'traffic_light')
-SCORED = {'ap': 'AP', 'ap50': 'AP50', 'vehicle_and_light_ap': 'V+L'}  # titles of what is scored
-LEARNT = {'steps': 'steps', 'images': 'images', 'minutes': 'train min', 'cpu_minutes': 'CPU min'}  # and of a training
+QUICK_IMAGES = 8
+# Columns of what is scored, and of how a peer was trained, by their names in the rows.
+ACCURACY = {'ap': 'AP', 'ap50': 'AP50', 'vehicle_and_light_ap': 'V+L', 'training_steps': 'steps',
+            'training_images': 'images', 'training_minutes': 'minutes', 'training_cpu_minutes': 'of CPU'}
 
 
 def middle_path(space) -> ExecutionPath:
@@ -119,31 +112,6 @@ def serve_ours(weights: str, engine: str, images: list[np.ndarray]) -> None:
     serve({'frame': frame, 'memory': memory_mb, 'facts': facts})
 
 
-class Validation:
-    """Images with known objects, by which all are scored: annotated ones, then those of the drives.
-
-    Args:
-        annotated: source of the first, on which alone V+L counts.
-        class_names: that labels index.
-        limit: use only so many images, spread evenly; all without.
-    """
-
-    def __init__(self, annotated: str, class_names: tuple[str, ...], limit: int | None = None) -> None:
-        sequences = [open_source(source) for source in (annotated, *DRIVES)]
-        sequence = joined(sequences, class_names)
-        self.frames = annotated_frames(sequence, limit)
-        self._known = [relabelled(frame.ground_truth, sequence.class_names, class_names) for frame in self.frames]
-        self._annotated = sum(frame.name.startswith('0/') for frame in self.frames)  # as `joined` names them
-        self._class_names = class_names
-
-    def scores(self, found: list[Detections]) -> dict[str, float]:
-        """By the names in `SCORED`, points from 0 to 100, of what was found in every image."""
-        result = average_precision(found, self._known, self._class_names)
-        annotated = average_precision(found[:self._annotated], self._known[:self._annotated], self._class_names)
-        return {'ap': 100.0 * (result.ap or 0.0), 'ap50': 100.0 * (result.ap50 or 0.0),
-                'vehicle_and_light_ap': 100.0 * pooled_ap(annotated, VEHICLE_AND_LIGHT)}
-
-
 def trained_files(folder: Path | None, peers: list[str]) -> dict[str, Path]:
     """Weights of the peers that were trained, by name.
 
@@ -158,36 +126,12 @@ def trained_files(folder: Path | None, peers: list[str]) -> dict[str, Path]:
     return files
 
 
-def accuracies(args: argparse.Namespace, files: dict[str, Path]) -> dict[str, dict]:
-    """What our paths, by `OURS`, and trained peers, by name, reach on the validation images; how peers were trained.
+def accuracies_of(args: argparse.Namespace, files: dict[str, Path]) -> dict[str, dict]:
+    """Accuracy of our paths, by `OURS`, and of trained peers, by name, and how these were trained."""
+    from peer_accuracy import accuracies  # here, because what it needs would count as our network's memory
 
-    Raises:
-        ValueError: a peer was trained on other classes than our network.
-    """
     network, _ = load_network(str(args.weights), 'cpu', ROOT / 'models', args.engine)
-    learnt = {name: json.loads(file.with_suffix('.json').read_text(encoding='utf-8')) for name, file in files.items()}
-    for name, facts in learnt.items():
-        if tuple(facts['class_names']) != network.class_names:
-            raise ValueError(f'{files[name]} finds {", ".join(facts["class_names"])}, expected the classes of '
-                             f'{args.weights}: {", ".join(network.class_names)}')
-    validation = Validation(args.data, network.class_names, 8 if args.quick else None)
-    paths = named_paths(network.path_space)
-    found = detect_on_frames(network, validation.frames, list(paths.values()))
-    results = {name: validation.scores(found[path]) for name, path in paths.items()}
-    for name, file in files.items():
-        model = build(name, len(network.class_names), file)
-        scores = validation.scores([found_by_peer(model, frame.load_bgr()) for frame in validation.frames])
-        results[name] = scores | {f'training_{key}': learnt[name][key] for key in LEARNT}
-    return results
-
-
-def found_by_peer(model, image_bgr: np.ndarray) -> Detections:
-    """What a peer finds in an image uint8 `[H, W, 3]`, its labels as ours: from 0."""
-    import torch
-
-    with torch.inference_mode():
-        found = model([prepared(image_bgr)[0]])[0]
-    return Detections(found['boxes'].numpy(), found['scores'].numpy(), found['labels'].numpy() - 1)
+    return accuracies(network, named_paths(network.path_space), files, args.data, QUICK_IMAGES if args.quick else None)
 
 
 def make_peer(name: str, folder: Path, classes: int, wanted: float, trained: Path | None) -> dict:
@@ -247,7 +191,7 @@ def show(result: dict, console: Console) -> None:
     """Prints the table."""
     table = Table(title=f'a frame of {SIZE[1]}x{SIZE[0]} px on {result["device"]}, {result["threads"]} thread(s), '
                         'frames of all in turn')
-    accuracy = SCORED | {f'training_{key}': title for key, title in LEARNT.items()} if result['trained'] else {}
+    accuracy = ACCURACY if result['trained'] else {}
     for title in ('network', 'form', 'frames', 'median ms', 'p99 ms', 'GFLOP', 'memory MB', 'regions', 'objects',
                   *accuracy.values()):
         table.add_column(title, justify='left' if title in ('network', 'form') else 'right', no_wrap=True)
@@ -283,7 +227,8 @@ def main() -> None:
     parser.add_argument('--trained', type=Path, metavar='FOLDER', help='weights of peer_training.py, whose accuracy is '
                         'measured too; takes 3 minutes more')
     parser.add_argument('--data', default=str(ANNOTATED), help='annotated images for the accuracy')
-    parser.add_argument('--quick', action='store_true', help=f'8 images, {LEAST_ROUNDS} rounds: shows that it works')
+    parser.add_argument('--quick', action='store_true',
+                        help=f'{QUICK_IMAGES} images, {LEAST_ROUNDS} rounds: shows that it works')
     parser.add_argument('--serve', type=Path, help=argparse.SUPPRESS)  # images of a process of its own
     args = parser.parse_args()
     if args.minutes < 0.0:
@@ -297,7 +242,7 @@ def main() -> None:
     trained = trained_files(args.trained, peers)
     load_before = round(os.getloadavg()[0], 2)
     frames = render_drive(width=SIZE[1], height=SIZE[0]).frames
-    count = 8 if args.quick else IMAGES
+    count = QUICK_IMAGES if args.quick else IMAGES
     images = np.stack([frames[index * len(frames) // count].load_bgr() for index in range(count)])
 
     with ExitStack() as stack:
@@ -309,7 +254,7 @@ def main() -> None:
             wanted = statistics.fmean(counted.ask('frame', number, 'full')[1] for number in range(count))
             facts = counted.ask('facts')
         print(f'ours: engine {facts["engine"]}. {facts["notice"]}', flush=True)
-        accuracy = accuracies(args, trained) if trained else {}
+        accuracy = accuracies_of(args, trained) if trained else {}
         ours = stack.enter_context(Served(own))
         asked = {f'ours {name}': (ours, name) for name in OURS}
         made, missing = {}, {}

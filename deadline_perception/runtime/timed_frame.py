@@ -225,7 +225,8 @@ class TimedInference:
 
     def run(self, image_bgr: np.ndarray, progress: FrameProgress, late: Late, *, due_ms: float, slowdown: float,
             calibration_factor: float, best_case: float, may_give_up: bool, rest_factor: RestFactor | None = None,
-            deciding_ms: float = 0.0, next_images: NextImages | None = None, policy: Policy | None = None) -> TimedFrame:
+            deciding_ms: float = 0.0, next_images: NextImages | None = None,
+            policy: Policy | None = None) -> TimedFrame:
         """Takes one frame through the network.
 
         Where the next images are known, the plan is the best path that is expected to end before the next one comes;

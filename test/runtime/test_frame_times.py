@@ -121,7 +121,8 @@ def test_the_begin_never_makes_the_rest_longer_than_in_proportion(learnt):
 
 
 @pytest.mark.parametrize('spent_ms, decided_after_ms, teaches', [(9.0, 8.0, True), (4.0, 4.0, False)])
-def test_an_aborted_rest_counts_only_where_it_would_have_exceeded_its_bound(learnt, spent_ms, decided_after_ms, teaches):
+def test_an_aborted_rest_counts_only_where_it_would_have_exceeded_its_bound(learnt, spent_ms, decided_after_ms,
+                                                                             teaches):
     learnt.take(ran(spent_ms, result=None, segment=1, decided_after_ms=decided_after_ms))
     assert (learnt.rests.factor(1, 1.0) > 1.04) is teaches
 
