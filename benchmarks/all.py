@@ -96,7 +96,7 @@ BENCHMARKS = (
     Benchmark('subflow_utility', 8, 'usefulness over deadlines, budget and time per speed',
               f'{SUBFLOW}, Figs. 7 and 12, Table IV'),
     Benchmark('elastic_network', 16, 'a network of torchvision made elastic by one command, and tuned by another'),
-    Benchmark('late_work', 2, 'answers where bounds hardly fit', profiled=True),
+    Benchmark('late_work', 4, 'answers where bounds hardly fit', profiled=True),
     Benchmark('tracks', 3, 'accuracy of coasted tracks by the age of their evidence'),
     Benchmark('next_image', 3, 'paths that end before the next image', profiled=True),
     Benchmark('decision_cost', 3, 'time of a decision', profiled=True),
