@@ -68,7 +68,7 @@ BENCHMARKS = (
               arguments=('--runs', '5', '--loads', '0', '2'), quick=False),
     Benchmark('deadlines', 11, 'misses and AP of every policy, alone and beside co-runners',
               f'{MULTI_PATH}, Figs. 8 and 9'),
-    Benchmark('path_accuracy', 12, 'accuracy of paths against their time, what operators gain, the network before'),
+    Benchmark('path_accuracy', 14, 'accuracy of paths against their time, what operators gain, the network before'),
     Benchmark('peers', 8, "time and memory beside torchvision's detectors, eager and in OpenVINO"),
     Benchmark('engines', 8, '8 bit against float on 60 paths: time, accuracy, efficiency',
               arguments=('--paths', '60', '--rounds', '12', '--data', VALIDATION)),

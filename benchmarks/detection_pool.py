@@ -64,7 +64,7 @@ class DetectionPool:
         self._pool.shutdown()
 
     def each(self, function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
-        """What the function makes of each item, in the processes; all three are sent there and back."""
+        """What the function makes of each item, in the processes; both are sent there, and the results back."""
         return list(self._pool.map(function, items))
 
     def run(self, weights: Path, paths: list[ExecutionPath], engine: str = 'eager',

@@ -18,7 +18,7 @@ from deadline_perception.execution_path import ExecutionPath
 
 USEFUL_POINTS = 0.2  # a point of the frontier is useful when it gains so much AP over the useful one before it
 SPLITS = 10
-HALF_DRAWS = 60  # standard errors of so many are known to 9 %
+HALF_DRAWS = 30  # standard errors of so many are known to 13 %
 BUDGETS = 40
 MEASURED, EXPECTED = 'measured', 'expected'  # what a choice goes by
 

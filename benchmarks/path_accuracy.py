@@ -20,10 +20,10 @@ measurement and prediction weighed by their errors. The older network knows the 
 with it is the mean over the classes that have objects enough there (V+L: vehicle and traffic light).
 
 An operator's effect is the largest path less the same path with this operator alone at its smallest setting; intervals
-(95 %) come from drawing runs of neighbouring images anew.
---seeds are weights of one recipe that differ by their seed alone; --weights may be their model soup. An operator pays
-when its effect, of the weights and in the mean of the seeds, is larger than the range of the seeds' effects. Seeds that
-begin with the same weights show the spread of what came after.
+(95 %) come from drawing runs of neighbouring images anew. --seeds are weights of one recipe that differ by their seed
+alone; --weights may be their model soup. An operator pays when its effect, of the weights and in the mean of the seeds,
+is larger than the range of the seeds' effects. Seeds that begin with the same weights show the spread of what came
+after.
 
 --alone compares a path with weights that were trained on that path alone; with --seeds it is judged against the mean of
 the seeds, since a model soup of several runs has had more compute.
@@ -34,7 +34,8 @@ turn, both ways, the lower count) and what the best of the other paths has over 
 The same halves show what expected values are worth. The sources follow one another, so that one run of eight images may
 span the end of one and the beginning of the next: three of 36 runs.
 
-Weights of --seeds and --alone are computed eagerly, and --alone is judged on --data. On CUDA the network that is timed replays graphs, as the node does.
+Weights of --seeds and --alone are computed eagerly, and --alone is judged on --data. On CUDA the network that is timed
+replays graphs, as the node does.
 Prints tables, writes results/path_accuracy.json and results/path_accuracy.png; with --quick below out/benchmarks.
 """
 from __future__ import annotations
@@ -80,7 +81,7 @@ from deadline_perception.tools.profile import restart_with_environment
 RESULTS = Path(__file__).parent / 'results' / 'path_accuracy.json'
 QUICK_RESULTS = RESULTS.parents[2] / 'out' / 'benchmarks' / RESULTS.name  # never in place of published ones
 DRIVES = tuple(f'drive:seed={seed},seconds=32,rate_hz=1.5' for seed in (900, 901, 902))  # as in models/compact.md
-DRAWS = 500
+DRAWS = 300
 SEARCHES = 2
 PROFILE_S, QUICK_PROFILE_S = 40.0, 8.0
 OLD_CHOICE_ROUNDS, QUICK_ROUNDS = 3, 1  # frames of each path of the old table, to find those of its frontier

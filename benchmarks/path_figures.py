@@ -6,37 +6,46 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from deadline_perception.execution_path import WIDTH, PathSpace
+from deadline_perception.execution_path import WIDTH, ExecutionPath, PathSpace
 from held_out_choice import EXPECTED, MEASURED
 
-GOALS = {'full AP': 40.0, 'full rank': 51.2, 'longest over shortest path': 20.0, 'useful points': 15,
+GOALS = {'full AP': 40.0, 'full pooled': 51.2, 'longest over shortest path': 20.0, 'useful points': 15,
          'alone, points under': 0.5, 'alone, full path, points under': 0.2}
 OLD_TIME_SHARE = 1 / 3  # of an old path's time, in which its accuracy is reached
 OLD_GAIN_POINTS = 3.0  # over an old path, in its time
 NESTED_POINTS = 0.5  # a path with no operator smaller should not be worse by more than this
 
 
+def short_name(classes: list[str]) -> str:
+    """A mean over classes as a column's head: `V+L` for vehicle and traffic_light."""
+    return '+'.join(name.split('_')[-1][0].upper() for name in classes)
+
+
 def goal_rows(result: dict, space: PathSpace) -> list[dict]:
-    """Each goal with the figure reached; `rank` is the AP over the classes that rank paths."""
+    """Each goal with the figure reached, and by which AP it is judged."""
     by_name = {row['path']: row for row in result['paths']}
     full, cheapest = by_name[str(space.largest)], by_name[str(space.smallest)]
     in_turn = [row for row in result['held_out'] if row['split'] == 0 and row['by'] == EXPECTED]
     longest, shortest = (choose(row['ms'] for row in result['paths']) for choose in (max, min))
-    figures = {'full AP': full['ap'], 'full rank': full['pooled'], 'longest over shortest path': longest / shortest,
-               'useful points': min(len(row['useful']) for row in in_turn)}
-    rows = [{'goal': f'{name} at least {GOALS[name]:g}', 'figure': round(figure, 2), 'met': figure >= GOALS[name]}
-            for name, figure in figures.items()]
+    ranking = f'{len(result["ranked_by"])} classes, {result["images"]} images'
+    pooled = f'{short_name(result["pooled_classes"])}, {result["pooled_images"]} images'
+    overall = f'AP, {result["pooled_images"]} images'
+    figures = (('full AP', 'full path', overall, full['ap']), ('full pooled', 'full path', pooled, full['pooled']),
+               ('longest over shortest path', 'longest over shortest path', 'time', longest / shortest),
+               ('useful points', 'useful points', ranking, min(len(row['useful']) for row in in_turn)))
+    rows = [{'goal': f'{words} at least {GOALS[name]:g}', 'by': by, 'figure': round(figure, 2),
+             'met': figure >= GOALS[name]} for name, words, by, figure in figures]
     paying = [row['operator'] for row in result['operators'] if row['pays']]
-    rows.append({'goal': f'every operator pays beyond {result["pays_beyond"]}',
+    rows.append({'goal': f'every operator pays beyond {result["pays_beyond"]}', 'by': ranking,
                  'figure': f'{len(paying)} of {len(result["operators"])}',
                  'met': len(paying) == len(result['operators'])})
     over = result['worth_of_expected'][EXPECTED]['best_other_over_full']
-    rows.append({'goal': 'best other path, chosen on other images, not above the full one (points)',
+    rows.append({'goal': 'best other path, chosen on other images, not above the full one (points)', 'by': ranking,
                  'figure': round(over, 2), 'met': over <= 0})
     if result['old']:
-        rows += old_goal_rows(result['paths'], result['old'], cheapest)
+        rows += [{**row, 'by': pooled} for row in old_goal_rows(result['paths'], result['old'], cheapest)]
     for row in result['alone']:
-        rows.append({'goal': f'{row["path"]} at most {row["goal"]} AP under trained alone',
+        rows.append({'goal': f'{row["path"]} at most {row["goal"]} AP under trained alone', 'by': overall,
                      'figure': round(row['points_under'], 2), 'met': row['points_under'] <= row['goal']})
     return rows
 
@@ -83,22 +92,55 @@ def old_goal_rows(paths: list[dict], old: list[dict], cheapest: dict) -> list[di
 
 
 def plot(result: dict, space: PathSpace, file: Path) -> None:
-    """Every path as a dot at its expected value, joined to the measured one; the frontier as a line through dots."""
+    """Above, the expected AP by which paths are chosen; below, the AP in which the older network can be compared."""
     import matplotlib
     matplotlib.use('Agg')
     from matplotlib import pyplot
-    from matplotlib.ticker import MaxNLocator, ScalarFormatter
 
+    figure, (above, below) = pyplot.subplots(2, figsize=(8.6, 8.8), height_ratios=(1.25, 1), layout='constrained')
+    plot_paths(above, result, [(space.parse(row['path']), row) for row in result['paths']], space)
+    lines = (('paths', '#16202c', '-', f'as shipped ({result["engine"].split()[0]})'),
+             ('eager', '#8a63c2', '--', 'the same weights in eager PyTorch'),
+             ('old', '#c02626', '-', 'the older network in eager PyTorch'))
+    for key, colour, style, words in lines:
+        points = measured_frontier(result[key])
+        if points:
+            below.plot(*zip(*points), color=colour, linewidth=1.5, linestyle=style, drawstyle='steps-post', label=words)
+            below.scatter(*zip(*points), s=14, color=colour, zorder=3)
+    below.set_title(f'frontiers as measured on {result["pooled_images"]} images of {result["pooled_dataset"]}',
+                    loc='left', fontsize=11)
+    below.set_ylabel('average precision of\n' + ', '.join(result['pooled_classes']) + ', %')
+    device = result['device']
+    for axes in (above, below):
+        axes.set_xlabel(f'time of a frame, ms (median, {device["name"]}, {device["threads"]} '
+                        f'thread{"s" * (device["threads"] > 1)})')
+    style_axes(above, [row['ms'] for row in result['paths']])
+    style_axes(below, [row['ms'] for key, *_ in lines for row in result[key]])
+    above.margins(y=0.09)  # room for the word above the full path
+    above.legend(fontsize=8, frameon=False, loc='upper left')
+    below.legend(fontsize=9, frameon=False, loc='lower right')
+    figure.savefig(file, dpi=120)
+
+
+def measured_frontier(rows: list[dict]) -> list[tuple[float, float]]:
+    """Time, ms, and pooled AP of the rows that none beats in both, the shortest first."""
+    points: list[tuple[float, float]] = []
+    for row in sorted(rows, key=lambda row: (row['ms'], -row['pooled'])):
+        if not points or row['pooled'] > points[-1][1]:
+            points.append((row['ms'], row['pooled']))
+    return points
+
+
+def plot_paths(axes, result: dict, rows: list[tuple[ExecutionPath, dict]], space: PathSpace) -> None:
+    """Every path as a dot at its expected value, joined to the measured one; the frontier as a line through dots."""
     widths = [operator.name for operator in space.of_kind(WIDTH)]
     colours = dict(zip(reversed(space.operator(widths[0]).settings),
                        ('#0f4c8f', '#2f7cc4', '#3aa17e', '#e0923a', '#c95d94')))
     markers = dict(zip(reversed(space.operator(widths[-1]).settings), 'o^sDv'))
-    rows = [(space.parse(row['path']), row) for row in result['paths']]
-    line = [row for row in result['paths'] if row['path'] in result['frontier']]
-    figure, axes = pyplot.subplots(figsize=(8.6, 5.0), layout='constrained')
+    line = [row for _, row in rows if row['path'] in result['frontier']]
     axes.plot([row['ms'] for row in line], [row['expected'] for row in line], color='#16202c', linewidth=1.6, zorder=2,
               drawstyle='steps-post', label='frontier')
-    ms, expected, measured = ([row[key] for _, row in rows] for key in ('ms', 'expected', 'pooled'))
+    ms, expected, measured = ([row[key] for _, row in rows] for key in ('ms', 'expected', 'ranked'))
     axes.vlines(ms, expected, measured, color='#9aa8b6', linewidth=0.9, zorder=1, label='to the measured value')
     for width, colour in colours.items():
         for pyramid, marker in markers.items():
@@ -106,43 +148,33 @@ def plot(result: dict, space: PathSpace, file: Path) -> None:
             axes.scatter([row['ms'] for row in chosen], [row['expected'] for row in chosen], s=30, color=colour,
                          marker=marker, edgecolor='white', linewidth=0.6, zorder=3,
                          label=f'width {width:g}, pyramid {pyramid:g}')
-    for key, colour, style, words in (('eager', '#8a63c2', '--', 'frontier in eager PyTorch'),
-                                      ('old', '#c02626', '-', 'frontier before, in eager PyTorch')):
-        points, best = [], float('-inf')
-        for row in result[key]:
-            if row['pooled'] > best:
-                best = row['pooled']
-                points.append((row['ms'], best))
-        if points:
-            axes.plot(*zip(*points), color=colour, linewidth=1.4, linestyle=style, drawstyle='steps-post', zorder=2,
-                      label=words)
-    for path, text in ((space.largest, 'full'), (space.smallest, 'cheapest')):
-        at = next((row['ms'], row['expected']) for row in result['paths'] if row['path'] == str(path))
+    for wanted, text in ((space.largest, 'full'), (space.smallest, 'cheapest')):
+        at = next((row['ms'], row['expected']) for path, row in rows if path == wanted)
         axes.scatter(*at, s=90, facecolor='none', edgecolor='#16202c', zorder=4)
-        axes.annotate(text, at, xytext=(0, -18), textcoords='offset points', ha='center', color='#16202c', zorder=5,
+        axes.annotate(text, at, xytext=(0, 10), textcoords='offset points', ha='center', color='#16202c', zorder=5,
                       bbox={'facecolor': 'white', 'alpha': 0.8, 'edgecolor': 'none', 'pad': 1.0})
+    axes.set_ylabel(f'expected average precision,\nmean of {len(result["ranked_by"])} classes, %')
+    axes.set_title(f'{len(rows)} execution paths of one network on {result["images"]} images', loc='left', fontsize=11)
+
+
+def style_axes(axes, ms: list[float]) -> None:
+    """Ticks, grid and frame of an axis of times in ms, logarithmic."""
+    from matplotlib.ticker import MaxNLocator, ScalarFormatter
+
     axes.set_xscale('log')
-    ticks = [tick for tick in (2, 5, 10, 20, 30, 50, 70, 100, 150, 200, 300, 500) if
-             0.9 * min(ms) <= tick <= 1.1 * max(*ms, *(row['ms'] for row in (*result['eager'], *result['old'])))]
-    axes.set_xticks(ticks, minor=False)
+    axes.set_xticks([tick for tick in (2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500)
+                     if 0.9 * min(ms) <= tick <= 1.1 * max(ms)], minor=False)
     axes.set_xticks([], minor=True)
     axes.xaxis.set_major_formatter(ScalarFormatter())
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.set_xlabel(f'time of a frame, ms (median, {result["device"]["name"]}, {result["device"]["threads"]} thread'
-                    f'{"s" * (result["device"]["threads"] > 1)})')
-    axes.set_ylabel('expected average precision of\n' + ', '.join(result['ranked_by']) + ', %')
-    axes.set_title(f'{len(rows)} execution paths of one network on {result["images"]} images of {result["dataset"]}',
-                   loc='left', fontsize=11)
     axes.grid(color='#e1e5ea', linewidth=0.8)
     axes.set_axisbelow(True)
     axes.spines[['top', 'right']].set_visible(False)
-    axes.legend(fontsize=8, frameon=False, loc='lower right')
-    figure.savefig(file, dpi=120)
 
 
 def print_tables(result: dict) -> None:
     """Goals, frontier, operators and, where given, paths trained alone."""
-    console = Console(width=max(Console().width, 124))
+    console = Console(width=max(Console().width, 144))
 
     def show(title: str, heads: tuple[str, ...], rows: list[tuple]) -> None:
         table = Table(title=title, title_justify='left')
@@ -155,32 +187,36 @@ def print_tables(result: dict) -> None:
 
     in_turn = [row for row in result['held_out'] if row['split'] == 0 and row['by'] == EXPECTED]
     useful_once = {path for row in in_turn for path in row['useful']}
-    show(f'frontier by the expected AP of {", ".join(result["ranked_by"])} (rank; * useful on held-out images)',
-         ('path', 'ms', 'AP', 'AP50', 'rank', 'expected'),
-         [(row['path'] + ' *' * (row['path'] in useful_once), row['ms'], row['ap'], row['ap50'], row['pooled'],
-           row['expected']) for row in result['paths'] if row['path'] in result['frontier']])
-    show(f'operators: largest less smallest setting; pays: beyond {result["pays_beyond"]}',
-         ('operator', 'saves ms', 'AP', 'rank', '95 %', 'seeds: mean', 'range', 'pays'),
-         [(row['operator'], row['saves_ms'], row['ap_points'], row['pooled_points'], spanned(row['interval_points']),
-           row['mean_of_seeds'], row['spread_of_seeds'], 'yes' if row['pays'] else 'no')
-          for row in result['operators']])
+    ranking, pooled = f'{len(result["ranked_by"])} classes', short_name(result['pooled_classes'])
+    console.print(f'{ranking}: mean AP of {", ".join(result["ranked_by"])} on {result["images"]} images of '
+                  f'{result["dataset"]}; {pooled}: mean AP of {", ".join(result["pooled_classes"])}, and all other '
+                  f'AP, on {result["pooled_images"]} images of {result["pooled_dataset"]}', soft_wrap=True)
+    show(f'frontier by the expected AP of {ranking} (* useful on held-out images)',
+         ('path', 'ms', ranking, 'expected', 'AP', 'AP50', pooled),
+         [(row['path'] + ' *' * (row['path'] in useful_once), row['ms'], row['ranked'], row['expected'], row['ap'],
+           row['ap50'], row['pooled']) for row in result['paths'] if row['path'] in result['frontier']])
+    show(f'operators: largest less smallest setting; pays: by {ranking}, beyond {result["pays_beyond"]}',
+         ('operator', 'saves ms', ranking, '95 %', 'seeds: mean', 'range', 'pays', 'AP', pooled),
+         [(row['operator'], row['saves_ms'], row['ranked_points'], spanned(row['interval_points']),
+           row['mean_of_seeds'], row['spread_of_seeds'], 'yes' if row['pays'] else 'no', row['ap_points'],
+           row['pooled_points']) for row in result['operators']])
     for key, title in (('eager', 'the same weights in eager PyTorch'), ('old', 'the older network in eager PyTorch')):
         if result[key]:
-            show(title, ('path', 'ms', 'AP', 'AP50', 'rank'),
+            show(title, ('path', 'ms', 'AP', 'AP50', pooled),
                  [tuple(row[name] for name in ('path', 'ms', 'ap', 'ap50', 'pooled')) for row in result[key]])
     if result['old']:
         show('older frontier: share of its time for its accuracy; points gained in its time',
-             ('path', 'ms', 'rank', 'share of time', 'points gained'),
+             ('path', 'ms', pooled, 'share of time', 'points gained'),
              [(row['path'], row['ms'], row['pooled'], None if row['share'] is None else f'{row["share"]:.2f}',
                row['gain'])
               for row in against_old(result['paths'], result['old'])])
     if result['alone']:
-        show('against the path trained alone', ('path', 'AP', 'seeds', 'alone', 'AP under', '95 %', 'rank', 'alone'),
+        show('against the path trained alone', ('path', 'AP', 'seeds', 'alone', 'AP under', '95 %', pooled, 'alone'),
              [(row['path'], row['ap'], ' '.join(f'{ap:.1f}' for ap in row['ap_of_seeds']) or None, row['ap_alone'],
                row['points_under'], spanned(row['interval_points']), row['pooled'], row['pooled_alone'])
               for row in result['alone']])
-    show('goals', ('goal', 'figure', 'met'),
-         [(row['goal'], row['figure'], 'yes' if row['met'] else 'no') for row in result['goals']])
+    show('goals', ('goal', 'by', 'figure', 'met'),
+         [(row['goal'], row['by'], row['figure'], 'yes' if row['met'] else 'no') for row in result['goals']])
     for row in in_turn:
         console.print(f'frontier chosen on half of the images: {row["points"]} points, {row["useful_where_chosen"]} of '
                       f'them useful there, {len(row["useful"])} on the other half')
@@ -188,15 +224,15 @@ def print_tables(result: dict) -> None:
                       ('worth_of_expected_sample', 'the sample measured, the others predicted')):
         worth = result[key]
         gains = worth['gain_points_of_splits']
-        console.print(f'chosen on half of the images, ranking AP on the other half, mean over times allowed ({what}): '
-                      f'{worth[MEASURED]["realised"]:.2f} by measured values (looked {worth[MEASURED]["optimism"]:.2f} '
-                      f'better), {worth[EXPECTED]["realised"]:.2f} by expected ones '
+        console.print(f'chosen on half of the images, AP of {ranking} on the other half, mean over times allowed '
+                      f'({what}): {worth[MEASURED]["realised"]:.2f} by measured values (looked '
+                      f'{worth[MEASURED]["optimism"]:.2f} better), {worth[EXPECTED]["realised"]:.2f} by expected ones '
                       f'({worth[EXPECTED]["optimism"]:.2f}); gain {worth["gain_points"]:.2f}, from {min(gains):.2f} '
                       f'to {max(gains):.2f} over {len(gains)} ways to halve', soft_wrap=True)
     order = result['monotonicity']
-    console.print(f'{len(result["paths"])} paths on {result["images"]} images; rank correlation of time and AP '
-                  f'{order["rank_correlation_of_time_and_quality"]:.2f}; of {order["nested_pairs"]} pairs of nested '
-                  f'paths the larger one is worse by over {NESTED_POINTS} points in '
+    console.print(f'{len(result["paths"])} paths on {result["images"]} images; rank correlation of time and '
+                  f'AP of {ranking} {order["rank_correlation_of_time_and_quality"]:.2f}; of {order["nested_pairs"]} '
+                  f'pairs of nested paths the larger one is worse by over {NESTED_POINTS} points in '
                   f'{order["nested_pairs_larger_is_worse"]}')
     console.print(f'error of predicting a path from the others: {result["prediction_error_text"]}; of a path\'s '
                   f'distance from its prediction {result["trust"]:.0%} count as its own', soft_wrap=True)

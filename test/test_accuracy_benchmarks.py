@@ -1,13 +1,18 @@
 """What the benchmarks of accuracy make of their measurements, with scores made up by hand."""
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 
+from deadline_perception.datasets.source import open_source
 from deadline_perception.detector.declaration import multi_path_space
+from deadline_perception.detector.detections import Detections
+from deadline_perception.rendering.drive import CLASS_NAMES
 
 SPACE = multi_path_space(skips_per_stage=(0,), widths=(1.0, 0.75, 0.5, 0.25), pyramid_widths=(1.0,),
                          proposals=(10, 50, 100), heads=1)
@@ -104,6 +109,51 @@ def test_weights_trained_alone_are_held_against_as_much_training(load_benchmark)
     assert row['ap_of_seeds'] == [34.0, 35.0, 36.0] and (row['ap'], row['ap_alone']) == (37.0, 35.4)
     single = path_accuracy.alone_row(Judge(), PATHS[3], 'alone', 37.0, [], 35.4, True)
     assert single['points_under'] == pytest.approx(-1.6) and single['goal'] == 0.2
+
+
+def test_a_judge_of_all_sources_does_not_count_a_class_where_it_is_not_named(load_benchmark, tmp_path):
+    file, drive = tmp_path / 'val.json', 'drive:seed=900,seconds=8,rate_hz=0.5'
+    for number in (1, 2):
+        cv2.imwrite(str(tmp_path / f'{number}.png'), np.zeros((384, 640, 3), np.uint8))
+    file.write_text(json.dumps({
+        'images': [{'id': number, 'file_name': f'{number}.png', 'width': 640, 'height': 384} for number in (1, 2)],
+        'categories': [{'id': 1, 'name': 'vehicle'}],
+        'annotations': [{'id': number, 'image_id': number, 'category_id': 1, 'bbox': [10, 10, 40, 40], 'area': 1600,
+                         'iscrowd': 0} for number in (1, 2)]}))
+    boxes = np.float32([[10, 10, 50, 50], [100, 100, 150, 200]])
+    persons = [Detections(boxes, np.float32([0.5, 0.9]), np.array([0, CLASS_NAMES.index('person')]))] * 2
+    found = persons + [Detections(known.boxes_xyxy_px, np.full(len(known), 0.5, np.float32), known.labels)
+                       for known in (frame.ground_truth for frame in open_source(drive).frames)]
+    judge = load_benchmark('path_accuracy').Judge
+    every, marked = judge([file, drive], None, CLASS_NAMES), judge([file], None, CLASS_NAMES)
+    assert (every.images, marked.images) == (6, 2)
+    assert every.scores(found).ap == pytest.approx(100.0), 'persons of the file are unknown, not absent'
+    assert marked.scores(found).ap == pytest.approx(100.0), 'images of other sources are not looked at'
+    ranked = every.ranked(found)
+    assert ranked.value == pytest.approx(every.scores(found).pooled)
+    assert ranked.draws.shape == (300,) and ranked.halves.shape == (10, 2, 31)
+    assert judge([file, drive], 1, CLASS_NAMES).images == 2, 'the limit holds for each source'
+
+
+def test_a_goal_says_by_which_images_it_is_judged(load_benchmark):
+    figures = load_benchmark('path_figures')
+    full, cheapest = str(SPACE.largest), str(SPACE.smallest)
+    result = {'paths': [{'path': full, 'ms': 90.0, 'ap': 41.0, 'pooled': 50.0, 'ranked': 45.0},
+                        {'path': cheapest, 'ms': 3.0, 'ap': 9.0, 'pooled': 20.0, 'ranked': 11.0}],
+              'held_out': [{'split': 0, 'by': 'expected', 'useful': [full] * count} for count in (17, 14)],
+              'ranked_by': ['vehicle', 'bike', 'traffic_light'], 'images': 286,
+              'pooled_classes': ['vehicle', 'traffic_light'], 'pooled_images': 142,
+              'operators': [{'operator': 'width', 'pays': True}], 'pays_beyond': 'the range of the seeds',
+              'worth_of_expected': {'expected': {'best_other_over_full': -0.3}}, 'old': [], 'alone': []}
+    rows = [(row['by'], row['figure'], row['met']) for row in figures.goal_rows(result, SPACE)]
+    assert rows == [('AP, 142 images', 41.0, True), ('V+L, 142 images', 50.0, False), ('time', 30.0, True),
+                    ('3 classes, 286 images', 14, False), ('3 classes, 286 images', '1 of 1', True),
+                    ('3 classes, 286 images', -0.3, True)]
+
+
+def test_a_measured_frontier_leaves_out_what_is_longer_and_no_better(load_benchmark):
+    rows = [{'ms': ms, 'pooled': pooled} for ms, pooled in ((9.0, 20.0), (5.0, 10.0), (7.0, 9.0), (9.0, 25.0))]
+    assert load_benchmark('path_figures').measured_frontier(rows) == [(5.0, 10.0), (9.0, 25.0)]
 
 
 def run(strategy: str, seed: int, full: float, cheapest: float) -> dict:
