@@ -1,11 +1,11 @@
-"""torchvision's detectors with random weights, made to work as trained ones would, or with those that peer_training.py
-trained; and converted as a user of OpenVINO does.
+"""torchvision's detectors with random weights, made to work as trained ones would, and converted as a user of OpenVINO
+does.
 
-No trained weights are downloaded. Of random ones only times mean anything. They depend on values in three places, which
-are set so that post-processing is neither skipped nor flooded: statistics of the norms come from the images, so that
-features have the scale that they have after training; scores of regions differ by a standard deviation of 2 in each
-class, where those of random weights are all alike; and the score of the background is shifted until as many objects per
-image are found, at a score of 0.05, as wanted. How many regions were proposed is told.
+No trained weights are downloaded, so only times mean anything. They depend on values in three
+places, which are set so that post-processing is neither skipped nor flooded: statistics of the norms come from the
+images, so that features have the scale that they have after training; scores of regions differ by a standard deviation
+of 2 in each class, where those of random weights are all alike; and the score of the background is shifted until as
+many objects per image are found, at a score of 0.05, as wanted. How many regions were proposed is told.
 """
 from __future__ import annotations
 
@@ -137,30 +137,18 @@ def set_objects(model: nn.Module, images: list[Tensor], wanted: float) -> float:
 
 
 @torch.inference_mode()
-def make(name: str, classes: int, images: list[np.ndarray], wanted: float, folder: Path,
-         trained: Path | None = None) -> dict:
+def make(name: str, classes: int, images: list[np.ndarray], wanted: float, folder: Path) -> dict:
     """Builds a peer and writes its weights and its two models of OpenVINO into a folder, where they can be made.
-
-    Args:
-        name: one of `PEERS`.
-        classes: that it finds.
-        images: uint8 `[H, W, 3]`, to set and quantise it by.
-        wanted: objects per image that random weights are to find.
-        folder: that exists.
-        trained: weights that are left as they are; random ones without.
 
     Returns:
         Operations, counts, and why a form is missing, by its name.
     """
     inputs = [prepared(image) for image in images]
-    model = build(name, classes, trained)
+    model = build(name, classes)
+    settle_norms(model, inputs[::max(1, len(inputs) // 4)][:4])
     seen = [inputs[index * len(inputs) // BISECTED_IMAGES] for index in range(BISECTED_IMAGES)]
-    if trained is None:
-        settle_norms(model, inputs[::max(1, len(inputs) // 4)][:4])
-        spread_scores(model, seen)
-        objects = set_objects(model, seen, wanted)
-    else:
-        objects = sum(len(model([image[0]])[0]['scores']) for image in seen) / len(seen)
+    spread_scores(model, seen)
+    objects = set_objects(model, seen, wanted)
     with FlopCounterMode(display=False) as counter:
         model([inputs[0][0]])
     torch.save(model.state_dict(), folder / 'weights.pt')
@@ -214,11 +202,9 @@ def told(error: Exception) -> str:
     return f'{type(error).__name__}: {(str(error).strip().splitlines() or [""])[-1][:200]}'
 
 
-def main(name: str, classes: str, images: str, wanted: str, folder: str, trained: str = '') -> None:
+def main(name: str, classes: str, images: str, wanted: str, folder: str) -> None:
     """In a process of its own, because conversion takes memory: makes a peer and leaves `facts.json` beside it."""
-    facts = make(name, int(classes), list(np.load(images)), float(wanted), Path(folder),
-                 Path(trained) if trained else None)
-    keep(facts, Path(folder))
+    keep(make(name, int(classes), list(np.load(images)), float(wanted), Path(folder)), Path(folder))
 
 
 if __name__ == '__main__':

@@ -12,13 +12,11 @@ All have one image in and boxes, scores and classes out, as uint8 and as numbers
 has a process of its own; frames of all are mixed at random, in rounds, so that what else the machine does falls on all
 alike. Memory is what a process holds after its frames, with the libraries that it needs.
 
-Without --trained, weights of the peers are random: this is about time and memory, and says nothing of accuracy.
-peer_networks.py says how values are set so that times are those of trained networks: in the mean they find as many
-objects as our full path does.
+Timed are peers with random weights. peer_networks.py says how values are set so that times are those of trained
+networks: in the mean they find as many objects as our full path does.
 
---trained is a folder with what peer_training.py wrote: ssdlite.pt and fasterrcnn.pt with their JSON files. Such peers
-are timed with these weights, and find as many objects as they find. Their average precision and that of our three paths
-is measured on the same images, by the same protocol, with scores from 0.05 on: AP and AP50 over all classes on the
+--trained is a folder with what peer_training.py wrote: ssdlite.pt and fasterrcnn.pt with their JSON files. The average
+precision of these and of our three paths is measured on the same images, by the same protocol, with scores from 0.05 on: AP and AP50 over all classes on the
 CARLA validation images and three rendered drives that no training saw, and V+L, the mean AP of vehicles and traffic
 lights, on the CARLA images alone. Ours is computed by the shipped engine; peers in eager PyTorch, so that their 8 bit
 form may be worse than what stands beside it. Steps, images and minutes of a peer's training are told beside it: it had
@@ -134,12 +132,12 @@ def accuracies_of(args: argparse.Namespace, files: dict[str, Path]) -> dict[str,
     return accuracies(network, named_paths(network.path_space), files, args.data, QUICK_IMAGES if args.quick else None)
 
 
-def make_peer(name: str, folder: Path, classes: int, wanted: float, trained: Path | None) -> dict:
-    """Has a peer made in a process of its own, random without trained weights; its facts."""
+def make_peer(name: str, folder: Path, classes: int, wanted: float) -> dict:
+    """Has a peer made in a process of its own; its facts."""
     own = folder_of(folder, name)
     own.mkdir()
     done = subprocess.run([sys.executable, ROOT / 'benchmarks' / 'peer_networks.py', name, str(classes),
-                           folder / IMAGES_FILE, str(wanted), own, trained or ''], stdout=subprocess.PIPE,
+                           folder / IMAGES_FILE, str(wanted), own], stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True)
     if done.returncode and not (done.returncode < 0 and (own / 'facts.json').is_file()):  # a signal: facts say where
         raise ValueError(f'{name} could not be made, status {done.returncode}: {done.stdout[-500:]}')
@@ -208,7 +206,7 @@ def show(result: dict, console: Console) -> None:
                  if row['form'] != SHIPPED and row['network'] not in result['trained']}
     if untrained:
         names = ', '.join(untrained) if result['trained'] else 'the peers'
-        console.print(f'weights of {names} are random: no accuracy is compared', soft_wrap=True)
+        console.print(f'{names}: not trained here, no accuracy is compared', soft_wrap=True)
 
 
 def in_table(value: float | None) -> str:
@@ -259,7 +257,7 @@ def main() -> None:
         asked = {f'ours {name}': (ours, name) for name in OURS}
         made, missing = {}, {}
         for name in peers:
-            made[name] = make_peer(name, folder, facts['classes'], wanted, trained.get(name))
+            made[name] = make_peer(name, folder, facts['classes'], wanted)
             missing[name] = made[name]['missing']
             print(f'{name}: {made[name]}', flush=True)
             for form in FORMS:
