@@ -185,7 +185,7 @@ class SegmentMaker:
                 continue
             least_db = _LEAST_EXACT_DB if form is Form.EXACT else LEAST_SIGNAL_TO_ERROR_DB
             if not error_db >= least_db:
-                reasons[form] = f'{error_db:.0f} dB of signal to error, expected {least_db:.0f}'
+                reasons[form] = f'{error_db:.1f} dB of signal to error, expected {least_db:.0f}'
                 continue
             eager_ms, time_ms = times_ms(checks, segment)
             if form is Form.EXACT and time_ms * _EXACT_GAIN >= eager_ms:
