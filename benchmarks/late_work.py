@@ -3,11 +3,12 @@
     python benchmarks/late_work.py [--quick] [--cheapest-ms 72] [--seconds 30]
 
 Images of a rendered drive come every 100 ms, as from a middleware that keeps the newest; pipeline, watchdog, tracks and
-policy are the detector's. In place of computing, the network sleeps what the shipped profile forecasts, times a pace
-at which its cheapest path takes `--cheapest-ms`, and 5 % of deviation; what it finds is made of the known objects as in
+policy are the detector's. In place of computing, the network sleeps what the shipped profile forecasts, times a pace at
+which its cheapest path takes `--cheapest-ms`, and 5 % of deviation; what it finds is made of the known objects as in
 tracks.py, the more of them missing the lower the path's quality. For each budget, with a network that is given up at
-the deadline and with one that goes on, as the node's does: outcomes, age of the evidence of coasted answers, share of the time that the
-network was busy, and AP by image, every one scored with its own answer, else with the last one before.
+the deadline and with one that goes on, as the node's does: outcomes, age of the evidence of coasted answers, share of
+the time that the network was busy, and AP by image, every one scored with its own answer, else with the last one
+before.
 Prints a table and writes results/late_work.json; with --quick below out/benchmarks.
 """
 from __future__ import annotations
@@ -200,17 +201,19 @@ def main() -> None:
                              args.cheapest_ms / float(forecast.table(list(space)).min()))
     frames = render_drive(seconds=4.0 if args.quick else args.seconds, rate_hz=1000.0 / PERIOD_MS, seed=1).frames
     rows = [run(frames, network, budget_ms, late) for budget_ms in BUDGETS_MS for late in GRACES_MS]
-    table = Table('budget', 'a late frame', 'outcomes', 'answers in time', 'age of evidence', 'network busy', 'AP', 'AP50')
+    table = Table('budget', 'a late frame', 'outcomes', 'answers in time', 'age of evidence', 'network busy', 'AP',
+                  'AP50')
     for row in rows:
         age = '-' if row['evidence_age_ms'] is None else f'{row["evidence_age_ms"]:.0f} ms'
         outcomes = ', '.join(f'{count} {name}' for name, count in row['outcomes'].items())
-        table.add_row(f'{row["budget_ms"]:.0f} ms', row['late'], outcomes, f'{row["met"]:.1%}', age, f'{row["busy"]:.0%}',
-                      f'{row["ap"]:.1f}', f'{row["ap50"]:.1f}')
+        table.add_row(f'{row["budget_ms"]:.0f} ms', row['late'], outcomes, f'{row["met"]:.1%}', age,
+                      f'{row["busy"]:.0%}', f'{row["ap"]:.1f}', f'{row["ap50"]:.1f}')
     Console(width=120).print(table)
     folder = ROOT / 'out' / 'benchmarks' if args.quick else ROOT / 'benchmarks' / 'results'
     folder.mkdir(parents=True, exist_ok=True)
     (folder / 'late_work.json').write_text(json.dumps({
-        'date': date.today().isoformat(), 'cheapest_ms': args.cheapest_ms, 'pace': network.pace, 'seconds': args.seconds, 'period_ms': PERIOD_MS,
+        'date': date.today().isoformat(), 'cheapest_ms': args.cheapest_ms, 'pace': network.pace,
+        'seconds': args.seconds, 'period_ms': PERIOD_MS,
         'rows': rows}) + '\n')
     print(f'wrote {folder.relative_to(ROOT) / "late_work.json"}')
 

@@ -46,11 +46,7 @@ from deadline_perception.learning.training_state import TrainingDiverged
 from deadline_perception.rendering.drive import render_drives
 from deadline_perception.tools.command_line import exit_status
 from deadline_perception.tools.stop_request import StopRequest
-from deadline_perception.tools.train import (
-    _DRIVE_RATE_HZ,
-    _DRIVE_SECONDS,
-    _FIRST_DRIVE_SEED,
-)
+from deadline_perception.tools.train import DRIVE_RATE_HZ, DRIVE_SECONDS, FIRST_DRIVE_SEED
 
 ROOT = Path(__file__).resolve().parents[1]
 INPUT_SIZE = (384, 640)  # of the samples: that of our network
@@ -207,10 +203,10 @@ def train(model: nn.Module, source: SampleSource, plan: TrainingPlan, minutes: f
     return model.state_dict() | average, step
 
 
-def samples_of(data: str, drives: int, drive_share: float, seconds: float = _DRIVE_SECONDS) -> SampleSource:
+def samples_of(data: str, drives: int, drive_share: float, seconds: float = DRIVE_SECONDS) -> SampleSource:
     """Annotated images and rendered drives, as the command `train` mixes them; rendering takes a second a drive."""
     annotated = open_source(data, split='train')
-    rendered = render_drives(range(_FIRST_DRIVE_SEED, _FIRST_DRIVE_SEED + drives), seconds, _DRIVE_RATE_HZ, 1)
+    rendered = render_drives(range(FIRST_DRIVE_SEED, FIRST_DRIVE_SEED + drives), seconds, DRIVE_RATE_HZ, 1)
     return SampleSource([annotated, *rendered], [1.0 - drive_share] + [drive_share / max(1, drives)] * drives,
                         INPUT_SIZE, all_class_names([annotated, *rendered[:1]]))
 

@@ -16,11 +16,12 @@ Timed are peers with random weights. peer_networks.py says how values are set so
 networks: in the mean they find as many objects as our full path does.
 
 --trained is a folder with what peer_training.py wrote: ssdlite.pt and fasterrcnn.pt with their JSON files. The average
-precision of these and of our three paths is measured on the same images, by the same protocol, with scores from 0.05 on: AP and AP50 over all classes on the
-CARLA validation images and three rendered drives that no training saw, and V+L, the mean AP of vehicles and traffic
-lights, on the CARLA images alone. Ours is computed by the shipped engine; peers in eager PyTorch, so that their 8 bit
-form may be worse than what stands beside it. Steps, images and minutes of a peer's training are told beside it: it had
-one run from random weights, ours had several, each from those before (see its card in models).
+precision of these and of our three paths is measured on the same images, by the same protocol, with scores from 0.05
+on: AP and AP50 over all classes on the CARLA validation images and three rendered drives that no training saw, and V+L,
+the mean AP of vehicles and traffic lights, on the CARLA images alone. Ours is computed by the shipped engine; peers in
+eager PyTorch, so that their 8 bit form may be worse than what stands beside it. Steps, images and minutes of a peer's
+training are told beside it: it had one run from random weights, ours had several, each from those before (see its card
+in models).
 
 Prints a table and writes results/peers.json; with --quick below out/benchmarks.
 """

@@ -250,9 +250,12 @@ class _Slope:
 
     def observe(self, begun: float, rest: float) -> None:
         """Takes in a frame: what its begin and its rest took over what was expected."""
-        x, y = _log_ratio(begun), _log_ratio(rest)
-        for name, value in (('_frames', 1.0), ('_begun', x), ('_rest', y), ('_square', x * x), ('_product', x * y)):
-            setattr(self, name, self._KEPT * getattr(self, name) + value)
+        x, y, kept = _log_ratio(begun), _log_ratio(rest), self._KEPT
+        self._frames = kept * self._frames + 1.0
+        self._begun = kept * self._begun + x
+        self._rest = kept * self._rest + y
+        self._square = kept * self._square + x * x
+        self._product = kept * self._product + x * y
 
 
 def _log_ratio(ratio: float) -> float:

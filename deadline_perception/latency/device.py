@@ -111,8 +111,8 @@ def missing_environment(threads: int, environment: Mapping[str, str] = os.enviro
 def use_threads(threads: int) -> None:
     """Spreads every operation of PyTorch in this process over so many threads, those of OpenCV over none. Loads both.
 
-    Resizing a camera's image takes OpenCV as long on two threads as on one, and its own threads, which it has before
-    any is named, stay at normal priority: what one of them has begun would wait for other programs.
+    OpenCV's own threads, which it starts before any is named, would stay at normal priority: what one of them had begun
+    would wait for other programs.
 
     Args:
         threads: at least 1.

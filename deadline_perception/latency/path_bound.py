@@ -65,7 +65,8 @@ class SegmentForecast:
             ValueError: the segment is negative.
         """
         self._check_segment(segment)
-        settings = np.array([path.settings for path in paths], np.intp).reshape(len(paths), len(self.path_space.operators))
+        settings = np.array([path.settings for path in paths], np.intp).reshape(
+            len(paths), len(self.path_space.operators))
         total_ms = np.zeros(len(paths))
         for number in range(len(self.path_space.segments) - 1, segment - 1, -1):
             skip, places, costs_ms = self._segment_costs[number]

@@ -39,9 +39,9 @@ from deadline_perception.tools.stop_request import StopRequest
 from deadline_perception.workers import Workers, joined_workers, own_gpu
 
 _SAVE_EVERY_S = 60.0
-_DRIVE_SECONDS = 12.0
-_DRIVE_RATE_HZ = 2.0
-_FIRST_DRIVE_SEED = 1000  # drives to be judged on, such as the demo's, have seeds below
+DRIVE_SECONDS = 12.0
+DRIVE_RATE_HZ = 2.0
+FIRST_DRIVE_SEED = 1000  # drives to be judged on, such as the demo's, have seeds below
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -148,8 +148,8 @@ def _annotated(text: str, classes: Path | None) -> Sequence:
 def _source(args: argparse.Namespace, sequences: list[Sequence], mapping: dict[str, str | None],
             network: MultiPathDetector, leads: bool) -> SampleSource:
     """What is trained on: the annotated sequences with equal shares, and rendered drives, which take a while."""
-    seeds = range(_FIRST_DRIVE_SEED, _FIRST_DRIVE_SEED + args.drives)
-    drives = render_drives(seeds, _DRIVE_SECONDS, _DRIVE_RATE_HZ, args.threads)
+    seeds = range(FIRST_DRIVE_SEED, FIRST_DRIVE_SEED + args.drives)
+    drives = render_drives(seeds, DRIVE_SECONDS, DRIVE_RATE_HZ, args.threads)
     if mapping:
         drives = [with_mapping(drive, mapping) for drive in drives]
     for sequence in [*sequences, *drives[:1]] if leads else []:

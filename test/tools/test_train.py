@@ -111,7 +111,7 @@ def test_weights_keep_the_recipes_of_all_runs(annotations, tiny, tmp_path):
 
 def test_any_annotated_source_is_trained_on(tiny, tmp_path, capsys, monkeypatch):
     """A drive by its name, and two that two processes render."""
-    monkeypatch.setattr(train, '_DRIVE_SECONDS', 1.0)
+    monkeypatch.setattr(train, 'DRIVE_SECONDS', 1.0)
     words = ['train', '--config', tiny, '--steps', '1', '--batch', '1', '--threads', '2', '--state',
              str(tmp_path / 'state.safetensors'), '--out', str(tmp_path / 'weights.safetensors')]
     assert main([*words, '--data', 'drive:seconds=1,rate_hz=3', '--drives', '2']) == 0
@@ -207,7 +207,7 @@ def test_weights_of_another_shape_are_a_start(annotations, tiny, tmp_path, capsy
 
 def test_classes_are_those_of_all_data_and_of_the_weights_at_the_start(annotations, tiny, tmp_path, capsys,
                                                                        monkeypatch):
-    monkeypatch.setattr(train, '_DRIVE_SECONDS', 1.0)
+    monkeypatch.setattr(train, 'DRIVE_SECONDS', 1.0)
     classes = tmp_path / 'classes.yaml'
     classes.write_text('vehicle: car\nmotorbike: bike\n')
     first, second = tmp_path / 'first.safetensors', tmp_path / 'second.safetensors'
