@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/time.h>
@@ -38,14 +39,33 @@ int gettimeofday(struct timeval *restrict now, void *restrict zone) {
     return 0;
 }
 
-/* The kernel, which does not know of the step, is given the times until which the process waits in its own. A time
-   before 2001 is one of the steady clock. */
+/* The kernel, which does not know of the step, is given the times until which the process waits in its own: else a wait
+   would end at once, and whoever repeats it would take a whole core. A time before 2001 is one of the steady clock. */
+static struct timespec in_the_kernels_time(const struct timespec *until) {
+    struct timespec moved = *until;
+    if (until->tv_sec > 1000000000L) moved.tv_sec -= step_s();
+    return moved;
+}
+
 int pthread_cond_timedwait(pthread_cond_t *restrict condition, pthread_mutex_t *restrict mutex,
                            const struct timespec *restrict until) {
     static int (*real)(pthread_cond_t *, pthread_mutex_t *, const struct timespec *);
     if (!real) real = dlvsym(RTLD_NEXT, "pthread_cond_timedwait", "GLIBC_2.3.2");
     if (!real) real = dlsym(RTLD_NEXT, "pthread_cond_timedwait");
-    struct timespec moved = *until;
-    if (until->tv_sec > 1000000000L) moved.tv_sec -= step_s();
+    struct timespec moved = in_the_kernels_time(until);
     return real(condition, mutex, &moved);
+}
+
+int pthread_mutex_timedlock(pthread_mutex_t *restrict mutex, const struct timespec *restrict until) {
+    static int (*real)(pthread_mutex_t *, const struct timespec *);
+    if (!real) real = dlsym(RTLD_NEXT, "pthread_mutex_timedlock");
+    struct timespec moved = in_the_kernels_time(until);
+    return real(mutex, &moved);
+}
+
+int sem_timedwait(sem_t *restrict semaphore, const struct timespec *restrict until) {
+    static int (*real)(sem_t *, const struct timespec *);
+    if (!real) real = dlsym(RTLD_NEXT, "sem_timedwait");
+    struct timespec moved = in_the_kernels_time(until);
+    return real(semaphore, &moved);
 }
