@@ -28,6 +28,9 @@ one path always, never aborted, as a plain detection node runs it, chosen with h
 p99 table` takes the best of some paths by their 99th percentiles, measured on the idle machine just before
 (static_table.py).
 
+The frontier begins what is likely to fit where its later operators can still bring the frame home; one row, `no
+recourse`, only what is bound to fit.
+
 sAP is streaming AP, matched by time: at the time of each image the newest publication, whatever it is, against the
 ground truth of that moment, replayed image by image with the latencies measured (deadline_scores.streamed); it needs
 the whole drive, so it is left out where fewer frames were run, and cannot be compared with AP of each image's own
@@ -63,6 +66,7 @@ from deadline_plot import ORACLE, draw
 from deadline_scores import (
     CAUSAL,
     FIXED_BEST,
+    NO_RECOURSE,
     STATIC_TABLE,
     WITH_BOUNDS,
     Run,
@@ -91,7 +95,7 @@ from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.runtime.image_age import StampReading
 from deadline_perception.runtime.tracks import LatePolicy, Outcome
 from deadline_perception.decision.path_quality import PathQuality
-from deadline_perception.decision.policy import Policy, Quality
+from deadline_perception.decision.policy import Choice, Policy, Quality
 from deadline_perception.runtime.priority import Role, ThreadPriority, inference_thread
 from deadline_perception.runtime.reserve import Reserve
 from deadline_perception.decision.speed_budget import Budget, TableBudget
@@ -296,6 +300,22 @@ class Monitor:
         return probe_ms, self._probe.idle_ms
 
 
+class WithoutRecourse:
+    """Decides as another policy does, but only for paths whose own bound fits."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy, self.name, self.observe = policy, policy.name, policy.observe
+
+    def plan(self, remaining_ms: float, factor: float, likely: float = 1.0) -> Choice:
+        """What the other policy plans; see `Policy.plan`."""
+        return self._policy.plan(remaining_ms, factor)
+
+    def redecide(self, path: ExecutionPath, segment: int, remaining_ms: float, factor: float, elapsed_ms: float = 0.0,
+                 likely: float = 1.0) -> Choice:
+        """What the other policy decides; see `Policy.redecide`."""
+        return self._policy.redecide(path, segment, remaining_ms, factor, elapsed_ms)
+
+
 def make_contenders(network, forecast: PathForecast, quality: Quality, budgets_ms: list[float],
                     p99_ms: dict[ExecutionPath, float]) -> tuple[dict[str, Contender], GivenFactor]:
     """All policies, and the clairvoyant's, to be told each frame's slowdown.
@@ -319,8 +339,10 @@ def make_contenders(network, forecast: PathForecast, quality: Quality, budgets_m
         if name == STATIC_TABLE:
             policy: Policy = StaticTable(p99_ms, space, forecast, quality)
         else:
-            policy = make_policy(NetworkOptions(model='', policy=name.split()[0], **special.get(name, {})), space,
-                                 forecast, quality)
+            policy = make_policy(NetworkOptions(model='', policy=name.split()[0].rstrip(','), **special.get(name, {})),
+                                 space, forecast, quality)
+            if name == NO_RECOURSE:
+                policy = WithoutRecourse(policy)
         contenders[name] = Contender(network, policy, forecast,
                                      LatePolicy.COASTED if name in WITH_BOUNDS else LatePolicy.LATE)
     frontier = FrontierPolicy(space, forecast, quality, keep_epsilon=0.0)

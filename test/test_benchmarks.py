@@ -110,11 +110,11 @@ def test_loop_around_a_network_that_does_nothing_decides_at_every_operator(load_
     class Policy:
         """Chooses the first path always, and notes when it is asked."""
 
-        def plan(self, remaining_ms, factor):
+        def plan(self, remaining_ms, factor, likely=1.0):
             asked.append('plan')
             return Choice(path=FIRST, feasible=True, forecast_ms=1.0, bound_ms=factor, quality=0.5)
 
-        def redecide(self, path, segment, remaining_ms, factor, elapsed_ms=0.0):
+        def redecide(self, path, segment, remaining_ms, factor, elapsed_ms=0.0, likely=1.0):
             asked.append(SPACE.segments[segment].operator)
             return Choice(path=FIRST, feasible=True, forecast_ms=1.0, bound_ms=factor, quality=0.5)
 

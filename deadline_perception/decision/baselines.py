@@ -44,12 +44,12 @@ class FixedPath:
         self._quality = cache(quality.quality)  # one that is predicted takes long
         self._allowance_ms = check_allowance(allowance_ms)
 
-    def plan(self, remaining_ms: float, factor: float) -> Choice:
+    def plan(self, remaining_ms: float, factor: float, likely: float = 1.0) -> Choice:
         """The fixed path; `feasible` says whether its own bound fits. See `Policy.plan`."""
         return self._keep(self._path, 0, remaining_ms, factor)
 
     def redecide(self, path: ExecutionPath, segment: int, remaining_ms: float, factor: float,
-                 elapsed_ms: float = 0.0) -> Choice:
+                 elapsed_ms: float = 0.0, likely: float = 1.0) -> Choice:
         """`path` unchanged, whatever is left; see `Policy.redecide`."""
         check_position(self._space, path, segment)
         return self._keep(path, segment, remaining_ms, factor)
@@ -97,12 +97,12 @@ class Reactive:
         self._to_the_lowest = to_the_lowest
         self._rung = 0
 
-    def plan(self, remaining_ms: float, factor: float) -> Choice:
+    def plan(self, remaining_ms: float, factor: float, likely: float = 1.0) -> Choice:
         """The path of the present rung; `feasible` says whether its own bound fits. See `Policy.plan`."""
         return self._fixed[self._rung].plan(remaining_ms, factor)
 
     def redecide(self, path: ExecutionPath, segment: int, remaining_ms: float, factor: float,
-                 elapsed_ms: float = 0.0) -> Choice:
+                 elapsed_ms: float = 0.0, likely: float = 1.0) -> Choice:
         """`path` unchanged, whatever is left; see `Policy.redecide`."""
         return self._fixed[self._rung].redecide(path, segment, remaining_ms, factor)
 
@@ -137,12 +137,12 @@ class GivenFactor:
         self.factor = factor
         self._allowance_ms = check_allowance(allowance_ms)
 
-    def plan(self, remaining_ms: float, factor: float) -> Choice:
+    def plan(self, remaining_ms: float, factor: float, likely: float = 1.0) -> Choice:
         """What the other policy plans by the given factor; see `Policy.plan`."""
         return self._honest(self._policy.plan(remaining_ms, self.factor), factor)
 
     def redecide(self, path: ExecutionPath, segment: int, remaining_ms: float, factor: float,
-                 elapsed_ms: float = 0.0) -> Choice:
+                 elapsed_ms: float = 0.0, likely: float = 1.0) -> Choice:
         """What the other policy decides by the given factor; see `Policy.redecide`."""
         return self._honest(self._policy.redecide(path, segment, remaining_ms, self.factor, elapsed_ms), factor)
 

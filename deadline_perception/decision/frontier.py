@@ -2,7 +2,7 @@
 
 For every prefix (the choices already made as a segment begins) the paths that may still follow are reduced to their
 Pareto frontier of remaining time and quality. All frontiers of a segment lie behind each other in one flat list, so a
-decision is two look-ups and one bisect.
+decision is two look-ups and one bisect. Where a frame may begin what later operators can take back, see `recourse`.
 """
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from deadline_perception.decision.policy import (
     check_position,
     check_time_left,
 )
+from deadline_perception.decision.recourse import Recourse
 from deadline_perception.execution_path import ExecutionPath, PathSpace
 
 
@@ -70,7 +71,8 @@ def pareto_frontiers(groups: np.ndarray, costs: np.ndarray, qualities: np.ndarra
 class FrontierPolicy:
     """Among all paths that agree with what has run, the one of highest quality whose bound fits the time left.
 
-    When nothing fits: the cheapest, with `feasible=False`. At a re-decision the planned path is kept while its bound
+    With `likely` below 1 also one that is likely to fit and has a way back that is certain to, see `Recourse`. When
+    nothing fits: the cheapest, with `feasible=False`. At a re-decision the planned path is kept while its bound
     fits, unless another gains more than `keep_epsilon` in quality or is better and no more expensive.
 
     Args:
@@ -119,25 +121,38 @@ class FrontierPolicy:
             raise ValueError(f'quality of path {worst} is {quality.quality(worst)}, expected [0, 1]')
         self._settings = np.array([path.settings for path in self._paths], dtype=np.int64).reshape(len(self._paths), -1)
         self._frontiers: list[SegmentFrontiers | None] = [None] * len(path_space.segments)
+        self._recourse = Recourse(path_space, self._paths, self._remaining_ms, self._qualities, self._prefix_numbers)
 
     def prepare(self) -> None:
         """Builds the frontiers of all prefixes now, so that no decision has to."""
         for segment in range(len(self._space.segments)):
             if self._frontiers[segment] is None:
                 self._build(segment)
+        self._recourse.prepare()
 
-    def plan(self, remaining_ms: float, factor: float) -> Choice:
+    def plan(self, remaining_ms: float, factor: float, likely: float = 1.0) -> Choice:
         """The path to start a frame on; see `Policy.plan`."""
-        check_time_left(remaining_ms, factor)
+        check_time_left(remaining_ms, factor, likely)
+        if likely < 1.0:
+            best = self._best_with_recourse(0, 0, remaining_ms, factor, likely)
+            if best is not None:
+                return self._with_recourse(best, 0, remaining_ms, factor, likely)
         frontiers = self._frontiers[0] or self._build(0)
         return self._choose(frontiers, 0, self._last_that_fits(frontiers, 0, len(frontiers.members), remaining_ms,
                                                                factor), factor)
 
     def redecide(self, path: ExecutionPath, segment: int, remaining_ms: float, factor: float,
-                 elapsed_ms: float = 0.0) -> Choice:
+                 elapsed_ms: float = 0.0, likely: float = 1.0) -> Choice:
         """The path to go on with as a segment begins; see `Policy.redecide`."""
-        check_time_left(remaining_ms, factor)
+        check_time_left(remaining_ms, factor, likely)
         frontiers, planned, begin, end = self._of_prefix(path, segment)
+        if likely < 1.0:
+            prefix = frontiers.group_of[planned]
+            best = self._best_with_recourse(segment, prefix, remaining_ms, factor, likely)
+            if best is not None:
+                if best != planned and self._keeps(segment, prefix, planned, best, remaining_ms, factor, likely):
+                    best = planned
+                return self._with_recourse(best, segment, remaining_ms, factor, likely)
         best = self._last_that_fits(frontiers, begin, end, remaining_ms, factor)
         if best < begin or frontiers.members[best] == planned:
             return self._choose(frontiers, begin, best, factor)
@@ -166,6 +181,28 @@ class FrontierPolicy:
         group = found.group_of[self._index[path]]
         return [(self._paths[found.members[i]], found.remaining_ms[i], found.qualities[i])
                 for i in range(found.begins[group], found.begins[group + 1])]
+
+    def _best_with_recourse(self, segment: int, prefix: int, remaining_ms: float, factor: float,
+                            likely: float) -> int | None:
+        left_ms = (remaining_ms - self._allowance_ms) / factor
+        return self._recourse.best(segment, prefix, left_ms, left_ms / likely)
+
+    def _keeps(self, segment: int, prefix: int, planned: int, best: int, remaining_ms: float, factor: float,
+               likely: float) -> bool:
+        """Whether a plan that still fits stays, although another is better: by little, and by more time."""
+        left_ms, forecast_ms = (remaining_ms - self._allowance_ms) / factor, self._remaining_ms.item(segment, planned)
+        quality = self._qualities.item(planned)
+        if (self._recourse.back_ms.item(segment, planned) > left_ms or forecast_ms > left_ms / likely
+                or self._qualities.item(best) - quality > self._keep_epsilon):
+            return False
+        as_cheap = self._recourse.best(segment, prefix, left_ms, forecast_ms)
+        return as_cheap is None or not self._qualities.item(as_cheap) > quality
+
+    def _with_recourse(self, index: int, segment: int, remaining_ms: float, factor: float, likely: float) -> Choice:
+        forecast_ms = self._remaining_ms.item(segment, index)
+        needed_ms = max(self._recourse.back_ms.item(segment, index), forecast_ms * likely)
+        bound_ms = min(needed_ms * factor + self._allowance_ms, remaining_ms)  # the division that found it rounds
+        return Choice(self._paths[index], forecast_ms, bound_ms, True, self._qualities.item(index))
 
     def _of_prefix(self, path: ExecutionPath, segment: int) -> tuple[SegmentFrontiers, int, int, int]:
         """Frontiers of a segment, index of the planned path, and begin and end of the frontier after its prefix."""

@@ -21,7 +21,8 @@ class Choice:
         path: agrees with everything that has already run.
         forecast_ms: expected time of what remains, on an idle machine or, by the outlook of a level of contention, over
             the slowdown.
-        bound_ms: `forecast_ms * factor` plus the policy's allowance; exceeded only with the target miss probability.
+        bound_ms: `forecast_ms * factor` plus the policy's allowance; exceeded only with the target miss probability. Of
+            a path that fits only because later operators may still leave it: what has to fit, so at most the time left.
         feasible: the bound of at least one path that the policy may still choose fits the remaining time.
         quality: expected average precision of the path, in [0, 1].
 
@@ -48,19 +49,22 @@ class Policy(Protocol):
 
     `factor` is slowdown times calibration factor: it turns an idle forecast into a bound. A remaining time that is
     negative gives the cheapest path, infeasible (unless late results are worth something); an infinite one is allowed.
+    `likely` is the share of their bounds that most frames stay below: a policy may choose a path that fits only so, as
+    long as its later operators can still bring the frame home within a bound that fits. At 1, which no policy goes
+    beyond, only paths whose own bound fits are chosen.
     """
 
     name: str
 
-    def plan(self, remaining_ms: float, factor: float) -> Choice:
+    def plan(self, remaining_ms: float, factor: float, likely: float = 1.0) -> Choice:
         """The path to start a frame on.
 
         Raises:
-            ValueError: `remaining_ms` is NaN, or `factor` does not lie in (0, MAX_FACTOR].
+            ValueError: `remaining_ms` is NaN, `factor` does not lie in (0, MAX_FACTOR], or `likely` not in (0, 1].
         """
 
     def redecide(self, path: ExecutionPath, segment: int, remaining_ms: float, factor: float,
-                 elapsed_ms: float = 0.0) -> Choice:
+                 elapsed_ms: float = 0.0, likely: float = 1.0) -> Choice:
         """The path to go on with as a segment begins; it makes the choices of `path` in all earlier segments.
 
         Args:
@@ -69,6 +73,7 @@ class Policy(Protocol):
             remaining_ms: time left for the segments from `segment` on.
             factor: as in `plan`.
             elapsed_ms: what the frame has taken since its planning; 0 when that is not known.
+            likely: as in `plan`.
 
         Raises:
             ValueError: as in `plan`; or the path or the segment is not one of the path space.
@@ -106,17 +111,19 @@ class Quality(Protocol):
         """The same for many paths: float64 `[len(paths)]`."""
 
 
-def check_time_left(remaining_ms: float, factor: float) -> None:
+def check_time_left(remaining_ms: float, factor: float, likely: float = 1.0) -> None:
     """Refuses what no policy can decide on.
 
     Raises:
-        ValueError: `remaining_ms` is NaN, or `factor` does not lie in (0, MAX_FACTOR].
+        ValueError: `remaining_ms` is NaN, `factor` does not lie in (0, MAX_FACTOR], or `likely` not in (0, 1].
     """
     if remaining_ms != remaining_ms:
         raise ValueError('remaining time is NaN ms, expected a number; a negative one means too late')
     if not 0.0 < factor <= MAX_FACTOR:
         raise ValueError(f'factor is {factor}, expected a number in (0, {MAX_FACTOR:g}] that turns a forecast into '
                          f'a bound')
+    if not 0.0 < likely <= 1.0:
+        raise ValueError(f'likely is {likely}, expected a share of a bound in (0, 1]')
 
 
 def check_outcome(latency_ms: float, remaining_ms: float) -> None:

@@ -37,12 +37,12 @@ PARAMETERS = (
               'auto: real-time priority where that is permitted, else raised niceness where that is, and locked '
               'memory; what is in force is told in the diagnostics. off: nothing.', choices=MODES),
     Parameter('cores', '', 'Cores on which those threads run, such as 0,2-3; empty: wherever this process may.'),
-    Parameter('policy', 'frontier', 'How the path of a frame is chosen. frontier: the one of highest quality whose '
-              'bound fits the time left, decided again at every operator. expected_utility: the one of greatest '
-              'quality times the chance to be in time, less miss_cost times the chance to be late, as often. The '
-              'others are what these are measured against. thresholds: each operator compares the time left with a '
-              'threshold of its own. oblivious: the same by '
-              "the idle device's median times, without slowdown and calibration. fixed: always fixed_path. reactive_1, "
+    Parameter('policy', 'frontier', 'How the path of a frame is chosen. frontier: the one of highest quality that is '
+              'likely to fit the time left and that later operators can still bring home within a bound that fits, '
+              'decided again at every operator. expected_utility: the one of greatest quality times the chance to be '
+              'in time, less miss_cost times the chance to be late, as often. The others are what these are measured '
+              'against. thresholds: each operator compares the time left with a threshold of its own. oblivious: the '
+              "same by the idle device's median times, without slowdown and calibration. fixed: always fixed_path. reactive_1, "
               'reactive_n: a larger path after each frame in time; after a late one the next smaller (1) or the '
               'cheapest (n).', choices=POLICIES),
     Parameter('fixed_path', '', 'Path of every frame under the policy fixed, and under thresholds and oblivious the '

@@ -7,6 +7,9 @@ from deadline_perception.latency.calibration import BoundCalibrator, RestCalibra
 from deadline_perception.runtime.reserve import FrameReserve, Reserve
 from deadline_perception.runtime.timed_frame import RestFactor, TimedFrame
 
+UNLIKELY_SHARE = 0.2  # frames that take longer than what is likely to fit
+_LEAST_LIKELY = 0.2
+_LIKELY_STEP = 0.05
 BEST_CASE_SHARE = 0.1  # frames that are faster than the best case, which decides what is worth going on with
 _BEST_CASE_STEP = 0.05
 
@@ -17,16 +20,23 @@ class FrameTimes:
     Args:
         publishing: learns how long publishing takes.
         score_width: of the calibrators of this task's times, see `BoundCalibrator`.
+        log_factor: of the bounds of its first frame, which nothing is known to be likely to stay below.
     """
 
-    def __init__(self, publishing: Reserve, score_width: float) -> None:
+    def __init__(self, publishing: Reserve, score_width: float, log_factor: float = 0.0) -> None:
         self._publishing, self._deciding = publishing, Reserve(0.0, quantile=0.5)
         self._best_case = BoundCalibrator(1.0 - BEST_CASE_SHARE, _BEST_CASE_STEP, score_width)
+        self._likely = BoundCalibrator(UNLIKELY_SHARE, _LIKELY_STEP, score_width,
+                                       min(max(log_factor, -score_width), score_width))
 
     @property
     def best_case_factor(self) -> float:
         """From the expected time of a frame to one that so few stay below."""
         return self._best_case.factor
+
+    def likely(self, factor: float) -> float:
+        """Share of its bound, which is so many times the expected time, that a frame is likely to stay below."""
+        return min(max(self._likely.factor / factor, _LEAST_LIKELY), 1.0)
 
     @property
     def reserve(self) -> FrameReserve:
@@ -53,6 +63,7 @@ class FrameTimes:
         overrun_ms = 0.0 if publish_ms is None else reserve.overrun_ms(ran.decision_ms, publish_ms)
         if ran.result is not None:
             self._best_case.observe(expected_ms, ran.network_ms)
+            self._likely.observe(expected_ms, ran.network_ms + overrun_ms)
             calibrator.observe(expected_ms, ran.network_ms + overrun_ms)
             for segment, begun, rest_ms, spent_ms in _rests(forecast, ran):
                 rests.observe(segment, begun, rest_ms, ran.network_ms - spent_ms + overrun_ms)
@@ -62,7 +73,8 @@ class FrameTimes:
         # A frame is aborted because its deadline is near, and that alone says nothing about the times of its path. What
         # it had taken, with the forecast of its rest, does: without slow frames both would learn from fast ones alone.
         would_take_ms = ran.network_ms + forecast.forecast_ms(ran.path, ran.segment) * ran.slowdown
-        for learner, took_ms in ((calibrator, would_take_ms + overrun_ms), (self._best_case, would_take_ms)):
+        for learner, took_ms in ((calibrator, would_take_ms + overrun_ms), (self._likely, would_take_ms + overrun_ms),
+                                 (self._best_case, would_take_ms)):
             if ran.network_ms > 0 and took_ms > learner.bound_ms(expected_ms):
                 learner.observe(expected_ms, None)
         for segment, begun, rest_ms, spent_ms in _rests(forecast, ran):

@@ -110,7 +110,7 @@ class FramePipeline:
         self._inference = self._inference_of(task)
         self._successor: tuple[Task, TimedInference, threading.Event] | None = None
         self._stand_in = task.make_stand_in(max_track_age_ms / 1000.0)
-        self._times = FrameTimes(reserve, task.calibrator.score_width)
+        self._times = FrameTimes(reserve, task.calibrator.score_width, task.calibrator.log_factor)
         self._conditions, self._convert, self._failed, self._ready = conditions, convert, failed, ready
         self._publish, self._publish_record, self._publish_late = publish, publish_record, publish_late
         self._boxes_at, self._spares_next_image = boxes_at, spares_next_image
@@ -262,7 +262,8 @@ class FramePipeline:
                 image, frame.progress, _Late(self, frame), due_ms=due_ms, slowdown=frame.conditions.slowdown,
                 calibration_factor=frame.calibration_factor,
                 rest_factor=rest_factor(self._task.rests, frame.outlook.forecast, frame.conditions.slowdown),
-                best_case=self._times.best_case_factor, may_give_up=self._late_policy is not LatePolicy.LATE,
+                likely=self._times.likely(frame.calibration_factor), best_case=self._times.best_case_factor,
+                may_give_up=self._late_policy is not LatePolicy.LATE,
                 deciding_ms=frame.reserve.deciding_ms, next_images=next_images if self._spares_next_image else None,
                 policy=frame.outlook.policy)
         except Exception as error:  # whatever a network throws, the node goes on

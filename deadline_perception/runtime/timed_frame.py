@@ -189,7 +189,8 @@ class NextImages:
 @dataclass(frozen=True)
 class _Terms:
     """What a frame is decided under once it is planned: by which policy, when it is due, and the image before which it
-    should end; what is reserved for deciding, the factors, and the constant part of a bound."""
+    should end; what is reserved for deciding, the factors, and the constant part of a bound; see `TimedInference.run`.
+    """
 
     policy: Policy
     due_ms: float
@@ -199,6 +200,7 @@ class _Terms:
     least: float
     slowdown: float
     rest_factor: RestFactor
+    likely: float
     allowance_ms: float
 
 
@@ -225,7 +227,7 @@ class TimedInference:
 
     def run(self, image_bgr: np.ndarray, progress: FrameProgress, late: Late, *, due_ms: float, slowdown: float,
             calibration_factor: float, best_case: float, may_give_up: bool, rest_factor: RestFactor | None = None,
-            deciding_ms: float = 0.0, next_images: NextImages | None = None,
+            likely: float = 1.0, deciding_ms: float = 0.0, next_images: NextImages | None = None,
             policy: Policy | None = None) -> TimedFrame:
         """Takes one frame through the network.
 
@@ -246,6 +248,8 @@ class TimedInference:
                 not: a frame whose bound no longer fits mostly makes it all the same, and one whose expected time no
                 longer fits does so half the time.)
             rest_factor: the same for what is left of it; None: as of a frame.
+            likely: share of their bounds that most frames stay below; with less than 1 the policy may plan what later
+                operators can take back. Not for frames that are to end before an image, which needs no bound.
             deciding_ms: what the decisions of a frame take; reserved in proportion to the segments that are left, since
                 those already made are in the time that has passed.
             next_images: None where the frame is not to look at them.
@@ -258,12 +262,12 @@ class TimedInference:
         progress.slowdown = slowdown
         progress.begun_ms = self._clock_ms()
         progress.remaining_ms = left_ms(due_ms, progress.begun_ms, deciding_ms)
-        plan, until_ms = self._plan(policy, progress, factor, calibration_factor, next_images)
+        plan, until_ms = self._plan(policy, progress, factor, calibration_factor, likely, next_images)
         planned_ms = self._clock_ms()
         progress.decision_us = (planned_ms - progress.begun_ms) * 1000.0
         progress.plan, progress.path = plan, plan.path
         is_late, least = late.is_answered(), slowdown * best_case if may_give_up else -math.inf
-        if not is_late and plan.forecast_ms * least > left_ms(due_ms, planned_ms):
+        if not is_late and not plan.feasible and plan.forecast_ms * least > left_ms(due_ms, planned_ms):
             progress.reason = self._too_late('the frame', plan, least, left_ms(due_ms, planned_ms))
             late.give_up()
             is_late = True
@@ -271,6 +275,7 @@ class TimedInference:
             progress.path = policy.plan(left_ms(late.until_ms(), self._clock_ms()), slowdown).path
         terms = _Terms(policy, due_ms, until_ms, next_images, deciding_ms, least, slowdown,
                        rest_factor or (lambda path, segment, spent_ms: calibration_factor),
+                       likely if until_ms == math.inf else 1.0,
                        max(0.0, plan.bound_ms - plan.forecast_ms * factor))
         is_late = self._run_segments(self._network.start(image_bgr, progress.path), progress, late, is_late, terms)
         progress.ended_ms = self._clock_ms()
@@ -280,14 +285,14 @@ class TimedInference:
 
     @staticmethod
     def _plan(policy: Policy, progress: FrameProgress, factor: float, calibration_factor: float,
-              next_images: NextImages | None) -> tuple[Choice, float]:
+              likely: float, next_images: NextImages | None) -> tuple[Choice, float]:
         """The path to start on, and when the image comes before which it is expected to end; inf without any."""
         image_ms = math.inf if next_images is None else next_images.first_ms
         while True:
             # Of the bound only the calibration factor lies above the expected time.
             until_image_ms = left_ms(image_ms, progress.begun_ms) * calibration_factor
             if not until_image_ms < progress.remaining_ms:
-                return policy.plan(progress.remaining_ms, factor), math.inf
+                return policy.plan(progress.remaining_ms, factor, likely), math.inf
             plan = policy.plan(until_image_ms, factor)
             if plan.feasible:
                 return plan, image_ms
@@ -310,8 +315,8 @@ class TimedInference:
                     remaining_ms = left_ms(terms.due_ms, self._clock_ms(),
                                            terms.deciding_ms * (1.0 - run.segment / count))
                     choice = self._redecide(terms.policy, run, segment.operator, progress, remaining_ms, self._limit_ms(
-                        run, remaining_ms, factor, terms), terms.slowdown * factor)
-                    if choice.forecast_ms * terms.least > remaining_ms:
+                        run, remaining_ms, factor, terms), terms.slowdown * factor, terms.likely)
+                    if not choice.feasible and choice.forecast_ms * terms.least > remaining_ms:
                         progress.reason = self._too_late(segment.name, choice, terms.least, remaining_ms)
                         late.give_up()
                         is_late = True
@@ -339,9 +344,9 @@ class TimedInference:
         return min(remaining_ms, max(until_ms, (planned_ms + terms.allowance_ms) * _ROUNDING))
 
     def _redecide(self, policy: Policy, run, operator: str, progress: FrameProgress, remaining_ms: float,
-                  limit_ms: float, factor: float) -> Choice:
+                  limit_ms: float, factor: float, likely: float = 1.0) -> Choice:
         begun_ms = self._clock_ms()
-        choice = policy.redecide(run.path, run.segment, limit_ms, factor, begun_ms - progress.begun_ms)
+        choice = policy.redecide(run.path, run.segment, limit_ms, factor, begun_ms - progress.begun_ms, likely)
         decided_ms = self._clock_ms()
         if choice.path != run.path:
             run.redirect(choice.path)

@@ -26,7 +26,6 @@ _ROOT = Path('/')
 _LEAST_FREE_BYTES = 2e9  # a demo's bag, recording and report take some 0.5 GB
 _LEAST_SHARED_MEMORY_BYTES = 256e6  # Fast DDS moves images through it; a container has 64 MB unless told otherwise
 _MOST_DEAD_BYTES = 64e6
-_DETECTOR_THREADS = 1  # config/detector.yaml
 
 
 class State(Enum):
@@ -186,7 +185,7 @@ def check_sensors(root: Path) -> list[Finding]:
 
 def check_device() -> list[Finding]:
     """Processor, clocks, and the settings that a process must have before it starts."""
-    from deadline_perception.latency.device import missing_environment, read_device_facts
+    from deadline_perception.latency.device import DEFAULT_THREADS, missing_environment, read_device_facts
     facts = read_device_facts('cpu')
     load = os.getloadavg()[0]
     clock = f', {facts.clock_mhz:.0f} MHz at most' if facts.clock_mhz else ''
@@ -198,7 +197,7 @@ def check_device() -> list[Finding]:
     elif Path('/etc/nvpmodel.conf').exists():
         found[1] = Finding('clocks', State.NOTE, facts.power_mode,
                            'full speed: sudo nvpmodel -m 0 && sudo jetson_clocks')
-    missing = missing_environment(_DETECTOR_THREADS)
+    missing = missing_environment(DEFAULT_THREADS)
     found.append(Finding('environment', State.FINE, 'settings in place') if not missing else
                  Finding('environment', State.FINE, 'demo and launch files set what the detector needs',
                          f'for a detector started by hand: export {" ".join(missing)}'))

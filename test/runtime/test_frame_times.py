@@ -132,3 +132,19 @@ def test_a_clock_that_jumped_is_told_and_teaches_nothing(learnt):
         with pytest.raises(ValueError):
             learnt.take(ran(wrong))
     assert learnt.calibrator.frames == 0 and learnt.times.reserve.deciding_ms == 0.0
+
+
+def test_what_is_likely_to_fit_is_learnt_from_frames_and_begins_as_the_bound(learnt):
+    learnt.times = FrameTimes(learnt.publishing, WIDTH, math.log(1.5))
+    assert learnt.times.likely(1.5) == 1.0
+    for _ in range(300):
+        for network_ms in (10.0, 10.0, 10.0, 10.0, 10.0, 12.0, 14.0):  # six of seven take at most 12 ms
+            learnt.take(ran(network_ms))
+    assert learnt.times.likely(1.5) == pytest.approx(12.0 / 10.0 / 1.5, rel=0.1)
+    assert learnt.times.likely(1.0) == 1.0
+
+
+def test_an_aborted_slow_frame_makes_less_likely_to_fit(learnt):
+    before = learnt.times.likely(2.0)
+    learnt.take(ran(30.0, result=None, segment=1))
+    assert learnt.times.likely(2.0) > before

@@ -79,11 +79,11 @@ class OnePath:
     def forecast_ms(self, path, segment=0):
         return self.cost_ms
 
-    def plan(self, remaining_ms, factor):
+    def plan(self, remaining_ms, factor, likely=1.0):
         bound_ms = self.cost_ms * factor
         return Choice(PATH, self.cost_ms, bound_ms, bound_ms <= remaining_ms, 0.5)
 
-    def redecide(self, path, segment, remaining_ms, factor, elapsed_ms=0.0):
+    def redecide(self, path, segment, remaining_ms, factor, elapsed_ms=0.0, likely=1.0):
         return self.plan(remaining_ms, factor)
 
     def observe(self, latency_ms, remaining_ms):
@@ -428,14 +428,14 @@ class TwoPaths(OnePath):
     def forecast_ms(self, path, segment=0):
         return 50.0 if path == self.LONG else 10.0
 
-    def plan(self, remaining_ms, factor):
+    def plan(self, remaining_ms, factor, likely=1.0):
         if factor != 1.0:  # a bound, and no forecast
             return Choice(self.SHORT, 1e6, 1e6, False, 0.1)
         self.asked_ms.append(remaining_ms)
         path = self.LONG if remaining_ms >= 50.0 else self.SHORT
         return Choice(path, self.forecast_ms(path), self.forecast_ms(path), remaining_ms >= 10.0, 0.5)
 
-    def redecide(self, path, segment, remaining_ms, factor, elapsed_ms=0.0):
+    def redecide(self, path, segment, remaining_ms, factor, elapsed_ms=0.0, likely=1.0):
         return Choice(path, 1.0, 1.0, True, 0.5)
 
 
@@ -456,8 +456,8 @@ def test_the_network_goes_on_with_the_best_path_that_is_expected_to_end_before_t
 def test_the_next_image_is_spared_on_demand_once_the_period_is_learnt(bench, spares):
     policy = OnePath()
     plan, asked_ms = policy.plan, []
-    policy.redecide = lambda path, segment, remaining_ms, factor, elapsed_ms: plan(remaining_ms, factor)
-    policy.plan = lambda remaining_ms, factor: (asked_ms.append(remaining_ms), plan(remaining_ms, factor))[1]
+    policy.redecide = lambda path, segment, remaining_ms, factor, *more: plan(remaining_ms, factor)
+    policy.plan = lambda remaining_ms, factor, *more: (asked_ms.append(remaining_ms), plan(remaining_ms, factor))[1]
     pipeline = bench.build(policy, spares_next_image=spares)
     bench.run(pipeline)
     for before_ms in (800.0, 400.0, 0.0):
@@ -484,7 +484,7 @@ def test_an_image_that_was_answered_while_it_waited_renews_the_tracks_too(bench)
 def run_late_while_another_waits(bench, pipeline, other, fits_alone):
     """Answers an image, and lets another come while the network goes on with it; whether the network ended."""
     policy = OnePath()
-    policy.plan = lambda remaining_ms, factor: Choice(PATH, 1e6, 1e6, False, 0.5)
+    policy.plan = lambda remaining_ms, factor, *more: Choice(PATH, 1e6, 1e6, False, 0.5)
     bench.network.gate = threading.Event()
     pipeline._inference._policy = policy
     worker = threading.Thread(target=bench.run, args=(pipeline,))
@@ -494,7 +494,7 @@ def run_late_while_another_waits(bench, pipeline, other, fits_alone):
     wait_until(lambda: len(bench.network.begun) > before and bench.records)
     bench.budget_ms = budget_ms
     other.arrive(arrive())
-    pipeline._task.policy.plan = lambda remaining_ms, factor: Choice(
+    pipeline._task.policy.plan = lambda remaining_ms, factor, *more: Choice(
         PATH, 1.0, 1.0, remaining_ms > (5000.0 if fits_alone else 1e9), 0.5)
     bench.network.gate.set()
     worker.join(WAIT_S)
@@ -559,8 +559,8 @@ def test_the_bound_is_that_of_the_path_that_ran(bench):
     space = multi_path_space(skips_per_stage=(1,), widths=(1.0, 0.5), pyramid_widths=(1.0,), proposals=(10,), heads=1)
     policy = OnePath()
     policy.forecast_ms = lambda path, segment=0: 40.0 if path == space.largest else 10.0
-    policy.plan = lambda remaining_ms, factor: Choice(space.largest, 40.0, 40.0 * factor, True, 0.5)
-    policy.redecide = lambda path, segment, remaining_ms, factor, elapsed_ms: Choice(
+    policy.plan = lambda remaining_ms, factor, *more: Choice(space.largest, 40.0, 40.0 * factor, True, 0.5)
+    policy.redecide = lambda path, segment, remaining_ms, factor, *more: Choice(
         space.smallest, 10.0, 10.0 * factor, True, 0.2)
     bench.calibrator = BoundCalibrator(0.01, 0.05, math.log(8), math.log(1.5), allowance_ms=3.0)
     bench.network.path_space = space
@@ -631,7 +631,7 @@ def test_after_a_bag_has_looped_objects_of_its_end_are_not_coasted_into_its_begi
 def test_an_aborted_frame_misses_its_bound_only_when_what_it_took_and_the_rest_exceed_it(bench, segment_ms, misses):
     policy = OnePath(forecast_ms=1.0)
     policy.forecast_ms = lambda path, segment=0: 1000.0 - 1000.0 * segment / len(SPACE.segments)
-    policy.redecide = lambda path, segment, remaining_ms, factor, elapsed_ms: Choice(
+    policy.redecide = lambda path, segment, remaining_ms, factor, *more: Choice(
         PATH, 1e9, 1e9, False, 0.5)
     bench.network.segment_ms = segment_ms
     bench.mailbox.holds_other = lambda task: True  # so that what is too late is aborted
@@ -651,7 +651,7 @@ def test_what_the_node_itself_takes_beyond_its_reserve_counts_as_time_of_the_bou
         if what == slow:
             time.sleep(pause_s[0])
 
-    policy.plan = lambda remaining_ms, factor: (pause('decide'), plan(remaining_ms, factor))[1]
+    policy.plan = lambda remaining_ms, factor, *more: (pause('decide'), plan(remaining_ms, factor))[1]
     bench.network.segment_ms = 1.0
     pipeline = bench.build(policy)
     bench.publish = lambda arrival, found: pause('publish')
@@ -664,7 +664,7 @@ def test_what_the_node_itself_takes_beyond_its_reserve_counts_as_time_of_the_bou
 def test_the_watchdog_reserves_what_publishing_takes_and_not_what_deciding_takes(bench):
     policy = OnePath(forecast_ms=10.0)
     plan = policy.plan
-    policy.plan = lambda remaining_ms, factor: (time.sleep(0.2), plan(remaining_ms, factor))[1]
+    policy.plan = lambda remaining_ms, factor, *more: (time.sleep(0.2), plan(remaining_ms, factor))[1]
     pipeline = bench.build(policy)
     bench.run(pipeline)
     bench.budget_ms = 1000.0
@@ -679,7 +679,7 @@ def test_the_watchdog_reserves_what_publishing_takes_and_not_what_deciding_takes
 def test_aborted_frames_that_were_slow_keep_the_best_case_from_sinking(bench):
     policy = OnePath(forecast_ms=1.0)
     policy.forecast_ms = lambda path, segment=0: 1.0 - segment / len(SPACE.segments)
-    policy.redecide = lambda path, segment, remaining_ms, factor, elapsed_ms: Choice(
+    policy.redecide = lambda path, segment, remaining_ms, factor, *more: Choice(
         PATH, 1e9, 1e9, False, 0.5)
     bench.network.segment_ms = 40.0
     pipeline = bench.build(policy)

@@ -103,12 +103,12 @@ class Late:
 
 
 def run(network, budget_ms, *, late=None, may_give_up=True, slowdown=1.0, calibration_factor=1.0, best_case=1.0,
-        policy=POLICY, deciding_ms=0.0, next_images=None):
+        policy=POLICY, likely=1.0, deciding_ms=0.0, next_images=None):
     progress, late = FrameProgress(), late or Late(network)
     frame = TimedInference(network, SPACE, policy, clock_ms=network.clock_ms).run(
         IMAGE, progress, late, due_ms=network.now_ms + budget_ms, slowdown=slowdown,
-        calibration_factor=calibration_factor, best_case=best_case, may_give_up=may_give_up, deciding_ms=deciding_ms,
-        next_images=next_images)
+        calibration_factor=calibration_factor, best_case=best_case, may_give_up=may_give_up, likely=likely,
+        deciding_ms=deciding_ms, next_images=next_images)
     return frame, late
 
 
@@ -129,6 +129,25 @@ def test_the_plan_fits_the_time_left_and_the_calibration_factor():
     assert frame.plan.feasible
     assert frame.plan.bound_ms <= 40.0
     assert frame.plan.forecast_ms * 1.5 == pytest.approx(frame.plan.bound_ms)
+
+
+@pytest.mark.parametrize('pace', [1.0, 1.3, 1.5])
+def test_what_is_likely_to_fit_is_begun_and_a_slow_frame_is_brought_home_by_its_later_operators(pace):
+    bound, _ = run(CountingNetwork(lambda segment: pace), 50.0, calibration_factor=1.5)
+    frame, late = run(CountingNetwork(lambda segment: pace), 50.0, calibration_factor=1.5, likely=1.0 / 1.5)
+    assert frame.plan.feasible and frame.plan.forecast_ms > bound.plan.forecast_ms
+    assert frame.elapsed_ms <= 50.0 and late.given_up_after is None
+    if pace == 1.0:
+        assert frame.path == frame.plan.path and QUALITY.quality(frame.path) > QUALITY.quality(bound.path)
+    else:
+        assert QUALITY.quality(frame.path) < QUALITY.quality(frame.plan.path)
+
+
+def test_a_frame_that_is_to_end_before_the_next_image_is_planned_without_recourse():
+    images = NextImages(first_ms=1000.0 + 30.0, period_ms=100.0, forecast=FORECAST)
+    with_recourse, without = (run(CountingNetwork(), 60.0, calibration_factor=1.5, likely=likely, next_images=images)[0]
+                              for likely in (0.7, 1.0))
+    assert with_recourse.plan == without.plan and with_recourse.path == without.path
 
 
 def test_time_for_decisions_is_reserved_from_the_plan_and_less_of_it_at_each_later_operator():
