@@ -7,15 +7,15 @@ The relative deadline is the time allowed for a frame over the bound of the full
 factor that its residuals ask for). The goal is judged at half of the full path's forecast, its median time, or at the
 tightest deadline that a path's bound fits if that is later. Every image is run for every deadline by each policy, in
 random order: the best path that likely fits, with a way back whose bound does (frontier), the paper's thresholds at
-each operator, and the full path alone (single path). All but the last re-decide while the frame runs, and nothing is cut; a frame that ends after its
-deadline counts as one in which nothing was found, whoever ran it. The single path does not look at the deadline, so
-that one run of an image is held against all of them. On CUDA graphs are replayed, as in the node. The paper's
-thresholds decide no width, because its networks have one: here they run twice, at full width as published, and at the
-widths of the longest path among those whose cheapest path's bound fits the deadline. Losses are taken against the full
-path and against the best by the expected qualities, both without a deadline; their intervals (95 %) come from drawing
-runs of images anew. The network runs as it ships, by prepared segments where they are. The frontier goes by qualities
-that were measured on these images too, if the table beside the weights is used. Prints a table, writes
-results/accuracy_by_deadline.json and results/accuracy_by_deadline.png; with --quick below out/benchmarks.
+each operator, and the full path alone (single path). All but the last re-decide while the frame runs, and nothing is
+cut; a frame that ends after its deadline counts as one in which nothing was found, whoever ran it. The single path does
+not look at the deadline, so that one run of an image is held against all of them. On CUDA graphs are replayed, as in
+the node. The paper's thresholds decide no width, because its networks have one: here they run twice, at full width as
+published, and at the widths of the longest path among those whose cheapest path's bound fits the deadline. Losses are
+taken against the full path and against the best by the expected qualities, both without a deadline; their intervals (95
+%) come from drawing runs of images anew. The network runs as it ships, by prepared segments where they are. The
+frontier goes by qualities that were measured on these images too, if the table beside the weights is used. Prints a
+table, writes results/accuracy_by_deadline.json and results/accuracy_by_deadline.png; with --quick below out/benchmarks.
 """
 from __future__ import annotations
 
