@@ -47,6 +47,7 @@ class ExpectedUtilityPolicy(FrontierPolicy):
     """
 
     name = 'expected_utility'
+    _levels = (1.0,)  # the chance to be in time is weighed, not allowed for
 
     def __init__(self, path_space: PathSpace, forecast: Forecast, quality: Quality, *, miss_cost: float,
                  late_worth: float = 0.0, belief: SlowdownBelief | None = None, allowance_ms: float = 0.0,
@@ -69,7 +70,7 @@ class ExpectedUtilityPolicy(FrontierPolicy):
         frontiers = self._frontiers[0] or self._build(0)
         end = len(frontiers.members)
         best = int(np.argmax(self._utilities(0, 0, end, remaining_ms)))
-        return self._chosen(frontiers, 0, best, remaining_ms, factor)
+        return self._chosen(0, frontiers, 0, best, remaining_ms, factor)
 
     def redecide(self, path: ExecutionPath, segment: int, remaining_ms: float, factor: float,
                  elapsed_ms: float = 0.0, likely: float = 1.0) -> Choice:
@@ -86,7 +87,7 @@ class ExpectedUtilityPolicy(FrontierPolicy):
         if kept >= 0 and frontiers.members[begin + kept] == planned and (
                 utilities[best] - utilities[kept] <= self._keep_epsilon):
             best = kept
-        return self._chosen(frontiers, begin, begin + best, remaining_ms, factor)
+        return self._chosen(segment, frontiers, begin, begin + best, remaining_ms, factor)
 
     def observe(self, latency_ms: float, remaining_ms: float) -> None:
         """Learns what the frame took; of one that was late before its end, that it takes longer than it had. See
@@ -118,7 +119,8 @@ class ExpectedUtilityPolicy(FrontierPolicy):
         # So written, paths that are late for certain are exactly equal.
         return qualities * (1.0 - late) + (self._late_worth * qualities - self._miss_cost) * late
 
-    def _chosen(self, frontiers: SegmentFrontiers, begin: int, at: int, remaining_ms: float, factor: float) -> Choice:
+    def _chosen(self, segment: int, frontiers: SegmentFrontiers, begin: int, at: int, remaining_ms: float,
+                factor: float) -> Choice:
         self._whole_ms = self._remaining_ms.item(0, frontiers.members[at])
-        choice, least_ms = self._choose(frontiers, at, at, factor), frontiers.remaining_ms[begin]
+        choice, least_ms = self._choose(segment, frontiers, at, at, factor), frontiers.remaining_ms[begin]
         return replace(choice, feasible=least_ms * factor + self._allowance_ms <= remaining_ms)

@@ -2,7 +2,8 @@
 
 For every prefix (the choices already made as a segment begins) the paths that may still follow are reduced to their
 Pareto frontier of remaining time and quality. All frontiers of a segment lie behind each other in one flat list, so a
-decision is two look-ups and one bisect. Where a frame may begin what later operators can take back, see `recourse`.
+decision is two look-ups and one bisect. Where a frame may begin what its later operators can take back, the remaining
+time of a path is what it needs of it to be planned, see `recourse`.
 """
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ from deadline_perception.decision.policy import (
     check_position,
     check_time_left,
 )
-from deadline_perception.decision.recourse import Recourse
+from deadline_perception.decision.recourse import LEVELS, level_of, needed_times_ms
 from deadline_perception.execution_path import ExecutionPath, PathSpace
 
 
@@ -33,7 +34,7 @@ class SegmentFrontiers:
     Attributes:
         group_of: int32 `[paths]`, the number of each path's prefix; of a memoryview, one item is read fastest.
         begins: `[prefixes + 1]`, where each prefix's frontier begins in the lists below.
-        remaining_ms: forecast of what remains; strictly ascending within a frontier.
+        remaining_ms: forecast of what remains, or what is needed of that; strictly ascending within a frontier.
         qualities: strictly ascending within a frontier.
         members: index of the path.
     """
@@ -71,8 +72,8 @@ def pareto_frontiers(groups: np.ndarray, costs: np.ndarray, qualities: np.ndarra
 class FrontierPolicy:
     """Among all paths that agree with what has run, the one of highest quality whose bound fits the time left.
 
-    With `likely` below 1 also one that is likely to fit and has a way back that is certain to, see `Recourse`. When
-    nothing fits: the cheapest, with `feasible=False`. At a re-decision the planned path is kept while its bound
+    With `likely` below 1, also one that is likely to fit and whose later operators can still turn to what is bound to.
+    When nothing fits: the cheapest, with `feasible=False`. At a re-decision the planned path is kept while its bound
     fits, unless another gains more than `keep_epsilon` in quality or is better and no more expensive.
 
     Args:
@@ -92,6 +93,7 @@ class FrontierPolicy:
     """
 
     name = 'frontier'
+    _levels = LEVELS
 
     def __init__(self, path_space: PathSpace, forecast: Forecast, quality: Quality, *, allowance_ms: float = 0.0,
                  keep_epsilon: float = 0.005, paths: Sequence[ExecutionPath] | None = None,
@@ -120,51 +122,48 @@ class FrontierPolicy:
             worst = self._paths[int(np.argmin((self._qualities >= 0) & (self._qualities <= 1)))]
             raise ValueError(f'quality of path {worst} is {quality.quality(worst)}, expected [0, 1]')
         self._settings = np.array([path.settings for path in self._paths], dtype=np.int64).reshape(len(self._paths), -1)
-        self._frontiers: list[SegmentFrontiers | None] = [None] * len(path_space.segments)
-        self._recourse = Recourse(path_space, self._paths, self._remaining_ms, self._qualities, self._prefix_numbers)
+        self._needed_ms = {1.0: self._remaining_ms}  # by how likely the pace is
+        self._frontiers_of: dict[float, list[SegmentFrontiers | None]] = {
+            level: [None] * len(path_space.segments) for level in self._levels}
+        self._frontiers = self._frontiers_of[1.0]
 
     def prepare(self) -> None:
         """Builds the frontiers of all prefixes now, so that no decision has to."""
-        for segment in range(len(self._space.segments)):
-            if self._frontiers[segment] is None:
-                self._build(segment)
-        self._recourse.prepare()
+        for level in self._levels:
+            for segment in range(len(self._space.segments)):
+                if self._frontiers_of[level][segment] is None:
+                    self._build(segment, level)
 
     def plan(self, remaining_ms: float, factor: float, likely: float = 1.0) -> Choice:
         """The path to start a frame on; see `Policy.plan`."""
         check_time_left(remaining_ms, factor, likely)
-        if likely < 1.0:
-            best = self._best_with_recourse(0, 0, remaining_ms, factor, likely)
-            if best is not None:
-                return self._with_recourse(best, 0, remaining_ms, factor, likely)
-        frontiers = self._frontiers[0] or self._build(0)
-        return self._choose(frontiers, 0, self._last_that_fits(frontiers, 0, len(frontiers.members), remaining_ms,
-                                                               factor), factor)
+        level = level_of(likely)
+        frontiers = self._frontiers_of[level][0] or self._build(0, level)
+        best = self._last_that_fits(frontiers, 0, len(frontiers.members), remaining_ms, factor)
+        if best < 0 and level < 1.0:
+            return self.plan(remaining_ms, factor)
+        return self._choose(0, frontiers, 0, best, factor)
 
     def redecide(self, path: ExecutionPath, segment: int, remaining_ms: float, factor: float,
                  elapsed_ms: float = 0.0, likely: float = 1.0) -> Choice:
         """The path to go on with as a segment begins; see `Policy.redecide`."""
         check_time_left(remaining_ms, factor, likely)
-        frontiers, planned, begin, end = self._of_prefix(path, segment)
-        if likely < 1.0:
-            prefix = frontiers.group_of[planned]
-            best = self._best_with_recourse(segment, prefix, remaining_ms, factor, likely)
-            if best is not None:
-                if best != planned and self._keeps(segment, prefix, planned, best, remaining_ms, factor, likely):
-                    best = planned
-                return self._with_recourse(best, segment, remaining_ms, factor, likely)
+        level = level_of(likely)
+        frontiers, planned, begin, end = self._of_prefix(path, segment, level)
         best = self._last_that_fits(frontiers, begin, end, remaining_ms, factor)
+        if best < begin and level < 1.0:
+            return self.redecide(path, segment, remaining_ms, factor)
         if best < begin or frontiers.members[best] == planned:
-            return self._choose(frontiers, begin, best, factor)
-        forecast_ms, quality = self._remaining_ms.item(segment, planned), self._qualities.item(planned)
-        bound_ms = forecast_ms * factor + self._allowance_ms
+            return self._choose(segment, frontiers, begin, best, factor)
+        needed_ms, quality = self._needed_ms[level].item(segment, planned), self._qualities.item(planned)
+        bound_ms = needed_ms * factor + self._allowance_ms
         if bound_ms > remaining_ms or frontiers.qualities[best] - quality > self._keep_epsilon:
-            return self._choose(frontiers, begin, best, factor)
-        # Kept only where no path is both better and no more expensive: else less time could give more quality.
-        as_cheap = bisect_right(frontiers.remaining_ms, forecast_ms, begin, end) - 1
+            return self._choose(segment, frontiers, begin, best, factor)
+        # Kept only where no path is both better and needs no more: else less time could give more quality.
+        as_cheap = bisect_right(frontiers.remaining_ms, needed_ms, begin, end) - 1
         if frontiers.qualities[as_cheap] > quality:
-            return self._choose(frontiers, begin, best, factor)
-        return Choice(path, forecast_ms, bound_ms, True, quality)
+            return self._choose(segment, frontiers, begin, best, factor)
+        return Choice(path, self._remaining_ms.item(segment, planned), bound_ms, True, quality)
 
     def observe(self, latency_ms: float, remaining_ms: float) -> None:
         """Changes nothing: what frames took comes back in the factor; see `Policy.observe`."""
@@ -182,29 +181,8 @@ class FrontierPolicy:
         return [(self._paths[found.members[i]], found.remaining_ms[i], found.qualities[i])
                 for i in range(found.begins[group], found.begins[group + 1])]
 
-    def _best_with_recourse(self, segment: int, prefix: int, remaining_ms: float, factor: float,
-                            likely: float) -> int | None:
-        left_ms = (remaining_ms - self._allowance_ms) / factor
-        return self._recourse.best(segment, prefix, left_ms, left_ms / likely)
-
-    def _keeps(self, segment: int, prefix: int, planned: int, best: int, remaining_ms: float, factor: float,
-               likely: float) -> bool:
-        """Whether a plan that still fits stays, although another is better: by little, and by more time."""
-        left_ms, forecast_ms = (remaining_ms - self._allowance_ms) / factor, self._remaining_ms.item(segment, planned)
-        quality = self._qualities.item(planned)
-        if (self._recourse.back_ms.item(segment, planned) > left_ms or forecast_ms > left_ms / likely
-                or self._qualities.item(best) - quality > self._keep_epsilon):
-            return False
-        as_cheap = self._recourse.best(segment, prefix, left_ms, forecast_ms)
-        return as_cheap is None or not self._qualities.item(as_cheap) > quality
-
-    def _with_recourse(self, index: int, segment: int, remaining_ms: float, factor: float, likely: float) -> Choice:
-        forecast_ms = self._remaining_ms.item(segment, index)
-        needed_ms = max(self._recourse.back_ms.item(segment, index), forecast_ms * likely)
-        bound_ms = min(needed_ms * factor + self._allowance_ms, remaining_ms)  # the division that found it rounds
-        return Choice(self._paths[index], forecast_ms, bound_ms, True, self._qualities.item(index))
-
-    def _of_prefix(self, path: ExecutionPath, segment: int) -> tuple[SegmentFrontiers, int, int, int]:
+    def _of_prefix(self, path: ExecutionPath, segment: int,
+                   level: float = 1.0) -> tuple[SegmentFrontiers, int, int, int]:
         """Frontiers of a segment, index of the planned path, and begin and end of the frontier after its prefix."""
         # The plan is mostly the very object that was given out, which is found without hashing its choices.
         planned = self._number_of.get(id(path))
@@ -213,7 +191,7 @@ class FrontierPolicy:
         if planned is None or not 0 <= segment < len(self._frontiers):
             check_position(self._space, path, segment)
             raise ValueError(f'path {path} is none of the {len(self._paths)} that are kept ready and good enough')
-        frontiers = self._frontiers[segment] or self._build(segment)
+        frontiers = self._frontiers_of[level][segment] or self._build(segment, level)
         group = frontiers.group_of[planned]
         return frontiers, planned, frontiers.begins[group], frontiers.begins[group + 1]
 
@@ -229,18 +207,21 @@ class FrontierPolicy:
             at -= 1
         return at
 
-    def _choose(self, frontiers: SegmentFrontiers, begin: int, best: int, factor: float) -> Choice:
+    def _choose(self, segment: int, frontiers: SegmentFrontiers, begin: int, best: int, factor: float) -> Choice:
         at = max(best, begin)
-        forecast_ms = frontiers.remaining_ms[at]
-        return Choice(self._paths[frontiers.members[at]], forecast_ms, forecast_ms * factor + self._allowance_ms,
-                      best >= begin, frontiers.qualities[at])
+        chosen = frontiers.members[at]
+        return Choice(self._paths[chosen], self._remaining_ms.item(segment, chosen),
+                      frontiers.remaining_ms[at] * factor + self._allowance_ms, best >= begin, frontiers.qualities[at])
 
-    def _build(self, segment: int) -> SegmentFrontiers:
-        group_of = self._prefix_numbers(segment)
-        members, begins = pareto_frontiers(group_of, self._remaining_ms[segment], self._qualities)
-        found = SegmentFrontiers(memoryview(group_of), begins.tolist(), self._remaining_ms[segment][members].tolist(),
-                              self._qualities[members].tolist(), members.tolist())
-        self._frontiers[segment] = found
+    def _build(self, segment: int, level: float = 1.0) -> SegmentFrontiers:
+        if level not in self._needed_ms:
+            self._needed_ms[level] = needed_times_ms(self._space, self._settings, self._remaining_ms,
+                                                     self._prefix_numbers, level)
+        group_of, needed_ms = self._prefix_numbers(segment), self._needed_ms[level][segment]
+        members, begins = pareto_frontiers(group_of, needed_ms, self._qualities)
+        found = SegmentFrontiers(memoryview(group_of), begins.tolist(), needed_ms[members].tolist(),
+                                 self._qualities[members].tolist(), members.tolist())
+        self._frontiers_of[level][segment] = found
         return found
 
     def _forecasts(self, forecast: Forecast) -> np.ndarray:

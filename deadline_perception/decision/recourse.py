@@ -1,79 +1,60 @@
-"""The best plan of which enough can still be taken back: what is likely to fit is tried, what is certain is kept open.
+"""What may be begun because it can still be taken back: the time that has to fit a bound if a path is to be planned.
 
-A path whose own bound does not fit may be begun all the same, where two things hold: it mostly fits, and from its next
-operator on a path follows whose bound fits. Then a frame that goes as most do ends on the better path, and a slow one
-is brought home by its later operators. (A decision of several stages with recourse, as in stochastic programming; the
-later stages are decided by what the frame has really taken.)
+A path whose own bound does not fit may be planned all the same, where at every operator from here on, reached at the
+pace that is likely, another path follows that is bound to fit. Then a frame that goes as most do ends on the better
+path, and a slow one is brought home by its later operators. (A decision of several stages with recourse, as in
+stochastic programming; the later stages are decided by what the frame has really taken.)
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
-from deadline_perception.execution_path import ExecutionPath, PathSpace
+from deadline_perception.execution_path import PathSpace
+
+LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)  # of how likely a pace is; one between two is taken to be the slower one
 
 
-class Recourse:
-    """Looks up plans with a way back.
+def level_of(likely: float) -> float:
+    """The level that a share of a bound, in (0, 1], is taken for."""
+    return next(level for level in LEVELS if likely <= level)
+
+
+def needed_times_ms(path_space: PathSpace, settings: np.ndarray, remaining_ms: np.ndarray,
+                    prefix_numbers: Callable[[int], np.ndarray], likely: float) -> np.ndarray:
+    """The forecast whose bound has to fit as a segment begins, so that each path can be planned from there on.
+
+    Here that is the forecast of going on along the path until its next operator and on the shortest path from there. At
+    each later operator it is the same, with what is likely to have been taken until then.
 
     Args:
         path_space: of the network.
-        paths: those that may be chosen.
+        settings: of the paths that may be chosen, int `[paths, operators]`.
         remaining_ms: forecast of each path from each segment on, float64 `[segments, paths]`, never rising.
-        qualities: float64 `[paths]`.
         prefix_numbers: number of each path's choices before a segment, int `[paths]`, from 0 on.
+        likely: share of its bound that a part of a frame is likely to stay below, in (0, 1].
 
-    Attributes:
-        back_ms: forecast of the time from each segment to the end of a frame that goes on along a path until its next
-            operator and on the shortest path from there: float64 `[segments, paths]`, at most `remaining_ms`.
+    Returns:
+        float64 `[segments, paths]`, at most `remaining_ms`, and that where `likely` is 1; for the shortest path that may
+        follow on given choices it is that always.
     """
-
-    def __init__(self, path_space: PathSpace, paths: Sequence[ExecutionPath], remaining_ms: np.ndarray,
-                 qualities: np.ndarray, prefix_numbers: Callable[[int], np.ndarray]) -> None:
-        self._remaining_ms, self._qualities, self._prefix_numbers = remaining_ms, qualities, prefix_numbers
-        self.back_ms = remaining_ms.copy()
-        saved_ms = np.zeros(len(paths))  # by turning to the shortest path at the next operator
-        for segment in range(len(path_space.segments) - 1, -1, -1):
-            self.back_ms[segment] -= saved_ms
-            if path_space.segments[segment].operator is not None:
-                numbers = prefix_numbers(segment)
-                least_ms = np.full(numbers.max() + 1, np.inf)
-                np.minimum.at(least_ms, numbers, remaining_ms[segment])
-                decided = np.fromiter((path_space.applies(segment, path) for path in paths), bool, len(paths))
-                saved_ms = np.where(decided, remaining_ms[segment] - least_ms[numbers], saved_ms)
-        self._tables: list[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None] = (
-            [None] * len(path_space.segments))
-
-    def prepare(self) -> None:
-        """Builds all tables now, so that no decision has to."""
-        for segment in range(len(self._tables)):
-            if self._tables[segment] is None:
-                self._build(segment)
-
-    def best(self, segment: int, prefix: int, left_ms: float, likely_left_ms: float) -> int | None:
-        """The path of the highest quality, of equal ones the shortest, that has a way back and is likely to fit.
-
-        Args:
-            segment: that is about to begin.
-            prefix: number of the choices made before it.
-            left_ms: time left over the factor of a bound, which the way back must fit.
-            likely_left_ms: time left over the factor that most frames stay below, which the path itself must fit.
-
-        Returns:
-            Its index; None where no path fits.
-        """
-        back_ms, remaining_ms, members, begins = self._tables[segment] or self._build(segment)
-        begin, end = begins[prefix], begins[prefix + 1]
-        fits = (back_ms[begin:end] <= left_ms) & (remaining_ms[begin:end] <= likely_left_ms)
-        first = int(fits.argmax())
-        return members.item(begin + first) if fits[first] else None
-
-    def _build(self, segment: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Way back, remaining time and index of all paths, by prefix and then best first; where each prefix begins."""
-        numbers, remaining_ms = self._prefix_numbers(segment), self._remaining_ms[segment]
-        order = np.lexsort((remaining_ms, -self._qualities, numbers))
-        begins = np.searchsorted(numbers[order], np.arange(numbers.max() + 2))
-        table = self.back_ms[segment][order], remaining_ms[order], order, begins
-        self._tables[segment] = table
-        return table
+    needed_ms = remaining_ms.copy()
+    # At the next operator of each path, which the last ones do not have: what turning to the shortest path saves there,
+    # the forecast from there on, and what is needed there.
+    saved_ms, next_ms = np.zeros(len(settings)), np.zeros(len(settings))
+    next_needed_ms = np.full(len(settings), -np.inf)
+    for segment in range(len(path_space.segments) - 1, -1, -1):
+        here_ms = remaining_ms[segment]
+        needed_ms[segment] = np.minimum(here_ms, np.maximum(here_ms - saved_ms,
+                                                            likely * (here_ms - next_ms) + next_needed_ms))
+        if path_space.segments[segment].operator is not None:
+            numbers = prefix_numbers(segment)
+            least_ms = np.full(numbers.max() + 1, np.inf)
+            np.minimum.at(least_ms, numbers, here_ms)
+            condition = path_space.conditions[segment]
+            decides = True if condition is None else settings[:, condition[0]] == condition[1]
+            saved_ms = np.where(decides, here_ms - least_ms[numbers], saved_ms)
+            next_ms = np.where(decides, here_ms, next_ms)
+            next_needed_ms = np.where(decides, needed_ms[segment], next_needed_ms)
+    return needed_ms

@@ -78,6 +78,12 @@ def blame(frame: FrameRecord, typical_ms: dict[str, float], slowdown: float) -> 
         return Blame(frame, Cause.BOUND_EXCEEDED,
                      f'The network took {frame.network_ms:.0f} ms, {frame.network_ms - frame.bound_ms:.0f} ms beyond '
                      f'its bound{where}{contention}.')
+    if frame.decision is not None and frame.network_ms > frame.decision.remaining_ms:
+        decided = [operator for operator in frame.decision.operators if operator.decided]
+        enough = f', and from {decided[-1].name} on {decided[-1].bound_ms:.0f} were to be enough' if decided else ''
+        return Blame(frame, Cause.BOUND_EXCEEDED,
+                     f'The network took {frame.network_ms:.0f} ms where it had {frame.decision.remaining_ms:.0f}'
+                     f'{enough}{contention}.')
     if waited:
         return Blame(frame, Cause.ARRIVED_LATE, _sentence(wait) + f'{contention}.')
     if frame.outcome is Outcome.COASTED:

@@ -45,8 +45,9 @@ PARAMETERS = (
               "nodes publish themselves. [''] plays all.", read_only=True),
     Parameter('wait_for_subscribers', 1, 'Subscribers that the camera must have before the first message; 0 begins '
               'at once.', '', 0, 100, read_only=True),
-    Parameter('settle_s', 1.0, 'Time without a new subscriber that must pass before the first message.', 's', 0.0, 60.0,
-              read_only=True),
+    Parameter('settle_s', 3.5, 'Time without a new subscriber that must pass before the first message: longer than the '
+              'middleware takes to introduce two processes again whose first introduction was lost, 3 s.', 's', 0.0,
+              60.0, read_only=True),
     Parameter('wait_timeout_s', 30.0, 'Longest time to wait for subscribers; then the node ends with an error.', 's',
               0.1, 3600.0, read_only=True),
     Parameter('longest_gap_s', 10.0, 'Longer pauses in the bag are shortened to this.', 's', 0.1, 86400.0,

@@ -7,7 +7,7 @@ from deadline_perception.latency.calibration import BoundCalibrator, RestCalibra
 from deadline_perception.runtime.reserve import FrameReserve, Reserve
 from deadline_perception.runtime.timed_frame import RestFactor, TimedFrame
 
-UNLIKELY_SHARE = 0.2  # frames that take longer than what is likely to fit
+UNLIKELY_SHARE = 0.1  # frames that take longer than what is likely to fit
 _LEAST_LIKELY = 0.2
 _LIKELY_STEP = 0.05
 BEST_CASE_SHARE = 0.1  # frames that are faster than the best case, which decides what is worth going on with

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from deadline_perception.decision.frontier import FrontierPolicy
+from deadline_perception.decision.recourse import LEVELS, level_of
 from deadline_perception.detector.declaration import multi_path_space
 
 SPACE = multi_path_space(skips_per_stage=(1, 1), widths=(1.0, 0.5), pyramid_widths=(1.0, 0.5), proposals=(10, 25, 100),
@@ -16,7 +17,7 @@ SPACE = multi_path_space(skips_per_stage=(1, 1), widths=(1.0, 0.5), pyramid_widt
 PATHS = list(SPACE)
 SEGMENTS = len(SPACE.segments)
 FACTORS = st.floats(0.5, 4.0)
-LIKELY = st.floats(0.3, 0.99)
+LIKELY = st.sampled_from(LEVELS[:-1])
 
 
 @pytest.fixture(scope='module')
@@ -47,6 +48,14 @@ def way_back_ms(case, path, segment):
     return case.forecast_ms(path, segment) - case.forecast_ms(path, until) + shortest_ms
 
 
+def needed_ms(case, path, segment, likely):
+    """The longest way back, here or from a later operator that is reached at the likely pace."""
+    decided = [segment] + [at for at in range(segment + 1, SEGMENTS)
+                           if SPACE.segments[at].operator is not None and SPACE.applies(at, path)]
+    whole_ms = case.forecast_ms(path, segment)
+    return max(likely * (whole_ms - case.forecast_ms(path, at)) + way_back_ms(case, path, at) for at in decided)
+
+
 @settings(max_examples=100, deadline=None)
 @given(which=st.integers(0, 3), index=st.integers(0, len(PATHS) - 1), segment=st.integers(0, SEGMENTS - 1),
        remaining_ms=st.floats(0.0, 150.0), factor=FACTORS, likely=LIKELY)
@@ -57,8 +66,7 @@ def test_the_choice_is_what_an_exhaustive_search_finds(cases, which, index, segm
     found, slack = {}, 1e-9 * (1.0 + remaining_ms)
     for margin in (-slack, slack):  # what lies within the rounding of the times may be found or not
         found[margin] = max((case.quality(other) for other in SPACE.continuations(path, segment)
-                             if way_back_ms(case, other, segment) * factor + case.allowance_ms <= remaining_ms + margin
-                             and case.forecast_ms(other, segment) * factor * likely + case.allowance_ms
+                             if needed_ms(case, other, segment, likely) * factor + case.allowance_ms
                              <= remaining_ms + margin), default=None)
     assert SPACE.prefix(choice.path, segment) == SPACE.prefix(path, segment)
     if found[-slack] is not None:
@@ -115,3 +123,19 @@ def test_a_share_that_is_none_is_refused(cases, likely):
         cases[0].policy.plan(50.0, 1.0, likely)
     with pytest.raises(ValueError, match='likely is'):
         cases[0].policy.redecide(PATHS[0], 1, 50.0, 1.0, likely=likely)
+
+
+def test_a_share_between_two_levels_is_taken_for_the_slower_pace():
+    assert [level_of(likely) for likely in (0.01, 0.5, 0.51, 0.75, 0.95, 1.0)] == [0.5, 0.5, 0.6, 0.8, 1.0, 1.0]
+
+
+def test_a_plan_is_not_taken_back_where_the_frame_goes_at_the_likely_pace(cases):
+    for case in cases:
+        for left_ms in np.linspace(20.0, 120.0, 30).tolist():
+            choice = plan = case.policy.plan(left_ms, 1.6, 0.7)
+            for segment in range(SEGMENTS):
+                if plan.feasible and SPACE.segments[segment].operator is not None:
+                    choice = case.policy.redecide(choice.path, segment, left_ms + 1e-9, 1.6, likely=0.7)
+                    assert choice.quality >= plan.quality
+                after_ms = case.forecast_ms(choice.path, segment + 1) if segment + 1 < SEGMENTS else 0.0
+                left_ms -= (case.forecast_ms(choice.path, segment) - after_ms) * 1.6 * 0.7

@@ -28,6 +28,7 @@ def tightest(tmp_path, slowdown: float = 1.0, **fields):
 @pytest.mark.parametrize(('fields', 'cause', 'words'), [
     ({'network_ms': 120.0, 'total_ms': 130.0, 'bound_ms': 90.0}, Cause.BOUND_EXCEEDED,
      'took 120 ms, 30 ms beyond its bound, most of it in conv'),
+    ({'network_ms': 98.0, 'total_ms': 108.0, 'bound_ms': 120.0}, Cause.BOUND_EXCEEDED, 'took 98 ms where it had 90'),
     ({'feasible': False, 'total_ms': 108.0, 'network_ms': 98.0, 'bound_ms': 105.0}, Cause.INFEASIBLE,
      'even the cheapest path (bound 105 ms) did not fit the 90 ms that were left of 100 ms'),
     ({'feasible': False, 'total_ms': 150.0, 'network_ms': 50.0, 'age_ms': 90.0, 'queue_ms': 5.0}, Cause.ARRIVED_LATE,

@@ -131,16 +131,16 @@ def test_the_plan_fits_the_time_left_and_the_calibration_factor():
     assert frame.plan.forecast_ms * 1.5 == pytest.approx(frame.plan.bound_ms)
 
 
-@pytest.mark.parametrize('pace', [1.0, 1.3, 1.5])
+@pytest.mark.parametrize('pace', [1.0, 1.5, 2.0])
 def test_what_is_likely_to_fit_is_begun_and_a_slow_frame_is_brought_home_by_its_later_operators(pace):
-    bound, _ = run(CountingNetwork(lambda segment: pace), 50.0, calibration_factor=1.5)
-    frame, late = run(CountingNetwork(lambda segment: pace), 50.0, calibration_factor=1.5, likely=1.0 / 1.5)
-    assert frame.plan.feasible and frame.plan.forecast_ms > bound.plan.forecast_ms
-    assert frame.elapsed_ms <= 50.0 and late.given_up_after is None
+    bound, _ = run(CountingNetwork(lambda segment: pace), 70.0, calibration_factor=2.0)
+    frame, late = run(CountingNetwork(lambda segment: pace), 70.0, calibration_factor=2.0, likely=0.5)
+    assert frame.plan.feasible and frame.plan.quality > bound.plan.quality
+    assert frame.elapsed_ms <= 70.0 and late.given_up_after is None
     if pace == 1.0:
-        assert frame.path == frame.plan.path and QUALITY.quality(frame.path) > QUALITY.quality(bound.path)
+        assert QUALITY.quality(frame.path) >= max(frame.plan.quality, QUALITY.quality(bound.path))
     else:
-        assert QUALITY.quality(frame.path) < QUALITY.quality(frame.plan.path)
+        assert QUALITY.quality(frame.path) < frame.plan.quality
 
 
 def test_a_frame_that_is_to_end_before_the_next_image_is_planned_without_recourse():
