@@ -37,12 +37,12 @@ def needed_times_ms(path_space: PathSpace, settings: np.ndarray, remaining_ms: n
         likely: share of its bound that a part of a frame is likely to stay below, in (0, 1].
 
     Returns:
-        float64 `[segments, paths]`, at most `remaining_ms`, and that where `likely` is 1; for the shortest path that may
-        follow on given choices it is that always.
+        float64 `[segments, paths]`, at most `remaining_ms`, and that where `likely` is 1; always that for the shortest
+        path that may follow on given choices.
     """
     needed_ms = remaining_ms.copy()
-    # At the next operator of each path, which the last ones do not have: what turning to the shortest path saves there,
-    # the forecast from there on, and what is needed there.
+    # At the next operator of each path, if there is one: what turning to the shortest path saves there, the forecast
+    # from there on, and what is needed there.
     saved_ms, next_ms = np.zeros(len(settings)), np.zeros(len(settings))
     next_needed_ms = np.full(len(settings), -np.inf)
     for segment in range(len(path_space.segments) - 1, -1, -1):

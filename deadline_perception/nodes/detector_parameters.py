@@ -42,9 +42,9 @@ PARAMETERS = (
               'decided again at every operator. expected_utility: the one of greatest quality times the chance to be '
               'in time, less miss_cost times the chance to be late, as often. The others are what these are measured '
               'against. thresholds: each operator compares the time left with a threshold of its own. oblivious: the '
-              "same by the idle device's median times, without slowdown and calibration. fixed: always fixed_path. reactive_1, "
-              'reactive_n: a larger path after each frame in time; after a late one the next smaller (1) or the '
-              'cheapest (n).', choices=POLICIES),
+              "same by the idle device's median times, without slowdown and calibration. fixed: always fixed_path. "
+              'reactive_1, reactive_n: a larger path after each frame in time; after a late one the next smaller (1) '
+              'or the cheapest (n).', choices=POLICIES),
     Parameter('fixed_path', '', 'Path of every frame under the policy fixed, and under thresholds and oblivious the '
               'one that gives what they do not decide, such as widths; empty: the largest.'),
     Parameter('miss_cost', 1.0, 'Accuracy that one late frame costs under the policy expected_utility, besides that of '
