@@ -44,7 +44,7 @@ from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.tools.command_line import exit_status
 
 RESULTS = Path(__file__).parent / 'results'
-LIKELY = 0.8  # share of its bound that a path must fit, as the node has it
+LIKELY = 0.8  # share of its bound that a path must fit; the node learns it from frames
 PROFILE = RESULTS / 'latency_profile_compact_amd-epyc_1_thread.json'
 SPACES = [
     multi_path_space(skips_per_stage=skips, widths=(1.0, 0.8, 0.6, 0.4, 0.2), pyramid_widths=pyramid_widths,

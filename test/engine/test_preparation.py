@@ -35,13 +35,9 @@ def test_every_segment_is_prepared_and_within_the_tolerance(prepared):
         has_layers = not key.startswith(('proposals', 'regions', 'post'))
         assert segment.form is Form.EAGER or segment.error_db >= (20.0 if has_layers else 80.0)
         assert not has_layers or segment.form is Form.INT8 or segment.reason
-        assert has_layers or segment.form in (Form.EXACT, Form.EAGER)
+        # one without layers may run eagerly because that is as fast, never because it was wrong or not converted
+        assert has_layers or segment.form in (Form.EXACT, Form.EAGER) and not segment.reason
         assert segment.form is Form.EAGER or segment.time_ms < segment.eager_ms
-    # One without layers may run eagerly because that is as fast, never because it was wrong or not converted. Random
-    # weights can give two scores so close to each other that the engine sorts them in the other order, hardly twice.
-    refused = [key for key, segment in store.segments.items()
-               if segment.reason and key.startswith(('proposals', 'regions', 'post'))]
-    assert len(refused) <= 1
 
 
 def test_only_what_is_missing_is_prepared_again(prepared, monkeypatch):
