@@ -8,8 +8,7 @@ from pathlib import Path
 GOAL_MISSES = 0.01
 ORACLE = 'median clairvoyant'
 TRACED = ('oblivious', 'frontier')  # whose budget and latency in ms are kept for every frame
-LONG = 'frontier, long part'
-_COLOURS = {'frontier': 'tab:blue', LONG: 'tab:blue', 'oblivious': 'tab:orange', 'reactive_1': 'tab:purple',
+_COLOURS = {'frontier': 'tab:blue', 'frontier, long part': 'tab:blue', 'oblivious': 'tab:orange', 'reactive_1': 'tab:purple',
             ORACLE: 'tab:green'}
 _OTHERS = 'tab:gray'
 _BY_BUDGET = ('frontier', 'oblivious', 'reactive_1', ORACLE)
@@ -25,7 +24,7 @@ def draw(result: dict, file: Path) -> None:
     figure.suptitle(f'Policies on {result["data"]}, {result["device"]}, {result["date"]}', fontsize=13)
     for column, (load, found) in zip(rows.T, loads.items()):
         _draw_misses(column[0], found)
-        column[0].set_title(f'{load}: {found["frames"]} frames; long part: {found["long_part"]["frames"]}', fontsize=12)
+        column[0].set_title(f'{load}: {found["frames"]} frames; long part: {found["long_part"]["frontier"]["frames"]}', fontsize=12)
         _draw_precision(column[1], found['policies'])
         _draw_latency(column[2], found['policies'])
         _draw_budgets(column[3], found['policies'])
@@ -35,6 +34,11 @@ def draw(result: dict, file: Path) -> None:
                 for row in found['policies'].values())
     rows[1, 0].set_xlim(0.0, 112.0 * reach + 1.0)  # room for the figures beside the bars
     figure.savefig(file, dpi=80)
+
+
+def long_part(name: str) -> str:
+    """What a policy is called in the long part."""
+    return f'{name}, long part'
 
 
 def ranges(budgets_ms: Sequence[float], ends_ms: Sequence[float]) -> list[str]:
@@ -49,7 +53,8 @@ def ranges(budgets_ms: Sequence[float], ends_ms: Sequence[float]) -> list[str]:
 
 
 def _draw_misses(axes, found: dict) -> None:
-    rows = {**{name: row['possible'] for name, row in found['policies'].items()}, LONG: found['long_part']['possible']}
+    rows = {**{name: row['possible'] for name, row in found['policies'].items()},
+            **{long_part(name): row['possible'] for name, row in found['long_part'].items()}}
     shares = [100.0 * (row['ratio'] or 0.0) for row in rows.values()]
     axes.barh(list(rows), shares, color=[_COLOURS.get(name, _OTHERS) for name in rows])
     for place, (share, row) in enumerate(zip(shares, rows.values())):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from deadline_plot import GOAL_MISSES, LONG, ORACLE, TRACED
+from deadline_plot import GOAL_MISSES, ORACLE, TRACED, long_part
 from rich.console import Console
 from rich.table import Table
 
@@ -265,7 +265,7 @@ def check_goals(found: dict[str, dict], draws: dict[str, np.ndarray], best_ap: f
 
 def show(load: str, result: dict) -> None:
     """Prints the table and the goals of one load."""
-    long = result['long_part']
+    long = result['long_part']['frontier']
     table = Table(title=f'{load}: {result["frames"]} frames, median slowdown {result["median_slowdown"]:.2f}, a round '
                         f'takes {result["round_ms"]:.0f} ms; long part {long["frames"]} frames of '
                         f'{long["period_ms"]:.0f} ms, {long["replaced"]} replaced by newer ones; best executed AP '
@@ -274,7 +274,8 @@ def show(load: str, result: dict) -> None:
                   '95 % upper',
                   'all missed', 'infeasible', 'p99 ms', 'p99 own', 'bound / latency', 'switches', 'decision us'):
         table.add_column(title, justify='left' if title == 'policy' else 'right', no_wrap=title == 'policy')
-    for name, row in (*result['policies'].items(), (LONG, long)):
+    for name, row in (*result['policies'].items(),
+                      *((long_part(name), row) for name, row in result['long_part'].items())):
         low, high = row.get('ap_interval_95', (None, None))
         table.add_row(name, percent(row.get('ap')), f'{percent(low)} to {percent(high)}', percent(row.get('ap50')),
                       percent(row.get('streaming_ap')),

@@ -8,8 +8,9 @@ without the priority that the node asks the kernel for (parameter `priority`), w
 (the watchdogs stay as they are). Interleaved: for every frame each policy runs the network for itself, in an order
 drawn anew, with budget, bounds, calibration and slowdown composed by the detector node's own pipeline, which needs no
 ROS; a pause as long as the frame follows, since the share of real-time threads is for a node that waits for images.
-Long: the frontier alone, a frame captured every period of the drive, over and over; a frame that waits is replaced by a
-newer one, as in the node. Only the long part has enough frames to show a miss ratio of 1 %.
+Long: the frontier alone, with and without recourse by turns of some seconds, an image captured ten times a second, the
+drive over and over; an image that waits is replaced by a newer one, as in the node. Only the long part has enough
+frames to show a miss ratio of 1 %.
 
 The median clairvoyant runs last, with the median slowdown that the others met in the same round: not that of its own
 run. It keeps no time back for publishing, changes plan for any gain, and its detections count even when it was late.
@@ -122,6 +123,7 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / 'benchmarks' / 'results'
 LEAST_FACTOR = 2.0
 FULL_FACTOR, FULL_FRAMES = 1.5, 20  # the largest budget over the full path's median of so many frames
+LONG_PERIOD_MS, LONG_TURN = 100.0, 100  # of the long part: that of the demo's camera, and images to a turn
 TABLE_PATHS, TABLE_FRAMES, QUICK_TABLE_FRAMES = 12, 100, 5  # of the 99th percentiles measured beforehand
 # Each co-runner works for a share of every 20 ms.
 CO_RUNNER = '''
@@ -304,7 +306,8 @@ class WithoutRecourse:
     """Decides as another policy does, but only for paths whose own bound fits."""
 
     def __init__(self, policy: Policy) -> None:
-        self._policy, self.name, self.observe = policy, policy.name, policy.observe
+        self._policy, self.observe = policy, policy.observe
+        self.name, self.keeps_bounds = policy.name, policy.keeps_bounds
 
     def plan(self, remaining_ms: float, factor: float, likely: float = 1.0) -> Choice:
         """What the other policy plans; see `Policy.plan`."""
@@ -382,25 +385,31 @@ def drive(contenders: dict[str, Contender], clairvoyant: GivenFactor, monitor: M
     return runs, statistics.median(rounds_ms)
 
 
-def drive_on(contender: Contender, monitor: Monitor, raised: Raised, frames: list[Frame], budget: BudgetRange,
-             period_ms: float, limit_s: float, words: str) -> tuple[list[Run], int]:
-    """One policy alone on the drive, over and over, at its own pace; the runs, and how many frames were replaced."""
+def drive_on(contenders: dict[str, Contender], monitor: Monitor, raised: Raised, frames: list[Frame],
+             budget: BudgetRange, limit_s: float, words: str) -> tuple[dict[str, list[Run]], dict[str, int]]:
+    """Some policies by turns on the drive, over and over, at the camera's pace; the runs, and how many images were
+    replaced."""
     images = [frame.load_bgr() for frame in frames]
     print(f'{words}: {limit_s:.0f} s', file=sys.stderr)
-    runs, next_number, replaced = [], 0, 0
+    runs: dict[str, list[Run]] = {name: [] for name in contenders}
+    next_number, replaced = 0, dict.fromkeys(contenders, 0)
     begun_ms, begun_ns = now_ms(), frames[-1].stamp_ns
     while now_ms() - begun_ms < 1000.0 * limit_s:
+        # The newest image there is, or the next to come.
+        number = max(next_number, int((now_ms() - begun_ms) / LONG_PERIOD_MS))
+        name = list(contenders)[number // LONG_TURN % len(contenders)]
         probe = monitor.look()
         if probe is not None:
-            contender.hear_probe(*probe)
-        number = max(next_number, int((now_ms() - begun_ms) / period_ms))  # the newest there is, or the next to come
+            for contender in contenders.values():
+                contender.hear_probe(*probe)
         left_out = number - next_number
-        replaced += left_out
-        captured_ms = begun_ms + number * period_ms
+        replaced[name] += left_out
+        captured_ms = begun_ms + number * LONG_PERIOD_MS
         time.sleep(max(0.0, captured_ms - now_ms()) / 1000.0)
         index = number % len(frames)
-        runs.append(contender.run(images[index], captured_ms, begun_ns + int((number + 1) * period_ms * 1e6),
-                                  budget.budget_ms(frames[index].speed_mps).budget_ms, left_out=left_out))
+        runs[name].append(contenders[name].run(
+            images[index], captured_ms, begun_ns + int((number + 1) * LONG_PERIOD_MS * 1e6),
+            budget.budget_ms(frames[index].speed_mps).budget_ms, left_out=left_out))
         raised.between_frames()
         next_number = number + 1
     return runs, replaced
@@ -416,7 +425,7 @@ def evenly(frames: list[Frame], count: int) -> list[Frame]:
     return [frames[index] for index in np.linspace(0, len(frames) - 1, min(count, len(frames))).round().astype(int)]
 
 
-def summary(runs: dict[str, list[Run]], long_runs: list[Run], frames: list[Frame], class_names: tuple[str, ...],
+def summary(runs: dict[str, list[Run]], long_runs: dict[str, list[Run]], frames: list[Frame], class_names: tuple[str, ...],
             quality: Quality, cheapest_ms: float, is_loaded: bool, period_ms: float) -> dict:
     """All that is said about one load; `period_ms` is that of the drive."""
     stamps_ms = [frame.stamp_ns / 1e6 for frame in frames]
@@ -424,8 +433,10 @@ def summary(runs: dict[str, list[Run]], long_runs: list[Run], frames: list[Frame
     ground_truths = [frame.ground_truth for frame in frames]
     feasible = np.array([run.is_feasible for run in runs['frontier']])
     possible = could_be_met(runs['frontier'], round_slowdowns(runs), cheapest_ms)
-    long = timing_figures(long_runs, np.array([run.is_feasible for run in long_runs]),
-                          could_be_met(long_runs, own_slowdowns(long_runs), cheapest_ms))
+    long = {name: {**timing_figures(part, np.array([run.is_feasible for run in part]),
+                                    could_be_met(part, own_slowdowns(part), cheapest_ms)),
+                   'frames': len(part)}
+            for name, part in long_runs.items()}
     found, draws = {}, {}
     for name, part in runs.items():
         outputs = delivered(part, late_too=name == ORACLE)
@@ -435,11 +446,12 @@ def summary(runs: dict[str, list[Run]], long_runs: list[Run], frames: list[Frame
                        **timing_figures(part, feasible, possible)}
     best = best_executed(runs, cache(quality.quality))
     best_ap = precision(best, ground_truths, np.arange(len(best)), class_names)['ap']
-    goals = check_goals(found, draws, best_ap, resampled(best, ground_truths, class_names), long, is_loaded)
+    goals = check_goals(found, draws, best_ap, resampled(best, ground_truths, class_names), long['frontier'],
+                        is_loaded)
     return {'frames': len(frames), 'infeasible_ratio': float(1.0 - feasible.mean()),
             'could_be_met_ratio': float(possible.mean()), 'best_executed_ap': best_ap,
             'median_slowdown': statistics.median(run.record.conditions.slowdown for run in runs[ORACLE]),
-            'goals': goals, 'policies': found, 'long_part': {**long, 'frames': len(long_runs)}}
+            'goals': goals, 'policies': found, 'long_part': long}
 
 
 def main() -> None:
@@ -448,7 +460,7 @@ def main() -> None:
     parser.add_argument('--frames', type=int, default=210,
                         help='most frames of it that are interleaved, under each load')
     parser.add_argument('--minutes', type=float, default=5.0, help='most time of the interleaved parts together')
-    parser.add_argument('--long-minutes', type=float, default=2.4, help='time of the long part, under each load')
+    parser.add_argument('--long-minutes', type=float, default=2.4, help='time of the long part, under each load, with recourse and without each')
     parser.add_argument('--warm-up', type=int, default=10, help='first frames run before, under each load, uncounted')
     parser.add_argument('--weights', type=Path, default=ROOT / 'models' / 'compact.safetensors',
                         help='network, with its .quality.json beside it')
@@ -526,12 +538,15 @@ def measure(args: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
                 runs, round_ms = drive(contenders, clairvoyant, monitor, raised, picked, budget, rng, rest_s, load)
             left_s -= (now_ms() - begun_ms) / 1000.0
             with co_runners(programs, 1.0):
-                long_runs, replaced = drive_on(contenders['frontier'], monitor, raised, frames, budget, period_ms,
-                                               long_s, f'{load}, frontier alone')
+                alone = {name: contenders[name] for name in ('frontier', NO_RECOURSE)}
+                long_runs, replaced = drive_on(alone, monitor, raised, frames, budget, len(alone) * long_s,
+                                               f'{load}, frontier with and without recourse')
         loads[load] = summary(runs, long_runs, picked[:len(runs[ORACLE])], network.class_names, quality, cheapest_ms,
                               is_loaded=programs > 0, period_ms=period_ms)
         loads[load].update(round_ms=round_ms, co_runner_pace=pace if programs else None, priority=raised.in_force)
-        loads[load]['long_part'].update(period_ms=period_ms, replaced=replaced)
+        for name, part in loads[load]['long_part'].items():
+            part.update(period_ms=LONG_PERIOD_MS, replaced=replaced[name],
+                        late_margin=alone[name].pipeline.late_margin.factor)
         show(load, loads[load])
     for contender in contenders.values():
         contender.pipeline.stop()

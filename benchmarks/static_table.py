@@ -54,6 +54,7 @@ class StaticTable:
     """
 
     name = 'static_p99'
+    keeps_bounds = False
 
     def __init__(self, p99_ms: dict[ExecutionPath, float], path_space: PathSpace, forecast: Forecast,
                  quality: Quality) -> None:

@@ -184,7 +184,7 @@ def load(frames: int, ap: float | None) -> dict:
               'trace': [[100.0, 90.0], [250.0, 260.0], [250.0, 120.0]]}
     return {'frames': frames, 'policies': dict.fromkeys(('frontier', 'thresholds', 'oblivious', 'reactive_1',
                                                          'median clairvoyant'), policy),
-            'long_part': {'frames': 9, 'possible': {'frames': 0, 'misses': 0, 'ratio': None}}}
+            'long_part': {'frontier': {'frames': 9, 'possible': {'frames': 0, 'misses': 0, 'ratio': None}}}}
 
 
 def test_draws_a_column_for_each_load_also_where_nothing_is_known(deadline_plot, tmp_path):

@@ -34,6 +34,7 @@ class FixedPath:
     """
 
     name = 'fixed'
+    keeps_bounds = False
 
     def __init__(self, path: ExecutionPath, path_space: PathSpace, forecast: Forecast, quality: Quality, *,
                  allowance_ms: float = 0.0) -> None:
@@ -85,6 +86,8 @@ class Reactive:
         ValueError: `rungs` or the allowance is out of range, or forecast or quality gives values that are.
     """
 
+    keeps_bounds = False
+
     def __init__(self, path_space: PathSpace, forecast: Forecast, quality: Quality, *, to_the_lowest: bool,
                  rungs: int = 8, allowance_ms: float = 0.0) -> None:
         if rungs < 2:
@@ -130,6 +133,8 @@ class GivenFactor:
     Attributes:
         factor: from forecast to bound; may be set before each frame.
     """
+
+    keeps_bounds = False
 
     def __init__(self, policy: Policy, name: str, factor: float = 1.0, *, allowance_ms: float = 0.0) -> None:
         self._policy = policy

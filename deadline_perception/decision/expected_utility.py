@@ -47,6 +47,7 @@ class ExpectedUtilityPolicy(FrontierPolicy):
     """
 
     name = 'expected_utility'
+    keeps_bounds = False
     _levels = (1.0,)  # the chance to be in time is weighed, not allowed for
 
     def __init__(self, path_space: PathSpace, forecast: Forecast, quality: Quality, *, miss_cost: float,

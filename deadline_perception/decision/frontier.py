@@ -93,6 +93,7 @@ class FrontierPolicy:
     """
 
     name = 'frontier'
+    keeps_bounds = True
     _levels = LEVELS
 
     def __init__(self, path_space: PathSpace, forecast: Forecast, quality: Quality, *, allowance_ms: float = 0.0,

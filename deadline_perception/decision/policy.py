@@ -52,9 +52,14 @@ class Policy(Protocol):
     `likely` is the share of their bounds that most frames stay below: a policy may choose a path that fits only so, as
     long as its later operators can still bring the frame home within a bound that fits. At 1, which no policy goes
     beyond, only paths whose own bound fits are chosen.
+
+    Attributes:
+        name: as in the parameter.
+        keeps_bounds: a frame whose choice is feasible is late only where a bound was exceeded.
     """
 
     name: str
+    keeps_bounds: bool
 
     def plan(self, remaining_ms: float, factor: float, likely: float = 1.0) -> Choice:
         """The path to start a frame on.

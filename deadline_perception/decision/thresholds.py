@@ -71,6 +71,7 @@ class ThresholdPolicy:
     """
 
     name = 'thresholds'
+    keeps_bounds = False
 
     def __init__(self, path_space: PathSpace, forecast: Forecast, quality: Quality, *,
                  start: ExecutionPath | None = None, allowance_ms: float = 0.0) -> None:

@@ -386,6 +386,8 @@ class DetectorNode(ManagedNode):
         values |= {'late_results': pipeline.late_results, 'calibration_factor': calibrator.factor,
                    'bound_misses': certificate.misses,
                    'bound_frames': certificate.frames, 'guaranteed_miss_ratio': certificate.guaranteed_miss_ratio,
+                   'late_margin': pipeline.late_margin.factor, 'margin_late': pipeline.late_margin.late,
+                   'margin_frames': pipeline.late_margin.frames,
                    'unpublished_frames': pipeline.unpublished, 'ready_paths': self._loaded.ready_paths,
                    'priority': self._priority.in_force, 'priority_refused': '; '.join(self._priority.refusals)}
         concerns = tuple(dict.fromkeys((*status.concerns(), *degraded)))  # the last frame says why it was degraded, too

@@ -121,6 +121,11 @@ class FrameRecord:
         return is_met(self.arrival.stamp.known_age_ms + self.elapsed_ms, self.conditions.budget_ms)
 
     @property
+    def is_in_time(self) -> bool:
+        """Its own result was published within the budget."""
+        return self.outcome is Outcome.DETECTED and self.deadline_met
+
+    @property
     def reasons(self) -> tuple[str, ...]:
         """Everything that is degraded about this frame."""
         return tuple(reason for reason in (*self.conditions.reasons, self.arrival.stamp.reason, self.failure)

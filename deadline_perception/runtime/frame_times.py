@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from deadline_perception.decision.policy import MAX_FACTOR, Forecast
 from deadline_perception.execution_path import ExecutionPath
-from deadline_perception.latency.calibration import BoundCalibrator, RestCalibrators
+from deadline_perception.latency.calibration import BoundCalibrator, LateMargin, RestCalibrators
 from deadline_perception.runtime.reserve import FrameReserve, Reserve
 from deadline_perception.runtime.timed_frame import RestFactor, TimedFrame
 
@@ -19,15 +19,19 @@ class FrameTimes:
 
     Args:
         publishing: learns how long publishing takes.
-        score_width: of the calibrators of this task's times, see `BoundCalibrator`.
-        log_factor: of the bounds of its first frame, which nothing is known to be likely to stay below.
+        calibrator: of the task's bounds; what is likely begins as its bounds are.
+
+    Attributes:
+        margin: on the bounds that paths are chosen by, for late frames.
     """
 
-    def __init__(self, publishing: Reserve, score_width: float, log_factor: float = 0.0) -> None:
+    def __init__(self, publishing: Reserve, calibrator: BoundCalibrator) -> None:
         self._publishing, self._deciding = publishing, Reserve(0.0, quantile=0.5)
-        self._best_case = BoundCalibrator(1.0 - BEST_CASE_SHARE, _BEST_CASE_STEP, score_width)
-        self._likely = BoundCalibrator(UNLIKELY_SHARE, _LIKELY_STEP, score_width,
-                                       min(max(log_factor, -score_width), score_width))
+        width = calibrator.score_width
+        self._best_case = BoundCalibrator(1.0 - BEST_CASE_SHARE, _BEST_CASE_STEP, width)
+        self._likely = BoundCalibrator(UNLIKELY_SHARE, _LIKELY_STEP, width,
+                                       min(max(calibrator.log_factor, -width), width))
+        self.margin = LateMargin(calibrator.alpha, calibrator.eta)
 
     @property
     def best_case_factor(self) -> float:
@@ -44,7 +48,7 @@ class FrameTimes:
         return FrameReserve(self._deciding.reserve_ms, self._publishing.reserve_ms)
 
     def observe(self, calibrator: BoundCalibrator, rests: RestCalibrators, forecast: Forecast, reserve: FrameReserve,
-                ran: TimedFrame, *, publish_ms: float | None) -> None:
+                ran: TimedFrame, *, publish_ms: float | None, in_time: bool) -> None:
         """Takes in one frame, after it is out.
 
         Args:
@@ -55,11 +59,14 @@ class FrameTimes:
             ran: it, on a path.
             publish_ms: that its answer took; None where its image was answered beside its network, which the time of
                 its decisions then has in it.
+            in_time: its own result was published in time.
 
         Raises:
             ValueError: a time is none, because a clock has jumped; what comes after it has learnt nothing.
         """
         expected_ms = forecast.forecast_ms(ran.path) * ran.slowdown
+        if in_time or (ran.plan is not None and ran.plan.feasible):
+            self.margin.observe(not in_time)
         overrun_ms = 0.0 if publish_ms is None else reserve.overrun_ms(ran.decision_ms, publish_ms)
         if ran.result is not None:
             self._best_case.observe(expected_ms, ran.network_ms)
@@ -81,11 +88,12 @@ class FrameTimes:
             rests.observe_aborted(segment, begun, rest_ms, would_take_ms - spent_ms + overrun_ms)
 
 
-def rest_factor(rests: RestCalibrators, forecast: Forecast, slowdown: float) -> RestFactor:
-    """From the expected time of what is left of a frame to its bound, by what is known as the frame begins."""
+def rest_factor(rests: RestCalibrators, forecast: Forecast, slowdown: float, margin: float = 1.0) -> RestFactor:
+    """From the expected time of what is left of a frame to its bound, times a margin, by what is known as the frame
+    begins."""
     most = MAX_FACTOR / slowdown
     return lambda path, segment, spent_ms: min(
-        rests.factor(segment, begun(forecast, path, segment, spent_ms, slowdown)), most)
+        margin * rests.factor(segment, begun(forecast, path, segment, spent_ms, slowdown)), most)
 
 
 def begun(forecast: Forecast, path: ExecutionPath, segment: int, spent_ms: float, slowdown: float) -> float:

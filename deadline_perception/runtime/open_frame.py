@@ -28,7 +28,9 @@ class OpenFrame:
         taken_ms: when the worker took it, None until then.
         replaced: images that it stands for beside its own.
         outlook: what it is decided by, None until it is taken; so calibration factor and reserve.
+        margin: for late frames, in the calibration factor.
         publish_ms: that its answer took.
+        is_in_time: its own result was published in time.
         progress: of the network with it.
         attempts: to answer it.
         evidence_s: when the image was taken that its answer rests on.
@@ -44,7 +46,8 @@ class OpenFrame:
         self.calibration_factor = math.nan
         self.outlook: Outlook | None = None
         self.reserve = FrameReserve(0.0, 0.0)
-        self.publish_ms = 0.0
+        self.margin = 1.0
+        self.publish_ms, self.is_in_time = 0.0, False
         self.progress = FrameProgress(phases)
         self.attempts = 0
         self.claimed_ms = math.nan

@@ -14,6 +14,7 @@ import numpy as np
 
 from deadline_perception.decision.policy import MAX_FACTOR
 from deadline_perception.execution_path import ExecutionPath
+from deadline_perception.latency.calibration import LateMargin
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.runtime.deadline import deadline_at_ms, left_ms
 from deadline_perception.runtime.frame_record import Arrival, Conditions, FrameRecord
@@ -110,7 +111,7 @@ class FramePipeline:
         self._inference = self._inference_of(task)
         self._successor: tuple[Task, TimedInference, threading.Event] | None = None
         self._stand_in = task.make_stand_in(max_track_age_ms / 1000.0)
-        self._times = FrameTimes(reserve, task.calibrator.score_width, task.calibrator.log_factor)
+        self._times = FrameTimes(reserve, task.calibrator)
         self._conditions, self._convert, self._failed, self._ready = conditions, convert, failed, ready
         self._publish, self._publish_record, self._publish_late = publish, publish_record, publish_late
         self._boxes_at, self._spares_next_image = boxes_at, spares_next_image
@@ -141,6 +142,11 @@ class FramePipeline:
 
     def _inference_of(self, task: Task) -> TimedInference:
         return TimedInference(task.network, task.path_space, task.policy, finish=self._finish)
+
+    @property
+    def late_margin(self) -> LateMargin:
+        """On the bounds of policies that keep them."""
+        return self._times.margin
 
     # --- on the thread that receives ---
 
@@ -237,7 +243,8 @@ class FramePipeline:
             frame.replaced += self._not_told
             self._not_told = 0
         frame.outlook = self._task.outlook(conditions.slowdown)
-        frame.calibration_factor = min(self._task.calibrator.factor, MAX_FACTOR / conditions.slowdown)
+        frame.margin = self.late_margin.factor if frame.outlook.policy.keeps_bounds else 1.0
+        frame.calibration_factor = min(self._task.calibrator.factor * frame.margin, MAX_FACTOR / conditions.slowdown)
         frame.reserve = self._times.reserve
         frame.deadline_ms = deadline_at_ms(frame.arrival.captured_ms, conditions.budget_ms)
         due_ms = frame.deadline_ms - frame.reserve.publishing_ms
@@ -261,7 +268,8 @@ class FramePipeline:
             ran = self._inference.run(
                 image, frame.progress, _Late(self, frame), due_ms=due_ms, slowdown=frame.conditions.slowdown,
                 calibration_factor=frame.calibration_factor,
-                rest_factor=rest_factor(self._task.rests, frame.outlook.forecast, frame.conditions.slowdown),
+                rest_factor=rest_factor(self._task.rests, frame.outlook.forecast, frame.conditions.slowdown,
+                                        frame.margin),
                 likely=self._times.likely(frame.calibration_factor), best_case=self._times.best_case_factor,
                 may_give_up=self._late_policy is not LatePolicy.LATE,
                 deciding_ms=frame.reserve.deciding_ms, next_images=next_images if self._spares_next_image else None,
@@ -283,7 +291,7 @@ class FramePipeline:
         if failure is None and ran.path is not None:
             try:
                 self._times.observe(self._task.calibrator, self._task.rests, frame.outlook.forecast, frame.reserve, ran,
-                                    publish_ms=None if is_late else frame.publish_ms)
+                                    publish_ms=None if is_late else frame.publish_ms, in_time=frame.is_in_time)
             except ValueError as error:  # a clock that jumped: the frame is out, and teaches nothing
                 self._failed(error)
         if renews and is_late and not self._stopped:
@@ -363,7 +371,7 @@ class FramePipeline:
                 if self._stopped or frame not in self._open:  # another thread was faster
                     return
                 self._open.remove(frame)
-                frame.publish_ms = record.publish_ms
+                frame.publish_ms, frame.is_in_time = record.publish_ms, record.is_in_time
                 if frame.attempts == 1:
                     self._reserve.observe(max(0.0, published_ms - frame.claimed_ms))
             self._ready()

@@ -54,7 +54,7 @@ class DetectorStatus:
     def note(self, record: FrameRecord) -> None:
         """Counts a published frame."""
         with self._lock:
-            missed = not (record.deadline_met and record.outcome is Outcome.DETECTED)
+            missed = not record.is_in_time
             self.frames += 1
             self.replaced += record.replaced
             self.last = record

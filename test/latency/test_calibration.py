@@ -18,6 +18,7 @@ from deadline_perception.latency.calibration import (
     CalibrationMismatch,
     Certificate,
     ForeignFile,
+    LateMargin,
     clopper_pearson_upper,
 )
 from deadline_perception.latency.json_file import JsonFileError
@@ -300,3 +301,27 @@ def test_neither_pipe_nor_folder_is_a_place_but_an_empty_file_is(place):
     place.file.touch()
     place.save(BoundCalibrator(alpha=0.1, eta=0.1, score_width=1.0).state())
     assert place.load(alpha=0.1, eta=0.1).frames == 0
+
+
+@settings(max_examples=150, deadline=None)
+@given(alpha=st.floats(0.001, 0.5), eta=st.floats(0.001, 0.3), late=st.lists(st.booleans(), min_size=1, max_size=200))
+def test_margin_counts_late_frames_whatever_the_sequence_until_it_is_at_its_most(alpha, eta, late):
+    margin, at_most = LateMargin(alpha, eta), False
+    for number, is_late in enumerate(late, 1):
+        margin.observe(is_late)
+        at_most = at_most or margin.factor == pytest.approx(2.0)
+        assert 1.0 <= margin.factor <= 2.0 + 1e-9
+        assert at_most or margin.late <= alpha * number + math.log(margin.factor) / eta + 1e-9
+    assert (margin.frames, margin.late) == (len(late), sum(late))
+
+
+def test_margin_goes_as_frames_are_in_time():
+    margin = LateMargin(0.01, 0.05)
+    margin.observe(False)
+    assert margin.factor == 1.0
+    for _ in range(20):
+        margin.observe(True)
+    assert margin.factor == pytest.approx(2.0)
+    for _ in range(1400):
+        margin.observe(False)
+    assert margin.factor == 1.0

@@ -2,10 +2,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from invented_networks import CLASSIFIER
 
+from deadline_perception.decision.policy import Choice
 from deadline_perception.latency.calibration import BoundCalibrator, RestCalibrators
 from deadline_perception.latency.path_bound import SegmentForecast
 from deadline_perception.runtime.frame_times import FrameTimes, rest_factor
@@ -31,13 +33,14 @@ def learnt():
     class Learnt:
         def __init__(self) -> None:
             self.publishing = Reserve(3.0)
-            self.times = FrameTimes(self.publishing, WIDTH)
             self.calibrator = BoundCalibrator(0.01, 0.05, WIDTH)
+            self.times = FrameTimes(self.publishing, self.calibrator)
             self.rests = RestCalibrators(self.calibrator, 2)
 
         def take(self, frame: TimedFrame, publish_ms: float | None = 0.0,
-                 reserve: FrameReserve = FrameReserve(0.0, 0.0)) -> None:
-            self.times.observe(self.calibrator, self.rests, FORECAST, reserve, frame, publish_ms=publish_ms)
+                 reserve: FrameReserve = FrameReserve(0.0, 0.0), in_time: bool = True) -> None:
+            self.times.observe(self.calibrator, self.rests, FORECAST, reserve, frame, publish_ms=publish_ms,
+                               in_time=in_time)
     return Learnt()
 
 
@@ -127,6 +130,20 @@ def test_an_aborted_rest_counts_only_where_it_would_have_exceeded_its_bound(lear
     assert (learnt.rests.factor(1, 1.0) > 1.04) is teaches
 
 
+def test_late_frames_count_for_the_margin_unless_they_were_never_to_be_in_time(learnt):
+    planned = replace(ran(9.0), plan=Choice(PATH, 10.0, 10.0, True, 0.5))
+    hopeless = replace(planned, plan=replace(planned.plan, feasible=False))
+    for frame, in_time, counts in ((planned, False, (1, 1)), (planned, True, (1, 2)), (hopeless, False, (1, 2)),
+                                   (hopeless, True, (1, 3)), (ran(9.0), False, (1, 3))):
+        learnt.take(frame, in_time=in_time)
+        assert (learnt.times.margin.late, learnt.times.margin.frames) == counts
+
+
+def test_a_margin_is_in_the_bound_of_what_is_left(learnt):
+    plain, wider = (rest_factor(learnt.rests, FORECAST, 1.0, margin) for margin in (1.0, 1.5))
+    assert wider(PATH, 1, 4.0) == pytest.approx(1.5 * plain(PATH, 1, 4.0))
+
+
 def test_a_clock_that_jumped_is_told_and_teaches_nothing(learnt):
     for wrong in (math.nan, -5.0, math.inf):
         with pytest.raises(ValueError):
@@ -135,7 +152,7 @@ def test_a_clock_that_jumped_is_told_and_teaches_nothing(learnt):
 
 
 def test_what_is_likely_to_fit_is_learnt_from_frames_and_begins_as_the_bound(learnt):
-    learnt.times = FrameTimes(learnt.publishing, WIDTH, math.log(1.5))
+    learnt.times = FrameTimes(learnt.publishing, BoundCalibrator(0.01, 0.05, WIDTH, math.log(1.5)))
     assert learnt.times.likely(1.5) == 1.0
     for _ in range(300):
         for network_ms in (10.0, 10.0, 10.0, 10.0, 10.0, 12.0, 14.0):  # one of seven takes 14 ms

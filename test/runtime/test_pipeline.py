@@ -72,6 +72,7 @@ class Run:
 
 class OnePath:
     name = 'one'
+    keeps_bounds = False
 
     def __init__(self, forecast_ms=0.01):
         self.cost_ms = forecast_ms
@@ -543,6 +544,40 @@ def test_a_frame_that_is_run_to_its_end_past_its_deadline_renews_the_tracks_and_
     bench.network.gate.set()
     assert [record.outcome for record in bench.records] == [Outcome.COASTED] * 2
     assert len(bench.published[1]) == 1
+
+
+@pytest.mark.parametrize('keeps_bounds', [True, False])
+def test_the_margin_for_late_frames_is_on_all_bounds_of_a_policy_that_keeps_them(bench, keeps_bounds):
+    policy, factors = OnePath(), []
+    policy.keeps_bounds, redecide = keeps_bounds, policy.redecide
+    policy.redecide = lambda path, segment, remaining_ms, factor, *more: (
+        factors.append(factor), redecide(path, segment, remaining_ms, factor))[1]
+    pipeline = bench.build(policy)
+    pipeline.late_margin.observe(True)
+    bench.run(pipeline)
+    factor = math.exp(0.05 * 0.99) if keeps_bounds else 1.0
+    assert bench.records[0].calibration_factor == pytest.approx(factor)
+    assert factors == [pytest.approx(factor)] * len(factors) and factors
+
+
+def test_frames_that_were_to_be_in_time_and_are_late_are_counted(bench):
+    pipeline = bench.build()
+    bench.budget_ms, bench.network.gate = 200.0, threading.Event()
+    bench.start()
+    for count, outcome in enumerate((Outcome.COASTED, Outcome.DETECTED), 1):
+        pipeline.arrive(arrive(age_ms=0.0))
+        wait_until(lambda: len(bench.records) == count)
+        assert bench.records[-1].outcome is outcome
+        bench.network.gate.set()
+        wait_until(lambda: pipeline.late_margin.frames == count)
+    assert pipeline.late_margin.late == 1
+
+
+def test_a_frame_that_was_never_to_be_in_time_leaves_the_margin(bench):
+    pipeline = bench.build()
+    bench.budget_ms = 0.0
+    bench.run(pipeline)
+    assert pipeline.late_margin.frames == 0
 
 
 def test_the_late_policy_publishes_a_late_result_as_late(bench):
