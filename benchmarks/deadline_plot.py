@@ -8,8 +8,8 @@ from pathlib import Path
 GOAL_MISSES = 0.01
 ORACLE = 'median clairvoyant'
 TRACED = ('oblivious', 'frontier')  # whose budget and latency in ms are kept for every frame
-_COLOURS = {'frontier': 'tab:blue', 'frontier, long part': 'tab:blue', 'oblivious': 'tab:orange', 'reactive_1': 'tab:purple',
-            ORACLE: 'tab:green'}
+_COLOURS = {'frontier': 'tab:blue', 'frontier, long part': 'tab:blue', 'oblivious': 'tab:orange',
+            'reactive_1': 'tab:purple', ORACLE: 'tab:green'}
 _OTHERS = 'tab:gray'
 _BY_BUDGET = ('frontier', 'oblivious', 'reactive_1', ORACLE)
 
@@ -24,7 +24,8 @@ def draw(result: dict, file: Path) -> None:
     figure.suptitle(f'Policies on {result["data"]}, {result["device"]}, {result["date"]}', fontsize=13)
     for column, (load, found) in zip(rows.T, loads.items()):
         _draw_misses(column[0], found)
-        column[0].set_title(f'{load}: {found["frames"]} frames; long part: {found["long_part"]["frontier"]["frames"]}', fontsize=12)
+        long_frames = found['long_part']['frontier']['frames']
+        column[0].set_title(f'{load}: {found["frames"]} frames; long part: {long_frames}', fontsize=12)
         _draw_precision(column[1], found['policies'])
         _draw_latency(column[2], found['policies'])
         _draw_budgets(column[3], found['policies'])

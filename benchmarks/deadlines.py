@@ -425,8 +425,9 @@ def evenly(frames: list[Frame], count: int) -> list[Frame]:
     return [frames[index] for index in np.linspace(0, len(frames) - 1, min(count, len(frames))).round().astype(int)]
 
 
-def summary(runs: dict[str, list[Run]], long_runs: dict[str, list[Run]], frames: list[Frame], class_names: tuple[str, ...],
-            quality: Quality, cheapest_ms: float, is_loaded: bool, period_ms: float) -> dict:
+def summary(runs: dict[str, list[Run]], long_runs: dict[str, list[Run]], frames: list[Frame],
+            class_names: tuple[str, ...], quality: Quality, cheapest_ms: float, is_loaded: bool, period_ms: float
+            ) -> dict:
     """All that is said about one load; `period_ms` is that of the drive."""
     stamps_ms = [frame.stamp_ns / 1e6 for frame in frames]
     is_whole = bool(np.all(np.diff(stamps_ms) < 1.5 * period_ms))
@@ -460,7 +461,8 @@ def main() -> None:
     parser.add_argument('--frames', type=int, default=210,
                         help='most frames of it that are interleaved, under each load')
     parser.add_argument('--minutes', type=float, default=5.0, help='most time of the interleaved parts together')
-    parser.add_argument('--long-minutes', type=float, default=2.4, help='time of the long part, under each load, with recourse and without each')
+    parser.add_argument('--long-minutes', type=float, default=2.4,
+                        help='time of the long part, under each load, of each of its two policies')
     parser.add_argument('--warm-up', type=int, default=10, help='first frames run before, under each load, uncounted')
     parser.add_argument('--weights', type=Path, default=ROOT / 'models' / 'compact.safetensors',
                         help='network, with its .quality.json beside it')
