@@ -66,7 +66,7 @@ class Benchmark:
 BENCHMARKS = (
     Benchmark('demo_drive', 9, 'deadlines of the running nodes, alone and beside two busy programs',
               arguments=('--runs', '5', '--loads', '0', '2'), quick=False),
-    Benchmark('deadlines', 11, 'misses and AP of every policy, alone and beside co-runners',
+    Benchmark('deadlines', 21, 'misses and AP of every policy, alone and beside co-runners',
               f'{MULTI_PATH}, Figs. 8 and 9'),
     Benchmark('path_accuracy', 14, 'accuracy of paths against their time, what operators gain, the network before'),
     Benchmark('peers', 8, "time and memory beside torchvision's detectors, eager and in OpenVINO"),

@@ -222,14 +222,14 @@ def lead(own: dict, own_draws: np.ndarray, other_ap: float | None, other_draws: 
     return (own['ap'] - share * other_ap if known else math.nan, *interval(own_draws - share * other_draws))
 
 
-def check_goals(found: dict[str, dict], draws: dict[str, np.ndarray], best_ap: float | None, best_draws: np.ndarray,
-                long: dict, is_loaded: bool) -> dict[str, str]:
+def check_goals(found: dict[str, dict], draws: dict[str, np.ndarray],
+                ideals: dict[str, tuple[float | None, np.ndarray]], long: dict, is_loaded: bool) -> dict[str, str]:
     """The goals of one load, each in words, and its verdict.
 
     Args:
         found: figures by policy.
         draws: resampled AP by policy.
-        best_ap, best_draws: of the best that was executed in each round.
+        ideals: AP, and resampled AP, of what no policy can know.
         long: figures of the long part.
         is_loaded: beside co-runners.
     """
@@ -239,7 +239,7 @@ def check_goals(found: dict[str, dict], draws: dict[str, np.ndarray], best_ap: f
                   few_misses('interleaved, feasible frames', own['feasible']),
                   few_misses('interleaved, frames that could be met', own['possible'])))
     enough = own['possible']['frames'] >= LEAST_FRAMES
-    for name, ap, other in ((ORACLE, found[ORACLE]['ap'], draws[ORACLE]), ('best executed', best_ap, best_draws)):
+    for name, (ap, other) in ideals.items():
         by, low, high = lead(own, own_draws, ap, other, GOAL_SHARE_OF_ORACLE)
         goals[f'AP at least {GOAL_SHARE_OF_ORACLE:.0%} of the {name}\'s: {100 * by:+.1f} points from it '
               f'({100 * low:+.1f} to {100 * high:+.1f})'] = verdict(by >= 0.0, enough and low >= 0.0)

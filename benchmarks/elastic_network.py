@@ -121,7 +121,7 @@ def main() -> int:
               'ordinary_accuracy': round(whole, 1), 'tuned': before is not after,
               'accuracy': [{'utilisation': setting, 'converted': round(value, 1), 'tuned': round(after[setting], 1)}
                            for setting, value in before.items()],
-              'printed': {name: text.splitlines()[-3:] for name, text in printed.items()}}
+              'printed': {name: text.replace(f'{place}/', '').splitlines()[-3:] for name, text in printed.items()}}
     file = (QUICK_RESULTS if args.quick else RESULTS) / 'elastic_network.json'
     write_text_atomically(file, json.dumps(record, indent=1) + '\n')
     print(f'wrote {file}')
