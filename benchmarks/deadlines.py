@@ -50,6 +50,7 @@ Writes results/deadlines.json and results/deadlines.png; --draw draws the latter
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import random
@@ -273,8 +274,10 @@ class Raised:
         self.in_force = '; '.join((self._priority.in_force, *self._priority.refusals))
 
     def between_frames(self, pause_ms: float = 0.0) -> None:
-        """Keeps to the share of real-time threads, as the node does after each frame, and pauses."""
+        """Keeps to the share of real-time threads and collects garbage, as the node does after each frame, and
+        pauses."""
         self._priority.between_frames()
+        gc.collect(1)
         time.sleep(max(pause_ms, 0.0) / 1000.0)
 
     def __enter__(self) -> Raised:
@@ -530,6 +533,9 @@ def measure(args: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
     long_s = 6.0 if args.quick else 60.0 * args.long_minutes
     monitor, rng, loads, pace, left_s = Monitor(), random.Random(0), {}, 1.0, 60.0 * args.minutes
     beside = f'beside {args.co_runners} co-runners'
+    gc.collect()
+    gc.freeze()
+    gc.disable()  # within a frame, as in the node
     for load, programs, mode, share in (('alone', 0, 'auto', 1 / 3), (beside, args.co_runners, 'auto', 0.5),
                                         (f'{beside}, priority off', args.co_runners, 'off', 1.0)):
         begun_ms, limit_s = now_ms(), share * left_s
