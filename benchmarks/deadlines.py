@@ -195,7 +195,7 @@ class Contender:
         frame = record.frame
         if frame.path is None:
             return Run(record, None, None, found)
-        idle_ms = self._forecast.forecast_ms(frame.path)
+        idle_ms = record.idle_forecast_ms
         if record.outcome is Outcome.COASTED:
             begun = 0 if frame.reason else 1  # without a reason the segment was running, and took its part of the time
             least_ms = frame.network_ms + self._forecast.forecast_ms(frame.path, frame.segment + begun)

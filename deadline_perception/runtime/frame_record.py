@@ -73,10 +73,12 @@ class FrameRecord:
         replaced: frames that it replaced, in the mailbox or before.
         failure: error of conversion or network, empty otherwise.
         idle_forecast_ms: expected time of the path that ran over the slowdown that it met: that on the idle device or,
-            with levels of contention, that at the level over its slowdown; NaN without a path.
+            with levels of contention, that at the level over its slowdown; where the frame left its plan for a shorter
+            path, so that the time of the network over it is that of the whole plan; NaN without a path.
         evidence_age_ms: from the image on which what was published rests to this one: 0 for its own result, NaN
             when there was nothing to go on from.
         forecast_ms: as `idle_forecast_ms`, but of the slowdown that was assumed; NaN where they are the same.
+        left_out_ms: expected time of what the plan had beyond the path that ran; see `TimedFrame.left_out_ms`.
     """
 
     arrival: Arrival
@@ -93,6 +95,7 @@ class FrameRecord:
     idle_forecast_ms: float
     evidence_age_ms: float
     forecast_ms: float = math.nan
+    left_out_ms: float = 0.0
 
     @property
     def elapsed_ms(self) -> float:
@@ -111,9 +114,11 @@ class FrameRecord:
 
     @property
     def bound_ms(self) -> float:
-        """Bound of the network's time on the path that ran; NaN without a path. That of the plan is `frame.plan`'s."""
+        """Bound of the network's time on the path that ran, where that is shorter than the plan as of the plan, less
+        what was left out of it; NaN without a path. That of the plan is `frame.plan`'s."""
         forecast_ms = self.idle_forecast_ms if math.isnan(self.forecast_ms) else self.forecast_ms
-        return forecast_ms * self.frame.slowdown * self.calibration_factor + self.allowance_ms
+        expected_ms = forecast_ms * self.frame.slowdown + self.left_out_ms
+        return expected_ms * self.calibration_factor + self.allowance_ms - self.left_out_ms
 
     @property
     def deadline_met(self) -> bool:

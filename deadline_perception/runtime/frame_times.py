@@ -1,6 +1,8 @@
 """What the frames of a task say about the times of the next ones: best case, time of deciding and of publishing."""
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from deadline_perception.decision.policy import MAX_FACTOR, Forecast
 from deadline_perception.execution_path import ExecutionPath
 from deadline_perception.latency.calibration import BoundCalibrator, LateMargin, RestCalibrators
@@ -64,28 +66,31 @@ class FrameTimes:
         Raises:
             ValueError: a time is none, because a clock has jumped; what comes after it has learnt nothing.
         """
-        expected_ms = forecast.forecast_ms(ran.path) * ran.slowdown
+        left_out_ms = ran.left_out_ms(forecast)
+        expected_ms = forecast.forecast_ms(ran.path) * ran.slowdown + left_out_ms
+        took_ms = ran.network_ms + left_out_ms
         if in_time or (ran.plan is not None and ran.plan.feasible):
             self.margin.observe(not in_time)
         overrun_ms = 0.0 if publish_ms is None else reserve.overrun_ms(ran.decision_ms, publish_ms)
         if ran.result is not None:
-            self._best_case.observe(expected_ms, ran.network_ms)
-            self._likely.observe(expected_ms, ran.network_ms + overrun_ms)
-            calibrator.observe(expected_ms, ran.network_ms + overrun_ms)
-            for segment, begun, rest_ms, spent_ms in _rests(forecast, ran):
-                rests.observe(segment, begun, rest_ms, ran.network_ms - spent_ms + overrun_ms)
+            self._best_case.observe(expected_ms, took_ms)
+            self._likely.observe(expected_ms, took_ms + overrun_ms)
+            calibrator.observe(expected_ms, took_ms + overrun_ms)
+            for rest in _rests(forecast, ran):
+                rests.observe(rest.segment, rest.begun, rest.expected_ms,
+                              ran.network_ms - rest.spent_ms + rest.left_out_ms + overrun_ms)
             if publish_ms is not None:
                 self._deciding.observe(ran.decision_ms)
             return
         # A frame is aborted because its deadline is near, and that alone says nothing about the times of its path. What
         # it had taken, with the forecast of its rest, does: without slow frames both would learn from fast ones alone.
         would_take_ms = ran.network_ms + forecast.forecast_ms(ran.path, ran.segment) * ran.slowdown
-        for learner, took_ms in ((calibrator, would_take_ms + overrun_ms), (self._likely, would_take_ms + overrun_ms),
-                                 (self._best_case, would_take_ms)):
-            if ran.network_ms > 0 and took_ms > learner.bound_ms(expected_ms):
+        for learner, extra_ms in ((calibrator, overrun_ms), (self._likely, overrun_ms), (self._best_case, 0.0)):
+            if ran.network_ms > 0 and would_take_ms + left_out_ms + extra_ms > learner.bound_ms(expected_ms):
                 learner.observe(expected_ms, None)
-        for segment, begun, rest_ms, spent_ms in _rests(forecast, ran):
-            rests.observe_aborted(segment, begun, rest_ms, would_take_ms - spent_ms + overrun_ms)
+        for rest in _rests(forecast, ran):
+            rests.observe_aborted(rest.segment, rest.begun, rest.expected_ms,
+                                  would_take_ms - rest.spent_ms + rest.left_out_ms + overrun_ms)
 
 
 def rest_factor(rests: RestCalibrators, forecast: Forecast, slowdown: float, margin: float = 1.0) -> RestFactor:
@@ -102,10 +107,25 @@ def begun(forecast: Forecast, path: ExecutionPath, segment: int, spent_ms: float
     return spent_ms / expected_ms if expected_ms > 0.0 and spent_ms > 0.0 else 1.0
 
 
-def _rests(forecast: Forecast, ran: TimedFrame) -> list[tuple[int, float, float, float]]:
-    """Where a frame was decided: the segment, how it had begun, what was expected of the rest of its path, and what it
-    had taken."""
-    found = [(decision.segment, begun(forecast, ran.path, decision.segment, decision.spent_ms, ran.slowdown),
-              forecast.forecast_ms(ran.path, decision.segment) * ran.slowdown, decision.spent_ms)
-             for decision in ran.decisions]
-    return [rest for rest in found if rest[2] > 0]
+@dataclass(frozen=True)
+class _Rest:
+    """What was left of a frame where it was decided: the segment, how the frame had begun, what was expected of what
+    was chosen there, what of that was left out afterwards, and what the frame had taken."""
+
+    segment: int
+    begun: float
+    expected_ms: float
+    left_out_ms: float
+    spent_ms: float
+
+
+def _rests(forecast: Forecast, ran: TimedFrame) -> list[_Rest]:
+    found = []
+    for decision in ran.decisions:
+        ran_ms = forecast.forecast_ms(ran.path, decision.segment) * ran.slowdown
+        left_out_ms = max(0.0, decision.forecast_ms * ran.slowdown - ran_ms)
+        if ran_ms > 0.0:
+            found.append(_Rest(decision.segment, begun(forecast, ran.path, decision.segment, decision.spent_ms,
+                                                       ran.slowdown), ran_ms + left_out_ms, left_out_ms,
+                               decision.spent_ms))
+    return found

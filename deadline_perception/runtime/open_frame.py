@@ -73,14 +73,17 @@ class OpenFrame:
         taken_ms = published_ms if self.taken_ms is None else self.taken_ms
         begun_ms = self.progress.begun_ms or published_ms
         forecast_ms = idle_ms = math.nan
+        left_out_ms = 0.0
         if ran.path is not None:
             forecast_ms = idle_ms = self.outlook.forecast.forecast_ms(ran.path)
-            if ran.result is not None:  # else it would have taken longer than it did
+            left_out_ms = ran.left_out_ms(self.outlook.forecast)
+            if ran.result is not None and ran.network_ms > 0.0:  # else it would have taken longer than it did
                 idle_ms = task.met_forecast_ms(ran.path, ran.network_ms)
+                idle_ms = (idle_ms + left_out_ms / ran.slowdown) / (1.0 + left_out_ms / ran.network_ms)
         return FrameRecord(
             self.arrival, self.conditions, outcome, ran, queue_ms=taken_ms - self.arrival.arrived_ms,
             convert_ms=begun_ms - taken_ms, publish_ms=max(0.0, published_ms - begun_ms - ran.elapsed_ms),
             calibration_factor=self.calibration_factor, allowance_ms=task.calibrator.allowance_ms,
             replaced=self.replaced, failure=failure, idle_forecast_ms=idle_ms,
             evidence_age_ms=math.nan if self.evidence_s is None else
-            1000.0 * (self.arrival.motion_s - self.evidence_s), forecast_ms=forecast_ms)
+            1000.0 * (self.arrival.motion_s - self.evidence_s), forecast_ms=forecast_ms, left_out_ms=left_out_ms)

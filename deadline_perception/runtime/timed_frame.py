@@ -35,7 +35,8 @@ class Decision:
         spent_ms: time inside the network before it.
         changed: its setting differs from the one planned before the frame.
         remaining_ms: time left before the frame is due.
-        bound_ms: bound of all that remained to run.
+        forecast_ms: expected time of all that remained to run, over the slowdown.
+        bound_ms: bound of it.
         decision_us: time the decision took.
     """
 
@@ -44,6 +45,7 @@ class Decision:
     spent_ms: float
     changed: bool
     remaining_ms: float
+    forecast_ms: float
     bound_ms: float
     decision_us: float
 
@@ -87,6 +89,16 @@ class TimedFrame:
     def decision_ms(self) -> float:
         """Planning, all re-decisions and the loop around them."""
         return max(0.0, self.elapsed_ms - self.network_ms)
+
+    def left_out_ms(self, forecast: Forecast) -> float:
+        """Expected time of what the plan had beyond the path that ran; 0 where it had nothing.
+
+        A slow frame goes on along a shorter path, by whose time alone it would look slower than it was. So what it left
+        out counts as if it had been run, at the pace that was expected.
+        """
+        if self.plan is None or self.path is None:
+            return 0.0
+        return max(0.0, forecast.forecast_ms(self.plan.path) - forecast.forecast_ms(self.path)) * self.slowdown
 
 
 class FrameProgress:
@@ -353,8 +365,8 @@ class TimedInference:
             progress.path = choice.path
         place = self._places[run.segment]
         changed = choice.path.settings[place] != progress.plan.path.settings[place]
-        progress.decide(Decision(operator, run.segment, progress.spent_ms, changed, remaining_ms, choice.bound_ms,
-                                 (decided_ms - begun_ms) * 1000.0))
+        progress.decide(Decision(operator, run.segment, progress.spent_ms, changed, remaining_ms, choice.forecast_ms,
+                                 choice.bound_ms, (decided_ms - begun_ms) * 1000.0))
         return choice
 
     @staticmethod

@@ -42,7 +42,7 @@ def ran(feasible=True, bound_ms=60.0):
     progress.remaining_ms, progress.decision_us = 90.0, 15.0
     for phase, took_ms in (('pre', 1.0), ('conv', 20.0), ('rpn', 8.0), ('head', 12.0), ('post', 2.0)):
         progress.leave(phase, took_ms)
-    progress.decide(Decision('head', 8, 20.0, True, 30.0, 25.0, 12.0))
+    progress.decide(Decision('head', 8, 20.0, True, 30.0, 24.0, 25.0, 12.0))
     return progress
 
 

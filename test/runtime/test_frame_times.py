@@ -22,7 +22,7 @@ WIDTH = math.log(2.0)
 def ran(network_ms: float, elapsed_ms: float | None = None, *, result: object | None = 'found', segment: int = 2,
         slowdown: float = 1.0, decided_after_ms: float | None = None) -> TimedFrame:
     """Of the network's two segments the second one is decided, after so much time."""
-    decisions = () if decided_after_ms is None else (Decision('level', 1, decided_after_ms, False, 90.0, 8.0, 5.0),)
+    decisions = () if decided_after_ms is None else (Decision('level', 1, decided_after_ms, False, 90.0, 6.0, 8.0, 5.0),)
     return TimedFrame(None, PATH, 100.0, slowdown, 0.0, decisions, {'pre': network_ms / 2, 'body': network_ms / 2},
                       network_ms if elapsed_ms is None else elapsed_ms, result, '', segment)
 
@@ -63,6 +63,34 @@ def test_time_that_was_not_kept_for_deciding_and_publishing_counts_against_the_b
     assert learnt.calibrator.misses == 0
     learnt.take(ran(9.0, 11.5), publish_ms=9.0, reserve=FrameReserve(2.5, 3.0))  # 6 ms more
     assert learnt.calibrator.misses == 1
+
+
+def test_what_a_slow_frame_left_out_counts_as_if_it_had_been_run(learnt):
+    shorter = CLASSIFIER.smallest
+    forecast = SegmentForecast(CLASSIFIER, {'input': 4.0, CLASSIFIER.key(1, PATH): 6.0,
+                                            CLASSIFIER.key(1, shorter): 1.0})
+    frame = replace(ran(8.9), plan=Choice(PATH, 10.0, 10.0, True, 0.5), path=shorter)  # 5 ms where 10 were planned
+    assert frame.left_out_ms(forecast) == 5.0
+    assert replace(frame, slowdown=1.5).left_out_ms(forecast) == 7.5
+    assert replace(frame, plan=replace(frame.plan, path=shorter), path=PATH).left_out_ms(forecast) == 0.0
+    assert ran(8.9).left_out_ms(forecast) == 0.0
+    learnt.calibrator = BoundCalibrator(0.01, 0.05, WIDTH, math.log(1.4))
+    for network_ms, misses in ((8.9, 0), (9.1, 1)):  # and 5 ms, which 10 times 1.4 bounds; 8.9 of 5 alone would not fit
+        learnt.times.observe(learnt.calibrator, learnt.rests, forecast, FrameReserve(0.0, 0.0),
+                             replace(frame, phase_ms={'pre': network_ms}), publish_ms=0.0, in_time=True)
+        assert learnt.calibrator.misses == misses
+
+
+@pytest.mark.parametrize('network_ms, exceeds', [(5.9, False), (6.1, True)])
+def test_what_was_left_out_after_a_decision_counts_for_the_rest_from_there(learnt, network_ms, exceeds):
+    shorter = CLASSIFIER.smallest
+    forecast = SegmentForecast(CLASSIFIER, {'input': 4.0, CLASSIFIER.key(1, PATH): 6.0,
+                                            CLASSIFIER.key(1, shorter): 1.0})
+    # Decided after 5 ms, when 6 more were expected; then 5 of them were left out.
+    frame = replace(ran(network_ms, decided_after_ms=5.0), path=shorter)
+    learnt.times.observe(learnt.calibrator, learnt.rests, forecast, FrameReserve(0.0, 0.0), frame, publish_ms=0.0,
+                         in_time=True)
+    assert (learnt.rests.factor(1, 1.0) > 1.0) is exceeds
 
 
 def test_the_next_frame_keeps_the_median_time_of_deciding_and_what_publishing_has_learnt(learnt):
