@@ -8,7 +8,7 @@ without the priority that the node asks the kernel for (parameter `priority`), w
 (the watchdogs stay as they are). Interleaved: for every frame each policy runs the network for itself, in an order
 drawn anew, with budget, bounds, calibration and slowdown composed by the detector node's own pipeline, which needs no
 ROS; a pause as long as the frame follows, since the share of real-time threads is for a node that waits for images.
-Long: the frontier alone, with and without recourse by turns of some seconds, an image captured ten times a second, the
+Long: the frontier alone, every second image with recourse and the others without, captured ten times a second, the
 drive over and over; an image that waits is replaced by a newer one, as in the node. Only the long part has enough
 frames to show a miss ratio of 1 %.
 
@@ -125,7 +125,7 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / 'benchmarks' / 'results'
 LEAST_FACTOR = 2.0
 FULL_FACTOR, FULL_FRAMES = 1.5, 20  # the largest budget over the full path's median of so many frames
-LONG_PERIOD_MS, LONG_TURN = 100.0, 100  # of the long part: that of the demo's camera, and images to a turn
+LONG_PERIOD_MS = 100.0  # of the long part: that of the demo's camera
 TABLE_PATHS, TABLE_FRAMES, QUICK_TABLE_FRAMES = 12, 100, 5  # of the 99th percentiles measured beforehand
 # Each co-runner works for a share of every 20 ms.
 CO_RUNNER = '''
@@ -401,7 +401,7 @@ def drive_on(contenders: dict[str, Contender], monitor: Monitor, raised: Raised,
     while now_ms() - begun_ms < 1000.0 * limit_s:
         # The newest image there is, or the next to come.
         number = max(next_number, int((now_ms() - begun_ms) / LONG_PERIOD_MS))
-        name = list(contenders)[number // LONG_TURN % len(contenders)]
+        name = list(contenders)[number % len(contenders)]
         probe = monitor.look()
         if probe is not None:
             for contender in contenders.values():
