@@ -8,17 +8,16 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 
 import pytest
 import rclpy
 from diagnostic_msgs.msg import DiagnosticArray
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.parameter import Parameter
+from waiting import WAIT_S, answer_of, wait
 
 from deadline_perception.nodes.middleware import make_room_for_images
 
-WAIT_S = 90.0
 _numbers = itertools.count()
 
 
@@ -99,10 +98,7 @@ class Observer:
     def call(self, kind, service, request):
         """The answer of a service."""
         client = self.node.create_client(kind, service)
-        assert client.wait_for_service(WAIT_S), f'waited {WAIT_S:.0f} s for the service {service}'
-        future = client.call_async(request)
-        wait(future.done, f'the answer of {service}')
-        return future.result()
+        return answer_of(client, request, f'the answer of {service}')
 
     def set_parameters(self, node, **values):
         """Sets parameters as a set; returns the reason of a refusal, empty when they were taken."""
@@ -117,14 +113,6 @@ class Observer:
         self.context.try_shutdown()
         self._thread.join(WAIT_S)
         self.node.destroy_node()
-
-
-def wait(condition, what):
-    """Waits until a condition holds; fails when it never does."""
-    until = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < until, f'waited {WAIT_S:.0f} s for {what}'
-        time.sleep(0.02)
 
 
 @pytest.fixture(scope='session', autouse=True)
@@ -186,7 +174,7 @@ def system_clock(tmp_path):
 
 @pytest.fixture
 def start_node(tmp_path, namespace):
-    """Starts nodes as processes, in the test's namespace; none outlives the test."""
+    """Starts nodes as processes, in the test's namespace; none outlives the test. A failed test shows what they said."""
     started = []
 
     def start(name, parameters=None, remaps=None, words=(), environment=None, program=()):
@@ -201,3 +189,4 @@ def start_node(tmp_path, namespace):
         if node.process.poll() is None:
             node.process.kill()
             node.process.wait(WAIT_S)
+        print(f'{node.name} said:\n{node.output}')

@@ -30,6 +30,7 @@ from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import CompressedImage, Image
 from std_msgs.msg import String
 from vision_msgs.msg import Detection2DArray, LabelInfo
+from waiting import WAIT_S, answer_of, wait
 
 from deadline_perception.decision.kept_paths import kept_paths
 from deadline_perception.decision.path_quality import PathQuality
@@ -41,7 +42,6 @@ from deadline_perception.msg import ContentionState, FrameLatency, PathDecision,
 from deadline_perception.nodes.middleware import make_room_for_images
 from deadline_perception.nodes.messages import bgr_to_image, ns_to_stamp, stamp_to_ns
 
-WAIT_S = 90.0
 BUDGET_MS = 20_000.0  # nothing is late by accident on a busy machine
 
 
@@ -99,26 +99,12 @@ class Station:
     def call(self, kind, service, request):
         client = self.node.create_client(kind, service)
         try:
-            assert client.wait_for_service(WAIT_S), service
-            future = client.call_async(request)
-            wait(future.done, service)
-            return future.result()
+            return answer_of(client, request, service)
         finally:
             self.node.destroy_client(client)
 
     def state(self):
-        """Asked again and again: a request may go to a killed detector that the middleware still believes in."""
-        client = self.node.create_client(GetState, 'detector/get_state')
-        asked = []
-
-        def answered():
-            if not asked or time.monotonic() - asked[-1][0] > 5.0:
-                asked.append((time.monotonic(), client.call_async(GetState.Request())))
-            return any(future.done() for _, future in asked)
-
-        wait(lambda: client.service_is_ready() and answered(), 'detector/get_state')
-        self.node.destroy_client(client)
-        return next(future.result().current_state.label for _, future in asked if future.done())
+        return self.call(GetState, 'detector/get_state', GetState.Request()).current_state.label
 
     def change(self, transition):
         request = ChangeState.Request(transition=Transition(id=transition))
@@ -160,13 +146,6 @@ class Station:
         self.images.publish(message)
         wait(lambda: len(self.latencies) > before, 'an answer')
         return self.latencies[before]
-
-
-def wait(condition, what):
-    until = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < until, f'waited {WAIT_S:.0f} s for {what}'
-        time.sleep(0.01)
 
 
 def start_detector(files, environment=process_environment(DEFAULT_THREADS), log=None, **parameters):
