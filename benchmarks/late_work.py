@@ -164,7 +164,8 @@ def run(frames: Sequence[Frame], network: WaitingNetwork, budget_ms: float, late
         last = answers.get(frame.stamp_ns, last)
         outputs.append(last)
     found = average_precision(outputs[WARM_UP:], [frame.ground_truth for frame in frames[WARM_UP:]], CLASS_NAMES)
-    ages_ms = [record.evidence_age_ms for record in records if record.outcome is Outcome.COASTED]
+    ages_ms = [record.evidence_age_ms for record in records
+               if record.outcome is Outcome.COASTED and not math.isnan(record.evidence_age_ms)]
     return {'budget_ms': budget_ms, 'late': late, 'outcomes': dict(Counter(record.outcome.name for record in records)),
             'met': sum(record.deadline_met for record in records) / len(records),
             'evidence_age_ms': statistics.median(ages_ms) if ages_ms else None,

@@ -285,10 +285,10 @@ def test_a_benchmark_that_fails_or_takes_too_long_is_told(load_benchmark, monkey
 
 def test_an_image_belongs_to_the_time_before_during_or_after_a_reload_by_when_it_was_sent(load_benchmark):
     reload = load_benchmark('reload')
-    reloads = [(10_000.0, 12_000.0), (20_000.0, 21_000.0)]
-    found = {sent_ms: reload.time_of(sent_ms, reloads, 4000.0)
-             for sent_ms in (5999.0, 6000.0, 10_000.0, 12_000.0, 13_000.0, 16_000.0, 20_999.0, 22_000.0)}
-    assert list(found.values()) == [None, 'before', 'during', 'after', None, 'before', 'during', None]
+    reloads = [(100_000.0, 102_000.0), (140_000.0, 141_000.0)]
+    found = {sent_ms: reload.time_of(sent_ms, reloads, 36_000.0)
+             for sent_ms in (63_999.0, 64_000.0, 100_000.0, 102_000.0, 132_000.0, 140_999.0, 170_999.0, 171_000.0)}
+    assert list(found.values()) == [None, 'before', 'during', 'after', 'before', 'during', 'after', None]
 
 
 def test_images_without_an_answer_are_lost_and_late_answers_and_tracks_counted(load_benchmark):

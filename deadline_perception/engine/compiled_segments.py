@@ -73,6 +73,14 @@ class CompiledSegments(Eager):
         self._compiled.clear()
         self._refused.clear()
 
+    def let_go(self) -> bool:
+        """See `Eager`. OpenVINO has the C library look through all of the process's free memory each time (`malloc_trim`
+        in the destructor of a compiled model), while Python waits: 5 to 18 ms."""
+        while self._compiled:
+            if self._compiled.popitem()[1] is not None:
+                return True
+        return False
+
     def hold(self, name: str, values: Values) -> Arrays:
         """See `Eager`."""
         return as_arrays(values)

@@ -7,7 +7,7 @@ paper, section 3.3, whose models decide nothing).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -19,6 +19,18 @@ from deadline_perception.execution_path import MODEL, ExecutionPath, Operator, P
 from deadline_perception.model_set.whole_detector import ModelError, OwnEngine
 
 CHOICE, _SYMBOL = 'model', 'm'
+
+
+class _Engines(OwnEngine):
+    """Those of several networks."""
+
+    def __init__(self, identity: str, forms: dict[str, str], notice: str, engines: Iterable[Eager]) -> None:
+        super().__init__(identity, forms, notice)
+        self._engines = tuple(engines)
+
+    def let_go(self) -> bool:
+        """See `Eager`."""
+        return any(engine.let_go() for engine in self._engines)
 
 
 class ModelSet:
@@ -61,7 +73,7 @@ class ModelSet:
         identities = sorted({engine.identity for engine in engines.values()})
         notices = [f'{model}: {engine.notice}' for model, engine in engines.items() if engine.notice]
         forms = {f'{model}.{key}': form for model, engine in engines.items() for key, form in engine.forms.items()}
-        return OwnEngine('; '.join(identities), forms, '; '.join(notices))
+        return _Engines('; '.join(identities), forms, '; '.join(notices), engines.values())
 
     @property
     def kept_paths(self) -> tuple[ExecutionPath, ...] | None:

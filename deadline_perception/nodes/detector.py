@@ -85,7 +85,8 @@ class DetectorNode(ManagedNode):
         self._images: ImageInput | None = None
         self._outputs: list[LifecyclePublisher] = []
         self._status = DetectorStatus()
-        self._reload = ReloadService(self, lambda: self._loaded, self._load_replacement, self._replace)
+        self._reload = ReloadService(self, lambda: self._loaded, self._load_replacement, self._replace,
+                                     self._wait_for_gap)
         self._health = Health(self, self._report, period_s=self._values['diagnostics_period_s'])
         if self._values['autostart']:
             self.start_by_itself()
@@ -241,6 +242,11 @@ class DetectorNode(ManagedNode):
                 return None
             self._conditions.standing = loaded.degraded
             return self._pipeline.swap(loaded.task)
+
+    def _wait_for_gap(self, timeout_s: float) -> None:
+        pipeline = self._pipeline
+        if pipeline is not None:
+            pipeline.wait_for_end_of_frame(timeout_s)
 
     def _keep_calibration(self) -> None:
         """Leaves the state as it is now to a thread that may wait for the disk."""

@@ -1,7 +1,8 @@
 """The service `~/reload` of a node: what its parameters name now takes the place of the running network.
 
 The new network is loaded and warmed beside the running one, on a thread of its own, and takes its place between two
-frames. The answer is sent when it has done so, or cannot: then it says why, and the running network goes on. The thread
+frames. The answer is sent when it has done so, or cannot: then it says why, and the running network goes on. The one
+before is given back piece by piece in the gaps between frames: at once, it would hold them up for a second. The thread
 keeps the ordinary priority: frames go first, and one of a lower priority could be kept from the processor while it
 holds Python's lock.
 """
@@ -18,6 +19,7 @@ from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.runtime.loading import LoadedTask, SetupError
 from deadline_perception.runtime.work_thread import WorkThread, short_turns
 
+GAP_S = 0.2  # longest wait for the gap after a frame
 NEXT_FRAME_S = 5.0  # without a frame for so long, the answer is that the next one will run on the new network
 
 
@@ -30,11 +32,14 @@ class ReloadService:
         load: makes the one that takes its place; blocks for seconds.
         replace: puts the second in the place of the first. Returns an event that is set when no frame runs on the first
             any more, None where no frames run.
+        wait_for_gap: blocks until a frame has ended, at most so many s, and not where none run.
     """
 
     def __init__(self, node: Node, running: Callable[[], LoadedTask | None], load: Callable[[LoadedTask], LoadedTask],
-                 replace: Callable[[LoadedTask, LoadedTask], threading.Event | None]) -> None:
+                 replace: Callable[[LoadedTask, LoadedTask], threading.Event | None],
+                 wait_for_gap: Callable[[float], None]) -> None:
         self._node, self._running, self._load, self._replace = node, running, load, replace
+        self._wait_for_gap = wait_for_gap
         self._work: Future[None] | None = None
         service = node.create_service(Trigger, '~/reload', lambda request, response: response)
         # An executor sends what the callback returns at once, and would wait in a loop for a coroutine. Here it only
@@ -46,13 +51,14 @@ class ReloadService:
             response.message = 'not reloaded: another network is being loaded, expected one request at a time'
             self._send(response, header)
             return
-        thread = WorkThread('reload')
-        self._work = thread.submit(lambda: self._reload(response, header))
+        thread, replaced = WorkThread('reload'), []
+        self._work = thread.submit(lambda: self._reload(response, header, replaced))
+        thread.submit(lambda: self._let_go(replaced))
         thread.stop(0.0)
 
-    def _reload(self, response: Trigger.Response, header: object) -> None:
+    def _reload(self, response: Trigger.Response, header: object, replaced: list[LoadedTask]) -> None:
         try:
-            response.message = self._take_its_place()
+            response.message = self._take_its_place(replaced)
             response.success = True
             self._node.get_logger().info(response.message)
         except (DeadlinePerceptionError, ValueError, OSError, RuntimeError) as error:
@@ -60,8 +66,13 @@ class ReloadService:
             self._node.get_logger().error(response.message)
         self._send(response, header)
 
-    def _take_its_place(self) -> str:
-        running = self._running()  # its last reference goes with this thread, so that no frame waits for its memory
+    def _let_go(self, replaced: list[LoadedTask]) -> None:
+        for loaded in replaced:
+            while loaded.task.network.engine.let_go():
+                self._wait_for_gap(GAP_S)
+
+    def _take_its_place(self, replaced: list[LoadedTask]) -> str:
+        running = self._running()
         if running is None:
             raise SetupError('the node is not configured, expected it to be inactive or active')
         with short_turns():
@@ -74,4 +85,6 @@ class ReloadService:
             when = ' once the node is active'
         elif not swapped.wait(NEXT_FRAME_S):
             when = ' with the next image'
+        if not when:
+            replaced.append(running)  # no frame runs on it any more
         return f'reloaded {loaded.options.model}: it runs{when}'

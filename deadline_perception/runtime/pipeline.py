@@ -125,6 +125,7 @@ class FramePipeline:
         self._coasted = 0
         self.arrived = self.replaced = self.unpublished = self.late_results = 0
         self.busy_since_ms: float | None = None
+        self._ended = threading.Event()
         watchdog.watch(self.look)
 
     def swap(self, task: Task) -> threading.Event:
@@ -139,6 +140,11 @@ class FramePipeline:
         with self._lock:
             self._successor = task, self._inference_of(task), swapped
         return swapped
+
+    def wait_for_end_of_frame(self, timeout_s: float) -> None:
+        """Blocks until the next frame has ended, at most so long. Any thread but the worker may call it."""
+        self._ended.clear()
+        self._ended.wait(timeout_s)
 
     def _inference_of(self, task: Task) -> TimedInference:
         return TimedInference(task.network, task.path_space, task.policy, finish=self._finish)
@@ -230,6 +236,7 @@ class FramePipeline:
             self._run(frame, due_ms)
         finally:
             self.busy_since_ms = None
+            self._ended.set()
 
     def stop(self) -> None:
         """From now on nothing is answered. A frame that the network still holds is aborted without a message."""

@@ -9,6 +9,7 @@ from invented_networks import CLASSIFIER, MAGNIFIER, SINGLE, InventedNetwork
 
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.detector.detections import Classification
+from deadline_perception.engine.eager import Eager
 from deadline_perception.evaluation.path_accuracy import detect_on_paths
 from deadline_perception.latency.path_bound import PathForecast
 from deadline_perception.latency.profile import measure_profile
@@ -134,6 +135,22 @@ def test_the_hashes_of_a_set_follow_from_its_models_whatever_their_order(models)
     assert (turned.network_hash, turned.weights_hash) == (models.network_hash, models.weights_hash)
     assert ModelSet('set', dict(parts[:2])).network_hash != models.network_hash
     assert models.engine.identity == 'eager' and models.engine.notice == ''
+
+
+def test_what_is_prepared_of_any_model_is_given_back(models, monkeypatch):
+    class Prepared(Eager):
+        pieces = 2
+
+        def let_go(self):
+            self.pieces -= 1
+            return self.pieces >= 0
+
+    for network in models.models.values():
+        monkeypatch.setattr(network, 'engine', Prepared())
+    given_back = 0
+    while models.engine.let_go():
+        given_back += 1
+    assert given_back == 2 * len(models.models)
 
 
 def test_sets_that_make_no_sense_are_refused():

@@ -764,6 +764,22 @@ def test_calibration_learns_from_what_the_outlook_expected(bench):
     assert (bench.calibrator.frames, bench.calibrator.misses) == (2, 1)
 
 
+def test_who_works_beside_frames_can_wait_for_the_gap_after_one(bench):
+    pipeline = bench.build()
+    bench.network.gate = threading.Event()
+    bench.start()
+    pipeline.arrive(arrive())
+    wait_until(lambda: bench.network.begun)
+    waited = threading.Thread(target=pipeline.wait_for_end_of_frame, args=(WAIT_S,))
+    waited.start()
+    waited.join(0.1)
+    assert waited.is_alive()  # a frame is at work
+    bench.network.gate.set()
+    waited.join(WAIT_S)
+    assert not waited.is_alive()
+    pipeline.wait_for_end_of_frame(0.01)  # none comes
+
+
 def test_another_task_takes_its_place_between_two_frames(bench):
     before, after = bench.network, Network()
     after.found = Detections([[2, 2, 8, 8]], [0.9], [1])
