@@ -36,6 +36,7 @@ from deadline_perception.latency.device import read_device_facts, use_threads
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.rendering.drive import render_drive
 from deadline_perception.runtime.job_record import JobOutcome, JobRecord
+from deadline_perception.runtime.loading import find_weights
 from deadline_perception.runtime.nested_task import NestedTask, load_nested_task
 from deadline_perception.runtime.network_executor import Jobber, NetworkExecutor
 from deadline_perception.runtime.network_schedule import make_schedule
@@ -45,6 +46,7 @@ from deadline_perception.tools.command_line import exit_status
 from deadline_perception.tools.file_arguments import check_file
 from deadline_perception.tools.machine_findings import share_folder
 from deadline_perception.tools.profile import restart_with_environment
+from deadline_perception.tools.profile_at_hand import ensure_profile
 
 ROOT = Path(__file__).resolve().parents[1]
 CAMERA_MS, LOOK_MS, SETTLE_S = 1000.0 / 30.0, 500.0, 5.0
@@ -192,6 +194,9 @@ def main() -> int | None:
     file = folder / 'nested_execution.json'
     check_file('the result', file)
     seconds = 5.0 if args.quick else args.minutes * 60.0 / 4.0
+    models = share_folder() / 'models'
+    for model in sorted({request.model for request in requests if not request.profile and ':' not in request.model}):
+        ensure_profile(find_weights(model, models), 'cpu', args.threads, models / 'profiles')
     print(f'loading {len(requests)} networks', file=sys.stderr)
     tasks, found = load(requests, args.threads), {}
     for condition, programs in (('idle', 0), (f'beside {args.busy}', args.busy)):
