@@ -5,8 +5,9 @@
 The detector runs as a process of its own under a camera of 10 Hz. It is asked to reload (service `~/reload`; the same
 weights, which costs what others do), `--between` s after the answer to the request before. An image belongs to the time
 during a reload (from the request to its answer), after it (the following 30 s, in which the network before is given
-back) or before it (what is left), by when it was sent. By time: latency of answered images, answers later than the budget, images that no answer came for, and answers that tracks
-or the last result gave in the network's place. Writes results/reload.json.
+back) or before it (what is left), by when it was sent. By time: latency of answered images, answers later than the
+budget, images that no answer came for, and answers that tracks or the last result gave in the network's place. Writes
+results/reload.json.
 """
 from __future__ import annotations
 

@@ -25,6 +25,8 @@ def answer_of(client, request, what):
 
     def answered():
         if client.service_is_ready() and (not asked or time.monotonic() - asked[-1][0] > ASK_AGAIN_S):
+            if asked:
+                print(f'no answer for {ASK_AGAIN_S:.0f} s, asked again: {what}')
             asked.append((time.monotonic(), client.call_async(request)))
         return any(future.done() for _, future in asked)
 

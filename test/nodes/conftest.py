@@ -174,7 +174,7 @@ def system_clock(tmp_path):
 
 @pytest.fixture
 def start_node(tmp_path, namespace):
-    """Starts nodes as processes, in the test's namespace; none outlives the test. A failed test shows what they said."""
+    """Starts nodes as processes, in the test's namespace; none outlives the test, a failed one shows their words."""
     started = []
 
     def start(name, parameters=None, remaps=None, words=(), environment=None, program=()):

@@ -22,7 +22,8 @@ WIDTH = math.log(2.0)
 def ran(network_ms: float, elapsed_ms: float | None = None, *, result: object | None = 'found', segment: int = 2,
         slowdown: float = 1.0, decided_after_ms: float | None = None) -> TimedFrame:
     """Of the network's two segments the second one is decided, after so much time."""
-    decisions = () if decided_after_ms is None else (Decision('level', 1, decided_after_ms, False, 90.0, 6.0, 8.0, 5.0),)
+    decisions = () if decided_after_ms is None else (
+        Decision('level', 1, decided_after_ms, False, 90.0, 6.0, 8.0, 5.0),)
     return TimedFrame(None, PATH, 100.0, slowdown, 0.0, decisions, {'pre': network_ms / 2, 'body': network_ms / 2},
                       network_ms if elapsed_ms is None else elapsed_ms, result, '', segment)
 
