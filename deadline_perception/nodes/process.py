@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 
 import rclpy
 from rclpy.exceptions import NameValidationException, ParameterException
-from rclpy.executors import ExternalShutdownException, MultiThreadedExecutor, SingleThreadedExecutor
+from rclpy.executors import Executor, ExternalShutdownException, MultiThreadedExecutor, SingleThreadedExecutor
 from rclpy.node import Node
-from rclpy.signals import SignalHandlerOptions
+from rclpy.signals import SignalHandlerOptions, uninstall_signal_handlers
 from rclpy.task import Future
 
 from deadline_perception.errors import DeadlinePerceptionError
@@ -39,8 +39,9 @@ def run_node(name: str, create: Callable[[], Node], *, threads: int = 1,
         Exit status: 0 after a signal, 1 when the node could not start or a callback failed, otherwise that of `done`.
         The process itself ends here when a thread cannot be ended, such as one that loads a network.
     """
-    def spin(nodes: Sequence[Node]) -> int:
+    def spin(nodes: Sequence[Node], kept: list[Executor]) -> int:
         executor = SingleThreadedExecutor() if threads == 1 else MultiThreadedExecutor(num_threads=threads)
+        kept.append(executor)
         executor.add_node(nodes[0])
         if done is None:
             executor.spin()
@@ -59,10 +60,11 @@ def run_nodes(name: str, create: Sequence[Callable[[], Node]]) -> int:
     """
     ended: queue.SimpleQueue[tuple[Node, BaseException | None]] = queue.SimpleQueue()
 
-    def spin_one(node: Node) -> None:
+    def spin_one(node: Node, kept: list[Executor]) -> None:
         error = None
         try:
             executor = SingleThreadedExecutor()
+            kept.append(executor)
             executor.add_node(node)
             executor.spin()
         except ExternalShutdownException:
@@ -71,9 +73,9 @@ def run_nodes(name: str, create: Sequence[Callable[[], Node]]) -> int:
             error = caught
         ended.put((node, error))
 
-    def spin(nodes: Sequence[Node]) -> int:
+    def spin(nodes: Sequence[Node], kept: list[Executor]) -> int:
         for node in nodes:
-            threading.Thread(target=spin_one, args=(node,), name=node.get_name(), daemon=True).start()
+            threading.Thread(target=spin_one, args=(node, kept), name=node.get_name(), daemon=True).start()
         node, error = ended.get()
         if error is not None and rclpy.ok():
             print(f'{name}: {node.get_name()} failed, all nodes end', file=sys.stderr)
@@ -83,10 +85,11 @@ def run_nodes(name: str, create: Sequence[Callable[[], Node]]) -> int:
     return _run(name, create, spin)
 
 
-def _run(name: str, create: Sequence[Callable[[], Node]], spin: Callable[[Sequence[Node]], int], *,
+def _run(name: str, create: Sequence[Callable[[], Node]], spin: Callable[[Sequence[Node], list[Executor]], int], *,
          own_signals: bool = False) -> int:
     faulthandler.enable()  # a crash of a library below says where the threads were
     nodes: list[Node] = []
+    executors: list[Executor] = []  # kept by `spin` for this function, which knows when they may go
     threads_before = set(threading.enumerate())
     # Before rclpy's own handlers, which call this one: what blocks the main thread, such as a load, is left at once. A
     # process that was started to ignore SIGINT, as a shell's background job is, would otherwise load to the end.
@@ -103,7 +106,7 @@ def _run(name: str, create: Sequence[Callable[[], Node]], spin: Callable[[Sequen
             return 1
         for create_one in create:
             nodes.append(create_one())
-        status = spin(nodes)
+        status = spin(nodes, executors)
     except (KeyboardInterrupt, ExternalShutdownException):
         status = 0
     except Exception as error:
@@ -117,6 +120,10 @@ def _run(name: str, create: Sequence[Callable[[], Node]], spin: Callable[[Sequen
             print(f'{name}: ends, for a callback failed: {type(error).__name__}: {error}', file=sys.stderr)
     for number in (signal.SIGINT, signal.SIGTERM):  # also after an end that no signal asked for
         signal.signal(number, lambda *_: None)
+    # Waits for rclpy's own thread for signals, which triggers a condition of every executor without asking whether the
+    # executor still exists: a segmentation fault in one of ten ends, before executors were kept until here.
+    uninstall_signal_handlers()
+    executors.clear()
     _close(nodes)
     for number in (signal.SIGINT, signal.SIGTERM):  # rclpy's end brought back Python's handlers, whose end kills
         signal.signal(number, signal.SIG_IGN)

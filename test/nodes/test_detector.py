@@ -352,18 +352,22 @@ def test_every_image_sent_is_delivered_or_replaced_and_answered_once(ready, requ
     before = ready.answer(ready.image())
     begin = len(ready.latencies)
     stamps = []
-    for _ in range(30):
-        message = ready.image()
-        stamps.append(stamp_to_ns(message.header.stamp))
-        ready.images.publish(message)
-        time.sleep(0.002)
-    wait(lambda: stamp_to_ns(ready.latencies[-1].header.stamp) == stamps[-1], 'the last image')
+
+    def some_replaced():  # a detector at real-time priority may keep a busy machine from sending while it works
+        for _ in range(30):
+            message = ready.image()
+            stamps.append(stamp_to_ns(message.header.stamp))
+            ready.images.publish(message)
+            time.sleep(0.002)
+        wait(lambda: stamp_to_ns(ready.latencies[-1].header.stamp) == stamps[-1], 'the last image')
+        return sum(latency.replaced_frames for latency in ready.latencies[begin:]) > 0
+
+    wait(some_replaced, 'an image to be replaced')
     answers = ready.latencies[begin:]
     replaced = sum(latency.replaced_frames for latency in answers)
     assert answers[-1].replaced_frames_total - before.replaced_frames_total == replaced
     assert answers[-1].middleware_lost_total == 0
     assert len(answers) + replaced == len(stamps)
-    assert replaced > 0
     wait(lambda: len(ready.detections) == len(ready.latencies), 'all detections')
     assert max(Counter(stamp_to_ns(array.header.stamp) for array in ready.detections[-len(answers):]).values()) == 1
 
@@ -421,6 +425,8 @@ def start_hanging(files, station, tmp_path, repository):
     yield start
     for process in started:
         process.kill()
+        process.wait(WAIT_S)
+    print(f'detector said:\n{start.log.read_text()}')
 
 
 def test_while_the_network_hangs_every_image_is_answered_by_coasted_tracks_in_time(start_hanging, station):

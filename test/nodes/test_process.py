@@ -123,6 +123,28 @@ def test_second_signal_raises_nothing_where_the_first_one_is_dealt_with(start_no
     assert node.output == 'closing\n'
 
 
+def test_a_signal_ends_the_process_cleanly_however_long_it_takes_to_wake_all_executors(start_node, wait_for, tmp_path):
+    """rclpy's thread for signals goes through the conditions of all executors; many make it slow, as a busy machine."""
+    script = tmp_path / 'many.py'
+    script.write_text('import rclpy\n'
+                      'from rclpy.signals import SignalHandlerGuardCondition\n'
+                      'from deadline_perception.nodes import process\n'
+                      'conditions = []\n'
+                      'def create():\n'
+                      '    node = rclpy.create_node("many")\n'
+                      '    def listen():  # the executor was the first\n'
+                      '        timer.cancel()\n'
+                      '        conditions.extend(SignalHandlerGuardCondition(node.context) for _ in range(10000))\n'
+                      '        print("listens", flush=True)\n'
+                      '    timer = node.create_timer(0.0, listen)\n'
+                      '    return node\n'
+                      'raise SystemExit(process.run_node("many", create))\n')
+    node = start_node('many', program=(sys.executable, script), environment={'MALLOC_PERTURB_': '165'})  # freed is gone
+    wait_for(lambda: 'listens' in node.output, 'the conditions')
+    time.sleep(0.1)  # the executor waits again
+    assert node.end() == 0, node.output
+
+
 @pytest.mark.parametrize('program', [
     (Path(sys.prefix) / 'lib' / 'deadline_perception' / 'detector',),
     (sys.executable, '-m', 'deadline_perception.nodes', 'detector')], ids=['executable', 'module'])
