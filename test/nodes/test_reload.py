@@ -132,3 +132,31 @@ def test_new_weights_are_taken_between_two_frames_and_what_does_not_fit_is_refus
     expected = bikes.detect(IMAGE, path).with_score(0.05)
     scores = [detection.results[0].hypothesis.score for detection in found[-1].detections]
     assert scores == pytest.approx(expected.scores, abs=1e-4)
+
+
+def test_a_network_on_prepared_segments_is_replaced_and_given_back_without_a_lost_image(
+        prepared, start_node, observer, wait_for, namespace):
+    network = prepared.network()
+    profile = prepared.weights.with_name('profile.json')
+    made_up_profile(network, image_size=IMAGE.shape[:2]).save(profile)
+    node = start_node('detector', {
+        'model': prepared.weights, 'profile': profile, 'engine': 'openvino', 'policy': 'fixed',
+        'fixed_path': network.path_space.largest, 'default_budget_ms': 20_000.0, 'min_score': 0.0},
+        environment=process_environment(DEFAULT_THREADS))
+    found = observer.hear(Detection2DArray, f'{namespace}/detector/detections')
+    latencies = observer.hear(FrameLatency, f'{namespace}/detector/latency')
+    camera = Camera(observer, f'{namespace}/image')
+    wait_for(lambda: found, f'detections: {node.output}')
+    for _ in range(3):
+        assert observer.call(Trigger, f'{namespace}/detector/reload', Trigger.Request()).success, node.output
+        seen = len(found)
+        wait_for(lambda: len(found) > seen + 20, 'frames while the network before is given back')
+    camera.end()
+    wait_for(lambda: stamp_to_ns(latencies[-1].header.stamp) == camera.stamps_ns[-1], 'the last answer')
+    answered = [stamp_to_ns(latency.header.stamp) for latency in latencies]
+    begin = camera.stamps_ns.index(answered[0])
+    assert len(answered) + sum(latency.replaced_frames for latency in latencies[1:]) == len(camera.stamps_ns) - begin
+    assert {latency.outcome for latency in latencies} == {FrameLatency.DETECTED}
+    scores = [[detection.results[0].hypothesis.score for detection in array.detections] for array in found]
+    assert scores[0] and all(one == scores[0] for one in scores)  # the same segments of the same weights
+    assert node.end() == 0, node.output
