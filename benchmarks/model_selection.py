@@ -2,6 +2,7 @@
 paper.
 
     python benchmarks/model_selection.py [--minutes 5] [--live-s 30] [--individual WEIGHTS:PATH ... --data VAL.json]
+    python benchmarks/model_selection.py --individual-of FILE           # recorded anew, with models of a recording
     python benchmarks/model_selection.py --replay FILE [--live-s 300]   # the tables anew, from a recording
 
 First it records: paths of the shipped network, as models of their own, run in rounds at each of twelve combinations of
@@ -136,6 +137,13 @@ def individual_models(args: argparse.Namespace) -> tuple[dict[str, str], dict[st
         paths[f'i{number}'], known[f'i{number}'] = path, 100.0 * scores[network.path_space.largest].pooled
         print(f'i{number}: {path} trained alone, AP {known[f"i{number}"]:.1f}', flush=True)
     return paths, known
+
+
+def recorded_individual_models(recording: Recording) -> tuple[dict[str, str], dict[str, float]]:
+    """Those of a recording, as `individual_models` gives them."""
+    known = dict(zip(recording.models, recording.qualities))
+    paths = {name: recording.facts[name] for name in known if name in recording.facts}
+    return paths, {name: known[name] for name in paths}
 
 
 def record(runner: Runner, qualities: dict[str, float], minutes: float, levels: int) -> Recording:
@@ -385,6 +393,9 @@ def main() -> int:
     parser.add_argument('--live-s', type=float,
                         help='of the live run; 0 for none; by default 30, but none with --replay')
     parser.add_argument('--individual', action='append', default=[], metavar='WEIGHTS:PATH')
+    parser.add_argument('--individual-of', type=Path, metavar='RECORDING',
+                        help='an earlier recording, whose individual models and their AP are taken: their times are '
+                        'those of their paths, so that their weights are not needed')
     parser.add_argument('--data', nargs='+', default=[],
                         help='annotated images for the individual models: those that the '
                         'qualities of the shipped network are from')
@@ -407,10 +418,12 @@ def main() -> int:
         content = json.loads(file.read_text()) if file.is_file() else {}
         found = tables(args, recording, shipped, None)
         content |= {name: value for name, value in found.items() if value != {}}
-        individual = {name: recording.facts[name] for name in recording.models if name in recording.facts}
+        individual, _ = recorded_individual_models(recording)
         runner = Runner(models, individual, images)
     else:
-        individual, more = individual_models(args) if args.individual else ({}, {})
+        individual, more = (individual_models(args) if args.individual else
+                            recorded_individual_models(Recording.load(args.individual_of)) if args.individual_of else
+                            ({}, {}))
         runner = Runner(models, individual, images)
         recording = record(runner, {**qualities, **more}, args.minutes, args.levels)
         recording.facts.update(individual)
