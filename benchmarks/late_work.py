@@ -5,10 +5,10 @@
 Images of a rendered drive come every 100 ms, as from a middleware that keeps the newest; pipeline, watchdog, tracks and
 policy are the detector's. In place of computing, the network sleeps what the shipped profile forecasts, times a pace at
 which its cheapest path takes `--cheapest-ms`, and 5 % of deviation; what it finds is made of the known objects as in
-tracks.py, the more of them missing the lower the path's quality. For each budget, with a network that is given up at
-the deadline and with one that goes on, as the node's does: outcomes, age of the evidence of coasted answers, share of
-the time that the network was busy, and AP by image, every one scored with its own answer, else with the last one
-before.
+tracks.py, the more of them missing the lower the path's quality, and the same for an image and path in every row. For
+each budget, with a network that is given up at the deadline and with one that goes on, as the node's does: outcomes,
+age of the evidence of coasted answers, share of the time that the network was busy, and AP by image, every one scored
+with its own answer, else with the last one before.
 Prints a table and writes results/late_work.json; with --quick below out/benchmarks.
 """
 from __future__ import annotations
@@ -98,7 +98,7 @@ class WaitingRun:
     def result(self) -> Detections:
         network = self.network
         missing = 1.0 - (1.0 - MISSING) * network.quality.quality(self.path) / network.best
-        return detections_of(self.frame.ground_truth, network.rng, missing)
+        return detections_of(self.frame.ground_truth, np.random.default_rng(self.frame.stamp_ns), missing)
 
 
 class Middleware:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -41,11 +40,10 @@ from deadline_perception.tools.evaluate import measure_with_progress, score_row
 from deadline_perception.tools.file_arguments import check_file
 from deadline_perception.tools.model_probe import ModelFacts, probe_model
 from deadline_perception.tools.model_words import add_model_arguments, classes_of_set, read_models
-from deadline_perception.tools.profile import restart_with_environment
+from deadline_perception.tools.profile import restart_with_environment, say_if_busy
 
 _IMAGES = 40
 _TARGET = 0.99  # of the detector's bounds unless a parameter says otherwise
-_BUSY_LOAD = 0.5
 _DRAWN_EVERY_S = 0.5
 
 
@@ -105,10 +103,7 @@ def _adopt(args: argparse.Namespace, specs: Sequence[ModelSpec], priority: Threa
     sequence = None if args.data is None else open_source(args.data)
     frames = [] if sequence is None else annotated_frames(sequence, args.limit)
     images = _images(frames)
-    load = os.getloadavg()[0]
-    if load > _BUSY_LOAD:
-        _say(f'Other programs are running (load {load:.1f}): the profile will make the models look slower than they '
-             'are.')
+    say_if_busy('the profile will make the models look slower than they are.')
     known = _probe(args, specs, images)
     classes = classes_of_set([facts.class_names for _, facts in known], sequence.class_names if sequence else ())
     ranking = _ranking(sequence, frames, classes)

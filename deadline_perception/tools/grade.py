@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
 import random
 import shlex
 import signal
@@ -40,9 +39,8 @@ from deadline_perception.runtime.kernel_thread import parse_cores
 from deadline_perception.runtime.priority import MODES, Role, ThreadPriority, inference_thread
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, check_file, find_weights
 from deadline_perception.tools.machine_findings import share_folder
-from deadline_perception.tools.profile import read_images, restart_with_environment
+from deadline_perception.tools.profile import read_images, restart_with_environment, say_if_busy
 
-_BUSY_LOAD = 0.5
 _NEARLY_ALL = 0.98  # of the delays: units need not reproduce single outliers
 
 
@@ -193,10 +191,9 @@ def _program(command: list[str]) -> Iterator[subprocess.Popen]:
 
 def _measure_units(args: argparse.Namespace, most: int, device_kind: str, longest_ms: float,
                    run_frame: Callable[[], float]) -> tuple[UnitDelay, ...]:
-    load = os.getloadavg()[0]
-    if not (args.beside or args.contention) and load > _BUSY_LOAD + 1.0:
-        print(f'Other programs go on (load {load:.1f}) while units are measured, so the levels come out too low. Stop '
-              f'them once to measure units, and name that file with --reuse later.', file=sys.stderr)
+    if not (args.beside or args.contention):
+        say_if_busy('levels measured beside them come out too low. Stop them once to measure units, and name that file '
+                    'with --reuse later.')
     kinds = ('core', 'memory', *(('gpu',) if device_kind == 'cuda' else ()))
     with _bar('beside units', None) as (bars, bar):
         return measure_unit_delays(

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from deadline_perception.contention.levels import ContentionGrading
 from deadline_perception.contention.load import ContentionLoad, units_text
+from deadline_perception.contention.sensors import watch_cores_of_others
 from deadline_perception.engine.choice import ENGINES, choose_engine, is_installed
 from deadline_perception.execution_path import ExecutionPath, PathSpace
 from deadline_perception.latency.device import (
@@ -39,7 +40,7 @@ _RESTARTED = 'DEADLINE_PERCEPTION_RESTARTED'
 _IMAGES = 40
 _TARGET = 0.99  # of the detector's bounds unless a parameter says otherwise
 _LEVEL_TIME = 0.5  # of the idle device's time, for each level of contention
-_BUSY_LOAD = 0.5  # programs that want to run; at more the device is not idle
+_BUSY_CORES = 0.25  # of other programs; at more the device is not idle
 
 
 @dataclass(frozen=True)
@@ -104,10 +105,7 @@ def _measure(args: argparse.Namespace, minutes: float, levels: Sequence[dict[str
     facts = read_device_facts(args.device)  # a missing CUDA device is told before weights are looked for
     weights = find_weights(args.weights)
     detector = load_weights(weights, args.device, args.engine)
-    load = os.getloadavg()[0]
-    if load > _BUSY_LOAD:
-        print(f'Other programs are running (load {load:.1f}): the profile will make the device look slower than it is.',
-              file=sys.stderr)
+    say_if_busy('the profile will make the device look slower than it is.')
     images = [detector.example(image) if hasattr(detector, 'example') else image for image in read_images(args.source)]
     if is_set(weights):
         pass  # its models have their engines
@@ -159,6 +157,13 @@ def restart_with_environment(threads: int) -> None:
     sys.stderr.flush()
     environment = {**os.environ, **process_environment(threads), _RESTARTED: '1'}
     os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment)
+
+
+def say_if_busy(why_not: str) -> None:
+    """Prints how many cores other programs keep busy at this moment, if it matters, and what that does."""
+    cores = watch_cores_of_others()
+    if cores > _BUSY_CORES:
+        print(f'Other programs keep {cores:.1f} cores busy: {why_not}', file=sys.stderr, flush=True)
 
 
 def read_images(source: str | None) -> list:
