@@ -13,7 +13,7 @@ import logging
 import math
 import random
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -26,6 +26,7 @@ from deadline_perception.engine.compiled_segments import CompiledSegment, Compil
 from deadline_perception.engine.eager import Compute, Eager, Inputs, Values, as_arrays, as_tensors
 from deadline_perception.engine.openvino_library import load_openvino, own_signal_stack
 from deadline_perception.engine.segment_store import Form, SegmentStore
+from deadline_perception.engine.turns import Turns
 from deadline_perception.execution_path import SKIP, ExecutionPath
 from deadline_perception.latency.measurement_plan import covering_paths
 from deadline_perception.latency.stopwatch import now_ms
@@ -94,8 +95,9 @@ def check_images(images: Sequence[np.ndarray]) -> None:
                          f'an eager engine needs none')
 
 
-def prepare(network, images: Sequence[np.ndarray], store: SegmentStore, threads: int,
-            progress: Callable[[int, int, str], None] | None = None) -> None:
+def prepare(network, images: Sequence[np.ndarray], store: SegmentStore, threads: int, *,
+            keys: Collection[str] | None = None, turns: Turns | None = None,
+            progress: Callable[[str], None] | None = None) -> None:
     """Completes a store, segment by segment; may be interrupted and called again. Blocks for seconds per segment.
 
     Args:
@@ -103,7 +105,9 @@ def prepare(network, images: Sequence[np.ndarray], store: SegmentStore, threads:
         images: uint8 `[height, width, 3]`, varied, as those that will be seen. Sixteen are used, at least 8 are needed.
         store: of this network.
         threads: that one segment is spread over.
-        progress: called with segments done, segments of the network, and the last one's key.
+        keys: of the segments that it is complete with; None for all of the network.
+        turns: of this process, where others prepare other segments.
+        progress: called with the key of each segment that is done.
 
     Raises:
         ValueError: too few images.
@@ -114,26 +118,28 @@ def prepare(network, images: Sequence[np.ndarray], store: SegmentStore, threads:
               for index in range(min(len(images), CALIBRATION_IMAGES + CHECK_IMAGES))]
     random.Random(0).shuffle(images)  # those of the check come from all of the sequence
     space, engine = network.path_space, network.engine
-    maker = SegmentMaker(store, threads)
+    turns, done = turns or Turns(), progress or (lambda key: None)
+    maker = SegmentMaker(store, threads, turns)
+    left = set(space.carriers() if keys is None else keys) - store.segments.keys()
     network.engine = recorder = Recorder()
     try:
-        keys, plain = list(space.carriers()), set()
         for path in (space.largest, *covering_paths(space, 1, random.Random(0))):
-            recorder.wanted = set(space.keys(path)) - store.segments.keys() - plain
+            recorder.wanted = left & set(space.keys(path))
             if not recorder.wanted:
                 continue
-            _record(network, path, images, recorder)
-            plain |= recorder.wanted - recorder.asked
+            left -= recorder.wanted
+            _record(network, path, images, recorder, turns)
+            for key in recorder.wanted - recorder.asked:  # the network computes it without an engine
+                done(key)
             for key in list(recorder.calls):
                 maker.make(key, recorder.calls.pop(key))
-                if progress:
-                    progress(len(store.segments) + len(plain), len(keys), key)
+                done(key)
     finally:
         network.engine = engine
     store.finish()
 
 
-def _record(network, path: ExecutionPath, images: Sequence[np.ndarray], recorder: Recorder) -> None:
+def _record(network, path: ExecutionPath, images: Sequence[np.ndarray], recorder: Recorder, turns: Turns) -> None:
     """Runs every image up to the last segment that is wanted; in every second one some skips of the path are taken, as
     they will be."""
     space, rng = path.space, random.Random(1)
@@ -144,6 +150,7 @@ def _record(network, path: ExecutionPath, images: Sequence[np.ndarray], recorder
         run = network.start(image, path.replace(**taken) if taken else path)
         while run.segment <= last:
             run.run_segment()
+        turns.give_way()
 
 
 class SegmentMaker:
@@ -152,13 +159,15 @@ class SegmentMaker:
     Args:
         store: keeps what is made.
         threads: that one segment is spread over.
+        turns: of this process, where others prepare other segments.
 
     Raises:
         StoreError: OpenVINO cannot be loaded.
     """
 
-    def __init__(self, store: SegmentStore, threads: int) -> None:
+    def __init__(self, store: SegmentStore, threads: int, turns: Turns | None = None) -> None:
         self._openvino, self._compiler, self._store = load_openvino(), Compiler(threads), store
+        self._turns = turns or Turns()
         self._quantised: dict[str, list] = {}
 
     @torch.inference_mode()
@@ -180,6 +189,9 @@ class SegmentMaker:
                 segment = self._compiler.load(compiled, exact=form is Form.EXACT)
                 compare = peak_to_error_db if form is Form.EXACT else signal_to_error_db
                 error_db = min(compare(check.outputs, as_tensors(segment(check.arrays))) for check in checks)
+            except KeyboardInterrupt:
+                self._store.leave()
+                raise
             except Exception as error:  # of any kind: converter, quantiser and compiler meet layers of any network
                 reasons[form] = f'{type(error).__name__} {(str(error).strip().splitlines() or [""])[-1][:200]}'
                 continue
@@ -187,7 +199,7 @@ class SegmentMaker:
             if not error_db >= least_db:
                 reasons[form] = f'{error_db:.1f} dB of signal to error, expected {least_db:.0f}'
                 continue
-            eager_ms, time_ms = times_ms(checks, segment)
+            eager_ms, time_ms = self._times_ms(checks, segment)
             if form is Form.EXACT and time_ms * _EXACT_GAIN >= eager_ms:
                 continue
             if time_ms >= eager_ms:
@@ -196,9 +208,13 @@ class SegmentMaker:
             self._store.add(key, form, error_db=error_db, time_ms=time_ms, eager_ms=eager_ms, compiled=compiled,
                             reason=reasons.get(Form.INT8, '') if form is not Form.INT8 else '')
             return
-        eager_ms = times_ms(checks, lambda arrays: None)[0]
+        eager_ms = self._times_ms(checks, lambda arrays: None)[0]
         self._store.add(key, Form.EAGER, error_db=0.0, time_ms=eager_ms, eager_ms=eager_ms,
                         reason='; '.join(f'{form.value} {reason}' for form, reason in reasons.items()))
+
+    def _times_ms(self, calls: list[Call], segment: CompiledSegment | Callable) -> tuple[float, float]:
+        with self._turns.alone():
+            return times_ms(calls, segment)
 
     def _forms(self, key: str, calls: list[Call]) -> Iterator[tuple[Form, Callable[[], bytes]]]:
         """Forms to try, the fastest first, and what compiles each; a model that is converted serves them all."""
@@ -246,6 +262,7 @@ class SegmentMaker:
             except OpConversionFailure:
                 model = self._openvino.convert_model(module, example_input=example)
         _fix_shapes(model, call.tensors)
+        self._turns.give_way()
         return model
 
     def _quantise(self, model, calls: list[Call], saturating: bool):
@@ -256,8 +273,10 @@ class SegmentMaker:
         fix = nncf.OverflowFix.ENABLE if saturating else nncf.OverflowFix.DISABLE
         data = nncf.Dataset([dict(enumerate(tensor.numpy() for tensor in call.tensors)) for call in calls])
         with own_signal_stack(), contextlib.redirect_stdout(io.StringIO()):  # it draws bars of its own
-            return nncf.quantize(model, data, subset_size=len(calls), target_device=nncf.TargetDevice.CPU,
-                                 advanced_parameters=nncf.AdvancedQuantizationParameters(overflow_fix=fix))
+            found = nncf.quantize(model, data, subset_size=len(calls), target_device=nncf.TargetDevice.CPU,
+                                  advanced_parameters=nncf.AdvancedQuantizationParameters(overflow_fix=fix))
+        self._turns.give_way()
+        return found
 
     def _compile(self, model, example: list[Tensor], exact: bool = False) -> bytes:
         """A model with the shapes of an example; values of four dimensions come and go channels last."""

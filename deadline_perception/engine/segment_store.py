@@ -9,6 +9,7 @@ import importlib.util
 import json
 import mmap
 import os
+import shutil
 import sys
 import tempfile
 from dataclasses import asdict, dataclass
@@ -22,6 +23,7 @@ from deadline_perception.latency.json_file import JsonFileError, read_object, wr
 FORMAT = 1
 LIBRARIES = {'OpenVINO': 'openvino', 'NNCF': 'nncf'}  # by the names that pip installs
 _MANIFEST = 'segments.json'
+_PART = 'part-'  # and its number: folder of a store that another process completes
 _PREPARING = ('preparation', 'channels_last')  # modules of this folder
 _VERSIONED = {*sys.stdlib_module_names, 'torch'}  # a compiled layer does not depend on the version that described it
 
@@ -247,6 +249,11 @@ class SegmentStore:
         self._save()
         return True
 
+    def leave(self) -> None:
+        """Notes that nothing is being tried any more: that a user ends the process says nothing of the form."""
+        self._attempt = ''
+        self._save()
+
     def add(self, key: str, form: Form, *, error_db: float, time_ms: float, eager_ms: float, reason: str = '',
             compiled: bytes = b'') -> None:
         """Keeps a segment and, unless it is eager, its compiled form; see `PreparedSegment`."""
@@ -257,6 +264,34 @@ class SegmentStore:
             _write_bytes_atomically(self.folder / file, compiled)
         self.segments[key], self._attempt = segment, ''
         self._save()
+
+    def part(self, number: int) -> SegmentStore:
+        """A store of its own in a folder of this one, for another process that prepares some of the segments; where
+        there is one, it goes on.
+
+        Raises:
+            OSError: the folder cannot be written.
+        """
+        part = SegmentStore.resume(self.folder / f'{_PART}{number}', self.origin)
+        part.failed = sorted({*part.failed, *self.failed})
+        part._save()
+        return part
+
+    def take_parts(self) -> None:
+        """Moves what the stores of `part` hold to here.
+
+        Raises:
+            OSError: the folder cannot be written.
+        """
+        for folder in sorted(self.folder.glob(f'{_PART}*')):
+            part = SegmentStore.resume(folder, self.origin)
+            for segment in part.segments.values():
+                if segment.file and (folder / segment.file).exists():  # segments may share one
+                    os.replace(folder / segment.file, self.folder / segment.file)
+            self.segments.update(part.segments)
+            self.failed = sorted({*self.failed, *part.failed})
+            self._save()
+            shutil.rmtree(folder)
 
     def finish(self) -> None:
         """Says that all segments are there."""

@@ -11,7 +11,7 @@ import yaml
 
 from deadline_perception.engine.choice import choose_engine
 from deadline_perception.engine.segment_run import Network
-from deadline_perception.latency.device import read_device_facts
+from deadline_perception.latency.device import available_memory_mb, read_device_facts
 from deadline_perception.latency.json_file import write_text_atomically
 from deadline_perception.model_set.model_set import FixedPathNetwork, ModelSet
 from deadline_perception.model_set.whole_detector import ModelError
@@ -227,21 +227,12 @@ def check_memory(models: Sequence[ModelSpec], available_mb: float | None = None)
         ModelError: it does not; says what each takes, and what to do.
     """
     needed_mb = sum(model.memory_mb for model in models)
-    available_mb = _available_mb() if available_mb is None else available_mb
+    available_mb = available_memory_mb() if available_mb is None else available_mb
     if available_mb is not None and needed_mb > available_mb:
         each = ', '.join(f'{model.name} {model.memory_mb:.0f}' for model in models)
         raise ModelError(f'the models take {needed_mb:.0f} MB of memory ({each}) and {available_mb:.0f} MB are '
                          f'available: adopt them again with --memory-limit {available_mb:.0f}, or take some out of the '
                          f'set file')
-
-
-def _available_mb() -> float | None:
-    try:
-        with open('/proc/meminfo', encoding='ascii') as stream:
-            rows = dict(line.split(':', 1) for line in stream)
-        return float(rows['MemAvailable'].split()[0]) / 1024.0
-    except (OSError, KeyError, ValueError):
-        return None
 
 
 def with_memory(spec: ModelSpec, memory_mb: float) -> ModelSpec:

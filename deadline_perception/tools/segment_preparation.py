@@ -1,20 +1,31 @@
-"""Has the segments of a network prepared, in a process of its own: a compiler of layers may end the process it runs
-in."""
+"""Has the segments of a network prepared, in processes of their own: a compiler of layers may end the process it runs
+in, and most of its work is done by one core."""
 from __future__ import annotations
 
-import subprocess
+import json
+import os
+import signal
 import sys
 import tempfile
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from deadline_perception.contention.load import start_tied, stop_tied
 from deadline_perception.engine.segment_store import SegmentStore, StoreError, default_store_folder, store_origin
+from deadline_perception.engine.turns import Turns
 from deadline_perception.errors import DeadlinePerceptionError
-from deadline_perception.latency.device import DeviceFacts, read_device_facts, use_threads
+from deadline_perception.latency.device import DeviceFacts, available_memory_mb, read_device_facts, use_threads
 
 _MOST_CRASHES = 20  # each rules one form of one segment out
+_LEAST_SEGMENTS = 24  # that are worth a process, which takes some seconds to start
+_PROCESS_MB = 2000.0  # that one takes at most
+_MOST_PROCESSES = 4  # more of them would mostly wait for each other, as they time what they made
+_IMAGES, _KEYS, _TURNS, _DONE = 'images.npy', 'keys.json', 'turns', 'done'  # files that the processes share
 
 
 class PreparationFailed(DeadlinePerceptionError):
@@ -24,8 +35,8 @@ class PreparationFailed(DeadlinePerceptionError):
 def prepare_segments(weights: Path, network, images: Sequence[np.ndarray], facts: DeviceFacts) -> None:
     """Completes the prepared segments of a network where they are not ready; blocks for minutes then.
 
-    Memory that preparing takes is given back with its process. A segment whose preparation ends that process is left to
-    a slower form, and the others are prepared by the next process.
+    As many processes share the work as there are cores and memory for. A segment whose preparation ends its process is
+    left to a slower form, and the next process goes on with the others.
 
     Args:
         weights: file of the network.
@@ -35,58 +46,113 @@ def prepare_segments(weights: Path, network, images: Sequence[np.ndarray], facts
 
     Raises:
         ValueError: too few images.
-        PreparationFailed: the process failed, and said why.
+        PreparationFailed: OpenVINO is not installed, or a process failed, and said why.
     """
+    folder = default_store_folder(network.config_name, network.weights_hash)
     try:
-        folder = default_store_folder(network.config_name, network.weights_hash)
-        SegmentStore.load(folder, store_origin(facts, network)).check()
+        origin = store_origin(facts, network)
+    except StoreError as error:
+        raise PreparationFailed(f'the segments could not be prepared: {error}; the engine eager runs without '
+                                'them') from error
+    try:
+        SegmentStore.load(folder, origin).check()
         return
     except StoreError:
         pass  # what is there is completed, or made anew
     from deadline_perception.engine.preparation import check_images
 
     check_images(images)
-    with tempfile.TemporaryDirectory() as place:
-        file = Path(place) / 'images.npy'
-        np.save(file, np.stack(images))
-        run_until_done([sys.executable, '-m', 'deadline_perception.tools.segment_preparation', str(weights), str(file),
-                        str(facts.threads)])
+    store = SegmentStore.resume(folder, origin)
+    store.take_parts()
+    keys = list(network.path_space.carriers())
+    parts = share_out([key for key in keys if key not in store.segments], _most_processes())
+    columns = (TextColumn('preparing'), BarColumn(), MofNCompleteColumn(), TextColumn('segments, {task.description}'),
+               TimeElapsedColumn())
+    with tempfile.TemporaryDirectory() as folder_name, Progress(*columns, console=Console(stderr=True)) as bars:
+        place, bar = Path(folder_name), bars.add_task('', total=len(keys))
+        np.save(place / _IMAGES, np.stack(images))
+        (place / _KEYS).write_text(json.dumps(parts))
+        (place / _DONE).touch()
+        for number in range(len(parts)):
+            store.part(number)
+
+        def show() -> None:
+            done = (place / _DONE).read_text().split()
+            bars.update(bar, completed=len(keys) - sum(map(len, parts)) + len(done), description=(done or [''])[-1])
+
+        run_until_done([[sys.executable, '-m', 'deadline_perception.tools.segment_preparation', str(weights), str(place),
+                         str(facts.threads), str(number)] for number in range(len(parts))], show)
+    store.take_parts()
+    store.finish()
 
 
-def run_until_done(command: list[str]) -> None:
-    """Runs a program again as long as a signal ends it, some times; each time it goes on where it was.
+def share_out(keys: Sequence[str], most: int) -> list[list[str]]:
+    """Segments for each of several processes, at most so many; all of one name together, as they share layers."""
+    by_name: dict[str, list[str]] = {}
+    for key in keys:
+        by_name.setdefault(key.partition('@')[0], []).append(key)
+    parts: list[list[str]] = [[] for _ in range(max(1, min(most, len(keys) // _LEAST_SEGMENTS)))]
+    for of_name in sorted(by_name.values(), key=len, reverse=True):
+        min(parts, key=len).extend(of_name)
+    return [part for part in parts if part]
+
+
+def _most_processes() -> int:
+    available_mb = available_memory_mb()
+    return max(1, min(_MOST_PROCESSES, len(os.sched_getaffinity(0)), int((available_mb or 0.0) / _PROCESS_MB)))
+
+
+def run_until_done(commands: Sequence[Sequence[str]], watch: Callable[[], None] = lambda: None) -> None:
+    """Runs programs side by side, each again as long as a signal ends it, some times: it goes on where it was.
+
+    Args:
+        commands: program and arguments of each.
+        watch: called a few times a second, and at the end.
 
     Raises:
-        PreparationFailed: it failed, or was ended by a signal each time.
+        PreparationFailed: one failed, or was ended by a signal each time; the others are ended.
     """
-    for _ in range(_MOST_CRASHES):
-        status = subprocess.run(command, check=False).returncode
-        if status == 0:
-            return
-        if status > 0:
-            break
-    raise PreparationFailed(f'the segments could not be prepared (status {status}); the engine eager runs without them')
+    running, ends = {number: start_tied(command, ending=signal.SIGINT) for number, command in enumerate(commands)}, []
+    try:
+        while running:
+            time.sleep(0.2)
+            watch()
+            for number, process in list(running.items()):
+                status = process.poll()
+                if status is None:
+                    continue
+                if status == 0:
+                    del running[number]
+                    continue
+                ends.append(number)
+                if status > 0 or ends.count(number) == _MOST_CRASHES:
+                    raise PreparationFailed(f'the segments could not be prepared (status {status}); the engine eager '
+                                            'runs without them')
+                running[number] = start_tied(commands[number], ending=signal.SIGINT)
+    finally:
+        for process in running.values():
+            stop_tied(process, asks=True)
+    watch()
 
 
-def main(weights: str, images: str, threads: str) -> None:
-    """Prepares what is not there yet, with a bar of progress; the work of that process."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
+def main(weights: str, place: str, threads: str, number: str) -> None:
+    """Prepares one part of what is not there yet; the work of a process of its own."""
     from deadline_perception.engine.preparation import prepare
     from deadline_perception.runtime.weights_file import load_weights
 
     use_threads(int(threads))
+    turns = Turns(Path(place) / _TURNS)
     network = load_weights(Path(weights))
-    store = SegmentStore.resume(default_store_folder(network.config_name, network.weights_hash),
-                                store_origin(read_device_facts('cpu'), network))
-    columns = (TextColumn('preparing'), BarColumn(), MofNCompleteColumn(), TextColumn('segments, {task.description}'),
-               TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bars:
-        bar = bars.add_task('', total=None)
-        prepare(network, np.load(images), store, int(threads),
-                lambda done, total, key: bars.update(bar, completed=done, total=total, description=key))
+    folder = default_store_folder(network.config_name, network.weights_hash)
+    part = SegmentStore(folder, store_origin(read_device_facts('cpu'), network)).part(int(number))
+    keys = json.loads((Path(place) / _KEYS).read_text())[int(number)]
+    with (Path(place) / _DONE).open('a', buffering=1) as done:
+        prepare(network, np.load(Path(place) / _IMAGES), part, int(threads), keys=keys, turns=turns,
+                progress=lambda key: done.write(f'{key}\n'))
 
 
 if __name__ == '__main__':
-    main(*sys.argv[1:])
+    try:
+        main(*sys.argv[1:])
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,14 +1,26 @@
 """What happens when a process that prepares segments ends; tools/test_profile.py runs the real one."""
 from __future__ import annotations
 
+import json
 import shutil
+import signal
 import subprocess
 import sys
+import time
 
+import numpy as np
 import pytest
 
-from deadline_perception.engine.segment_store import SegmentStore
-from deadline_perception.tools.segment_preparation import PreparationFailed, prepare_segments, run_until_done
+from deadline_perception.contention.load import start_tied
+from deadline_perception.engine.segment_store import SegmentStore, store_origin
+from deadline_perception.latency.device import read_device_facts
+from deadline_perception.tools import segment_preparation
+from deadline_perception.tools.segment_preparation import (
+    PreparationFailed,
+    prepare_segments,
+    run_until_done,
+    share_out,
+)
 
 ORIGIN = {'device': 'Board'}
 # Dies as it tries 8 bit for a segment, and goes on without where that has happened.
@@ -24,7 +36,7 @@ store.finish()
 
 
 def test_a_process_that_a_signal_ends_is_followed_by_one_that_leaves_out_what_ended_it(tmp_path):
-    run_until_done([sys.executable, '-c', CRASHES, str(tmp_path)])
+    run_until_done([[sys.executable, '-c', CRASHES, str(tmp_path)]])
     store = SegmentStore.load(tmp_path, ORIGIN)
     assert (store.failed, store.complete) == (['stage2@w1.00 8 bit'], True)
 
@@ -33,13 +45,63 @@ def test_a_process_that_a_signal_ends_is_followed_by_one_that_leaves_out_what_en
                                                  ('import os; os.kill(os.getpid(), 9)', -9)])
 def test_a_process_that_fails_always_is_told_with_the_way_to_go_on(program, status):
     with pytest.raises(PreparationFailed, match=f'could not be prepared .status {status}.; the engine eager'):
-        run_until_done([sys.executable, '-c', program])
+        run_until_done([[sys.executable, '-c', program]])
+
+
+def test_segments_of_a_name_stay_together_and_small_networks_with_one_process():
+    keys = [f'{name}@{number}' for name, count in (('head', 40), ('stage1', 30), ('stage2', 20), ('post', 10))
+            for number in range(count)]
+    parts = share_out(keys, 3)
+    assert sorted(key for part in parts for key in part) == sorted(keys)
+    assert [len(part) for part in parts] == [40, 30, 30]
+    assert [len(share_out(keys, most)) for most in (1, 2, 8)] == [1, 2, 4]
+    assert share_out(keys[:47], 2) == [keys[:47]] and share_out([], 2) == []
+
+
+def test_several_processes_prepare_what_one_does(prepared, monkeypatch):
+    network, facts = prepared.network(), read_device_facts('cpu')
+    alone = SegmentStore.load(prepared.folder, store_origin(facts, network))
+    shutil.rmtree(prepared.folder)
+    monkeypatch.setattr(segment_preparation, '_LEAST_SEGMENTS', 8)
+    monkeypatch.setattr(segment_preparation, '_most_processes', lambda: 2)
+    started = []
+    monkeypatch.setattr(segment_preparation, 'start_tied',
+                        lambda *args, **options: started.append(args) or start_tied(*args, **options))
+    prepare_segments(prepared.weights, network, list(prepared.images), facts)
+    store = SegmentStore.load(prepared.folder, store_origin(facts, network))
+    store.check()
+    assert len(started) == 2 and store.failed == [] and not list(prepared.folder.glob('part-*'))
+    assert store.segments.keys() == alone.segments.keys()
+    for key, segment in store.segments.items():  # which form is faster may depend on the moment, its error does not
+        if segment.form is alone.segments[key].form:
+            assert segment.error_db == pytest.approx(alone.segments[key].error_db, abs=0.5)
+
+
+def test_a_user_who_interrupts_costs_no_form(prepared):
+    shutil.rmtree(prepared.folder)
+    images = prepared.folder.parent / 'images.npy'
+    np.save(images, np.stack(prepared.images))
+    run = subprocess.Popen([sys.executable, '-c', f"""
+import numpy as np
+from pathlib import Path
+from deadline_perception.latency.device import read_device_facts
+from deadline_perception.runtime.weights_file import load_weights
+from deadline_perception.tools.segment_preparation import prepare_segments
+weights = Path({str(prepared.weights)!r})
+prepare_segments(weights, load_weights(weights), np.load({str(images)!r}), read_device_facts('cpu'))
+"""], stderr=subprocess.DEVNULL)
+    manifest = prepared.folder / 'part-0' / 'segments.json'
+    until_s = time.monotonic() + 90.0
+    while time.monotonic() < until_s and not (manifest.exists() and json.loads(manifest.read_text())['attempt']):
+        time.sleep(0.01)
+    run.send_signal(signal.SIGINT)
+    assert run.wait(30.0) == -signal.SIGINT
+    left = json.loads(manifest.read_text())
+    assert (left['attempt'], left['failed'], left['complete']) == ('', [], False)
 
 
 def test_nothing_is_run_where_all_is_ready(prepared, monkeypatch):
-    from deadline_perception.latency.device import read_device_facts
-
-    monkeypatch.setattr(subprocess, 'run', None)
+    monkeypatch.setattr(segment_preparation, 'start_tied', None)
     network, facts = prepared.network(), read_device_facts('cpu')
     prepare_segments(prepared.weights, network, [], facts)
     shutil.rmtree(prepared.folder)
