@@ -15,7 +15,11 @@ from deadline_perception.datasets.records import Frame, GroundTruth, Sequence
 _HELD_BYTES = 4e9
 _MIN_VISIBLE_SHARE = 0.3
 _MOSAIC_SHARE = 0.15
-_SCALES = (0.75, 1.6)
+# Of the size at which the image fills the input: near and far, so that the larger and smaller scales of a path see in
+# training what they see in a frame.
+_SCALES = (0.4, 2.4)
+_MOSAIC_SCALES = (0.6, 2.4)
+_NIGHT_SHARE, _JPEG_SHARE = 0.1, 0.25
 _CROP_ON_OBJECT_SHARE = 0.8
 
 
@@ -98,10 +102,10 @@ class SampleSource:
                 large as they are in a sample of full size, so that it costs less time and keeps what is to be learnt.
         """
         size = size or self.size
-        if crop is not None:
+        if generator.random() < _MOSAIC_SHARE:
+            sample = self._mosaic(generator, crop or size)
+        elif crop is not None:
             sample = self._view(generator, crop, _SCALES, whole=size)
-        elif generator.random() < _MOSAIC_SHARE:
-            sample = self._mosaic(generator, size)
         else:
             sample = self._view(generator, size, _SCALES)
         return replace(sample, image_bgr=_photometric(sample.image_bgr, generator))
@@ -163,7 +167,7 @@ class SampleSource:
         views: list[Sample] = []
         moved = []
         for y0, y1, x0, x1 in ((0, cy, 0, cx), (0, cy, cx, width), (cy, height, 0, cx), (cy, height, cx, width)):
-            view = self._view(generator, (y1 - y0, x1 - x0), (0.8, 1.8), beside=views[0] if views else None)
+            view = self._view(generator, (y1 - y0, x1 - x0), _MOSAIC_SCALES, beside=views[0] if views else None)
             image[y0:y1, x0:x1] = view.image_bgr
             views.append(view)
             moved.append(view.ground_truth.boxes_xyxy_px + np.float32([x0, y0, x0, y0]))
@@ -216,18 +220,24 @@ def _move(known: GroundTruth, matrix: np.ndarray, size: tuple[int, int]) -> Grou
 
 
 def _photometric(image: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    """Random brightness, contrast, hue, saturation, noise and blur."""
+    """Random brightness, contrast, hue, saturation, night, noise, blur and JPEG."""
     if generator.random() < 0.8:
         hsv = cv2.cvtColor(image, cv2.COLOR_BGR2HSV).astype(np.int16)
         hsv[..., 0] = (hsv[..., 0] + generator.integers(-8, 9)) % 180
-        hsv[..., 1] = np.clip(hsv[..., 1] * generator.uniform(0.6, 1.5), 0, 255)
+        hsv[..., 1] = np.clip(hsv[..., 1] * generator.uniform(0.5, 1.5), 0, 255)
         image = cv2.cvtColor(hsv.astype(np.uint8), cv2.COLOR_HSV2BGR)
         tones = np.arange(256) * generator.uniform(0.7, 1.35) + generator.uniform(-25, 35)
         image = cv2.LUT(image, np.clip(tones, 0, 255).astype(np.uint8))
+    if generator.random() < _NIGHT_SHARE:
+        dark = 255 * (np.arange(256) / 255) ** generator.uniform(1.3, 2.6) * generator.uniform(0.4, 0.9)
+        image = cv2.LUT(image, dark.astype(np.uint8))
     kind = generator.random()
     if kind < 0.1:
-        image = cv2.GaussianBlur(image, (0, 0), generator.uniform(0.4, 1.2))
+        image = cv2.GaussianBlur(image, (0, 0), generator.uniform(0.4, 1.4))
     elif kind < 0.2:
-        noise = generator.normal(0, generator.uniform(2, 9), image.shape)
+        noise = generator.normal(0, generator.uniform(2, 12), image.shape)
         image = np.clip(image + noise, 0, 255).astype(np.uint8)
+    if generator.random() < _JPEG_SHARE:
+        quality = int(generator.integers(25, 90))
+        image = cv2.imdecode(cv2.imencode('.jpg', image, [cv2.IMWRITE_JPEG_QUALITY, quality])[1], cv2.IMREAD_COLOR)
     return image

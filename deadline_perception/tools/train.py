@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import math
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -147,7 +148,10 @@ def _annotated(text: str, classes: Path | None) -> Sequence:
 
 def _source(args: argparse.Namespace, sequences: list[Sequence], mapping: dict[str, str | None],
             network: MultiPathDetector, leads: bool) -> SampleSource:
-    """What is trained on: the annotated sequences with equal shares, and rendered drives, which take a while."""
+    """What is trained on: the annotated sequences and rendered drives, which take a while.
+
+    A sequence's share goes with the square root of its images: large ones count for more, small ones are not lost.
+    """
     seeds = range(FIRST_DRIVE_SEED, FIRST_DRIVE_SEED + args.drives)
     drives = render_drives(seeds, DRIVE_SECONDS, DRIVE_RATE_HZ, args.threads)
     if mapping:
@@ -157,7 +161,8 @@ def _source(args: argparse.Namespace, sequences: list[Sequence], mapping: dict[s
         if missing:
             print(f'{sequence.name} does not name {", ".join(missing)}: they take no part in the classes of its '
                   'regions')
-    shares = [(1.0 - args.drive_share) / len(sequences)] * len(sequences)
+    weights = [math.sqrt(len(sequence.frames)) for sequence in sequences]
+    shares = [(1.0 - args.drive_share) * weight / sum(weights) for weight in weights]
     return SampleSource(sequences + drives, shares + [args.drive_share / max(1, args.drives)] * len(drives),
                         network.input_size, network.class_names)
 
