@@ -13,6 +13,7 @@ PACKAGE = 'deadline_perception'
 LAYERS = (
     ('errors', 'execution_path', 'workers'),
     ('engine', 'detector', 'classifier', 'latency', 'wcet', 'contention', 'subnetwork'),
+    ('networks',),
     ('decision', 'nested', 'model_set'),
     ('runtime',),
     ('datasets', 'rendering', 'evaluation'),
@@ -30,7 +31,8 @@ ROS = {'ament_index_python', 'builtin_interfaces', 'cv_bridge', 'launch', 'launc
        'rosidl_runtime_py', 'tf2_ros'}
 TORCH_FREE = ('classifier/classes.py', 'classifier/crop.py', 'contention', 'datasets', 'decision',
               'detector/detections.py', 'engine/eager.py', 'errors.py', 'evaluation',
-              'execution_path.py', 'latency', 'nested', 'rendering', 'runtime', 'wcet', 'workers.py')
+              'execution_path.py', 'latency', 'nested', 'networks', 'rendering', 'runtime', 'wcet',
+              'workers.py')
 TORCH = {'torch', 'torchvision'}
 
 

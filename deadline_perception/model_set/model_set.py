@@ -16,7 +16,8 @@ from deadline_perception.detector.detections import Detections
 from deadline_perception.engine.eager import Eager
 from deadline_perception.engine.segment_run import Network, SegmentRun
 from deadline_perception.execution_path import MODEL, ExecutionPath, Operator, PathSpace, Segment
-from deadline_perception.model_set.whole_detector import ModelError, OwnEngine
+from deadline_perception.model_set.whole_detector import OwnEngine
+from deadline_perception.networks.external.model_error import ModelError
 
 CHOICE, _SYMBOL = 'model', 'm'
 

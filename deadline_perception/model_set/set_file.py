@@ -14,7 +14,7 @@ from deadline_perception.engine.segment_run import Network
 from deadline_perception.latency.device import available_memory_mb, read_device_facts
 from deadline_perception.latency.json_file import write_text_atomically
 from deadline_perception.model_set.model_set import FixedPathNetwork, ModelSet
-from deadline_perception.model_set.whole_detector import ModelError
+from deadline_perception.networks.external.model_error import ModelError
 
 FORMAT = 1
 KINDS = ('onnx', 'torchvision', 'multi-path')
@@ -38,8 +38,9 @@ class ModelSpec:
         path: of a multi-path detector the one path that is to run; empty: any of them.
         kept_paths: of a multi-path detector the paths that are kept ready, of which one is chosen; empty: all of them.
         input_size: height and width in px; None: as the model says.
-        outputs: form of an ONNX file's outputs; empty: it is recognised.
-        resize, channels, mean, deviation: of an ONNX file's input, see `InputForm`.
+        outputs: how an exported file's outputs are read, see `families.recognise`; empty: the likeliest way.
+        decode: `package.module:function` that reads them instead, see `own_head`.
+        resize, channels, mean, deviation: of an exported file's input, see `InputForm`.
         memory_mb: that it takes, as measured; 0 where it is not known.
 
     Raises:
@@ -55,6 +56,7 @@ class ModelSpec:
     kept_paths: tuple[str, ...] = ()
     input_size: tuple[int, int] | None = None
     outputs: str = ''
+    decode: str = ''
     resize: str = ''
     channels: str = 'rgb'
     mean: tuple[float, ...] = (0.0, 0.0, 0.0)
@@ -172,11 +174,12 @@ def load_model(spec: ModelSpec, device: str = 'cpu', engine: str = 'auto') -> Ne
         if device != 'cpu':
             raise ModelError(f'model {spec.name} is an ONNX file and the device {device}, expected cpu: OpenVINO runs '
                              f'it there')
-        from deadline_perception.model_set.onnx_detector import InputForm, OnnxDetector
+        from deadline_perception.model_set.onnx_detector import OnnxDetector
+        from deadline_perception.networks.external.pixels import InputForm
 
         form = InputForm(spec.input_size, spec.resize, spec.channels, spec.mean, spec.deviation)
         return OnnxDetector(spec.file, spec.classes, name=spec.name, form=form, stated=spec.outputs,
-                            threads=read_device_facts().threads)
+                            decode=spec.decode, threads=read_device_facts().threads)
     if spec.kind == 'torchvision':
         from deadline_perception.model_set.torchvision_detector import TorchvisionDetector
 

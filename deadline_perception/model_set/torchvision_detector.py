@@ -15,7 +15,8 @@ from torchvision.models import detection
 
 from deadline_perception.engine.eager import Eager
 from deadline_perception.latency.device import check_device
-from deadline_perception.model_set.whole_detector import ModelError, WholeDetector
+from deadline_perception.model_set.whole_detector import WholeDetector
+from deadline_perception.networks.external.model_error import ModelError
 
 BACKGROUND = '__background__'
 _INSIDE = ('model', 'state_dict', 'model_state_dict')  # where training scripts put the weights in a checkpoint

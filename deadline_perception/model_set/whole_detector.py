@@ -17,15 +17,11 @@ import numpy as np
 from deadline_perception.detector.detections import Detections
 from deadline_perception.engine.eager import Eager
 from deadline_perception.engine.segment_run import SegmentRun, check_image
-from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.execution_path import ExecutionPath, PathSpace, Segment
+from deadline_perception.networks.external.model_error import ModelError
 
 WHOLE_SPACE = PathSpace((), (Segment('pre', 'pre'), Segment('layers', 'layers'), Segment('post', 'post')))
 _BLOCK = 2**20
-
-
-class ModelError(DeadlinePerceptionError):
-    """A detector of the user's cannot be used, and why."""
 
 
 class OwnEngine(Eager):

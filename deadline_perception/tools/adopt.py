@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from deadline_perception.contention.pruning import Candidate, memory_prune, pareto_prune, paths_to_keep
-from deadline_perception.datasets.class_names import counted, left_out, relabelled
+from deadline_perception.datasets.class_names import counted, left_out, read_class_mapping, relabelled, with_mapping
 from deadline_perception.datasets.records import Frame, Sequence as DrivingSequence
 from deadline_perception.datasets.source import open_source
 from deadline_perception.decision.path_quality import PathQuality, chance_errors
@@ -33,18 +33,22 @@ from deadline_perception.latency.profile import LatencyProfile, default_profile_
 from deadline_perception.latency.quantiles import samples_needed
 from deadline_perception.model_set.model_set import ModelSet
 from deadline_perception.model_set.set_file import ModelSpec, SetFile, build_set, check_memory, load_model, with_memory
-from deadline_perception.model_set.whole_detector import ModelError
+from deadline_perception.networks.external.model_error import ModelError
 from deadline_perception.runtime.priority import Role, ThreadPriority, inference_thread
 from deadline_perception.runtime.weights_file import SET_SUFFIXES, is_set
 from deadline_perception.tools.evaluate import measure_with_progress, score_row
 from deadline_perception.tools.file_arguments import check_file
+from deadline_perception.tools.model_conventions import TrialImages, find_conventions, inspect_file
 from deadline_perception.tools.model_probe import ModelFacts, probe_model
+from deadline_perception.tools.model_variants import at_open_sizes, quantised
 from deadline_perception.tools.model_words import add_model_arguments, classes_of_set, read_models
 from deadline_perception.tools.profile import restart_with_environment, say_if_busy
 
 _IMAGES = 40
 _TARGET = 0.99  # of the detector's bounds unless a parameter says otherwise
 _DRAWN_EVERY_S = 0.5
+_TRIAL_IMAGES = 20  # that conventions are found on
+_MOST_LOSS, _LEAST_GAIN = 0.5, 0.8  # AP in percent that 8 bit may lose, share of the time that it may take
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -60,6 +64,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         'fastest that it holds are kept')
     parser.add_argument('--prune', action='store_true', help='leave out models that are slower and no better than '
                                                              'another')
+    parser.add_argument('--float-only', action='store_true', help='do not try detectors in 8 bit, which takes a minute '
+                        'each and needs --data')
     parser.add_argument('--keep-paths', type=int, metavar='NUMBER', help='of a model with several paths keep at most '
                         'so many ready: the best at as many levels of contention; needs --data')
     parser.add_argument('--device', default='cpu', help='cpu, cuda or cuda:INDEX; ONNX files need cpu')
@@ -100,16 +106,24 @@ def run(args: argparse.Namespace) -> int:
 def _adopt(args: argparse.Namespace, specs: Sequence[ModelSpec], priority: ThreadPriority) -> int:
     use_threads(args.threads)
     facts = read_device_facts(args.device)
-    sequence = None if args.data is None else open_source(args.data)
+    sequence = None if args.data is None else _renamed(open_source(args.data), args.rename)
     frames = [] if sequence is None else annotated_frames(sequence, args.limit)
     images = _images(frames)
     say_if_busy('the profile will make the models look slower than they are.')
+    specs = _with_conventions(specs, sequence, frames, images)
+    specs = [one for spec in specs for one in at_open_sizes(spec, images[0].shape[:2], args.input_size is not None)]
     known = _probe(args, specs, images)
     classes = classes_of_set([facts.class_names for _, facts in known], sequence.class_names if sequence else ())
     ranking = _ranking(sequence, frames, classes)
     measured = [Measured(spec, seen, _evaluate(args, spec, classes, sequence, frames, ranking) if sequence else {})
                 for spec, seen in known]
-    kept, words = _prune(args, measured, bool(ranking))
+    words = []
+    for one in list(measured) if sequence and not args.float_only else []:
+        quantised, told = _in_8_bit(args, one, images, classes, sequence, frames, ranking)
+        measured += quantised
+        words += told
+    kept, pruned = _prune(args, measured, bool(ranking))
+    words += pruned
     kept.sort(key=lambda one: one.facts.time_ms)
     content = SetFile(tuple(with_memory(one.spec, one.facts.memory_mb) for one in kept), classes)
     check_memory(content.models)
@@ -150,6 +164,12 @@ def _check(args: argparse.Namespace) -> None:
                              f'{most:g}')
 
 
+def _renamed(sequence: DrivingSequence, rename: Path | None) -> DrivingSequence:
+    """The data with those of their classes renamed that the file names, as those of the models are."""
+    mapping = {} if rename is None else read_class_mapping(rename)
+    return with_mapping(sequence, mapping) if set(mapping) & set(sequence.class_names) else sequence
+
+
 def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
@@ -179,6 +199,60 @@ def _probe(args: argparse.Namespace, specs: Sequence[ModelSpec],
             _say(f'  {facts.notice}')
         known.append((spec, facts))
     return known
+
+
+def _with_conventions(specs: Sequence[ModelSpec], sequence: DrivingSequence | None, frames: Sequence[Frame],
+                      images: list[np.ndarray]) -> list[ModelSpec]:
+    """The detectors with what their files do not say, where nobody has stated it: found on some images."""
+    found = []
+    trial = None
+    for spec in specs:
+        if spec.kind != 'onnx' or spec.resize or spec.decode:
+            found.append(spec)
+            continue
+        trial = trial or _trial_images(sequence, frames, images)
+        conventions = find_conventions(spec, trial)
+        on = f'AP {100 * conventions.ap:.1f} on' if conventions.ap is not None else 'by its confidence on'
+        _say(f'{spec.name} is read as {conventions.words} ({on} {len(trial.images_bgr)} images, the best of '
+             f'{len(conventions.tried)} ways)')
+        found.append(conventions.spec)
+    return found
+
+
+def _trial_images(sequence: DrivingSequence | None, frames: Sequence[Frame], images: list[np.ndarray]) -> TrialImages:
+    """Images to find conventions on: those with most objects among the annotated ones, spread evenly."""
+    if not frames:
+        return TrialImages(images[::max(1, len(images) // _TRIAL_IMAGES)][:_TRIAL_IMAGES])
+    share = max(1, len(frames) // _TRIAL_IMAGES)
+    chosen = [max(frames[begin:begin + share], key=lambda frame: len(frame.ground_truth))
+              for begin in range(0, len(frames), share)][:_TRIAL_IMAGES]
+    rows = [np.column_stack((known.boxes_xyxy_px, known.labels, known.crowd))
+            for known in (frame.ground_truth for frame in chosen)]
+    return TrialImages([frame.load_bgr() for frame in chosen], rows, sequence.class_names)
+
+
+def _in_8_bit(args: argparse.Namespace, one: Measured, images: list[np.ndarray], classes: tuple[str, ...],
+              sequence: DrivingSequence, frames: list[Frame], ranking: dict[str, int]) -> tuple[list[Measured], list[str]]:
+    """The same detector in 8 bit, where that is worth it, and a sentence on it."""
+    if one.spec.kind != 'onnx' or inspect_file(one.spec.file, one.spec.input_size, one.spec.outputs).layers != 'float':
+        return [], []
+    _say(f'quantising {one.spec.name}')
+    try:
+        spec = quantised(one.spec, images, args.out.parent / f'{args.out.stem}_8bit')
+        facts = probe_model(spec, images, device=args.device, engine=args.engine, threads=args.threads)
+        before = probe_model(one.spec, images, device=args.device, engine=args.engine, threads=args.threads)
+        scores = _evaluate(args, spec, classes, sequence, frames, ranking)
+    except ModelError as error:
+        return [], [f'{one.spec.name} stays in floating point: {error}']
+    loss = 100 * (max(_value(score, bool(ranking)) for score in one.scores.values())
+                  - max(_value(score, bool(ranking)) for score in scores.values()))
+    told = (f'{one.spec.name} in 8 bit: {facts.time_ms:.1f} ms in place of {before.time_ms:.1f}, AP '
+            f'{"less" if loss > 0 else "more"} by {abs(loss):.1f}')
+    if loss > _MOST_LOSS or facts.time_ms > _LEAST_GAIN * before.time_ms:
+        spec.file.unlink()
+        spec.file.with_suffix('.bin').unlink()
+        return [], [f'{told}: not kept']
+    return [Measured(spec, facts, scores)], [told]
 
 
 def _ranking(sequence: DrivingSequence | None, frames: Sequence[Frame], classes: tuple[str, ...]) -> dict[str, int]:

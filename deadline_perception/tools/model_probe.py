@@ -18,7 +18,7 @@ from deadline_perception.latency.device import use_threads
 from deadline_perception.latency.profile import time_frame
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.model_set.set_file import ModelSpec, load_model
-from deadline_perception.model_set.whole_detector import ModelError
+from deadline_perception.networks.external.model_error import ModelError
 from deadline_perception.runtime.loading import warm_up
 
 _FRAMES = 8

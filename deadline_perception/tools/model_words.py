@@ -9,30 +9,34 @@ from dataclasses import replace
 from pathlib import Path
 
 from deadline_perception.datasets.records import check_class_names
-from deadline_perception.model_set.onnx_outputs import FORMS
 from deadline_perception.model_set.set_file import ModelSpec, SetFile
-from deadline_perception.model_set.whole_detector import ModelError
+from deadline_perception.networks.external.coco_names import COCO_NAMES
+from deadline_perception.networks.external.exported_file import SUFFIXES
+from deadline_perception.networks.external.families import NAMES
+from deadline_perception.networks.external.model_error import ModelError
 from deadline_perception.runtime.loading import SetupError, find_weights, share_folder
 from deadline_perception.runtime.weights_file import SET_SUFFIXES, is_set
 
 COCO, BACKGROUND = 'coco', '__background__'
-MODEL_HELP = ('an ONNX file; a detection model of torchvision and its weights as ARCHITECTURE:FILE; weights of this '
+MODEL_HELP = ('an exported detector (ONNX, OpenVINO IR, TensorFlow Lite); a detection model of torchvision and its weights as ARCHITECTURE:FILE; weights of this '
               'package, or WEIGHTS:PATH for one of their paths; or a set file, for the models in it')
 CLASSES_HELP = ('what the numbers mean that the models give: names with commas, a file of names (one a line, a JSON or '
                 'YAML list, or the data.yaml of a YOLO), or coco; once for all models, or once for each that needs it, '
-                'in their order')
+                'in their order; not needed where the file names them or has as many as COCO')
 _MOST_BYTES = 2**20
+_USUAL_SIZE = (640, 640)  # px, of a file that leaves its size open and states none
+_COCO_LABELS = (80, 90, 91)  # numbers of labels of COCO's classes, without and with the gaps in their numbering
 
 
 def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares what a command is told of models."""
     parser.add_argument('models', nargs='+', metavar='MODEL', help=MODEL_HELP)
     parser.add_argument('--classes', action='append', default=[], metavar='NAMES|FILE|coco', help=CLASSES_HELP)
-    parser.add_argument('--rename', type=Path, metavar='FILE', help='JSON or YAML file that brings the models\' '
-                        'classes to those of the data: name to new name, or to null to leave it out')
+    parser.add_argument('--rename', type=Path, metavar='FILE', help='JSON or YAML file that brings the classes '
+                        'of models and data together: name to new name, or to null to leave it out')
     parser.add_argument('--input-size', type=int, nargs=2, metavar=('HEIGHT', 'WIDTH'),
                         help='px, for a file that leaves it open, or to resize images for a torchvision model')
-    parser.add_argument('--outputs', choices=FORMS, default='', help='form of an ONNX file\'s outputs, where it is not '
+    parser.add_argument('--outputs', choices=NAMES, default='', help='form of an ONNX file\'s outputs, where it is not '
                         'recognised')
 
 
@@ -51,7 +55,7 @@ def read_models(args: argparse.Namespace) -> list[ModelSpec]:
     if len(given) not in (0, 1, needing):
         raise ModelError(f'--classes is given {len(given)} times, expected once, or once for each of {needing} models '
                          f'that need it')
-    lists = iter(given * needing if len(given) == 1 else given)
+    lists = iter(given * needing if len(given) == 1 else given or [None] * needing)
     for word in args.models:
         specs += _read(word, lists, args)
     mapping = {} if args.rename is None else read_class_mapping(args.rename)
@@ -69,7 +73,7 @@ def _kind(word: str) -> str:
     before, _, after = word.partition(':')
     if is_set(Path(word)):
         return 'set'
-    if Path(word).suffix.lower() in ('.onnx', '.xml'):
+    if Path(word).suffix.lower() in SUFFIXES:
         return 'onnx'
     if after and Path(after).suffix in ('.pth', '.pt', '.safetensors', '.bin', '.ckpt'):
         return 'torchvision'
@@ -87,18 +91,34 @@ def _read(word: str, lists, args: argparse.Namespace) -> list[ModelSpec]:
         except SetupError as error:
             raise ModelError(f'model is {word!r}, expected {MODEL_HELP}') from error
         return [ModelSpec(_name(f'{file.stem}.{after}' if after else file.stem), kind, file, path=after)]
-    classes = next(lists, None)
-    if classes is None:
-        raise ModelError(f'the classes of {word} are not known: name them with --classes ({CLASSES_HELP})')
+    classes = next(lists)
     size = tuple(args.input_size) if args.input_size else None
     if kind == 'onnx':
-        classes = tuple(None if name == BACKGROUND else name for name in classes)
-        return [ModelSpec(_name(Path(word).stem), kind, Path(word).expanduser(), classes, input_size=size,
-                          outputs=args.outputs)]
+        return [_exported(Path(word).expanduser(), classes, size, args.outputs)]
+    if classes is None:
+        raise ModelError(f'the classes of {word} are not known: name them with --classes ({CLASSES_HELP})')
     file = Path(after).expanduser()
     if classes == coco_names():  # torchvision's models of COCO have 91 places
         classes = _coco_places() if _has_coco_places(before, file) else classes
     return [ModelSpec(_name(file.stem), kind, file, classes, architecture=before, input_size=size)]
+
+
+def _exported(file: Path, classes: tuple[str, ...] | None, size: tuple[int, int] | None, outputs: str) -> ModelSpec:
+    """A file of its kind, refused at once where no detector is in it. What it does not say is left open."""
+    from deadline_perception.tools.model_conventions import inspect_file
+
+    facts = inspect_file(file, size, outputs)
+    if facts.size is None and size is None:
+        size = facts.stated_size or _USUAL_SIZE
+        facts = inspect_file(file, size, outputs)
+    if classes is None and facts.class_names:
+        classes = facts.class_names
+    elif classes is None and set(facts.labels) & set(_COCO_LABELS):
+        classes = coco_names()
+    if classes is None:
+        raise ModelError(f'the classes of {file} are not known: name them with --classes ({CLASSES_HELP})')
+    names = tuple(None if name == BACKGROUND else name for name in classes)
+    return ModelSpec(_name(file.stem), 'onnx', file, names, input_size=size, outputs=outputs)
 
 
 def _name(text: str) -> str:
@@ -147,7 +167,7 @@ def _names_in(file: Path) -> object:
 
 def coco_names() -> tuple[str, ...]:
     """The 80 classes of COCO, in the order of YOLO's models."""
-    return tuple(name for name in _coco_places() if name not in (BACKGROUND, 'N/A'))
+    return COCO_NAMES
 
 
 def _coco_places() -> tuple[str, ...]:

@@ -1,0 +1,1 @@
+"""What a network is, and the networks that this package runs."""

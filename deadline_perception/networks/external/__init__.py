@@ -1,0 +1,2 @@
+"""Detectors that were made elsewhere: how their outputs are read, one file per family of heads, and how an image becomes
+what they read."""

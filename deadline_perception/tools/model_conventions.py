@@ -1,0 +1,295 @@
+"""Looks at the file of a detector, and finds how it is to be read, each in a process of its own: a file that hangs or
+ends its process spoils nothing else."""
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from deadline_perception.model_set.set_file import ModelSpec
+from deadline_perception.networks.external.model_error import ModelError
+
+_INSPECTION_LIMIT_S, _SEARCH_LIMIT_S = 20.0, 600.0
+_LEAST_AP = 0.03  # of annotated images, below which a detector that is sure of its boxes is read wrongly
+_SURE_BOXES = 20  # that such a detector has at least
+_CONFIDENT = 0.3
+
+
+@dataclass(frozen=True)
+class FileFacts:
+    """What a file says of itself.
+
+    Attributes:
+        class_names: that it states; empty without.
+        labels: numbers of labels that its outputs may give; empty where they do not say.
+        size: height and width in px that it reads; None where it leaves them open.
+        stated_size: height and width in px that it was made for, where it is open and says so.
+        layers: precision, `float` or `8 bit`.
+    """
+
+    class_names: tuple[str, ...]
+    labels: tuple[int, ...]
+    size: tuple[int, int] | None
+    stated_size: tuple[int, int] | None
+    layers: str
+
+
+@dataclass(frozen=True)
+class FoundConventions:
+    """How a file is to be read.
+
+    Attributes:
+        spec: the detector with its conventions filled in.
+        words: the conventions.
+        value: what they reach, see `_Evaluation`.
+        tried: words and values of all that were tried on all images, the best first.
+        ap: of the best on annotated images; None without.
+    """
+
+    spec: ModelSpec
+    words: str
+    value: float
+    tried: tuple[tuple[str, float], ...]
+    ap: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class TrialImages:
+    """Images that conventions are tried on.
+
+    Attributes:
+        images_bgr: uint8 `[H, W, 3]` each.
+        ground_truths: objects of each image as rows `[N, 6]` of corners in px, label and crowd; None where nothing is
+            annotated.
+        class_names: that the labels index.
+    """
+
+    images_bgr: Sequence[np.ndarray]
+    ground_truths: Sequence[np.ndarray] | None = None
+    class_names: tuple[str, ...] = ()
+
+
+def inspect_file(file: Path, size: tuple[int, int] | None = None, stated: str = '') -> FileFacts:
+    """What a file says of itself, at an input size where it leaves that open. Takes a second, and no torch.
+
+    Raises:
+        ModelError: it is no detector that can be read; says what was found.
+    """
+    answer = _ask({'task': 'inspect', 'file': str(file.absolute()), 'size': size, 'stated': stated}, None, str(file),
+                  _INSPECTION_LIMIT_S)
+    return FileFacts(tuple(answer['class_names']), tuple(answer['labels']), _pair(answer['size']),
+                     _pair(answer['stated_size']), answer['layers'])
+
+
+def find_conventions(spec: ModelSpec, images: TrialImages) -> FoundConventions:
+    """Tries how a file may be read on some 20 images. Blocks for some 10 s.
+
+    Raises:
+        ModelError: no convention gives plausible objects; says what was tried.
+    """
+    record = {**asdict(spec), 'file': str(spec.file.absolute())}
+    answer = _ask({'task': 'search', 'spec': record, 'class_names': images.class_names}, images, spec.name,
+                  _SEARCH_LIMIT_S)
+    found = {**answer['spec'], 'file': spec.file}
+    return FoundConventions(ModelSpec(**found), answer['words'], answer['value'],
+                            tuple((words, value) for words, value in answer['tried']), answer['ap'])
+
+
+def _pair(values: list[int] | None) -> tuple[int, int] | None:
+    return None if values is None else (values[0], values[1])
+
+
+def _ask(order: dict, images: TrialImages | None, name: str, limit_s: float) -> dict:
+    with tempfile.TemporaryDirectory() as folder:
+        if images is not None:
+            arrays = {f'image{number}': image for number, image in enumerate(images.images_bgr)}
+            if images.ground_truths is not None:
+                arrays |= {f'objects{number}': rows for number, rows in enumerate(images.ground_truths)}
+            np.savez(Path(folder) / 'images.npz', **arrays)
+        try:
+            done = subprocess.run([sys.executable, '-m', 'deadline_perception.tools.model_conventions', folder],
+                                  input=json.dumps(order), text=True, stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.PIPE, timeout=limit_s, check=False)
+        except subprocess.TimeoutExpired:
+            raise ModelError(f'{name} was not read within {limit_s:.0f} s, expected a detector that ends') from None
+        answer = Path(folder) / 'answer.json'
+        if done.returncode or not answer.is_file():
+            raise ModelError(f'{name} ended the process that read it (status {done.returncode})')
+        content = json.loads(answer.read_text(encoding='utf-8'))
+    if 'error' in content:
+        raise ModelError(content['error'])
+    return content
+
+
+def main(folder: str) -> None:
+    """The work of the process: reads its order, writes its answer."""
+    from deadline_perception.errors import DeadlinePerceptionError
+
+    order = json.loads(sys.stdin.read())
+    try:
+        answer = _inspect(order) if order['task'] == 'inspect' else _search(order, Path(folder))
+    except (DeadlinePerceptionError, ValueError, OSError, RuntimeError, MemoryError) as error:
+        answer = {'error': ' '.join(str(error).split())[:1000] or type(error).__name__}
+    (Path(folder) / 'answer.json').write_text(json.dumps(answer), encoding='utf-8')
+
+
+def _inspect(order: dict) -> dict:
+    from deadline_perception.model_set.onnx_detector import in_file
+    from deadline_perception.networks.external.exported_file import read_exported, with_size
+    from deadline_perception.networks.external.families import recognise
+
+    file = Path(order['file'])
+    exported = read_exported(file)
+    size = _pair(order['size']) or (exported.stated_size if exported.is_open else exported.size)
+    labels: set[int] = set()
+    if size is not None:
+        given = with_size(exported, size, file)
+        readings = in_file(file, lambda: recognise(given, None, size, order['stated']))
+        labels = {reading.labels for reading in readings if reading.labels}
+    return {'class_names': exported.class_names, 'labels': sorted(labels),
+            'size': None if exported.is_open else exported.size, 'stated_size': exported.stated_size,
+            'layers': exported.layers}
+
+
+def _search(order: dict, folder: Path) -> dict:
+    from deadline_perception.model_set.onnx_detector import in_file, input_size
+    from deadline_perception.networks.external.conventions import implausible, possible_readings, search
+    from deadline_perception.networks.external.exported_file import read_exported, with_size
+    from deadline_perception.networks.external.pixels import InputForm
+
+    spec = ModelSpec(**order['spec'])
+    with np.load(folder / 'images.npz') as content:
+        images = [content[name] for name in content.files if name.startswith('image')]
+        objects = [content[name] for name in content.files if name.startswith('objects')]
+    exported = read_exported(spec.file)
+    size = input_size(exported, InputForm(spec.input_size), spec.file)
+    given = with_size(exported, size, spec.file)
+    readings = in_file(spec.file, lambda: possible_readings(given, spec.classes, size, spec.outputs))
+    layers = _Layers(exported, images)
+    evaluation = _Evaluation(images, objects, tuple(order['class_names']), size)
+    resize, channels, known_range = readings[0][0].usual
+    best, trials = search(layers.run, InputForm.of_range(size, resize, channels, known_range), readings,
+                          evaluation.value, len(images), is_8_bit=layers.is_8_bit)
+    chosen = best.conventions
+    found = [evaluation.thinned(chosen, chosen.head.decode(layers.run(chosen.form, number)))
+             for number in range(len(images))]
+    wrong = implausible(found, size)
+    sure = sum(int((one.scores >= _CONFIDENT).sum()) for one in found)
+    ap = evaluation.ap(chosen, found) if objects else None
+    if not wrong and ap is not None and ap < _LEAST_AP and sure >= _SURE_BOXES:
+        wrong = (f'it is sure of {sure} boxes, and their AP on {len(images)} annotated images is {100 * ap:.1f} %, '
+                 f'expected at least {100 * _LEAST_AP:.0f} %')
+    if wrong:
+        tried = '; '.join(f'{trial.conventions.words} ({trial.value:.3f})' for trial in trials[:5])
+        raise ModelError(f'{spec.file.name} was tried in {len(trials)} ways, and in the best of them {wrong}. Tried: '
+                         f'{tried}. Name the classes in the model\'s order (--classes), or state what is known in the '
+                         f'set file')
+    form = chosen.form
+    filled = replace(spec, classes=chosen.names, outputs=chosen.head.name, resize=form.resize, channels=form.channels,
+                     mean=form.mean, deviation=form.deviation,
+                     input_size=size if exported.is_open else spec.input_size)
+    return {'spec': {**asdict(filled), 'file': str(filled.file)}, 'words': chosen.words, 'value': best.value,
+            'tried': [(trial.conventions.words, trial.value) for trial in trials], 'ap': ap}
+
+
+class _Layers:
+    """A file that runs on pixels of any form, each image once per form."""
+
+    def __init__(self, exported, images: Sequence[np.ndarray]) -> None:
+        from deadline_perception.engine.openvino_library import cpu_settings, openvino_core
+
+        compiled = openvino_core().compile_model(exported.model, 'CPU', cpu_settings(1))
+        self._request, self._count = compiled.create_infer_request(), len(compiled.outputs)
+        self._kind = exported.model.inputs[0].get_element_type().to_dtype()
+        self._by_planes, self._images = exported.by_planes, images
+        self.is_8_bit = self._kind == np.uint8
+
+    def run(self, form, number: int) -> list[np.ndarray]:
+        """Outputs of one image."""
+        from deadline_perception.networks.external.pixels import place, read_values
+
+        pixels = place(self._images[number], form.size, form.resize)
+        values = (pixels if form.channels == 'bgr' else pixels[..., ::-1]) if self.is_8_bit else read_values(pixels, form)
+        values = values.transpose(2, 0, 1) if self._by_planes else values
+        self._request.infer([np.ascontiguousarray(values[None], self._kind)])
+        return [self._request.get_output_tensor(place).data.copy() for place in range(self._count)]
+
+
+class _Evaluation:
+    """What conventions reach: on annotated images the geometric mean of two figures that err differently, AP and how
+    sure the detector is of what it finds; else how sure it is of boxes that can be boxes."""
+
+    def __init__(self, images: Sequence[np.ndarray], objects: Sequence[np.ndarray], class_names: tuple[str, ...],
+                 input_size: tuple[int, int]) -> None:
+        from deadline_perception.datasets.records import GroundTruth
+
+        self._sizes, self._input_size, self._class_names = [image.shape[:2] for image in images], input_size, class_names
+        self._known = [GroundTruth(rows[:, :4], rows[:, 4], rows[:, 5] > 0) for rows in objects]
+
+    @staticmethod
+    def thinned(conventions, found):
+        """The objects of one image after suppression, where their head needs it."""
+        from deadline_perception.networks.external.suppression import suppress
+
+        return suppress(found) if conventions.head.overlapping else found
+
+    def value(self, conventions, found) -> float:
+        """See the class; `found` are those of the first images, or all."""
+        from deadline_perception.networks.external.conventions import confidence
+
+        found = [self.thinned(conventions, one) for one in found]
+        if not self._known:
+            return confidence(found, self._input_size)
+        return float(np.sqrt(self.ap(conventions, found) * self._certainty(conventions, found)))
+
+    def ap(self, conventions, found) -> float:
+        """AP of the classes that the model and the data share, each weighing as its objects do."""
+        from deadline_perception.evaluation.average_precision import average_precision
+
+        detections = [self._detections(conventions, one, number) for number, one in enumerate(found)]
+        scores = average_precision(detections, self._known[:len(found)], self._class_names).per_class
+        shared = [scores[name] for name in set(conventions.names) & set(self._class_names)]
+        objects = sum(score.ground_truths for score in shared)
+        return sum((score.ap or 0.0) * score.ground_truths for score in shared) / max(1, objects)
+
+    def _certainty(self, conventions, found) -> float:
+        """Mean over objects of the highest product of score and overlap among the boxes of its class."""
+        total, count = 0.0, 0
+        for number, one in enumerate(found):
+            detections, known = self._detections(conventions, one, number), self._known[number]
+            for box, label in zip(known.boxes_xyxy_px[~known.crowd], known.labels[~known.crowd]):
+                same = detections.labels == label
+                low = np.maximum(box[:2], detections.boxes_xyxy_px[same, :2])
+                high = np.minimum(box[2:], detections.boxes_xyxy_px[same, 2:])
+                shared = (high - low).clip(min=0).prod(1)
+                sides = detections.boxes_xyxy_px[same, 2:] - detections.boxes_xyxy_px[same, :2]
+                overlap = shared / np.maximum(sides.prod(1) + (box[2:] - box[:2]).prod() - shared, 1e-6)
+                total += float((overlap * detections.scores[same]).max(initial=0.0))
+                count += 1
+        return total / max(1, count)
+
+    def _detections(self, conventions, found, number: int):
+        from deadline_perception.detector.detections import Detections
+        from deadline_perception.networks.external.pixels import placement
+
+        size = self._sizes[number]
+        numbers = {name: label for label, name in enumerate(self._class_names)}
+        labels = np.array([numbers.get(name, -1) for name in conventions.names], np.int64)
+        usable = (found.labels >= 0) & (found.labels < len(labels)) & (found.scores >= 0) & (found.scores <= 1)
+        usable &= np.isfinite(found.boxes).all(1)
+        known = np.where(usable, labels[np.where(usable, found.labels, 0)], -1)
+        order = np.argsort(-found.scores, kind='stable')
+        order = order[known[order] >= 0]
+        at = placement(size, self._input_size, conventions.form.resize)
+        boxes = at.to_image(found.boxes[order], size).clip(0.0, (size[1], size[0]) * 2)
+        return Detections(boxes, found.scores[order], known[order])
+
+
+if __name__ == '__main__':
+    main(*sys.argv[1:])

@@ -1,0 +1,112 @@
+"""Further members of a set that one file gives without training: in 8 bit, and at several sizes where its own is open."""
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import numpy as np
+
+from deadline_perception.model_set.set_file import ModelSpec
+from deadline_perception.networks.external.exported_file import read_exported
+from deadline_perception.networks.external.model_error import ModelError
+
+_SHARES = (1.0, 0.75, 0.5)  # of the longer side, in which a file of open size is taken
+_STRIDE_PX = 32  # that sizes are multiples of
+_LIMIT_S = 900.0
+
+
+def at_open_sizes(spec: ModelSpec, image_size: tuple[int, int], is_stated: bool) -> list[ModelSpec]:
+    """The detector at several sizes of the camera's proportions, the largest first; itself where its size is fixed, or
+    stated by the user.
+
+    Args:
+        spec: the detector; of an open file its size is the largest.
+        image_size: height and width of the camera's images in px.
+        is_stated: the user has said the size.
+    """
+    if spec.kind != 'onnx' or spec.input_size is None or is_stated or not read_exported(spec.file).is_open:
+        return [spec]
+    longest = max(spec.input_size)
+    sizes = dict.fromkeys(size_at(longest * share, image_size) for share in _SHARES)
+    return [replace(spec, name=f'{spec.name}_{width}x{height}', input_size=(height, width)) for height, width in sizes]
+
+
+def size_at(longest_px: float, image_size: tuple[int, int]) -> tuple[int, int]:
+    """Height and width in px, multiples of 32, of a longest side and about the proportions of an image."""
+    sides = [max(_STRIDE_PX, _STRIDE_PX * round(longest_px * side / max(image_size) / _STRIDE_PX))
+             for side in image_size]
+    return sides[0], sides[1]
+
+
+def quantised(spec: ModelSpec, images: Sequence[np.ndarray], folder: Path) -> ModelSpec:
+    """The detector in 8 bit, its ranges measured on images; written to a folder as OpenVINO IR. Blocks for a minute.
+
+    Raises:
+        ModelError: it cannot be quantised; says why.
+    """
+    out = folder / f'{spec.name}.xml'
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as place:
+        np.savez(Path(place) / 'images.npz', *images)
+        record = {**asdict(spec), 'file': str(spec.file.absolute())}
+        order = json.dumps({'spec': record, 'out': str(out.absolute())})
+        try:
+            done = subprocess.run([sys.executable, '-m', 'deadline_perception.tools.model_variants', place], input=order,
+                                  text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=_LIMIT_S,
+                                  check=False)
+        except subprocess.TimeoutExpired:
+            raise ModelError(f'{spec.name} was not quantised within {_LIMIT_S:.0f} s') from None
+        answer = Path(place) / 'answer.json'
+        if done.returncode or not answer.is_file():
+            raise ModelError(f'quantising {spec.name} ended its process (status {done.returncode})')
+        error = json.loads(answer.read_text(encoding='utf-8'))['error']
+    if error:
+        raise ModelError(error)
+    return replace(spec, name=f'{spec.name}_8bit', file=out)
+
+
+def main(place: str) -> None:
+    """The work of the process: reads its order, writes the file and its answer."""
+    order = json.loads(sys.stdin.read())
+    error = ''
+    try:
+        with np.load(Path(place) / 'images.npz') as content:
+            images = [content[name] for name in content.files]
+        _quantise(ModelSpec(**order['spec']), images, Path(order['out']))
+    except (RuntimeError, ValueError, ImportError, OSError, ModelError) as failed:
+        error = ' '.join(str(failed).split())[:300] or type(failed).__name__
+    (Path(place) / 'answer.json').write_text(json.dumps({'error': error}), encoding='utf-8')
+
+
+def _quantise(spec: ModelSpec, images: Sequence[np.ndarray], out: Path) -> None:
+    import nncf
+
+    from deadline_perception.engine.openvino_library import load_openvino, own_signal_stack
+    from deadline_perception.model_set.onnx_detector import input_size
+    from deadline_perception.networks.external.exported_file import with_size
+    from deadline_perception.networks.external.pixels import InputForm, place, read_values
+
+    exported = read_exported(spec.file)
+    size = input_size(exported, InputForm(spec.input_size), spec.file)
+    with_size(exported, size, spec.file)
+    form = InputForm(size, spec.resize, spec.channels, spec.mean, spec.deviation)
+
+    def read(image: np.ndarray) -> np.ndarray:
+        values = read_values(place(image, size, form.resize), form)
+        return np.ascontiguousarray((values.transpose(2, 0, 1) if exported.by_planes else values)[None])
+
+    kinds = {op.get_type_name() for op in exported.model.get_ops()}
+    has_attention = 'Softmax' in kinds and 'MatMul' in kinds
+    with own_signal_stack():
+        model = nncf.quantize(exported.model, nncf.Dataset(list(images), read), subset_size=len(images),
+                              model_type=nncf.ModelType.TRANSFORMER if has_attention else None)
+    load_openvino().save_model(model, out, compress_to_fp16=False)
+
+
+if __name__ == '__main__':
+    main(*sys.argv[1:])
