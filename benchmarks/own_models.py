@@ -92,7 +92,7 @@ def main() -> int:
     args = parser.parse_args()
     use_threads(1)
     images = 12 if args.quick else args.images
-    trial_frames, trial = _trial_images(_sequence(args.data / 'train.json'))
+    trial_frames, trial = trial_images(_sequence(args.data / 'train.json'))
     rows, specs = [], []
     with tempfile.TemporaryDirectory() as folder:
         for model in MODELS:
@@ -130,7 +130,7 @@ def _sequence(file: Path) -> Sequence:
     return with_mapping(open_source(str(file)), MERGED)
 
 
-def _trial_images(sequence: Sequence) -> tuple[list[Frame], TrialImages]:
+def trial_images(sequence: Sequence) -> tuple[list[Frame], TrialImages]:
     """20 images with many objects, spread over the split, and 40 more to quantise on."""
     frames = annotated_frames(sequence)
     share = len(frames) // 20
