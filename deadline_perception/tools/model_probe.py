@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from deadline_perception.child_command import module_command
 from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.latency.device import use_threads
 from deadline_perception.latency.profile import time_frame
@@ -64,7 +65,7 @@ def probe_model(spec: ModelSpec, images: list[np.ndarray], *, device: str, engin
         record = {**asdict(spec), 'file': str(spec.file.absolute())}
         order = json.dumps({'spec': record, 'device': device, 'engine': engine, 'threads': threads})
         try:
-            done = subprocess.run([sys.executable, '-m', 'deadline_perception.tools.model_probe', place], input=order,
+            done = subprocess.run(module_command('deadline_perception.tools.model_probe', place), input=order,
                                   text=True, stdout=subprocess.PIPE, timeout=_LIMIT_S, check=False)
         except subprocess.TimeoutExpired:
             raise ModelError(f'{spec.name} gave no result within {_LIMIT_S:.0f} s') from None
