@@ -10,7 +10,10 @@ import json
 import os
 import stat
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from deadline_perception.errors import printable
 
@@ -37,6 +40,21 @@ def check_kind(file: Path) -> None:
     _check_mode(os.stat(file).st_mode)
 
 
+@contextmanager
+def open_file(file: Path) -> Iterator[tuple[BinaryIO, int]]:
+    """An ordinary file, open to be read, and its size in bytes.
+
+    Raises:
+        OSError: it cannot be read.
+        FileRefused: it is no ordinary file.
+    """
+    check_kind(file)  # before it is opened, which alone makes some devices act
+    with open(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC), 'rb') as stream:
+        facts = os.fstat(stream.fileno())  # of what was opened, which another may have put there since
+        _check_mode(facts.st_mode)
+        yield stream, facts.st_size
+
+
 def read_bytes(file: Path, most_bytes: int) -> bytes:
     """The content of an ordinary file, read in one go.
 
@@ -48,14 +66,11 @@ def read_bytes(file: Path, most_bytes: int) -> bytes:
         OSError: it cannot be read.
         FileRefused: it is no ordinary file, too large, or was written to meanwhile.
     """
-    check_kind(file)  # before it is opened, which alone makes some devices act
-    with open(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC), 'rb') as stream:
-        facts = os.fstat(stream.fileno())  # of what was opened, which another may have put there since
-        _check_mode(facts.st_mode)
-        if facts.st_size > most_bytes:
-            raise FileRefused(f'it has {facts.st_size} bytes, expected at most {most_bytes}')
-        content = stream.read(facts.st_size + 1)
-    if len(content) != facts.st_size:
+    with open_file(file) as (stream, size):
+        if size > most_bytes:
+            raise FileRefused(f'it has {size} bytes, expected at most {most_bytes}')
+        content = stream.read(size + 1)
+    if len(content) != size:
         raise FileRefused('it was written to while it was read, expected one that is replaced as a whole')
     return content
 
