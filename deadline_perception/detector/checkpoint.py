@@ -13,6 +13,7 @@ from torch.overrides import TorchFunctionMode
 from deadline_perception import tensor_file
 from deadline_perception.detector.configuration import CONFIGURATIONS, DetectorConfig, find_configuration
 from deadline_perception.detector.network import MultiPathDetector
+from deadline_perception.detector.score_calibration import ScoreCalibration
 from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.latency.device import check_device
 from deadline_perception.tensor_file import TensorHeader, write_tensors
@@ -62,6 +63,8 @@ def save_detector(detector: MultiPathDetector, file: Path, **facts: str) -> None
     Raises:
         CheckpointError: a weight is NaN, or too large for float16; the file before, if any, stays.
     """
+    if detector.score_calibration is not None:
+        facts = {'score_calibration': detector.score_calibration.to_json(), **facts}
     write_weights(detector, file, {'config': detector.config.to_json(), **facts})
 
 
@@ -102,6 +105,11 @@ def load_detector(weights: Path, device: str = 'cpu') -> MultiPathDetector:
     tensors = read_weights(weights, network)
     detector = build_detector(config, class_names)
     detector.load_state_dict(tensors)
+    if metadata.get('score_calibration'):
+        try:
+            detector.score_calibration = ScoreCalibration.from_json(metadata['score_calibration'], len(class_names))
+        except ValueError as error:
+            raise CheckpointError(f'weights file {weights} cannot be used: {error}') from error
     return detector.to(device, memory_format=torch.channels_last).eval()
 
 

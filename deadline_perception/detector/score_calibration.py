@@ -8,6 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from deadline_perception.errors import printable
+from deadline_perception.untrusted_file import parse_json
+
 _LEAST = 1e-6  # from 0 and 1, where the log-odds end
 _STEEPEST = 100.0
 _PRIOR_WEIGHT = 5.0  # of the curve of all classes, in squared distances of its parameters
@@ -53,10 +56,10 @@ class ScoreCalibration:
             ValueError: it holds anything else.
         """
         try:
-            content = json.loads(text)
+            content = parse_json(text)
             calibration = cls(*(tuple(float(value) for value in content[name]) for name in ('slopes', 'offsets')))
         except (TypeError, KeyError, RecursionError, OverflowError) as error:
-            raise ValueError(f'score calibration is {text[:60]!r}, expected slopes and offsets') from error
+            raise ValueError(f'score calibration is {printable(text, 60)}, expected slopes and offsets') from error
         if len(calibration.slopes) != classes:
             raise ValueError(f'score calibration is of {len(calibration.slopes)} classes, expected {classes}')
         return calibration

@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from deadline_perception.detector.checkpoint import CheckpointError, build_detector, load_detector, save_detector
 from deadline_perception.detector.score_calibration import ScoreCalibration, fit_calibration
 
 
@@ -46,7 +47,7 @@ def test_it_is_kept_as_text():
 
 
 @pytest.mark.parametrize(('text', 'said'), [
-    ('{}', 'expected slopes and offsets'), ('[1]', 'expected slopes and offsets'), ('x', 'Expecting value'),
+    ('{}', 'expected slopes and offsets'), ('[1]', 'expected slopes and offsets'), ('x', 'it is no JSON'),
     ('{"slopes": [1, 2], "offsets": [0, 0]}', 'of 2 classes, expected 1'),
     ('{"slopes": [0], "offsets": [0]}', r'expected slopes in \(0, 100\]'),
     ('{"slopes": [1], "offsets": [NaN]}', 'offsets within 100'),
@@ -54,3 +55,25 @@ def test_it_is_kept_as_text():
 def test_a_text_that_holds_none_is_refused(text, said):
     with pytest.raises(ValueError, match=said):
         ScoreCalibration.from_json(text, 1)
+
+
+def test_the_weights_keep_it_and_detections_show_it(tmp_path):
+    detector = build_detector('compact', ('vehicle', 'person'), seed=3)
+    image = np.random.default_rng(0).integers(0, 256, (96, 160, 3), dtype=np.uint8)
+    path = detector.path_space.smallest
+    before = detector.detect(image, path)
+    detector.score_calibration = ScoreCalibration((0.5, 2.0), (-1.0, 0.3))
+    save_detector(detector, tmp_path / 'calibrated.safetensors')
+    loaded = load_detector(tmp_path / 'calibrated.safetensors')
+    assert loaded.score_calibration == detector.score_calibration
+    after = detector.detect(image, path)
+    assert len(after) == len(before) > 0 and (np.diff(after.scores) <= 0).all()
+    expected = detector.score_calibration.apply(before.scores, before.labels)
+    assert np.sort(after.scores) == pytest.approx(np.sort(expected))
+
+
+def test_weights_with_a_broken_one_are_refused(tmp_path):
+    detector = build_detector('compact', ('vehicle',))
+    save_detector(detector, tmp_path / 'broken.safetensors', score_calibration='{"slopes": [1, 2], "offsets": [0, 0]}')
+    with pytest.raises(CheckpointError, match='cannot be used: score calibration is of 2 classes, expected 1'):
+        load_detector(tmp_path / 'broken.safetensors')
