@@ -86,10 +86,11 @@ def _without_onnx():
     return None
 
 
-def small_yolo(folder: Path, form: str = 'yolov8', *, name: str = 'small_yolo', width: int = 8, **options) -> Path:
+def small_yolo(folder: Path, form: str = 'yolov8', *, name: str = 'small_yolo', width: int = 8,
+               classes: int = len(CLASSES), **options) -> Path:
     """A file of a small YOLO with random weights."""
     torch.manual_seed(1)
-    return export_onnx(SmallYolo(form=form, width=width), folder / f'{name}.onnx', **options)
+    return export_onnx(SmallYolo(classes, form, width), folder / f'{name}.onnx', **options)
 
 
 def ssdlite_weights(folder: Path, classes: int = len(CLASSES)) -> Path:

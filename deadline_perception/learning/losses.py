@@ -21,7 +21,6 @@ from deadline_perception.learning.transfer import to_device
 REGIONS_PER_IMAGE = 128
 _REGION_POSITIVE_SHARE = 0.25
 _BOX_BETA = 1.0 / 9.0
-_UNMARKED_LOGIT = 0.0  # objectness from which a background anchor may lie on an object that nobody marked
 _UNNAMED_LOGIT = -1e4  # of a class that takes no part: its probability is 0, and finite logits keep 0 times it 0
 
 
@@ -84,8 +83,8 @@ def path_losses(network: MultiPathDetector, images: Tensor, ground_truths: Seque
             and its output is mixed into the targets; boxes are learnt from the ground truth alone.
 
     A class that the source of an image does not name takes no part in the classes of its regions: neither its objects,
-    which may be there unmarked, nor background are learnt against it. Anchors know no classes: in such an image, a
-    background anchor that the network takes for an object is left out of the loss, since it may be an unmarked one.
+    which may be there unmarked, nor background are learnt against it. Anchors know no classes, so that such objects
+    count as background among them, unless a teacher's boxes (`label`) cover them as objects or crowd.
     """
     size = tuple(images.shape[-2:])
     levels = network.features(images, trained.path)
@@ -95,14 +94,8 @@ def path_losses(network: MultiPathDetector, images: Tensor, ground_truths: Seque
     wanted = anchors.labels
     if target is not None and target.regions.size == size:
         wanted = wanted.lerp(target.objectness, trained.distillation_weight)
-    named = np.stack([ground_truth.named for ground_truth in ground_truths])
-    unsure = None
-    if not named.all():
-        partly_named = to_device(~named.all(1), images.device)[anchors.indices // anchors.per_image]
-        unsure = partly_named & (anchors.labels == 0) & (said.detach() > _UNMARKED_LOGIT)
     weight = 1.0 / (ANCHORS_PER_IMAGE * batch)
-    counted = None if unsure is None else (~unsure).float()
-    losses = {'objectness': F.binary_cross_entropy_with_logits(said, wanted, counted, reduction='sum') * weight,
+    losses = {'objectness': F.binary_cross_entropy_with_logits(said, wanted, reduction='sum') * weight,
               'anchor_boxes': F.smooth_l1_loss(said_deltas, anchors.deltas, beta=_BOX_BETA, reduction='sum') * weight}
 
     regions = (target.regions if target else
@@ -114,6 +107,7 @@ def path_losses(network: MultiPathDetector, images: Tensor, ground_truths: Seque
     boxes, labels = regions.boxes[kept], regions.labels[kept]
     if regions.size != size:
         boxes = boxes * to_device(box_scale(regions.size, size), images.device)
+    named = np.stack([ground_truth.named for ground_truth in ground_truths])
     unnamed = None if named.all() else to_device(np.pad(~named, ((0, 0), (1, 0))), images.device)[regions.images[kept]]
     features = head_ops.region_features([level.float() for level in levels], boxes,
                                     proposal_ops.pyramid_levels(boxes, len(levels)), regions.images[kept])

@@ -17,7 +17,7 @@ _MIN_VISIBLE_SHARE = 0.3
 _MOSAIC_SHARE = 0.15
 # Of the size at which the image fills the input: near and far, so that the larger and smaller scales of a path see in
 # training what they see in a frame.
-_SCALES = (0.4, 2.4)
+_SCALES = (0.5, 2.2)
 _MOSAIC_SCALES = (0.6, 2.4)
 _NIGHT_SHARE, _JPEG_SHARE = 0.1, 0.25
 _CROP_ON_OBJECT_SHARE = 0.8

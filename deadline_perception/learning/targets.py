@@ -156,14 +156,12 @@ class AnchorSample:
         positives: `[P]` into `indices`: those on objects.
         labels: `[M]` float32, 1 object, 0 background.
         deltas: `[P, 4]` wanted of those on objects.
-        per_image: anchors of each image.
     """
 
     indices: Tensor
     positives: Tensor
     labels: Tensor
     deltas: Tensor
-    per_image: int
 
 
 @cache
@@ -189,4 +187,4 @@ def join_anchors(chosen: Sequence[ImageAnchors], anchors: int, device: torch.dev
     indices, positives = to_device(np.concatenate((indices, positives)), device).split((len(indices), len(positives)))
     deltas = to_device(np.concatenate([one.deltas for one in chosen]), device)
     return AnchorSample(indices, positives, torch.zeros(len(indices), device=device).index_fill_(0, positives, 1.0),
-                        deltas, anchors)
+                        deltas)

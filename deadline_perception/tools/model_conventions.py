@@ -73,13 +73,21 @@ class TrialImages:
     class_names: tuple[str, ...] = ()
 
 
-def inspect_file(file: Path, size: tuple[int, int] | None = None, stated: str = '') -> FileFacts:
-    """What a file says of itself, at an input size where it leaves that open. Takes a second, and no torch.
+def inspect_file(file: Path, size: tuple[int, int] | None = None, stated: str = '',
+                 classes: int | None = None) -> FileFacts:
+    """What a file says of itself. Takes a second, and no torch.
+
+    Args:
+        file: exported detector.
+        size: height and width in px for a file that leaves them open.
+        stated: see `families.recognise`.
+        classes: how many it is to give, which then has to fit; None where that is not known.
 
     Raises:
         ModelError: it is no detector that can be read; says what was found.
     """
-    answer = ask(_MODULE, {'task': 'inspect', 'file': str(file.absolute()), 'size': size, 'stated': stated}, {},
+    answer = ask(_MODULE, {'task': 'inspect', 'file': str(file.absolute()), 'size': size, 'stated': stated,
+                           'classes': classes}, {},
                  str(file), _INSPECTION_LIMIT_S)
     return FileFacts(tuple(answer['class_names']), tuple(answer['labels']), _pair(answer['size']),
                      _pair(answer['stated_size']), answer['layers'])
@@ -109,10 +117,21 @@ def _work(order: dict, arrays: dict[str, np.ndarray]) -> dict:
     return _inspect(order) if order['task'] == 'inspect' else _search(order, arrays)
 
 
+def _labels(outputs, size: tuple[int, int], stated: str, classes: int | None) -> set[int]:
+    """Numbers of labels that outputs may give."""
+    from deadline_perception.networks.external.conventions import possible_readings
+    from deadline_perception.networks.external.families import recognise
+
+    if classes is None:
+        heads = recognise(outputs, None, size, stated)
+    else:
+        heads = [head for head, _ in possible_readings(outputs, tuple(map(str, range(classes))), size, stated)]
+    return {head.labels for head in heads if head.labels}
+
+
 def _inspect(order: dict) -> dict:
     from deadline_perception.model_set.onnx_detector import in_file
     from deadline_perception.networks.external.exported_file import read_exported, with_size
-    from deadline_perception.networks.external.families import recognise
 
     file = Path(order['file'])
     exported = read_exported(file)
@@ -120,8 +139,7 @@ def _inspect(order: dict) -> dict:
     labels: set[int] = set()
     if size is not None:
         given = with_size(exported, size, file)
-        readings = in_file(file, lambda: recognise(given, None, size, order['stated']))
-        labels = {reading.labels for reading in readings if reading.labels}
+        labels = in_file(file, lambda: _labels(given, size, order['stated'], order['classes']))
     return {'class_names': exported.class_names, 'labels': sorted(labels),
             'size': None if exported.is_open else exported.size, 'stated_size': exported.stated_size,
             'layers': exported.layers}

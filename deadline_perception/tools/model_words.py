@@ -107,10 +107,11 @@ def _exported(file: Path, classes: tuple[str, ...] | None, size: tuple[int, int]
     """A file of its kind, refused at once where no detector is in it. What it does not say is left open."""
     from deadline_perception.tools.model_conventions import inspect_file
 
-    facts = inspect_file(file, size, outputs)
+    count = None if classes is None else len(classes)
+    facts = inspect_file(file, size, outputs, count)
     if facts.size is None and size is None:
         size = facts.stated_size or _USUAL_SIZE
-        facts = inspect_file(file, size, outputs)
+        facts = inspect_file(file, size, outputs, count)
     if classes is None and facts.class_names:
         classes = facts.class_names
     elif classes is None and set(facts.labels) & set(_COCO_LABELS):

@@ -6,7 +6,9 @@ import pytest
 
 pytest.importorskip('torch')
 
-from deadline_perception.model_set.whole_detector import ModelError  # noqa: E402
+from made_up_models import small_yolo  # noqa: E402
+
+from deadline_perception.networks.external.model_error import ModelError  # noqa: E402
 from deadline_perception.tools.model_words import (  # noqa: E402
     add_model_arguments,
     classes_of_set,
@@ -44,7 +46,9 @@ def words(*arguments: str) -> argparse.Namespace:
 
 
 def test_models_are_told_apart_by_their_words(tmp_path):
-    found = read_models(words('a.onnx', 'ssd300_vgg16:w/my net.pth', 'b/a.onnx', 'compact',
+    (tmp_path / 'b').mkdir()
+    first, second = small_yolo(tmp_path, name='a', classes=2), small_yolo(tmp_path / 'b', name='a', classes=1)
+    found = read_models(words(first, 'ssd300_vgg16:w/my net.pth', second, 'compact',
                               'compact:s000-w1.00-p100-h1',
                               '--classes', 'car,bus', '--classes', '__background__,dog', '--classes', 'cat',
                               '--input-size', 64, 96))
@@ -54,12 +58,13 @@ def test_models_are_told_apart_by_their_words(tmp_path):
     assert found[1].architecture == 'ssd300_vgg16' and found[0].input_size == (64, 96)
     assert found[4].path == 's000-w1.00-p100-h1'
     with pytest.raises(ModelError, match='expected once, or once for each of 2 models'):
-        read_models(words('a.onnx', 'b.onnx', *['--classes', 'x'] * 3))
+        read_models(words(first, second, *['--classes', 'x'] * 3))
 
 
 def test_one_list_of_classes_serves_all_models_and_is_renamed(tmp_path):
     (tmp_path / 'rename.json').write_text('{"car": "vehicle", "bus": "vehicle", "dog": null}')
-    found = read_models(words('a.onnx', 'b.onnx', '--classes', 'car,bus,dog,cat', '--rename', tmp_path / 'rename.json'))
+    files = [small_yolo(tmp_path, name=name, classes=4) for name in 'ab']
+    found = read_models(words(*files, '--classes', 'car,bus,dog,cat', '--rename', tmp_path / 'rename.json'))
     assert [spec.classes for spec in found] == [('vehicle', 'vehicle', None, 'cat')] * 2
 
 

@@ -16,6 +16,7 @@ from deadline_perception.networks.external.head import (CENTRES, CORNERS, FRACTI
                                                         to_probabilities)
 
 NAMES = ('class_scores',)
+_SCORE_WORDS = ('logit', 'score', 'class', 'cls', 'conf')
 _NO_BACKGROUND, _FIRST, _LAST = '', 'background-first', 'background-last'
 
 
@@ -32,7 +33,7 @@ def readings(outputs: Sequence[Output], classes: int | None, input_size: tuple[i
         backgrounds = (_LAST, _FIRST) if scores == SOFTMAX else (_NO_BACKGROUND,)
         for background in backgrounds:
             labels = columns - bool(background)
-            if classes in (None, labels, labels - 1):
+            if classes in (None, labels):
                 found.append(Head(' '.join(filter(None, ('class_scores', form, unit, scores, background))), labels,
                                   partial(_decode, places=pair, form=form, unit=unit, scores=scores,
                                           background=background, input_size=input_size), True, (at_scores,),
@@ -45,6 +46,8 @@ def _pair(outputs: Sequence[Output]) -> tuple[int, int] | None:
     boxes = [place for place, output in enumerate(outputs)
              if len(output.shape) in (3, 4) and output.shape[-1] == 4 and not output.is_integer
              and (len(output.shape) == 3 or output.shape[2] == 1)]
+    if len(boxes) > 1:  # three classes and one for nothing have as many values as a box
+        boxes = [place for place in boxes if not any(word in outputs[place].name.lower() for word in _SCORE_WORDS)]
     scores = [place for place, output in enumerate(outputs)
               if len(output.shape) == 3 and (output.shape[-1] or 0) > 1 and place not in boxes
               and not output.is_integer and output.shape[1] not in (1,)]
