@@ -22,8 +22,9 @@ from deadline_perception.engine.segment_run import Network
 from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.learning.box_fusion import fuse, intersection_over_union
 from deadline_perception.learning.label_log import LabelLog, SeenImage
-from deadline_perception.learning.score_thresholds import (MeasuredClass, ScoreThreshold, choose_threshold,
-                                                           detections_of, detector_weights, objects_of)
+from deadline_perception.learning.score_thresholds import (LEAST_PRECISION, MeasuredClass, ScoreThreshold,
+                                                           choose_threshold, detections_of, detector_weights,
+                                                           objects_of)
 
 _LEAST_SCORE = 0.03  # of a detection that is kept until the thresholds are known
 _SAME_PLACE_IOU = 0.8  # from which on two boxes of different classes are one object, of the class that is known better
@@ -140,7 +141,7 @@ class Judgement:
 
 
 def judge(log: LabelLog, jobs: Sequence[LabelJob], teachers: Sequence[Teacher], classes: int,
-          default: float) -> Judgement:
+          default: float, least_precision: float = LEAST_PRECISION) -> Judgement:
     """Weighs the teachers and chooses a threshold per class, on the images that measure and mark the class.
 
     Args:
@@ -149,6 +150,7 @@ def judge(log: LabelLog, jobs: Sequence[LabelJob], teachers: Sequence[Teacher], 
         teachers: of the log.
         classes: number of classes to label.
         default: threshold of a class without enough known objects.
+        least_precision: of a threshold that is chosen, in (0, 1].
     """
     measuring = [(job, seen) for job, seen in zip(jobs, log) if job.measures and not seen.unreadable]
     knows = np.array([[label in teacher.labels for label in range(classes)] for teacher in teachers])
@@ -161,7 +163,7 @@ def judge(log: LabelLog, jobs: Sequence[LabelJob], teachers: Sequence[Teacher], 
         by_teacher = [[image[number] for image in found] for number in range(len(teachers))]
         weights[:, label] = detector_weights(by_teacher, known, knows[:, label])
         fused = [fuse(image, weights[:, label:label + 1]) for image in found]
-        thresholds[label] = choose_threshold(MeasuredClass.of(fused, known), default)
+        thresholds[label] = choose_threshold(MeasuredClass.of(fused, known), default, least_precision)
     return Judgement(weights, thresholds)
 
 
@@ -200,7 +202,7 @@ class LabelCounts:
 
     Attributes:
         images: in the file.
-        empty: of them without any object.
+        empty: of them without any object; they may have unsure boxes.
         unreadable: reasons by image name, of those left out.
         kept, added, unsure: boxes by class: known ones, new ones, and those that are neither object nor background.
         dropped: known boxes of classes that are marked in some of the images only, and labelled in none.
@@ -266,12 +268,13 @@ def _write_rows(stream, boxes, images: Iterator[tuple[LabelJob, SeenImage]], jud
         counts.images += 1
         image = {'id': counts.images, 'file_name': job.file_name, 'width': seen.size[0], 'height': seen.size[1]}
         stream.write((',\n' if counts.images > 1 else '\n') + json.dumps(image))
-        before = rows
+        objects = 0
         for row in _annotations(job, seen, judgement, class_names, category, counts):
             rows += 1
+            objects += not row['iscrowd']
             row = {'id': rows, 'image_id': counts.images, **row}
             boxes.write((',\n' if rows > 1 else '\n') + json.dumps(row))
-        counts.empty += rows == before
+        counts.empty += not objects
     stream.write('],\n"annotations": [')
     boxes.seek(0)
     while text := boxes.read(2**20):

@@ -10,9 +10,9 @@ from deadline_perception.datasets.records import GroundTruth
 from deadline_perception.detector.detections import Detections
 from deadline_perception.evaluation.average_precision import average_precision, matched
 
-LEAST_PRECISION = 0.5
+LEAST_PRECISION = 0.5  # of a threshold, unless more is asked for
 LEAST_OBJECTS = 30  # of a class: with fewer, a threshold is chosen by chance
-UNSURE_SHARE = 0.5  # of the threshold, from which on a box is neither object nor background
+UNSURE_SHARE = 0.4  # of the threshold, from which on a box is neither object nor background
 # A detector's word counts with its AP50 to this power: with all alike, the better one is outvoted by the worse.
 WEIGHT_POWER = 3  # measured: benchmarks/labelling.py
 _ONE_CLASS = ('object',)
@@ -90,8 +90,9 @@ def objects_of(known: GroundTruth, label: int) -> GroundTruth:
     return GroundTruth(known.boxes_xyxy_px[kept], np.zeros(kept.sum()), known.crowd[kept])
 
 
-def choose_threshold(measured: MeasuredClass, default: float) -> ScoreThreshold:
-    """The score of largest F1 among those of at least `LEAST_PRECISION`; the default with too few objects."""
+def choose_threshold(measured: MeasuredClass, default: float,
+                     least_precision: float = LEAST_PRECISION) -> ScoreThreshold:
+    """The score of largest F1 among those of enough precision; the default with too few objects."""
     if measured.objects < LEAST_OBJECTS:
         return ScoreThreshold(default)
     if not len(measured.scores):
@@ -100,7 +101,7 @@ def choose_threshold(measured: MeasuredClass, default: float) -> ScoreThreshold:
     precision, recall = hits / np.arange(1, len(hits) + 1), hits / measured.objects
     f1 = 2 * hits / (np.arange(1, len(hits) + 1) + measured.objects)
     ends = np.append(measured.scores[1:] < measured.scores[:-1], True)  # boxes of one score come together
-    allowed = ends & (precision >= LEAST_PRECISION) & (hits > 0)
+    allowed = ends & (precision >= least_precision) & (hits > 0)
     if not allowed.any():
         best = int(f1.argmax())
         return ScoreThreshold(None, measured.objects, float(precision[best]), float(recall[best]))

@@ -54,6 +54,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         'on, spread evenly')
     parser.add_argument('--min-score', type=float, default=0.5, help='threshold of a class of which no annotated '
                         f'images, or fewer than {LEAST_OBJECTS} objects, are at hand')
+    parser.add_argument('--precision', type=float, default=LEAST_PRECISION, help='that a threshold has at least, on '
+                        'the annotated images; more where the images to label are of another kind')
     parser.add_argument('--rate', type=float, metavar='HZ', help='frames per second to label of a video or bag; all '
                         'without')
     parser.add_argument('--out', type=Path, default=Path('labels.json'), help='COCO file to write')
@@ -98,7 +100,7 @@ def run(args: argparse.Namespace) -> int:
         if not done:
             print(f'stopped at image {log.count} of {len(jobs)}; the same command goes on from {log.file}')
             return stop.exit_status
-        judgement = judge(log, jobs, teachers, len(names), args.min_score)
+        judgement = judge(log, jobs, teachers, len(names), args.min_score, args.precision)
         counts = write_labels(log, jobs, judgement, names, args.out)
     finally:
         log.close()
@@ -113,8 +115,9 @@ def _check(args: argparse.Namespace) -> None:
     check_folder('--images', args.images)
     if args.data_limit < 1:
         raise ValueError(f'--data-limit is {args.data_limit}, expected at least 1 image')
-    if not 0.0 < args.min_score <= 1.0:
-        raise ValueError(f'--min-score is {args.min_score}, expected a score in (0, 1]')
+    for option, value in (('--min-score', args.min_score), ('--precision', args.precision)):
+        if not 0.0 < value <= 1.0:
+            raise ValueError(f'{option} is {value}, expected a number in (0, 1]')
     for text in (*args.sources, *args.data):
         if Path(text).is_file() and Path(text).resolve() == args.out.resolve():
             raise ValueError(f'--out is {args.out}, which is a source; expected another file')
@@ -259,7 +262,7 @@ def _report(args: argparse.Namespace, names: tuple[str, ...], teachers: Sequence
     print(f'weights: {", ".join(teacher.name for teacher in teachers)}')
     for label, threshold in judgement.thresholds.items():
         if threshold.score is None:
-            print(f'{names[label]} is not labelled: no threshold has a precision of {LEAST_PRECISION} on '
+            print(f'{names[label]} is not labelled: no threshold has a precision of {args.precision} on '
                   f'{threshold.objects} objects')
     defaults = [names[label] for label, threshold in judgement.thresholds.items()
                 if threshold.score is not None and not threshold.objects]

@@ -29,7 +29,7 @@ def known(*rows):
 
 def test_sure_boxes_are_added_unsure_ones_told_apart_and_others_left_out():
     boxes = found([0, 0, 9, 9, 0.8, PERSON], [20, 0, 29, 9, 0.5, PERSON], [40, 0, 49, 9, 0.3, PERSON],
-                  [60, 0, 69, 9, 0.2, PERSON])
+                  [60, 0, 69, 9, 0.15, PERSON])
     added, unsure = new_boxes(boxes, None, frozenset(), {PERSON: HALF})
     assert added.boxes_xyxy_px[:, 0].tolist() == [0, 20, 40] and unsure.tolist() == [False, False, True]
 

@@ -45,8 +45,8 @@ def test_boxes_of_one_score_come_together():
     assert chosen.precision == pytest.approx(30 / 35)
 
 
-def test_unsure_boxes_begin_at_half_the_threshold():
-    assert ScoreThreshold(0.6).unsure_score == pytest.approx(0.3)
+def test_unsure_boxes_begin_at_a_share_of_the_threshold():
+    assert ScoreThreshold(0.6).unsure_score == pytest.approx(0.24)
 
 
 @pytest.mark.parametrize('score', [0.0, -0.1, 1.1, float('nan')])
