@@ -172,14 +172,6 @@ def test_a_signal_ends_the_run_with_its_state_on_disk(detector, tmp_path):
     assert state.is_file() and not out.exists()
 
 
-def test_images_without_any_object_are_background_to_train_on(detector, tmp_path, capsys):
-    assert main(['label', str(write_images(tmp_path / 'camera', 3)), '--model', str(detector), '--min-score', '1',
-                 '--out', str(tmp_path / 'labels.json')]) == 0
-    assert '3 images hold no object' in capsys.readouterr().out
-    sequence = read_coco(tmp_path / 'labels.json')
-    assert all(frame.ground_truth.crowd.all() for frame in sequence.frames)  # at most unsure ones
-
-
 @pytest.mark.parametrize(('words', 'said'), [
     (['--only', 'dragon'], 'no model knows dragon; expected some of vehicle, person. Bring names together with --rename'),
     (['--min-score', '0'], r'--min-score is 0.0, expected a number in \(0, 1\]'),
