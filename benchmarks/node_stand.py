@@ -33,7 +33,7 @@ from vision_msgs.msg import Detection2DArray
 
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.msg import ContentionState, FrameLatency, TimeBudget
-from deadline_perception.nodes.bringup import NODES, process_order, read_values
+from deadline_perception.nodes.bringup import NODES, NODES_PACKAGE, process_order, read_values
 from deadline_perception.rendering.drive import render_drive
 from node_listener import NodeListener
 from node_process import NodeProcess, ProcessFigures, StandError, children, process_figures
@@ -160,8 +160,7 @@ class Stand:
         order = process_order(next(entry for entry in NODES if entry.name == name), self.values)
         command, environment = list(order.command), dict(order.environment)
         if self.orders is not None and name == 'detector':
-            place = command.index('-m')
-            command[place:place + 2] = [str(HERE / 'fault_points.py')]
+            command[1:command.index(NODES_PACKAGE) + 1] = [str(HERE / 'fault_points.py')]
             environment['FAULT_ORDERS'] = str(self.orders)
         if self._step is not None:
             environment |= {'LD_PRELOAD': str(self.folder / 'stepped_clock.so'),

@@ -11,7 +11,9 @@ import pytest
 PACKAGE = 'deadline_perception'
 # Every folder or top-level module may import what stands on an earlier line, and itself.
 LAYERS = (
-    ('errors', 'execution_path', 'workers'),
+    ('errors', 'execution_path', 'workers', 'child_command', 'replaced_file'),
+    ('untrusted_file',),
+    ('plain_yaml', 'tensor_file'),
     ('engine', 'detector', 'classifier', 'latency', 'wcet', 'contention', 'subnetwork'),
     ('networks',),
     ('decision', 'nested', 'model_set'),
@@ -29,7 +31,8 @@ ALLOWED_ACROSS = {('execution_path', 'errors'), ('detector', 'engine'), ('detect
                   ('subnetwork', 'detector'), ('subnetwork', 'engine'), ('subnetwork', 'latency')}
 ROS = {'ament_index_python', 'builtin_interfaces', 'cv_bridge', 'launch', 'launch_ros', 'rcl_interfaces', 'rclpy',
        'rosidl_runtime_py', 'tf2_ros'}
-TORCH_FREE = ('classifier/classes.py', 'classifier/crop.py', 'contention', 'datasets', 'decision',
+TORCH_FREE = ('child_command.py', 'plain_yaml.py', 'replaced_file.py', 'untrusted_file.py',
+              'classifier/classes.py', 'classifier/crop.py', 'contention', 'datasets', 'decision',
               'detector/detections.py', 'engine/eager.py', 'errors.py', 'evaluation',
               'execution_path.py', 'latency', 'nested', 'networks', 'rendering', 'runtime', 'wcet',
               'workers.py')

@@ -16,6 +16,7 @@ import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
+from deadline_perception.child_command import code_command, module_command
 from deadline_perception.contention.unit import KINDS
 from deadline_perception.errors import DeadlinePerceptionError
 
@@ -100,7 +101,7 @@ def beside_programs(code: str, arguments: Sequence[Sequence[str]]) -> Iterator[l
     """
     programs: list[subprocess.Popen] = []
     try:
-        programs += [start_tied([sys.executable, '-c', code, *further]) for further in arguments]
+        programs += [start_tied(code_command(code, *further)) for further in arguments]
         yield programs
     finally:
         for program in programs:
@@ -158,7 +159,7 @@ class ContentionLoad:
             for kind, count in check_units(most).items():
                 for _ in range(count):
                     self._pool.setdefault(kind, []).append(start_tied(
-                        [sys.executable, '-m', _UNIT, kind, str(share)], stdout=subprocess.PIPE,
+                        module_command(_UNIT, kind, str(share)), stdout=subprocess.PIPE,
                         stderr=subprocess.PIPE, text=True, env={**os.environ, **_ONE_THREAD}))
                     if cores:  # before it has any thread but the one that hands this on
                         os.sched_setaffinity(self._pool[kind][-1].pid, cores)

@@ -1,19 +1,23 @@
 """One ROS 2 bag to read, whatever its storage and state: mcap or sqlite3, folder or bare file, whole or cut off."""
 from __future__ import annotations
 
+import sqlite3
 import struct
 import tempfile
 from collections.abc import Collection, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 
 from deadline_perception.datasets.message_definitions import message_types
-from deadline_perception.errors import DeadlinePerceptionError
+from deadline_perception.errors import DeadlinePerceptionError, printable
+from deadline_perception.plain_yaml import read_yaml
+from deadline_perception.untrusted_file import MIB, check_kind
 
 MCAP_MAGIC = b'\x89MCAP0\r\n'
 IMAGE_TYPES = ('sensor_msgs/msg/Image', 'sensor_msgs/msg/CompressedImage')
 _STORAGE_ENDINGS = ('.mcap', '.db3')
+_MOST_METADATA_BYTES = 4 * MIB
 
 
 class BagError(DeadlinePerceptionError):
@@ -84,6 +88,11 @@ class BagFile:
     def _open_reader(self, paths: list) -> None:
         from rosbags.highlevel import AnyReader
 
+        from deadline_perception.datasets.bag_compression import limit_rosbags
+
+        limit_rosbags()
+        for path in paths:
+            _check(path)
         self._reader = AnyReader(paths, default_typestore=message_types())
         self._reader.open()
         self._open.callback(self._reader.close)
@@ -181,6 +190,38 @@ def damage_errors() -> tuple[type[Exception], ...]:
             OverflowError, MemoryError, RuntimeError)
 
 
+def _check(path) -> None:
+    """Makes sure that what rosbags is about to open ends within bounds.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: a part is no ordinary file, or what describes the bag is more than settings, or a database holds
+            more than tables, or the bag is compressed as a whole, which only the space on the disk would bound.
+        sqlite3.Error: a database is damaged.
+    """
+    if not isinstance(path, Path):  # the beginning of a damaged file, which was read to its end
+        return
+    for part in path.iterdir() if path.is_dir() else (path,):
+        check_kind(part)
+        if part.suffix == '.db3':
+            _check_tables(part)
+    if not path.is_dir():
+        return
+    content = read_yaml(path / 'metadata.yaml', _MOST_METADATA_BYTES)
+    facts = content.get('rosbag2_bagfile_information') if isinstance(content, dict) else None
+    if isinstance(facts, dict) and str(facts.get('compression_mode')).lower() == 'file':
+        raise ValueError('its files are compressed as a whole, expected messages or chunks that are: '
+                         '`ros2 bag convert` writes such a bag')
+
+
+def _check_tables(part: Path) -> None:
+    with closing(sqlite3.connect(f'{part.resolve().as_uri()}?immutable=1', uri=True)) as database:
+        computing = database.execute("SELECT name FROM sqlite_master WHERE sql NOT LIKE 'CREATE TABLE %' AND "
+                                     "sql NOT LIKE 'CREATE INDEX %'").fetchall()
+    if computing:
+        raise ValueError(f'{part.name} holds {printable(computing[0][0], 60)}, which is no table; expected tables alone')
+
+
 def _has_journal(part: Path) -> bool:
     """A database whose last changes lie in a file beside it, because whoever wrote it did not close it."""
     journals = [Path(f'{part}{ending}') for ending in ('-wal', '-journal')] if part.suffix == '.db3' else []
@@ -193,4 +234,4 @@ def _is_latched(connection) -> bool:
 
 
 def _one_line(error: BaseException) -> str:
-    return ' '.join(str(error).split()) or type(error).__name__
+    return printable(error) or type(error).__name__

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import io
+import re
 import shutil
 import sqlite3
 import struct
@@ -16,12 +17,18 @@ from mcap.data_stream import ReadDataStream, RecordBuilder
 from mcap.exceptions import McapError
 from mcap.opcode import Opcode
 from mcap.records import Channel, Chunk, ChunkIndex, DataEnd, Footer, MessageIndex, Schema, Statistics
-from mcap.stream_reader import get_chunk_data_stream
 
+from deadline_perception.datasets.bag_compression import MOST_CHUNK_BYTES, chunk_content
 from deadline_perception.datasets.bag_file import MCAP_MAGIC
+from deadline_perception.untrusted_file import check_kind
 
 _DAMAGE = (McapError, zstandard.ZstdError, ValueError, LookupError, RuntimeError, OverflowError, MemoryError,
            struct.error)
+_TABLES = ('schema', 'metadata', 'topics', 'message_definitions', 'messages')  # of rosbag2, all its versions
+# Columns in words alone: such a statement computes nothing and names no other file.
+_STATEMENT = re.compile(rf'CREATE TABLE\s+["\'`]?({"|".join(_TABLES)})["\'`]?\s*\([\w\s,]+\)', re.IGNORECASE)
+_FORBIDDEN = (sqlite3.SQLITE_ATTACH, sqlite3.SQLITE_DETACH, sqlite3.SQLITE_CREATE_VIEW, sqlite3.SQLITE_CREATE_TRIGGER,
+              sqlite3.SQLITE_CREATE_VTABLE, sqlite3.SQLITE_FUNCTION)
 
 
 class IncompleteMcap:
@@ -33,11 +40,13 @@ class IncompleteMcap:
 
     Raises:
         OSError: the file cannot be read.
+        FileRefused: it is no ordinary file.
     """
 
     def __init__(self, file: Path) -> None:
         self._file = file
         self.suffix, self.stem, self.name = file.suffix, file.stem, file.name
+        check_kind(file)
         with file.open('rb') as stream:
             index = _Index(stream, file.stat().st_size)
         self.messages, self._size, self._end = index.messages, index.end_byte, index.as_bytes()
@@ -134,8 +143,8 @@ class _Index:
             self._loose |= self._take_content(stream, code, length) is not None
 
     def _take_chunk(self, chunk: Chunk, at: int, length: int) -> None:
-        content, size = get_chunk_data_stream(chunk, validate_crc=True)
-        stream, found = io.BytesIO(content.read(size)), {}
+        content = chunk_content(chunk.data, chunk.compression, chunk.uncompressed_size, chunk.uncompressed_crc)
+        size, stream, found = len(content), io.BytesIO(content), {}
         for code, inner_at, inner_length in _records(stream, size):
             message = self._take_content(stream, code, inner_length)
             if message is not None:
@@ -188,6 +197,8 @@ class _Index:
 
 
 def _data(stream: BinaryIO, length: int) -> ReadDataStream:
+    if length > MOST_CHUNK_BYTES:
+        raise ValueError(f'a record of {length} bytes, expected at most {MOST_CHUNK_BYTES}')
     return ReadDataStream(io.BytesIO(stream.read(length)))
 
 
@@ -195,6 +206,8 @@ def salvage_sqlite(file: Path, folder: Path) -> Path:
     """Copies all rows that can be read, those in a journal beside the file included, into a new file.
 
     Of a file that lacks more than its last pages, that may be none: the page that says where the rows are can be late.
+    Only tables that rosbag2 makes are copied, and of the statements that made them only those that name columns: what
+    else the file holds of SQL is not executed.
 
     Args:
         file: a .db3 file; it stays as it is.
@@ -203,16 +216,20 @@ def salvage_sqlite(file: Path, folder: Path) -> Path:
     Raises:
         sqlite3.Error: not even its tables are known.
         OSError: it cannot be copied.
+        FileRefused: it is no ordinary file.
     """
     for journal in ('', '-wal', '-journal'):
         if Path(f'{file}{journal}').exists():
+            check_kind(Path(f'{file}{journal}'))
             shutil.copy(f'{file}{journal}', folder / f'cut_{file.name}{journal}')
     with closing(sqlite3.connect(folder / f'cut_{file.name}')) as source, \
             closing(sqlite3.connect(folder / file.name)) as target:
         source.execute('PRAGMA writable_schema = ON')  # or a file that is shorter than it says is refused as a whole
+        source.execute('PRAGMA trusted_schema = OFF')
         source.text_factory = lambda raw: raw.decode(errors='replace')
-        for name, statement in source.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table' AND "
-                                              "name NOT LIKE 'sqlite%'").fetchall():
+        for database in (source, target):
+            database.set_authorizer(lambda act, *_: sqlite3.SQLITE_DENY if act in _FORBIDDEN else sqlite3.SQLITE_OK)
+        for name, statement in plain_tables(source).items():
             target.execute(statement)
             try:
                 for row in source.execute(f'SELECT * FROM "{name}"'):
@@ -221,3 +238,17 @@ def salvage_sqlite(file: Path, folder: Path) -> Path:
                 pass
         target.commit()
     return folder / file.name
+
+
+def plain_tables(database: sqlite3.Connection) -> dict[str, str]:
+    """The statements that made the tables of a bag, by their names, of those that are safe to execute.
+
+    Raises:
+        sqlite3.Error: the list of tables cannot be read.
+    """
+    found = {}
+    for name, statement in database.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'"):
+        made = _STATEMENT.fullmatch(str(statement).strip())
+        if made and made[1] == name:
+            found[name] = statement
+    return found

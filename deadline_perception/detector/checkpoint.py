@@ -3,24 +3,23 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import reprlib
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from deadline_perception import tensor_file
 from deadline_perception.detector.configuration import CONFIGURATIONS, DetectorConfig, find_configuration
 from deadline_perception.detector.network import MultiPathDetector
+from deadline_perception.detector.score_calibration import ScoreCalibration
 from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.latency.device import check_device
+from deadline_perception.tensor_file import TensorHeader, write_tensors
+from deadline_perception.untrusted_file import FileRefused, parse_json
 
-
-_MOST_HEADER_BYTES = 2**22  # a few hundred tensors with names, a class list and a recipe take a hundredth of it
-_MOST_CLASSES = 10_000
+MOST_CLASSES, LONGEST_NAME = 10_000, 200  # of the classes that a file names
 _MOST_WEIGHTS = 2**28  # three times those of the multi-path paper's network
 _TYPES = ('F16', 'BF16', 'F32')
 
@@ -64,6 +63,8 @@ def save_detector(detector: MultiPathDetector, file: Path, **facts: str) -> None
     Raises:
         CheckpointError: a weight is NaN, or too large for float16; the file before, if any, stays.
     """
+    if detector.score_calibration is not None:
+        facts = {'score_calibration': detector.score_calibration.to_json(), **facts}
     write_weights(detector, file, {'config': detector.config.to_json(), **facts})
 
 
@@ -72,6 +73,7 @@ def write_weights(network: nn.Module, file: Path, facts: dict[str, str]) -> None
 
     Raises:
         CheckpointError: as above.
+        OSError: the file cannot be written; the one before stays.
     """
     metadata = {'class_names': json.dumps(network.class_names), 'network_hash': network.network_hash, **facts}
     tensors = {name: tensor.detach().cpu().contiguous().half() for name, tensor in network.state_dict().items()}
@@ -79,10 +81,7 @@ def write_weights(network: nn.Module, file: Path, facts: dict[str, str]) -> None
         if not torch.isfinite(tensor).all():
             raise CheckpointError(f'{name} is not finite as float16, expected weights within '
                                   f'{torch.finfo(torch.half).max:.0f}; {file} is not written')
-    partial = file.with_name(file.name + '.partial')
-    file.parent.mkdir(parents=True, exist_ok=True)
-    save_file(tensors, partial, metadata=metadata)
-    os.replace(partial, file)
+    write_tensors(file, tensors, metadata)
 
 
 def load_detector(weights: Path, device: str = 'cpu') -> MultiPathDetector:
@@ -106,6 +105,11 @@ def load_detector(weights: Path, device: str = 'cpu') -> MultiPathDetector:
     tensors = read_weights(weights, network)
     detector = build_detector(config, class_names)
     detector.load_state_dict(tensors)
+    if metadata.get('score_calibration'):
+        try:
+            detector.score_calibration = ScoreCalibration.from_json(metadata['score_calibration'], len(class_names))
+        except ValueError as error:
+            raise CheckpointError(f'weights file {weights} cannot be used: {error}') from error
     return detector.to(device, memory_format=torch.channels_last).eval()
 
 
@@ -137,17 +141,26 @@ def read_weights(weights: Path, network: nn.Module) -> dict[str, Tensor]:
     Raises:
         CheckpointError: they belong to another network, are not finite, or cannot be read.
     """
-    metadata, stored = read_header(weights)
+    header = read_header(weights)
+    metadata, stored = header.metadata, header.tensors
     if metadata.get('network_hash') != network.network_hash:
         raise CheckpointError(f'weights file {weights} was made for network '
                               f'{reprlib.repr(metadata.get("network_hash"))}, but configuration '
                               f'{network.config_name!r} is now network {network.network_hash}')
     _compare(stored, {name: list(tensor.shape) for name, tensor in network.state_dict().items()}, weights,
              network.config_name)
+    return {name: tensor.float() for name, tensor in finite_tensors(weights, header).items()}
+
+
+def finite_tensors(weights: Path, header: TensorHeader) -> dict[str, Tensor]:
+    """The tensors of a file whose header was found to be the right one.
+
+    Raises:
+        CheckpointError: they cannot be read, or one is not finite.
+    """
     try:
-        with safe_open(weights, framework='pt') as file:
-            tensors = {name: file.get_tensor(name).float() for name in stored}
-    except (SafetensorError, OSError) as error:
+        tensors = tensor_file.read_tensors(weights, header)
+    except (OSError, FileRefused) as error:
         raise CheckpointError(f'weights file {weights} cannot be read as safetensors: {error}') from error
     broken = [name for name, tensor in tensors.items() if not torch.isfinite(tensor).all()]
     if broken:
@@ -164,28 +177,17 @@ def read_recipe(weights: Path) -> str | None:
     return read_header(Path(weights))[0].get('recipe')
 
 
-def read_header(weights: Path) -> tuple[dict[str, str], dict[str, dict]]:
-    """The metadata of a safetensors file, and of each tensor `dtype` and `shape`; reads no tensor.
+def read_header(weights: Path) -> TensorHeader:
+    """What a safetensors file says of itself; reads no tensor.
 
     Raises:
         CheckpointError: the file is missing or no safetensors file.
     """
-    if not weights.is_file():
-        raise CheckpointError(f'weights file {weights} does not exist')
     try:
-        with weights.open('rb') as file:
-            size = int.from_bytes(file.read(8), 'little')
-            if size > _MOST_HEADER_BYTES:
-                raise ValueError(f'its header has {size} bytes, expected at most {_MOST_HEADER_BYTES}')
-            text = file.read(size)
-        if len(text) < size:
-            raise ValueError('it ends within its header')
-        header = json.loads(text)
-        metadata = header.pop('__metadata__', {})
-        if not all(isinstance(value, str) for value in metadata.values()):
-            raise ValueError('its metadata are no texts')
-        return metadata, {name: {'dtype': tensor['dtype'], 'shape': tensor['shape']} for name, tensor in header.items()}
-    except (OSError, ValueError, RecursionError, AttributeError, KeyError, TypeError) as error:
+        return tensor_file.read_header(weights)
+    except FileNotFoundError:
+        raise CheckpointError(f'weights file {weights} does not exist') from None
+    except (OSError, FileRefused) as error:
         raise CheckpointError(f'weights file {weights} cannot be read as safetensors: {error}') from error
 
 
@@ -202,7 +204,7 @@ def _compare(stored: dict[str, dict], shapes: dict[str, list[int]], weights: Pat
                                   f'{"of nothing" if found is None else reprlib.repr(found["shape"])}, '
                                   f'expected {expected or "no such weights"}')
         if found['dtype'] not in _TYPES:
-            raise CheckpointError(f'{problem}: {name} is of type {reprlib.repr(found["dtype"])}, expected one of '
+            raise CheckpointError(f'{problem}: {name[:100]} is of type {reprlib.repr(found["dtype"])}, expected one of '
                                   f'{", ".join(_TYPES)}')
 
 
@@ -211,18 +213,23 @@ def _configuration(text: str, weights: Path) -> DetectorConfig:
     if text in CONFIGURATIONS:
         return CONFIGURATIONS[text]
     try:
-        return DetectorConfig.from_record(json.loads(text))
-    except (ValueError, RecursionError) as error:
+        return DetectorConfig.from_record(parse_json(text))
+    except ValueError as error:
         raise CheckpointError(f'weights file {weights} has configuration {text[:40]!r}, expected one of '
                               f'{", ".join(CONFIGURATIONS)} or a whole one: {error}') from error
 
 
 def _class_names(text: str, weights: Path) -> tuple[str, ...]:
     try:
-        names = json.loads(text)
-    except (ValueError, RecursionError):
+        names = parse_json(text)
+    except FileRefused:
         names = None
-    if not isinstance(names, list) or not 0 < len(names) <= _MOST_CLASSES or not all(isinstance(n, str) for n in names):
+    if not isinstance(names, list) or not 0 < len(names) <= MOST_CLASSES or not all(map(is_class_name, names)):
         raise CheckpointError(f'weights file {weights} has class names {reprlib.repr(text)}, expected a JSON list of '
-                              f'1 to {_MOST_CLASSES} names')
+                              f'1 to {MOST_CLASSES} names')
     return tuple(names)
+
+
+def is_class_name(name: object) -> bool:
+    """Whether a value of a file can be the name of a class."""
+    return isinstance(name, str) and len(name) <= LONGEST_NAME and name.isprintable()

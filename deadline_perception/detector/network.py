@@ -15,6 +15,7 @@ from deadline_perception.detector.declaration import scale_of, scaled_size
 from deadline_perception.detector.detections import Detections
 from deadline_perception.detector.heads import Head, decode_detections, features_of_rows, region_features
 from deadline_perception.detector.operators import Switch
+from deadline_perception.detector.score_calibration import ScoreCalibration
 from deadline_perception.detector.proposals import STRIDES, DynamicProposals, RegionProposalNetwork, pyramid_levels
 from deadline_perception.engine.segment_run import SegmentRun, check_image
 from deadline_perception.engine.torch_network import PIXEL_DEVIATION, PIXEL_MEAN, TorchModule
@@ -30,9 +31,11 @@ class MultiPathDetector(TorchModule):
 
     Attributes:
         result_type: of what its runs give.
+        score_calibration: what makes its scores probabilities; None where nobody has fitted one.
     """
 
     result_type = Detections
+    score_calibration: ScoreCalibration | None = None
 
     def __init__(self, config: DetectorConfig, class_names: tuple[str, ...]) -> None:
         super().__init__(config.name, class_names)
@@ -248,4 +251,10 @@ class FrameRun(SegmentRun):
 
     def _in_the_image(self, boxes: np.ndarray, scores: np.ndarray, labels: np.ndarray) -> Detections:
         (height, width), (own_height, own_width) = self._image.shape[:2], self.network.input_size_on(self.path)
-        return Detections(boxes * (2 * (width / own_width, height / own_height)), scores, labels)  # x and y in turn
+        boxes = boxes * (2 * (width / own_width, height / own_height))  # x and y in turn
+        calibration = self.network.score_calibration
+        if calibration is None:
+            return Detections(boxes, scores, labels)
+        scores = calibration.apply(scores, labels)
+        order = np.argsort(-scores, kind='stable')
+        return Detections(boxes[order], scores[order], labels[order])

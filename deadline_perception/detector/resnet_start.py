@@ -2,18 +2,18 @@
 from __future__ import annotations
 
 import itertools
-import pickle
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
 from torch import Tensor
 
 from deadline_perception.detector.backbone import Backbone
 from deadline_perception.detector.checkpoint import CheckpointError
 from deadline_perception.detector.operators import SlicedConv2d, SlicedFrozenNorm, SlicedNorm
+from deadline_perception.tensor_file import read_state_dict
+from deadline_perception.untrusted_file import FileRefused
 
 _BATCH_NORM_EPS = 1e-5  # torchvision's default
 
@@ -79,15 +79,13 @@ def start_from_resnet(backbone: Backbone, file: Path) -> ResnetStart:
 
 
 def _read(file: Path) -> dict[str, Tensor]:
-    if not file.is_file():
-        raise CheckpointError(f'weights file {file} does not exist')
     try:
-        stored = torch.load(file, map_location='cpu', weights_only=True)
-    except (pickle.UnpicklingError, SafetensorError, RuntimeError, EOFError, ValueError) as error:
-        reason = (str(error).splitlines() or ['it ends too early'])[0]
-        raise CheckpointError(f'weights file {file} cannot be read as a state_dict: {reason}') from error
-    if not isinstance(stored, dict) or not all(isinstance(value, Tensor) for value in stored.values()) \
-            or 'conv1.weight' not in stored:
+        stored = read_state_dict(file)
+    except FileNotFoundError:
+        raise CheckpointError(f'weights file {file} does not exist') from None
+    except (OSError, FileRefused) as error:
+        raise CheckpointError(f'weights file {file} cannot be read as a state_dict: {error}') from error
+    if 'conv1.weight' not in stored:
         raise CheckpointError(f'weights file {file} holds no conv1.weight among tensors, '
                               f'expected a state_dict of a torchvision ResNet')
     broken = [name for name, tensor in stored.items() if not torch.isfinite(tensor).all()]

@@ -1,16 +1,15 @@
 """A training run on disk: weights, their average and the optimiser's state, so that it can be killed at any step."""
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.learning.training_plan import TrainingPlan
+from deadline_perception.tensor_file import read_header, read_tensors, write_tensors
+from deadline_perception.untrusted_file import FileRefused
 
 
 class TrainingDiverged(DeadlinePerceptionError):
@@ -44,6 +43,7 @@ class ResumableTraining:
 
         Raises:
             TrainingDiverged: a weight is NaN or infinite; the file before, if any, stays.
+            OSError: the file cannot be written, such as on a full disk; the one before stays too.
         """
         tensors: dict[str, Tensor] = {f'average.{k}': v for k, v in self.average.items()}
         tensors |= {f'weights.{k}': v for k, v in self.network.state_dict().items()}
@@ -53,11 +53,8 @@ class ResumableTraining:
         if broken:
             raise TrainingDiverged(f'{broken[0]} is no longer finite after step {self.step}; '
                                    f'try a lower learning rate than {self.plan.learning_rate}')
-        partial = file.with_name(file.name + '.partial')
-        file.parent.mkdir(parents=True, exist_ok=True)
-        save_file({k: v.detach().contiguous() for k, v in tensors.items()}, partial,
-                  metadata={'step': str(self.step), 'recipe': self._recipe, 'network_hash': self.network.network_hash})
-        os.replace(partial, file)
+        write_tensors(file, tensors, {'step': str(self.step), 'recipe': self._recipe,
+                                      'network_hash': self.network.network_hash})
 
     def resume(self, file: Path) -> None:
         """Goes on where `save` left off.
@@ -66,10 +63,9 @@ class ResumableTraining:
             ValueError: the file is no training state, or one of another network or recipe.
         """
         try:
-            with safe_open(file, framework='pt') as stored:
-                metadata = stored.metadata() or {}
-                tensors = {name: stored.get_tensor(name) for name in stored.keys()}
-        except SafetensorError as error:
+            header = read_header(file)
+            metadata, tensors = header.metadata, read_tensors(file, header)
+        except FileRefused as error:
             raise ValueError(f'{file} cannot be read as a training state: {error}') from error
         if metadata.get('network_hash') != self.network.network_hash:
             raise ValueError(f'{file} was saved for network {metadata.get("network_hash")}, '

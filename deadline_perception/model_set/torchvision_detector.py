@@ -1,14 +1,11 @@
 """A detection model of torchvision with the user's weights, eager. Nothing is downloaded."""
 from __future__ import annotations
 
-import pickle
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor, nn
 from torchvision.models import get_model, list_models
 from torchvision.models import detection
@@ -17,9 +14,10 @@ from deadline_perception.engine.eager import Eager
 from deadline_perception.latency.device import check_device
 from deadline_perception.model_set.whole_detector import WholeDetector
 from deadline_perception.networks.external.model_error import ModelError
+from deadline_perception.tensor_file import read_state_dict
+from deadline_perception.untrusted_file import FileRefused
 
 BACKGROUND = '__background__'
-_INSIDE = ('model', 'state_dict', 'model_state_dict')  # where training scripts put the weights in a checkpoint
 
 
 def architectures() -> tuple[str, ...]:
@@ -95,20 +93,12 @@ def _build(architecture: str, count: int) -> nn.Module:
 
 
 def _read_weights(file: Path) -> dict[str, Tensor]:
-    if not file.is_file():
-        raise ModelError(f'weights {file} do not exist, expected a file that torch.save or safetensors wrote')
     try:
-        content = load_file(file) if file.suffix == '.safetensors' else torch.load(file, 'cpu', weights_only=True)
-    except (pickle.UnpicklingError, SafetensorError, RuntimeError, EOFError, OSError, KeyError, ValueError) as error:
-        told = (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
-        raise ModelError(f'weights {file} cannot be read: {told}; expected a state dict '
-                         f'(torch.save(model.state_dict(), file)), not a whole module') from error
-    for key in _INSIDE:
-        if isinstance(content, dict) and isinstance(content.get(key), dict):
-            content = content[key]
-            break
-    if not isinstance(content, dict) or not content or not all(isinstance(value, Tensor) for value in content.values()):
-        raise ModelError(f'weights {file} hold {type(content).__name__}, expected a state dict: tensors by name')
+        content = read_state_dict(file)
+    except FileNotFoundError:
+        raise ModelError(f'weights {file} do not exist, expected a file that torch.save or safetensors wrote') from None
+    except (OSError, FileRefused) as error:
+        raise ModelError(f'weights {file} cannot be read: {error}') from error
     return {name.removeprefix('module.'): value for name, value in content.items()}
 
 

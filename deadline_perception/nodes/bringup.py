@@ -14,6 +14,7 @@ from pathlib import Path
 
 import yaml
 
+from deadline_perception.child_command import module_command
 from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.latency.device import DEFAULT_THREADS, process_environment
 from deadline_perception.runtime.loading import share_folder
@@ -237,9 +238,9 @@ def node_environment(entry: NodeEntry, values: dict[str, object]) -> dict[str, s
 
 def process_order(entry: NodeEntry, values: dict[str, object], *, ends_run: bool = False) -> ProcessOrder:
     """How a node is started as a process; nodes are started again when they end by themselves."""
-    command = (sys.executable, '-m', NODES_PACKAGE, entry.name, '--ros-args', *common_ros_arguments(values),
-               *file_arguments([entry], values), *ros_arguments(entry, values))
-    return ProcessOrder(entry.name, command, node_environment(entry, values), respawn=entry in NODES + OPTIONAL_NODES,
+    command = module_command(NODES_PACKAGE, entry.name, '--ros-args', *common_ros_arguments(values),
+                             *file_arguments([entry], values), *ros_arguments(entry, values))
+    return ProcessOrder(entry.name, tuple(command), node_environment(entry, values), respawn=entry in NODES + OPTIONAL_NODES,
                         ends_run=ends_run)
 
 
@@ -250,9 +251,8 @@ def all_in_one_order(values: dict[str, object]) -> ProcessOrder:
     for entry in entries:
         words += ros_arguments(entry, values, prefix=f'{entry.name}:')
         environment.update(node_environment(entry, values))
-    command = (sys.executable, '-m', NODES_PACKAGE, 'one_process', *(entry.name for entry in entries), '--ros-args',
-               *words)
-    return ProcessOrder('nodes', command, environment, respawn=True)
+    command = module_command(NODES_PACKAGE, 'one_process', *(entry.name for entry in entries), '--ros-args', *words)
+    return ProcessOrder('nodes', tuple(command), environment, respawn=True)
 
 
 def start_orders(values: dict[str, object], *, one_process: bool) -> list[ProcessOrder]:
@@ -279,11 +279,10 @@ def start_orders(values: dict[str, object], *, one_process: bool) -> list[Proces
 def readiness_order(values: dict[str, object]) -> ProcessOrder:
     """Waits until all nodes are ready, and then has the bag played."""
     awaited = [entry.name for entry in wanted_nodes(values)] + ([RECORDER.name] if values['record'] else [])
-    command = (sys.executable, '-m', NODES_PACKAGE, 'readiness', *awaited, '--ros-args',
-               *common_ros_arguments(values))
+    command = module_command(NODES_PACKAGE, 'readiness', *awaited, '--ros-args', *common_ros_arguments(values))
     # Now and then the middleware does not introduce a new process to the others; the next one meets them.
     player = replace(process_order(PLAYER, values, ends_run=True), retries=2)
-    return ProcessOrder('readiness', command, then=(player,))
+    return ProcessOrder('readiness', tuple(command), then=(player,))
 
 
 def check_replay(values: dict[str, object]) -> None:

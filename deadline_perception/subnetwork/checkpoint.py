@@ -2,22 +2,24 @@
 from __future__ import annotations
 
 import json
-import os
+import math
+import reprlib
 from dataclasses import asdict
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 
-from deadline_perception.detector.checkpoint import CheckpointError, read_header
-from deadline_perception.errors import DeadlinePerceptionError
+from deadline_perception.detector.checkpoint import CheckpointError, finite_tensors, read_header
+from deadline_perception.errors import DeadlinePerceptionError, printable
 from deadline_perception.latency.device import check_device
 from deadline_perception.subnetwork.elastic import structure
 from deadline_perception.subnetwork.network import ElasticNetwork
-from deadline_perception.subnetwork.source import NetworkSource
+from deadline_perception.subnetwork.source import source_in_file
+from deadline_perception.tensor_file import write_tensors
+from deadline_perception.untrusted_file import parse_json
 
 FORMAT = 1
+_MOST_SETTINGS = 64
 KEY = 'elastic'  # of the metadata; a weights file without it holds another network
 
 
@@ -36,6 +38,7 @@ def save_elastic(network: ElasticNetwork, file: Path) -> None:
 
     Raises:
         CheckpointError: a weight is NaN or infinite; the file before, if any, stays.
+        OSError: the file cannot be written; the one before stays too.
     """
     facts = {'format': FORMAT, 'source': asdict(network.source), 'settings': network.module.settings,
              'damping': network.module.damping}
@@ -44,16 +47,7 @@ def save_elastic(network: ElasticNetwork, file: Path) -> None:
     for name, tensor in tensors.items():
         if not torch.isfinite(tensor).all():
             raise CheckpointError(f'{name} is not finite, expected finite weights; {file} is not written')
-    file = Path(file)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    partial = file.with_name(f'.{file.name}.{os.getpid()}.partial')
-    try:
-        save_file(tensors, partial, metadata={KEY: json.dumps(facts), 'network_hash': network.network_hash})
-        with partial.open('rb') as written:
-            os.fsync(written.fileno())
-        os.replace(partial, file)
-    finally:
-        partial.unlink(missing_ok=True)  # still there only when something failed
+    write_tensors(file, tensors, {KEY: json.dumps(facts), 'network_hash': network.network_hash})
 
 
 def load_elastic(weights: Path, device: str = 'cpu') -> ElasticNetwork:
@@ -67,30 +61,32 @@ def load_elastic(weights: Path, device: str = 'cpu') -> ElasticNetwork:
     """
     check_device(device)
     weights = Path(weights)
-    metadata, stored = read_header(weights)
+    header = read_header(weights)
+    stored = header.tensors
     try:
-        facts = json.loads(metadata[KEY])
+        facts = parse_json(header.metadata[KEY])
         if facts['format'] != FORMAT:
             raise ValueError(f'its format is {facts["format"]!r}, expected {FORMAT}')
-        source = NetworkSource(**facts['source'])
-        module = structure(source.ordinary(), source.example_inputs, tuple(facts['settings']))
+        settings = facts['settings']
+        if not isinstance(settings, list) or not 0 < len(settings) <= _MOST_SETTINGS:
+            raise ValueError(f'settings are {printable(repr(settings), 60)}, expected 1 to {_MOST_SETTINGS}')
+        values = sum(math.prod(tensor['shape']) for tensor in stored.values())
+        if values > weights.stat().st_size:  # of types of a byte or more
+            raise ValueError(f'its header states {values} values, more than the file holds')
+        source = source_in_file(facts['source'], values)
+        module = structure(source.ordinary(), source.example_inputs, tuple(settings))
         module.damping = {int(group): float(damping) for group, damping in facts['damping'].items()}
-    except (KeyError, TypeError, ValueError, AttributeError, DeadlinePerceptionError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError, OverflowError,
+            DeadlinePerceptionError) as error:
         raise CheckpointError(f'weights file {weights} holds no elastic network that can be made here: '
-                              f'{error}') from error
+                              f'{printable(error, 600)}') from error
     expected = module.state_dict()
     for name in sorted({*stored, *expected}):
         found = stored.get(name, {}).get('shape')
         wanted = list(expected[name].shape) if name in expected else None
         if found != wanted:
             raise CheckpointError(f'weights file {weights} does not fit {source.model}: {name[:100]} has the shape '
-                                  f'{found or "of nothing"}, expected {wanted or "no such weights"}')
-    try:
-        tensors = load_file(weights)
-    except (SafetensorError, OSError) as error:
-        raise CheckpointError(f'weights file {weights} cannot be read as safetensors: {error}') from error
-    broken = [name for name, tensor in tensors.items() if not torch.isfinite(tensor).all()]
-    if broken:
-        raise CheckpointError(f'weights file {weights} holds NaN or infinity in {broken[0]}, expected finite weights')
-    module.load_state_dict(tensors)
+                                  f'{reprlib.repr(found) if found else "of nothing"}, expected '
+                                  f'{wanted or "no such weights"}')
+    module.load_state_dict(finite_tensors(weights, header))
     return ElasticNetwork(module.eval(), source, device)

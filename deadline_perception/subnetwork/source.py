@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import math
-import pickle
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,15 +16,19 @@ from typing import Protocol
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
+from deadline_perception.detector.checkpoint import MOST_CLASSES, is_class_name
 from deadline_perception.detector.detections import Classification, Detections
-from deadline_perception.errors import DeadlinePerceptionError
+from deadline_perception.errors import DeadlinePerceptionError, printable
+from deadline_perception.tensor_file import read_state_dict
+from deadline_perception.untrusted_file import FileRefused
 
 _IMAGENET = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 _CLASSIFIER_SIZE = (224, 224)
+CALLABLES = 'DEADLINE_PERCEPTION_CALLABLES'  # variable: what files of elastic networks may call, by commas
+MOST_INPUT_PX = 2048  # of a network that a file describes
 _FIRST_SCORES = 'head.classification_head.module_list.0.'  # weights of an SSD that score the finest level's anchors
 
 
@@ -69,9 +73,10 @@ class NetworkSource:
             raise ValueError('class_names is empty, expected at least one class')
         if len(self.input_size) != 2 or not all(isinstance(side, int) and side > 0 for side in self.input_size):
             raise ValueError(f'input_size is {self.input_size}, expected height and width in px of at least 1')
-        if not len(self.mean) == len(self.deviation) == 3 or not all(value > 0 for value in self.deviation):
-            raise ValueError(f'mean is {self.mean} and deviation {self.deviation}, expected three numbers each, above '
-                             f'0')
+        if not len(self.mean) == len(self.deviation) == 3 or not all(value > 0 for value in self.deviation) \
+                or not all(map(math.isfinite, (*self.mean, *self.deviation))):
+            raise ValueError(f'mean is {self.mean} and deviation {self.deviation}, expected three finite '
+                             f'numbers each, the latter above 0')
 
     @property
     def example_inputs(self) -> tuple[Tensor]:
@@ -169,7 +174,8 @@ def find_source(model: str, weights: Mapping[str, Tensor], class_names: tuple[st
         size: height and width in px of a classifier's input; None for 224 x 224. A detector has its own.
 
     Raises:
-        SourceError: there is no such network, or names and weights disagree in the number of classes.
+        SourceError: there is no such network, or names and weights disagree in the number of classes, or it is beyond
+            `MOST_CLASSES`.
     """
     template = _build(model, len(class_names) or 2)
     if _is_ssd(template):
@@ -182,10 +188,47 @@ def find_source(model: str, weights: Mapping[str, Tensor], class_names: tuple[st
         last = [value for value in weights.values() if value.dim() == 1]
         count = len(last[-1]) if last else len(class_names)
         input_size, (mean, deviation) = size or _CLASSIFIER_SIZE, _IMAGENET
+    if count > MOST_CLASSES:
+        raise SourceError(f'weights are of {count} classes, expected at most {MOST_CLASSES}')
     names = class_names or _known_names(count, _is_ssd(template))
     if len(names) != count:
         raise SourceError(f'{len(names)} class names with weights of {count} classes, expected one for each')
     return NetworkSource(model, names, input_size, mean, deviation)
+
+
+def source_in_file(facts: Mapping[str, object], weights: int) -> NetworkSource:
+    """The source that a file of an elastic network states, within the limits of what a stranger may state.
+
+    Args:
+        facts: fields of `NetworkSource`.
+        weights: values that the file holds; those of the network must be among them before any takes memory.
+
+    Raises:
+        SourceError: it names code that the user did not, or a network of more than the file holds.
+        TypeError: a field is unknown or missing.
+        ValueError: a value is out of range.
+    """
+    model, names, size = (facts.get(name, ()) for name in ('model', 'class_names', 'input_size'))
+    if not isinstance(model, str):
+        raise ValueError(f'model is {printable(repr(model), 60)}, expected the name of a network')
+    if not isinstance(names, list) or not 0 < len(names) <= MOST_CLASSES \
+            or not all(map(is_class_name, names)):
+        raise ValueError(f'class_names is {printable(repr(names), 60)}, expected 1 to {MOST_CLASSES} names')
+    if not isinstance(size, list) or not all(isinstance(side, int) and 0 < side <= MOST_INPUT_PX for side in size):
+        raise ValueError(f'input_size is {printable(repr(size), 60)}, expected height and width of 1 to '
+                         f'{MOST_INPUT_PX} px')
+    if ':' in model:
+        allowed = os.environ.get(CALLABLES, '').split(',')
+        if model not in allowed:
+            raise SourceError(f'it names the code {printable(repr(model), 100)}, which a file alone does not start; if '
+                              f'you trust it, name it yourself: {CALLABLES}={printable(model, 100)}')
+        return NetworkSource(**facts)
+    with _WithoutMemory():
+        network = _build(model, len(names))
+    needed = sum(value.numel() for value in network.parameters())
+    if needed > weights:
+        raise SourceError(f'{model} of {len(names)} classes has {needed} weights and the file {weights} values')
+    return NetworkSource(**facts)
 
 
 def read_weights(file: Path) -> dict[str, Tensor]:
@@ -194,25 +237,28 @@ def read_weights(file: Path) -> dict[str, Tensor]:
     Raises:
         SourceError: the file is missing or holds something else.
     """
-    file = Path(file)
-    if not file.is_file():
-        raise SourceError(f'weights file {file} does not exist')
     try:
-        if file.suffix == '.safetensors':
-            found = load_file(file)
-        else:
-            found = torch.load(file, map_location='cpu', weights_only=True)
-        for name in ('state_dict', 'model'):
-            if isinstance(found, dict) and isinstance(found.get(name), dict):
-                found = found[name]
-    except (OSError, EOFError, RuntimeError, ValueError, KeyError, IndexError, pickle.UnpicklingError,
-            SafetensorError) as error:
-        words = ' '.join(str(error).split())[:200] or type(error).__name__
-        raise SourceError(f'weights file {file} cannot be read: {words}; expected safetensors, or a state dict that '
+        found = read_state_dict(Path(file))
+    except FileNotFoundError:
+        raise SourceError(f'weights file {file} does not exist') from None
+    except (OSError, FileRefused) as error:
+        raise SourceError(f'weights file {file} cannot be read: {error}; expected safetensors, or a state dict that '
                           f'torch.save wrote') from error
-    if not isinstance(found, dict) or not found or not all(isinstance(value, Tensor) for value in found.values()):
-        raise SourceError(f'weights file {file} holds {type(found).__name__}, expected weights by name')
     return {name: value.float() if value.is_floating_point() else value for name, value in found.items()}
+
+
+class _WithoutMemory(TorchFunctionMode):
+    """Layers are made of shapes alone; what constructors compute with, such as a list of rates, has values."""
+
+    _MAKERS = (torch.empty, torch.zeros, torch.ones, torch.rand, torch.randn)
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        kwargs = dict(kwargs or {})
+        if function in self._MAKERS:
+            kwargs['device'] = 'meta'
+        if function in (Tensor.normal_, nn.init.normal_):  # would load PyTorch's compiler
+            return args[0] if args else kwargs['tensor']
+        return function(*args, **kwargs)
 
 
 def _build(model: str, classes: int) -> nn.Module:

@@ -12,12 +12,12 @@ import platform
 import shlex
 import shutil
 import subprocess
-import sys
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 
+from deadline_perception.child_command import module_command
 from deadline_perception.contention.levels import ContentionGrading
 from deadline_perception.contention.load import busy_programs, units_text
 from deadline_perception.contention.schedule import SHAPES, Schedule, play, read_schedule
@@ -165,16 +165,16 @@ def grade_contention(args: argparse.Namespace, weights: Path, schedule: Schedule
     file, steps = args.out / 'levels.json', args.out / 'graded_contention.json'
     graded = schedule.each_once(_GRADED_S)
     graded.save(steps)
-    command = [sys.executable, '-m', 'deadline_perception.tools.command_line', 'grade', '--weights', str(weights),
-               '--device', args.device, '--threads', str(args.threads), '--contention', str(steps), '--cores',
-               network_cores(args.threads), '--path', graded_path(profile), '--most-units',
-               str(max(graded.most.values(), default=1)), '--priority', 'off', '--seconds', str(graded.lasts_s),
-               '--unit-seconds', '1', '--out', str(file)]
+    words = ['grade', '--weights', str(weights), '--device', args.device, '--threads', str(args.threads),
+             '--contention', str(steps), '--cores', network_cores(args.threads), '--path', graded_path(profile),
+             '--most-units', str(max(graded.most.values(), default=1)), '--priority', 'off', '--seconds',
+             str(graded.lasts_s), '--unit-seconds', '1', '--out', str(file)]
+    command = module_command('deadline_perception.tools.command_line', *words)
     environment = {**os.environ, **process_environment(args.threads)}
     status = subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=False).returncode
     if status:
         raise DemoError(f'the levels of contention could not be graded (status {status}); '
-                        f'try: {command_line(shlex.join(command[3:]))}')
+                        f'try: {command_line(shlex.join(words))}')
     return file
 
 

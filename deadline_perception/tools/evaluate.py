@@ -59,6 +59,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--rank-by', metavar='NAMES|NUMBER', help='classes whose mean AP ranks the paths: names with '
                         f'commas, or the least number of objects of a class ({RANKING_OBJECTS} without the option)')
     parser.add_argument('--json', type=Path, default=Path('out/evaluation/quality.json'), help='table to write')
+    parser.add_argument('--calibrate', action='store_true', help='make scores of --weights probabilities: fit a curve per '
+                        'class on detections of the full path on these images, and keep it with the weights')
     parser.add_argument('--limit', type=int, help='use only so many images, spread evenly')
     parser.add_argument('--profile', type=Path, help='latency profile, for the frontier')
     parser.add_argument('--quality', type=Path, help='table of qualities measured before, for the frontier')
@@ -87,6 +89,8 @@ def _evaluate(args: argparse.Namespace, workers: Workers) -> int:
             raise EvaluationError(f'--data names {len(args.data)} sources, expected one for a classifier')
         return evaluate_crops(detector, data=args.data[0], classes=args.classes, limit=args.limit,
                               rendered=args.rendered, file=args.json)
+    if args.calibrate and (not hasattr(detector, 'score_calibration') or workers.count > 1):
+        raise EvaluationError('--calibrate is for weights of a multi-path detector, in one process')
     paths = chosen_paths(args, detector)
     sequence = joined([open_source(source, classes=args.classes) for source in args.data], detector.class_names)
     frames = annotated_frames(sequence, args.limit)
@@ -95,6 +99,8 @@ def _evaluate(args: argparse.Namespace, workers: Workers) -> int:
         raise EvaluationError(f'{sequence.name} names {", ".join(sequence.class_names)}, the weights know '
                               f'{", ".join(detector.class_names)}; expected one class in common, see --classes')
     ground_truths = [relabelled(frame.ground_truth, sequence.class_names, detector.class_names) for frame in frames]
+    if args.calibrate:
+        _calibrate(detector, find_weights(args.weights), frames, ground_truths)
     ranking = ranking_classes(ground_truths, detector.class_names, args.rank_by)
     results = measure_with_progress(detector, sequence, frames, paths, workers, tuple(ranking))
     if results is None:
@@ -119,6 +125,26 @@ def _evaluate(args: argparse.Namespace, workers: Workers) -> int:
         print(f'boxes left out, because the weights do not know their class: {counted(unknown)}')
     print(f'wrote {args.json}')
     return 0
+
+
+def _calibrate(detector, file: Path, frames: list, ground_truths: list) -> None:
+    """Fits the curves of scores and writes the weights with them; their figures are otherwise the same."""
+    from deadline_perception.detector.checkpoint import read_header, save_detector
+    from deadline_perception.detector.score_calibration import fit_calibration
+    from deadline_perception.evaluation.path_accuracy import detect_on_frames
+    from deadline_perception.evaluation.reliability import scored_detections
+
+    detector.score_calibration = None
+    full = detector.path_space.largest
+    found = detect_on_frames(detector, frames, [full])[full]
+    scored = scored_detections(found, ground_truths, detector.class_names)
+    detector.score_calibration = fit_calibration([one.scores for one in scored.values()],
+                                                 [one.hits for one in scored.values()])
+    kept = read_header(file).metadata
+    save_detector(detector, file, **{name: kept[name] for name in ('recipe',) if name in kept})
+    for name, one in scored.items():
+        print(f'{name}: calibration error {one.calibration_error:.3f} before, {len(one.scores)} detections')
+    print(f'wrote {file} with a curve of scores per class')
 
 
 def chosen_paths(args: argparse.Namespace, detector) -> list[ExecutionPath]:

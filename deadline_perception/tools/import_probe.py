@@ -3,8 +3,9 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from functools import cached_property
+
+from deadline_perception.child_command import code_command
 
 _MARK = 'facts: '  # libraries may print lines of their own
 _PRELUDE = f'import json\ndef report(**facts): print({_MARK!r} + json.dumps(facts))\n'
@@ -21,7 +22,7 @@ class ImportProbe:
 
     def __init__(self, code: str, limit_s: float = _LIMIT_S) -> None:
         self._limit_s = limit_s
-        self._process = subprocess.Popen([sys.executable, '-c', _PRELUDE + code], text=True, stdin=subprocess.DEVNULL,
+        self._process = subprocess.Popen(code_command(_PRELUDE + code), text=True, stdin=subprocess.DEVNULL,
                                          stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     @cached_property

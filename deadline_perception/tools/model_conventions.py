@@ -2,10 +2,6 @@
 ends its process spoils nothing else."""
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -14,7 +10,9 @@ import numpy as np
 
 from deadline_perception.model_set.set_file import ModelSpec
 from deadline_perception.networks.external.model_error import ModelError
+from deadline_perception.tools.model_process import ask, serve
 
+_MODULE = 'model_conventions'
 _INSPECTION_LIMIT_S, _SEARCH_LIMIT_S = 20.0, 600.0
 _LEAST_AP = 0.03  # of annotated images, below which a detector that is sure of its boxes is read wrongly
 _SURE_BOXES = 20  # that such a detector has at least
@@ -81,8 +79,8 @@ def inspect_file(file: Path, size: tuple[int, int] | None = None, stated: str = 
     Raises:
         ModelError: it is no detector that can be read; says what was found.
     """
-    answer = _ask({'task': 'inspect', 'file': str(file.absolute()), 'size': size, 'stated': stated}, None, str(file),
-                  _INSPECTION_LIMIT_S)
+    answer = ask(_MODULE, {'task': 'inspect', 'file': str(file.absolute()), 'size': size, 'stated': stated}, {},
+                 str(file), _INSPECTION_LIMIT_S)
     return FileFacts(tuple(answer['class_names']), tuple(answer['labels']), _pair(answer['size']),
                      _pair(answer['stated_size']), answer['layers'])
 
@@ -94,8 +92,10 @@ def find_conventions(spec: ModelSpec, images: TrialImages) -> FoundConventions:
         ModelError: no convention gives plausible objects; says what was tried.
     """
     record = {**asdict(spec), 'file': str(spec.file.absolute())}
-    answer = _ask({'task': 'search', 'spec': record, 'class_names': images.class_names}, images, spec.name,
-                  _SEARCH_LIMIT_S)
+    arrays = {f'image{number}': image for number, image in enumerate(images.images_bgr)}
+    arrays |= {f'objects{number}': rows for number, rows in enumerate(images.ground_truths or ())}
+    answer = ask(_MODULE, {'task': 'search', 'spec': record, 'class_names': images.class_names}, arrays, spec.name,
+                 _SEARCH_LIMIT_S)
     found = {**answer['spec'], 'file': spec.file}
     return FoundConventions(ModelSpec(**found), answer['words'], answer['value'],
                             tuple((words, value) for words, value in answer['tried']), answer['ap'])
@@ -105,38 +105,8 @@ def _pair(values: list[int] | None) -> tuple[int, int] | None:
     return None if values is None else (values[0], values[1])
 
 
-def _ask(order: dict, images: TrialImages | None, name: str, limit_s: float) -> dict:
-    with tempfile.TemporaryDirectory() as folder:
-        if images is not None:
-            arrays = {f'image{number}': image for number, image in enumerate(images.images_bgr)}
-            if images.ground_truths is not None:
-                arrays |= {f'objects{number}': rows for number, rows in enumerate(images.ground_truths)}
-            np.savez(Path(folder) / 'images.npz', **arrays)
-        try:
-            done = subprocess.run([sys.executable, '-m', 'deadline_perception.tools.model_conventions', folder],
-                                  input=json.dumps(order), text=True, stdout=subprocess.DEVNULL,
-                                  stderr=subprocess.PIPE, timeout=limit_s, check=False)
-        except subprocess.TimeoutExpired:
-            raise ModelError(f'{name} was not read within {limit_s:.0f} s, expected a detector that ends') from None
-        answer = Path(folder) / 'answer.json'
-        if done.returncode or not answer.is_file():
-            raise ModelError(f'{name} ended the process that read it (status {done.returncode})')
-        content = json.loads(answer.read_text(encoding='utf-8'))
-    if 'error' in content:
-        raise ModelError(content['error'])
-    return content
-
-
-def main(folder: str) -> None:
-    """The work of the process: reads its order, writes its answer."""
-    from deadline_perception.errors import DeadlinePerceptionError
-
-    order = json.loads(sys.stdin.read())
-    try:
-        answer = _inspect(order) if order['task'] == 'inspect' else _search(order, Path(folder))
-    except (DeadlinePerceptionError, ValueError, OSError, RuntimeError, MemoryError) as error:
-        answer = {'error': ' '.join(str(error).split())[:1000] or type(error).__name__}
-    (Path(folder) / 'answer.json').write_text(json.dumps(answer), encoding='utf-8')
+def _work(order: dict, arrays: dict[str, np.ndarray]) -> dict:
+    return _inspect(order) if order['task'] == 'inspect' else _search(order, arrays)
 
 
 def _inspect(order: dict) -> dict:
@@ -157,16 +127,15 @@ def _inspect(order: dict) -> dict:
             'layers': exported.layers}
 
 
-def _search(order: dict, folder: Path) -> dict:
+def _search(order: dict, arrays: dict[str, np.ndarray]) -> dict:
     from deadline_perception.model_set.onnx_detector import in_file, input_size
     from deadline_perception.networks.external.conventions import implausible, possible_readings, search
     from deadline_perception.networks.external.exported_file import read_exported, with_size
     from deadline_perception.networks.external.pixels import InputForm
 
     spec = ModelSpec(**order['spec'])
-    with np.load(folder / 'images.npz') as content:
-        images = [content[name] for name in content.files if name.startswith('image')]
-        objects = [content[name] for name in content.files if name.startswith('objects')]
+    images = [array for name, array in arrays.items() if name.startswith('image')]
+    objects = [array for name, array in arrays.items() if name.startswith('objects')]
     exported = read_exported(spec.file)
     size = input_size(exported, InputForm(spec.input_size), spec.file)
     given = with_size(exported, size, spec.file)
@@ -292,4 +261,4 @@ class _Evaluation:
 
 
 if __name__ == '__main__':
-    main(*sys.argv[1:])
+    serve(_work)

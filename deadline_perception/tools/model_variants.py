@@ -1,10 +1,6 @@
 """Further members of a set that one file gives without training: in 8 bit, and at several sizes where its own is open."""
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -13,7 +9,7 @@ import numpy as np
 
 from deadline_perception.model_set.set_file import ModelSpec
 from deadline_perception.networks.external.exported_file import read_exported
-from deadline_perception.networks.external.model_error import ModelError
+from deadline_perception.tools.model_process import ask, serve
 
 _SHARES = (1.0, 0.75, 0.5)  # of the longer side, in which a file of open size is taken
 _STRIDE_PX = 32  # that sizes are multiples of
@@ -51,36 +47,15 @@ def quantised(spec: ModelSpec, images: Sequence[np.ndarray], folder: Path) -> Mo
     """
     out = folder / f'{spec.name}.xml'
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as place:
-        np.savez(Path(place) / 'images.npz', *images)
-        record = {**asdict(spec), 'file': str(spec.file.absolute())}
-        order = json.dumps({'spec': record, 'out': str(out.absolute())})
-        try:
-            done = subprocess.run([sys.executable, '-m', 'deadline_perception.tools.model_variants', place], input=order,
-                                  text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=_LIMIT_S,
-                                  check=False)
-        except subprocess.TimeoutExpired:
-            raise ModelError(f'{spec.name} was not quantised within {_LIMIT_S:.0f} s') from None
-        answer = Path(place) / 'answer.json'
-        if done.returncode or not answer.is_file():
-            raise ModelError(f'quantising {spec.name} ended its process (status {done.returncode})')
-        error = json.loads(answer.read_text(encoding='utf-8'))['error']
-    if error:
-        raise ModelError(error)
+    record = {**asdict(spec), 'file': str(spec.file.absolute())}
+    ask('model_variants', {'spec': record, 'out': str(out.absolute())},
+        {f'image{number}': image for number, image in enumerate(images)}, spec.name, _LIMIT_S)
     return replace(spec, name=f'{spec.name}_8bit', file=out)
 
 
-def main(place: str) -> None:
-    """The work of the process: reads its order, writes the file and its answer."""
-    order = json.loads(sys.stdin.read())
-    error = ''
-    try:
-        with np.load(Path(place) / 'images.npz') as content:
-            images = [content[name] for name in content.files]
-        _quantise(ModelSpec(**order['spec']), images, Path(order['out']))
-    except (RuntimeError, ValueError, ImportError, OSError, ModelError) as failed:
-        error = ' '.join(str(failed).split())[:300] or type(failed).__name__
-    (Path(place) / 'answer.json').write_text(json.dumps({'error': error}), encoding='utf-8')
+def _work(order: dict, arrays: dict[str, np.ndarray]) -> dict:
+    _quantise(ModelSpec(**order['spec']), list(arrays.values()), Path(order['out']))
+    return {}
 
 
 def _quantise(spec: ModelSpec, images: Sequence[np.ndarray], out: Path) -> None:
@@ -109,4 +84,4 @@ def _quantise(spec: ModelSpec, images: Sequence[np.ndarray], out: Path) -> None:
 
 
 if __name__ == '__main__':
-    main(*sys.argv[1:])
+    serve(_work)

@@ -6,11 +6,11 @@ import random
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+from deadline_perception.child_command import module_command
 from deadline_perception.errors import DeadlinePerceptionError
 
 BRINGUP = 'deadline_perception.nodes.bringup'
@@ -66,7 +66,7 @@ def run_nodes(arguments: list[str], log: Path, *, limit_s: float, tick: Callable
     """
     keep_to_this_machine()
     with log.open('wb') as output:
-        process = subprocess.Popen([sys.executable, '-m', BRINGUP, *arguments], stdin=subprocess.DEVNULL,
+        process = subprocess.Popen(module_command(BRINGUP, *arguments), stdin=subprocess.DEVNULL,
                                    stdout=output, stderr=subprocess.STDOUT, env={**os.environ, 'PYTHONUNBUFFERED': '1'},
                                    start_new_session=True)
     started_s = time.monotonic()

@@ -4,10 +4,10 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from deadline_perception.child_command import module_command
 from deadline_perception.engine.choice import choose_engine, is_installed
 from deadline_perception.errors import DeadlinePerceptionError, command_line
 from deadline_perception.latency.device import DeviceFacts, process_environment, read_device_facts, use_threads
@@ -56,12 +56,13 @@ def ensure_profile(weights: Path, device: str, threads: int, shipped: Path) -> P
                  default_profile_path(network.config_name, facts, shipped)):
         if file.is_file() and _fits(file, network, facts):
             return ProfileAtHand(file, facts, False)
-    command = [sys.executable, '-m', 'deadline_perception.tools.command_line', 'profile', '--quick', '--weights',
-               str(weights), '--device', device, '--threads', str(threads), '--out', str(own)]
+    words = ['profile', '--quick', '--weights', str(weights), '--device', device, '--threads', str(threads), '--out',
+             str(own)]
+    command = module_command('deadline_perception.tools.command_line', *words)
     status = subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=False).returncode
     if status:
         raise ProfilingError(f'the latency profile could not be measured (status {status}); '
-                             f'try: {command_line(shlex.join(command[3:]))}')
+                             f'try: {command_line(shlex.join(words))}')
     return ProfileAtHand(own, facts, True)
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from deadline_perception.child_command import module_command
 from deadline_perception.contention.load import start_tied, stop_tied
 from deadline_perception.engine.segment_store import SegmentStore, StoreError, default_store_folder, store_origin
 from deadline_perception.engine.turns import Turns
@@ -80,8 +81,8 @@ def prepare_segments(weights: Path, network, images: Sequence[np.ndarray], facts
             done = (place / _DONE).read_text().split()
             bars.update(bar, completed=len(keys) - sum(map(len, parts)) + len(done), description=(done or [''])[-1])
 
-        run_until_done([[sys.executable, '-m', 'deadline_perception.tools.segment_preparation', str(weights), str(place),
-                         str(facts.threads), str(number)] for number in range(len(parts))], show)
+        run_until_done([module_command('deadline_perception.tools.segment_preparation', str(weights), str(place),
+                                       str(facts.threads), str(number)) for number in range(len(parts))], show)
     store.take_parts()
     store.finish()
 

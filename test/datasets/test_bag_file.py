@@ -1,7 +1,9 @@
 """Bags whole, cut off and damaged, as files of real recorders."""
 from __future__ import annotations
 
+import os
 import sqlite3
+from contextlib import closing
 from types import SimpleNamespace
 
 import pytest
@@ -218,3 +220,38 @@ def test_flipped_and_missing_bytes_give_a_named_error_or_a_bag(tmp_path, drives,
             frame.load_bgr()
     except BagError as error:
         assert '\n' not in str(error)
+
+
+def test_a_view_in_the_place_of_the_messages_is_not_computed(tmp_path):
+    """It would give rows without end; whoever writes to the list of tables may call it a table."""
+    file = next(write(tmp_path / 'bag', range(1, 4), StoragePlugin.SQLITE3).glob('*.db3'))
+    with closing(sqlite3.connect(file)) as database:
+        database.execute('DROP TABLE messages')
+        database.execute('CREATE VIEW messages AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT '
+                         'x AS id, 1 AS topic_id, x AS timestamp, x AS data FROM c')
+        database.execute('PRAGMA writable_schema = ON')
+        database.execute("UPDATE sqlite_master SET type = 'table' WHERE name = 'messages'")
+        database.commit()
+    for bag in (file, file.parent):
+        with pytest.raises(BagError, match='cannot be read as a ROS 2 bag'):
+            BagFile(bag)
+
+
+@pytest.mark.parametrize('content', [
+    'a: &a [x, x, x]\nb: &b [*a, *a, *a]\nrosbag2_bagfile_information: *b', '[' * 100_000, 'pipe'])
+def test_a_description_that_is_no_description_is_not_taken(tmp_path, content):
+    """The messages are read all the same, without it."""
+    folder = write(tmp_path / 'bag', range(1, 4))
+    (folder / 'metadata.yaml').unlink()
+    if content == 'pipe':
+        os.mkfifo(folder / 'metadata.yaml')
+    else:
+        (folder / 'metadata.yaml').write_text(content)
+    assert times(folder)[0] == [1, 2, 3]
+
+
+def test_a_bag_that_is_compressed_as_a_whole_is_not_expanded(tmp_path):
+    folder = write(tmp_path / 'bag', range(1, 4), compression=CompressionMode.FILE)
+    (folder / 'other.mcap').write_bytes(b'')
+    with pytest.raises(BagError, match='no whole message: its files are compressed as a whole'):
+        BagFile(folder)

@@ -139,3 +139,38 @@ def test_what_is_no_database_is_an_error(tmp_path):
     (tmp_path / 'bag.db3').write_bytes(b'no database, but long enough to be taken for one' * 100)
     with pytest.raises(sqlite3.Error):
         salvage_sqlite(tmp_path / 'bag.db3', tmp_path / 'out')
+
+
+@pytest.mark.parametrize('statement', [
+    "ATTACH DATABASE '{place}' AS p",
+    "CREATE TABLE messages AS SELECT 1",
+    'CREATE TABLE messages (id INTEGER DEFAULT (load_extension(1)))',
+    'CREATE VIEW messages AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x FROM c',
+    'CREATE VIRTUAL TABLE messages USING fts5(x)',
+    'CREATE TABLE other (id INTEGER)'])
+def test_statements_of_the_file_are_not_executed(tmp_path, statement):
+    """A file whose list of tables was written by hand: SQL that opens or makes another file, or never ends."""
+    (tmp_path / 'out').mkdir()
+    make_table(tmp_path / 'bag.db3', 3).close()
+    with closing(sqlite3.connect(tmp_path / 'bag.db3')) as connection:
+        connection.execute('PRAGMA writable_schema = ON')
+        for number, words in enumerate((statement, "CREATE TABLE p.t AS SELECT 'touch here' AS x")):
+            connection.execute('INSERT INTO sqlite_master VALUES (?, ?, ?, 0, ?)',
+                               ('table', f'evil{number}', f'evil{number}', words.format(place=tmp_path / 'written')))
+        connection.commit()
+    salvaged = salvage_sqlite(tmp_path / 'bag.db3', tmp_path / 'out')
+    assert rows_of(salvaged) == [0, 1, 2] and not (tmp_path / 'written').exists()
+    with closing(sqlite3.connect(salvaged)) as connection:
+        assert connection.execute('SELECT name FROM sqlite_master').fetchall() == [('messages',)]
+
+
+def test_a_statement_under_the_name_of_a_table_of_rosbag2_is_not_executed_either(tmp_path):
+    (tmp_path / 'out').mkdir()
+    make_table(tmp_path / 'bag.db3', 3).close()
+    with closing(sqlite3.connect(tmp_path / 'bag.db3')) as connection:
+        connection.execute('PRAGMA writable_schema = ON')
+        connection.execute('UPDATE sqlite_master SET sql = ?', (f"ATTACH DATABASE '{tmp_path / 'written'}' AS p",))
+        connection.commit()
+    with closing(sqlite3.connect(salvage_sqlite(tmp_path / 'bag.db3', tmp_path / 'out'))) as connection:
+        assert connection.execute('SELECT * FROM sqlite_master').fetchall() == []
+    assert not (tmp_path / 'written').exists()

@@ -65,7 +65,7 @@ def test_weights_that_cannot_be_used_are_refused_with_the_reason(folder, weights
     with pytest.raises(ModelError, match='text.pth cannot be read'):
         TorchvisionDetector(NAME, folder / 'text.pth', CLASSES)
     torch.save([1, 2], folder / 'list.pth')
-    with pytest.raises(ModelError, match='hold list, expected a state dict'):
+    with pytest.raises(ModelError, match='it holds list, expected weights by name'):
         TorchvisionDetector(NAME, folder / 'list.pth', CLASSES)
 
 

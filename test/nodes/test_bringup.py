@@ -15,6 +15,7 @@ import yaml
 from lifecycle_msgs.msg import State
 from lifecycle_msgs.srv import GetState
 
+from deadline_perception.child_command import module_command
 from deadline_perception.nodes import bringup
 from deadline_perception.nodes.bringup import ARGUMENTS, NODES, OPTIONAL_NODES, PLAYER, RECORDER, BringupError
 
@@ -65,7 +66,8 @@ def test_arguments_become_remaps_parameters_and_namespace():
     detector = next(entry for entry in NODES if entry.name == 'detector')
     given = values(namespace='/front/', image_topic='/cam', model='compact', use_sim_time=True, log_level='debug')
     command = bringup.process_order(detector, given).command
-    assert command[1:4] == ('-m', 'deadline_perception.nodes', 'detector')
+    start = module_command('deadline_perception.nodes', 'detector', '--ros-args')
+    assert list(command[:len(start)]) == start
     for words in (('-r', '__ns:=/front'), ('-r', 'image:=/cam'), ('-p', 'model:=compact'),
                   ('-p', 'use_sim_time:=true'), ('--log-level', 'debug')):
         assert words in list(zip(command, command[1:]))

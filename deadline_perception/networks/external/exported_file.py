@@ -13,10 +13,12 @@ from pathlib import Path
 import numpy as np
 
 from deadline_perception.engine.openvino_library import load_openvino, openvino_core
+from deadline_perception.errors import printable
 from deadline_perception.networks.external.head import Output
 from deadline_perception.networks.external.model_error import ModelError
 from deadline_perception.networks.external.pixels import MOST_SIDE_PX
 from deadline_perception.networks.external.tflite_file import read_tflite
+from deadline_perception.untrusted_file import FileRefused, check_kind
 
 SUFFIXES = ('.onnx', '.xml', '.tflite')
 _MOST_NAMES_BYTES = 2**20
@@ -109,7 +111,7 @@ def told(error: Exception) -> str:
     wanted = [line for line in lines if 'support' in line.lower() or 'translator' in line.lower()]
     plain = [line for line in lines if not line.startswith(('Exception from', 'Check '))]
     line = (wanted or plain[-1:] or lines[-1:] or [type(error).__name__])[0]
-    return ''.join(letter if letter.isprintable() else '?' for letter in line)[:300]
+    return printable(line)
 
 
 def sizes_of(value) -> tuple[int | None, ...]:
@@ -121,9 +123,12 @@ def sizes_of(value) -> tuple[int | None, ...]:
 def _read(file: Path):
     if file.suffix.lower() not in SUFFIXES:
         raise ModelError(f'{file} is no exported detector, expected a file that ends with {", ".join(SUFFIXES)}')
-    if not file.is_file():
-        raise ModelError(f'{file} {"is no ordinary file" if file.exists() else "does not exist"}, expected an exported '
-                         f'detector')
+    try:
+        check_kind(file)
+    except FileNotFoundError:
+        raise ModelError(f'{file} does not exist, expected an exported detector') from None
+    except (OSError, FileRefused) as error:
+        raise ModelError(f'{file} cannot be read: {error}, expected an exported detector') from error
     load_openvino()
     try:
         return read_tflite(file) if file.suffix.lower() == '.tflite' else openvino_core().read_model(file)
@@ -152,7 +157,7 @@ def _is_image(shape: tuple[int | None, ...]) -> bool:
 
 def _name(value) -> str:
     name = value.get_any_name() if value.get_names() else '(unnamed)'
-    return ''.join(letter if letter.isprintable() else '?' for letter in name)[:60]
+    return printable(name, 60)
 
 
 def _fix_sizes(model, image, size: tuple[int, int]) -> None:

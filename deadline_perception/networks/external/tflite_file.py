@@ -13,6 +13,7 @@ import numpy as np
 
 from deadline_perception.engine.openvino_library import openvino_core
 from deadline_perception.networks.external.model_error import ModelError
+from deadline_perception.untrusted_file import read_bytes
 
 _POST_PROCESS = b'TFLite_Detection_PostProcess'
 _OUTPUTS_FIELD, _OPERATORS_FIELD = 8, 10  # of a subgraph, in the tables of TensorFlow Lite's schema
@@ -32,10 +33,8 @@ def read_tflite(file: Path):
         from flatbuffers import flexbuffers
     except ImportError as error:
         raise ModelError(f'{file} needs the package tflite, which is not installed: pip install tflite') from error
-    if file.stat().st_size > _MOST_BYTES:
-        raise ModelError(f'{file} has {file.stat().st_size} bytes, expected at most {_MOST_BYTES}')
-    content = bytearray(file.read_bytes())
     try:
+        content = bytearray(read_bytes(file, _MOST_BYTES))
         if content[4:8] != b'TFL3':
             raise ValueError('it does not begin as one')
         model = tflite.Model.GetRootAsModel(content, 0)
@@ -49,7 +48,7 @@ def read_tflite(file: Path):
         scales = np.float32([options[name] for name in ('y_scale', 'x_scale', 'h_scale', 'w_scale')])
         _cut_last(graph, content, inputs[:2])
         prior = anchors.constant()
-    except (struct.error, ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
+    except (struct.error, OSError, ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
         raise ModelError(f'{file} cannot be read as a TensorFlow Lite file: {str(error)[:200]!r}') from error
     with tempfile.TemporaryDirectory() as folder:
         cut = Path(folder) / 'cut.tflite'

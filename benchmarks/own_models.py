@@ -1,0 +1,216 @@
+"""Public detectors as `adopt` reads them: conventions found on images, accuracy on others, in floating point and 8 bit.
+
+    python benchmarks/own_models.py [--models ../shared/data/public_models] [--data ../shared/data/bdd100k]
+        [--images 500] [--only NAME ...]
+
+The conventions of each file are found on 20 images of the training split, where the documented ones are held against
+the ten best others. All detectors then see the validation images on one thread, every image and detector in random
+turn. None of the public detectors was trained on BDD100K. Prints AP50 and AP of vehicle (car, bus, truck), person
+(with riders) and bike (bicycle, motorbike) beside reference values, and the median time of a frame; writes
+results/own_models.json.
+"""
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import statistics
+import sys
+import tempfile
+from dataclasses import dataclass, replace
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from deadline_perception.datasets.class_names import relabelled, with_mapping
+from deadline_perception.datasets.records import Frame, Sequence
+from deadline_perception.datasets.source import open_source
+from deadline_perception.evaluation.average_precision import average_precision
+from deadline_perception.evaluation.path_accuracy import annotated_frames
+from deadline_perception.latency.device import read_device_facts, use_threads
+from deadline_perception.latency.json_file import write_text_atomically
+from deadline_perception.latency.profile import time_frame
+from deadline_perception.model_set.set_file import ModelSpec, load_model
+from deadline_perception.networks.external.coco_names import COCO_NAMES
+from deadline_perception.networks.external.model_error import ModelError
+from deadline_perception.tools.command_line import exit_status
+from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, find_weights
+from deadline_perception.tools.model_conventions import FoundConventions, TrialImages, find_conventions
+from deadline_perception.tools.model_variants import quantised
+
+RESULTS = Path(__file__).parent / 'results' / 'own_models.json'
+CLASSES = ('vehicle', 'person', 'bike')
+MERGED = {'car': 'vehicle', 'bus': 'vehicle', 'truck': 'vehicle', 'rider': 'person', 'motor': 'bike',
+          'bicycle': 'bike', 'motorcycle': 'bike', 'motorbike': 'bike'}
+TRIED_WRONG = 10
+MOST_SHORT = 1.5  # points of AP50 below the reference
+
+
+@dataclass(frozen=True)
+class PublicModel:
+    """A public file, what its publisher says of it, and reference values.
+
+    Attributes:
+        file: name.
+        classes: that it gives, in order.
+        conventions: as its publisher states them, in the words of the search.
+        reference: AP50 of `CLASSES` in percent on the 500 validation images, decoded by other code; None where there
+            is none.
+    """
+
+    file: str
+    classes: tuple[str, ...]
+    conventions: str
+    reference: tuple[float | None, ...] = (None, None, None)
+
+
+MODELS = (
+    PublicModel('yolox_nano.onnx', COCO_NAMES, 'bgr, 0 to 255, letterbox-corner, yolox', (30.4, 19.4, 6.9)),
+    PublicModel('deimv2_hgnetv2_femto_coco.onnx', COCO_NAMES, 'rgb, 0 to 1, stretch, boxes corners px',
+                (38.2, 16.2, 23.2)),
+    PublicModel('nanodet_m_416.onnx', COCO_NAMES, 'bgr, ImageNet, stretch, distribution middle probability'),
+    PublicModel('ssd_mobilenet_v1_coco_quant.tflite', COCO_NAMES,
+                'rgb, 0 to 1, stretch, class_scores corners fraction probability, labels of COCO with gaps'),
+    PublicModel('pedestrian-and-vehicle-detector-adas-0001.xml', ('vehicle', 'person'),
+                'bgr, 0 to 255, stretch, ssd, first class at label 1', (42.1, 25.3, None)),
+    PublicModel('person-vehicle-bike-detection-2003.xml', ('vehicle', 'person', 'bike'),
+                'bgr, 0 to 255, stretch, boxes corners px', (49.3, 39.6, 8.9)))
+
+
+def main() -> int:
+    """See the module."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--models', type=Path, default=Path('../shared/data/public_models'))
+    parser.add_argument('--data', type=Path, default=Path('../shared/data/bdd100k'), help='with train.json and val.json')
+    parser.add_argument('--images', type=int, default=500)
+    parser.add_argument('--only', nargs='+', default=[], metavar='NAME', help='files whose name holds one of these')
+    parser.add_argument('--float-only', action='store_true')
+    parser.add_argument('--quick', action='store_true', help='few images; nothing is written')
+    args = parser.parse_args()
+    use_threads(1)
+    images = 12 if args.quick else args.images
+    trial_frames, trial = trial_images(_sequence(args.data / 'train.json'))
+    rows, specs = [], []
+    with tempfile.TemporaryDirectory() as folder:
+        for model in MODELS:
+            if args.only and not any(name in model.file for name in args.only):
+                continue
+            spec = ModelSpec(Path(model.file).stem.replace('-', '_'), 'onnx', args.models / model.file,
+                             tuple(MERGED.get(name, name) for name in model.classes))
+            found = find_conventions(spec, trial)
+            row = {'file': model.file, 'classes': len(model.classes), **_margin(model, found),
+                   'reference_ap50': dict(zip(CLASSES, model.reference))}
+            rows.append(row)
+            print(f'{model.file}: {found.words}; documented {row["documented"]}, the best of {row["wrong_tried"]} '
+                  f'others {row["best_other"]}', flush=True)
+            specs.append((row, 'float', found.spec))
+            if not args.float_only:
+                try:
+                    specs.append((row, '8 bit', quantised(found.spec, [frame.load_bgr() for frame in trial_frames],
+                                                          Path(folder))))
+                except ModelError as error:
+                    row['8 bit'] = {'refused': str(error)}
+        own = ModelSpec('compact', 'multi-path', find_weights(DEFAULT_WEIGHTS))
+        rows.append({'file': 'compact (ours, full path)'})
+        specs.append((rows[-1], '8 bit', own))
+        _measure(specs, _sequence(args.data / 'val.json'), images)
+    _print(rows)
+    if not args.quick:
+        write_text_atomically(RESULTS, json.dumps({
+            'device': str(read_device_facts()), 'date': date.today().isoformat(), 'threads': 1, 'images': images,
+            'rows': rows}, indent=1) + '\n')
+        print(f'wrote {RESULTS}')
+    return 0
+
+
+def _sequence(file: Path) -> Sequence:
+    return with_mapping(open_source(str(file)), MERGED)
+
+
+def trial_images(sequence: Sequence) -> tuple[list[Frame], TrialImages]:
+    """20 images with many objects, spread over the split, and 40 more to quantise on."""
+    frames = annotated_frames(sequence)
+    share = len(frames) // 20
+    chosen = [max(frames[begin:begin + share], key=lambda frame: len(frame.ground_truth))
+              for begin in range(0, 20 * share, share)]
+    rows = [np.column_stack((known.boxes_xyxy_px, known.labels, known.crowd))
+            for known in (frame.ground_truth for frame in chosen)]
+    return annotated_frames(sequence, 40), TrialImages([frame.load_bgr() for frame in chosen], rows,
+                                                       sequence.class_names)
+
+
+def _margin(model: PublicModel, found: FoundConventions) -> dict:
+    """How the documented conventions fare against the ten best others; values of the search."""
+    values = dict(reversed(found.tried))
+    others = [(words, value) for words, value in found.tried if words != model.conventions][:TRIED_WRONG]
+    documented = values.get(model.conventions)
+    return {'found': found.words, 'documented_conventions': model.conventions,
+            'documented': None if documented is None else round(documented, 4), 'wrong_tried': len(others),
+            'best_other': {words: round(value, 4) for words, value in others[:1]},
+            'others': {words: round(value, 4) for words, value in others}}
+
+
+def _measure(specs: list[tuple[dict, str, ModelSpec]], sequence: Sequence, images: int) -> None:
+    """Runs all detectors on all images in random turn; adds accuracy and times to their rows."""
+    frames = annotated_frames(sequence, images)
+    known = [relabelled(frame.ground_truth, sequence.class_names, CLASSES) for frame in frames]
+    networks = [load_model(spec) for _, _, spec in specs]
+    found = [[None] * len(frames) for _ in specs]
+    times = [[] for _ in specs]
+    turns = [(image, number) for image in range(len(frames)) for number in range(len(specs))]
+    random.Random(0).shuffle(turns)
+    for network in networks:
+        time_frame(network, frames[0].load_bgr(), network.path_space.largest)
+    for image, number in turns:
+        network = networks[number]
+        took_ms, detections = _run(network, frames[image].load_bgr())
+        times[number].append(took_ms)
+        labels = np.array([CLASSES.index(MERGED.get(name, name)) if MERGED.get(name, name) in CLASSES else -1
+                           for name in network.class_names])[detections.labels]
+        kept = labels >= 0
+        found[number][image] = replace(detections, boxes_xyxy_px=detections.boxes_xyxy_px[kept],
+                                       scores=detections.scores[kept], labels=labels[kept])
+    for (row, precision, _), network, detections, took_ms in zip(specs, networks, found, times):
+        scores = average_precision(detections, known, CLASSES).per_class
+        row[precision] = {'ms': round(statistics.median(took_ms), 2), 'input': network.input_size,
+                          'ap50': {name: round(100 * (scores[name].ap50 or 0.0), 1) for name in CLASSES},
+                          'ap': {name: round(100 * (scores[name].ap or 0.0), 1) for name in CLASSES}}
+        references = row.get('reference_ap50', {})
+        row[precision]['within'] = all(row[precision]['ap50'][name] >= value - MOST_SHORT
+                                       for name, value in references.items() if value is not None)
+
+
+def _run(network, image_bgr: np.ndarray) -> tuple[float, object]:
+    """Time of one frame in ms, and what was found."""
+    from deadline_perception.latency.stopwatch import now_ms
+
+    begun_ms = now_ms()
+    run = network.start(image_bgr, network.path_space.largest)
+    while not run.finished:
+        run.run_segment()
+    return now_ms() - begun_ms, run.result()
+
+
+def _print(rows: list[dict]) -> None:
+    table = Table(title='AP50 / AP in percent; reference AP50 in brackets')
+    for column in ('file', 'precision', 'ms', *CLASSES):
+        table.add_column(column)
+    for row in rows:
+        for precision in ('float', '8 bit'):
+            measured = row.get(precision, {})
+            if 'ap50' not in measured:
+                continue
+            shown = []
+            for name in CLASSES:
+                reference = row.get('reference_ap50', {}).get(name)
+                told = '' if reference is None or precision != 'float' else f' ({reference})'
+                shown.append(f'{measured["ap50"][name]}{told} / {measured["ap"][name]}')
+            table.add_row(row['file'], precision, f'{measured["ms"]:.1f}', *shown)
+    Console(width=130).print(table)
+
+
+if __name__ == '__main__':
+    sys.exit(exit_status('own_models', main))

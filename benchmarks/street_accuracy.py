@@ -1,0 +1,235 @@
+"""Accuracy on real streets over time: paths of the shipped network beside public detectors, on one thread.
+
+    python benchmarks/street_accuracy.py [--data ../shared/data] [--weights FILE] [--paths 10] [--limit N]
+
+Every image is seen by every detector in random turn. Sources: BDD100K (500 dashcam images that training did not see),
+road_vehicle_dhaka, CARLA and road_signs, each with the classes that it marks; the public detectors never saw BDD100K,
+whose other images the shipped weights were trained on. On the highway video, boxes of score 0.3 and more that cover 6 %
+of the image are counted as phantoms: no object there is as large. Of the full path: calibration error, reliability, and
+precision and recall at scores of 0.3 and 0.5. Prints tables, and writes results/street_accuracy.json and .png.
+"""
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import statistics
+import sys
+import tempfile
+from dataclasses import dataclass, replace
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+from own_models import MERGED, MODELS, trial_images
+from rich.console import Console
+from rich.table import Table
+
+from deadline_perception.datasets.class_names import relabelled, with_mapping
+from deadline_perception.datasets.records import Frame, GroundTruth
+from deadline_perception.datasets.source import open_source
+from deadline_perception.detector.detections import Detections
+from deadline_perception.evaluation.average_precision import average_precision
+from deadline_perception.evaluation.path_accuracy import annotated_frames, sample_paths
+from deadline_perception.evaluation.reliability import scored_detections
+from deadline_perception.execution_path import ExecutionPath
+from deadline_perception.latency.device import read_device_facts, use_threads
+from deadline_perception.latency.json_file import write_text_atomically
+from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.model_set.set_file import ModelSpec, load_model
+from deadline_perception.networks.external.model_error import ModelError
+from deadline_perception.tools.command_line import exit_status
+from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, find_weights
+from deadline_perception.tools.model_conventions import find_conventions
+from deadline_perception.tools.model_variants import quantised
+
+RESULTS = Path(__file__).parent / 'results' / 'street_accuracy.json'
+CLASSES = ('vehicle', 'person', 'bike', 'traffic_light', 'traffic_sign')
+NAMES = MERGED | {
+    'traffic light': 'traffic_light', 'stop sign': 'traffic_sign', 'trafficlight': 'traffic_light',
+    'speedlimit': 'traffic_sign', 'crosswalk': 'traffic_sign', 'stop': 'traffic_sign', 'Car': 'vehicle',
+    'Bus': 'vehicle', 'Truck': 'vehicle', 'Ambulance': 'vehicle', 'Motorcycle': 'bike', 'scooter': 'bike',
+    **dict.fromkeys(('pickup', 'suv', 'van', 'minivan', 'minibus', 'taxi', 'ambulance', 'policecar', 'army vehicle',
+                     'garbagevan', 'auto rickshaw', 'human hauler', 'three wheelers -CNG-', 'rickshaw'), 'vehicle')}
+SOURCES = {'bdd100k': ('bdd100k/val.json', ('vehicle', 'person', 'bike')),
+           'dhaka': ('road_vehicle_dhaka/val.json', ('vehicle', 'bike')),
+           'carla': ('carla/val.json', ('vehicle', 'bike', 'traffic_light', 'traffic_sign')),
+           'signs': ('road_signs/val.json', ('traffic_light', 'traffic_sign'))}
+PHANTOM_SCORE, PHANTOM_SHARE = 0.3, 0.06
+HIGHWAY = 'highway/solid_white_right.mp4'
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """One detector, or one path of ours.
+
+    Attributes:
+        name: in tables.
+        network: that runs.
+        path: of it.
+    """
+
+    name: str
+    network: object
+    path: ExecutionPath
+
+    def run(self, image_bgr: np.ndarray) -> tuple[float, Detections]:
+        """Time of one frame in ms, and what was found of `CLASSES`."""
+        begun_ms = now_ms()
+        run = self.network.start(image_bgr, self.path)
+        while not run.finished:
+            run.run_segment()
+        found = run.result()
+        took_ms = now_ms() - begun_ms
+        names = [NAMES.get(name, name) for name in self.network.class_names]
+        labels = np.array([CLASSES.index(name) if name in CLASSES else -1 for name in names])[found.labels]
+        kept = labels >= 0
+        return took_ms, replace(found, boxes_xyxy_px=found.boxes_xyxy_px[kept], scores=found.scores[kept],
+                                labels=labels[kept])
+
+
+def main() -> int:
+    """See the module."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--data', type=Path, default=Path('../shared/data'))
+    parser.add_argument('--weights', type=Path, default=DEFAULT_WEIGHTS)
+    parser.add_argument('--paths', type=int, default=10, help='paths of ours, the full and the cheapest among them')
+    parser.add_argument('--limit', type=int, help='images of each source')
+    parser.add_argument('--own-only', action='store_true', help='no public detectors')
+    parser.add_argument('--quick', action='store_true', help='few images; nothing is written')
+    args = parser.parse_args()
+    use_threads(1)
+    limit = 6 if args.quick else args.limit
+    with tempfile.TemporaryDirectory() as folder:
+        candidates = _own(find_weights(args.weights), args.paths)
+        if not args.own_only:
+            candidates += _public(args.data, Path(folder))
+        result = {name: _measure(candidates, args.data / file, classes, limit)
+                  for name, (file, classes) in SOURCES.items()}
+        phantoms = _phantoms(candidates, args.data / HIGHWAY, limit)
+    reliability = result['bdd100k'].pop('reliability')
+    for name in SOURCES:
+        result[name].pop('reliability', None)
+        _print(name, result[name])
+    print('phantoms a frame on the highway: ' + ', '.join(f'{name} {value:.3f}' for name, value in phantoms.items()))
+    for name, row in reliability.items():
+        print(f'{name}: calibration error {row["calibration_error"]:.3f}, precision and recall at 0.3 '
+              f'{row["at_0.3"][0]:.2f} {row["at_0.3"][1]:.2f}, at 0.5 {row["at_0.5"][0]:.2f} {row["at_0.5"][1]:.2f}')
+    if not args.quick:
+        write_text_atomically(RESULTS, json.dumps({
+            'device': str(read_device_facts()), 'date': date.today().isoformat(), 'threads': 1, 'sources': result,
+            'phantoms_a_frame': phantoms, 'reliability_bdd100k_full_path': reliability}, indent=1) + '\n')
+        _draw(result['bdd100k'], RESULTS.with_suffix('.png'))
+        print(f'wrote {RESULTS}')
+    return 0
+
+
+def _own(weights: Path, count: int) -> list[Candidate]:
+    network = load_model(ModelSpec('compact', 'multi-path', weights))
+    return [Candidate(f'ours {path}', network, path) for path in sample_paths(network.path_space, count)]
+
+
+def _public(data: Path, folder: Path) -> list[Candidate]:
+    sequence = with_mapping(open_source(str(data / 'bdd100k/train.json')), MERGED)
+    frames, trial = trial_images(sequence)
+    candidates = []
+    for model in MODELS:
+        spec = ModelSpec(Path(model.file).stem.replace('-', '_'), 'onnx', data / 'public_models' / model.file,
+                         tuple(MERGED.get(name, name) for name in model.classes))
+        spec = find_conventions(spec, trial).spec
+        specs = [spec]
+        try:
+            specs.append(quantised(spec, [frame.load_bgr() for frame in frames], folder))
+        except ModelError as error:
+            print(f'{model.file} stays as it is: {error}')
+        for one in specs:
+            network = load_model(one)
+            candidates.append(Candidate(one.name, network, network.path_space.largest))
+    return candidates
+
+
+def _measure(candidates: list[Candidate], file: Path, classes: tuple[str, ...], limit: int | None) -> dict:
+    """Accuracy and times of all candidates on one source; of our full path its reliability too."""
+    sequence = with_mapping(open_source(str(file)), NAMES)
+    frames = annotated_frames(sequence, limit)
+    known = [relabelled(frame.ground_truth, sequence.class_names, CLASSES) for frame in frames]
+    times, found = _in_turn(candidates, frames)
+    rows = {}
+    for number, candidate in enumerate(candidates):
+        scores = average_precision(found[number], known, CLASSES).per_class
+        rows[candidate.name] = {'ms': round(statistics.median(times[number]), 2)} | {
+            name: {'ap50': round(100 * (scores[name].ap50 or 0.0), 1), 'ap': round(100 * (scores[name].ap or 0.0), 1)}
+            for name in classes}
+    return {'images': len(frames), 'rows': rows, 'reliability': _reliability(found[0], known, classes)}
+
+
+def _in_turn(candidates: list[Candidate], frames: list[Frame]) -> tuple[list[list[float]], list[list[Detections]]]:
+    times = [[] for _ in candidates]
+    found = [[Detections.none()] * len(frames) for _ in candidates]
+    for candidate in candidates:
+        candidate.run(frames[0].load_bgr())
+    draws = random.Random(0)
+    for image, frame in enumerate(frames):
+        pixels = frame.load_bgr()
+        for number in draws.sample(range(len(candidates)), len(candidates)):
+            took_ms, found[number][image] = candidates[number].run(pixels)
+            times[number].append(took_ms)
+    return times, found
+
+
+def _reliability(found: list[Detections], known: list[GroundTruth], classes: tuple[str, ...]) -> dict:
+    scored = scored_detections(found, known, CLASSES)
+    return {name: {'calibration_error': round(scored[name].calibration_error, 4), 'at_0.3': scored[name].at(0.3),
+                   'at_0.5': scored[name].at(0.5), 'diagram': scored[name].diagram()} for name in classes}
+
+
+def _phantoms(candidates: list[Candidate], file: Path, limit: int | None) -> dict[str, float]:
+    frames = list(open_source(str(file)).frames)[:limit]
+    counts = dict.fromkeys((candidate.name for candidate in candidates), 0)
+    for frame in frames:
+        pixels = frame.load_bgr()
+        for candidate in candidates:
+            found = candidate.run(pixels)[1]
+            areas = (found.boxes_xyxy_px[:, 2:] - found.boxes_xyxy_px[:, :2]).prod(1)
+            large = areas >= PHANTOM_SHARE * pixels.shape[0] * pixels.shape[1]
+            counts[candidate.name] += int((large & (found.scores >= PHANTOM_SCORE)).sum())
+    return {name: round(count / len(frames), 4) for name, count in counts.items()}
+
+
+def _print(source: str, measured: dict) -> None:
+    rows = measured['rows']
+    classes = [name for name in CLASSES if name in next(iter(rows.values()))]
+    table = Table(title=f'{source}, {measured["images"]} images: AP50 / AP in percent')
+    for column in ('detector', 'ms', *classes):
+        table.add_column(column)
+    for name, row in sorted(rows.items(), key=lambda item: item[1]['ms']):
+        table.add_row(name, f'{row["ms"]:.1f}', *(f'{row[one]["ap50"]} / {row[one]["ap"]}' for one in classes))
+    Console(width=140).print(table)
+
+
+def _draw(measured: dict, file: Path) -> None:
+    import matplotlib
+
+    matplotlib.use('Agg')
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(1, 2, figsize=(11, 4.5), constrained_layout=True)
+    for axis, name in zip(axes, ('vehicle', 'person')):
+        for own, colour, label in ((True, 'tab:blue', 'paths of the shipped network'),
+                                   (False, 'tab:gray', 'public detectors')):
+            chosen = sorted((row['ms'], row[name]['ap50'], key) for key, row in measured['rows'].items()
+                            if key.startswith('ours') == own)
+            axis.plot([x for x, _, _ in chosen], [y for _, y, _ in chosen], 'o', color=colour, label=label)
+            for x, y, key in chosen if not own else []:
+                axis.annotate(key, (x, y), fontsize=6, xytext=(3, 3), textcoords='offset points')
+        axis.set_xscale('log')
+        axis.set_xlabel('median time of a frame, one thread, ms')
+        axis.set_ylabel(f'AP50 of {name}, %')
+        axis.grid(alpha=0.3)
+    axes[0].legend(fontsize=8)
+    figure.suptitle(f'BDD100K, {measured["images"]} images that no training here saw', fontsize=10)
+    figure.savefig(file, dpi=110)
+
+
+if __name__ == '__main__':
+    sys.exit(exit_status('street_accuracy', main))

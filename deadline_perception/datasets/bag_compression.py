@@ -1,0 +1,74 @@
+"""Compressed parts of bags, taken apart within a stated size: some kilobytes can claim to be many gigabytes."""
+from __future__ import annotations
+
+import io
+import zlib
+
+import lz4.frame
+import zstandard
+
+MOST_CHUNK_BYTES = 2**28  # of messages in one chunk; recorders begin a new one after some megabytes, or one message
+
+
+def decompressed(data: bytes, compression: str, size: int = MOST_CHUNK_BYTES) -> bytes:
+    """What was compressed, at most one byte more than it should have.
+
+    Args:
+        data: all of it.
+        compression: as mcap files name it; empty for none.
+        size: bytes that it should have.
+
+    Raises:
+        ValueError: the size is beyond reason, or there is no such compression.
+        zstandard.ZstdError: the data are damaged.
+        RuntimeError: the same.
+    """
+    if size > MOST_CHUNK_BYTES:
+        raise ValueError(f'a chunk of {size} bytes, expected at most {MOST_CHUNK_BYTES}')
+    if compression == 'zstd':
+        with zstandard.ZstdDecompressor().stream_reader(io.BytesIO(data), read_across_frames=True) as stream:
+            return stream.read(size + 1)
+    if compression == 'lz4':
+        return lz4.frame.LZ4FrameDecompressor().decompress(data, size + 1)
+    if compression:
+        raise ValueError(f'compression {compression[:40]!r}, expected zstd, lz4 or none')
+    return data
+
+
+def chunk_content(data: bytes, compression: str, size: int, crc: int) -> bytes:
+    """The records of one chunk of an mcap file.
+
+    Args:
+        data, compression, size: see `decompressed`.
+        crc: of the content; 0 where it is not known.
+
+    Raises:
+        ValueError: as `decompressed`, or the content has another size or checksum.
+        zstandard.ZstdError: the data are damaged.
+        RuntimeError: the same.
+    """
+    content = decompressed(data, compression, size)
+    if len(content) != size or crc and zlib.crc32(content) != crc:
+        raise ValueError(f'a chunk holds {len(content)} bytes or a wrong checksum, expected {size} bytes')
+    return content
+
+
+def limit_rosbags() -> None:
+    """Has rosbags, which takes apart whatever size results, do so within the same limits."""
+    from rosbags.rosbag2 import reader, storage_mcap
+
+    for compression in ('zstd', 'lz4'):
+        storage_mcap.DECOMPRESSORS[compression] = (
+            lambda data, size, compression=compression: decompressed(data, compression, size))
+    reader.zstd = _MessageDecompressor
+
+
+class _MessageDecompressor:
+    """As much of a zstd module as rosbags uses for messages that are compressed one by one."""
+
+    @staticmethod
+    def decompress(data: bytes) -> bytes:
+        content = decompressed(data, 'zstd')
+        if len(content) > MOST_CHUNK_BYTES:
+            raise ValueError(f'a message of more than {MOST_CHUNK_BYTES} bytes')
+        return content

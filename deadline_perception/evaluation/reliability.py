@@ -1,0 +1,85 @@
+"""Whether scores mean what they say: of detections with score s, a share of s should be objects."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from deadline_perception.datasets.records import GroundTruth
+from deadline_perception.detector.detections import Detections
+from deadline_perception.evaluation.average_precision import matched
+
+BINS = 10
+_IOU_50 = 0  # row of COCOeval's thresholds 0.50:0.05:0.95
+
+
+@dataclass(frozen=True, eq=False)
+class ScoredDetections:
+    """All detections of one class on some images.
+
+    Attributes:
+        scores: float64 `[N]`, in [0, 1], descending.
+        hits: bool `[N]`, True where an object of the class is overlapped by at least half (IoU) that no more certain
+            detection overlaps; detections on crowd regions are left out.
+        objects: known objects of the class, crowd regions left out.
+    """
+
+    scores: np.ndarray
+    hits: np.ndarray
+    objects: int
+
+    @property
+    def calibration_error(self) -> float:
+        """Expected calibration error (Guo et al. 2017, section 2): mean distance between score and share of hits over
+        bins of equal width, weighed by their detections; 0 without detections."""
+        return sum(len(members) * abs(float(self.scores[members].mean() - self.hits[members].mean()))
+                   for members in self._bins() if len(members)) / max(1, len(self.scores))
+
+    def diagram(self) -> list[tuple[float, float, int]]:
+        """Per bin that has detections: mean score, share of hits, number of detections."""
+        return [(float(self.scores[members].mean()), float(self.hits[members].mean()), len(members))
+                for members in self._bins() if len(members)]
+
+    def at(self, min_score: float) -> tuple[float, float]:
+        """Precision and recall in [0, 1] of the detections with at least that score; precision 1 where there is none."""
+        kept = self.scores >= min_score
+        found = int(self.hits[kept].sum())
+        return (found / int(kept.sum()) if kept.any() else 1.0), (found / self.objects if self.objects else 0.0)
+
+    def _bins(self) -> list[np.ndarray]:
+        places = np.minimum((self.scores * BINS).astype(int), BINS - 1)
+        return [np.flatnonzero(places == number) for number in range(BINS)]
+
+
+def scored_detections(detections: Sequence[Detections], ground_truths: Sequence[GroundTruth],
+                      class_names: Sequence[str]) -> dict[str, ScoredDetections]:
+    """The detections of each class, matched with its objects image by image.
+
+    Args:
+        detections: one per image.
+        ground_truths: one per image, in the same order.
+        class_names: names that the labels of both index.
+
+    Raises:
+        ValueError: the lengths differ, or a label is no index into the class names.
+    """
+    evaluation = matched(detections, ground_truths, class_names)
+    collected: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {name: [] for name in class_names}
+    objects = dict.fromkeys(class_names, 0)
+    everywhere = None if evaluation is None else evaluation.params.areaRng[0]
+    for image in [] if evaluation is None else evaluation.evalImgs:
+        if image is None or image['aRng'] != everywhere:
+            continue
+        name = class_names[image['category_id'] - 1]
+        counted = ~image['dtIgnore'][_IOU_50].astype(bool)
+        collected[name].append((np.array(image['dtScores'])[counted], image['dtMatches'][_IOU_50][counted] > 0))
+        objects[name] += int((~np.array(image['gtIgnore'], bool)).sum())
+    return {name: _joined(parts, objects[name]) for name, parts in collected.items()}
+
+
+def _joined(parts: list[tuple[np.ndarray, np.ndarray]], objects: int) -> ScoredDetections:
+    scores = np.concatenate([scores for scores, _ in parts]) if parts else np.zeros(0)
+    hits = np.concatenate([hits for _, hits in parts]) if parts else np.zeros(0, bool)
+    order = np.argsort(-scores, kind='stable')
+    return ScoredDetections(scores[order], hits[order].astype(bool), objects)

@@ -1,0 +1,67 @@
+"""Work on a detector's file in a process of its own: a file that hangs or ends its process spoils nothing else, and what
+the process takes is the file's own."""
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from deadline_perception.child_command import module_command
+from deadline_perception.errors import DeadlinePerceptionError, printable
+from deadline_perception.networks.external.model_error import ModelError
+
+_ORDER, _ARRAYS, _ANSWER = 'order.json', 'arrays.npz', 'answer.json'
+_MOST_LETTERS = 1500
+
+
+def ask(module: str, order: Mapping[str, object], arrays: Mapping[str, np.ndarray], name: str, limit_s: float) -> dict:
+    """What a module of `tools` answers, started as a process; blocks until it has.
+
+    Args:
+        module: name of the module, whose `__main__` calls `serve`.
+        order: what to do, of values that JSON holds.
+        arrays: images and such.
+        name: of the detector, for errors.
+        limit_s: how long it may take.
+
+    Raises:
+        ModelError: the work failed, took too long, or ended its process; says which.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        (place / _ORDER).write_text(json.dumps(order), encoding='utf-8')
+        np.savez(place / _ARRAYS, **arrays)
+        try:
+            done = subprocess.run(module_command(f'deadline_perception.tools.{module}', folder),
+                                  stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                  timeout=limit_s, check=False)
+        except subprocess.TimeoutExpired:
+            raise ModelError(f'{name} gave no result within {limit_s:.0f} s, expected a file that is loaded sooner and '
+                             f'ends') from None
+        answer = place / _ANSWER
+        if done.returncode or not answer.is_file():
+            lines = done.stderr.decode(errors='replace').strip().splitlines()
+            raise ModelError(f'{name} ended the process that loaded it (status {done.returncode}'
+                             + (f', {printable(lines[-1])[:200]})' if lines else ')'))
+        content = json.loads(answer.read_text(encoding='utf-8'))
+    if 'error' in content:
+        raise ModelError(content['error'])
+    return content
+
+
+def serve(work: Callable[[dict, dict[str, np.ndarray]], dict]) -> None:
+    """The work of the process: reads its order and arrays, writes what `work` makes of them, or why it cannot."""
+    place = Path(sys.argv[1])
+    order = json.loads((place / _ORDER).read_text(encoding='utf-8'))
+    with np.load(place / _ARRAYS) as content:
+        arrays = {name: content[name] for name in content.files}
+    try:
+        answer = work(order, arrays)
+    except (DeadlinePerceptionError, ValueError, OSError, RuntimeError, MemoryError, ImportError) as error:
+        answer = {'error': printable(error, _MOST_LETTERS) or type(error).__name__}
+    (place / _ANSWER).write_text(json.dumps(answer), encoding='utf-8')

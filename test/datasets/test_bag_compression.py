@@ -1,0 +1,73 @@
+"""Chunks that claim to be small and are not, and those that claim to be larger than any recorder makes them."""
+from __future__ import annotations
+
+import subprocess
+
+import lz4.frame
+import pytest
+import zstandard
+from mcap.records import Chunk
+from mcap.data_stream import RecordBuilder
+
+from deadline_perception.child_command import code_command
+from deadline_perception.datasets.bag_compression import MOST_CHUNK_BYTES, chunk_content, decompressed
+from deadline_perception.datasets.bag_file import MCAP_MAGIC
+
+COMPRESS = {'zstd': zstandard.compress, 'lz4': lz4.frame.compress, '': bytes}
+
+
+@pytest.mark.parametrize('compression', COMPRESS)
+def test_a_chunk_is_taken_apart(compression):
+    data = COMPRESS[compression](b'messages' * 1000)
+    assert chunk_content(data, compression, 8000, 0) == b'messages' * 1000
+    with pytest.raises(ValueError, match='wrong checksum, expected 8000 bytes'):
+        chunk_content(data, compression, 8000, 7)
+    with pytest.raises(ValueError, match='expected 7999 bytes'):
+        chunk_content(data, compression, 7999, 0)
+
+
+@pytest.mark.parametrize('compression', ['zstd', 'lz4'])
+def test_no_more_is_taken_apart_than_was_stated(compression):
+    data = COMPRESS[compression](bytes(10_000_000))
+    assert len(data) < 100_000 and len(decompressed(data, compression, 1000)) == 1001
+
+
+def test_several_frames_are_one_chunk():
+    assert decompressed(zstandard.compress(b'one') + zstandard.compress(b'two'), 'zstd', 6) == b'onetwo'
+
+
+@pytest.mark.parametrize(('compression', 'size', 'words'), [
+    ('zstd', MOST_CHUNK_BYTES + 1, 'expected at most'), ('bzip2', 5, "compression 'bzip2', expected")])
+def test_what_is_beyond_reason_is_refused(compression, size, words):
+    with pytest.raises(ValueError, match=words):
+        decompressed(b'', compression, size)
+
+
+def bomb(gigabytes: int) -> bytes:
+    """A zstd frame of zeros, some tens of kilobytes for each gigabyte."""
+    compressor = zstandard.ZstdCompressor(level=19).compressobj()
+    return b''.join(compressor.compress(bytes(2**24)) for _ in range(64 * gigabytes)) + compressor.flush()
+
+
+@pytest.mark.parametrize('stated', [2**31, 1000])
+@pytest.mark.parametrize('is_whole', [True, False])
+def test_a_bag_that_expands_to_gigabytes_is_refused_in_little_memory(tmp_path, stated, is_whole):
+    records = RecordBuilder()
+    Chunk(compression='zstd', data=bomb(2), message_start_time=0, message_end_time=1, uncompressed_crc=0,
+          uncompressed_size=stated).write(records)
+    end = b'\x0f' + (4).to_bytes(8, 'little') + bytes(4) + b'\x02' + (20).to_bytes(8, 'little') + bytes(20) + MCAP_MAGIC
+    head = MCAP_MAGIC + b'\x01' + (8).to_bytes(8, 'little') + bytes(8)
+    (tmp_path / 'bag.mcap').write_bytes(head + records.end() + (end if is_whole else b''))
+    assert (tmp_path / 'bag.mcap').stat().st_size < 400_000
+    done = subprocess.run(code_command(f'''
+import resource
+from pathlib import Path
+from deadline_perception.datasets.bag_file import BagError, BagFile
+try:
+    print(BagFile(Path({str(tmp_path / "bag.mcap")!r})).topics)
+except BagError as error:
+    print(error)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+'''), capture_output=True, text=True, timeout=120)
+    assert 'cannot be read as a ROS 2 bag' in done.stdout, done.stderr
+    assert int(done.stdout.splitlines()[-1]) < 900
