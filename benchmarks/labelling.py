@@ -63,7 +63,7 @@ def main() -> int:
     """See the module."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--models', type=Path, default=Path('../shared/data/public_models'))
-    parser.add_argument('--data', type=Path, default=Path('../shared/data/bdd100k'), help='with train.json and val.json')
+    parser.add_argument('--data', type=Path, default=Path('../shared/data/bdd100k'), help='train.json and val.json')
     parser.add_argument('--quick', action='store_true', help='few images; nothing is written')
     args = parser.parse_args()
     use_threads(1)
@@ -74,7 +74,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         log = LabelLog(Path(folder) / 'log', ['labelling'])
         see_all(log, [LabelJob(frame, frozenset()) for frame in frames], teachers,
-                report=lambda done, *_: print(f'{done} of {len(frames)} images', flush=True) if not done % 100 else None)
+                report=lambda done, *_: done % 100 or print(f'{done} of {len(frames)} images', flush=True))
         seen = list(log)
         log.close()
     chosen = {int((number + 0.5) * len(frames) / CHOSEN_ON) for number in range(CHOSEN_ON)}
@@ -112,29 +112,26 @@ def _added(teachers: list[Teacher], frames: list, known: list[GroundTruth], seen
     jobs = [LabelJob(replace(frame, ground_truth=truth), every, measures=number in chosen)
             for number, (frame, truth) in enumerate(zip(frames, known))]
     judgement = judge(seen, jobs, teachers, len(CLASSES), DEFAULT_SCORE)
+    others = [number for number in range(len(frames)) if number not in chosen]
+    new = [new_boxes(fuse(seen[number].found, judgement.weights), None, frozenset(), judgement.thresholds)
+           for number in others]
+    sure = [Detections(one.boxes_xyxy_px[~unsure], one.scores[~unsure], one.labels[~unsure]) for one, unsure in new]
     rows = {}
     for label, name in enumerate(CLASSES):
         threshold = judgement.thresholds[label]
-        hits = boxes = objects = covered = unsure_boxes = 0
-        for number, (truth, image) in enumerate(zip(known, seen)):
-            if number in chosen:
-                continue
-            new, unsure = new_boxes(fuse(image.found, judgement.weights), None, frozenset(), judgement.thresholds)
-            sure = Detections(new.boxes_xyxy_px[~unsure], new.scores[~unsure], new.labels[~unsure])
-            measured = MeasuredClass.of([detections_of(sure, label)], [objects_of(truth, label)])
-            hits += int(measured.hits.sum())
-            boxes += len(measured.hits)
-            objects += measured.objects
-            of_class = new.labels == label
-            unsure_boxes += int((unsure & of_class).sum())
-            mine = objects_of(truth, label)
-            overlap = intersection_over_union(mine.boxes_xyxy_px[~mine.crowd], new.boxes_xyxy_px[of_class])
-            covered += int((overlap >= 0.5).any(1).sum())
+        objects = [objects_of(known[number], label) for number in others]
+        measured = MeasuredClass.of([detections_of(one, label) for one in sure], objects)
+        of_class = [detections_of(one, label) for one, _ in new]
+        covered = sum(int((intersection_over_union(mine.boxes_xyxy_px[~mine.crowd], one.boxes_xyxy_px) >= 0.5)
+                          .any(1).sum()) for mine, one in zip(objects, of_class))
+        hits, boxes = int(measured.hits.sum()), len(measured.hits)
         rows[name] = {
             'threshold': threshold.score, 'chosen_objects': threshold.objects, 'chosen_precision': threshold.precision,
-            'chosen_recall': threshold.recall, 'objects': objects, 'added': boxes, 'unsure': unsure_boxes,
-            'precision': hits / boxes if boxes else None, 'recall': hits / objects if objects else None,
-            'recall_with_unsure': covered / objects if objects else None,
+            'chosen_recall': threshold.recall, 'objects': measured.objects, 'added': boxes,
+            'unsure': sum(map(len, of_class)) - sum(int((one.labels == label).sum()) for one in sure),
+            'precision': hits / boxes if boxes else None,
+            'recall': hits / measured.objects if measured.objects else None,
+            'recall_with_unsure': covered / measured.objects if measured.objects else None,
             'weights': [round(float(weight), 5) for weight in judgement.weights[:, label]]}
     return rows
 

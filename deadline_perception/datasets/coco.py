@@ -81,7 +81,7 @@ def _sequence(content: dict, file: Path, rate_hz: float) -> Sequence:
         frames.append(Frame(image['file_name'], round(index * 1e9 / rate_hz),
                             partial(load_image, file.parent / image['file_name']), None, ground_truth))
     collector.report()
-    return Sequence(f'{file.parent.name}-{file.stem}', tuple(names.values()), tuple(frames))
+    return Sequence(f'{file.absolute().parent.name}-{file.stem}', tuple(names.values()), tuple(frames))
 
 
 def _corners(annotation: dict, file: Path) -> tuple[float, float, float, float]:

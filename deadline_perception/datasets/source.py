@@ -21,8 +21,8 @@ SPLITS = ('val', 'test', 'train')
 DRIVE_OPTIONS = {'seconds': float, 'seed': int, 'rate_hz': float, 'width': int, 'height': int}
 TRACKS = Path('images') / 'track'
 KNOWN = ("expected 'drive' (or 'drive:seed=3,seconds=40'), a folder with a COCO file (val.json), the root of "
-         'Cityscapes (leftImg8bit) or BDD100K (images/100k, or a folder of images/track), a video, a bag, or a folder of '
-         'images')
+         'Cityscapes (leftImg8bit) or BDD100K (images/100k, or a folder of images/track), a video, a bag, or a folder '
+         'of images')
 CLASSES_HELP = ('JSON or YAML file that renames or merges classes of the data: name to new name, or to null to leave '
                 'it out')
 

@@ -44,10 +44,10 @@ def fuse(found: Sequence[Detections], weights: np.ndarray) -> Detections:
     for label in np.unique(labels[order]):
         of_class = order[labels[order] == label]
         for group in _groups(boxes[of_class]):
-            members = of_class[group]
-            # The best of each detector: members come in the order of their votes.
-            best = members[np.sort(np.unique(detectors[members], return_index=True)[1])]
-            box = np.average(boxes[best].astype(float), axis=0, weights=votes[best])
+            best = of_class[group]
+            if len(best) > 1:  # the best of each detector: members come in the order of their votes
+                best = best[np.sort(np.unique(detectors[best], return_index=True)[1])]
+            box = votes[best] @ boxes[best] / votes[best].sum()
             fused.append((min(1.0, float(votes[best].sum())), int(label), box))
     fused.sort(key=lambda one: -one[0])
     return Detections(np.array([box for _, _, box in fused]).reshape(-1, 4), np.array([score for score, _, _ in fused]),

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -23,19 +21,18 @@ from deadline_perception.datasets.source import open_source
 from deadline_perception.engine.choice import ENGINES
 from deadline_perception.evaluation.path_accuracy import annotated_frames
 from deadline_perception.latency.device import DEFAULT_THREADS, use_threads
-from deadline_perception.learning.label_log import LabelLog, SeenImage
-from deadline_perception.learning.labelling import (Judgement, LabelCounts, LabelJob, LabellingError, Teacher, judge,
-                                                    see_all, write_labels)
+from deadline_perception.learning.label_file import write_labels
+from deadline_perception.learning.label_log import LabelLog
+from deadline_perception.learning.labelling import LabelJob, LabellingError, Teacher, judge, see_all
 from deadline_perception.learning.score_thresholds import LEAST_OBJECTS, LEAST_PRECISION
 from deadline_perception.model_set.set_file import ModelSpec, load_model
 from deadline_perception.tools.file_arguments import check_file, check_folder
+from deadline_perception.tools.label_report import LabelProgress, report, say
 from deadline_perception.tools.model_conventions import TrialImages, find_conventions
 from deadline_perception.tools.model_words import CLASSES_HELP, MODEL_HELP, classes_of_set, read_models
 from deadline_perception.tools.stop_request import StopRequest
 
 _TRIAL_IMAGES = 20  # that the conventions of a file are found on
-_SHOWN_EVERY_S = 10.0
-_NAMED = 10  # unreadable images that are named
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -69,7 +66,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--device', default='cpu', help='cpu, cuda or cuda:INDEX; exported files need cpu')
     parser.add_argument('--threads', type=int, default=DEFAULT_THREADS, help='CPU threads')
     parser.add_argument('--engine', choices=ENGINES, default='auto', help='of this package\'s own weights on a CPU')
-    parser.add_argument('--minutes', type=float, help='end after so long, to be gone on with; at the last image without')
+    parser.add_argument('--minutes', type=float, help='end after so long, to be gone on with; at the last image '
+                        'without')
 
 
 def run(args: argparse.Namespace) -> int:
@@ -96,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
     log = LabelLog(args.out.with_name(f'{args.out.name}.partial'), facts)
     try:
         with stop.listening():
-            done = see_all(log, jobs, teachers, stop=stop, report=_Progress(len(jobs), log.count))
+            done = see_all(log, jobs, teachers, stop=stop, report=LabelProgress(len(jobs), log.count))
         if not done:
             print(f'stopped at image {log.count} of {len(jobs)}; the same command goes on from {log.file}')
             return stop.exit_status
@@ -105,7 +103,7 @@ def run(args: argparse.Namespace) -> int:
     finally:
         log.close()
     log.file.unlink()
-    _report(args, names, teachers, judgement, counts, jobs)
+    report(args, names, teachers, judgement, counts, jobs)
     return 0
 
 
@@ -142,7 +140,7 @@ def _with_conventions(spec: ModelSpec, sequences: Sequence[DrivingSequence]) -> 
         rows = [np.column_stack((one.boxes_xyxy_px, one.labels, one.crowd))
                 for one in (frame.ground_truth for frame in chosen)]
     found = find_conventions(spec, TrialImages(images, rows, known.class_names if rows else ()))
-    _say(f'{spec.name} is read as {found.words}, the best of {len(found.tried)} ways on {len(images)} images')
+    say(f'{spec.name} is read as {found.words}, the best of {len(found.tried)} ways on {len(images)} images')
     return found.spec
 
 
@@ -205,79 +203,3 @@ def _labels(frame: Frame, sequence: DrivingSequence, names: tuple[str, ...]) -> 
     known = relabelled(frame.ground_truth, sequence.class_names, names)
     return replace(frame, ground_truth=known), frozenset(names.index(name) for name in sequence.class_names
                                                          if name in names)
-
-
-class _Progress:
-    """Says every 10 s how far the run is, with or without a terminal, and names images that cannot be read.
-
-    Args:
-        planned: images of the run.
-        done: of them, before this run.
-    """
-
-    def __init__(self, planned: int, done: int) -> None:
-        self._planned, self._began_with = planned, done
-        self._began_s = self._said_s = time.monotonic()
-        self._unreadable = 0
-        _say(f'{planned} images' + (f', goes on behind {done}' if done else ''))
-
-    def __call__(self, done: int, job: LabelJob, seen: SeenImage) -> None:
-        if seen.unreadable:
-            self._unreadable += 1
-            if self._unreadable <= _NAMED:
-                _say(f'left out: {job.frame.name}: {seen.unreadable}')
-        now_s = time.monotonic()
-        if now_s - self._said_s >= _SHOWN_EVERY_S or done == self._planned:
-            self._said_s = now_s
-            left_s = (now_s - self._began_s) / (done - self._began_with) * (self._planned - done)
-            _say(f'{done} of {self._planned} images, {self._unreadable} left out, {left_s / 60:.1f} min left')
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
-def _report(args: argparse.Namespace, names: tuple[str, ...], teachers: Sequence[Teacher], judgement: Judgement,
-            counts: LabelCounts, jobs: Sequence[LabelJob]) -> None:
-    """One line per class, and what else to know."""
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(title=f'{args.out.name}: {counts.images} images', caption='unsure: neither object nor background; '
-                  'precision and recall at IoU 0.5, on the images that the threshold was chosen on')
-    for title in ('class', 'known', 'added', 'unsure', 'threshold', 'precision', 'recall', 'objects', 'weights'):
-        table.add_column(title, justify='left' if title == 'class' else 'right', no_wrap=True)
-    for label, name in enumerate(names):
-        threshold = judgement.thresholds.get(label)
-        cells = [name, *(str(part[name]) for part in (counts.kept, counts.added, counts.unsure))]
-        if threshold is None:
-            cells += ['no model', '-', '-', '-', '-']
-        else:
-            total = judgement.weights[:, label].sum()
-            cells += [_shown(threshold.score, 'none'), _shown(threshold.precision, '-'), _shown(threshold.recall, '-'),
-                      str(threshold.objects or '-'), ' '.join(f'{weight / total:.2f}'
-                                                              for weight in judgement.weights[:, label])]
-        table.add_row(*cells)
-    Console(width=max(110, Console().width)).print(table)
-    print(f'weights: {", ".join(teacher.name for teacher in teachers)}')
-    for label, threshold in judgement.thresholds.items():
-        if threshold.score is None:
-            print(f'{names[label]} is not labelled: no threshold has a precision of {args.precision} on '
-                  f'{threshold.objects} objects')
-    defaults = [names[label] for label, threshold in judgement.thresholds.items()
-                if threshold.score is not None and not threshold.objects]
-    if defaults:
-        print(f'threshold not measured, {args.min_score} taken, for want of {LEAST_OBJECTS} known objects: '
-              f'{", ".join(defaults)}')
-    for name, count in counts.dropped.items():
-        print(f'left out: {count} known boxes of {name}, which is not marked in every image and which no model finds; '
-              'label such sources one by one')
-    if counts.unreadable:
-        print(f'left out: {len(counts.unreadable)} images that cannot be read: '
-              f'{", ".join(list(counts.unreadable)[:_NAMED])}' + ' ...' * (len(counts.unreadable) > _NAMED))
-    print(f'{counts.empty} images hold no object; wrote {args.out}' + (f', frames in {args.images}'
-                                                                       * any(job.copy for job in jobs)))
-
-
-def _shown(value: float | None, otherwise: str) -> str:
-    return otherwise if value is None else f'{value:.2f}'

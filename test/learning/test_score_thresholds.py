@@ -5,9 +5,9 @@ from hypothesis import strategies as st
 
 from deadline_perception.datasets.records import GroundTruth
 from deadline_perception.detector.detections import Detections
-from deadline_perception.learning.score_thresholds import (LEAST_OBJECTS, LEAST_PRECISION, MeasuredClass, ScoreThreshold,
-                                                           choose_threshold, detector_weights, detections_of,
-                                                           objects_of)
+from deadline_perception.learning.score_thresholds import (LEAST_OBJECTS, LEAST_PRECISION, MeasuredClass,
+                                                           ScoreThreshold, choose_threshold, detections_of,
+                                                           detector_weights, objects_of)
 
 
 def measured(hits, objects=LEAST_OBJECTS, scores=None):
