@@ -21,6 +21,7 @@ from deadline_perception.learning.score_thresholds import (LEAST_PRECISION, Meas
 
 _LEAST_SCORE = 0.03  # of a detection that is kept until the thresholds are known
 _SAME_PLACE_IOU = 0.8  # from which on two boxes of different classes are one object, of the class that is known better
+_LEAST_SIDE_PX = 1.0  # of a box that is added; others are what is left of boxes at the image's edge
 _JPEG_QUALITY = 95
 
 
@@ -180,6 +181,8 @@ def new_boxes(found: Detections, known: GroundTruth | None, marked: frozenset[in
     taken = np.zeros((0, 4)) if known is None else known.boxes_xyxy_px[~known.crowd]
     for index, (box, score, label) in enumerate(zip(found.boxes_xyxy_px, found.scores, found.labels)):
         if label in marked or label not in thresholds or score < thresholds[label].unsure_score:
+            continue
+        if (box[2:] - box[:2]).min() < _LEAST_SIDE_PX:
             continue
         if not (intersection_over_union(box[None], taken) >= _SAME_PLACE_IOU).any():
             kept.append(index)

@@ -46,6 +46,12 @@ def test_a_box_on_a_known_object_of_another_class_is_that_object():
     assert len(on_crowd) == 2
 
 
+def test_a_box_of_less_than_a_pixel_is_no_object():
+    added, _ = new_boxes(found([90, 0, 90, 50, 0.9, PERSON], [5, 5, 6, 6, 0.8, PERSON]), None, frozenset(),
+                         {PERSON: HALF})
+    assert added.boxes_xyxy_px.tolist() == [[5, 5, 6, 6]]
+
+
 def test_teachers_that_see_one_object_as_two_classes_give_the_likelier():
     boxes = found([0, 0, 100, 100, 0.9, PERSON], [0, 0, 100, 95, 0.7, SIGN])
     added, _ = new_boxes(boxes, None, frozenset(), {PERSON: HALF, SIGN: HALF})
