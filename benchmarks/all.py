@@ -97,6 +97,7 @@ BENCHMARKS = (
               f'{SUBFLOW}, Figs. 7 and 12, Table IV'),
     Benchmark('elastic_network', 16, 'a network of torchvision made elastic by one command, and tuned by another'),
     Benchmark('late_work', 4, 'answers where bounds hardly fit', profiled=True),
+    Benchmark('labelling', 4, 'boxes that `label` adds, against labels that were hidden from it'),
     Benchmark('tracks', 3, 'accuracy of coasted tracks by the age of their evidence'),
     Benchmark('next_image', 3, 'paths that end before the next image', profiled=True),
     Benchmark('decision_cost', 3, 'time of a decision', profiled=True),

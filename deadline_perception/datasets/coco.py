@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections import Counter, defaultdict
 from functools import partial
 from pathlib import Path
@@ -15,7 +16,7 @@ def read_coco(annotations: Path, rate_hz: float = 10.0) -> Sequence:
     """Images in the order of the file, with stamps made up at a fixed rate.
 
     Classes are the file's own, in the order of their ids. Boxes that reach over the image are clipped, boxes outside it
-    or without area dropped, with one warning that counts them.
+    or without area dropped, with one warning that counts them; so are images that cannot be decoded.
 
     Args:
         annotations: the JSON file; images are looked for relative to its folder.
@@ -56,11 +57,20 @@ def _sequence(content: dict, file: Path, rate_hz: float) -> Sequence:
     if missing:
         raise ValueError(f'{file}: {len(missing)} of {len(images)} images are missing, the first is '
                          f'{file.parent / missing[0]}')
+    corrupt: dict[object, ValueError] = {}
     for image in images:
-        size = image_size(file.parent / image['file_name'])
+        try:
+            size = image_size(file.parent / image['file_name'])
+        except ValueError as error:
+            corrupt[image['id']] = error
+            continue
         if size != (image['width'], image['height']):
             raise ValueError(f'{file}: image {image["file_name"]} is {size[0]} x {size[1]} px, expected '
                              f'{image["width"]} x {image["height"]} px, as its boxes are meant for')
+    if corrupt:
+        warnings.warn(f'{file}: {len(corrupt)} of {len(images)} images are left out, the first: '
+                      f'{next(iter(corrupt.values()))}', stacklevel=3)
+        images = [image for image in images if image['id'] not in corrupt]
     collector = GroundTruthCollector(str(file))
     frames = []
     for index, image in enumerate(images):
@@ -71,7 +81,7 @@ def _sequence(content: dict, file: Path, rate_hz: float) -> Sequence:
         frames.append(Frame(image['file_name'], round(index * 1e9 / rate_hz),
                             partial(load_image, file.parent / image['file_name']), None, ground_truth))
     collector.report()
-    return Sequence(f'{file.parent.name}-{file.stem}', tuple(names.values()), tuple(frames))
+    return Sequence(f'{file.absolute().parent.name}-{file.stem}', tuple(names.values()), tuple(frames))
 
 
 def _corners(annotation: dict, file: Path) -> tuple[float, float, float, float]:

@@ -2,6 +2,8 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import cv2
@@ -21,6 +23,12 @@ def load_image(file: Path) -> np.ndarray:
         state = 'cannot be decoded' if file.is_file() else 'does not exist'
         raise ValueError(f'{file} {state}, expected a JPEG or PNG image')
     return image
+
+
+def file_of(load_bgr: Callable[[], np.ndarray]) -> Path | None:
+    """The image file that a frame's `load_bgr` reads; None of frames of a video, a bag or a rendered drive."""
+    reads_file = isinstance(load_bgr, partial) and load_bgr.func is load_image
+    return Path(load_bgr.args[0]) if reads_file else None
 
 
 def image_size(file: Path) -> tuple[int, int]:

@@ -10,6 +10,7 @@ from deadline_perception.datasets.bdd100k import read_bdd100k, read_bdd100k_trac
 from deadline_perception.datasets.cityscapes import IMAGE_FOLDERS, read_cityscapes
 from deadline_perception.datasets.class_names import read_class_mapping, with_mapping
 from deadline_perception.datasets.coco import read_coco
+from deadline_perception.datasets.image_folder import image_files, read_image_folder
 from deadline_perception.datasets.records import Sequence
 from deadline_perception.rendering.drive import render_drive
 
@@ -20,7 +21,8 @@ SPLITS = ('val', 'test', 'train')
 DRIVE_OPTIONS = {'seconds': float, 'seed': int, 'rate_hz': float, 'width': int, 'height': int}
 TRACKS = Path('images') / 'track'
 KNOWN = ("expected 'drive' (or 'drive:seed=3,seconds=40'), a folder with a COCO file (val.json), the root of "
-         'Cityscapes (leftImg8bit) or BDD100K (images/100k, or a folder of images/track), a video, or a bag')
+         'Cityscapes (leftImg8bit) or BDD100K (images/100k, or a folder of images/track), a video, a bag, or a folder '
+         'of images')
 CLASSES_HELP = ('JSON or YAML file that renames or merges classes of the data: name to new name, or to null to leave '
                 'it out')
 
@@ -79,8 +81,10 @@ def _open(text: str, rate_hz: float | None, split: str | None) -> Sequence:
     bags = sorted(file for ending in BAG_ENDINGS for file in path.glob(f'*{ending}'))
     if len(bags) == 1:
         return thin_out(read_bag(bags[0]), rate_hz)
+    if split is None and image_files(path):
+        return read_image_folder(path, made_up_hz)
     looked_for = ', '.join(('metadata.yaml', *IMAGE_FOLDERS, 'images/100k', str(TRACKS), *COCO_NAMES,
-                            'one .mcap or .db3 file'))
+                            'one .mcap or .db3 file', 'images'))
     raise ValueError(f'folder {text!r} holds none of {looked_for}; {KNOWN}')
 
 

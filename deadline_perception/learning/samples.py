@@ -3,6 +3,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import threading
+import warnings
 from dataclasses import dataclass, replace
 
 import cv2
@@ -11,6 +13,7 @@ import numpy as np
 from deadline_perception.rendering.painter import CROWD_AREA_PX
 from deadline_perception.datasets.class_names import with_class_names
 from deadline_perception.datasets.records import Frame, GroundTruth, Sequence
+from deadline_perception.errors import DeadlinePerceptionError
 
 _HELD_BYTES = 4e9
 _MIN_VISIBLE_SHARE = 0.3
@@ -21,6 +24,12 @@ _SCALES = (0.5, 2.2)
 _MOSAIC_SCALES = (0.6, 2.4)
 _NIGHT_SHARE, _JPEG_SHARE = 0.1, 0.25
 _CROP_ON_OBJECT_SHARE = 0.8
+_MOST_UNREADABLE = 0.1  # of a sequence's images, from which on the data are taken to be gone
+_NAMED = 10  # images that are named as they cannot be read
+
+
+class TrainingDataLost(DeadlinePerceptionError):
+    """Images that were there as the training began can no longer be read."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +54,9 @@ class SampleSource:
     Those with rare classes are drawn more often: with the square root of the inverse share of the images that hold the
     class (repeat factor sampling, Gupta et al. 2019, section 3).
 
+    An image that cannot be read is named in a warning and not drawn: another is, so that what is drawn depends on the
+    generator and the files alone.
+
     Args:
         sequences: annotated sequences; boxes of classes that are not learnt are left out, with a warning.
         shares: share of the draws that each sequence gets; they are normalised.
@@ -54,6 +66,7 @@ class SampleSource:
 
     Attributes:
         digest: identifies what is drawn: names and objects of the images, to a tenth of a pixel, and the shares.
+        unreadable: indices of the images that could not be read so far.
 
     Raises:
         ValueError: a sequence has no annotation, or no class to learn.
@@ -65,6 +78,8 @@ class SampleSource:
         self.class_names = class_names or all_class_names(sequences)
         named = np.array([[name in sequence.class_names for name in self.class_names] for sequence in sequences])
         self._frames: list[Frame] = []
+        self.unreadable: set[int] = set()
+        self._unreadable_lock = threading.Lock()
         self._held: dict[int, np.ndarray] = {}
         self._free_bytes = held_bytes
         weights: list[np.ndarray] = []
@@ -79,7 +94,10 @@ class SampleSource:
             self._frames += frames
             repeat = _repeat_factors([frame.ground_truth for frame in frames], len(self.class_names))
             weights.append(share * repeat / repeat.sum())
-        self._named = named.repeat([len(of_one) for of_one in weights], 0)
+        lengths = [len(of_one) for of_one in weights]
+        self._named = named.repeat(lengths, 0)
+        self._sequence = np.arange(len(lengths)).repeat(lengths)
+        self._names = [sequence.name for sequence in sequences]
         joined = np.concatenate(weights)
         self._probabilities = joined / joined.sum()
         ground_truths = [frame.ground_truth for frame in self._frames]
@@ -100,6 +118,9 @@ class SampleSource:
             size: height and width in px that an image is brought to, None for the source's.
             crop: height and width in px of a window to draw instead, mostly around an object; objects in it are as
                 large as they are in a sample of full size, so that it costs less time and keeps what is to be learnt.
+
+        Raises:
+            TrainingDataLost: more than a tenth of a sequence's images cannot be read.
         """
         size = size or self.size
         if generator.random() < _MOSAIC_SHARE:
@@ -110,15 +131,37 @@ class SampleSource:
             sample = self._view(generator, size, _SCALES)
         return replace(sample, image_bgr=_photometric(sample.image_bgr, generator))
 
-    def _image(self, index: int) -> np.ndarray:
-        """uint8 `[h, w, 3]`; several threads may ask at once, and at worst read an image twice."""
+    def _image(self, index: int) -> np.ndarray | None:
+        """uint8 `[h, w, 3]`, None where it cannot be read; several threads may ask at once, and at worst read an image
+        twice."""
         image = self._held.get(index)
-        if image is None:
-            image = self._frames[index].load_bgr()
+        if image is None and index not in self.unreadable:
+            try:
+                image = self._frames[index].load_bgr()
+            except (ValueError, OSError, DeadlinePerceptionError, cv2.error) as error:
+                self._leave_out(index, error)
+                return None
             if image.nbytes <= self._free_bytes:
                 self._free_bytes -= image.nbytes
                 self._held[index] = image
         return image
+
+    def _leave_out(self, index: int, error: Exception) -> None:
+        """Notes an image that cannot be read; the data are lost when there are too many."""
+        with self._unreadable_lock:
+            if index in self.unreadable:
+                return
+            self.unreadable.add(index)
+            count = len(self.unreadable)
+            of_sequence = self._sequence == self._sequence[index]
+            lost, whole = int(of_sequence[list(self.unreadable)].sum()), int(of_sequence.sum())
+        reason = ' '.join(str(error).split())[:300]
+        if lost == whole or lost > max(1.0, _MOST_UNREADABLE * whole):
+            raise TrainingDataLost(f'{lost} of {whole} images of {self._names[self._sequence[index]]} cannot be read, '
+                                   f'the last: {reason}; expected the data to stay where they are while training. The '
+                                   f'same command goes on once they are back') from error
+        if count <= _NAMED:
+            warnings.warn(f'image {self._frames[index].name} is left out, {count} so far: {reason}', stacklevel=2)
 
     def _view(self, generator: np.random.Generator, size: tuple[int, int], scales: tuple[float, float],
               whole: tuple[int, int] | None = None, beside: Sample | None = None) -> Sample:
@@ -131,8 +174,11 @@ class SampleSource:
         if beside is not None:
             chances = chances * (self._named == beside.named).all(1)
             chances = chances / chances.sum()
-        index = int(generator.choice(len(self._frames), p=chances))
-        image, ground_truth = self._image(index), self._frames[index].ground_truth
+        image = None
+        while image is None:
+            index = int(generator.choice(len(self._frames), p=chances))
+            image = self._image(index)
+        ground_truth = self._frames[index].ground_truth
         height, width = size
         fit = max((whole or size)[0] / image.shape[0], (whole or size)[1] / image.shape[1])
         if generator.random() < 0.3 and scales[0] < 1.0 < scales[1]:

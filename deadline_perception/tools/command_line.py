@@ -17,6 +17,7 @@ COMMANDS = {
     'schedule': 'select levels and periods for several networks that share a machine',
     'bag': 'turn a driving sequence into an mcap bag',
     'report': 'turn a recorded bag into tables and plots',
+    'label': 'label a folder, video, bag or COCO file with detectors, as data to train on',
     'construct': 'grow a network that fits a deadline and a memory limit on this device',
     'train': 'train a multi-path detector',
     'train-classifier': 'train the nested classifier of crops',

@@ -30,7 +30,7 @@ from deadline_perception.learning.level_trainer import LevelTrainer
 from deadline_perception.learning.loss_log import open_log
 from deadline_perception.rendering.drive import CLASS_NAMES, render_drives
 from deadline_perception.learning.norm_statistics import measure_statistics
-from deadline_perception.learning.samples import SampleSource, all_class_names
+from deadline_perception.learning.samples import SampleSource, TrainingDataLost, all_class_names
 from deadline_perception.learning.strategies import STRATEGIES, Sandwich, find_strategy
 from deadline_perception.learning.trainer import Trainer
 from deadline_perception.learning.training_plan import TrainingPlan
@@ -133,6 +133,8 @@ def _train(args: argparse.Namespace, workers: Workers, stop: StopRequest) -> int
     network.load_state_dict(trainer.average)
     save_detector(network, args.out, recipe=_recipe(args, trainer))
     print(f'wrote {args.out}, {args.out.stat().st_size / 1e6:.1f} MB')
+    if source.unreadable:
+        print(f'left out: {len(source.unreadable)} of {len(source)} images, which cannot be read')
     if trainer.step == plan.steps:
         return 0
     print(f'stopped at step {trainer.step} of {plan.steps}; the same command goes on from {args.state}')
@@ -236,6 +238,10 @@ def run_and_save(trainer: Trainer | LevelTrainer, state: Path, stop: StopRequest
         state: file that it saves.
         stop: asked for the end.
         shown: name of the loss that is shown.
+
+    Raises:
+        TrainingDataLost: the images are gone; the state of the last step is saved.
+        TrainingDiverged: see `Trainer`; the state is the one before.
     """
     columns = (TextColumn('{task.description}'), BarColumn(), MofNCompleteColumn(), TextColumn('left:'),
                TimeRemainingColumn())
@@ -259,5 +265,9 @@ def run_and_save(trainer: Trainer | LevelTrainer, state: Path, stop: StopRequest
                 left_min = (now - began_at) / (step - began) * (steps - step) / 60
                 progress.console.print(f'step {step} of {steps}, loss {losses[shown]:.3f}, {left_min:.0f} min left')
 
-        trainer.run(report=report, stop=stop)
+        try:
+            trainer.run(report=report, stop=stop)
+        except TrainingDataLost:
+            save()  # the weights are those of the last whole step
+            raise
         save()

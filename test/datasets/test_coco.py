@@ -55,6 +55,21 @@ def test_clips_and_drops_boxes_with_one_warning(coco_folder):
     assert len(sequence.frames[1].ground_truth) == 0
 
 
+def test_an_image_that_cannot_be_decoded_is_left_out_with_a_warning(coco_folder):
+    (coco_folder / 'images' / 'Town01_000002.png').write_bytes(b'no image')
+    with pytest.warns(UserWarning, match='1 of 2 images are left out, the first: .*Town01_000002.png cannot be decoded'):
+        sequence = read_coco(coco_folder / 'val.json')
+    assert [frame.name for frame in sequence.frames] == ['images/Town01_000001.png']
+
+
+@pytest.mark.filterwarnings('ignore:.*left out')
+def test_a_file_of_which_no_image_can_be_decoded_is_refused(coco_folder):
+    for image in (coco_folder / 'images').iterdir():
+        image.write_bytes(b'')
+    with pytest.raises(ValueError, match='holds no frame, expected at least one'):
+        read_coco(coco_folder / 'val.json')
+
+
 @pytest.mark.parametrize(('edit', 'message'), [
     (lambda c: c['annotations'][0].update(category_id=9), r'annotation 1 has category 9, expected one of \[1, 2'),
     (lambda c: c['images'][0].update(file_name='images/gone.png'),

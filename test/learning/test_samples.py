@@ -1,11 +1,13 @@
 from dataclasses import replace
+from functools import partial
 
 import cv2
 import numpy as np
 import pytest
 
+from deadline_perception.datasets.image_file import load_image
 from deadline_perception.datasets.records import Frame, GroundTruth, Sequence
-from deadline_perception.learning.samples import SampleSource, _move, _photometric, _repeat_factors
+from deadline_perception.learning.samples import SampleSource, TrainingDataLost, _move, _photometric, _repeat_factors
 
 
 def test_samples_have_the_size_and_boxes_that_fit(shapes):
@@ -244,3 +246,65 @@ def test_samples_say_which_classes_their_source_names(shapes):
     assert seen == {(True, True), (True, False)}
     assert source.digest != SampleSource([replace(bars, class_names=('bar', 'square')), shapes], [0.5, 0.5], (64, 96),
                                          ('bar', 'square')).digest
+
+
+def _files(folder, count=20):
+    """A sequence of image files, each with a bright square."""
+    frames = []
+    for index in range(count):
+        image = np.random.default_rng(index).integers(0, 60, (64, 96, 3), dtype=np.uint8)
+        image[20:44, 30:54] = 255
+        cv2.imwrite(str(folder / f'{index}.jpg'), image)
+        known = GroundTruth(np.float32([[30, 20, 54, 44]]), np.array([0]), np.array([False]))
+        frames.append(Frame(f'{index}.jpg', index, partial(load_image, folder / f'{index}.jpg'), ground_truth=known))
+    return Sequence('files', ('square',), tuple(frames))
+
+
+def test_corrupt_images_are_named_once_and_left_out_of_the_draw(tmp_path):
+    source = SampleSource([_files(tmp_path)], [1.0], (64, 96), held_bytes=0)
+    for index in (3, 7):
+        (tmp_path / f'{index}.jpg').write_bytes(b'\xff\xd8 no image')
+    with pytest.warns(UserWarning, match='image . ?.*jpg is left out') as told:
+        samples = [source.draw(np.random.default_rng(seed)) for seed in range(80)]
+    assert source.unreadable == {3, 7} and len(told) == 2
+    assert len(samples) == 80 and sum(len(sample.ground_truth) for sample in samples) > 40
+
+
+@pytest.mark.filterwarnings('ignore:image')
+def test_what_is_drawn_beside_corrupt_images_depends_on_the_generator_alone(tmp_path):
+    """Whether an image is known to be corrupt already or found so now, another is drawn in its place, the same."""
+    sources = [SampleSource([_files(tmp_path)], [1.0], (64, 96)) for _ in range(2)]
+    for index in (3, 7):
+        (tmp_path / f'{index}.jpg').write_bytes(b'')
+    for seed in range(40):
+        sources[0].draw(np.random.default_rng(1000 + seed))
+    for seed in range(20):
+        one, other = (source.draw(np.random.default_rng(seed)) for source in sources)
+        np.testing.assert_array_equal(one.image_bgr, other.image_bgr)
+
+
+@pytest.mark.filterwarnings('ignore:image')
+def test_a_data_set_that_vanishes_ends_the_draw_with_its_name(tmp_path, shapes):
+    gone = _files(tmp_path)
+    source = SampleSource([gone, replace(shapes, class_names=('square', 'bar'))], [0.5, 0.5], (64, 96))
+    for file in tmp_path.iterdir():
+        file.unlink()
+    with pytest.raises(TrainingDataLost, match='3 of 20 images of files cannot be read, the last: .*jpg does not'):
+        for seed in range(200):
+            source.draw(np.random.default_rng(seed))
+
+
+def test_the_only_image_of_a_sequence_that_is_corrupt_is_an_error_not_a_loop(tmp_path):
+    source = SampleSource([_files(tmp_path, 1)], [1.0], (64, 96))
+    (tmp_path / '0.jpg').write_bytes(b'')
+    with pytest.raises(TrainingDataLost, match='1 of 1 images of files cannot be read'):
+        source.draw(np.random.default_rng(0))
+
+
+def test_images_without_any_object_are_drawn(tmp_path):
+    files = _files(tmp_path, 4)
+    nothing = GroundTruth(np.zeros((0, 4)), np.zeros(0), np.zeros(0, bool))
+    empty = replace(files, frames=tuple(replace(frame, ground_truth=nothing) for frame in files.frames))
+    source = SampleSource([empty], [1.0], (64, 96))
+    samples = [source.draw(np.random.default_rng(seed), crop=(32, 32)) for seed in range(10)]
+    assert all(len(sample.ground_truth) == 0 for sample in samples)

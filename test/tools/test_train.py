@@ -11,6 +11,7 @@ import cv2
 import numpy as np
 import pytest
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file
 
 from deadline_perception.detector.checkpoint import build_detector, load_detector, read_recipe, save_detector
@@ -239,6 +240,52 @@ def test_diverged_run_keeps_the_state_before_and_writes_no_weights(annotations, 
     assert main(words) == 1
     assert 'is no longer finite after step 2; try a lower learning rate' in capsys.readouterr().err
     assert len(saved) == 1 and state.read_bytes() == saved[-1] and not (tmp_path / 'weights.safetensors').exists()
+
+
+def test_data_that_vanish_while_training_end_the_run_with_a_state_that_goes_on(annotations, tiny, tmp_path, capsys,
+                                                                               monkeypatch):
+    state, away = tmp_path / 'state.safetensors', tmp_path / 'away'
+    words = ['train', '--config', tiny, '--data', str(annotations), '--batch', '1', '--threads', '1', '--steps',
+             '12', '--state', str(state), '--out', str(tmp_path / 'weights.safetensors')]
+    monkeypatch.setattr(train, 'SampleSource', partial(train.SampleSource, held_bytes=0))
+    step = train.Trainer._train_step
+
+    def step_and_lose(trainer, *given):
+        if trainer.step == 2 and not away.exists():
+            away.mkdir()
+            for number in range(3):
+                (tmp_path / f'{number}.png').rename(away / f'{number}.png')
+        return step(trainer, *given)
+
+    monkeypatch.setattr(train.Trainer, '_train_step', step_and_lose)
+    with pytest.warns(UserWarning, match='is left out, 1 so far'):
+        assert main(words) == 1
+    told = capsys.readouterr().err
+    assert 'images of' in told and 'does not exist, expected a JPEG or PNG image' in told
+    assert 'The same command goes on once they are back' in told and not (tmp_path / 'weights.safetensors').exists()
+    with safe_open(state, framework='pt') as stored:
+        assert int(stored.metadata()['step']) >= 2
+    for file in away.iterdir():
+        file.rename(tmp_path / file.name)
+    assert main(words) == 0
+    assert 'goes on from step' in capsys.readouterr().out
+
+
+def test_a_corrupt_image_in_the_middle_of_training_is_left_out_and_counted(annotations, tiny, tmp_path, capsys,
+                                                                           monkeypatch):
+    words = ['train', '--config', tiny, '--data', str(annotations), '--batch', '1', '--threads', '1', '--steps',
+             '12', '--state', str(tmp_path / 'state.safetensors'), '--out', str(tmp_path / 'weights.safetensors')]
+    monkeypatch.setattr(train, 'SampleSource', partial(train.SampleSource, held_bytes=0))
+    step = train.Trainer._train_step
+
+    def step_and_spoil(trainer, *given):
+        (tmp_path / '1.png').write_bytes(b'no image')
+        return step(trainer, *given)
+
+    monkeypatch.setattr(train.Trainer, '_train_step', step_and_spoil)
+    with pytest.warns(UserWarning, match='image 1.png is left out, 1 so far: .* cannot be decoded'):
+        assert main(words) == 0
+    assert 'left out: 1 of 3 images, which cannot be read' in capsys.readouterr().out
 
 
 def test_missing_annotations_are_named(tmp_path, capsys):

@@ -1,0 +1,92 @@
+"""What `label` says while it works, and at its end."""
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+
+from deadline_perception.learning.label_file import LabelCounts
+from deadline_perception.learning.label_log import SeenImage
+from deadline_perception.learning.labelling import Judgement, LabelJob, Teacher
+from deadline_perception.learning.score_thresholds import LEAST_OBJECTS
+
+_SHOWN_EVERY_S = 10.0
+_NAMED = 10  # unreadable images that are named
+
+
+class LabelProgress:
+    """Says every 10 s how far the run is, with or without a terminal, and names images that cannot be read.
+
+    Args:
+        planned: images of the run.
+        done: of them, before this run.
+    """
+
+    def __init__(self, planned: int, done: int) -> None:
+        self._planned, self._began_with = planned, done
+        self._began_s = self._said_s = time.monotonic()
+        self._unreadable = 0
+        say(f'{planned} images' + (f', goes on behind {done}' if done else ''))
+
+    def __call__(self, done: int, job: LabelJob, seen: SeenImage) -> None:
+        if seen.unreadable:
+            self._unreadable += 1
+            if self._unreadable <= _NAMED:
+                say(f'left out: {job.frame.name}: {seen.unreadable}')
+        now_s = time.monotonic()
+        if now_s - self._said_s >= _SHOWN_EVERY_S or done == self._planned:
+            self._said_s = now_s
+            left_s = (now_s - self._began_s) / (done - self._began_with) * (self._planned - done)
+            say(f'{done} of {self._planned} images, {self._unreadable} left out, {left_s / 60:.1f} min left')
+
+
+def say(text: str) -> None:
+    """A line beside what the command prints."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def report(args: argparse.Namespace, names: tuple[str, ...], teachers: Sequence[Teacher], judgement: Judgement,
+           counts: LabelCounts, jobs: Sequence[LabelJob]) -> None:
+    """One line per class, and what else to know."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=f'{args.out.name}: {counts.images} images', caption='unsure: neither object nor background; '
+                  'precision and recall at IoU 0.5, on the images that the threshold was chosen on')
+    for title in ('class', 'known', 'added', 'unsure', 'threshold', 'precision', 'recall', 'objects', 'weights'):
+        table.add_column(title, justify='left' if title == 'class' else 'right', no_wrap=True)
+    for label, name in enumerate(names):
+        threshold = judgement.thresholds.get(label)
+        cells = [name, *(str(part[name]) for part in (counts.kept, counts.added, counts.unsure))]
+        if threshold is None:
+            cells += ['no model', '-', '-', '-', '-']
+        else:
+            total = judgement.weights[:, label].sum()
+            cells += [_shown(threshold.score, 'none'), _shown(threshold.precision, '-'), _shown(threshold.recall, '-'),
+                      str(threshold.objects or '-'), ' '.join(f'{weight / total:.2f}'
+                                                              for weight in judgement.weights[:, label])]
+        table.add_row(*cells)
+    Console(width=max(110, Console().width)).print(table)
+    print(f'weights: {", ".join(teacher.name for teacher in teachers)}')
+    for label, threshold in judgement.thresholds.items():
+        if threshold.score is None:
+            print(f'{names[label]} is not labelled: no threshold has a precision of {args.precision} on '
+                  f'{threshold.objects} objects')
+    defaults = [names[label] for label, threshold in judgement.thresholds.items()
+                if threshold.score is not None and not threshold.objects]
+    if defaults:
+        print(f'threshold not measured, {args.min_score} taken, for want of {LEAST_OBJECTS} known objects: '
+              f'{", ".join(defaults)}')
+    for name, count in counts.dropped.items():
+        print(f'left out: {count} known boxes of {name}, which is not marked in every image and which no model finds; '
+              'label such sources one by one')
+    if counts.unreadable:
+        print(f'left out: {len(counts.unreadable)} images that cannot be read: '
+              f'{", ".join(list(counts.unreadable)[:_NAMED])}' + ' ...' * (len(counts.unreadable) > _NAMED))
+    print(f'{counts.empty} images hold no object; wrote {args.out}' + (f', frames in {args.images}'
+                                                                       * any(job.copy for job in jobs)))
+
+
+def _shown(value: float | None, otherwise: str) -> str:
+    return otherwise if value is None else f'{value:.2f}'

@@ -1,0 +1,213 @@
+"""The command `deadline-perception label` on real files with an exported detector of random weights."""
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import cv2
+import numpy as np
+import pytest
+
+pytest.importorskip('torch')
+pytest.importorskip('openvino')
+
+from made_up_models import small_yolo  # noqa: E402
+
+from deadline_perception.datasets.bag import write_bag  # noqa: E402
+from deadline_perception.datasets.coco import read_coco  # noqa: E402
+from deadline_perception.datasets.source import open_source  # noqa: E402
+from deadline_perception.model_set.set_file import ModelSpec, SetFile  # noqa: E402
+from deadline_perception.tools.command_line import main  # noqa: E402
+
+SURE = ['--min-score', '0.2']  # its scores mean nothing
+
+
+@pytest.fixture(scope='module')
+def detector(tmp_path_factory):
+    """A set file as `adopt` writes it, of one small YOLO that knows vehicle and person."""
+    folder = tmp_path_factory.mktemp('detector')
+    file = small_yolo(folder, name='yolo')
+    spec = ModelSpec('yolo', 'onnx', file, ('vehicle', 'person', None), outputs='yolov8', resize='letterbox')
+    SetFile((spec,)).save(folder / 'set.yaml')
+    return folder / 'set.yaml'
+
+
+def write_images(folder, count=6):
+    folder.mkdir(parents=True, exist_ok=True)
+    for number in range(count):
+        image = np.random.default_rng(number).integers(0, 256, (60, 90, 3), dtype=np.uint8)
+        cv2.imwrite(str(folder / f'{number}.png'), image)
+    return folder
+
+
+def write_coco(folder, categories=('sign',), boxes=True, count=6):
+    write_images(folder, count)
+    content = {'images': [{'id': n, 'file_name': f'{n}.png', 'width': 90, 'height': 60} for n in range(count)],
+               'categories': [{'id': n, 'name': name} for n, name in enumerate(categories, 1)],
+               'annotations': [{'id': n, 'image_id': n, 'category_id': 1, 'bbox': [5, 5, 20, 20], 'area': 400,
+                                'iscrowd': 0} for n in range(count)] if boxes else []}
+    (folder / 'train.json').write_text(json.dumps(content))
+    return folder / 'train.json'
+
+
+def label(detector, *words):
+    return main(['label', *map(str, words), '--model', str(detector), *SURE])
+
+
+def test_a_folder_of_images_becomes_coco_with_paths_from_the_file(detector, tmp_path, capsys):
+    folder = write_images(tmp_path / 'camera')
+    out = tmp_path / 'labels' / 'labels.json'
+    assert label(detector, folder, '--out', out) == 0
+    content = json.loads(out.read_text())
+    assert [row['file_name'] for row in content['images']] == [f'../camera/{n}.png' for n in range(6)]
+    sequence = read_coco(out)
+    assert set(sequence.class_names) == {'vehicle', 'person'}
+    assert sum(len(frame.ground_truth) for frame in sequence.frames) == len(content['annotations']) > 0
+    assert all('score' in row for row in content['annotations'])
+    told = capsys.readouterr()
+    assert '6 of 6 images, 0 left out' in told.err and 'wrote' in told.out
+    assert 'threshold not measured, 0.2 taken, for want of 30 known objects: vehicle, person' in told.out
+    assert [file.name for file in out.parent.iterdir()] == ['labels.json']  # no state is left
+
+
+def test_known_boxes_stay_and_missing_classes_come_beside_them(detector, tmp_path):
+    source = write_coco(tmp_path / 'data', ('person', 'sign'))
+    assert label(detector, source, '--out', tmp_path / 'labels.json') == 0
+    content = json.loads((tmp_path / 'labels.json').read_text())
+    names = {row['id']: row['name'] for row in content['categories']}
+    assert list(names.values()) == ['person', 'sign', 'vehicle']
+    assert {names[row['category_id']] for row in content['annotations'] if 'score' in row} == {'vehicle'}
+    known = [row for row in content['annotations'] if 'score' not in row]
+    assert len(known) == 6 and all(row['bbox'] == [5, 5, 20, 20] for row in known)
+
+
+def test_frames_of_a_video_are_written_as_images(detector, tmp_path):
+    video = cv2.VideoWriter(str(tmp_path / 'drive.avi'), cv2.VideoWriter_fourcc(*'MJPG'), 10.0, (90, 60))
+    for number in range(8):
+        video.write(np.random.default_rng(number).integers(0, 256, (60, 90, 3), dtype=np.uint8))
+    video.release()
+    assert label(detector, tmp_path / 'drive.avi', '--rate', '5', '--out', tmp_path / 'labels.json') == 0
+    sequence = read_coco(tmp_path / 'labels.json')
+    assert [frame.name for frame in sequence.frames] == [f'labels/drive/drive_{n:06d}.jpg' for n in (0, 2, 4, 6)]
+
+
+def test_frames_of_a_bag_go_into_the_stated_folder(detector, tmp_path):
+    bag = tmp_path / 'drive.mcap'
+    write_bag(open_source(str(write_images(tmp_path / 'camera'))), bag)
+    assert label(detector, bag, '--out', tmp_path / 'labels.json', '--images', tmp_path / 'frames', '--image-type',
+                 'png') == 0
+    sequence = read_coco(tmp_path / 'labels.json')
+    assert sequence.frames[1].name == 'frames/drive/drive_000001.png'
+    np.testing.assert_array_equal(sequence.frames[1].load_bgr(), cv2.imread(str(tmp_path / 'camera' / '1.png')))
+
+
+def test_thresholds_are_chosen_on_annotated_images(detector, tmp_path, capsys):
+    """The surest of what the detector said of 40 images is taken for the truth: all its boxes from there on hit."""
+    images = write_images(tmp_path / 'known', 40)
+    assert label(detector, images, '--out', images / 'val.json', '--only', 'person') == 0
+    content = json.loads((images / 'val.json').read_text())
+    rows = sorted(content['annotations'], key=lambda row: -row['score'])
+    least = rows[39]['score']
+    content['annotations'] = [row for row in rows if row['score'] >= least]
+    (images / 'val.json').write_text(json.dumps(content))
+    capsys.readouterr()
+    other = write_images(tmp_path / 'camera', 3)
+    assert label(detector, other, '--data', images / 'val.json', '--only', 'person', '--out',
+                 tmp_path / 'labels.json') == 0
+    told = capsys.readouterr().out
+    row = re.search(r'person \S +0 \S +\d+ \S +\d+ \S +([\d.]+) \S +([\d.]+) \S +([\d.]+) \S +(\d+)',
+                    told)
+    assert row, told
+    threshold, precision, recall, objects = map(float, row.groups())
+    assert threshold == pytest.approx(least, abs=0.006) and precision == recall == 1.0
+    assert objects == len(content['annotations'])
+
+
+def test_unreadable_images_are_named_and_left_out(detector, tmp_path, capsys):
+    folder = write_images(tmp_path / 'camera')
+    (folder / '2.png').write_bytes(b'no image')
+    assert label(detector, folder, '--out', tmp_path / 'labels.json') == 0
+    told = capsys.readouterr()
+    assert re.search('left out: 2.png: .* cannot be decoded', told.err)
+    assert 'left out: 1 images that cannot be read: 2.png' in told.out
+    assert len(read_coco(tmp_path / 'labels.json').frames) == 5
+
+
+def test_a_run_that_was_told_to_stop_goes_on_and_writes_the_same(detector, tmp_path, capsys, monkeypatch):
+    from deadline_perception.tools import label as command
+
+    folder = write_images(tmp_path / 'camera', 12)
+    assert label(detector, folder, '--out', tmp_path / 'whole' / 'labels.json') == 0
+    out = tmp_path / 'parts' / 'labels.json'
+    with monkeypatch.context() as patch:
+        patch.setattr(command.StopRequest, '__call__', lambda self: len(list(
+            open(out.with_name('labels.json.partial')))) > 5)
+        assert label(detector, folder, '--out', out) == 0
+    assert 'stopped at image 5 of 12; the same command goes on' in capsys.readouterr().out and not out.exists()
+    assert label(detector, folder, '--out', out, '--only', 'person') == 1
+    assert 'was begun with other images, models or classes' in capsys.readouterr().err
+    assert label(detector, folder, '--out', out) == 0
+    assert '12 images, goes on behind 5' in capsys.readouterr().err
+    assert out.read_text() == (tmp_path / 'whole' / 'labels.json').read_text()
+
+
+def test_a_signal_ends_the_run_with_its_state_on_disk(detector, tmp_path):
+    folder = write_images(tmp_path / 'camera', 3000)
+    out = tmp_path / 'labels.json'
+    words = ['label', str(folder), '--model', str(detector), '--out', str(out), '--threads', '1']
+    run = subprocess.Popen([sys.executable, '-m', 'deadline_perception.tools.command_line', *words],
+                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ))
+    state = tmp_path / 'labels.json.partial'
+    until = time.monotonic() + 120
+    while time.monotonic() < until and run.poll() is None and not (state.exists() and state.stat().st_size > 2000):
+        time.sleep(0.05)
+    run.send_signal(signal.SIGTERM)
+    told, _ = run.communicate(timeout=60)
+    assert run.returncode == 128 + signal.SIGTERM and re.search(r'stopped at image \d+ of 3000', told)
+    assert state.is_file() and not out.exists()
+
+
+@pytest.mark.parametrize(('words', 'said'), [
+    (['--only', 'dragon'], 'no model knows dragon; expected some of vehicle, person. Bring names together with'),
+    (['--min-score', '0'], r'--min-score is 0.0, expected a number in \(0, 1\]'),
+    (['--precision', 'nan'], r'--precision is nan, expected a number in \(0, 1\]'),
+    (['--data-limit', '0'], '--data-limit is 0, expected at least 1 image'),
+    (['--data', 'camera'], '--data camera has no annotations, expected images with known objects'),
+    (['--out', 'data/train.json'], '--out is data/train.json, which is a source'),
+    (['--images', 'data/train.json'], '--images is data/train.json, which is a file; expected a folder'),
+    (['camera'], 'image .*camera/0.png occurs in two sources, expected it once')])
+def test_arguments_that_make_no_sense_are_refused_in_one_line(detector, tmp_path, capsys, monkeypatch, words, said):
+    monkeypatch.chdir(tmp_path)
+    write_images(tmp_path / 'camera')
+    write_coco(tmp_path / 'data')
+    assert main(['label', 'camera', 'data/train.json', *words, '--model', str(detector)]) == 1
+    told = capsys.readouterr().err
+    assert re.search(said, told) and told.count('\n') == 1
+    assert not (tmp_path / 'labels.json').exists()
+
+
+def test_sources_that_mark_all_that_the_models_find_are_refused(detector, tmp_path, capsys):
+    source = write_coco(tmp_path / 'data', ('person', 'vehicle'))
+    assert label(detector, source, '--out', tmp_path / 'labels.json') == 1
+    assert 'all that the models find is marked already: vehicle, person' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(('content', 'said'), [
+    ('', 'is no JSON file'), ('{}', "lacks the key 'images'"),
+    ('{"images": [], "annotations": [], "categories": []}', 'holds no frame, expected at least one')])
+def test_an_empty_coco_file_is_refused_in_one_line(detector, tmp_path, capsys, content, said):
+    (tmp_path / 'train.json').write_text(content)
+    assert label(detector, tmp_path / 'train.json', '--out', tmp_path / 'labels.json') == 1
+    told = capsys.readouterr().err
+    assert said in told and told.count('\n') == 1
+
+
+def test_a_coco_file_without_classes_is_labelled_as_images_are(detector, tmp_path):
+    source = write_coco(tmp_path / 'data', (), boxes=False)
+    assert label(detector, source, '--out', tmp_path / 'labels.json') == 0
+    assert set(read_coco(tmp_path / 'labels.json').class_names) == {'vehicle', 'person'}

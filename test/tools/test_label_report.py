@@ -1,0 +1,55 @@
+import argparse
+from pathlib import Path
+
+import numpy as np
+
+from deadline_perception.datasets.records import Frame
+from deadline_perception.learning.label_file import LabelCounts
+from deadline_perception.learning.label_log import SeenImage
+from deadline_perception.learning.labelling import Judgement, LabelJob, Teacher
+from deadline_perception.learning.score_thresholds import ScoreThreshold
+from deadline_perception.tools import label_report
+from deadline_perception.tools.label_report import LabelProgress, report
+
+
+def job(number):
+    return LabelJob(Frame(f'{number}.png', number, lambda: None), frozenset(), f'{number}.png')
+
+
+def test_progress_names_the_first_unreadable_images_and_counts_all(capsys, monkeypatch):
+    progress = LabelProgress(30, 4)
+    for number in range(5, 31):
+        progress(number, job(number), SeenImage((0, 0), (), 'cannot be decoded'))
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == '30 images, goes on behind 4'
+    assert sum(line.endswith('cannot be decoded') for line in lines) == 10
+    assert lines[-1] == '30 of 30 images, 26 left out, 0.0 min left'
+
+
+def test_progress_is_said_without_a_terminal(capsys, monkeypatch):
+    monkeypatch.setattr(label_report, '_SHOWN_EVERY_S', 0.0)
+    progress = LabelProgress(3, 0)
+    progress(1, job(0), SeenImage((9, 9), ()))
+    assert '1 of 3 images, 0 left out' in capsys.readouterr().err
+
+
+def test_the_report_says_what_is_labelled_how_sure_that_is_and_what_is_not(capsys):
+    names = ('vehicle', 'person', 'sign', 'dragon')
+    counts = LabelCounts(images=9, empty=2, unreadable={'3.png': 'cannot be decoded'})
+    counts.kept['vehicle'], counts.added['person'], counts.unsure['person'], counts.dropped['dragon'] = 7, 5, 3, 4
+    thresholds = {0: ScoreThreshold(0.31, 40, 0.75, 0.5), 1: ScoreThreshold(0.5), 2: ScoreThreshold(None, 50, 0.2, 0.1)}
+    teachers = [Teacher(name, None, np.array([0])) for name in ('one', 'other')]
+    weights = np.array([[3.0, 1.0, 1.0, 0.0], [1.0, 0.0, 1.0, 0.0]])
+    args = argparse.Namespace(out=Path('labels.json'), images=Path('labels'), min_score=0.5, precision=0.5)
+    report(args, names, teachers, Judgement(weights, thresholds), counts, [job(0)])
+    told = capsys.readouterr().out
+    rows = [[cell.strip() for cell in line.split('│')[1:-1]] for line in told.splitlines() if line.startswith('│')]
+    assert rows == [['vehicle', '7', '0', '0', '0.31', '0.75', '0.50', '40', '0.75 0.25'],
+                    ['person', '0', '5', '3', '0.50', '-', '-', '-', '1.00 0.00'],
+                    ['sign', '0', '0', '0', 'none', '0.20', '0.10', '50', '0.50 0.50'],
+                    ['dragon', '0', '0', '0', 'no model', '-', '-', '-', '-']]
+    for words in ('sign is not labelled: no threshold has a precision of 0.5 on 50 objects',
+                  'threshold not measured, 0.5 taken, for want of 30 known objects: person',
+                  'left out: 4 known boxes of dragon', 'left out: 1 images that cannot be read: 3.png',
+                  '2 images hold no object; wrote labels.json'):
+        assert words in told, words
