@@ -29,7 +29,8 @@ class ManagedNode(LifecycleNode):
         try:
             return callback(state)
         except Exception:  # rclpy goes on with on_error
-            self.get_logger().error(traceback.format_exc())
+            if self.context.ok():  # otherwise a signal came meanwhile, after which nothing of ROS can be made
+                self.get_logger().error(traceback.format_exc())
             raise
 
     def _halt(self) -> None:
