@@ -10,7 +10,8 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).parents[1]
-DISTRIBUTIONS = {'cv2': 'opencv-python-headless', 'yaml': 'PyYAML', 'backports': 'backports.zstd', 'pynvml': 'nvidia-ml-py'}
+DISTRIBUTIONS = {'cv2': 'opencv-python-headless', 'yaml': 'PyYAML', 'backports': 'backports.zstd',
+                 'pynvml': 'nvidia-ml-py'}
 # Of ROS, declared in package.xml.
 OF_ROS = {'ament_index_python', 'builtin_interfaces', 'cv_bridge', 'diagnostic_msgs', 'geometry_msgs', 'lifecycle_msgs',
           'nav_msgs', 'rcl_interfaces', 'rclpy', 'rosgraph_msgs', 'sensor_msgs', 'std_msgs', 'std_srvs', 'vision_msgs',
@@ -52,7 +53,8 @@ def test_a_robot_gets_the_versions_that_the_suite_passed_with():
     line = re.search(r'^pip install (.*?[^\\])\n', (ROOT / 'README.md').read_text(), re.M | re.S)[1]
     assert '-c <(grep -v ^numpy src/deadline_perception/constraints.txt)' in line
     pinned = {normal(name) for name in re.findall(r'^([\w.-]+)==', (ROOT / 'constraints.txt').read_text(), re.M)}
-    wanted = {normal(word) for word in line.partition('#')[0].partition(')')[2].split() if re.fullmatch(r'[\w-]+', word)}
+    words = line.partition('#')[0].partition(')')[2].split()
+    wanted = {normal(word) for word in words if re.fullmatch(r'[\w-]+', word)}
     assert len(wanted) > 10 and wanted <= pinned
     assert {normal(name) for name in declared()} <= pinned
 
