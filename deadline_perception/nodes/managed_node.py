@@ -80,6 +80,7 @@ class ManagedNode(LifecycleNode):
         self._halt()
         self._release()
         super().destroy_node()
+        self._state_machine.destroy_when_not_in_use()  # which rclpy leaves, and with it the shared memory
 
     def start_by_itself(self) -> None:
         """Configures and, when that worked, activates the node as soon as it is spun."""
