@@ -33,7 +33,8 @@ from vision_msgs.msg import Detection2DArray
 
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.msg import ContentionState, FrameLatency, TimeBudget
-from deadline_perception.nodes.bringup import NODES, NODES_PACKAGE, process_order, read_values
+from deadline_perception.nodes.bringup import NODES, NODES_PACKAGE, process_order
+from deadline_perception.nodes.launch_arguments import read_values
 from deadline_perception.rendering.drive import render_drive
 from node_listener import NodeListener
 from node_process import NodeProcess, ProcessFigures, StandError, children, process_figures

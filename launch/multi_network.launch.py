@@ -12,13 +12,12 @@ from launch.launch_description_sources import PythonLaunchDescriptionSource
 from launch.substitutions import LaunchConfiguration
 
 from deadline_perception.nodes import bringup
+from deadline_perception.nodes.launch_arguments import ARGUMENTS
 
 
 def generate_launch_description() -> LaunchDescription:
     """The arguments of `perception.launch.py`, of which `tasks` has to be given."""
-    declared = [DeclareLaunchArgument(argument.name, default_value=bringup.as_text(argument.default),
-                                      description=argument.description)
-                for argument in bringup.ARGUMENTS if argument.launch]
+    declared = [DeclareLaunchArgument(**argument.declaration()) for argument in ARGUMENTS if argument.launch]
     source = PythonLaunchDescriptionSource(str(Path(__file__).with_name('perception.launch.py')))
     return LaunchDescription([*declared, OpaqueFunction(function=_check), IncludeLaunchDescription(source)])
 

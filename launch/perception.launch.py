@@ -10,6 +10,7 @@ from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import LifecycleNode, Node
 
 from deadline_perception.nodes import bringup
+from deadline_perception.nodes.launch_arguments import ARGUMENTS, read_values
 from deadline_perception.runtime.supervision import RESPAWN_DELAY_S
 
 MAX_RESPAWNS = 20  # of one node; launch counts from its own start, not within a window of time
@@ -20,23 +21,25 @@ _LIMIT = {'respawn_max_retries': MAX_RESPAWNS} if 'respawn_max_retries' in inspe
 
 def generate_launch_description() -> LaunchDescription:
     """Arguments and nodes; nothing is loaded or looked for before the launch begins."""
-    declared = [DeclareLaunchArgument(argument.name, default_value=bringup.as_text(argument.default),
-                                      description=argument.description)
-                for argument in bringup.ARGUMENTS if argument.launch]
+    declared = [DeclareLaunchArgument(**argument.declaration()) for argument in ARGUMENTS if argument.launch]
     return LaunchDescription([*declared, OpaqueFunction(function=_nodes)])
 
 
-def _nodes(context: LaunchContext) -> list[Node]:
+def _nodes(context: LaunchContext) -> list[Node | LogInfo]:
     texts = {argument.name: LaunchConfiguration(argument.name).perform(context)
-             for argument in bringup.ARGUMENTS if argument.launch}
-    values = bringup.read_values(texts)
+             for argument in ARGUMENTS if argument.launch}
+    values = read_values(texts)
+    # Whoever includes this file may have pushed a namespace, which the parameter files have to fit.
+    pushed = context.launch_configurations.get('ros_namespace', '')
+    if pushed and not str(values['namespace']).startswith('/'):
+        values['namespace'] = '/'.join(filter(None, (pushed.rstrip('/'), values['namespace'])))
     nodes = [_node(entry, values) for entry in bringup.wanted_nodes(values)]
     if values['use_rviz']:
         order = bringup.rviz_order(values)
-        nodes.append(Node(package='rviz2', executable='rviz2', output='screen',
+        nodes.append(Node(package='rviz2', executable='rviz2', output='screen', namespace=values['namespace'],
                           arguments=list(order.command[1:order.command.index('--ros-args')]),
-                          parameters=[{'use_sim_time': values['use_sim_time']}]))
-    return nodes
+                          remappings=bringup.RVIZ_REMAPS, parameters=[{'use_sim_time': values['use_sim_time']}]))
+    return [*(LogInfo(msg=line) for line in bringup.unused_sections(values)), *nodes]
 
 
 def _node(entry: bringup.NodeEntry, values: dict[str, object]) -> Node:

@@ -16,6 +16,7 @@ from launch.actions import (
     IncludeLaunchDescription,
     OpaqueFunction,
     RegisterEventHandler,
+    SetLaunchConfiguration,
     TimerAction,
 )
 from launch.event_handlers import OnProcessExit
@@ -25,27 +26,29 @@ from launch.launch_description_sources import PythonLaunchDescriptionSource
 from launch.substitutions import LaunchConfiguration
 
 from deadline_perception.nodes import bringup
+from deadline_perception.nodes.launch_arguments import ARGUMENTS, read_values
 from deadline_perception.runtime.supervision import TRY_AGAIN_STATUS, ProcessOrder, describe_exit
 
 
 def generate_launch_description() -> LaunchDescription:
     """Arguments, a look at the bag, the nodes, and the player, which waits until all of them are ready."""
-    declared = [DeclareLaunchArgument(argument.name, default_value=bringup.as_text(argument.default),
-                                      description=argument.description) for argument in bringup.ARGUMENTS]
+    declared = [DeclareLaunchArgument(**argument.declaration()) for argument in ARGUMENTS]
     perception = IncludeLaunchDescription(
         PythonLaunchDescriptionSource(str(Path(__file__).with_name('perception.launch.py'))),
         launch_arguments=[(argument.name, LaunchConfiguration(argument.name))
-                          for argument in bringup.ARGUMENTS if argument.launch])
+                          for argument in ARGUMENTS if argument.launch])
     return LaunchDescription([*declared, OpaqueFunction(function=_check), perception, OpaqueFunction(function=_replay)])
 
 
 def _values(context: LaunchContext) -> dict[str, object]:
-    return bringup.read_values({argument.name: LaunchConfiguration(argument.name).perform(context)
-                                for argument in bringup.ARGUMENTS})
+    return read_values({argument.name: LaunchConfiguration(argument.name).perform(context) for argument in ARGUMENTS})
 
 
-def _check(context: LaunchContext) -> None:
-    bringup.check_replay(_values(context))
+def _check(context: LaunchContext) -> list:
+    values = bringup.prepare_replay(_values(context))
+    if values['record']:
+        bringup.check_recording(Path(str(values['record'])).expanduser())
+    return [SetLaunchConfiguration('image_transport', str(values['image_transport']))]
 
 
 def _replay(context: LaunchContext) -> list:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from deadline_perception.nodes.bringup import ARGUMENTS
+from deadline_perception.nodes.launch_arguments import ARGUMENTS
 from deadline_perception.tools.command_line import COMMANDS
 
 ROOT = Path(__file__).parents[1]

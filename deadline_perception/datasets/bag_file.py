@@ -1,11 +1,12 @@
 """One ROS 2 bag to read, whatever its storage and state: mcap or sqlite3, folder or bare file, whole or cut off."""
 from __future__ import annotations
 
+import shutil
 import sqlite3
 import struct
 import tempfile
 from collections.abc import Collection, Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +19,9 @@ MCAP_MAGIC = b'\x89MCAP0\r\n'
 IMAGE_TYPES = ('sensor_msgs/msg/Image', 'sensor_msgs/msg/CompressedImage')
 _STORAGE_ENDINGS = ('.mcap', '.db3')
 _MOST_METADATA_BYTES = 4 * MIB
+_COMPRESSED_ENDING = '.zstd'  # of a storage file that `ros2 bag record --compression-mode file` wrote
+_SPARE_BYTES = 1 << 30  # on the disk for others, while such files are decompressed
+_BLOCK_BYTES = 1 << 17
 
 
 class BagError(DeadlinePerceptionError):
@@ -45,12 +49,18 @@ class BagTopic:
         """Carries images, raw or compressed."""
         return self.msgtype in IMAGE_TYPES
 
+    @property
+    def is_compressed(self) -> bool:
+        """Carries compressed images."""
+        return self.msgtype == IMAGE_TYPES[1]
+
 
 class BagFile:
     """An open bag. One that ends without its index is read up to its last whole chunk.
 
     Args:
-        file: a bag folder, or a bare .mcap or .db3 file.
+        file: a bag folder, or a bare .mcap or .db3 file; one that is compressed as a whole is decompressed beside the
+            system's temporary files until it is closed.
 
     Attributes:
         file: as given.
@@ -66,16 +76,19 @@ class BagFile:
         if not file.exists():
             raise FileNotFoundError(f'bag {file} does not exist, expected a bag folder or an .mcap or .db3 file')
         parts = [file] if file.is_file() else sorted(
-            part for part in file.iterdir() if part.suffix in _STORAGE_ENDINGS)
+            part for part in file.iterdir() if _is_storage(part))
         self.file, self._open, self.ending = file, ExitStack(), ''
-        if not parts or parts[0].suffix not in _STORAGE_ENDINGS:
+        if not parts or not _is_storage(parts[0]):
             raise BagError(f'{file} is no bag, expected a bag folder or an .mcap or .db3 file')
         try:
+            paths = [file]
+            if any(part.suffix == _COMPRESSED_ENDING for part in parts):
+                paths = parts = self._decompress(parts)
             if any(_has_journal(part) for part in parts):
                 self._open_incomplete(parts)
             else:
                 try:
-                    self._open_reader([file])
+                    self._open_reader(paths)
                 except damage_errors() as error:
                     self._open_incomplete(parts, error)
             self.topics = self._topics()
@@ -96,6 +109,23 @@ class BagFile:
         self._reader = AnyReader(paths, default_typestore=message_types())
         self._reader.open()
         self._open.callback(self._reader.close)
+
+    def _decompress(self, parts: list[Path]) -> list[Path]:
+        """The parts with those that are compressed as files of a temporary folder, as far as they are whole."""
+        from backports.zstd import ZstdError, ZstdFile
+
+        folder = Path(self._open.enter_context(tempfile.TemporaryDirectory()))
+        paths = [folder / part.stem if part.suffix == _COMPRESSED_ENDING else part for part in parts]
+        for part, path in zip(parts, paths):
+            if path == part:
+                continue
+            with ZstdFile(part) as stream, path.open('wb') as out, suppress(ZstdError, EOFError):
+                while block := stream.read(_BLOCK_BYTES):
+                    if shutil.disk_usage(folder).free < _SPARE_BYTES + len(block):
+                        raise BagError(f'{part} cannot be decompressed: {folder.parent} has no room for it; on another '
+                                       f'disk, `zstd -d {part.name}` makes a file that is read as it is')
+                    out.write(block)
+        return paths
 
     def _open_incomplete(self, parts: list[Path], cause: Exception | None = None) -> None:
         from deadline_perception.datasets.incomplete_bag import IncompleteMcap, salvage_sqlite
@@ -172,6 +202,11 @@ class BagFile:
     def close(self) -> None:
         """Closes the file."""
         self._open.close()
+
+
+def _is_storage(part: Path) -> bool:
+    name = part.stem if part.suffix == _COMPRESSED_ENDING else part.name
+    return Path(name).suffix in _STORAGE_ENDINGS
 
 
 def damage_errors() -> tuple[type[Exception], ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from pathlib import Path
 
 from rclpy.duration import Duration
 from rclpy.node import Node
@@ -13,9 +12,9 @@ from rclpy.qos import QoSDurabilityPolicy, QoSHistoryPolicy, QoSProfile, QoSReli
 from rclpy.task import Future
 from rosgraph_msgs.msg import Clock as ClockMessage
 
-from deadline_perception.datasets.bag_file import BagError, BagFile, BagTopic
+from deadline_perception.datasets.bag_file import BagError, BagTopic
 from deadline_perception.latency.stopwatch import now_ns
-from deadline_perception.nodes.bag_source import EXCLUDED, choose_camera, is_excluded, read_ahead
+from deadline_perception.nodes.bag_source import EXCLUDED, choose_camera, is_excluded, open_bag, read_ahead
 from deadline_perception.nodes.bag_types import MessageTypeError, message_class
 from deadline_perception.nodes.health import Health, Level, Report
 from deadline_perception.nodes.messages import ns_to_stamp
@@ -63,7 +62,7 @@ class BagPlayerNode(Node):
     def __init__(self) -> None:
         super().__init__('bag_player')
         self._values = declare(self, PARAMETERS)
-        self._bag = BagFile(Path(self._values['bag']).expanduser())
+        self._bag = open_bag(self._values['bag'])
         self._keeps_stamps = not self._values['restamp'] or self.get_parameter('use_sim_time').value
         self._restamper = Restamper(self._bag.store)
         self._outputs: dict[str, Publisher] = {}
@@ -94,7 +93,7 @@ class BagPlayerNode(Node):
         """Topic of the bag -> other name, for the camera and its calibration: in a namespace the nodes listen there."""
         if self._camera is None:
             return {}
-        suffix = '/compressed' if self._camera.msgtype.endswith('CompressedImage') else ''
+        suffix = '/compressed' if self._camera.is_compressed else ''
         before = self._camera.name.removesuffix(suffix)
         after = self.resolve_topic_name((self._values['image_topic'] or before).removesuffix(suffix))
         info = self._values['camera_info_topic'] or f'{after.rpartition("/")[0]}/camera_info'
@@ -238,7 +237,7 @@ class BagPlayerNode(Node):
 
 def main() -> int:
     """Runs the node as a process; ends by itself when the bag is over."""
-    return run_node('bag_player', BagPlayerNode, done=lambda node: node.done)
+    return run_node('bag_player', BagPlayerNode, done=lambda node: node.done, sends_images=True)
 
 
 if __name__ == '__main__':

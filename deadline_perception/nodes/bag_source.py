@@ -6,6 +6,7 @@ import queue
 import re
 import threading
 from collections.abc import Collection, Iterator
+from pathlib import Path
 
 from deadline_perception.datasets.bag_file import BagError, BagFile, BagTopic
 
@@ -16,6 +17,18 @@ _READ_AHEAD = 32
 _COMPRESSED = '/compressed'
 # One channel, or 16 bits and more for a distance: grey, infrared and depth images.
 _NOT_COLOUR = re.compile(r'mono|\d+[SUF]C1\b|.*compressedDepth', re.IGNORECASE)
+
+
+def open_bag(name: str) -> BagFile:
+    """The bag of this name, which may begin with `~`.
+
+    Raises:
+        FileNotFoundError: there is none.
+        BagError: the name is empty, or nothing of the bag can be read.
+    """
+    if not name:
+        raise BagError('bag is empty, expected the name of a bag folder or of an .mcap or .db3 file')
+    return BagFile(Path(name).expanduser())
 
 
 def read_ahead(bag: BagFile, names: set[str]) -> Iterator[tuple[str, str, int, bytes]]:
@@ -106,4 +119,4 @@ def choose_camera(bag: BagFile, camera: str = '', exclude: Collection[str] = EXC
 def _encoding(bag: BagFile, topic: BagTopic) -> str:
     _, msgtype, _, raw = next(bag.messages([topic.name]))
     message = bag.parse(raw, msgtype)
-    return message.format if msgtype.endswith('CompressedImage') else message.encoding
+    return message.format if topic.is_compressed else message.encoding

@@ -6,17 +6,19 @@ plays and records a bag where one is named.
 from __future__ import annotations
 
 import argparse
+import difflib
+import os
 import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import yaml
-
 from deadline_perception.child_command import module_command
 from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.latency.device import DEFAULT_THREADS, process_environment
+from deadline_perception.nodes.launch_arguments import ARGUMENTS, as_text, read_values
+from deadline_perception.nodes.parameter_file import fits, parameters_of, read_sections
 from deadline_perception.runtime.loading import share_folder
 from deadline_perception.runtime.supervision import ProcessOrder, Supervisor
 
@@ -81,53 +83,6 @@ RECORDER = NodeEntry('bag_recorder', remaps=(('camera/camera_info', 'camera_info
                      parameters=(('output', 'record'),))
 
 
-@dataclass(frozen=True)
-class Argument:
-    """One argument of the launch files and of the start-up without ROS.
-
-    Attributes:
-        name: in launch; on the command line with dashes.
-        default: text or truth value.
-        description: one line.
-        launch: also an argument of `perception.launch.py`.
-    """
-
-    name: str
-    default: str | bool
-    description: str
-    launch: bool = True
-
-
-ARGUMENTS = (
-    Argument('namespace', '', 'namespace of all nodes, such as /front'),
-    Argument('use_sim_time', False, 'take the time from /clock'),
-    Argument('params_file', '', 'parameter file that overrides those of config/'),
-    Argument('image_topic', 'camera/image_raw', 'camera images, without /compressed; as all topics, a name that does '
-             'not begin with / lies in the namespace'),
-    Argument('camera_info_topic', '', 'calibration of the camera; empty: camera_info beside the images'),
-    Argument('odometry_topic', 'odom', 'speed of the vehicle as nav_msgs/Odometry'),
-    Argument('speed_topic', 'vehicle/speed', 'speed of the vehicle as geometry_msgs/TwistStamped'),
-    Argument('image_transport', '', 'raw or compressed; empty: as in the parameter files'),
-    Argument('model', '', 'weights (safetensors), the name of a shipped model, or a set of own models (set.yaml, see '
-             'deadline-perception adopt); empty: as in config/detector.yaml'),
-    Argument('profile', '', "latency profile; empty: this device's own"),
-    Argument('levels', '', 'contention levels, as `deadline-perception grade` writes them; empty: none'),
-    Argument('device', '', 'processor of the network, cpu or cuda; empty: as in config/detector.yaml'),
-    Argument('classify_crops', False, 'bring up crop_classifier as well; off, because it takes a second copy of every '
-             'image and time of a core, which the detector may need'),
-    Argument('autostart', True, 'lifecycle nodes configure and activate themselves'),
-    Argument('tasks', '', 'task file: several networks, scheduled on one machine, in the place of the detector'),
-    Argument('use_rviz', False, 'start RViz as well, where it is installed'),
-    Argument('log_level', 'info', 'debug, info, warn, error or fatal'),
-    Argument('bag', '', 'bag to play; everything ends when it has been played', launch=False),
-    Argument('rate', '1.0', 'speed of the replay', launch=False),
-    Argument('camera', '', 'image topic of the bag that is played as image_topic; empty: its only camera, or the only '
-             'one in colour', launch=False),
-    Argument('record', '', 'mcap file to record what the report needs to: all topics of the nodes but images, '
-             'camera_info and ground truth', launch=False),
-)
-
-
 class BringupError(DeadlinePerceptionError):
     """The nodes cannot be started as asked."""
 
@@ -142,11 +97,6 @@ def wanted_nodes(values: dict[str, object]) -> tuple[NodeEntry, ...]:
         raise BringupError(f'task file {values["tasks"]} does not exist')
     return tuple(entry for entry in NODES + OPTIONAL_NODES
                  if not (entry.wanted_by and not values[entry.wanted_by] or entry.unless and values[entry.unless]))
-
-
-def as_text(value: object) -> str:
-    """A parameter value as the ROS command line takes it."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def parameter_files(entry: NodeEntry, values: dict[str, object]) -> list[Path]:
@@ -219,21 +169,38 @@ def node_environment(entry: NodeEntry, values: dict[str, object]) -> dict[str, s
     """Variables that must be set before the node's process starts.
 
     Raises:
-        BringupError: a parameter file cannot be read, or its number of threads is none.
+        BringupError: a parameter file is not there, or its number of threads is none.
+        ParameterFileError: it cannot be used.
     """
     if not entry.pinned_environment:
         return {}
-    threads = DEFAULT_THREADS
-    for file in parameter_files(entry, values):
-        try:
-            content = yaml.safe_load(file.read_text(encoding='utf-8')) or {}
-            for node, section in content.items():
-                if node.rsplit('/', 1)[-1] in (entry.name, '**'):
-                    threads = section.get('ros__parameters', {}).get('threads', threads)
-            environment = process_environment(threads)
-        except (OSError, yaml.YAMLError, AttributeError, TypeError, ValueError) as error:
-            raise BringupError(f'parameter file {file} cannot be used: {error}') from error
-    return environment
+    files = parameter_files(entry, values)
+    threads = parameters_of(_full_name(entry, values), read_sections(files)).get('threads', DEFAULT_THREADS)
+    try:
+        return process_environment(threads)
+    except (TypeError, ValueError) as error:
+        raise BringupError(f'parameter file {files[-1]} cannot be used: {error}') from error
+
+
+def unused_sections(values: dict[str, object]) -> list[str]:
+    """One line for each part of the user's parameter file that is for no node that there is.
+
+    Raises:
+        BringupError: the file is not there.
+        ParameterFileError: it cannot be used.
+    """
+    nodes = {entry.name: _full_name(entry, values) for entry in (*NODES, *OPTIONAL_NODES, PLAYER, RECORDER)}
+    lines = []
+    for pattern in read_sections(parameter_files(PLAYER, values)[1:]):
+        if not any(fits(pattern, node) for node in nodes.values()):
+            near = difflib.get_close_matches(pattern.rpartition('/')[2], nodes, n=1) or ['detector']
+            lines.append(f'params_file {values["params_file"]}: {pattern} is no node here, and its parameters have no '
+                         f'effect; expected a name such as {nodes[near[0]]}')
+    return lines
+
+
+def _full_name(entry: NodeEntry, values: dict[str, object]) -> str:
+    return '/' + '/'.join(filter(None, (str(values['namespace']).strip('/'), entry.name)))
 
 
 def process_order(entry: NodeEntry, values: dict[str, object], *, ends_run: bool = False) -> ProcessOrder:
@@ -264,7 +231,9 @@ def start_orders(values: dict[str, object], *, one_process: bool) -> list[Proces
         FileNotFoundError: it is not there.
     """
     if values['bag']:
-        check_replay(values)
+        values = prepare_replay(values)
+    if values['record']:
+        check_recording(Path(str(values['record'])).expanduser())
     if one_process and values['tasks']:
         raise BringupError('--one-process runs the nodes of one detector, expected no --tasks beside it')
     orders = ([all_in_one_order(values)] if one_process else
@@ -285,39 +254,44 @@ def readiness_order(values: dict[str, object]) -> ProcessOrder:
     return ProcessOrder('readiness', tuple(command), then=(player,))
 
 
-def check_replay(values: dict[str, object]) -> None:
-    """Finds out what would end a replay, before anything is loaded.
+def prepare_replay(values: dict[str, object]) -> dict[str, object]:
+    """The values with the transport of the bag's camera; finds what would end a replay before anything is loaded.
 
     Raises:
         FileNotFoundError: there is no such bag.
-        BagError: the bag is damaged, or its camera is not known.
-        BringupError: the recording would replace a file.
+        BagError: none is named, it is damaged, or its camera is not known.
+        BringupError: the nodes would listen for images as they are not in the bag.
     """
-    from deadline_perception.datasets.bag_file import BagFile
-    from deadline_perception.nodes.bag_source import choose_camera
+    from deadline_perception.nodes.bag_source import choose_camera, open_bag
 
-    bag = BagFile(Path(str(values['bag'])).expanduser())
-    choose_camera(bag, str(values['camera']))
-    bag.close()
-    if values['record'] and Path(str(values['record'])).expanduser().exists():
-        raise BringupError(f'{values["record"]} exists already, expected a new name for the recording')
+    bag = open_bag(str(values['bag']))
+    try:
+        camera = choose_camera(bag, str(values['camera']))
+    finally:
+        bag.close()
+    if camera is None:
+        return values
+    transport = 'compressed' if camera.is_compressed else 'raw'
+    if values['image_transport'] not in ('', transport):
+        raise BringupError(f'image_transport is {values["image_transport"]!r}, but {camera.name} of the bag holds '
+                           f'{camera.msgtype}; expected {transport!r}, or nothing')
+    return {**values, 'image_transport': transport}
 
 
-def read_values(texts: dict[str, str]) -> dict[str, object]:
-    """Texts, as launch has them, turned into the types of `ARGUMENTS`; what is not given has its default.
+def check_recording(file: Path) -> None:
+    """Finds out what would end a recording, before anything is loaded.
 
     Raises:
-        BringupError: a text is no truth value where one is expected.
+        BringupError: the recording would replace a file, or cannot be written.
     """
-    values: dict[str, object] = {}
-    for argument in ARGUMENTS:
-        value = texts.get(argument.name, argument.default)
-        if isinstance(argument.default, bool) and isinstance(value, str):
-            if value.lower() not in ('true', 'false'):
-                raise BringupError(f'{argument.name} is {value!r}, expected true or false')
-            value = value.lower() == 'true'
-        values[argument.name] = value
-    return values
+    if file.exists():
+        raise BringupError(f'{file} exists already, expected a new name for the recording')
+    if file.suffix != '.mcap':
+        raise BringupError(f'{file} cannot be recorded to, expected a name that ends with .mcap')
+    if not file.parent.is_dir():
+        raise BringupError(f'{file} cannot be recorded to: there is no folder {file.parent}')
+    if not os.access(file.parent, os.W_OK):
+        raise BringupError(f'{file} cannot be recorded to: this user may not write {file.parent}')
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -338,12 +312,15 @@ def make_parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs until the bag has been played or a signal comes. Returns 0, or 1 when something failed."""
-    values = vars(make_parser().parse_args(arguments))
-    one_process = values.pop('one_process')
+    given = vars(make_parser().parse_args(arguments))
+    one_process = given.pop('one_process')
     supervisor = Supervisor()
     with supervisor.catch_signals():
         try:
+            values = read_values(given)
             orders = start_orders(values, one_process=one_process)
+            for line in unused_sections(values):
+                print(f'bringup: {line}', file=sys.stderr)
             if values['use_rviz']:
                 orders.append(rviz_order(values))
             for order in orders:
@@ -355,8 +332,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return supervisor.run(linger_s=LINGER_S)
 
 
+# RViz's layout shows the topics of nodes without a namespace; a relative name lies in the one of RViz itself.
+RVIZ_REMAPS = tuple((f'/{topic}', topic) for topic in ('path_visualizer/image', 'path_visualizer/markers'))
+
+
 def rviz_order(values: dict[str, object]) -> ProcessOrder:
-    """How RViz is started.
+    """How RViz is started, in the namespace of the nodes.
 
     Raises:
         BringupError: it is not installed.
@@ -365,8 +346,9 @@ def rviz_order(values: dict[str, object]) -> ProcessOrder:
     if program is None:
         raise BringupError('use_rviz is set, but rviz2 is not installed; it comes with ROS, not with the PyPI wheels')
     layout = share_folder() / 'config' / 'perception.rviz'
-    return ProcessOrder('rviz2', (program, '-d', str(layout), '--ros-args', '-p',
-                                  f'use_sim_time:={as_text(values["use_sim_time"])}'))
+    remaps = [word for topic, outside in RVIZ_REMAPS for word in ('-r', f'{topic}:={outside}')]
+    return ProcessOrder('rviz2', (program, '-d', str(layout), '--ros-args', *common_ros_arguments(values), *remaps,
+                                  '-p', f'use_sim_time:={as_text(values["use_sim_time"])}'))
 
 
 if __name__ == '__main__':

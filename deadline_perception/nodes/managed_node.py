@@ -29,7 +29,8 @@ class ManagedNode(LifecycleNode):
         try:
             return callback(state)
         except Exception:  # rclpy goes on with on_error
-            self.get_logger().error(traceback.format_exc())
+            if self.context.ok():  # otherwise a signal came meanwhile, after which nothing of ROS can be made
+                self.get_logger().error(traceback.format_exc())
             raise
 
     def _halt(self) -> None:
@@ -79,6 +80,7 @@ class ManagedNode(LifecycleNode):
         self._halt()
         self._release()
         super().destroy_node()
+        self._state_machine.destroy_when_not_in_use()  # which rclpy leaves, and with it the shared memory
 
     def start_by_itself(self) -> None:
         """Configures and, when that worked, activates the node as soon as it is spun."""

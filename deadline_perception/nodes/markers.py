@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from builtin_interfaces.msg import Duration
 from geometry_msgs.msg import Point
 from std_msgs.msg import ColorRGBA, Header
 from visualization_msgs.msg import Marker, MarkerArray
@@ -14,6 +15,7 @@ from deadline_perception.evaluation.annotate import class_colour, class_name
 
 FOCAL_RANGE_PX = (1.0, 100_000.0)
 FARTHEST_CENTRE_PX = 100_000.0
+_LIFETIME = Duration(sec=2)  # of what is not replaced, so that nobody takes the last boxes of a dead node for new ones
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ def detection_markers(detections: Detections, class_names: Sequence[str], header
         corners = camera.at_distance(np.array([(x0, y0), (x1, y0), (x1, y1), (x0, y1)]), distance_m)
         name = class_name(int(label), class_names)
         colour = _colour(name)
-        frame = Marker(header=header, ns='boxes', id=number, type=Marker.LINE_STRIP, color=colour)
+        frame = Marker(header=header, ns='boxes', id=number, type=Marker.LINE_STRIP, color=colour, lifetime=_LIFETIME)
         frame.scale.x = 0.004 * distance_m
         frame.pose.orientation.w = 1.0
         frame.points = [_point(corner) for corner in (*corners, corners[0])]
@@ -68,7 +70,8 @@ def detection_markers(detections: Detections, class_names: Sequence[str], header
 
 def _text(header: Header, namespace: str, number: int, text: str, place: np.ndarray, colour: ColorRGBA,
           distance_m: float) -> Marker:
-    marker = Marker(header=header, ns=namespace, id=number, type=Marker.TEXT_VIEW_FACING, color=colour, text=text)
+    marker = Marker(header=header, ns=namespace, id=number, type=Marker.TEXT_VIEW_FACING, color=colour, text=text,
+                    lifetime=_LIFETIME)
     marker.pose.position = _point(place - np.array((0.0, 0.02 * distance_m, 0.0)))
     marker.pose.orientation.w = 1.0
     marker.scale.z = 0.03 * distance_m

@@ -201,7 +201,7 @@ def headline(latency: FrameLatency, contention: ContentionState | None = None) -
 
 def main() -> int:
     """Runs the node as a process."""
-    return run_node('path_visualizer', PathVisualizerNode)
+    return run_node('path_visualizer', PathVisualizerNode, sends_images=True)
 
 
 if __name__ == '__main__':

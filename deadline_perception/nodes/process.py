@@ -7,8 +7,10 @@ import queue
 import signal
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 import rclpy
 from rclpy.exceptions import NameValidationException, ParameterException
@@ -21,12 +23,13 @@ from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.nodes.middleware import make_room_for_images
 
 _EXPECTED = (DeadlinePerceptionError, ParameterException, NameValidationException, ValueError, OSError)
-_JOIN_S = 5.0
+_JOIN_S = 2.0  # of all threads together: launch waits 5 s for a process, and nodes have to be closed after this
 
 
 def run_node(name: str, create: Callable[[], Node], *, threads: int = 1,
-             done: Callable[[Node], Future] | None = None, own_signals: bool = False) -> int:
-    """Creates a node and spins it until a signal comes or it is done. Blocks.
+             done: Callable[[Node], Future] | None = None, own_signals: bool = False,
+             sends_images: bool = False) -> int:
+    """Creates a node, spins it until a signal comes or it is done, and ends the process.
 
     Args:
         name: of the executable, for messages.
@@ -34,10 +37,11 @@ def run_node(name: str, create: Callable[[], Node], *, threads: int = 1,
         threads: of the executor.
         done: gives the future whose result is the exit status, for a node that ends by itself.
         own_signals: the node handles SIGINT and SIGTERM itself, because it has something to finish.
+        sends_images: gets as much shared memory as images take.
 
     Returns:
-        Exit status: 0 after a signal, 1 when the node could not start or a callback failed, otherwise that of `done`.
-        The process itself ends here when a thread cannot be ended, such as one that loads a network.
+        1 when ROS does not take the process's arguments. Otherwise the process ends here: with 0 after a signal, 1 when
+        the node could not start or a callback failed, or the status of `done`.
     """
     def spin(nodes: Sequence[Node], kept: list[Executor]) -> int:
         executor = SingleThreadedExecutor() if threads == 1 else MultiThreadedExecutor(num_threads=threads)
@@ -50,7 +54,7 @@ def run_node(name: str, create: Callable[[], Node], *, threads: int = 1,
         executor.spin_until_future_complete(future)
         return future.result() if future.done() else 0
 
-    return _run(name, [create], spin, own_signals=own_signals)
+    return _run(name, [create], spin, own_signals=own_signals, sends_images=sends_images)
 
 
 def run_nodes(name: str, create: Sequence[Callable[[], Node]]) -> int:
@@ -82,22 +86,22 @@ def run_nodes(name: str, create: Sequence[Callable[[], Node]]) -> int:
             raise error
         return 0
 
-    return _run(name, create, spin)
+    return _run(name, create, spin, sends_images=True)
 
 
 def _run(name: str, create: Sequence[Callable[[], Node]], spin: Callable[[Sequence[Node], list[Executor]], int], *,
-         own_signals: bool = False) -> int:
+         own_signals: bool = False, sends_images: bool = False) -> int:
     faulthandler.enable()  # a crash of a library below says where the threads were
     nodes: list[Node] = []
     executors: list[Executor] = []  # kept by `spin` for this function, which knows when they may go
-    threads_before = set(threading.enumerate())
     # Before rclpy's own handlers, which call this one: what blocks the main thread, such as a load, is left at once. A
     # process that was started to ignore SIGINT, as a shell's background job is, would otherwise load to the end.
     interrupt = _first_signal_interrupts()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, interrupt)
     try:
-        make_room_for_images()
+        if sends_images:
+            make_room_for_images()
         try:
             rclpy.init(args=sys.argv, signal_handler_options=(
                 SignalHandlerOptions.NO if own_signals else SignalHandlerOptions.ALL))
@@ -123,17 +127,15 @@ def _run(name: str, create: Sequence[Callable[[], Node]], spin: Callable[[Sequen
     # Waits for rclpy's own thread for signals, which triggers a condition of every executor without asking whether the
     # executor still exists: a segmentation fault in one of ten ends, before executors were kept until here.
     uninstall_signal_handlers()
-    executors.clear()
-    _close(nodes)
+    _close(nodes, executors)
     for number in (signal.SIGINT, signal.SIGTERM):  # rclpy's end brought back Python's handlers, whose end kills
         signal.signal(number, signal.SIG_IGN)
-    left = set(threading.enumerate()) - threads_before
-    if left:
-        # Python's own end would stop these threads in the middle of C++ code: `terminate called`, SIGABRT.
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(status)
-    return status
+    # Nodes have written what they keep. Python's own end would go through a network of hundreds of MB, for seconds that
+    # launch does not wait, and stop threads that still load one in the middle of C++ code: `terminate called`, SIGABRT.
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError):  # whoever read it may be gone
+            stream.flush()
+    os._exit(status)
 
 
 def _first_signal_interrupts() -> Callable[[int, object], None]:
@@ -150,17 +152,19 @@ def _first_signal_interrupts() -> Callable[[int, object], None]:
     return interrupt
 
 
-def _close(nodes: Sequence[Node]) -> None:
+def _close(nodes: Sequence[Node], executors: Sequence[Executor]) -> None:
     spinning = {thread.name: thread for thread in threading.enumerate()}
     if len(nodes) > 1:
         rclpy.try_shutdown()
+    until_s = time.monotonic() + _JOIN_S
+    for thread in filter(None, (spinning.get(node.get_name()) for node in nodes)):
+        thread.join(max(0.0, until_s - time.monotonic()))
+    for executor in executors:  # which may hold handles of the nodes, and must not be left to the garbage collector
+        executor.shutdown(0.0)
     for node in nodes:
         thread = spinning.get(node.get_name())
-        if thread is not None:
-            thread.join(_JOIN_S)
-            if thread.is_alive():  # at work in a callback, which still needs the node
-                continue
-        node.destroy_node()
+        if thread is None or not thread.is_alive():  # otherwise at work in a callback, which still needs the node
+            node.destroy_node()
     rclpy.try_shutdown()
 
 

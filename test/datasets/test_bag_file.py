@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import tempfile
 from contextlib import closing
 from types import SimpleNamespace
 
@@ -13,6 +14,7 @@ from recorded_run import damaged
 from rosbags.interfaces import Qos, QosDurability, QosHistory, QosLiveliness, QosReliability, QosTime
 from rosbags.rosbag2 import CompressionFormat, CompressionMode, StoragePlugin, Writer
 
+from deadline_perception.datasets import bag_file
 from deadline_perception.datasets.bag import read_bag, write_bag
 from deadline_perception.datasets.bag_file import BagError, BagFile
 from deadline_perception.datasets.message_definitions import message_types
@@ -60,6 +62,41 @@ def test_messages_come_in_the_order_of_their_times(tmp_path, plugin):
     assert [time_ns for _, _, time_ns, _ in bag.messages({'/odd', '/even'}, 150, 300)] == [201]
     assert list(bag.messages(set())) == [] and bag.ending == ''
     bag.close()
+
+
+@pytest.mark.parametrize('plugin', [StoragePlugin.MCAP, StoragePlugin.SQLITE3])
+def test_a_bag_whose_files_are_compressed_is_read_as_folder_and_as_file(tmp_path, plugin):
+    folder = write(tmp_path / 'packed', range(1, 5), plugin, qos=[LATCHED], compression=CompressionMode.FILE)
+    (part,) = folder.glob('*.zstd')
+    for file in (folder, part):
+        bag = BagFile(file)
+        assert [time_ns for _, _, time_ns, _ in bag.messages(['/odd', '/even'])] == [1, 2, 3, 4]
+        assert {topic.name: topic.count for topic in bag.topics} == {'/odd': 2, '/even': 2} and not bag.ending
+        assert all(topic.latched for topic in bag.topics)
+        bag.close()
+
+
+def test_a_compressed_file_that_was_cut_is_read_as_far_as_it_is_whole(tmp_path):
+    (part,) = write(tmp_path / 'packed', range(1, 2000), padding='x' * 1000, compression=CompressionMode.FILE).glob(
+        '*.zstd')
+    part.write_bytes(part.read_bytes()[:-2000])
+    bag = BagFile(part)
+    assert 'was cut off' in bag.ending
+    bag.close()
+    part.write_bytes(b'no zstd at all')
+    with pytest.raises(BagError, match='cannot be read as a ROS 2 bag'):
+        BagFile(part)
+
+
+def test_a_compressed_file_for_which_there_is_no_room_is_refused_with_the_command(tmp_path, monkeypatch):
+    """A few kB can become as many GB as one likes; the disk is full for all."""
+    folder = write(tmp_path / 'packed', range(1, 3), compression=CompressionMode.FILE)
+    monkeypatch.setattr(bag_file, '_SPARE_BYTES', 1 << 60)
+    monkeypatch.setattr(tempfile, 'tempdir', str(tmp_path / 'temporary'))
+    (tmp_path / 'temporary').mkdir()
+    with pytest.raises(BagError, match='cannot be decompressed: .* has no room for it; .*`zstd -d packed'):
+        BagFile(folder)
+    assert not list((tmp_path / 'temporary').iterdir())
 
 
 def test_offered_durability_is_known(tmp_path):

@@ -16,15 +16,19 @@ from lifecycle_msgs.msg import State
 from lifecycle_msgs.srv import GetState
 
 from deadline_perception.child_command import module_command
+from deadline_perception.datasets.bag import write_bag
+from deadline_perception.datasets.bag_file import BagError
 from deadline_perception.nodes import bringup
-from deadline_perception.nodes.bringup import ARGUMENTS, NODES, OPTIONAL_NODES, PLAYER, RECORDER, BringupError
+from deadline_perception.nodes.bringup import NODES, OPTIONAL_NODES, PLAYER, RECORDER
+from deadline_perception.nodes.launch_arguments import ARGUMENTS, read_values
+from deadline_perception.rendering.drive import render_drive
 
 WAIT_S = 90.0
 ALL = (*NODES, *OPTIONAL_NODES, PLAYER, RECORDER)
 
 
 def values(**given):
-    return {**bringup.read_values({}), **given}
+    return {**read_values({}), **given}
 
 
 @pytest.mark.parametrize('entry', ALL, ids=lambda entry: entry.name)
@@ -116,7 +120,7 @@ def test_nodes_that_share_a_process_get_their_files_before_single_parameters(tmp
     """ROS forgets single parameters of a node when a file that names the node follows."""
     file = tmp_path / 'mine.yaml'
     file.write_text('detector:\n  ros__parameters:\n    threads: 1\n')
-    values = bringup.read_values({'params_file': str(file), 'image_transport': 'compressed'})
+    values = read_values({'params_file': str(file), 'image_transport': 'compressed'})
     command = bringup.all_in_one_order(values).command
     files = [index for index, word in enumerate(command) if word == '--params-file']
     assert max(files) < command.index('-p')
@@ -151,11 +155,102 @@ def test_a_file_that_is_not_there_is_named(option, tmp_path, capsys):
     assert 'missing does not exist' in capsys.readouterr().err
 
 
-def test_texts_become_values_and_nonsense_is_refused():
-    assert bringup.read_values({'use_sim_time': 'True', 'model': 'x'})['use_sim_time'] is True
-    assert bringup.read_values({})['autostart'] is True
-    with pytest.raises(BringupError, match="use_rviz is 'perhaps', expected true or false"):
-        bringup.read_values({'use_rviz': 'perhaps'})
+@pytest.mark.parametrize(('namespace', 'section', 'threads'), [
+    ('/front', 'detector: {ros__parameters: {threads: 3}}', '2'),
+    ('', '/front/detector: {ros__parameters: {threads: 3}}', '2'),
+    ('/front', '/rear/detector: {ros__parameters: {threads: 3}}', '2'),
+    ('front/', '/front/detector: {ros__parameters: {threads: 3}}', '3'),
+    ('/front', 'front: {detector: {ros__parameters: {threads: 3}}}', '3'),
+    ('/front', '/**: {detector: {ros__parameters: {threads: 3}}}', '3')])
+def test_the_environment_follows_the_parameters_of_this_node_alone(tmp_path, namespace, section, threads):
+    file = tmp_path / 'own.yaml'
+    file.write_text(section)
+    detector = next(entry for entry in NODES if entry.name == 'detector')
+    environment = bringup.node_environment(detector, values(params_file=str(file), namespace=namespace))
+    assert environment['OMP_NUM_THREADS'] == threads
+
+
+def test_parameters_of_no_node_are_told_with_a_name_that_would_fit(tmp_path):
+    file = tmp_path / 'own.yaml'
+    given = values(params_file=str(file), namespace='/front')
+    assert bringup.unused_sections(values()) == []
+    file.write_text('detektor: {ros__parameters: {threads: 1}}\n/rear/time_budget: {ros__parameters: {threads: 1}}\n'
+                    '/**/bag_player: {ros__parameters: {rate: 2.0}}\n'
+                    'front: {detector: {ros__parameters: {threads: 1}}}')
+    told = bringup.unused_sections(given)
+    assert [line.split(': ', 1)[1] for line in told] == [
+        '/detektor is no node here, and its parameters have no effect; expected a name such as /front/detector',
+        '/rear/time_budget is no node here, and its parameters have no effect; expected a name such as '
+        '/front/time_budget']
+    file.write_text('{a: ' * 100_000)
+    assert bringup.main(['--params-file', str(file)]) == 1
+
+
+@pytest.fixture(scope='module')
+def bags(tmp_path_factory):
+    """Folder with bags of one camera: raw.mcap and compressed.mcap."""
+    folder = tmp_path_factory.mktemp('bags')
+    drive = render_drive(seconds=0.2, rate_hz=10, width=96, height=64)
+    for name in ('raw', 'compressed'):
+        write_bag(drive, folder / f'{name}.mcap', compressed=name == 'compressed')
+    return folder
+
+
+@pytest.mark.parametrize('name', ['raw', 'compressed'])
+def test_a_replay_takes_the_transport_of_the_bag(bags, name):
+    for given in ('', name):
+        orders = bringup.start_orders(values(bag=str(bags / f'{name}.mcap'), image_transport=given), one_process=False)
+        detector = next(order for order in orders if order.name == 'detector')
+        assert f'image_transport:={name}' in detector.command
+
+
+@pytest.mark.parametrize(('words', 'complaint'), [
+    (('--bag', 'raw.mcap', '--image-transport', 'compressed'),
+     "image_transport is 'compressed', but /camera/image_raw of the bag holds sensor_msgs/msg/Image; expected 'raw'"),
+    (('--bag', 'compressed.mcap', '--image-transport', 'raw'), "expected 'compressed', or nothing"),
+    (('--bag', 'raw.mcap', '--record', 'none/run.mcap'), 'none/run.mcap cannot be recorded to: there is no folder'),
+    (('--bag', 'raw.mcap', '--record', 'run'), 'expected a name that ends with .mcap'),
+    (('--record', 'raw.mcap'), 'raw.mcap exists already'),
+    (('--bag', 'raw.mcap', '--rate', '0'), "rate is '0', expected a number in [0.01, 100]"),
+    (('--log-level', 'bogus'), "log_level is 'bogus', expected debug, info, warn, error or fatal")])
+def test_what_cannot_be_played_or_recorded_is_refused_in_one_line(bags, monkeypatch, capsys, words, complaint):
+    monkeypatch.chdir(bags)
+    assert bringup.main(words) == 1
+    said = capsys.readouterr().err
+    assert complaint in said and len(said.splitlines()) == 1
+    assert sorted(file.name for file in bags.iterdir()) == ['compressed.mcap', 'raw.mcap']
+
+
+def test_a_replay_without_the_name_of_a_bag_says_so():
+    with pytest.raises(BagError, match='bag is empty, expected the name of a bag folder'):
+        bringup.prepare_replay(values())
+
+
+RVIZ = """
+import sys
+import rclpy
+import yaml
+from deadline_perception.nodes.bag_types import message_class
+rclpy.init(args=sys.argv)
+node = rclpy.create_node('rviz2')
+for shown in yaml.safe_load(open(sys.argv[sys.argv.index('-d') + 1]))['Visualization Manager']['Displays']:
+    kind = {'Image': 'sensor_msgs/msg/Image', 'MarkerArray': 'visualization_msgs/msg/MarkerArray'}.get(
+        shown['Class'].split('/')[1])
+    if kind:
+        print(node.create_subscription(message_class(kind), shown['Topic']['Value'], print, 1).topic_name)
+"""
+
+
+@pytest.mark.parametrize('namespace', ['', '/front'])
+def test_rviz_listens_in_the_namespace_of_the_nodes(tmp_path, monkeypatch, namespace):
+    """A node that subscribes to the topics of the layout by the names in it, as RViz does, in the place of RViz."""
+    program = tmp_path / 'rviz2'
+    program.write_text(f'#!{sys.executable}\n{RVIZ}')
+    program.chmod(0o755)
+    monkeypatch.setenv('PATH', str(tmp_path), prepend=os.pathsep)
+    order = bringup.rviz_order(values(namespace=namespace))
+    said = subprocess.run(order.command, capture_output=True, text=True, timeout=WAIT_S, check=True).stdout
+    assert said.split() == [f'{namespace}/path_visualizer/image', f'{namespace}/path_visualizer/markers']
 
 
 def test_package_is_valid_and_brings_what_nodes_and_colcon_test_need(repository):

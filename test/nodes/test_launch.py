@@ -24,9 +24,11 @@ pytest.importorskip('ros2launch', reason='ros2 launch comes with a ROS install')
 from launch import LaunchContext, LaunchDescription, LaunchService  # noqa: E402
 from launch.actions import LogInfo  # noqa: E402
 from launch.event_handlers import OnProcessIO  # noqa: E402
+from launch_ros.actions import PushRosNamespace  # noqa: E402
 
 from deadline_perception.msg import TimeBudget  # noqa: E402
-from deadline_perception.nodes.bringup import ARGUMENTS, NODES  # noqa: E402
+from deadline_perception.nodes.bringup import NODES  # noqa: E402
+from deadline_perception.nodes.launch_arguments import ARGUMENTS, read_values  # noqa: E402
 
 
 def load(repository, name):
@@ -50,6 +52,38 @@ def test_starts_the_nodes_of_the_table(repository):
         action.execute(context)
     nodes = module._nodes(context)
     assert [node.node_executable for node in nodes] == [entry.name for entry in NODES]
+
+
+def test_choices_of_the_table_are_those_of_launch(repository):
+    declared = {action.name: action for action in load(repository, 'replay').generate_launch_description()
+                .get_launch_arguments()}
+    assert declared['image_transport'].choices == ['', 'raw', 'compressed']
+    assert all((declared[argument.name].choices or []) == list(argument.choices) for argument in ARGUMENTS)
+
+
+def test_a_namespace_that_the_including_file_pushed_counts_for_all(repository, tmp_path, monkeypatch):
+    (tmp_path / 'rviz2').write_text('#!/bin/sh\n')
+    (tmp_path / 'rviz2').chmod(0o755)
+    monkeypatch.setenv('PATH', str(tmp_path), prepend=os.pathsep)
+    file = tmp_path / 'own.yaml'
+    file.write_text('/fleet/front/detector: {ros__parameters: {threads: 3}}\n'
+                    '/front/detector: {ros__parameters: {threads: 1}}')
+    module, context = load(repository, 'perception'), LaunchContext()
+    PushRosNamespace('fleet').execute(context)
+    context.launch_configurations.update(namespace='front', params_file=str(file), use_rviz='true')
+    for action in module.generate_launch_description().get_launch_arguments():
+        action.execute(context)
+    told, *nodes = module._nodes(context)
+    said = ''.join(part.perform(context) for part in told.msg)
+    assert '/front/detector is no node here' in said and 'expected a name such as /fleet/front/detector' in said
+    detector = next(node for node in nodes if node.node_executable == 'detector')
+    environment = {''.join(part.perform(context) for part in name): ''.join(part.perform(context) for part in value)
+                   for name, value in detector.additional_env}
+    assert environment['OMP_NUM_THREADS'] == '3'
+    assert nodes[-1].node_executable == 'rviz2'
+    for node in nodes:
+        node._perform_substitutions(context)
+        assert node.expanded_node_namespace == '/fleet/front'
 
 
 def test_a_task_file_starts_the_nodes_of_several_networks(repository, tmp_path):
@@ -128,7 +162,9 @@ FRAMES = 12
 def start_replay(tmp_path, repository):
     """Starts it in a process group of its own, with a program `ros2` that fails; what it says is in `log`."""
     write_network(tmp_path)
-    write_bag(render_drive(seconds=FRAMES / 5, rate_hz=5, width=160, height=96), tmp_path / 'drive.mcap')
+    drive = render_drive(seconds=FRAMES / 5, rate_hz=5, width=160, height=96)
+    write_bag(drive, tmp_path / 'drive.mcap')
+    write_bag(drive, tmp_path / 'compressed.mcap', compressed=True)
     (tmp_path / 'bin').mkdir()
     (tmp_path / 'bin' / 'ros2').write_text('#!/bin/sh\nexit 9\n')
     (tmp_path / 'bin' / 'ros2').chmod(0o755)
@@ -156,9 +192,9 @@ def start_replay(tmp_path, repository):
 COMPLAINTS = re.compile('Traceback|Caught exception|process has died|terminate called')
 
 
-@pytest.mark.parametrize('sim_time', ['false', 'true'])
-def test_a_recorded_replay_ends_with_0_and_uses_the_player_of_the_package(start_replay, tmp_path, sim_time):
-    process, log = start_replay('drive.mcap', f'record:={tmp_path / "run.mcap"}', f'use_sim_time:={sim_time}')
+@pytest.mark.parametrize(('bag', 'sim_time'), [('drive', 'false'), ('drive', 'true'), ('compressed', 'false')])
+def test_a_recorded_replay_ends_with_0_and_uses_the_player_of_the_package(start_replay, tmp_path, bag, sim_time):
+    process, log = start_replay(f'{bag}.mcap', f'record:={tmp_path / "run.mcap"}', f'use_sim_time:={sim_time}')
     assert process.wait(200) == 0 and not COMPLAINTS.search(log()), log()
     assert len(read_recording(tmp_path / 'run.mcap').sent_stamps_ns) == FRAMES
 
@@ -166,7 +202,13 @@ def test_a_recorded_replay_ends_with_0_and_uses_the_player_of_the_package(start_
 @pytest.mark.parametrize(('bag', 'words', 'complaint'), [
     ('none.mcap', (), 'none.mcap does not exist'), ('good.json', (), 'is no bag'),
     ('drive.mcap', ('camera:=/left',), 'has no camera /left, expected one of its image topics: /camera/image_raw'),
-    ('drive.mcap', ('record:=good.json',), 'good.json exists already')])
+    ('drive.mcap', ('record:=good.json',), 'good.json exists already'),
+    ('drive.mcap', ('record:=none/run.mcap',), 'there is no folder none'),
+    ('drive.mcap', ('rate:=0',), "rate is '0', expected a number in [0.01, 100]"),
+    ('drive.mcap', ('image_transport:=compressed',), "expected 'raw', or nothing"),
+    ('drive.mcap', ('image_transport:=theora',), 'provided value "theora" is not valid'),
+    ('drive.mcap', ('log_level:=bogus',), 'provided value "bogus" is not valid'),
+    ('drive.mcap', ('image_topic:=bad topic',), 'a name that ROS allows')])
 def test_what_cannot_be_played_or_recorded_ends_with_1_before_anything_is_loaded(start_replay, bag, words, complaint):
     process, log = start_replay(bag, *words)
     assert process.wait(60) == 1
@@ -174,10 +216,11 @@ def test_what_cannot_be_played_or_recorded_ends_with_1_before_anything_is_loaded
 
 
 def test_a_bag_that_nobody_listens_to_ends_with_1(start_replay, tmp_path):
-    (tmp_path / 'own.yaml').write_text('bag_player:\n  ros__parameters:\n    wait_timeout_s: 0.5\n')
-    process, log = start_replay('drive.mcap', f'params_file:={tmp_path / "own.yaml"}', 'image_transport:=compressed')
+    (tmp_path / 'own.yaml').write_text('bag_player:\n  ros__parameters:\n    wait_timeout_s: 0.5\n'
+                                       '    wait_for_subscribers: 9\n')
+    process, log = start_replay('drive.mcap', f'params_file:={tmp_path / "own.yaml"}')
     assert process.wait(200) == 1
-    assert log().count('has fewer than 1 subscribers') == 3 and 'bag_player ended with exit status 75' in log()
+    assert log().count('has fewer than 9 subscribers') == 3 and 'bag_player ended with exit status 75' in log()
 
 
 @pytest.mark.parametrize('moment', ['process started', 'vehicle_speed]: in order again'], ids=['loading', 'playing'])
@@ -230,7 +273,7 @@ def test_a_node_that_dies_again_and_again_is_given_up_with_a_word(repository, mo
     broken = tmp_path / 'broken.yaml'
     broken.write_text('/**/time_budget:\n  ros__parameters:\n    rate_hz: 5000.0\n')
     entry = next(entry for entry in NODES if entry.name == 'time_budget')
-    node = module._node(entry, module.bringup.read_values({'params_file': str(broken)}))
+    node = module._node(entry, read_values({'params_file': str(broken)}))
     service = LaunchService(noninteractive=True)
     service.include_launch_description(LaunchDescription([node]))
     service.context.register_event_handler(OnProcessIO(on_stderr=lambda event: said.append(event.text.decode())))

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 import rclpy
-from lifecycle_msgs.msg import Transition
+from lifecycle_msgs.msg import State, Transition
 from lifecycle_msgs.srv import ChangeState
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.lifecycle import TransitionCallbackReturn
@@ -96,6 +96,26 @@ def test_a_transition_that_fails_unexpectedly_leads_back_to_unconfigured_and_say
     assert 'ZeroDivisionError: made up' in capfd.readouterr().err
     assert node._state == 'unconfigured' and node.calls[-2:] == ['halt', 'release']
     assert node.trigger_configure() == TransitionCallbackReturn.SUCCESS
+
+
+class Ended(Recorded):
+    """A signal ends ROS in the middle of its transition, which then cannot make its publisher."""
+
+    def on_configure(self, state):
+        self.context.shutdown()
+        self.create_publisher(State, 'state', 1)
+
+
+def test_what_fails_because_the_process_ends_meanwhile_is_not_told(capfd):
+    context = rclpy.Context()
+    rclpy.init(context=context)
+    node = Ended(context)
+    try:
+        node.trigger_configure()
+    except RuntimeError:  # rclpy's own: the transition cannot be ended either
+        pass
+    node.destroy_node()
+    assert 'Traceback' not in capfd.readouterr().err
 
 
 @pytest.mark.parametrize('wanted', [Transition(id=Transition.TRANSITION_ACTIVATE), Transition(label='activate'),

@@ -31,6 +31,8 @@ def test_markers_lie_where_the_camera_sees_the_box():
     assert (frame.color.r, frame.color.g, frame.color.b) == pytest.approx((red / 255, green / 255, blue / 255))
     assert [marker.text for marker in array if marker.text] == ['bike 0.50', 'headline']
     assert all(marker.header == header(5) for marker in array)
+    # Of a node that died, none stays.
+    assert all(marker.lifetime.sec > 0 for marker in array if marker.action == Marker.ADD)
 
 
 @pytest.mark.parametrize('wrong', [0.0, -500.0, 1e-300, math.inf, math.nan])

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -26,6 +27,24 @@ def test_profile_of_the_user_stays(monkeypatch):
     monkeypatch.setenv(VARIABLES[0], '/home/me/profile.xml')
     make_room_for_images()
     assert os.environ[VARIABLES[0]] == '/home/me/profile.xml' and VARIABLES[1] not in os.environ
+
+
+@pytest.mark.parametrize(('name', 'has_room'), [
+    ('path_visualizer', True), ('one_process', True), ('time_budget', False), ('vehicle_speed', False)])
+def test_only_who_sends_images_takes_shared_memory_for_them(start_node, observer, wait_for, name, has_room):
+    """A container has 64 MB for all."""
+    settings = [word for variable in VARIABLES for word in ('-u', variable)]  # as on a robot, where nothing is set
+    words = ('vehicle_speed',) if name == 'one_process' else ()
+    before = set(Path('/dev/shm').iterdir())  # the observer has room
+    node = start_node(name, program=('env', *settings, sys.executable, '-m', 'deadline_perception.nodes', name, *words))
+    wait_for(lambda: observer.status(words[0] if words else name)[0] >= 0, 'the node')
+    sizes = []
+    for line in Path(f'/proc/{node.process.pid}/maps').read_text().splitlines():
+        addresses, *_, file = line.split()
+        if file.startswith('/dev/shm/fastrtps_') and Path(file) not in before:
+            begin, end = (int(address, 16) for address in addresses.split('-'))
+            sizes.append(end - begin)
+    assert sizes and any(size >= 16 * 2 ** 20 for size in sizes) == has_room
 
 
 @pytest.fixture

@@ -3,10 +3,12 @@ from __future__ import annotations
 
 import signal
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
+import rclpy
 from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import TwistStamped
 from made_up_network import write_network
@@ -14,6 +16,7 @@ from rclpy.qos import DurabilityPolicy, QoSProfile
 from rclpy.qos import ReliabilityPolicy as Reliability
 
 from deadline_perception.msg import TimeBudget
+from deadline_perception.nodes import process
 
 
 @pytest.mark.parametrize('number', [signal.SIGINT, signal.SIGTERM])
@@ -106,9 +109,9 @@ def test_second_signal_raises_nothing_where_the_first_one_is_dealt_with(start_no
     script = tmp_path / 'told_twice.py'
     script.write_text('import signal\n'
                       'from deadline_perception.nodes import process\n'
-                      'def close(nodes, close=process._close):\n'
+                      'def close(*given, close=process._close):\n'
                       '    print("closing", flush=True)\n'
-                      '    close(nodes)\n'
+                      '    close(*given)\n'
                       'ignore = signal.signal\n'
                       'def told_again(number, handler):  # between the first interrupt and the end of its handling\n'
                       '    signal.raise_signal(signal.SIGINT)\n'
@@ -198,3 +201,74 @@ def test_signal_during_a_load_that_does_not_end_leaves_no_abort(start_node, wait
     wait_for(lambda: 'loading' in node.output, 'the load to begin')
     assert node.end(number) == 0
     assert not any(word in node.output for word in ('terminate called', 'Traceback', 'Fatal'))
+
+
+def test_the_process_does_not_wait_for_the_end_of_python(start_node, observer, wait_for, tmp_path):
+    """Which goes through a network of hundreds of MB for longer than launch waits; nodes are closed by then."""
+    script = tmp_path / 'slow_end.py'
+    script.write_text('import atexit, time\n'
+                      'from deadline_perception.nodes import time_budget\n'
+                      'atexit.register(time.sleep, 1000)\n'
+                      'close = time_budget.TimeBudgetNode.destroy_node\n'
+                      'time_budget.TimeBudgetNode.destroy_node = lambda self: (close(self), print("closed"))\n'
+                      'raise SystemExit(time_budget.main())\n')
+    heard = observer.hear(TimeBudget, 'time_budget/budget')
+    node = start_node('time_budget', program=(sys.executable, script))
+    wait_for(lambda: heard, 'a budget')
+    assert node.end() == 0
+    assert node.output.splitlines()[-1] == 'closed'
+
+
+def test_an_executor_is_not_left_to_the_garbage_collector(start_node, tmp_path):
+    """Of a cycle, the collector may finalise the guard condition first, and the executor then complains."""
+    script = tmp_path / 'cycle.py'
+    script.write_text('import gc\n'
+                      'import rclpy\n'
+                      'from rclpy.signals import SignalHandlerGuardCondition\n'
+                      'from deadline_perception.nodes import process\n'
+                      'def close(*given, close=process._close):\n'
+                      '    close(*given)\n'
+                      '    gc.collect()\n'
+                      '    print("closed", flush=True)\n'
+                      'process._close = close\n'
+                      'def create():\n'
+                      '    node = rclpy.create_node("cycle")\n'
+                      '    older = [SignalHandlerGuardCondition(node.context)]  # the collector goes by age\n'
+                      '    node.done = rclpy.task.Future()\n'
+                      '    def tie():\n'
+                      '        executor = node.executor\n'
+                      '        executor.itself = executor\n'
+                      '        executor._sigint_gc.destroy()\n'
+                      '        executor._sigint_gc = older.pop()\n'
+                      '        node.done.set_result(0)\n'
+                      '    timer = node.create_timer(0.0, lambda: timer.cancel() or tie())\n'
+                      '    return node\n'
+                      'raise SystemExit(process.run_node("cycle", create, done=lambda node: node.done))\n')
+    node = start_node('cycle', program=(sys.executable, script))
+    assert node.wait_ended() == 0
+    assert node.output == 'closed\n'
+
+
+def test_all_threads_that_do_not_end_are_waited_for_together(monkeypatch):
+    """Launch gives a process 5 s; each of several nodes at work in a callback would take them."""
+    waited_s = []
+
+    class Waited(threading.Thread):
+        def join(self, timeout=None):
+            waited_s.append(timeout)
+            super().join(timeout)
+
+    context = rclpy.Context()
+    rclpy.init(context=context)
+    nodes = [rclpy.create_node(f'busy{number}', context=context) for number in range(3)]
+    free = threading.Event()
+    for node in nodes:
+        Waited(target=free.wait, name=node.get_name(), daemon=True).start()
+    monkeypatch.setattr(process, '_JOIN_S', 0.5)
+    process._close(nodes, [])
+    assert waited_s[0] <= 0.5 and waited_s[1:] == [0.0, 0.0]
+    assert all(node.get_name() for node in nodes)  # none was destroyed under its callback
+    free.set()
+    for node in nodes:
+        node.destroy_node()
+    context.try_shutdown()

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import pytest
+
+from deadline_perception.nodes import bag_player, detector_parameters
+from deadline_perception.nodes.launch_arguments import ARGUMENTS, ArgumentError, as_text, read_values
+
+TABLE = {argument.name: argument for argument in ARGUMENTS}
+
+
+def test_texts_become_values_and_the_rest_has_its_default():
+    values = read_values({'use_sim_time': 'True', 'model': 'x', 'rate': '2'})
+    assert values['use_sim_time'] is True and values['autostart'] is True
+    assert values['model'] == 'x' and values['rate'] == 2.0 and values['log_level'] == 'info'
+    assert read_values(values) == values
+
+
+@pytest.mark.parametrize(('name', 'text', 'complaint'), [
+    ('use_rviz', 'perhaps', 'expected true or false'), ('rate', '0', r'expected a number in \[0.01, 100\]'),
+    ('rate', 'fast', 'expected a number'), ('rate', 'nan', 'expected a number'), ('rate', '', 'expected a number'),
+    ('image_transport', 'theora', 'expected nothing, raw or compressed'),
+    ('log_level', 'bogus', 'warn, error or fatal'),
+    ('image_topic', 'bad topic', 'a name that ROS allows: Invalid topic name: topic name must not contain characters'),
+    ('odometry_topic', '/odom/', 'must not end with'), ('camera_info_topic', 'a//b', 'single slashes'),
+    ('speed_topic', '2nd', 'token must not start with a number'),
+    ('namespace', 'bad name', 'a name that ROS allows'),
+    ('image_topic', '/camera/image_raw/compressed', 'expected the name without /compressed')])
+def test_what_no_node_could_work_with_is_refused_in_one_line(name, text, complaint):
+    with pytest.raises(ArgumentError, match=complaint) as caught:
+        read_values({name: text})
+    assert str(caught.value).startswith(f'{name} is {text!r}') and '\n' not in str(caught.value)
+
+
+@pytest.mark.parametrize(('name', 'text'), [
+    ('namespace', ''), ('namespace', 'front/'), ('namespace', '/robot/front'), ('camera_info_topic', ''),
+    ('image_topic', '/camera/image_raw'), ('odometry_topic', '~/odom'), ('image_transport', '')])
+def test_legal_names_stay_as_they_are(name, text):
+    assert read_values({name: text})[name] == text
+
+
+def test_ranges_and_choices_are_those_of_the_nodes():
+    rate = next(row for row in bag_player.PARAMETERS if row.name == 'rate')
+    assert (TABLE['rate'].minimum, TABLE['rate'].maximum) == (rate.minimum, rate.maximum)
+    transport = next(row for row in detector_parameters.PARAMETERS if row.name == 'image_transport')
+    assert TABLE['image_transport'].choices == ('', *transport.choices)
+
+
+@pytest.mark.parametrize('argument', ARGUMENTS, ids=lambda argument: argument.name)
+def test_every_default_is_legal_and_declared_with_its_choices(argument):
+    declared = argument.declaration()
+    assert argument.value_of(as_text(argument.default)) == argument.default
+    assert declared['default_value'] == as_text(argument.default)
+    assert declared['choices'] == (list(argument.choices) or None)
+
+
+def test_the_second_profile_of_the_classifier_is_named_where_it_is_asked_for():
+    assert 'a latency profile of its own' in TABLE['classify_crops'].description

@@ -1,0 +1,75 @@
+"""What is imported is declared, and what is installed on a robot is pinned."""
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[1]
+DISTRIBUTIONS = {'cv2': 'opencv-python-headless', 'yaml': 'PyYAML', 'backports': 'backports.zstd',
+                 'pynvml': 'nvidia-ml-py'}
+# Of ROS, declared in package.xml.
+OF_ROS = {'ament_index_python', 'builtin_interfaces', 'cv_bridge', 'diagnostic_msgs', 'geometry_msgs', 'lifecycle_msgs',
+          'nav_msgs', 'rcl_interfaces', 'rclpy', 'rosgraph_msgs', 'sensor_msgs', 'std_msgs', 'std_srvs', 'vision_msgs',
+          'visualization_msgs'}
+
+
+def normal(name):
+    return re.sub(r'[-_.]+', '-', name).lower()
+
+
+def declared():
+    """Names of the package's own dependencies in pyproject.toml."""
+    text = (ROOT / 'pyproject.toml').read_text()
+    block = re.search(r'^dependencies = \[\n(.*?)^\]', text, re.M | re.S)[1]
+    return {normal(re.match(r"\s*'([\w.-]+)", line)[1]) for line in block.splitlines()}
+
+
+def imported():
+    """Top-level modules that the package imports, with one of the files that do."""
+    found = {}
+    for file in (ROOT / 'deadline_perception').rglob('*.py'):
+        for node in ast.walk(ast.parse(file.read_text(encoding='utf-8'))):
+            names = [node.module] if isinstance(node, ast.ImportFrom) and not node.level else []
+            names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            found |= {name.partition('.')[0]: file.name for name in names}
+    return found
+
+
+def test_every_package_that_is_imported_is_declared():
+    others = set(imported()) - set(sys.stdlib_module_names) - {'deadline_perception'}
+    missing = {name for name in others - OF_ROS if normal(DISTRIBUTIONS.get(name, name)) not in declared()}
+    assert not missing
+    package = (ROOT / 'package.xml').read_text()
+    assert all(f'<exec_depend>{name}<' in package or f'<depend>{name}<' in package for name in others & OF_ROS)
+    assert {'apsw', 'zstandard', 'torch'} <= others  # otherwise nothing was looked at
+
+
+def test_a_robot_gets_the_versions_that_the_suite_passed_with():
+    line = re.search(r'^pip install (.*?[^\\])\n', (ROOT / 'README.md').read_text(), re.M | re.S)[1]
+    assert '-c <(grep -v ^numpy src/deadline_perception/constraints.txt)' in line
+    pinned = {normal(name) for name in re.findall(r'^([\w.-]+)==', (ROOT / 'constraints.txt').read_text(), re.M)}
+    words = line.partition('#')[0].partition(')')[2].split()
+    wanted = {normal(word) for word in words if re.fullmatch(r'[\w-]+', word)}
+    assert len(wanted) > 10 and wanted <= pinned
+    assert {normal(name) for name in declared()} <= pinned
+
+
+def test_a_change_passes_the_suite_and_an_audit_of_the_dependencies():
+    workflow = yaml.safe_load((ROOT / '.github' / 'workflows' / 'ci.yml').read_text())
+    steps = [step.get('run', '') for job in workflow['jobs'].values() for step in job['steps']]
+    assert '.ci/run' in steps and any('pip-audit --requirement constraints.txt' in step for step in steps)
+    assert workflow['permissions'] == {'contents': 'read'}
+
+
+def test_the_package_says_who_made_it_and_what_changed():
+    parse = pytest.importorskip('catkin_pkg.package').parse_package
+    package = parse(str(ROOT), warnings=(warnings := []))
+    assert package.urls and package.authors and not warnings
+    assert 'rosidl_default_generators' in {depend.name for depend in package.buildtool_depends}
+    assert re.match(r'\^+\nChangelog for package deadline_perception\n\^+\n\nForthcoming\n-+\n\* ',
+                    (ROOT / 'CHANGELOG.rst').read_text())
