@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections import Counter, defaultdict
 from functools import partial
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 from deadline_perception.datasets.annotation_file import GroundTruthCollector, expected_format, read_json
 from deadline_perception.datasets.image_file import image_size, load_image
 from deadline_perception.datasets.records import Frame, Sequence, check_class_names
+from deadline_perception.errors import printable
 
 
 def read_coco(annotations: Path, rate_hz: float = 10.0) -> Sequence:
@@ -22,8 +24,8 @@ def read_coco(annotations: Path, rate_hz: float = 10.0) -> Sequence:
         rate_hz: of the made-up stamps, > 0.
 
     Raises:
-        ValueError: the file is no COCO file, an image is missing or of another size than the file says, an id, a
-            category's name or an image's file occurs twice, an id refers to nothing, or a box is no box.
+        ValueError: the file is no COCO file, an image is missing, lies elsewhere or is of another size than the file
+            says, an id, a category's name or an image's file occurs twice, an id refers to nothing, or a box is no box.
         FileNotFoundError: there is no such file.
     """
     annotations = Path(annotations)
@@ -52,6 +54,8 @@ def _sequence(content: dict, file: Path, rate_hz: float) -> Sequence:
     strangers = set(by_image) - {image['id'] for image in images}
     if strangers:
         raise ValueError(f'{file}: annotations belong to image {min(strangers, key=str)}, which the file does not list')
+    for image in images:
+        _check_place(file, image['file_name'])
     missing = [image['file_name'] for image in images if not (file.parent / image['file_name']).is_file()]
     if missing:
         raise ValueError(f'{file}: {len(missing)} of {len(images)} images are missing, the first is '
@@ -72,6 +76,14 @@ def _sequence(content: dict, file: Path, rate_hz: float) -> Sequence:
                             partial(load_image, file.parent / image['file_name']), None, ground_truth))
     collector.report()
     return Sequence(f'{file.parent.name}-{file.stem}', tuple(names.values()), tuple(frames))
+
+
+def _check_place(file: Path, name: str) -> None:
+    """Makes sure that an image lies beside the annotations, or in the folder above them, and not anywhere else."""
+    place = os.path.normpath(file.parent.absolute() / name)
+    if not Path(place).is_relative_to(file.parent.absolute().parent):
+        raise ValueError(f'{file}: image {printable(name)} lies outside of the data set, expected a path below '
+                         f'{file.parent.absolute().parent}')
 
 
 def _corners(annotation: dict, file: Path) -> tuple[float, float, float, float]:

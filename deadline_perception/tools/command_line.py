@@ -6,7 +6,7 @@ import importlib
 import sys
 from collections.abc import Callable
 
-from deadline_perception.errors import DeadlinePerceptionError
+from deadline_perception.errors import DeadlinePerceptionError, printable_lines
 
 COMMANDS = {
     'demo': 'play a drive through the running nodes and write a report',
@@ -58,6 +58,8 @@ def main(arguments: list[str] | None = None) -> int:
 def exit_status(name: str, run: Callable[[], int | None]) -> int:
     """Runs a program; returns what it returns (0 for None), or 1 when an expected error ends it, which it prints.
 
+    Whatever of a file the error repeats, nothing that a terminal would obey is printed.
+
     Args:
         name: of the program, put before the error.
         run: does all the work.
@@ -65,7 +67,7 @@ def exit_status(name: str, run: Callable[[], int | None]) -> int:
     try:
         return run() or 0
     except (ValueError, OSError, DeadlinePerceptionError) as error:
-        print(f'{name}: {_words(error)}', file=sys.stderr)
+        print(f'{name}: {printable_lines(_words(error))}', file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130

@@ -95,3 +95,13 @@ def test_wrong_arguments_show_the_usage(arguments: list[str], capsys: pytest.Cap
     with pytest.raises(SystemExit, match='^2$'):
         command_line.main(arguments)
     assert 'usage: deadline-perception' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize('kind', [ValueError, OSError, DeadlinePerceptionError])
+def test_nothing_that_a_terminal_would_obey_is_printed(command, capsys: pytest.CaptureFixture[str], kind: type) -> None:
+    def fail(args: argparse.Namespace) -> int:
+        raise kind('class is \x1b]0;title\x07\x9b31m\u202e, their log ends with:\n  \x1b[2Jlast line')
+    command(fail)
+    assert command_line.main(['bag']) == 1
+    assert capsys.readouterr().err == ('deadline-perception bag: class is \\x1b]0;title\\x07\\x9b31m\\u202e, their log ends '
+                                       'with:\n  \\x1b[2Jlast line\n')
