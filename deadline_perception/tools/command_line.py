@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
 import sys
 from collections.abc import Callable
@@ -77,6 +78,9 @@ def _words(error: Exception) -> str:
     """What went wrong; the system's own words with the name of the file, which they leave out or put last."""
     if isinstance(error, OSError) and error.strerror:
         file = error.filename2 or error.filename or 'a file'
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            return f'{file} cannot be written: {error.strerror.lower()}; free some, or name another place, and run the ' \
+                   f'command again'
         return f'{file} cannot be used: {error.strerror.lower()}; expected a file or folder that can be ' \
                f'read, or written to'
     return str(error)
