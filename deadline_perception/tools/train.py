@@ -246,8 +246,10 @@ def run_and_save(trainer: Trainer | LevelTrainer, state: Path, stop: StopRequest
 
         def save() -> None:
             nonlocal saved_at
-            trainer.save(state)  # first: on a full disk the curves are what can be missed
-            log.publish()
+            try:
+                log.publish()
+            finally:  # on a full disk, the curves are what can be missed
+                trainer.save(state)
             saved_at = time.monotonic()
 
         def report(step: int, losses: dict[str, float]) -> None:
