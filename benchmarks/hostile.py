@@ -5,7 +5,8 @@
 `hostile_files.py` writes them: weights and tables that run code, expand to gigabytes, never end, lie about sizes or hold
 what a terminal obeys, and for every kind some twenty files that were cut, changed, or are a pipe, a device or a folder.
 Each is read in a process of its own, as a command reads it, within limits of processor time, time and memory. A case is
-fine when it is read, or ends in one printable line and status 1; nothing of a file may be run. Ends with status 1 where
+fine when it is read, or ends in one printable line and status 1; what libpng, OpenCV and OpenVINO print before it is
+theirs. Nothing of a file may be run. Ends with status 1 where
 one is not. Writes results/hostile.json.
 """
 from __future__ import annotations
@@ -121,10 +122,10 @@ def try_case(case: Case, read: Callable[[Path], object], folder: Path) -> Verdic
     status, usage = _wait(child, began_s + LONGEST_S)
     took_s, memory_mb = time.monotonic() - began_s, max(0.0, usage.ru_maxrss / 1024 - began_mb)
     said = printed.read_text(encoding='utf-8', errors='surrogateescape')
-    return Verdict(_end(status, said, memory_mb, any(folder.rglob(MARK))), said.strip()[-300:], took_s, memory_mb)
+    return Verdict(_end(case.kind, status, said, memory_mb, any(folder.rglob(MARK))), said.strip()[-300:], took_s, memory_mb)
 
 
-def _end(status: int, said: str, memory_mb: float, ran_code: bool) -> str:
+def _end(kind: str, status: int, said: str, memory_mb: float, ran_code: bool) -> str:
     if ran_code:
         return 'ran code'
     if os.WIFSIGNALED(status):
@@ -135,9 +136,10 @@ def _end(status: int, said: str, memory_mb: float, ran_code: bool) -> str:
     code, lines = os.WEXITSTATUS(status), [line for line in said.split('\n') if line]
     if code == 0:
         return 'read'
-    if code != 1 or len(lines) != 1:
+    own = [line for line in lines if line.startswith(f'{kind}: ')]
+    if code != 1 or len(own) != 1 or lines[-1] != own[0]:
         return f'not caught: {lines[-1] if lines else f"status {code}"}'
-    if not lines[0].isprintable() or len(lines[0]) > _MOST_CHARACTERS:
+    if not own[0].isprintable() or len(own[0]) > _MOST_CHARACTERS:
         return 'a line that is too long or not printable'
     return 'refused'
 

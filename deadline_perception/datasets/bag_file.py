@@ -17,7 +17,7 @@ from deadline_perception.untrusted_file import MIB, check_kind
 MCAP_MAGIC = b'\x89MCAP0\r\n'
 IMAGE_TYPES = ('sensor_msgs/msg/Image', 'sensor_msgs/msg/CompressedImage')
 _STORAGE_ENDINGS = ('.mcap', '.db3')
-_MOST_METADATA_BYTES = 4 * MIB
+_MOST_METADATA_BYTES = MIB
 
 
 class BagError(DeadlinePerceptionError):
