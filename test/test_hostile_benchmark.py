@@ -26,14 +26,15 @@ def test_some_files_of_every_kind_are_read_or_refused(repository, tmp_path):
 
 @pytest.mark.parametrize(('act', 'end'), [
     (lambda file: None, 'read'), (lambda file: int('x'), 'refused'), (lambda file: {}['x'], 'not caught: KeyError'),
-    (lambda file: os.abort(), 'ended by signal 6'), (lambda file: print('one\ntwo', file=sys.stderr) or int('x'), 'not caught'),
-    (lambda file: print('\x1b[2J', file=sys.stderr) or os._exit(1), 'not printable'),
-    (lambda file: (file.parent / 'code_was_run').touch(), 'ran code'), (lambda file: bytearray(2**31 - 1), 'took 2'),
+    (lambda file: os.abort(), 'ended by signal 6'), (lambda file: print('set: one', file=sys.stderr) or int('x'), 'not caught'),
+    (lambda file: print('set: \x1b[2J', file=sys.stderr) or os._exit(1), 'not printable'),
+    (lambda file: (file.parent / 'code_was_run').touch(), 'ran code'), (lambda file: bytearray(200 * 2**20), 'took 2'),
     (lambda file: sum(iter(int, 1)), 'took too long')], ids=[
         'read', 'refused', 'uncaught', 'aborts', 'two lines', 'controls', 'runs code', 'memory', 'endless'])
 def test_a_reader_that_fails_is_told(load_benchmark, tmp_path, monkeypatch, act, end):
     hostile = load_benchmark('hostile')
-    monkeypatch.setattr(hostile, 'PROCESSOR_S', 1)
+    monkeypatch.setattr(hostile, 'PROCESSOR_S', 1 if end == 'took too long' else 30)
+    monkeypatch.setattr(hostile, 'MOST_MB', 100)
     (tmp_path / 'files').mkdir()
     case = hostile.Case('set', 'a case', tmp_path / 'files' / 'file')
     case.file.touch()
