@@ -108,6 +108,7 @@ BENCHMARKS = (
     Benchmark('image_transport', 3, 'images that reach another process', quick=False),
     Benchmark('soak', 12, 'memory, threads and descriptors of all nodes', arguments=('--minutes', '10'), quick=False),
     Benchmark('faults', 45, 'every fault against the running nodes', quick=False),
+    Benchmark('hostile', 5, 'files that were made to harm their reader'),
 )
 
 

@@ -10,13 +10,14 @@ from pathlib import Path
 import yaml
 
 from deadline_perception.errors import printable
-from deadline_perception.untrusted_file import MOST_DEPTH, MOST_DIGITS, MOST_TEXT_BYTES, FileRefused, read_text
+from deadline_perception.untrusted_file import MOST_DEPTH, MOST_DIGITS, FileRefused, read_text
 
+MOST_YAML_BYTES = 2**18  # some seconds of a parser written in Python
 _PREFIX = 'tag:yaml.org,2002:'
 _PLAIN = tuple(f'{_PREFIX}{name}' for name in ('null', 'bool', 'int', 'float', 'str', 'seq', 'map'))
 
 
-def read_yaml(file: Path, most_bytes: int = MOST_TEXT_BYTES) -> object:
+def read_yaml(file: Path, most_bytes: int = MOST_YAML_BYTES) -> object:
     """What a YAML file holds; see `parse_yaml`.
 
     Raises:

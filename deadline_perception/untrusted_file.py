@@ -157,4 +157,4 @@ def _decoded(content: bytes) -> str:
 
 def _check_mode(mode: int) -> None:
     if not stat.S_ISREG(mode):
-        raise FileRefused(f'it is {_KINDS.get(stat.S_IFMT(mode), "something else")}, expected an ordinary file')
+        raise FileRefused(f'it is no ordinary file but {_KINDS.get(stat.S_IFMT(mode), "something else")}')

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import IO
 
+import hypothesis
 import pytest
 
 # fixtures of several folders
@@ -31,8 +32,17 @@ _begun_s = pytest.StashKey[float]()
 collect_ignore = [] if importlib.util.find_spec('rclpy') else ['nodes', 'test_interfaces.py']
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declares how the examples of random tests are chosen."""
+    parser.addoption('--random-seeds', action='store_true', help='try other random examples than the last time; without '
+                     'it a test tries the same ones in every run')
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Claims a free domain until the session ends; set before any test module can load rclpy."""
+    hypothesis.settings.register_profile('same_examples', derandomize=True, database=None, deadline=None)
+    hypothesis.settings.register_profile('random_seeds', database=None, deadline=None, print_blob=True)
+    hypothesis.settings.load_profile('random_seeds' if config.getoption('--random-seeds') else 'same_examples')
     config.stash[_begun_s] = time.time()
     # A shell's background job ignores Ctrl-C, and whatever it starts does; workers of xdist inherit that too.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

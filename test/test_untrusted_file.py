@@ -22,7 +22,7 @@ def test_what_is_no_ordinary_file_is_refused_before_it_is_opened(tmp_path):
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(tmp_path / 'socket'))
         for name, kind in (('pipe', 'a pipe'), ('link', 'a device'), ('socket', 'a socket'), ('.', 'a folder')):
-            with pytest.raises(FileRefused, match=f'it is {kind}, expected an ordinary file'):
+            with pytest.raises(FileRefused, match=f'it is no ordinary file but {kind}'):
                 read_bytes(tmp_path / name, 100)
             with pytest.raises(FileRefused, match=kind):
                 check_kind(tmp_path / name)
@@ -31,7 +31,7 @@ def test_what_is_no_ordinary_file_is_refused_before_it_is_opened(tmp_path):
 def test_a_pipe_that_takes_the_place_of_a_file_is_refused_too(tmp_path, monkeypatch):
     os.mkfifo(tmp_path / 'pipe')
     monkeypatch.setattr('deadline_perception.untrusted_file.check_kind', lambda file: None)  # as if it had been a file
-    with pytest.raises(FileRefused, match='it is a pipe'):
+    with pytest.raises(FileRefused, match='but a pipe'):
         read_bytes(tmp_path / 'pipe', 100)
 
 

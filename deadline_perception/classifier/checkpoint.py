@@ -10,6 +10,7 @@ import torch
 from deadline_perception.classifier.network import ClassifierConfig, NestedClassifier, build_classifier
 from deadline_perception.detector.checkpoint import CheckpointError, read_metadata, read_weights, write_weights
 from deadline_perception.latency.device import check_device
+from deadline_perception.untrusted_file import parse_json
 
 KIND = 'nested_classifier'
 
@@ -45,10 +46,10 @@ def load_classifier(weights: Path, device: str = 'cpu') -> NestedClassifier:
                               f'expected a {KIND}')
     try:
         config = ClassifierConfig.from_json(metadata['config'])
-        orders = [tuple(order) for order in json.loads(metadata.get('channel_orders', 'null')) or ()]
+        orders = [tuple(order) for order in parse_json(metadata.get('channel_orders', 'null')) or ()]
         if [sorted(order) for order in orders] != [list(range(count)) for count in config.channels]:
             raise ValueError(f'channel orders are {reprlib.repr(orders)}, expected permutations of {config.channels}')
-    except (ValueError, TypeError, RecursionError) as error:
+    except (ValueError, TypeError, OverflowError) as error:
         raise CheckpointError(f'weights file {weights} has no configuration of a {KIND}: {error}') from error
     with torch.device('meta'):  # shapes without memory
         network = NestedClassifier(config, class_names)

@@ -25,6 +25,7 @@ from deadline_perception.engine.segment_run import SegmentRun, check_image
 from deadline_perception.engine.sliced_layers import Cut
 from deadline_perception.engine.torch_network import TorchModule
 from deadline_perception.execution_path import LEVEL, ExecutionPath, Operator, PathSpace, Segment
+from deadline_perception.untrusted_file import parse_json
 
 RATIOS = (1 / 64, 1 / 32, 1 / 20, 1 / 16, 1 / 12, 1 / 8, 1 / 6, 1 / 4, 1 / 2, 1.0)  # thesis, section 3.1
 _EPS = 1e-5  # added to variances, as PyTorch's norms do
@@ -103,7 +104,7 @@ class ClassifierConfig:
         Raises:
             ValueError: it holds something else.
         """
-        record = json.loads(text)
+        record = parse_json(text)
         known = {field.name for field in fields(cls)}
         if not isinstance(record, dict) or set(record) != known:
             raise ValueError(f'configuration has {sorted(record) if isinstance(record, dict) else record!r}, expected '

@@ -1,7 +1,6 @@
 """Annotation files read so that whatever they hold ends in values or in one line that says what is wrong."""
 from __future__ import annotations
 
-import json
 import warnings
 from collections import Counter
 from collections.abc import Iterator
@@ -10,10 +9,15 @@ from pathlib import Path
 
 import numpy as np
 
+from deadline_perception import untrusted_file
 from deadline_perception.datasets.records import GroundTruth
+from deadline_perception.errors import printable
+from deadline_perception.untrusted_file import MIB, FileRefused
 
 MAX_IMAGE_PX = 65_535  # of a side, the most that a JPEG file holds
 _MAX_WORDS = 600
+_MOST_BYTES = 512 * MIB  # of all annotations; those of COCO's 118,000 training images have 448 MiB
+_MOST_REPAIRS_TOLD = 20
 
 
 def read_json(file: Path) -> object:
@@ -21,12 +25,12 @@ def read_json(file: Path) -> object:
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: it is no JSON file, or nested or long-numbered beyond reason.
+        ValueError: it is no JSON file, too large, or nested or long-numbered beyond reason.
     """
     try:
-        return json.loads(file.read_text(encoding='utf-8'))
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f'{file} is no JSON file: {_one_line(error)}') from error
+        return untrusted_file.read_json(file, _MOST_BYTES)
+    except FileRefused as error:
+        raise ValueError(f'{file} is no JSON file that can be read: {error}') from error
 
 
 @contextmanager
@@ -35,19 +39,13 @@ def expected_format(file: Path, form: str) -> Iterator[None]:
     try:
         yield
     except KeyError as error:
-        raise ValueError(f'{file} lacks the key {_one_line(error)}, expected {form}') from error
+        raise ValueError(f'{file} lacks the key {printable(error, _MAX_WORDS)}, expected {form}') from error
     except (ValueError, TypeError, AttributeError, ArithmeticError, LookupError, RecursionError, OSError) as error:
-        words = _one_line(error)
+        words = printable(error, _MAX_WORDS)
         own = isinstance(error, ValueError) and str(error).startswith(str(file))
         if own and words == str(error):
             raise
         raise ValueError(words if own else f'{file} is not in the form of {form}: {words}') from error
-
-
-def _one_line(error: Exception) -> str:
-    """The error's words, printable and not too many, whatever of the file they repeat."""
-    words = ' '.join(str(error).split()).encode('ascii', 'backslashreplace').decode()
-    return words if len(words) <= _MAX_WORDS else words[:_MAX_WORDS] + ' ...'
 
 
 class GroundTruthCollector:
@@ -90,6 +88,9 @@ class GroundTruthCollector:
 
     def report(self) -> None:
         """Warns, once for the whole data set, when anything was repaired or left out."""
-        counts = [f'{count} boxes {what}' for what, count in self._repairs.items() if count]
+        told = [(what, count) for what, count in self._repairs.items() if count]
+        counts = [f'{count} boxes {printable(what, 100)}' for what, count in told[:_MOST_REPAIRS_TOLD]]
+        if len(told) > _MOST_REPAIRS_TOLD:
+            counts.append(f'{sum(count for _, count in told[_MOST_REPAIRS_TOLD:])} boxes for other reasons')
         if counts:
             warnings.warn(f'{self._source}: {", ".join(counts)}', stacklevel=3)

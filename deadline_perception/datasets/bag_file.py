@@ -18,7 +18,7 @@ from deadline_perception.untrusted_file import MIB, check_kind
 MCAP_MAGIC = b'\x89MCAP0\r\n'
 IMAGE_TYPES = ('sensor_msgs/msg/Image', 'sensor_msgs/msg/CompressedImage')
 _STORAGE_ENDINGS = ('.mcap', '.db3')
-_MOST_METADATA_BYTES = 4 * MIB
+_MOST_METADATA_BYTES = MIB
 _COMPRESSED_ENDING = '.zstd'  # of a storage file that `ros2 bag record --compression-mode file` wrote
 _SPARE_BYTES = 1 << 30  # on the disk for others, while such files are decompressed
 _BLOCK_BYTES = 1 << 17

@@ -1,7 +1,6 @@
 """The classes of known objects: renamed, merged or left out by a file, and brought into the order of a network's."""
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Iterable
 from collections.abc import Sequence as Many
@@ -12,8 +11,8 @@ import numpy as np
 
 from deadline_perception.datasets.annotation_file import expected_format
 from deadline_perception.datasets.records import GroundTruth, Sequence, check_class_names
-
-_MAX_MAPPING_BYTES = 1_000_000
+from deadline_perception.plain_yaml import read_yaml
+from deadline_perception.untrusted_file import MOST_TEXT_BYTES, read_json
 
 
 def read_class_mapping(file: Path) -> dict[str, str | None]:
@@ -23,18 +22,9 @@ def read_class_mapping(file: Path) -> dict[str, str | None]:
         FileNotFoundError: there is no such file.
         ValueError: the file holds anything else.
     """
-    import yaml
-
     file = Path(file)
-    size = file.stat().st_size
-    if size > _MAX_MAPPING_BYTES:
-        raise ValueError(f'{file} has {size} bytes, expected names of classes, at most {_MAX_MAPPING_BYTES} bytes')
     with expected_format(file, 'a JSON or YAML mapping of class names to new names'):
-        text = file.read_text(encoding='utf-8')
-        try:
-            mapping = json.loads(text) if file.suffix.lower() == '.json' else yaml.safe_load(text)
-        except yaml.YAMLError as error:
-            raise ValueError(f'no YAML: {error}') from error
+        mapping = read_json(file, MOST_TEXT_BYTES) if file.suffix.lower() == '.json' else read_yaml(file)
         if not isinstance(mapping, dict) or not mapping:
             raise ValueError(f'it holds {type(mapping).__name__}')
         check_class_names(tuple(mapping))

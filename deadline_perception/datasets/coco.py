@@ -10,6 +10,7 @@ from pathlib import Path
 from deadline_perception.datasets.annotation_file import GroundTruthCollector, expected_format, read_json
 from deadline_perception.datasets.image_file import image_size, load_image
 from deadline_perception.datasets.records import Frame, Sequence, check_class_names
+from deadline_perception.errors import printable
 
 
 def read_coco(annotations: Path, rate_hz: float = 10.0) -> Sequence:
@@ -23,8 +24,8 @@ def read_coco(annotations: Path, rate_hz: float = 10.0) -> Sequence:
         rate_hz: of the made-up stamps, > 0.
 
     Raises:
-        ValueError: the file is no COCO file, an image is missing or of another size than the file says, an id, a
-            category's name or an image's file occurs twice, an id refers to nothing, or a box is no box.
+        ValueError: the file is no COCO file, an image is missing, lies elsewhere or is of another size than the file
+            says, an id, a category's name or an image's file occurs twice, an id refers to nothing, or a box is no box.
         FileNotFoundError: there is no such file.
     """
     annotations = Path(annotations)
@@ -53,6 +54,10 @@ def _sequence(content: dict, file: Path, rate_hz: float) -> Sequence:
     strangers = set(by_image) - {image['id'] for image in images}
     if strangers:
         raise ValueError(f'{file}: annotations belong to image {min(strangers, key=str)}, which the file does not list')
+    absolute = [image['file_name'] for image in images if Path(image['file_name']).is_absolute()]
+    if absolute:
+        raise ValueError(f'{file}: image {printable(absolute[0])} is an absolute path, expected one from the folder of '
+                         f'the annotations')
     missing = [image['file_name'] for image in images if not (file.parent / image['file_name']).is_file()]
     if missing:
         raise ValueError(f'{file}: {len(missing)} of {len(images)} images are missing, the first is '

@@ -1,14 +1,20 @@
 """Image files, read when a frame is asked for."""
 from __future__ import annotations
 
+import io
 import struct
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import BinaryIO
 
 import cv2
 import numpy as np
 
+from deadline_perception.untrusted_file import MIB, FileRefused, open_file, read_bytes
+
+MOST_PX = 2**26  # of an image; it takes three bytes of memory each
+_MOST_BYTES = 256 * MIB
 
 def load_image(file: Path) -> np.ndarray:
     """The image of a file, uint8 `[height, width, 3]` BGR, as it is stored.
@@ -16,12 +22,17 @@ def load_image(file: Path) -> np.ndarray:
     A camera's note on how it was held is ignored: boxes belong to the pixels that `image_size` counts.
 
     Raises:
-        ValueError: the file is missing or no image.
+        ValueError: the file is missing or no image, or too large.
     """
-    image = cv2.imread(str(file), cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION)
+    content = _content(file)
+    width, height = _stated_size(io.BytesIO(content)) or (1, 1)
+    if width * height > MOST_PX:
+        raise ValueError(f'{file} is {width} x {height} px, expected at most {MOST_PX} px')
+    image = None
+    if content:
+        image = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION)
     if image is None:
-        state = 'cannot be decoded' if file.is_file() else 'does not exist'
-        raise ValueError(f'{file} {state}, expected a JPEG or PNG image')
+        raise ValueError(f'{file} cannot be decoded, expected a JPEG or PNG image')
     return image
 
 
@@ -38,16 +49,32 @@ def image_size(file: Path) -> tuple[int, int]:
         ValueError: the file is missing or no image.
     """
     try:
-        with file.open('rb') as stream:
-            size = _png_size(stream) or _jpeg_size(stream)
-    except OSError as error:
-        raise ValueError(f'{file} cannot be read, expected a JPEG or PNG image: {error.strerror}') from error
-    except struct.error:
-        size = None
+        with open_file(file) as (stream, _):
+            size = _stated_size(stream)
+    except (OSError, FileRefused) as error:
+        raise ValueError(f'{file} cannot be read, expected a JPEG or PNG image: '
+                         f'{getattr(error, "strerror", error)}') from error
     if size is None:
         height, width = load_image(file).shape[:2]
         return width, height
     return size
+
+
+def _content(file: Path) -> bytes:
+    try:
+        return read_bytes(file, _MOST_BYTES)
+    except FileNotFoundError:
+        raise ValueError(f'{file} does not exist, expected a JPEG or PNG image') from None
+    except (OSError, FileRefused) as error:
+        raise ValueError(f'{file} cannot be read, expected a JPEG or PNG image: {error}') from error
+
+
+def _stated_size(stream: BinaryIO) -> tuple[int, int] | None:
+    """Width and height in px that a PNG or JPEG file states; None for anything else."""
+    try:
+        return _png_size(stream) or _jpeg_size(stream)
+    except struct.error:
+        return None
 
 
 def _png_size(stream) -> tuple[int, int] | None:

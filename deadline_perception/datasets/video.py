@@ -10,6 +10,7 @@ import cv2
 import numpy as np
 
 from deadline_perception.datasets.records import Frame, Sequence
+from deadline_perception.untrusted_file import FileRefused, check_kind
 
 SKIP_BY_DECODING = 30
 
@@ -80,8 +81,12 @@ def read_video(file: Path) -> Sequence:
         ValueError: the file is no video, or states no frame rate.
     """
     file = Path(file)
-    if not file.is_file():
+    if not file.exists():
         raise FileNotFoundError(f'{file} does not exist, expected a video file')
+    try:
+        check_kind(file)
+    except FileRefused as error:
+        raise ValueError(f'{file} cannot be read, expected a video file: {error}') from error
     video = VideoFrames(file)
     return Sequence(file.stem, (), tuple(
         Frame(f'{file.stem}_{index:06d}', round(index * 1e9 / video.rate_hz), partial(video.load, index))

@@ -20,6 +20,7 @@ import numpy as np
 from deadline_perception.engine.eager import Arrays, Compute, Eager, Values, as_arrays, as_tensors
 from deadline_perception.engine.openvino_library import cpu_settings, load_openvino, openvino_core
 from deadline_perception.engine.segment_store import LIBRARIES, Form, SegmentStore
+from deadline_perception.errors import printable
 
 
 class CompiledSegments(Eager):
@@ -59,7 +60,7 @@ class CompiledSegments(Eager):
         """See `Eager`."""
         if self._stale:
             return 'the weights have changed since the segments were compiled: all run eagerly'
-        slow = {key: f'{key} ({segment.form.value}) because: {segment.reason}'
+        slow = {key: f'{key} ({segment.form.value}) because: {printable(segment.reason)}'
                 for key, segment in self._store.segments.items() if segment.reason}
         slow |= {key: f'{key} (eager) because: {reason}' for key, reason in self._refused.items()}
         if not slow:
@@ -113,8 +114,8 @@ class CompiledSegments(Eager):
             return None
         try:
             return self._compiler.load(self._store.mapped(key), exact=segment.form is Form.EXACT)
-        except (RuntimeError, OSError) as error:
-            self._refused[key] = (str(error).strip().splitlines() or [type(error).__name__])[-1]
+        except (RuntimeError, OSError, ValueError) as error:  # the latter where its file holds texts that are none
+            self._refused[key] = printable((str(error).strip().splitlines() or [type(error).__name__])[-1])
             return None
 
 

@@ -11,18 +11,20 @@ import mmap
 import os
 import shutil
 import sys
-import tempfile
 from dataclasses import asdict, dataclass
 from enum import Enum
 from pathlib import Path
 
-from deadline_perception.errors import DeadlinePerceptionError
+from deadline_perception.engine.store_lock import foreign_writer
+from deadline_perception.errors import DeadlinePerceptionError, printable
 from deadline_perception.latency.device import DeviceFacts
 from deadline_perception.latency.json_file import JsonFileError, read_object, write_text_atomically
+from deadline_perception.replaced_file import replace_file
+from deadline_perception.untrusted_file import MIB, FileRefused, open_file, read_bytes
 
 FORMAT = 1
 LIBRARIES = {'OpenVINO': 'openvino', 'NNCF': 'nncf'}  # by the names that pip installs
-_MANIFEST = 'segments.json'
+_MANIFEST, _MOST_BYTES = 'segments.json', 512 * MIB  # the latter of a compiled segment
 _PART = 'part-'  # and its number: folder of a store that another process completes
 _PREPARING = ('preparation', 'channels_last')  # modules of this folder
 _VERSIONED = {*sys.stdlib_module_names, 'torch'}  # a compiled layer does not depend on the version that described it
@@ -164,9 +166,12 @@ class SegmentStore:
         """Reads what is there, finished or not; no compiled segment is read yet.
 
         Raises:
-            StoreError: nothing is there, it cannot be read, or it was made for something else.
+            StoreError: nothing is there, it cannot be read, it was made for something else, or others may have made it.
         """
         store = cls(folder, origin)
+        foreign = foreign_writer(store.folder)
+        if foreign:
+            raise StoreError(f'prepared segments in {folder} are not used, since they are code: {foreign}')
         file = store.folder / _MANIFEST
         if not file.exists():
             raise StoreError(f'no segments are prepared in {folder}')
@@ -179,7 +184,7 @@ class SegmentStore:
             store.complete, store.failed = content['complete'] is True, [str(name) for name in content['failed']]
             attempt = str(content['attempt'])
         except (JsonFileError, KeyError, TypeError, AttributeError, ValueError) as error:
-            raise StoreError(f'prepared segments in {folder} cannot be used: {error}') from error
+            raise StoreError(f'prepared segments in {folder} cannot be used: {printable(error)}') from error
         differences = [f'{name} is {made_for.get(name)!r} there and {value!r} here'
                        for name, value in store.origin.items() if made_for.get(name) != value]
         if differences:
@@ -225,20 +230,22 @@ class SegmentStore:
 
         Raises:
             OSError: its file cannot be read.
+            FileRefused: it is no ordinary file, or too large.
         """
-        return (self.folder / self.segments[key].file).read_bytes()
+        return read_bytes(self.folder / self.segments[key].file, _MOST_BYTES)
 
     def mapped(self, key: str) -> mmap.mmap:
         """The same as pages of its file, read as they are touched. What is written to them, nobody else sees.
 
         Raises:
             OSError: its file cannot be read, or is empty.
+            FileRefused: it is no ordinary file.
         """
-        with (self.folder / self.segments[key].file).open('rb') as file:
-            try:
-                return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
-            except ValueError as error:
-                raise OSError(f'{file.name} cannot be mapped: {error}') from error
+        place = self.folder / self.segments[key].file
+        with open_file(place) as (file, size):
+            if not size:
+                raise OSError(f'{place} is empty')
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
 
     def begin(self, key: str, form: Form) -> bool:
         """Notes that a form of a segment is being tried; False when an earlier try ended the process."""
@@ -261,7 +268,7 @@ class SegmentStore:
         file = f'{digest[:16]}.blob' if compiled else ''
         segment = PreparedSegment(form, round(error_db, 1), round(time_ms, 3), round(eager_ms, 3), file, digest, reason)
         if compiled:
-            _write_bytes_atomically(self.folder / file, compiled)
+            replace_file(self.folder / file, compiled)
         self.segments[key], self._attempt = segment, ''
         self._save()
 
@@ -302,7 +309,7 @@ class SegmentStore:
         segment = self.segments[key]
         try:
             return not segment.file or hashlib.sha256(self.compiled(key)).hexdigest() == segment.sha256
-        except OSError:
+        except (OSError, FileRefused):
             return False
 
     def _save(self) -> None:
@@ -313,15 +320,3 @@ class SegmentStore:
         lines = [f'  {json.dumps(name)}: {json.dumps(value)}' for name, value in head.items()]
         lines.append('  "segments": {' + (('\n' + ',\n'.join(rows) + '\n  ') if rows else '') + '}')
         write_text_atomically(self.folder / _MANIFEST, '{\n' + ',\n'.join(lines) + '\n}\n')
-
-
-def _write_bytes_atomically(file: Path, content: bytes) -> None:
-    handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=f'.{file.name}.')
-    try:
-        with os.fdopen(handle, 'wb') as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(temporary, file)
-    finally:
-        Path(temporary).unlink(missing_ok=True)

@@ -2,12 +2,15 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+
+from deadline_perception.replaced_file import replace_file
 
 _POINTS = 400  # of a curve in the picture; each is the mean of the steps that it stands for
 
@@ -23,19 +26,22 @@ class LossLog:
     def add(self, step: int, losses: dict[str, float]) -> None:
         """Notes the losses of one step, which come in the order of steps."""
         row = {'step': step, **{name: round(value, 5) for name, value in losses.items()}}
-        self._lines.write(json.dumps(row) + '\n')
+        with _named(self._file):
+            self._lines.write(json.dumps(row) + '\n')
         if self._writer is not None:
             for name, value in losses.items():
                 self._writer.add_scalar(name, value, step)
 
     def publish(self) -> None:
         """Brings all that was noted to disk and draws the picture, a PNG beside the lines."""
-        self._lines.flush()
+        with _named(self._file):
+            self._lines.flush()
         draw_curves(self._file, self._file.with_suffix('.png'))
 
     def close(self) -> None:
         """Ends the log."""
-        self._lines.close()
+        with _named(self._file):
+            self._lines.close()
         if self._writer is not None:
             self._writer.close()
 
@@ -48,9 +54,8 @@ def open_log(file: Path, step: int) -> Iterator[LossLog]:
         file: JSON lines; TensorBoard's files get a folder of the same name without its suffix.
         step: number of the last step that counts, 0 for a run from the start.
     """
-    file.parent.mkdir(parents=True, exist_ok=True)
     kept = [row for row in _rows(file) if row['step'] <= step] if file.is_file() else []
-    file.write_text(''.join(json.dumps(row) + '\n' for row in kept), encoding='utf-8')
+    replace_file(file, ''.join(json.dumps(row) + '\n' for row in kept).encode())
     writer = None
     if importlib.util.find_spec('tensorboard'):
         from torch.utils.tensorboard import SummaryWriter
@@ -83,7 +88,18 @@ def draw_curves(file: Path, picture: Path) -> None:
         axes.plot(*np.array([group.mean(0) for group in groups]).T, label=name, linewidth=1.2)
     axes.grid(alpha=0.3)
     axes.legend(fontsize='small', ncols=2)
-    figure.savefig(picture, dpi=110)
+    content = io.BytesIO()
+    figure.savefig(content, format='png', dpi=110)
+    replace_file(picture, content.getbuffer())
+
+
+@contextmanager
+def _named(file: Path) -> Iterator[None]:
+    """Errors of a file that is open name it, such as those of a full disk."""
+    try:
+        yield
+    except OSError as error:
+        raise type(error)(error.errno, error.strerror, str(file)) from error
 
 
 def _rows(file: Path) -> list[dict[str, float]]:

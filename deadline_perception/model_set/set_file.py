@@ -11,14 +11,18 @@ import yaml
 
 from deadline_perception.engine.choice import choose_engine
 from deadline_perception.engine.segment_run import Network
+from deadline_perception.errors import printable
 from deadline_perception.latency.device import available_memory_mb, read_device_facts
 from deadline_perception.latency.json_file import write_text_atomically
 from deadline_perception.model_set.model_set import FixedPathNetwork, ModelSet
 from deadline_perception.networks.external.model_error import ModelError
+from deadline_perception.plain_yaml import read_yaml
+from deadline_perception.untrusted_file import FileRefused
 
 FORMAT = 1
 KINDS = ('onnx', 'torchvision', 'multi-path')
-_MOST_BYTES, _MOST_MODELS = 2**20, 64
+_MOST_MODELS, _MOST_LABELS = 64, 10_000  # the latter of one model
+_MOST_SIDE_PX, _MOST_VALUE = 2**15, 1e6  # the latter of a pixel's mean or deviation
 _NAME = re.compile(r'[A-Za-z0-9_.]+')
 _HEAD = """# Detectors of which one runs each frame, ascending in time. Written by `deadline-perception adopt`.
 # Launch it: ros2 launch deadline_perception perception.launch.py model:=THIS_FILE image_topic:=/camera/image_raw
@@ -68,19 +72,34 @@ class ModelSpec:
         for name in ('classes', 'kept_paths', 'input_size', 'mean', 'deviation'):
             value = getattr(self, name)
             if value is not None and not isinstance(value, (list, tuple)):
-                raise ModelError(f'{name} of model {self.name} is {value!r}, expected a list')
+                raise ModelError(f'{name} of model {self.name} is {_told(value)}, expected a list')
             object.__setattr__(self, name, None if value is None else tuple(value))
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
-            raise ModelError(f'name of a model is {self.name!r}, expected letters, digits, dots and underscores')
+            raise ModelError(f'name of a model is {_told(self.name)}, expected letters, digits, dots and underscores')
         if self.kind not in KINDS:
-            raise ModelError(f'kind of model {self.name} is {self.kind!r}, expected one of {", ".join(KINDS)}')
+            raise ModelError(f'kind of model {self.name} is {_told(self.kind)}, expected one of {", ".join(KINDS)}')
         if self.kind != 'multi-path' and not any(isinstance(known, str) for known in self.classes):
             raise ModelError(f'model {self.name} has no classes, expected a name or null for each label that it gives')
+        if len(self.classes) > _MOST_LABELS:
+            raise ModelError(f'model {self.name} has {len(self.classes)} classes, expected at most {_MOST_LABELS}')
         if not all(known is None or (isinstance(known, str) and known.isprintable() and known)
                    for known in self.classes):
-            raise ModelError(f'classes of model {self.name} are {self.classes}, expected names or null')
+            raise ModelError(f'classes of model {self.name} are {_told(self.classes)}, expected names or null')
         if not isinstance(self.memory_mb, (int, float)) or not 0 <= self.memory_mb < 2**30:
-            raise ModelError(f'memory of model {self.name} is {self.memory_mb!r} MB, expected a number of at least 0')
+            raise ModelError(f'memory of model {self.name} is {_told(self.memory_mb)} MB, expected a number of at least 0')
+        for name in ('architecture', 'path', 'outputs', 'resize', 'channels'):
+            if not isinstance(getattr(self, name), str):
+                raise ModelError(f'{name} of model {self.name} is {_told(getattr(self, name))}, expected a text')
+        if not all(isinstance(path, str) for path in self.kept_paths):
+            raise ModelError(f'kept_paths of model {self.name} are {_told(self.kept_paths)}, expected names of paths')
+        if self.input_size is not None and not (len(self.input_size) == 2 and all(
+                type(side) is int and 0 < side <= _MOST_SIDE_PX for side in self.input_size)):
+            raise ModelError(f'input_size of model {self.name} is {_told(self.input_size)}, expected height and width '
+                             f'from 1 to {_MOST_SIDE_PX} px')
+        for name in ('mean', 'deviation'):
+            values = getattr(self, name)
+            if len(values) != 3 or not all(type(value) in (int, float) and abs(value) < _MOST_VALUE for value in values):
+                raise ModelError(f'{name} of model {self.name} is {_told(values)}, expected three finite numbers')
 
 
 @dataclass(frozen=True)
@@ -113,11 +132,9 @@ class SetFile:
         """
         file = Path(file)
         try:
-            if file.stat().st_size > _MOST_BYTES:
-                raise ValueError(f'it has {file.stat().st_size} bytes, expected at most {_MOST_BYTES}')
-            content = yaml.safe_load(file.read_text(encoding='utf-8'))
-        except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
-            raise ModelError(f'set of models {file} cannot be read: {" ".join(str(error).split())[:300]}') from error
+            content = read_yaml(file)
+        except (OSError, FileRefused) as error:
+            raise ModelError(f'set of models {file} cannot be read: {error}') from error
         if (not isinstance(content, dict) or content.get('format') != FORMAT
                 or not isinstance(content.get('models'), list)):
             raise ModelError(f'{file} is no set of models of format {FORMAT}, expected `format: {FORMAT}` and a list '
@@ -127,15 +144,17 @@ class SetFile:
         for number, row in enumerate(content['models'], 1):
             if not isinstance(row, dict) or not {'name', 'kind', 'file'} <= row.keys() or not row.keys() <= {*known}:
                 raise ModelError(f'{file}: model {number} has '
-                                 f'{sorted(map(str, row)) if isinstance(row, dict) else row!r}, expected name, kind '
+                                 f'{_told(sorted(map(str, row)) if isinstance(row, dict) else row)}, expected name, kind '
                                  f'and file, and of the others {", ".join(known[3:])}')
             try:
-                models.append(ModelSpec(**{**row, 'file': file.parent / str(row['file'])}))
+                if not isinstance(row['file'], str) or '\0' in row['file']:
+                    raise ModelError(f'file of model {number} is {_told(row["file"])}, expected a path')
+                models.append(ModelSpec(**{**row, 'file': file.parent / row['file']}))
             except ModelError as error:
                 raise ModelError(f'{file}: {error}') from error
         classes = content.get('classes') or []
-        if not isinstance(classes, list) or not all(isinstance(name, str) for name in classes):
-            raise ModelError(f'{file}: classes are {classes!r}, expected a list of names')
+        if not isinstance(classes, list) or not all(isinstance(name, str) and name.isprintable() for name in classes):
+            raise ModelError(f'{file}: classes are {_told(classes)}, expected a list of names')
         try:
             return cls(tuple(models), tuple(classes))
         except ModelError as error:
@@ -156,6 +175,10 @@ class SetFile:
         content = {'format': FORMAT, 'classes': list(self.classes), 'models': rows}
         text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=110, default_flow_style=None)
         write_text_atomically(file, _HEAD + text)
+
+
+def _told(value: object) -> str:
+    return printable(repr(value), 200)
 
 
 def _from(folder: Path, file: Path) -> str:

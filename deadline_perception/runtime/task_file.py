@@ -2,16 +2,23 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 
-import yaml
-
-from deadline_perception.errors import DeadlinePerceptionError
+from deadline_perception.errors import DeadlinePerceptionError, printable
 from deadline_perception.nested.quality import Approach
+from deadline_perception.plain_yaml import read_yaml
+from deadline_perception.untrusted_file import FileRefused
 
-_MOST_BYTES = 2**20
+_MOST_TASKS, _MOST_PERIODS, _MOST_LEVELS = 64, 256, 1000
+_MOST_PERIOD_MS = 60_000.0  # of what follows a moving vehicle
+_LEAST_PERIOD_MS = 0.1
+_LONGEST_NAME, _LONGEST_TOPIC = 64, 200  # characters
+_WORD = re.compile(r'[A-Za-z][A-Za-z0-9_]*')  # a part of a topic's name in ROS
+_TOPIC = re.compile(r'(~/|/)?[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z_][A-Za-z0-9_]*)*')
+_TAKEN = ('schedule', 'jobs')  # topics beside those of the tasks
 
 
 class TaskFileError(DeadlinePerceptionError):
@@ -25,7 +32,7 @@ class TaskRequest:
     Attributes:
         name: of the task, a word of letters, digits and underscores.
         model: weights file, name of a shipped model, or `package.module:callable`.
-        periods_ms: allowed times between two jobs, each > 0.
+        periods_ms: allowed times between two jobs, each from 0.1 to 60,000.
         image_topic: of the camera.
         crops_of: name of a detector's task whose most important object this one looks at, in the place of whole images.
         levels: at most so many levels, spread over the network's best paths; or the names of paths, cheapest first.
@@ -55,12 +62,19 @@ class TaskRequest:
     size_px_m: float = Approach.size_px_m
 
     def __post_init__(self) -> None:
-        if not self.name.isidentifier():
-            raise ValueError(f'name is {self.name!r}, expected a word of letters, digits and underscores')
-        if not self.periods_ms or not all(0.0 < period_ms < math.inf for period_ms in self.periods_ms):
-            raise ValueError(f'periods_ms is {list(self.periods_ms)}, expected at least one finite time above 0 ms')
-        if (self.levels < 1) if isinstance(self.levels, int) else not self.levels:
-            raise ValueError(f'levels is {self.levels}, expected a number of at least 1, or names of paths')
+        if not _WORD.fullmatch(self.name) or self.name in _TAKEN or len(self.name) > _LONGEST_NAME:
+            raise ValueError(f'name is {_told(self.name)}, expected a word of letters, digits and underscores, which '
+                             f'begins with a letter, other than {" and ".join(_TAKEN)}')
+        if self.image_topic and not (_TOPIC.fullmatch(self.image_topic) and len(self.image_topic) <= _LONGEST_TOPIC):
+            raise ValueError(f'image_topic is {_told(self.image_topic)}, expected the name of a ROS topic')
+        if not 0 < len(self.periods_ms) <= _MOST_PERIODS or not all(
+                _LEAST_PERIOD_MS <= period_ms <= _MOST_PERIOD_MS for period_ms in self.periods_ms):
+            raise ValueError(f'periods_ms is {_told(list(self.periods_ms))}, expected 1 to {_MOST_PERIODS} times from '
+                             f'{_LEAST_PERIOD_MS} to {_MOST_PERIOD_MS:.0f} ms')
+        count = self.levels if isinstance(self.levels, int) else len(self.levels)
+        if not 0 < count <= _MOST_LEVELS:
+            raise ValueError(f'levels is {_told(self.levels)}, expected a number from 1 to {_MOST_LEVELS}, or names of '
+                             f'paths')
         for name in ('weight', 'distance_m', 'size_px_m'):
             if not 0.0 < getattr(self, name) < math.inf:
                 raise ValueError(f'{name} is {getattr(self, name)}, expected a finite number above 0')
@@ -73,19 +87,19 @@ def read_tasks(file: Path) -> tuple[TaskRequest, ...]:
         TaskFileError: it cannot be read, holds no task, or one of them cannot be used.
     """
     try:
-        if file.stat().st_size > _MOST_BYTES:
-            raise ValueError(f'it has {file.stat().st_size} bytes, expected at most {_MOST_BYTES}')
-        content = yaml.safe_load(file.read_text(encoding='utf-8'))
-    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
+        content = read_yaml(file)
+    except (OSError, FileRefused) as error:
         raise TaskFileError(f'task file {file} cannot be read: {error}') from error
     tasks = content.get('tasks') if isinstance(content, Mapping) else None
     if not isinstance(tasks, Mapping) or not tasks:
         raise TaskFileError(f'task file {file} holds no task, expected `tasks:` and below it a name and its settings '
                             f'for each task')
+    if len(tasks) > _MOST_TASKS:
+        raise TaskFileError(f'task file {file} holds {len(tasks)} tasks, expected at most {_MOST_TASKS}')
     requests = tuple(_request(file, name, settings) for name, settings in tasks.items())
     for request in requests:
         if request.crops_of and request.crops_of not in {other.name for other in requests if not other.crops_of}:
-            raise TaskFileError(f'crops_of of task {request.name} of {file} is {request.crops_of!r}, expected the name '
+            raise TaskFileError(f'crops_of of task {request.name} of {file} is {_told(request.crops_of)}, expected the name '
                                 f'of another task that takes whole images')
     return requests
 
@@ -93,16 +107,17 @@ def read_tasks(file: Path) -> tuple[TaskRequest, ...]:
 def _request(file: Path, name: object, settings: object) -> TaskRequest:
     known = {field.name: field for field in fields(TaskRequest) if field.name != 'name'}
     if not isinstance(name, str) or not isinstance(settings, Mapping):
-        raise TaskFileError(f'task {name!r} of {file} has the settings {settings!r}, expected names and values')
-    foreign = [key for key in settings if key not in known]
+        raise TaskFileError(f'task {_told(name)} of {file} has the settings {_told(settings)}, expected names and '
+                            f'values')
+    foreign = [_told(key) for key in settings if key not in known]
     missing = [key for key, field in known.items() if field.default is MISSING and key not in settings]
     if foreign or missing:
-        raise TaskFileError(f'task {name} of {file} has {", ".join(map(str, foreign)) or "nothing"} beyond, and lacks '
+        raise TaskFileError(f'task {_told(name)} of {file} has {printable(", ".join(foreign)) or "nothing"} beyond, and lacks '
                             f'{", ".join(missing) or "nothing"} of {", ".join(known)}')
     try:
         return TaskRequest(name=name, **{key: _converted(key, value) for key, value in settings.items()})
     except (TypeError, ValueError) as error:
-        raise TaskFileError(f'task {name} of {file} cannot be used: {error}') from error
+        raise TaskFileError(f'task {_told(name)} of {file} cannot be used: {printable(error)}') from error
 
 
 def _converted(key: str, value: object) -> object:
@@ -111,20 +126,24 @@ def _converted(key: str, value: object) -> object:
         return _number(key, value)
     if key == 'periods_ms':
         if not isinstance(value, list):
-            raise ValueError(f'periods_ms is {value!r}, expected a list of times')
+            raise ValueError(f'periods_ms is {_told(value)}, expected a list of times')
         return tuple(_number(key, period_ms) for period_ms in value)
     if key == 'levels':
         if isinstance(value, list) and all(isinstance(level, str) for level in value):
             return tuple(value)
         if isinstance(value, int) and not isinstance(value, bool):
             return value
-        raise ValueError(f'levels is {value!r}, expected a number, or a list of names of paths')
+        raise ValueError(f'levels is {_told(value)}, expected a number, or a list of names of paths')
     if not isinstance(value, str):
-        raise ValueError(f'{key} is {value!r}, expected a text')
+        raise ValueError(f'{key} is {_told(value)}, expected a text')
     return value
+
+
+def _told(value: object) -> str:
+    return printable(repr(value), 100)
 
 
 def _number(key: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise ValueError(f'{key} is {value!r}, expected a number')
+        raise ValueError(f'{key} is {_told(value)}, expected a number')
     return float(value)

@@ -273,16 +273,17 @@ def _build(model: str, classes: int) -> nn.Module:
         return made
     from torchvision import models
 
-    if model not in models.list_models():
+    detectors = models.list_models(module=models.detection)
+    if model not in (*models.list_models(module=models), *detectors):  # others would download a part of themselves
         raise SourceError(f'model is {model!r}, expected the name of one of torchvision\'s networks, such as resnet18 '
                           f'or ssdlite320_mobilenet_v3_large, or package.module:callable')
     arguments: dict[str, object] = {'weights': None, 'num_classes': classes}
-    if model in models.list_models(module=models.detection):
+    if model in detectors:
         arguments |= {'weights_backbone': None, 'num_classes': classes + 1}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         made = models.get_model(model, **arguments)
-    if model in models.list_models(module=models.detection) and not _is_ssd(made):
+    if model in detectors and not _is_ssd(made):
         raise SourceError(f'model {model!r} finds its regions by the data, expected a classifier, SSD or SSDLite')
     return made
 

@@ -2,11 +2,12 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
 import sys
 from collections.abc import Callable
 
-from deadline_perception.errors import DeadlinePerceptionError
+from deadline_perception.errors import DeadlinePerceptionError, printable_lines
 
 COMMANDS = {
     'demo': 'play a drive through the running nodes and write a report',
@@ -59,6 +60,8 @@ def main(arguments: list[str] | None = None) -> int:
 def exit_status(name: str, run: Callable[[], int | None]) -> int:
     """Runs a program; returns what it returns (0 for None), or 1 when an expected error ends it, which it prints.
 
+    Whatever of a file the error repeats, nothing that a terminal would obey is printed.
+
     Args:
         name: of the program, put before the error.
         run: does all the work.
@@ -66,7 +69,7 @@ def exit_status(name: str, run: Callable[[], int | None]) -> int:
     try:
         return run() or 0
     except (ValueError, OSError, DeadlinePerceptionError) as error:
-        print(f'{name}: {_words(error)}', file=sys.stderr)
+        print(f'{name}: {printable_lines(_words(error))}', file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130
@@ -76,6 +79,9 @@ def _words(error: Exception) -> str:
     """What went wrong; the system's own words with the name of the file, which they leave out or put last."""
     if isinstance(error, OSError) and error.strerror:
         file = error.filename2 or error.filename or 'a file'
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            return f'{file} cannot be written: {error.strerror.lower()}; free some, or name another place, and run the ' \
+                   f'command again'
         return f'{file} cannot be used: {error.strerror.lower()}; expected a file or folder that can be ' \
                f'read, or written to'
     return str(error)

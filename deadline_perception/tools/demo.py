@@ -227,7 +227,8 @@ def _write_tasks(args: argparse.Namespace, weights: Path, profile: Path) -> Path
     file.write_text(yaml.safe_dump({'tasks': {
         f'network_{number + 1}': {
             'model': str(weights), 'profile': str(profile), 'device': args.device, 'image_topic': 'camera/image_raw',
-            'periods_ms': _PERIODS_MS, 'weight': 0.5 ** number} for number in range(args.networks)}}))
+            'periods_ms': list(_PERIODS_MS),  # a list of its own, or YAML writes an alias
+             'weight': 0.5 ** number} for number in range(args.networks)}}))
     return file
 
 

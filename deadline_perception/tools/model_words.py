@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -14,16 +13,18 @@ from deadline_perception.networks.external.coco_names import COCO_NAMES
 from deadline_perception.networks.external.exported_file import SUFFIXES
 from deadline_perception.networks.external.families import NAMES
 from deadline_perception.networks.external.model_error import ModelError
+from deadline_perception.plain_yaml import read_yaml
 from deadline_perception.runtime.loading import SetupError, find_weights, share_folder
 from deadline_perception.runtime.weights_file import SET_SUFFIXES, is_set
+from deadline_perception.untrusted_file import MOST_TEXT_BYTES, FileRefused, read_json, read_text
 
 COCO, BACKGROUND = 'coco', '__background__'
-MODEL_HELP = ('an exported detector (ONNX, OpenVINO IR, TensorFlow Lite); a detection model of torchvision and its weights as ARCHITECTURE:FILE; weights of this '
-              'package, or WEIGHTS:PATH for one of their paths; or a set file, for the models in it')
+MODEL_HELP = ('an exported detector (ONNX, OpenVINO IR, TensorFlow Lite); a detection model of torchvision and its '
+              'weights as ARCHITECTURE:FILE; weights of this package, or WEIGHTS:PATH for one of their paths; or a set '
+              'file, for the models in it')
 CLASSES_HELP = ('what the numbers mean that the models give: names with commas, a file of names (one a line, a JSON or '
                 'YAML list, or the data.yaml of a YOLO), or coco; once for all models, or once for each that needs it, '
                 'in their order; not needed where the file names them or has as many as COCO')
-_MOST_BYTES = 2**20
 _USUAL_SIZE = (640, 640)  # px, of a file that leaves its size open and states none
 _COCO_LABELS = (80, 90, 91)  # numbers of labels of COCO's classes, without and with the gaps in their numbering
 
@@ -150,19 +151,13 @@ def read_classes(text: str) -> tuple[str, ...]:
 
 
 def _names_in(file: Path) -> object:
-    import yaml
-
-    if file.stat().st_size > _MOST_BYTES:
-        raise ValueError(f'{file} has {file.stat().st_size} bytes, expected names of classes, at most {_MOST_BYTES} '
-                         'bytes')
-    text = file.read_text(encoding='utf-8')
-    if file.suffix.lower() not in ('.json', *SET_SUFFIXES):
-        return [line.strip() for line in text.splitlines() if line.strip()]
+    kind = file.suffix.lower()
     try:
-        content = json.loads(text) if file.suffix.lower() == '.json' else yaml.safe_load(text)
-    except (ValueError, yaml.YAMLError, RecursionError) as error:
-        told = ' '.join(str(error).split())[:200]
-        raise ValueError(f'{file} cannot be read: {told}; expected names of classes') from error
+        if kind not in ('.json', *SET_SUFFIXES):
+            return [line.strip() for line in read_text(file).splitlines() if line.strip()]
+        content = read_json(file, MOST_TEXT_BYTES) if kind == '.json' else read_yaml(file)
+    except FileRefused as error:
+        raise ValueError(f'{file} cannot be read: {error}; expected names of classes') from error
     return content.get('names', content) if isinstance(content, dict) else content
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -18,6 +19,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from deadline_perception.child_command import module_command
 from deadline_perception.contention.load import start_tied, stop_tied
 from deadline_perception.engine.segment_store import SegmentStore, StoreError, default_store_folder, store_origin
+from deadline_perception.engine.store_lock import foreign_writer, store_lock
 from deadline_perception.engine.turns import Turns
 from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.latency.device import DeviceFacts, available_memory_mb, read_device_facts, use_threads
@@ -47,9 +49,13 @@ def prepare_segments(weights: Path, network, images: Sequence[np.ndarray], facts
 
     Raises:
         ValueError: too few images.
-        PreparationFailed: OpenVINO is not installed, or a process failed, and said why.
+        PreparationFailed: OpenVINO is not installed, others may write where the segments go, or a process failed, and
+            said why.
     """
     folder = default_store_folder(network.config_name, network.weights_hash)
+    foreign = foreign_writer(folder)
+    if foreign:
+        raise PreparationFailed(f'the segments could not be prepared: {foreign}')
     try:
         origin = store_origin(facts, network)
     except StoreError as error:
@@ -63,7 +69,20 @@ def prepare_segments(weights: Path, network, images: Sequence[np.ndarray], facts
     from deadline_perception.engine.preparation import check_images
 
     check_images(images)
-    store = SegmentStore.resume(folder, origin)
+    with store_lock(folder, _say_that_another_works) as lock:
+        try:
+            SegmentStore.load(folder, origin).check()  # another process may have made them meanwhile
+        except StoreError:
+            _prepare(weights, network, images, facts, SegmentStore.resume(folder, origin), lock)
+
+
+def _say_that_another_works() -> None:
+    print('another process prepares the segments of this network; waiting for it', file=sys.stderr)
+
+
+def _prepare(weights: Path, network, images: Sequence[np.ndarray], facts: DeviceFacts, store: SegmentStore,
+             lock: int) -> None:
+    """Completes a store, with processes that keep its lock."""
     store.take_parts()
     keys = list(network.path_space.carriers())
     parts = share_out([key for key in keys if key not in store.segments], _most_processes())
@@ -82,7 +101,7 @@ def prepare_segments(weights: Path, network, images: Sequence[np.ndarray], facts
             bars.update(bar, completed=len(keys) - sum(map(len, parts)) + len(done), description=(done or [''])[-1])
 
         run_until_done([module_command('deadline_perception.tools.segment_preparation', str(weights), str(place),
-                                       str(facts.threads), str(number)) for number in range(len(parts))], show)
+                                       str(facts.threads), str(number)) for number in range(len(parts))], show, (lock,))
     store.take_parts()
     store.finish()
 
@@ -103,17 +122,22 @@ def _most_processes() -> int:
     return max(1, min(_MOST_PROCESSES, len(os.sched_getaffinity(0)), int((available_mb or 0.0) / _PROCESS_MB)))
 
 
-def run_until_done(commands: Sequence[Sequence[str]], watch: Callable[[], None] = lambda: None) -> None:
+def run_until_done(commands: Sequence[Sequence[str]], watch: Callable[[], None] = lambda: None,
+                   inherited: Sequence[int] = ()) -> None:
     """Runs programs side by side, each again as long as a signal ends it, some times: it goes on where it was.
 
     Args:
         commands: program and arguments of each.
         watch: called a few times a second, and at the end.
+        inherited: open files that they keep.
 
     Raises:
         PreparationFailed: one failed, or was ended by a signal each time; the others are ended.
     """
-    running, ends = {number: start_tied(command, ending=signal.SIGINT) for number, command in enumerate(commands)}, []
+    def start(number: int) -> subprocess.Popen:
+        return start_tied(commands[number], ending=signal.SIGINT, pass_fds=inherited)
+
+    running, ends = {number: start(number) for number in range(len(commands))}, []
     try:
         while running:
             time.sleep(0.2)
@@ -129,7 +153,7 @@ def run_until_done(commands: Sequence[Sequence[str]], watch: Callable[[], None] 
                 if status > 0 or ends.count(number) == _MOST_CRASHES:
                     raise PreparationFailed(f'the segments could not be prepared (status {status}); the engine eager '
                                             'runs without them')
-                running[number] = start_tied(commands[number], ending=signal.SIGINT)
+                running[number] = start(number)
     finally:
         for process in running.values():
             stop_tied(process, asks=True)

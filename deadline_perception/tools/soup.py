@@ -13,6 +13,7 @@ import torch
 
 from deadline_perception.detector.checkpoint import load_detector, read_recipe, save_detector
 from deadline_perception.tools.file_arguments import check_file
+from deadline_perception.untrusted_file import FileRefused, parse_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,6 +48,6 @@ def _recipe(file: Path) -> object:
     """How one of the files came about, its name where it does not say so."""
     recipe = read_recipe(file)
     try:
-        return file.name if recipe is None else json.loads(recipe)
-    except json.JSONDecodeError:
+        return file.name if recipe is None else parse_json(recipe)
+    except FileRefused:
         return recipe

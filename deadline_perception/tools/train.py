@@ -38,6 +38,7 @@ from deadline_perception.learning.transfer import copy_from_first
 from deadline_perception.tools.file_arguments import check_file
 from deadline_perception.tools.stop_request import StopRequest
 from deadline_perception.workers import Workers, joined_workers, own_gpu
+from deadline_perception.untrusted_file import FileRefused, parse_json
 
 _SAVE_EVERY_S = 60.0
 DRIVE_SECONDS = 12.0
@@ -217,8 +218,8 @@ def _recipe(args: argparse.Namespace, trainer: Trainer) -> str:
     earlier = None if args.start is None else read_recipe(args.start)
     if earlier is not None:
         try:
-            recipe['start'] = json.loads(earlier)
-        except json.JSONDecodeError:
+            recipe['start'] = parse_json(earlier)
+        except FileRefused:
             recipe['start'] = earlier
     return json.dumps(recipe)
 
@@ -252,8 +253,10 @@ def run_and_save(trainer: Trainer | LevelTrainer, state: Path, stop: StopRequest
 
         def save() -> None:
             nonlocal saved_at
-            log.publish()
-            trainer.save(state)
+            try:
+                log.publish()
+            finally:  # on a full disk, the curves are what can be missed
+                trainer.save(state)
             saved_at = time.monotonic()
 
         def report(step: int, losses: dict[str, float]) -> None:

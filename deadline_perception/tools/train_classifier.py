@@ -26,6 +26,7 @@ from deadline_perception.rendering.single_object import gather_views
 from deadline_perception.tools.file_arguments import check_file
 from deadline_perception.tools.stop_request import StopRequest
 from deadline_perception.tools.train import run_and_save, without_folders
+from deadline_perception.untrusted_file import parse_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -100,7 +101,7 @@ def _recipe(args: argparse.Namespace, data: str, step: int) -> str:
     arguments = {name: without_folders(value) for name, value in vars(args).items() if name not in ('command', 'run')}
     recipe = {'arguments': arguments, 'data': data, 'step': step}
     if args.start is not None:
-        recipe['start'] = json.loads(read_recipe(args.start) or 'null')
+        recipe['start'] = parse_json(read_recipe(args.start) or 'null')
     return json.dumps(recipe)
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import warnings
 from pathlib import Path
 
@@ -117,6 +118,38 @@ def test_absurd_files_are_refused_in_one_line(tmp_path, text):
 def test_numbers_of_400_digits_are_refused(coco_folder, bbox):
     file = change(coco_folder, lambda content: content['annotations'][0].update(bbox=bbox))
     assert reads_or_refuses_in_one_line(read_coco, file) is None
+
+
+@pytest.mark.parametrize('edit', [
+    lambda c: c['images'][0].update(file_name='images/\x1b[31m.png'), lambda c: c['images'][0].update(id='\x1b]0;x\x07'),
+    lambda c: c['annotations'][0].update(category_id='\x7f\u202e'),
+    lambda c: c['annotations'][1].update(id=c['annotations'][0].update(id='\x0c') or '\x0c'),
+    lambda c: c['categories'][0].update(name='\x1b[2J'), lambda c: c['categories'][0].update(id='\x1b[2J'),
+    lambda c: c['annotations'][0].update(image_id='\x9b31m'), lambda c: c['annotations'][0].update(bbox='\x1b[2J'),
+    lambda c: c['images'][1].update(file_name=c['images'][0]['file_name'] + '\x1b')])
+def test_what_a_terminal_would_obey_is_not_told(coco_folder, edit):
+    assert reads_or_refuses_in_one_line(read_coco, change(coco_folder, edit)) is None
+
+
+@pytest.mark.parametrize('name', ['/etc/passwd', '/dev/zero'])
+def test_absolute_paths_of_images_are_refused(coco_folder, name):
+    file = change(coco_folder, lambda content: content['images'][0].update(file_name=name))
+    with pytest.raises(ValueError, match='is an absolute path, expected one from the folder'):
+        read_coco(file)
+
+
+def test_images_in_a_folder_beside_the_annotations_are_read(coco_folder):
+    (coco_folder / 'annotations').mkdir()
+    file = change(coco_folder, lambda content: [image.update(file_name='../' + image['file_name'])
+                                                for image in content['images']])
+    assert len(read_coco(file.rename(coco_folder / 'annotations' / 'val.json')).frames) == 2
+
+
+def test_a_pipe_in_the_place_of_annotations_is_not_waited_for(coco_folder):
+    (coco_folder / 'val.json').unlink()
+    os.mkfifo(coco_folder / 'val.json')
+    with pytest.raises((ValueError, FileNotFoundError)):
+        read_coco(coco_folder / 'val.json')
 
 
 @fuzzed

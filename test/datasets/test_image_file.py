@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import os
+import struct
+import zlib
+
 import cv2
 import numpy as np
 import pytest
@@ -39,3 +43,24 @@ def test_how_a_camera_was_held_does_not_turn_the_pixels(tmp_path):
     file.write_bytes(stored[:2] + b'\xff\xe1' + (len(turned) + 2).to_bytes(2, 'big') + turned + stored[2:])
     assert cv2.imread(str(file)).shape == (53, 37, 3), 'the note is there'
     assert image_size(file) == (53, 37) and load_image(file).shape == (37, 53, 3)
+
+
+def png(width, height, rows):
+    """A PNG file of grey rows, all zero."""
+    def chunk(kind, data):
+        return struct.pack('>I', len(data)) + kind + data + struct.pack('>I', zlib.crc32(kind + data))
+    return (b'\x89PNG\r\n\x1a\n' + chunk(b'IHDR', struct.pack('>IIBBBBB', width, height, 8, 0, 0, 0, 0))
+            + chunk(b'IDAT', zlib.compress(bytes((width + 1) * rows))) + chunk(b'IEND', b''))
+
+
+def test_a_small_file_of_a_huge_image_is_not_decoded(tmp_path):
+    (tmp_path / 'a.png').write_bytes(png(30_000, 30_000, 3))
+    with pytest.raises(ValueError, match='is 30000 x 30000 px, expected at most 67108864 px'):
+        load_image(tmp_path / 'a.png')
+
+
+def test_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / 'a.png')
+    for reader in (load_image, image_size):
+        with pytest.raises(ValueError, match='it is no ordinary file but a pipe'):
+            reader(tmp_path / 'a.png')

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import signal
 import subprocess
 import sys
@@ -108,6 +109,25 @@ def test_a_kill_while_the_state_is_written_leaves_the_state_before(file):
     torch.testing.assert_close(weights(resumed), weights(run), atol=0, rtol=0)
     resumed.save(file)
     assert not partial.exists()
+
+
+def test_a_full_disk_is_told_by_the_name_of_the_file_and_the_run_goes_on_from_the_state_before(file):
+    run = Rows()
+    run.run(2)
+    run.save(file)
+    run.run(1)
+    limits, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+    try:
+        with pytest.raises(OSError, match='too large') as failed:
+            run.save(file)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert failed.value.filename == str(file) and list(file.parent.iterdir()) == [file]
+    resumed = Rows()
+    resumed.resume(file)
+    assert resumed.step == 2
 
 
 @pytest.mark.parametrize(('other', 'message'), [

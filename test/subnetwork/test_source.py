@@ -56,6 +56,7 @@ def test_a_classifier_gives_probabilities():
 
 @pytest.mark.parametrize('model, message', [
     ('no_such_network', "model is 'no_such_network', expected the name"),
+    ('deeplabv3_resnet50', 'expected the name of one'), ('raft_small', 'expected the name of one'),
     ('no.module:made', 'expected package.module:callable'),
     ('deadline_perception.errors:command_lin', 'expected package.module:callable'),
     ('collections:OrderedDict', 'gives a OrderedDict, expected a torch.nn.Module'),

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import subprocess
 import sys
 import types
@@ -95,3 +96,22 @@ def test_wrong_arguments_show_the_usage(arguments: list[str], capsys: pytest.Cap
     with pytest.raises(SystemExit, match='^2$'):
         command_line.main(arguments)
     assert 'usage: deadline-perception' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize('kind', [ValueError, OSError, DeadlinePerceptionError])
+def test_nothing_that_a_terminal_would_obey_is_printed(command, capsys: pytest.CaptureFixture[str], kind: type) -> None:
+    def fail(args: argparse.Namespace) -> int:
+        raise kind('class is \x1b]0;title\x07\x9b31m\u202e, their log ends with:\n  \x1b[2Jlast line')
+    command(fail)
+    assert command_line.main(['bag']) == 1
+    assert capsys.readouterr().err == ('deadline-perception bag: class is \\x1b]0;title\\x07\\x9b31m\\u202e, their log ends '
+                                       'with:\n  \\x1b[2Jlast line\n')
+
+
+def test_a_full_disk_is_told_with_the_file_and_what_to_do(command, capsys: pytest.CaptureFixture[str]) -> None:
+    def fail(args: argparse.Namespace) -> int:
+        raise OSError(errno.ENOSPC, 'No space left on device', 'state.safetensors')
+    command(fail)
+    assert command_line.main(['bag']) == 1
+    assert capsys.readouterr().err == ('deadline-perception bag: state.safetensors cannot be written: no space left on '
+                                       'device; free some, or name another place, and run the command again\n')

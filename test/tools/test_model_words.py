@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import argparse
 
+import os
+
 import pytest
 
 pytest.importorskip('torch')
@@ -70,3 +72,19 @@ def test_one_list_of_classes_serves_all_models_and_is_renamed(tmp_path):
 
 def test_a_set_names_the_classes_of_the_data_first():
     assert classes_of_set([('cat', 'car'), ('car', 'person')], ('person', 'train', 'car')) == ('person', 'car', 'cat')
+
+
+@pytest.mark.parametrize(('name', 'content'), [
+    (name, content) for name in ('names.yaml', 'names.json', 'names.txt')
+    for content in (b'[' * 100_000, b'\xff\xfe', b'x' * 2_000_000, b'["\x1b[31m"]', 'pipe')] + [
+    (name, content) for name in ('names.yaml', 'names.json')
+    for content in (b'a: &a [x, x]\nb: [*a, *a]', b'{"a": 1, "a": 2}')])
+def test_bad_files_of_names_are_refused_in_one_line(tmp_path, name, content):
+    file = tmp_path / name
+    if content == 'pipe':
+        os.mkfifo(file)
+    else:
+        file.write_bytes(content)
+    with pytest.raises(ValueError, match='name') as refused:
+        read_classes(str(file))
+    assert str(refused.value).isprintable() and len(str(refused.value)) < 1000

@@ -19,7 +19,7 @@ from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.subnetwork.checkpoint import load_elastic, save_elastic
 from deadline_perception.subnetwork.elastic import elastic
 from deadline_perception.subnetwork.network import ElasticNetwork
-from deadline_perception.subnetwork.source import NetworkSource
+from deadline_perception.subnetwork.source import CALLABLES, NetworkSource
 from deadline_perception.tools.command_line import main
 from deadline_perception.tools.elastic_data import read_data, score_paths
 
@@ -38,8 +38,9 @@ def data(tmp_path_factory) -> Path:
 
 
 @pytest.fixture
-def weights(tmp_path) -> Path:
+def weights(tmp_path, monkeypatch) -> Path:
     """An elastic network that has learnt nothing."""
+    monkeypatch.setenv(CALLABLES, 'made_up_elastic:two_classes')
     torch.manual_seed(0)
     source = NetworkSource('made_up_elastic:two_classes', CLASSES, (8, 8))
     module = elastic(source.ordinary(), source.example_inputs, made_up_elastic.images(), settings=(0.25, 0.5, 1.0))

@@ -1,0 +1,249 @@
+"""Files that were made to harm their reader, against the readers: each is read, or refused in one printable line.
+
+    python benchmarks/hostile.py [--quick] [--only bag onnx]
+
+`hostile_files.py` writes them: weights and tables that run code, expand to gigabytes, never end, lie about sizes or hold
+what a terminal obeys, and for every kind some twenty files that were cut, changed, or are a pipe, a device or a folder.
+Each is read in a process of its own, as a command reads it, within limits of processor time, time and memory. A case is
+fine when it is read, or ends in one printable line and status 1; what libpng, OpenCV and OpenVINO print before it is
+theirs. Nothing of a file may be run. Ends with status 1 where
+one is not. Writes results/hostile.json.
+"""
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+import cv2
+import torch
+from hostile_files import MARK, Case, all_cases
+from rich.console import Console
+from rich.table import Table
+
+from deadline_perception.datasets.bag_file import BagFile
+from deadline_perception.datasets.class_names import read_class_mapping
+from deadline_perception.datasets.coco import read_coco
+from deadline_perception.datasets.image_file import load_image
+from deadline_perception.datasets.video import read_video
+from deadline_perception.decision.path_quality import PathQuality
+from deadline_perception.detector.checkpoint import load_detector
+from deadline_perception.engine.segment_store import SegmentStore
+from deadline_perception.latency.json_file import write_text_atomically
+from deadline_perception.latency.profile import LatencyProfile
+from deadline_perception.model_set.set_file import ModelSpec, SetFile, load_model
+from deadline_perception.model_set.torchvision_detector import fits
+from deadline_perception.runtime.task_file import read_tasks
+from deadline_perception.runtime.weights_file import load_weights
+from deadline_perception.tools.command_line import exit_status
+from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, find_weights
+from deadline_perception.tools.model_words import read_classes
+
+RESULTS = Path(__file__).parent / 'results' / 'hostile.json'
+PROCESSOR_S, LONGEST_S = 30, 120.0  # of one file; the latter on a busy machine
+MOST_MB = 1200  # of memory in use beyond what the process began with
+_ADDRESS_BYTES = 2**33  # beyond what it began with: what is asked for and not used does not harm, up to here
+_QUICK_OF_KIND = 3  # of each kind, its own files before those that are damaged
+_MOST_CHARACTERS = 4200  # of the line
+_UNCAUGHT = 70
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of a case.
+
+    Attributes:
+        end: `read`, `refused`, or what went wrong.
+        line: what was printed.
+        took_s: until the process ended.
+        memory_mb: that it took beyond what it began with.
+    """
+
+    end: str
+    line: str
+    took_s: float
+    memory_mb: float
+
+    @property
+    def fine(self) -> bool:
+        """Nothing went wrong."""
+        return self.end in ('read', 'refused')
+
+
+def readers(weights: Path) -> dict[str, Callable[[Path], object]]:
+    """What reads each kind, as commands and nodes do."""
+    space = load_detector(weights).path_space
+    return {
+        'set': SetFile.load, 'tasks': read_tasks, 'mapping': read_class_mapping, 'coco': read_coco,
+        'classes': lambda file: read_classes(str(file)), 'profile': LatencyProfile.load,
+        'quality': lambda file: PathQuality.load(file, space), 'segments': _read_segments,
+        'weights': load_weights, 'elastic': load_weights,
+        'pth': lambda file: fits('ssdlite320_mobilenet_v3_large', file, 91), 'bag': _read_bag, 'image': load_image,
+        'video': lambda file: [frame.load_bgr() for frame in read_video(file).frames[:50]],
+        'onnx': lambda file: load_model(ModelSpec('a', 'onnx', file, ('car',)))}
+
+
+def _read_segments(file: Path) -> None:
+    store = SegmentStore.load(file.parent, {})
+    store.check()
+    for key in store.segments:
+        store.mapped(key)
+
+
+def _read_bag(file: Path) -> None:
+    bag = BagFile(file)
+    try:
+        for _, kind, _, raw in bag.messages({topic.name for topic in bag.topics}):
+            bag.parse(raw, kind)
+    finally:
+        bag.close()
+
+
+def try_case(case: Case, read: Callable[[Path], object], folder: Path) -> Verdict:
+    """Reads one file in a process of its own, which begins as a copy of this one."""
+    printed, began_s, (reading, writing) = folder / 'printed', time.monotonic(), os.pipe()
+    child = os.fork()
+    if not child:
+        os.write(writing, f'{_resident_mb()}'.encode())
+        _read_and_end(case, read, printed)
+    began_mb = float(os.read(reading, 100))
+    os.close(reading)
+    os.close(writing)
+    status, usage = _wait(child, began_s + LONGEST_S)
+    took_s, memory_mb = time.monotonic() - began_s, max(0.0, usage.ru_maxrss / 1024 - began_mb)
+    said = printed.read_text(encoding='utf-8', errors='surrogateescape')
+    return Verdict(_end(case.kind, status, said, memory_mb, any(folder.rglob(MARK))), said.strip()[-300:], took_s, memory_mb)
+
+
+def _end(kind: str, status: int, said: str, memory_mb: float, ran_code: bool) -> str:
+    if ran_code:
+        return 'ran code'
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        return 'took too long' if number in (signal.SIGXCPU, signal.SIGKILL) else f'ended by signal {number}'
+    if memory_mb > MOST_MB:
+        return f'took {memory_mb:.0f} MB'
+    code, lines = os.WEXITSTATUS(status), [line for line in said.split('\n') if line]
+    if code == 0:
+        return 'read'
+    own = [line for line in lines if line.startswith(f'{kind}: ')]
+    if code != 1 or len(own) != 1 or lines[-1] != own[0]:
+        return f'not caught: {lines[-1] if lines else f"status {code}"}'
+    if not own[0].isprintable() or len(own[0]) > _MOST_CHARACTERS:
+        return 'a line that is too long or not printable'
+    return 'refused'
+
+
+def _read_and_end(case: Case, read: Callable[[Path], object], printed: Path) -> None:
+    """The work of the process; never returns."""
+    status = _UNCAUGHT
+    try:
+        output = os.open(printed, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        os.chdir(case.file.parent)
+        sys.path.insert(0, str(case.file.parent))  # as a program of the user's may have it
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_CPU, (PROCESSOR_S, PROCESSOR_S + 5))
+        limit = int(Path('/proc/self/statm').read_text().split()[0]) * resource.getpagesize() + _ADDRESS_BYTES
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+        with open(2, 'w', encoding='utf-8', errors='surrogateescape', closefd=False, buffering=1) as sys.stderr:
+            import warnings
+            warnings.simplefilter('ignore')
+            status = exit_status(case.kind, lambda: (read(case.file), None)[1])
+    except BaseException:
+        os.write(2, traceback.format_exc().encode('utf-8', 'replace'))
+    os._exit(status)
+
+
+def _wait(child: int, until_s: float) -> tuple[int, resource.struct_rusage]:
+    while True:
+        pid, status, usage = os.wait4(child, os.WNOHANG)
+        if pid:
+            return status, usage
+        if time.monotonic() > until_s:
+            os.kill(child, signal.SIGKILL)
+            until_s = float('inf')
+        time.sleep(0.005)
+
+
+def _resident_mb() -> float:
+    return int(Path('/proc/self/statm').read_text().split()[1]) * resource.getpagesize() / 2**20
+
+
+def choose(cases: list[Case], quick: bool, only: list[str]) -> list[Case]:
+    """All cases, those of some kinds, or some of every kind."""
+    chosen = [case for case in cases if not only or case.kind in only]
+    if not quick:
+        return chosen
+    by_kind: dict[str, list[Case]] = {}
+    for case in chosen:
+        by_kind.setdefault(case.kind, []).append(case)
+    return [case for mine in by_kind.values() for case in mine[:_QUICK_OF_KIND]]
+
+
+def show(verdicts: list[tuple[Case, Verdict]]) -> None:
+    """Prints what became of each kind, and every case that is not fine."""
+    table = Table(title='hostile files')
+    for title in ('kind', 'files', 'read', 'refused', 'not fine', 'longest s', 'most MB'):
+        table.add_column(title, justify='left' if title == 'kind' else 'right')
+    for kind in dict.fromkeys(case.kind for case, _ in verdicts):
+        mine = [verdict for case, verdict in verdicts if case.kind == kind]
+        ends = [verdict.end for verdict in mine]
+        table.add_row(kind, str(len(mine)), str(ends.count('read')), str(ends.count('refused')),
+                      str(sum(not verdict.fine for verdict in mine)), f'{max(v.took_s for v in mine):.1f}',
+                      f'{max(v.memory_mb for v in mine):.0f}')
+    Console().print(table)
+    for case, verdict in verdicts:
+        if not verdict.fine:
+            print(f'{case.kind}: {case.name!a}: {verdict.end!a}: {verdict.line!a}')
+
+
+def run(args: argparse.Namespace) -> int:
+    """Tries the files; returns 1 where one is not fine."""
+    torch.set_num_threads(1)
+    cv2.setNumThreads(1)
+    weights = find_weights(args.weights)
+    read = readers(weights)
+    unknown = set(args.only) - set(read)
+    if unknown:
+        raise ValueError(f'--only is {", ".join(sorted(unknown))}, expected some of {", ".join(read)}')
+    verdicts = []
+    with tempfile.TemporaryDirectory() as folder:
+        for case in choose(all_cases(Path(folder), weights), args.quick, args.only):
+            verdicts.append((case, try_case(case, read[case.kind], Path(folder))))
+    show(verdicts)
+    rows = [{'kind': case.kind, 'name': ascii(case.name)[1:-1], 'end': ascii(verdict.end)[1:-1],
+             'took_s': round(verdict.took_s, 2), 'memory_mb': round(verdict.memory_mb)} for case, verdict in verdicts]
+    bad = sum(not verdict.fine for _, verdict in verdicts)
+    facts = {'date': str(date.today()), 'files': len(rows), 'not_fine': bad, 'processor_s': PROCESSOR_S,
+             'most_mb': MOST_MB}
+    lines = ',\n'.join(f'  {json.dumps(row)}' for row in rows)
+    write_text_atomically(args.out, f'{json.dumps(facts)[:-1]}, "cases": [\n{lines}\n]}}\n')
+    print(f'{len(rows) - bad} of {len(rows)} files were read or refused in one line; wrote {args.out}')
+    return 1 if bad else 0
+
+
+def main(words: list[str] | None = None) -> int:
+    """Returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--quick', action='store_true', help=f'{_QUICK_OF_KIND} files of each kind')
+    parser.add_argument('--only', nargs='+', default=[], metavar='KIND', help='kinds of files to try')
+    parser.add_argument('--weights', type=Path, default=DEFAULT_WEIGHTS, help='of a detector, to damage')
+    parser.add_argument('--out', type=Path, default=RESULTS)
+    args = parser.parse_args(words)
+    return exit_status('hostile', lambda: run(args))
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,103 @@
+"""A folder of prepared segments has one writer at a time, and is used where nobody else may write."""
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from deadline_perception.engine.segment_store import SegmentStore, StoreError, default_store_folder
+from deadline_perception.engine.store_lock import foreign_writer, store_lock
+
+HOLDER = '''
+import os, subprocess, sys, time
+from pathlib import Path
+from deadline_perception.engine.store_lock import store_lock
+with store_lock(Path(sys.argv[1]), lambda: print('waits', flush=True)) as lock:
+    if sys.argv[2:]:
+        subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(float("' + sys.argv[2] + '"))'],
+                         pass_fds=(lock,))
+    print('holds', flush=True)
+    sys.stdin.readline()
+'''
+
+
+def start(folder, *words):
+    process = subprocess.Popen([sys.executable, '-c', HOLDER, str(folder), *words], stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, text=True)
+    return process
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path))
+    return default_store_folder('compact', 'ab')
+
+
+def end(process):
+    process.kill()
+    process.wait()
+    process.stdin.close()
+    process.stdout.close()
+
+
+def test_a_second_process_waits_for_the_first(folder):
+    first = start(folder)
+    assert first.stdout.readline() == 'holds\n'
+    second = start(folder)
+    try:
+        assert second.stdout.readline() == 'waits\n'
+        first.stdin.write('\n')
+        first.stdin.flush()
+        assert second.stdout.readline() == 'holds\n'
+    finally:
+        end(first)
+        end(second)
+
+
+def test_workers_of_a_process_that_was_killed_hold_the_lock_on(folder):
+    first = start(folder, '1.5')
+    assert first.stdout.readline() == 'holds\n'
+    first.send_signal(signal.SIGKILL)
+    first.wait()
+    second = start(folder)
+    try:
+        assert [second.stdout.readline() for _ in range(2)] == ['waits\n', 'holds\n']
+    finally:
+        end(first)
+        end(second)
+
+
+def test_a_cache_that_is_cleared_meanwhile_has_a_lock_of_its_own(folder):
+    with store_lock(folder):
+        waiting = start(folder)
+        assert waiting.stdout.readline() == 'waits\n'
+        shutil.rmtree(folder)
+        folder.mkdir(parents=True)
+    try:
+        assert waiting.stdout.readline() == 'holds\n' and (folder / '.lock').exists()
+    finally:
+        end(waiting)
+
+
+def test_a_folder_that_everybody_may_write_is_not_used(folder):
+    SegmentStore.resume(folder, {})
+    assert foreign_writer(folder) == '' and SegmentStore.load(folder, {}).segments == {}
+    for place in (folder, folder.parent):
+        place.chmod(0o777)
+        with pytest.raises(StoreError, match='since they are code: .* may be written by everybody, .* chmod o-w'):
+            SegmentStore.load(folder, {})
+        place.chmod(0o755)
+    assert SegmentStore.load(folder, {}).segments == {}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason='needs to give a folder away')
+def test_a_folder_of_another_user_is_not_used(folder):
+    SegmentStore.resume(folder, {})
+    os.chown(folder, 12345, -1)
+    with pytest.raises(StoreError, match='belongs to the user 12345, expected 0'):
+        SegmentStore.load(folder, {})
+    assert foreign_writer(folder / 'below').startswith(str(folder))
