@@ -8,6 +8,7 @@ holds Python's lock.
 """
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -15,8 +16,9 @@ from concurrent.futures import Future
 from rclpy.node import Node
 from std_srvs.srv import Trigger
 
-from deadline_perception.errors import DeadlinePerceptionError
+from deadline_perception.nodes.managed_node import cause
 from deadline_perception.runtime.loading import LoadedTask, SetupError
+from deadline_perception.runtime.process_memory import give_back_memory
 from deadline_perception.runtime.work_thread import WorkThread, short_turns
 
 GAP_S = 0.2  # longest wait for the gap after a frame
@@ -61,10 +63,13 @@ class ReloadService:
             response.message = self._take_its_place(replaced)
             response.success = True
             self._node.get_logger().info(response.message)
-        except (DeadlinePerceptionError, ValueError, OSError, RuntimeError) as error:
-            response.message = f'not reloaded, and nothing changed: {str(error) or type(error).__name__}'
+        except BaseException as error:  # whatever a network does as it is loaded, the client gets its answer
+            response.message = f'not reloaded, and nothing changed: {cause(error)}'
             self._node.get_logger().error(response.message)
         self._send(response, header)
+        if not response.success:
+            gc.collect()  # what was loaded in vain; what runs was frozen, so that this looks through little else
+            give_back_memory()
 
     def _let_go(self, replaced: list[LoadedTask]) -> None:
         for loaded in replaced:

@@ -122,7 +122,7 @@ class Station:
         """Level, message and values of the detector's newest diagnostic."""
         for array in reversed(self.diagnostics):
             for status in array.status:
-                if status.name.endswith('detector'):
+                if status.name.endswith('detector: status'):
                     return status.level[0], status.message, {pair.key: pair.value for pair in status.values}
         return None, '', {}
 
