@@ -211,9 +211,9 @@ class DetectorNode(ManagedNode):
         if self._worker is not None:
             self._worker.stop(0.0 if self._still_hangs() else STOP_TIMEOUT_S)
             self._worker = None
-        torch = sys.modules.get('torch')
-        if torch is not None and torch.cuda.is_initialized():
-            torch.cuda.empty_cache()
+        cuda = getattr(sys.modules.get('torch'), 'cuda', None)  # none while torch is still being imported
+        if cuda is not None and cuda.is_initialized():
+            cuda.empty_cache()
 
     def _load_replacement(self, running: LoadedTask) -> LoadedTask:
         options = detector_parameters.reloaded_options(running.options, self._values.snapshot())

@@ -72,7 +72,7 @@ class ImageInput:
         self._node, self._group, self._on_image = node, _WhileWanted(is_wanted), on_image
         self._is_wanted, self._reliability, self._depth = is_wanted, reliability, depth
         self._kind, ending = (CompressedImage, '/compressed') if transport == 'compressed' else (Image, '')
-        self.flow = ImageFlow(node.resolve_topic_name(topic + ending), timeout_s)
+        self.flow = ImageFlow(node.resolve_topic_name(topic) + ending, timeout_s)
         self._last_number: int | None = None
         self._missing = self._left_out = 0
         self._subscription: Subscription | None = None
