@@ -49,7 +49,7 @@ def as_text(value: object) -> str:
 
 
 class Health:
-    """Publishes a node's report on /diagnostics, named `NODE: status` as usual there, and logs it when its level changes.
+    """Publishes a node's report on /diagnostics, named `NODE: status` as usual, and logs it when its level changes.
 
     The timer runs on the steady clock, so a node whose simulated clock stands still is heard all the same.
 

@@ -374,7 +374,8 @@ class QosSchedulerNode(ManagedNode):
                            f'{name} rejected images': self._seats[name].rejected}
                 if count.last_failure:
                     values[f'{name} last failure'] = count.last_failure
-        values |= {'refused_messages': self._intake.refused, 'slowdown': self._slowdown, 'speed_mps': self._speed, 'priority': self._priority.in_force}
+        values |= {'refused_messages': self._intake.refused, 'slowdown': self._slowdown, 'speed_mps': self._speed,
+                   'priority': self._priority.in_force}
         for images in self._images:
             concerns += images.concerns
             values[f'{images.flow.topic} lost images'] = images.flow.lost

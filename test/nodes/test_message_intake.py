@@ -48,7 +48,8 @@ def test_what_a_topic_may_say_passes(topic, message):
     *(('time_budget/budget', TimeBudget(budget_ms=value), f'budget_ms is {value:g}, expected [0.001, 60000] ms')
       for value in (0.0, -5.0, 60_001.0, 1e308, math.nan)),
     ('time_budget/budget', TimeBudget(budget_ms=1.0, reason='\x1b[2J'), "reason is '\\x1b[2J', expected printable"),
-    ('time_budget/budget', TimeBudget(budget_ms=1.0, reason='a' * 1001), 'number in reason is 1001, expected [0, 1000]'),
+    ('time_budget/budget', TimeBudget(budget_ms=1.0, reason='a' * 1001),
+     'number in reason is 1001, expected [0, 1000]'),
     ('vehicle_speed/speed', speed(1e9), 'expected [-1000, 1000] m/s'), ('odom', speed(math.nan, Odometry), 'is nan'),
     ('vehicle/speed', speed(math.nan), 'twist.linear.x is nan'),
     ('detector/late', FrameLatency(network_ms=math.inf), 'network_ms is inf'),
