@@ -27,6 +27,7 @@ from deadline_perception.detector.detections import Detections
 from deadline_perception.engine.choice import ENGINES
 from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.latency.device import DEFAULT_THREADS, use_threads
+from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.msg import ContentionState, JobReport, Schedule
 from deadline_perception.nested.allocation import Method
 from deadline_perception.nodes.detector import SWITCH_INTERVAL_S
@@ -45,7 +46,7 @@ from deadline_perception.nodes.service_quality import (
     RESULTS,
     publisher_events,
 )
-from deadline_perception.runtime.job_record import JobRecord
+from deadline_perception.runtime.job_record import JobOutcome, JobRecord
 from deadline_perception.runtime.loading import SetupError, share_folder
 from deadline_perception.runtime.nested_task import LevelRun, NestedTask, load_nested_task
 from deadline_perception.runtime.network_executor import Jobber, NetworkExecutor
@@ -53,6 +54,7 @@ from deadline_perception.runtime.network_schedule import NetworkSchedule, make_s
 from deadline_perception.runtime.object_crop import Crop, most_important_crop
 from deadline_perception.runtime.kernel_thread import parse_cores
 from deadline_perception.runtime.priority import MODES, Role, ThreadPriority
+from deadline_perception.runtime.status import TOLD_MS
 from deadline_perception.runtime.task_file import read_tasks
 from deadline_perception.runtime.work_thread import WorkThread
 
@@ -120,6 +122,7 @@ class QosSchedulerNode(ManagedNode):
         self._priority: ThreadPriority | None = None
         self._timer = None
         self._images: list[ImageInput] = []
+        self._failure, self._failed_ms = '', -math.inf
         self._intake = MessageIntake(self)
         self._speed_mps: float | None = None
         self._slowdown, self._jobs, self._made = 1.0, 0, 0
@@ -333,6 +336,9 @@ class QosSchedulerNode(ManagedNode):
 
         def told(record: JobRecord) -> None:
             seat.task.observe(record, seat.run)
+            if record.outcome is JobOutcome.FAILED:  # such as results that are not finite
+                self._failure, self._failed_ms = f'a job of {seat.task.name} failed: {record.failure}', now_ms()
+                self.get_logger().error(self._failure, throttle_duration_sec=THROTTLE_S)
             header = Header(frame_id=seat.frame_id, stamp=self.get_clock().now().to_msg())
             self._publish_job(job_report(record, seat.task, header))
 
@@ -380,6 +386,7 @@ class QosSchedulerNode(ManagedNode):
             concerns += images.concerns
             values[f'{images.flow.topic} lost images'] = images.flow.lost
         concerns += [self._intake.concern] if self._intake.concern else []
+        concerns += [self._failure] if now_ms() - self._failed_ms < TOLD_MS else []
         faults = [images.fault for images in self._images if images.fault]
         if faults:
             return Report(Level.ERROR, '; '.join(faults), values)

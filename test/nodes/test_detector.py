@@ -328,9 +328,9 @@ def test_no_contention_of_any_value_stops_detection_and_a_camera_that_stops_is_t
     """One message with a slowdown of 1e15 stopped it for good."""
     refused = int(ready.status()[2]['refused_messages'])
     wrong = (1e15, 1e300, math.inf, -math.inf, math.nan, 0.5, -1.0, 100.5)
-    for slowdown in wrong:
+    for number, slowdown in enumerate(wrong, 1):
         ready.contention.publish(ContentionState(slowdown=slowdown, sources=['foreign']))
-    wait(lambda: ready.status()[2]['refused_messages'] == str(refused + len(wrong)), 'the refusals')
+        wait(lambda: ready.status()[2]['refused_messages'] == str(refused + number), 'the refusal')
     assert 'contention_monitor/state: slowdown is 100.5, expected [1, 100]' in ready.status()[1]
     answer = ready.answer(ready.image())
     assert answer.outcome == FrameLatency.DETECTED and ready.paths[-1].contention_source != 'foreign'

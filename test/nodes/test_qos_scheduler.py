@@ -9,7 +9,7 @@ from collections import Counter
 import numpy as np
 import pytest
 import yaml
-from hanging_network import FLAG
+from hanging_network import FLAG, NAN_FLAG
 from invented_networks import make_classifier, make_magnifier
 from sensor_msgs.msg import Image
 from std_msgs.msg import Header
@@ -145,8 +145,9 @@ def test_a_network_that_hangs_does_not_take_the_other_down(start_node, observer,
                                                            monkeypatch):
     from hanging_network import make
 
-    flag = tmp_path / 'hang'
+    flag, no_number = tmp_path / 'hang', tmp_path / 'nan'
     monkeypatch.setenv(FLAG, str(flag))
+    monkeypatch.setenv(NAN_FLAG, str(no_number))
     tasks = write_tasks(
         tmp_path,
         bad={'model': 'hanging_network:make', 'image_topic': 'image', 'periods_ms': [200],
@@ -165,6 +166,11 @@ def test_a_network_that_hangs_does_not_take_the_other_down(start_node, observer,
         wait_for(lambda: 'bad hangs' in observer.status('qos_scheduler')[1], 'a diagnostic')
         flag.unlink()
         wait_for(lambda: jobs[-1].task == 'bad', 'the network to come back')
+        no_number.touch()  # a network that went NaN is no empty road
+        wait_for(lambda: 'a job of bad failed: ' in observer.status('qos_scheduler')[1], 'the failed job')
+        level, message, _ = observer.status('qos_scheduler')
+        assert level == 1 and 'boxes or scores hold NaN or infinity' in message
+        no_number.unlink()
     assert node.end() == 0, node.output
 
 
