@@ -53,8 +53,7 @@ class ReloadService:
             response.message = 'not reloaded: another network is being loaded, expected one request at a time'
             self._send(response, header)
             return
-        # One thread for all: each new one takes another arena of glibc's, and what a network leaves in that stays
-        # allocated, 90 MB of `compact` (measured: test_reload.py).
+        # One thread for all: each new one may take another arena of glibc's, in which what was freed stays allocated.
         self._thread, replaced = self._thread or WorkThread('reload'), []
         self._work = self._thread.submit(lambda: self._reload(response, header, replaced))
         self._thread.submit(lambda: self._let_go(replaced))
