@@ -4,7 +4,9 @@ from __future__ import annotations
 import json
 import math
 import os
+import random
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -141,6 +143,22 @@ def second_camera(stand: Stand) -> str:
         time.sleep(0.1)
     stand.node.destroy_publisher(publisher)
     return ''
+
+
+def best_effort_visitor(stand: Stand) -> str:
+    """Another camera publishes with best effort on the same topic, and goes."""
+    publisher = stand.publisher(Image, 'image', QoSProfile(depth=5, reliability=ReliabilityPolicy.BEST_EFFORT))
+    time.sleep(2.0)
+    stand.node.destroy_publisher(publisher)
+    time.sleep(4.0)
+    ends = stand.node.get_subscriptions_info_by_topic(f'{stand.namespace}/image')
+    weak = [end.node_name for end in ends if end.qos_profile.reliability == ReliabilityPolicy.BEST_EFFORT]
+    return f'{", ".join(weak)} still subscribes with best effort' if weak else ''
+
+
+def any_number(number: int) -> float:
+    """A float64 of random bits, the same for the same number: NaN, infinite, negative, tiny or huge."""
+    return struct.unpack('<d', random.Random(number).randbytes(8))[0]
 
 
 def camera_leaves(stand: Stand, reliability: ReliabilityPolicy = ReliabilityPolicy.RELIABLE) -> str:

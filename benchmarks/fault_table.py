@@ -1,6 +1,7 @@
 """The faults of `faults.py`: each a record of what is done to the nodes and what is expected of them all the same."""
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 from array import array
@@ -11,12 +12,12 @@ from rclpy.qos import ReliabilityPolicy
 
 from deadline_perception.msg import ContentionState, TimeBudget
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, find_weights
-from fault_acts import (Fault, INF, Images, NAN, all_end, boxes, budget_of, calibration, camera_leaves, clock,
-                        file_given, flood, foreign_topic, forward, frame_of, frame_times, images_of,
-                        killed_again_and_again, late_comer, misfit_reader, nan_times, parameter_file,
-                        parameters, profile, put, reader, second_camera, signalled, sized, speed_of, stamped,
-                        start_of, started, state_of, step, struck, turned_while_hung, turning_budgets, turning_sizes,
-                        turns, two_sources, weights)
+from fault_acts import (Fault, INF, Images, NAN, all_end, any_number, best_effort_visitor, boxes, budget_of,
+                        calibration, camera_leaves, clock, file_given, flood, foreign_topic, forward, frame_of,
+                        frame_times, images_of, killed_again_and_again, late_comer, misfit_reader, nan_times,
+                        parameter_file, parameters, profile, put, reader, second_camera, signalled, sized, speed_of,
+                        stamped, start_of, started, state_of, step, struck, turned_while_hung, turning_budgets,
+                        turning_sizes, turns, two_sources, weights)
 from node_stand import BUDGET_MS
 
 # What the nodes of each stand are, and their parameters.
@@ -25,6 +26,14 @@ STANDS = {'detector': {'names': ('detector',)}, 'points': {'names': ('detector',
           'simulated': {'names': ('detector', 'vehicle_speed', 'time_budget'), 'simulated': True},
           'stepped': {'names': ('detector', 'vehicle_speed', 'time_budget'), 'stepped': True},
           'bringup': {'names': ('bringup',)}, 'start': {'names': ()}}
+
+
+_bits = itertools.count()
+
+
+def turning_slowdowns(state: ContentionState) -> None:
+    """Another value with every message."""
+    state.slowdown = any_number(next(_bits))
 
 
 _KILLED = {'images': Images.AFTERWARDS, 'counted': False, 'may_end': True, 'recovers_s': 45.0, 'lasts_s': 2.0}
@@ -68,6 +77,10 @@ FAULTS = (
     images_of('large burst', '100 images a second of 1280 x 720 px', Images.IN_TIME, put(**sized(1280, 720)),
               feed={'images_hz': 100.0}, lasts_s=10.0),
     images_of('pause', 'no image for 3 s', Images.IN_TIME, None, feed={'images_hz': 0.0}, lasts_s=3.0),
+    images_of('camera stops', 'no image for 12 s', Images.IN_TIME, None, feed={'images_hz': 0.0}, lasts_s=12.0,
+              says=r'no image on \S+ for 1\d\.\d s'),
+    Fault('best effort comes and goes', 'images', 'detector', best_effort_visitor.__doc__, Images.AFTERWARDS,
+          best_effort_visitor, counted=False),
     Fault('second camera', 'images', 'detector', second_camera.__doc__, Images.IN_TIME, second_camera, counted=False),
     Fault('camera leaves', 'images', 'detector', camera_leaves.__doc__, Images.AFTERWARDS, camera_leaves,
           counted=False),
@@ -89,7 +102,10 @@ FAULTS = (
     state_of('slowdown 0.5', 'a slowdown of 0.5', put(slowdown=0.5)),
     state_of('slowdown 1e300', 'a slowdown of 1e300', put(slowdown=1e300)),
     state_of('slowdown infinite', 'an infinite slowdown', put(slowdown=INF)),
-    state_of('slowdown 1000', 'a slowdown of 1000', put(slowdown=1000.0)),
+    state_of('slowdown 1000', 'a slowdown of 1000', put(slowdown=1000.0), says='slowdown is 1000, expected'),
+    state_of('slowdown 1e15', 'a slowdown of 1e15', put(slowdown=1e15), says=r'slowdown is 1e\+15, expected'),
+    state_of('slowdown of any value', 'slowdowns of random bits', turning_slowdowns, lasts_s=10.0,
+             says='slowdown is .*, expected'),
     state_of('slowdown stale', 'no contention state for 4 s', feed={'states_hz': 0.0}, lasts_s=4.5, says='contention'),
     state_of('state flood', '1000 contention states a second', inflict=flood(
         ContentionState, 'contention_monitor/state', slowdown=1.0), lasts_s=0.2),
@@ -147,7 +163,6 @@ FAULTS = (
     file_given('calibration unwritable', 'calibration_file', lambda stand: None, '', kept=True,
                place='/proc/kept.json'),
     file_given('calibration 1e300', 'calibration_file', calibration, '.json', kept=True, own=True),
-    # Last: afterwards the detector hears with best effort.
     Fault('best effort', 'images', 'detector', 'a camera that offers best effort only', Images.AFTERWARDS,
           partial(camera_leaves, reliability=ReliabilityPolicy.BEST_EFFORT), counted=False),
 

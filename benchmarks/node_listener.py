@@ -81,7 +81,7 @@ class NodeListener:
 
     def _on_status(self, message: DiagnosticArray) -> None:
         for status in message.status:
-            namespace, _, name = status.name.rpartition('/')
+            namespace, _, name = status.name.partition(': ')[0].rpartition('/')
             if namespace == self._namespace:
                 self.diagnostics.append((now_ms(), name, status.level[0], status.message))
 

@@ -13,6 +13,12 @@ from deadline_perception.execution_path import ExecutionPath, PathSpace
 MAX_FACTOR = 1e6  # a larger one is a fault, and its product could overflow
 
 
+def limited_factor(calibration_factor: float, slowdown: float) -> float:
+    """A calibration factor, made smaller where its product with a slowdown >= 1 would lie above `MAX_FACTOR`."""
+    # One step below the quotient, so that no rounding of the product lies above.
+    return min(calibration_factor, math.nextafter(MAX_FACTOR / slowdown, 0.0))
+
+
 @dataclass(frozen=True)
 class Choice:
     """The path a policy wants, and what it expects of all that is still to run on it.

@@ -137,8 +137,9 @@ def decode_detections(logits: Tensor, deltas: Tensor, regions: Tensor,
     """
     scores = logits.float().softmax(1)[:, 1:]
     boxes = box_ops.clip(box_ops.decode(deltas.float(), regions, DELTA_WEIGHTS), input_size)
-    solid = ((boxes[:, 2:] - boxes[:, :2]) > 0.5).all(1, keepdim=True)
-    which, labels = ((scores > _SCORE_THRESHOLD) & solid).nonzero(as_tuple=True)
+    # So that NaN is neither below the threshold nor without area: `Detections` refuses it, and no road looks empty.
+    flat = ((boxes[:, 2:] - boxes[:, :2]) <= 0.5).any(1, keepdim=True)
+    which, labels = (~((scores <= _SCORE_THRESHOLD) | flat)).nonzero(as_tuple=True)
     scores, boxes = scores[which, labels], boxes[which]
     apart = (labels * (2 * max(input_size))).to(boxes.dtype)[:, None]  # boxes of two classes never overlap
     kept = nms(boxes + apart, scores, _NMS_IOU)[:_DETECTIONS_PER_IMAGE]

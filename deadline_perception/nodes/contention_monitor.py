@@ -19,6 +19,7 @@ from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.msg import ContentionState, FrameLatency
 from deadline_perception.nodes.health import Health, Level, Report
 from deadline_perception.nodes.managed_node import ManagedNode
+from deadline_perception.nodes.message_intake import MessageIntake
 from deadline_perception.nodes.parameters import Parameter, declare
 from deadline_perception.nodes.process import run_node
 from deadline_perception.nodes.service_quality import FRAMES, RESULTS, publisher_events
@@ -42,6 +43,7 @@ PARAMETERS = (
     Parameter('gpu_load_files', [''], "Where a Jetson's GPU shows its load, 0 to 1000, below / and with * and ?; the "
               "first that exists when the node is configured is read; [''] where the boards known so far have it.",
               read_only=True),
+    Parameter('frame_id', 'base_link', 'Frame of the published state.'),
     Parameter('levels', '', 'File of contention levels that `deadline-perception grade` wrote; empty: the slowdown '
               'alone is published.', read_only=True),
 )
@@ -98,6 +100,7 @@ class ContentionMonitorNode(ManagedNode):
         self._readings = Readings()
         self._publisher = self._timer = self._priority = None
         self._frames_in, self._taken = [], _NeverWaitedFor()
+        self._intake = MessageIntake(self)
         self._health = Health(self, self._report, hardware_id=self._values['device'])
         if self._values['autostart']:
             self.start_by_itself()
@@ -163,8 +166,9 @@ class ContentionMonitorNode(ManagedNode):
         for subscription in self._frames_in:
             with subscription.handle:
                 while (taken := subscription.handle.take_message(subscription.msg_type, subscription.raw)) is not None:
-                    self._on_frame(taken[0])
                     came = True
+                    if self._intake.accepts('detector/latency', taken[0]):
+                        self._on_frame(taken[0])
         return came
 
     def _measure(self) -> None:
@@ -184,7 +188,7 @@ class ContentionMonitorNode(ManagedNode):
             degraded=bool(self._problem), reason=self._problem,
             **{name: getattr(self._readings, name) for name in (
                 'cpu_utilisation', 'cpu_pressure', 'memory_pressure', 'gpu_utilisation', 'gpu_memory_used')})
-        message.header.stamp = self.get_clock().now().to_msg()
+        message.header.stamp, message.header.frame_id = self.get_clock().now().to_msg(), self._values['frame_id']
         self._publisher.publish(message)
 
     @property
@@ -209,11 +213,13 @@ class ContentionMonitorNode(ManagedNode):
                   'contention_source': '+'.join((*readings.sources, *self._estimator.sources)),
                   'cpu_utilisation': readings.cpu_utilisation, 'gpu_utilisation': readings.gpu_utilisation,
                   'absent_sensors': '; '.join(filter(None, (*readings.absent, self._why_no_nvml))),
-                  'rejected_observations': self._estimator.rejected, 'priority': self._priority.in_force}
+                  'rejected_observations': self._estimator.rejected,
+                  'refused_messages': self._intake.refused, 'priority': self._priority.in_force}
         if self._levels:
             values['level'] = f'{level_at(self._levels, slowdown)} of 0 to {len(self._levels) - 1}'
-        if self._problem:
-            return Report(Level.WARN, self._problem, values)
+        concerns = '; '.join(filter(None, (self._problem, self._intake.concern)))
+        if concerns:
+            return Report(Level.WARN, concerns, values)
         return Report(Level.OK, f'slowdown {slowdown:.2f}', values)
 
 

@@ -10,15 +10,13 @@ from __future__ import annotations
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from rclpy.clock import Clock, ClockType
 from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
-from rclpy.qos import QoSProfile, ReliabilityPolicy
-from rclpy.subscription import Subscription
 from sensor_msgs.msg import CompressedImage, Image
 from vision_msgs.msg import Detection2D, Detection2DArray, ObjectHypothesis, ObjectHypothesisWithPose
 
@@ -26,16 +24,17 @@ from deadline_perception.classifier.classes import CLASS_NAMES, REFINED, possibl
 from deadline_perception.datasets.image_message import ImageError
 from deadline_perception.detector.detections import Classification
 from deadline_perception.engine.choice import ENGINES
-from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.latency.device import DEFAULT_THREADS
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.msg import ContentionState, TimeBudget
 from deadline_perception.nodes.health import Health, Level, Report
+from deadline_perception.nodes.image_input import IMAGE_TIMEOUT, RELIABILITY, ImageInput
 from deadline_perception.nodes.managed_node import ManagedNode
+from deadline_perception.nodes.message_intake import THROTTLE_S, MessageIntake
 from deadline_perception.nodes.messages import stamp_to_ns, to_bgr
 from deadline_perception.nodes.parameters import Parameter, declare
 from deadline_perception.nodes.process import run_node
-from deadline_perception.nodes.service_quality import RESULTS, publisher_events, subscription_events
+from deadline_perception.nodes.service_quality import RESULTS, publisher_events
 from deadline_perception.nodes.stamp_cache import StampCache
 from deadline_perception.runtime.conditions import ConditionTracker
 from deadline_perception.runtime.crop_round import CropClassifier, importance_order
@@ -49,6 +48,8 @@ PARAMETERS = (
     Parameter('autostart', True, 'Configure and activate without being asked.', read_only=True),
     Parameter('image_transport', 'raw', 'Form of the camera images: raw, or compressed on IMAGE/compressed.',
               choices=('raw', 'compressed'), read_only=True),
+    replace(RELIABILITY, read_only=True),
+    replace(IMAGE_TIMEOUT, read_only=True),
     Parameter('model', 'crop_classifier', 'Weights of a nested classifier: a safetensors file, or the name of one in '
               'models/.', read_only=True),
     Parameter('profile', '', "Latency profile; empty: this device's own, or the one in models/profiles.",
@@ -78,7 +79,6 @@ _LONGEST_RESERVE_MS = 15.0
 _SWEEP_PERIOD_S = 0.01
 _LEAST_AGREEMENT = 0.5  # probability of the classes that the detector's class may be, below which the two contradict
 _SHOWN = 3  # hypotheses of the classifier that are published
-_THROTTLE_S = 10.0
 _STOP_TIMEOUT_S = 3.0
 
 
@@ -135,7 +135,9 @@ class CropClassifierNode(ManagedNode):
         self._loaded: LoadedTask | None = None
         self._publisher = self._sweeper = None
         self._inputs: list = []
-        self._refusal = self._problem = ''
+        self._problem = ''
+        self._images_in: ImageInput | None = None
+        self._intake = MessageIntake(self)
         self._counts: Counter[str] = Counter()
         self._reported: Counter[str] = Counter()
         self._levels: Counter[str] = Counter()
@@ -154,11 +156,8 @@ class CropClassifierNode(ManagedNode):
         try:
             self._loaded = self._worker.do(lambda: load_task(options, share_folder() / 'models'))
             self._check_network()
-        except (DeadlinePerceptionError, ValueError, OSError, RuntimeError) as error:
-            self._refusal = f'cannot be configured: {str(error) or type(error).__name__}'
-            self._release()
-            self._health.publish()  # which logs what is new
-            return TransitionCallbackReturn.FAILURE
+        except (Exception, SystemExit) as error:  # whatever a network does as it is loaded
+            return self._refuse(error)
         for warning in (*self._loaded.notices, *self._loaded.degraded):
             self.get_logger().warning(warning)
         self._classifier = CropClassifier(self._loaded.task)
@@ -191,21 +190,17 @@ class CropClassifierNode(ManagedNode):
         self._images: StampCache[Image | CompressedImage] = StampCache(values['cache_size'])
         self._waiting: dict[int, _Round] = {}
         result = super().on_activate(state)
-        compressed = values['image_transport'] == 'compressed'
-        topic = self.resolve_topic_name('image') + ('/compressed' if compressed else '')
-        # Best effort matches every camera; some images are kept, since those of detections lie some frames back.
-        images = QoSProfile(depth=2, reliability=ReliabilityPolicy.BEST_EFFORT)
-        self._inputs = [self._listen(CompressedImage if compressed else Image, topic, self._on_image, images),
-                        self._listen(Detection2DArray, 'detector/detections', self._on_detections, RESULTS),
-                        self._listen(TimeBudget, 'time_budget/budget', self._on_budget, RESULTS),
-                        self._listen(ContentionState, 'contention_monitor/state', self._on_contention, RESULTS)]
+        # Two images wait, since those of detections lie some frames back.
+        self._images_in = ImageInput(self, 'image', values['image_transport'], values['reliability'],
+                                     values['image_timeout_s'], on_image=self._on_image, depth=2)
+        listen = self._intake.listen
+        self._inputs = [listen(Detection2DArray, 'detector/detections', self._on_detections, RESULTS,
+                               on_refused=self._on_refused),
+                        listen(TimeBudget, 'time_budget/budget', self._on_budget, RESULTS),
+                        listen(ContentionState, 'contention_monitor/state', self._on_contention, RESULTS)]
         self._sweeper = self.create_timer(_SWEEP_PERIOD_S, self._answer_overdue,
                                           clock=Clock(clock_type=ClockType.STEADY_TIME))
         return result
-
-    def _listen(self, kind: type, topic: str, callback: Callable, quality: QoSProfile) -> Subscription:
-        return self.create_subscription(kind, topic, callback, quality,
-                                        event_callbacks=subscription_events(self, topic))
 
     def _halt(self) -> None:
         if self._sweeper is None:
@@ -213,7 +208,8 @@ class CropClassifierNode(ManagedNode):
         self.destroy_timer(self._sweeper)
         for subscription in self._inputs:
             self.destroy_subscription(subscription)
-        self._sweeper, self._inputs = None, []
+        self._images_in.close()
+        self._sweeper, self._images_in, self._inputs = None, None, []
         with self._lock:
             waiting = list(self._waiting.values())
             self._waiting.clear()
@@ -233,7 +229,7 @@ class CropClassifierNode(ManagedNode):
 
     # --- what comes in ---
 
-    def _on_image(self, message: Image | CompressedImage) -> None:
+    def _on_image(self, message: Image | CompressedImage, waited_ns: int, left_out: int) -> None:
         stamp_ns = stamp_to_ns(message.header.stamp)
         with self._lock:
             one = self._waiting.pop(stamp_ns, None)
@@ -247,7 +243,7 @@ class CropClassifierNode(ManagedNode):
         age = self._ages.read(stamp_ns, self.get_clock().now().nanoseconds)
         if age.reason:
             self.get_logger().warning(f'{age.reason}; the deadline counts from the arrival',
-                                      throttle_duration_sec=_THROTTLE_S)
+                                      throttle_duration_sec=THROTTLE_S)
         conditions = self._conditions.now()
         due_ms = deadline_at_ms(now_ms() - age.known_age_ms, conditions.budget_ms + self._values['extra_ms'])
         one = _Round(message, due_ms - self._reserve.reserve_ms, conditions.slowdown)
@@ -261,18 +257,15 @@ class CropClassifierNode(ManagedNode):
         else:
             self._submit(one, image)
 
+    def _on_refused(self, message: Detection2DArray) -> None:
+        self._pass_on(_Round(message, 0.0, 1.0), 'refused_detections')
+
     def _on_budget(self, message: TimeBudget) -> None:
-        self._hear(partial(self._conditions.hear_budget, message.budget_ms, message.min_budget_ms,
-                           (message.reason or 'degraded') if message.degraded else ''))
+        self._conditions.hear_budget(message.budget_ms, message.min_budget_ms,
+                                     (message.reason or 'degraded') if message.degraded else '')
 
     def _on_contention(self, message: ContentionState) -> None:
-        self._hear(partial(self._conditions.hear_contention, message.slowdown, '+'.join(message.sources)))
-
-    def _hear(self, take: Callable[[], None]) -> None:
-        try:
-            take()
-        except ValueError as error:
-            self.get_logger().warning(f'{error}; left out', throttle_duration_sec=_THROTTLE_S)
+        self._conditions.hear_contention(message.slowdown, '+'.join(message.sources))
 
     def _answer_overdue(self) -> None:
         """Passes on what has waited for its image until its deadline."""
@@ -298,7 +291,7 @@ class CropClassifierNode(ManagedNode):
         error = future.exception()
         if error is not None:
             self._problem = f'a round failed: {type(error).__name__}: {error}'
-            self.get_logger().error(self._problem, throttle_duration_sec=_THROTTLE_S)
+            self.get_logger().error(self._problem, throttle_duration_sec=THROTTLE_S)
             self._pass_on(one, 'failed_rounds')
 
     def _answer(self, one: _Round, image: Image | CompressedImage) -> None:
@@ -360,7 +353,8 @@ class CropClassifierNode(ManagedNode):
         counts = self._counts.copy()
         values = {'state': self._state, **{name: counts[name] for name in (
             'rounds', 'classified', 'contradicted', 'out_of_time', 'late_rounds', 'missing_images', 'rejected_images',
-            'failed_rounds', 'refused_boxes', 'unknown_classes')},
+            'failed_rounds', 'refused_boxes', 'refused_detections', 'unknown_classes')},
+            'refused_messages': self._intake.refused,
             'levels': ' '.join(f'{name}:{count}' for name, count in sorted(self._levels.copy().items()))}
         if self._refusal:
             return Report(Level.ERROR, self._refusal, values)
@@ -368,6 +362,7 @@ class CropClassifierNode(ManagedNode):
             return Report(Level.OK, self._state, values)
         calibrator, conditions = self._loaded.task.calibrator, self._conditions.now()
         values |= {'budget_ms': conditions.budget_ms, 'images_without_detections': self._images.unused,
+                   'middleware_lost': self._images_in.flow.lost,
                    'calibration_factor': calibrator.factor,
                    'bound_misses': calibrator.misses, 'bound_crops': calibrator.frames,
                    'slowdown': conditions.slowdown}
@@ -378,7 +373,10 @@ class CropClassifierNode(ManagedNode):
             ('out_of_time', 'boxes did not fit into the time left'),
             ('failed_rounds', 'rounds failed'), ('rejected_images', 'images cannot be used')) if new[name]]
         problem, self._problem = self._problem, ''
-        concerns += [text for text in (problem, *self._loaded.degraded) if text]
+        concerns += [text for text in (*self._images_in.concerns, self._intake.concern, problem, *self._loaded.degraded)
+                     if text]
+        if self._images_in.fault:
+            return Report(Level.ERROR, self._images_in.fault, values)
         if concerns:
             return Report(Level.WARN, '; '.join(concerns), values)
         return Report(Level.OK, 'classifying' if counts['rounds'] else 'active, no detections yet', values)

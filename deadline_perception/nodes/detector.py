@@ -21,7 +21,6 @@ from sensor_msgs.msg import CompressedImage, Image
 from vision_msgs.msg import LabelInfo, VisionClass
 
 from deadline_perception.datasets.image_message import ImageError
-from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.latency.calibration import ForeignFile
 from deadline_perception.latency.stopwatch import ms_from_ns, now_ms
 from deadline_perception.msg import ContentionState, FrameLatency, PathDecision, TimeBudget
@@ -30,11 +29,12 @@ from deadline_perception.nodes.frame_messages import RESULT_KINDS, frame_latency
 from deadline_perception.nodes.health import Health, Level, Report
 from deadline_perception.nodes.image_input import ImageInput
 from deadline_perception.nodes.managed_node import ManagedNode
+from deadline_perception.nodes.message_intake import THROTTLE_S, MessageIntake
 from deadline_perception.nodes.messages import stamp_to_ns, to_bgr
 from deadline_perception.nodes.parameters import Value, declare
 from deadline_perception.nodes.process import run_node
 from deadline_perception.nodes.reload import ReloadService
-from deadline_perception.nodes.service_quality import LATCHED, RESULTS, publisher_events, subscription_events
+from deadline_perception.nodes.service_quality import LATCHED, RESULTS, publisher_events
 from deadline_perception.runtime.frame_record import Arrival, FrameRecord
 from deadline_perception.runtime.loading import LoadedTask, SetupError, load_task, share_folder
 from deadline_perception.runtime.mailbox import Mailbox
@@ -52,7 +52,6 @@ CALIBRATION_FRAMES = 200  # a node that is killed loses what the calibration lea
 # Garbage of one frame takes 0.1 ms to find, of some 0.2 ms, and all since the activation up to 26 ms: rarely, and
 # always between two frames.
 FULL_COLLECTION_FRAMES, MIDDLE_COLLECTION_FRAMES = 2000, 20
-THROTTLE_S = 10.0
 # A thread that returns from a network operation waits so long, by default 5 ms, for one that runs Python meanwhile.
 SWITCH_INTERVAL_S = 0.0005
 
@@ -71,7 +70,6 @@ class DetectorNode(ManagedNode):
     def __init__(self) -> None:
         super().__init__('detector')
         self._values = declare(self, detector_parameters.PARAMETERS, detector_parameters.check)
-        self._refusal = ''
         self._worker: WorkThread | None = None
         self._loaded: LoadedTask | None = None
         self._swapping = threading.Lock()  # of the network that is loaded and the pipeline that runs it
@@ -83,6 +81,8 @@ class DetectorNode(ManagedNode):
         self._keeper: WorkThread | None = None
         self._inputs: list[Subscription] = []
         self._images: ImageInput | None = None
+        self._lost = 0  # images, since the activation
+        self._intake = MessageIntake(self)
         self._outputs: list[LifecyclePublisher] = []
         self._status = DetectorStatus()
         self._reload = ReloadService(self, lambda: self._loaded, self._load_replacement, self._replace,
@@ -105,7 +105,7 @@ class DetectorNode(ManagedNode):
             if kind is None:
                 raise SetupError(f'network gives {self._loaded.task.result_type.__name__}, expected one of '
                                  f'{", ".join(known.__name__ for known in RESULT_KINDS)}')
-        except (DeadlinePerceptionError, ValueError, OSError, RuntimeError) as error:
+        except (Exception, SystemExit) as error:  # whatever a network does as it is loaded
             return self._refuse(error)
         for warning in (*self._loaded.notices, *self._loaded.degraded):
             self.get_logger().warning(warning)
@@ -127,7 +127,7 @@ class DetectorNode(ManagedNode):
         if self._still_hangs():
             return self._end_process('activated')
         values, loaded = self._values.snapshot(), self._loaded
-        self._status = DetectorStatus()
+        self._status, self._lost = DetectorStatus(), 0
         self._image_size: tuple[int, int] | None = None
         self._ages = detector_parameters.make_image_age(values)
         self._conditions = detector_parameters.make_conditions(values, loaded.degraded)
@@ -163,19 +163,6 @@ class DetectorNode(ManagedNode):
         self._refusal = ''
         return result
 
-    def on_error(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Back to unconfigured after an error that nobody expected."""
-        self._refusal = 'a transition failed unexpectedly, see the log'
-        return super().on_error(state)
-
-    def _refuse(self, error: Exception) -> TransitionCallbackReturn:
-        again, self._refusal = bool(self._refusal), f'cannot be configured: {str(error) or type(error).__name__}'
-        self._release()
-        self._health.publish()  # which logs what is new
-        if again:
-            self.get_logger().error(self._refusal)
-        return TransitionCallbackReturn.FAILURE
-
     def _still_hangs(self) -> bool:
         return self._hung is not None and not self._hung.done()
 
@@ -196,6 +183,7 @@ class DetectorNode(ManagedNode):
         for subscription in self._inputs:
             self.destroy_subscription(subscription)
         if self._images is not None:
+            _ = self._lost_total  # known also without them
             self._images.close()
         self._inputs, self._images = [], None
         self._mailbox.close()
@@ -223,9 +211,9 @@ class DetectorNode(ManagedNode):
         if self._worker is not None:
             self._worker.stop(0.0 if self._still_hangs() else STOP_TIMEOUT_S)
             self._worker = None
-        torch = sys.modules.get('torch')
-        if torch is not None and torch.cuda.is_initialized():
-            torch.cuda.empty_cache()
+        cuda = getattr(sys.modules.get('torch'), 'cuda', None)  # none while torch is still being imported
+        if cuda is not None and cuda.is_initialized():
+            cuda.empty_cache()
 
     def _load_replacement(self, running: LoadedTask) -> LoadedTask:
         options = detector_parameters.reloaded_options(running.options, self._values.snapshot())
@@ -271,17 +259,12 @@ class DetectorNode(ManagedNode):
         return publisher.publish
 
     def _subscribe(self, values: Mapping[str, Value]) -> None:
-        self._inputs = [self._listen(TimeBudget, 'time_budget/budget', self._on_budget),
-                        self._listen(ContentionState, 'contention_monitor/state', self._on_contention)]
-        compressed = values['image_transport'] == 'compressed'
-        topic = self.resolve_topic_name('image') + ('/compressed' if compressed else '')
+        listen = self._intake.listen
+        self._inputs = [listen(TimeBudget, 'time_budget/budget', self._on_budget, RESULTS),
+                        listen(ContentionState, 'contention_monitor/state', self._on_contention, RESULTS)]
         self._images = ImageInput(
-            self, CompressedImage if compressed else Image, topic, values['reliability'], on_image=self._on_image,
-            is_wanted=lambda: self._pipeline is None or self._pipeline.wants_image, on_lost=self._on_lost)
-
-    def _listen(self, kind: type, topic: str, callback: Callable) -> Subscription:
-        return self.create_subscription(kind, topic, callback, RESULTS,
-                                        event_callbacks=subscription_events(self, topic))
+            self, 'image', values['image_transport'], values['reliability'], values['image_timeout_s'],
+            on_image=self._on_image, is_wanted=lambda: self._pipeline is None or self._pipeline.wants_image)
 
     def _on_image(self, message: Image | CompressedImage, waited_ns: int, left_out: int) -> None:
         stamp = self._ages.read(stamp_to_ns(message.header.stamp), self.get_clock().now().nanoseconds - waited_ns)
@@ -298,21 +281,12 @@ class DetectorNode(ManagedNode):
         if images is not None:
             images.wake()
 
-    def _on_lost(self, count: int) -> None:
-        self._status.middleware_lost += count
-
     def _on_budget(self, message: TimeBudget) -> None:
-        try:
-            reason = (message.reason or 'degraded') if message.degraded else ''
-            self._conditions.hear_budget(message.budget_ms, message.min_budget_ms, reason)
-        except ValueError as error:
-            self.get_logger().warning(f'{error}; left out', throttle_duration_sec=THROTTLE_S)
+        reason = (message.reason or 'degraded') if message.degraded else ''
+        self._conditions.hear_budget(message.budget_ms, message.min_budget_ms, reason)
 
     def _on_contention(self, message: ContentionState) -> None:
-        try:
-            self._conditions.hear_contention(message.slowdown, '+'.join(message.sources))
-        except ValueError as error:
-            self.get_logger().warning(f'{error}; left out', throttle_duration_sec=THROTTLE_S)
+        self._conditions.hear_contention(message.slowdown, '+'.join(message.sources))
 
     def _label_info(self) -> LabelInfo:
         info = LabelInfo()
@@ -368,7 +342,13 @@ class DetectorNode(ManagedNode):
     def _latency_message(self, record: FrameRecord) -> FrameLatency:
         status = self._status
         return frame_latency(record, device=str(self._loaded.facts), replaced_total=status.replaced,
-                             rejected_total=status.rejected_total, lost_total=status.middleware_lost)
+                             rejected_total=status.rejected_total, lost_total=self._lost_total)
+
+    @property
+    def _lost_total(self) -> int:
+        images = self._images  # gone once the node is deactivated
+        self._lost = self._lost if images is None else images.flow.lost
+        return self._lost
 
     def _failed(self, error: Exception) -> None:
         self._status.fail(error)
@@ -380,7 +360,8 @@ class DetectorNode(ManagedNode):
 
     def _report(self) -> Report:
         status, pipeline = self._status, self._pipeline
-        values = {'state': self._state, **status.values()}
+        values = {'state': self._state, **status.values(), 'middleware_lost': self._lost_total,
+                  'refused_messages': self._intake.refused}
         problem = self._refusal or self._fault()
         if problem:
             return Report(Level.ERROR, problem, values)
@@ -396,7 +377,11 @@ class DetectorNode(ManagedNode):
                    'margin_frames': pipeline.late_margin.frames,
                    'unpublished_frames': pipeline.unpublished, 'ready_paths': self._loaded.ready_paths,
                    'priority': self._priority.in_force, 'priority_refused': '; '.join(self._priority.refusals)}
-        concerns = tuple(dict.fromkeys((*status.concerns(), *degraded)))  # the last frame says why it was degraded, too
+        fault, images = self._images.fault, self._images.concerns
+        if fault:
+            return Report(Level.ERROR, fault, values)
+        # The last frame says why it was degraded, too.
+        concerns = tuple(dict.fromkeys(filter(None, (*images, *status.concerns(), self._intake.concern, *degraded))))
         if concerns:
             return Report(Level.WARN, '; '.join(concerns), values)
         return Report(Level.OK, 'detecting' if status.frames else 'active, no image yet', values)

@@ -13,15 +13,15 @@ from deadline_perception.runtime.conditions import ConditionTracker
 from deadline_perception.runtime.loading import CHOOSING_POLICIES, POLICIES, NetworkOptions
 from deadline_perception.runtime.kernel_thread import parse_cores
 from deadline_perception.runtime.priority import MODES, ThreadPriority
+from deadline_perception.nodes.image_input import IMAGE_TIMEOUT, RELIABILITY
 from deadline_perception.nodes.parameters import Parameter, Value
 
 PARAMETERS = (
     Parameter('autostart', True, 'Configure and activate without waiting for a lifecycle manager.', read_only=True),
     Parameter('image_transport', 'raw', 'Subscribe to sensor_msgs/Image on `image`, or to sensor_msgs/CompressedImage '
               'on `image/compressed`.', choices=('raw', 'compressed')),
-    Parameter('reliability', 'auto', 'Whether lost images are sent again. auto: until a camera comes that offers best '
-              'effort only. Large images lose parts even within one machine when it is busy.',
-              choices=('auto', 'reliable', 'best_effort')),
+    RELIABILITY,
+    IMAGE_TIMEOUT,
     Parameter('model', 'compact', 'Weights: a safetensors file, or the name of one in models/. Or a set of own models: '
               'the set.yaml that `deadline-perception adopt` wrote. Or any network: package.module:callable, called '
               'with the device.'),

@@ -35,6 +35,12 @@ class Report:
     values: Mapping[str, object] = field(default_factory=dict)
 
 
+def reporting_node(status_name: str) -> tuple[str, str]:
+    """Namespace, empty for the root, and name of the node that a diagnostic is from."""
+    namespace, _, name = f'/{status_name.partition(": ")[0]}'.rpartition('/')
+    return namespace, name
+
+
 def as_text(value: object) -> str:
     """A detail as diagnostic tools show it."""
     if isinstance(value, bool):
@@ -43,7 +49,7 @@ def as_text(value: object) -> str:
 
 
 class Health:
-    """Publishes a node's report on /diagnostics and logs it when its level changes.
+    """Publishes a node's report on /diagnostics, named `NODE: status` as usual, and logs it when its level changes.
 
     The timer runs on the steady clock, so a node whose simulated clock stands still is heard all the same.
 
@@ -68,7 +74,7 @@ class Health:
         report = self._read()
         self._log(report)
         status = DiagnosticStatus(
-            level=bytes([report.level]), name=self._node.get_fully_qualified_name().lstrip('/'),
+            level=bytes([report.level]), name=f'{self._node.get_fully_qualified_name().lstrip("/")}: status',
             message=report.message, hardware_id=self.hardware_id,
             values=[KeyValue(key=key, value=as_text(value)) for key, value in report.values.items()])
         message = DiagnosticArray(status=[status])

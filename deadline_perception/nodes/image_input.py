@@ -1,4 +1,4 @@
-"""Images of one camera: the newest one is taken off the middleware while one is wanted, and those left out are counted.
+"""The one input of images: taken off the middleware only while one is wanted; what is lost or does not come is told.
 
 Taking an image costs time of Python that a frame at work needs, so it is not taken for nothing.
 """
@@ -9,16 +9,29 @@ import time
 from collections.abc import Callable, Mapping
 
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
+from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 from rclpy.qos import HistoryPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.subscription import Subscription
+from rclpy.topic_endpoint_info import TopicEndpointInfo
 from sensor_msgs.msg import CompressedImage, Image
 
+from deadline_perception.nodes.parameters import Parameter
 from deadline_perception.nodes.service_quality import subscription_events
+from deadline_perception.runtime.image_flow import ImageFlow
 
 LONGEST_TRANSPORT_NS = 10_000_000_000  # an image that seems to have waited longer was received by another clock
 # Humble's rclpy does not tell a callback which number a message has.
 _TELLS_NUMBERS = hasattr(Subscription, 'CallbackType')
+_STRENGTHEN_PERIOD_S = 1.0
+
+# Of every node that listens to a camera.
+RELIABILITY = Parameter(
+    'reliability', 'auto', 'Whether lost images are sent again. auto: while no camera offers best effort only. Large '
+    'images lose parts even within one machine when it is busy.', choices=('auto', 'reliable', 'best_effort'))
+IMAGE_TIMEOUT = Parameter(
+    'image_timeout_s', 2.0, 'Without an image for so long, the diagnostics warn; five times as long after one came is '
+    'an error.', 's', 0.05, 3600.0)
 
 
 class _WhileWanted(MutuallyExclusiveCallbackGroup):
@@ -40,78 +53,116 @@ class ImageInput:
 
     Args:
         node: subscribes.
-        kind: `Image` or `CompressedImage`.
-        topic: resolved.
-        reliability: `reliable`, `best_effort`, or `auto`: reliable where that is offered.
-        is_wanted: whether an image is to be taken, from any thread.
+        topic: of the raw images.
+        transport: `raw`, or `compressed` for `CompressedImage` on TOPIC/compressed.
+        reliability: `reliable`, `best_effort`, or `auto`: reliable while that is offered by all.
+        timeout_s: of `ImageFlow`.
         on_image: is given an image, how many ns ago it was received, and how many images a newer one replaced in the
             middleware since the one before.
-        on_lost: is told how many images the middleware has lost since the last call.
+        is_wanted: whether an image is to be taken, from any thread.
+        depth: images that wait in the middleware.
+
+    Attributes:
+        flow: whether images come.
     """
 
-    def __init__(self, node: Node, kind: type, topic: str, reliability: str, *, is_wanted: Callable[[], bool],
-                 on_image: Callable[[Image | CompressedImage, int, int], None], on_lost: Callable[[int], None]) -> None:
-        self._node, self._group, self._on_image, self._tell_lost = node, _WhileWanted(is_wanted), on_image, on_lost
+    def __init__(self, node: Node, topic: str, transport: str, reliability: str, timeout_s: float, *,
+                 on_image: Callable[[Image | CompressedImage, int, int], None],
+                 is_wanted: Callable[[], bool] = lambda: True, depth: int = 1) -> None:
+        self._node, self._group, self._on_image = node, _WhileWanted(is_wanted), on_image
+        self._is_wanted, self._reliability, self._depth = is_wanted, reliability, depth
+        self._kind, ending = (CompressedImage, '/compressed') if transport == 'compressed' else (Image, '')
+        self.flow = ImageFlow(node.resolve_topic_name(topic) + ending, timeout_s)
         self._last_number: int | None = None
-        self._missing = self._lost = self._left_out = 0
+        self._missing = self._left_out = 0
         self._subscription: Subscription | None = None
-        self._subscribe(kind, topic, reliability)
+        self._strengthener = None
+        self._subscribe(reliability)
 
     def close(self) -> None:
         """Ends the subscription."""
+        self._end_strengthener()
         self._node.destroy_subscription(self._subscription)
         self._subscription = None
 
     def wake(self) -> None:
         """Lets the executor look anew whether an image is wanted; from any thread."""
+        self.flow.await_next()
         executor = self._node.executor
         if executor is not None:
             executor.wake()
 
-    def _subscribe(self, kind: type, topic: str, reliability: str) -> None:
+    @property
+    def fault(self) -> str:
+        """That the camera has stopped; not while an image is at work, and none is taken."""
+        return self.flow.fault if self._is_wanted() else ''
+
+    @property
+    def concerns(self) -> tuple[str, ...]:
+        """What is degraded, for a person."""
+        silence = self.flow.concern if self._is_wanted() else ''
+        return tuple(filter(None, (silence, self.flow.loss)))
+
+    def _subscribe(self, reliability: str) -> None:
+        topic, old = self.flow.topic, self._subscription
+
         def weaken(_event: object) -> None:
             """Events of one publisher each; the second of them finds the weaker subscription in place."""
             if self._subscription is subscription:
                 self._node.get_logger().info(f'{topic} is offered with best effort only: lost images stay lost')
-                self._node.destroy_subscription(subscription)
-                self._subscribe(kind, topic, 'best_effort')
+                self._subscribe('best_effort')
+                self._strengthener = self._node.create_timer(_STRENGTHEN_PERIOD_S, self._strengthen,
+                                                             clock=Clock(clock_type=ClockType.STEADY_TIME))
 
-        events = subscription_events(self._node, topic, on_lost=self._on_lost)
+        events = subscription_events(self._node, topic, on_lost=self.flow.lose)
         if reliability == 'auto':
             events.incompatible_qos = weaken
-        quality = QoSProfile(history=HistoryPolicy.KEEP_LAST, depth=1, reliability=(
+        quality = QoSProfile(history=HistoryPolicy.KEEP_LAST, depth=self._depth, reliability=(
             ReliabilityPolicy.BEST_EFFORT if reliability == 'best_effort' else ReliabilityPolicy.RELIABLE))
         callback = self._on_message if _TELLS_NUMBERS else lambda message: self._on_message(message, {})
         self._last_number = None
         try:
-            subscription = self._node.create_subscription(kind, topic, callback, quality, event_callbacks=events,
+            subscription = self._node.create_subscription(self._kind, topic, callback, quality, event_callbacks=events,
                                                           callback_group=self._group)
         except RuntimeError:  # Humble's Fast DDS cannot tell what it lost: rclpy's UnsupportedEventTypeError
             events.message_lost = None
-            subscription = self._node.create_subscription(kind, topic, callback, quality, event_callbacks=events,
+            subscription = self._node.create_subscription(self._kind, topic, callback, quality, event_callbacks=events,
                                                           callback_group=self._group)
         self._subscription = subscription
+        if old is not None:
+            self._node.destroy_subscription(old)
+
+    def _strengthen(self) -> None:
+        """Subscribes reliably again once nobody is left who offers best effort only."""
+        best_effort = ReliabilityPolicy.BEST_EFFORT
+        if self._subscription is None or any(end.qos_profile.reliability == best_effort for end in self._cameras()):
+            return
+        self._end_strengthener()
+        self._node.get_logger().info(f'{self.flow.topic} is offered reliably: lost images are sent again')
+        self._subscribe(self._reliability)
+
+    def _end_strengthener(self) -> None:
+        if self._strengthener is not None:
+            self._node.destroy_timer(self._strengthener)
+            self._strengthener = None
 
     def _on_message(self, message: Image | CompressedImage, info: Mapping[str, object]) -> None:
+        self.flow.come()
         waited_ns = time.time_ns() - (info.get('received_timestamp') or sys.maxsize)
         self._on_image(message, waited_ns if 0 < waited_ns < LONGEST_TRANSPORT_NS else 0,
                        self._count_left_out(info.get('publication_sequence_number')))
-
-    def _on_lost(self, count: int) -> None:
-        self._lost += max(0, count)
-        self._tell_lost(max(0, count))
 
     def _count_left_out(self, number: int | None) -> int:
         """Images that a newer one replaced in the middleware since the last: missing in its numbers, and not lost."""
         last, self._last_number = self._last_number, number
         missing = 0 if last is None or number is None else number - last - 1
-        if missing > 0 and self._cameras() == 1:  # each has numbers of its own
+        if missing > 0 and len(self._cameras()) == 1:  # each has numbers of its own
             self._missing += missing
-        left_out = max(0, self._missing - self._lost - self._left_out)
+        left_out = max(0, self._missing - self.flow.lost - self._left_out)
         self._left_out += left_out
         return left_out
 
-    def _cameras(self) -> int:
+    def _cameras(self) -> list[TopicEndpointInfo]:
         """Publishers that are heard; those of another type under the same name are not."""
-        name, topic = f'sensor_msgs/msg/{self._subscription.msg_type.__name__}', self._subscription.topic_name
-        return sum(info.topic_type == name for info in self._node.get_publishers_info_by_topic(topic))
+        name, topic = f'sensor_msgs/msg/{self._kind.__name__}', self._subscription.topic_name
+        return [info for info in self._node.get_publishers_info_by_topic(topic) if info.topic_type == name]

@@ -9,6 +9,18 @@ from lifecycle_msgs.srv import ChangeState
 from rclpy.clock import Clock, ClockType
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 
+from deadline_perception.errors import DeadlinePerceptionError
+
+
+# What loading raises of files and parameters that do not fit, with words for whoever gave them.
+_EXPECTED = (DeadlinePerceptionError, ValueError, OSError)
+
+
+def cause(error: BaseException) -> str:
+    """Why something failed, in one line; by its type as well where the words were not written for a person."""
+    words = ' '.join(str(error).split())
+    return words if words and isinstance(error, _EXPECTED) else f'{type(error).__name__}: {words}'.rstrip(': ')
+
 
 class ManagedNode(LifecycleNode):
     """What the lifecycle nodes of this package have in common.
@@ -18,6 +30,7 @@ class ManagedNode(LifecycleNode):
     """
 
     _state = 'unconfigured'
+    _refusal = ''  # why the node is not configured; empty while nothing is wrong
 
     def __init__(self, name: str, **options) -> None:
         super().__init__(name, **options)
@@ -28,10 +41,22 @@ class ManagedNode(LifecycleNode):
         """Logs what a transition raises, which rclpy turns into its result without a word."""
         try:
             return callback(state)
-        except Exception:  # rclpy goes on with on_error
-            if self.context.ok():  # otherwise a signal came meanwhile, after which nothing of ROS can be made
+        except (Exception, SystemExit) as error:  # rclpy goes on with on_error; a library's exit is not the process's
+            if self.context.ok():
+                self._refusal = f'a transition failed: {cause(error)}'
                 self.get_logger().error(traceback.format_exc())
-            raise
+            raise RuntimeError(cause(error)) from error
+
+    def _refuse(self, error: BaseException) -> TransitionCallbackReturn:
+        """Stays unconfigured, and says why."""
+        again, self._refusal = bool(self._refusal), f'cannot be configured: {cause(error)}'
+        if not isinstance(error, _EXPECTED):
+            self.get_logger().error(''.join(traceback.format_exception(type(error), error, error.__traceback__)))
+        self._release()
+        self._health.publish()  # which logs what is new
+        if again:
+            self.get_logger().error(self._refusal)
+        return TransitionCallbackReturn.FAILURE
 
     def _halt(self) -> None:
         """Ends the work of an active node."""

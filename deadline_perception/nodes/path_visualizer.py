@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import math
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
+from rclpy.subscription import Subscription
 from sensor_msgs.msg import CameraInfo, CompressedImage, Image
 from vision_msgs.msg import Detection2DArray
 from visualization_msgs.msg import MarkerArray
@@ -20,7 +21,9 @@ from deadline_perception.evaluation.annotate import annotate
 from deadline_perception.datasets.image_message import ImageError
 from deadline_perception.msg import ContentionState, FrameLatency
 from deadline_perception.nodes.health import Health, Level, Report
+from deadline_perception.nodes.image_input import IMAGE_TIMEOUT, RELIABILITY, ImageInput
 from deadline_perception.nodes.markers import FOCAL_RANGE_PX, PinholeCamera, detection_markers
+from deadline_perception.nodes.message_intake import MessageIntake
 from deadline_perception.nodes.messages import (
     bgr_to_image,
     class_names_in,
@@ -30,12 +33,14 @@ from deadline_perception.nodes.messages import (
 )
 from deadline_perception.nodes.parameters import Parameter, declare
 from deadline_perception.nodes.process import run_node
-from deadline_perception.nodes.service_quality import ANY_SOURCE, RESULTS, publisher_events, subscription_events
+from deadline_perception.nodes.service_quality import ANY_SOURCE, RESULTS, publisher_events
 from deadline_perception.nodes.stamp_cache import StampCache
 
 PARAMETERS = (
     Parameter('image_transport', 'raw', 'Form of the camera images: raw, or compressed on IMAGE/compressed.',
               choices=('raw', 'compressed'), read_only=True),
+    replace(RELIABILITY, read_only=True),
+    replace(IMAGE_TIMEOUT, read_only=True),
     Parameter('camera_info_topic', '', "Topic of the camera's calibration; empty: camera_info beside the image.",
               read_only=True),
     Parameter('cache_size', 20, 'Images kept until their detections come.', 'images', 1, 500, read_only=True),
@@ -46,6 +51,7 @@ PARAMETERS = (
 )
 OUTCOMES = {outcome.value: outcome.name.lower() for outcome in Outcome}
 _LOOK_PERIOD_S = 0.5
+_IMAGE_DEPTH = 10  # images that come while one is drawn
 
 
 @dataclass
@@ -69,7 +75,9 @@ class PathVisualizerNode(Node):
         self._contention: ContentionState | None = None
         self._drawn = self._without_image = self._rejected = 0
         self._problem = ''
-        self._camera_inputs: list = []
+        self._images_in: ImageInput | None = None  # while somebody watches
+        self._info_in: Subscription | None = None
+        self._intake = MessageIntake(self)
         self._image_out = self.create_publisher(Image, '~/image', RESULTS,
                                                 event_callbacks=publisher_events(self, '~/image'))
         self._markers_out = self.create_publisher(MarkerArray, '~/markers', RESULTS,
@@ -77,34 +85,30 @@ class PathVisualizerNode(Node):
         for kind, topic, callback in ((Detection2DArray, 'detector/detections', self._on_detections),
                                       (FrameLatency, 'detector/latency', self._on_latency),
                                       (ContentionState, 'contention_monitor/state', self._on_contention)):
-            self.create_subscription(kind, topic, callback, RESULTS, event_callbacks=subscription_events(self, topic))
+            self._intake.listen(kind, topic, callback, RESULTS)
         self.create_timer(_LOOK_PERIOD_S, self._look_for_viewers, clock=Clock(clock_type=ClockType.STEADY_TIME))
         self._health = Health(self, self._report)
 
     def _look_for_viewers(self) -> None:
         """Opens the camera's topics while somebody watches, and closes them after."""
         wanted = self._image_out.get_subscription_count() > 0 or self._markers_out.get_subscription_count() > 0
-        if wanted == bool(self._camera_inputs):
+        if wanted == (self._images_in is not None):
             return
         if not wanted:
-            for subscription in self._camera_inputs:
-                self.destroy_subscription(subscription)
-            self._camera_inputs = []
+            self._images_in.close()
+            self.destroy_subscription(self._info_in)
+            self._images_in = self._info_in = None
             self._images.clear()
             self._answers.clear()
             return
-        image = self.resolve_topic_name('image')
-        compressed = self._values['image_transport'] == 'compressed'
-        kind, topic = (CompressedImage, f'{image}/compressed') if compressed else (Image, image)
+        image, values = self.resolve_topic_name('image'), self._values
         # Empty: where image_transport puts it.
-        info = self._values['camera_info_topic'] or f'{image.rpartition("/")[0]}/camera_info'
-        self._camera_inputs = [
-            self.create_subscription(kind, topic, self._on_image, ANY_SOURCE,
-                                     event_callbacks=subscription_events(self, topic)),
-            self.create_subscription(CameraInfo, info, self._on_camera_info, ANY_SOURCE,
-                                     event_callbacks=subscription_events(self, info))]
+        info = values['camera_info_topic'] or f'{image.rpartition("/")[0]}/camera_info'
+        self._images_in = ImageInput(self, 'image', values['image_transport'], values['reliability'],
+                                     values['image_timeout_s'], on_image=self._on_image, depth=_IMAGE_DEPTH)
+        self._info_in = self._intake.listen(CameraInfo, info, self._on_camera_info, ANY_SOURCE, meaning='camera_info')
 
-    def _on_image(self, message: Image | CompressedImage) -> None:
+    def _on_image(self, message: Image | CompressedImage, waited_ns: int, left_out: int) -> None:
         if self._image_out.get_subscription_count():
             self._images.put(stamp_to_ns(message.header.stamp), message)
 
@@ -127,7 +131,7 @@ class PathVisualizerNode(Node):
         self._contention = message
 
     def _hear(self, message: Detection2DArray | FrameLatency, part: str) -> None:
-        if not self._camera_inputs:
+        if self._images_in is None:
             return
         stamp_ns = stamp_to_ns(message.header.stamp)
         answer = self._answers.take(stamp_ns) or Answer()
@@ -183,10 +187,15 @@ class PathVisualizerNode(Node):
         values = {'drawn': self._drawn, 'frames_without_image': self._without_image,
                   'images_without_frame': self._images.unused, 'rejected': self._rejected,
                   'viewers': self._image_out.get_subscription_count() + self._markers_out.get_subscription_count()}
-        if self._problem:
-            problem, self._problem = self._problem, ''
-            return Report(Level.WARN, problem, values)
-        return Report(Level.OK, 'drawing' if self._camera_inputs else 'nobody is watching', values)
+        values['refused_messages'] = self._intake.refused
+        problem, self._problem = self._problem, ''
+        concerns = [self._intake.concern, problem]
+        if self._images_in is not None:
+            values['middleware_lost'] = self._images_in.flow.lost
+            concerns += self._images_in.concerns if self._image_out.get_subscription_count() else ()
+        if any(concerns):
+            return Report(Level.WARN, '; '.join(filter(None, concerns)), values)
+        return Report(Level.OK, 'nobody is watching' if self._images_in is None else 'drawing', values)
 
 
 def headline(latency: FrameLatency, contention: ContentionState | None = None) -> str:

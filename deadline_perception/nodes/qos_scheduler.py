@@ -7,9 +7,10 @@ schedule, and the next jobs follow it; nothing is stopped.
 from __future__ import annotations
 
 import gc
+import math
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -26,12 +27,15 @@ from deadline_perception.detector.detections import Detections
 from deadline_perception.engine.choice import ENGINES
 from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.latency.device import DEFAULT_THREADS, use_threads
+from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.msg import ContentionState, JobReport, Schedule
 from deadline_perception.nested.allocation import Method
 from deadline_perception.nodes.detector import SWITCH_INTERVAL_S
 from deadline_perception.nodes.frame_messages import RESULT_KINDS
 from deadline_perception.nodes.health import Health, Level, Report
+from deadline_perception.nodes.image_input import IMAGE_TIMEOUT, RELIABILITY, ImageInput
 from deadline_perception.nodes.managed_node import ManagedNode
+from deadline_perception.nodes.message_intake import THROTTLE_S, MessageIntake
 from deadline_perception.nodes.messages import to_bgr
 from deadline_perception.nodes.parameters import Parameter, Value, declare
 from deadline_perception.nodes.process import run_node
@@ -41,9 +45,8 @@ from deadline_perception.nodes.service_quality import (
     LATCHED,
     RESULTS,
     publisher_events,
-    subscription_events,
 )
-from deadline_perception.runtime.job_record import JobRecord
+from deadline_perception.runtime.job_record import JobOutcome, JobRecord
 from deadline_perception.runtime.loading import SetupError, share_folder
 from deadline_perception.runtime.nested_task import LevelRun, NestedTask, load_nested_task
 from deadline_perception.runtime.network_executor import Jobber, NetworkExecutor
@@ -51,6 +54,7 @@ from deadline_perception.runtime.network_schedule import NetworkSchedule, make_s
 from deadline_perception.runtime.object_crop import Crop, most_important_crop
 from deadline_perception.runtime.kernel_thread import parse_cores
 from deadline_perception.runtime.priority import MODES, Role, ThreadPriority
+from deadline_perception.runtime.status import TOLD_MS
 from deadline_perception.runtime.task_file import read_tasks
 from deadline_perception.runtime.work_thread import WorkThread
 
@@ -65,6 +69,8 @@ PARAMETERS = (
               choices=tuple(method.value for method in METHODS)),
     Parameter('image_transport', 'raw', 'Subscribe to sensor_msgs/Image, or to sensor_msgs/CompressedImage on '
               'TOPIC/compressed.', choices=('raw', 'compressed'), waits_for='activate'),
+    replace(RELIABILITY, waits_for='activate'),
+    replace(IMAGE_TIMEOUT, waits_for='activate'),
     Parameter('engine', 'auto', "What runs the segments of weights on the CPU, as the detector's parameter of that "
               'name.', choices=ENGINES, waits_for='configure'),
     Parameter('threads', DEFAULT_THREADS, 'Threads per network operation.', minimum=1, maximum=256,
@@ -85,7 +91,6 @@ PARAMETERS = (
 )
 _COLLECTED_JOBS = 50  # between two looks for garbage, which is then of few jobs
 _STOP_TIMEOUT_S = 3.0
-_THROTTLE_S = 10.0
 
 
 @dataclass(eq=False)
@@ -99,6 +104,7 @@ class _Seat:
     followers: tuple[str, ...] = ()
     run: LevelRun | None = None
     image_bgr: np.ndarray | None = None
+    frame_id: str = ''  # of the image at work
     rejected: int = 0
 
 
@@ -107,24 +113,32 @@ class QosSchedulerNode(ManagedNode):
 
     def __init__(self) -> None:
         super().__init__('qos_scheduler')
+        self._seats: dict[str, _Seat] = {}
         self._values = declare(self, PARAMETERS, self._check)
         self._loader: WorkThread | None = None
-        self._seats: dict[str, _Seat] = {}
         self._outputs, self._inputs = [], []
         self._executors: dict[str, NetworkExecutor] = {}
         self._schedules: dict[str, NetworkSchedule] = {}
         self._priority: ThreadPriority | None = None
         self._timer = None
-        self._refusal = ''
+        self._images: list[ImageInput] = []
+        self._failure, self._failed_ms = '', -math.inf
+        self._intake = MessageIntake(self)
         self._speed_mps: float | None = None
         self._slowdown, self._jobs, self._made = 1.0, 0, 0
         self._health = Health(self, self._report)
         if self._values['autostart']:
             self.start_by_itself()
 
-    @staticmethod
-    def _check(values: Mapping[str, Value]) -> None:
+    def _check(self, values: Mapping[str, Value]) -> None:
         parse_cores(values['cores'])
+        self._check_active(values['active_tasks'])
+
+    def _check_active(self, names: Sequence[str]) -> None:
+        """Refuses tasks that the file does not have, once it is read: they would stop all others."""
+        unknown = sorted({name for name in names if name} - set(self._seats)) if self._seats else []
+        if unknown:
+            raise SetupError(f'active_tasks names {", ".join(unknown)}, expected some of {", ".join(self._seats)}')
 
     # --- lifecycle ---
 
@@ -141,11 +155,9 @@ class QosSchedulerNode(ManagedNode):
                     load_nested_task, request, share_folder() / 'models', threads=values['threads'],
                     engine=values['engine'], target_miss_probability=values['target_miss_probability']))
                 self._seats[request.name] = self._seat(task)
-        except (DeadlinePerceptionError, ValueError, OSError, RuntimeError) as error:
-            self._refusal = f'cannot be configured: {str(error) or type(error).__name__}'
-            self._release()
-            self._health.publish()
-            return TransitionCallbackReturn.FAILURE
+            self._check_active(values['active_tasks'])
+        except (Exception, SystemExit) as error:  # whatever a network does as it is loaded
+            return self._refuse(error)
         for name, seat in self._seats.items():
             seat.followers = tuple(other for other, follower in self._seats.items()
                                    if follower.task.request.crops_of == name)
@@ -175,7 +187,7 @@ class QosSchedulerNode(ManagedNode):
         for seat in self._seats.values():
             seat.publish_labels(self._labels(seat))
         self._look()
-        self._subscribe(values['image_transport'])
+        self._subscribe(values)
         self._timer = self.create_timer(values['look_period_s'], self._look,
                                         clock=Clock(clock_type=ClockType.STEADY_TIME))
         gc.collect()
@@ -183,18 +195,15 @@ class QosSchedulerNode(ManagedNode):
         gc.disable()
         return result
 
-    def on_error(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Back to unconfigured after an error that nobody expected."""
-        self._refusal = 'a transition failed unexpectedly, see the log'
-        return super().on_error(state)
-
     def _halt(self) -> None:
         if self._timer is None:
             return
         self.destroy_timer(self._timer)
         for subscription in self._inputs:
             self.destroy_subscription(subscription)
-        self._timer, self._inputs = None, []
+        for images in self._images:
+            images.close()
+        self._timer, self._inputs, self._images = None, [], []
         for device, executor in self._executors.items():
             if not executor.stop():
                 self.get_logger().error(f'a network on {device} did not let go of its job')
@@ -229,37 +238,32 @@ class QosSchedulerNode(ManagedNode):
         return _Seat(task, kind.maker(network.class_names), self._output(kind.message, topic),
                      self._output(LabelInfo, f'~/{task.name}/label_info', LATCHED))
 
-    def _subscribe(self, transport: str) -> None:
-        kind, ending = (CompressedImage, '/compressed') if transport == 'compressed' else (Image, '')
+    def _subscribe(self, values: Mapping[str, Value]) -> None:
         by_topic: dict[str, list[str]] = {}
         for name, seat in self._seats.items():
             if seat.task.request.crops_of:
                 continue
             by_topic.setdefault(seat.task.request.image_topic or f'~/{name}/image', []).append(name)
-        quality = QoSProfile(history=HistoryPolicy.KEEP_LAST, depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
-        for topic, names in by_topic.items():
-            self._listen(kind, topic + ending, partial(self._on_image, tuple(names)), quality)
-        self._listen(ContentionState, 'contention_monitor/state', self._on_contention, RESULTS)
-        self._listen(TwistStamped, 'vehicle_speed/speed', self._on_speed, ANY_SOURCE)
+        self._images = [ImageInput(self, topic, values['image_transport'], values['reliability'],
+                                   values['image_timeout_s'], on_image=partial(self._on_image, tuple(names)))
+                        for topic, names in by_topic.items()]
+        listen = self._intake.listen
+        self._inputs = [listen(ContentionState, 'contention_monitor/state', self._on_contention, RESULTS),
+                        listen(TwistStamped, 'vehicle_speed/speed', self._on_speed, ANY_SOURCE)]
 
-    def _listen(self, kind: type, topic: str, callback: Callable, quality: QoSProfile) -> None:
-        self._inputs.append(self.create_subscription(kind, topic, callback, quality,
-                                                     event_callbacks=subscription_events(self, topic)))
-
-    def _on_image(self, names: tuple[str, ...], message: Image | CompressedImage) -> None:
+    def _on_image(self, names: tuple[str, ...], message: Image | CompressedImage, waited_ns: int,
+                  left_out: int) -> None:
         for name in names:
             executor = self._executors.get(self._seats[name].task.request.device)
             if executor is not None:
                 executor.submit(name, message)
 
     def _on_contention(self, message: ContentionState) -> None:
-        if 1.0 <= message.slowdown < 1e6:
-            self._slowdown = message.slowdown
+        self._slowdown = message.slowdown
 
     def _on_speed(self, message: TwistStamped) -> None:
-        speed_mps = abs(message.twist.linear.x)
-        if speed_mps < 1e3:
-            self._speed_mps = speed_mps
+        if not math.isnan(message.twist.linear.x):  # NaN: not known, the one before stays in force
+            self._speed_mps = abs(message.twist.linear.x)
 
     def _labels(self, seat: _Seat) -> LabelInfo:
         info = LabelInfo(class_map=[VisionClass(class_id=number, class_name=name)
@@ -297,7 +301,7 @@ class QosSchedulerNode(ManagedNode):
                 words = ', '.join(f'{name} at level {plan.level} every {plan.period_ms:g} ms'
                                   for name, plan in schedule.plans.items())
                 self.get_logger().info(f'schedule of {device}: {words}; utilisation '
-                                       f'{schedule.allocation.utilisation:.2f}', throttle_duration_sec=_THROTTLE_S)
+                                       f'{schedule.allocation.utilisation:.2f}', throttle_duration_sec=THROTTLE_S)
 
     # --- on the threads of the executors ---
 
@@ -313,13 +317,13 @@ class QosSchedulerNode(ManagedNode):
 
     def _jobber(self, seat: _Seat) -> Jobber:
         def begin(message, level: int) -> LevelRun | None:
-            seat.run = None
+            seat.run, seat.frame_id = None, message.header.frame_id
             try:
                 image = message.pixels_bgr if isinstance(message, Crop) else to_bgr(message)
             except DeadlinePerceptionError as error:
                 seat.rejected += 1
                 self.get_logger().warning(f'{seat.task.name}: image rejected: {error}',
-                                          throttle_duration_sec=_THROTTLE_S)
+                                          throttle_duration_sec=THROTTLE_S)
                 return None
             seat.image_bgr = image
             seat.run = seat.task.start(image, level)
@@ -332,7 +336,11 @@ class QosSchedulerNode(ManagedNode):
 
         def told(record: JobRecord) -> None:
             seat.task.observe(record, seat.run)
-            self._publish_job(job_report(record, seat.task, self.get_clock().now().to_msg()))
+            if record.outcome is JobOutcome.FAILED:  # such as results that are not finite
+                self._failure, self._failed_ms = f'a job of {seat.task.name} failed: {record.failure}', now_ms()
+                self.get_logger().error(self._failure, throttle_duration_sec=THROTTLE_S)
+            header = Header(frame_id=seat.frame_id, stamp=self.get_clock().now().to_msg())
+            self._publish_job(job_report(record, seat.task, header))
 
         return Jobber(begin, end, told)
 
@@ -345,7 +353,7 @@ class QosSchedulerNode(ManagedNode):
 
     def _failed(self, error: Exception) -> None:
         if self.context.ok():
-            self.get_logger().error(f'a job failed: {type(error).__name__}: {error}', throttle_duration_sec=_THROTTLE_S)
+            self.get_logger().error(f'a job failed: {type(error).__name__}: {error}', throttle_duration_sec=THROTTLE_S)
 
     # --- diagnostics ---
 
@@ -372,9 +380,16 @@ class QosSchedulerNode(ManagedNode):
                            f'{name} rejected images': self._seats[name].rejected}
                 if count.last_failure:
                     values[f'{name} last failure'] = count.last_failure
-        values |= {'slowdown': self._slowdown, 'speed_mps': self._speed, 'priority': self._priority.in_force}
-        foreign = sorted({name for name in self._values['active_tasks'] if name} - set(self._seats))
-        concerns += [f'active_tasks names {", ".join(foreign)}, which the task file does not have'] if foreign else []
+        values |= {'refused_messages': self._intake.refused, 'slowdown': self._slowdown, 'speed_mps': self._speed,
+                   'priority': self._priority.in_force}
+        for images in self._images:
+            concerns += images.concerns
+            values[f'{images.flow.topic} lost images'] = images.flow.lost
+        concerns += [self._intake.concern] if self._intake.concern else []
+        concerns += [self._failure] if now_ms() - self._failed_ms < TOLD_MS else []
+        faults = [images.fault for images in self._images if images.fault]
+        if faults:
+            return Report(Level.ERROR, '; '.join(faults), values)
         if concerns:
             return Report(Level.WARN, '; '.join(concerns), values)
         return Report(Level.OK, 'scheduling', values)

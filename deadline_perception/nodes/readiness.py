@@ -18,6 +18,7 @@ from rclpy.task import Future
 from rclpy.utilities import remove_ros_args
 
 from deadline_perception.nodes.bringup import NODES, OPTIONAL_NODES
+from deadline_perception.nodes.health import reporting_node
 from deadline_perception.nodes.process import run_node
 from deadline_perception.nodes.service_quality import DIAGNOSTICS
 
@@ -72,7 +73,7 @@ class ReadinessNode(Node):
     def _on_diagnostics(self, message: DiagnosticArray) -> None:
         """A lifecycle node that refuses says so in its diagnostic."""
         for status in message.status:
-            namespace, _, name = f'/{status.name}'.rpartition('/')
+            namespace, name = reporting_node(status.name)
             if (status.level == DiagnosticStatus.ERROR and name in self._states
                     and namespace == self.get_namespace().rstrip('/') and not self.finished.done()):
                 self.get_logger().error(f'{name} will not get ready: {status.message}')

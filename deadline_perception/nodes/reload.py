@@ -8,6 +8,7 @@ holds Python's lock.
 """
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -15,7 +16,7 @@ from concurrent.futures import Future
 from rclpy.node import Node
 from std_srvs.srv import Trigger
 
-from deadline_perception.errors import DeadlinePerceptionError
+from deadline_perception.nodes.managed_node import cause
 from deadline_perception.runtime.loading import LoadedTask, SetupError
 from deadline_perception.runtime.work_thread import WorkThread, short_turns
 
@@ -40,6 +41,7 @@ class ReloadService:
                  wait_for_gap: Callable[[float], None]) -> None:
         self._node, self._running, self._load, self._replace = node, running, load, replace
         self._wait_for_gap = wait_for_gap
+        self._thread: WorkThread | None = None
         self._work: Future[None] | None = None
         service = node.create_service(Trigger, '~/reload', lambda request, response: response)
         # An executor sends what the callback returns at once, and would wait in a loop for a coroutine. Here it only
@@ -51,20 +53,22 @@ class ReloadService:
             response.message = 'not reloaded: another network is being loaded, expected one request at a time'
             self._send(response, header)
             return
-        thread, replaced = WorkThread('reload'), []
-        self._work = thread.submit(lambda: self._reload(response, header, replaced))
-        thread.submit(lambda: self._let_go(replaced))
-        thread.stop(0.0)
+        # One thread for all: each new one may take another arena of glibc's, in which what was freed stays allocated.
+        self._thread, replaced = self._thread or WorkThread('reload'), []
+        self._work = self._thread.submit(lambda: self._reload(response, header, replaced))
+        self._thread.submit(lambda: self._let_go(replaced))
 
     def _reload(self, response: Trigger.Response, header: object, replaced: list[LoadedTask]) -> None:
         try:
             response.message = self._take_its_place(replaced)
             response.success = True
             self._node.get_logger().info(response.message)
-        except (DeadlinePerceptionError, ValueError, OSError, RuntimeError) as error:
-            response.message = f'not reloaded, and nothing changed: {str(error) or type(error).__name__}'
+        except BaseException as error:  # whatever a network does as it is loaded, the client gets its answer
+            response.message = f'not reloaded, and nothing changed: {cause(error)}'
             self._node.get_logger().error(response.message)
         self._send(response, header)
+        if not response.success:
+            gc.collect()  # what was loaded in vain; what runs was frozen, so that this looks through little else
 
     def _let_go(self, replaced: list[LoadedTask]) -> None:
         for loaded in replaced:

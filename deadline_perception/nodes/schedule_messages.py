@@ -4,6 +4,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from builtin_interfaces.msg import Time
+from std_msgs.msg import Header
 
 from deadline_perception.latency.stopwatch import NS_PER_MS
 from deadline_perception.msg import JobReport, Schedule, TaskSchedule
@@ -35,13 +36,17 @@ def schedule_message(schedule: NetworkSchedule, tasks: Sequence[NestedTask], dev
     return message
 
 
-def job_report(record: JobRecord, task: NestedTask, stamp: Time) -> JobReport:
-    """What became of a job of a task, which ended at a time of the node's clock."""
+def job_report(record: JobRecord, task: NestedTask, header: Header) -> JobReport:
+    """What became of a job of a task.
+
+    Args:
+        record: of the job.
+        task: that it is of.
+        header: frame of its image, and when it ended by the node's clock.
+    """
     release_ns, deadline_ns, started_ns, finished_ns = (round(time_ms * NS_PER_MS) for time_ms in (
         record.release_ms, record.deadline_ms, record.started_ms, record.finished_ms))
-    message = JobReport(
-        task=record.task, path=str(task.paths[record.level]), outcome=_OUTCOMES[record.outcome],
+    return JobReport(
+        header=header, task=record.task, path=str(task.paths[record.level]), outcome=_OUTCOMES[record.outcome],
         planned_level=record.planned_level, level=record.level, release_ns=release_ns, deadline_ns=deadline_ns,
         started_ns=started_ns, finished_ns=finished_ns, bound_ms=record.bound_ms, reason=record.failure)
-    message.header.frame_id, message.header.stamp = task.request.device, stamp
-    return message

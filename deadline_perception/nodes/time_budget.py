@@ -17,10 +17,11 @@ from deadline_perception.decision.speed_budget import (
 )
 from deadline_perception.msg import TimeBudget
 from deadline_perception.nodes.health import Health, Level, Report
+from deadline_perception.nodes.message_intake import MessageIntake
 from deadline_perception.nodes.parameters import Parameter, declare
 from deadline_perception.nodes.periodic_clock import periodic_clock
 from deadline_perception.nodes.process import run_node
-from deadline_perception.nodes.service_quality import ANY_SOURCE, RESULTS, publisher_events, subscription_events
+from deadline_perception.nodes.service_quality import ANY_SOURCE, RESULTS, publisher_events
 
 # One metre: what the vehicle may travel between an image and its detections.
 ROAD_SPEEDS_MPS = (4.0, 5.0, 6.0, 7.0, 8.0, 10.0, 12.0, 14.0, 16.0, 18.0, 20.0, 25.0, 30.0, 40.0)
@@ -47,6 +48,7 @@ PARAMETERS = (
     Parameter('speed_timeout_s', 0.5, 'Age above which the speed counts as unknown.', 's', 0.01, 60.0),
     Parameter('rate_hz', 5.0, 'How often the budget is published even when no speed comes.', 'Hz', 0.1, 100.0,
               read_only=True),
+    Parameter('frame_id', 'base_link', 'Frame of the published budget.'),
 )
 
 
@@ -74,8 +76,8 @@ class TimeBudgetNode(Node):
         self._values = declare(self, PARAMETERS, self._apply)
         self._publisher = self.create_publisher(TimeBudget, '~/budget', RESULTS,
                                                 event_callbacks=publisher_events(self, '~/budget'))
-        self.create_subscription(TwistStamped, 'vehicle_speed/speed', self._on_speed, ANY_SOURCE,
-                                 event_callbacks=subscription_events(self, 'vehicle_speed/speed'))
+        self._intake = MessageIntake(self)
+        self._intake.listen(TwistStamped, 'vehicle_speed/speed', self._on_speed, ANY_SOURCE)
         self._clock_of_ages = periodic_clock(self)
         self.create_timer(1.0 / self._values['rate_hz'], self._publish, clock=self._clock_of_ages)
         self._health = Health(self, self._report)
@@ -93,7 +95,7 @@ class TimeBudgetNode(Node):
         message = TimeBudget(budget_ms=budget.budget_ms, min_budget_ms=self._policy.min_budget_ms,
                              max_budget_ms=self._policy.max_budget_ms, speed_mps=speed_mps,
                              policy=self._policy.name, degraded=budget.degraded, reason=budget.reason)
-        message.header.stamp = self.get_clock().now().to_msg()
+        message.header.stamp, message.header.frame_id = self.get_clock().now().to_msg(), self._values['frame_id']
         self._publisher.publish(message)
 
     def _current(self) -> tuple[Budget, float]:
@@ -114,9 +116,12 @@ class TimeBudgetNode(Node):
 
     def _report(self) -> Report:
         budget, speed_mps = self._current()
-        values = {'budget_ms': budget.budget_ms, 'speed_mps': speed_mps, 'policy': self._policy.name}
-        if budget.degraded:
-            return Report(Level.WARN, f'{budget.budget_ms:g} ms is in force: {budget.reason}', values)
+        values = {'budget_ms': budget.budget_ms, 'speed_mps': speed_mps, 'policy': self._policy.name,
+                  'refused_messages': self._intake.refused}
+        refused = f'; {self._intake.concern}' if self._intake.concern else ''
+        if budget.degraded or refused:
+            reason = budget.reason or f'{speed_mps:.1f} m/s'
+            return Report(Level.WARN, f'{budget.budget_ms:g} ms is in force: {reason}{refused}', values)
         if budget.unclamped_ms < self._policy.min_budget_ms:
             return Report(Level.WARN, f'{speed_mps:.1f} m/s is too fast: it asks for {budget.unclamped_ms:.0f} ms, '
                                       f'less than the smallest budget of {self._policy.min_budget_ms:g} ms', values)

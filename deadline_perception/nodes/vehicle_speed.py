@@ -13,10 +13,11 @@ from rclpy.node import Node
 from deadline_perception.datasets.speed_trace import SpeedTrace, read_speed_trace
 from deadline_perception.runtime.speed_filter import SpeedFilter
 from deadline_perception.nodes.health import Health, Level, Report
+from deadline_perception.nodes.message_intake import MessageIntake
 from deadline_perception.nodes.parameters import Parameter, declare
 from deadline_perception.nodes.periodic_clock import periodic_clock
 from deadline_perception.nodes.process import run_node
-from deadline_perception.nodes.service_quality import ANY_SOURCE, RESULTS, publisher_events, subscription_events
+from deadline_perception.nodes.service_quality import ANY_SOURCE, RESULTS, publisher_events
 
 TOPICS = {'odometry': (Odometry, 'odom'), 'twist': (TwistStamped, 'vehicle/speed')}
 
@@ -65,15 +66,14 @@ class VehicleSpeedNode(Node):
         self._filter: SpeedFilter | None = None
         self._values = declare(self, PARAMETERS, self._apply)
         self._source = ''  # that spoke last
-        self._reported_rejections = 0
+        self._intake = MessageIntake(self)
         self._clock_of_ages = periodic_clock(self)
         self._replay = None
         if self._values['source'] == 'trace':
             self._replay = TraceReplay(read_speed_trace(Path(self._values['trace_file']).expanduser()))
         for source, (kind, topic) in TOPICS.items():
             if self._values['source'] in (source, 'auto'):
-                self.create_subscription(kind, topic, getattr(self, f'_on_{source}'), ANY_SOURCE,
-                                         event_callbacks=subscription_events(self, topic))
+                self._intake.listen(kind, topic, getattr(self, f'_on_{source}'), ANY_SOURCE)
         self._publisher = self.create_publisher(TwistStamped, '~/speed', RESULTS,
                                                 event_callbacks=publisher_events(self, '~/speed'))
         self.create_timer(1.0 / self._values['rate_hz'], self._publish, clock=self._clock_of_ages)
@@ -119,13 +119,10 @@ class VehicleSpeedNode(Node):
         now_s = self._now_s()
         speed_mps, age_s = self._filter.speed_mps(now_s), self._filter.age_s(now_s)
         values = {'speed_mps': speed_mps, 'age_s': age_s, 'source': self._source or self._values['source'],
-                  'accepted': self._filter.accepted, 'rejected': self._filter.rejected,
-                  'last_rejection': self._filter.last_rejection}
-        newly_rejected = self._filter.rejected - self._reported_rejections
-        self._reported_rejections = self._filter.rejected
-        if newly_rejected > 0:
-            return Report(Level.WARN, f'{newly_rejected} impossible speeds since the last report: '
-                                      f'{self._filter.last_rejection}', values)
+                  'accepted': self._filter.accepted, 'rejected': self._intake.refused,
+                  'last_rejection': self._intake.last_problem}
+        if self._intake.concern:
+            return Report(Level.WARN, self._intake.concern, values)
         if not self._filter.is_fresh(now_s):
             return Report(Level.WARN, self._silence(age_s), values)
         return Report(Level.OK, f'{speed_mps:.1f} m/s', values)

@@ -1,11 +1,10 @@
 """The budget and the slowdown in force, and what takes their place while nobody says them. Free of ROS."""
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from deadline_perception.contention.slowdown import SlowdownEstimator
+from deadline_perception.contention.slowdown import MAX_SLOWDOWN, SlowdownEstimator
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.runtime.deadline import MAX_BUDGET_MS
 from deadline_perception.runtime.frame_record import Conditions, FrameRecord
@@ -92,10 +91,10 @@ class ConditionTracker:
         """Takes in a contention state.
 
         Raises:
-            ValueError: the slowdown is not a finite factor of at least 1; it is then left out.
+            ValueError: the slowdown is no factor in [1, MAX_SLOWDOWN]; it is then left out.
         """
-        if not 1.0 <= slowdown < math.inf:
-            raise ValueError(f'slowdown is {slowdown}, expected a finite factor of at least 1')
+        if not 1.0 <= slowdown <= MAX_SLOWDOWN:
+            raise ValueError(f'slowdown is {slowdown}, expected a factor in [1, {MAX_SLOWDOWN:g}]')
         self._contention = _Contention(slowdown, source, self._clock_ms(), self._own.slowdown)
 
     def now(self) -> Conditions:
@@ -114,7 +113,8 @@ class ConditionTracker:
             return own, OWN_SOURCE if has_own else '', f'no contention state heard yet, {words}'
         age_ms = at_ms - contention.heard_ms
         if age_ms <= self._contention_timeout_ms:
-            return max(1.0, contention.slowdown * own / contention.own_slowdown), contention.source, ''
+            moved = contention.slowdown * own / contention.own_slowdown
+            return min(max(1.0, moved), MAX_SLOWDOWN), contention.source, ''
         words = f'contention state is {age_ms / 1000:.1f} s old'
         if has_own:
             return own, OWN_SOURCE, f'{words}, slowdown of {own:.2f} by its own frames'

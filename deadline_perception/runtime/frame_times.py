@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from deadline_perception.decision.policy import MAX_FACTOR, Forecast
+from deadline_perception.decision.policy import Forecast, limited_factor
 from deadline_perception.execution_path import ExecutionPath
 from deadline_perception.latency.calibration import BoundCalibrator, LateMargin, RestCalibrators
 from deadline_perception.runtime.reserve import FrameReserve, Reserve
@@ -96,9 +96,8 @@ class FrameTimes:
 def rest_factor(rests: RestCalibrators, forecast: Forecast, slowdown: float, margin: float = 1.0) -> RestFactor:
     """From the expected time of what is left of a frame to its bound, times a margin, by what is known as the frame
     begins."""
-    most = MAX_FACTOR / slowdown
-    return lambda path, segment, spent_ms: min(
-        margin * rests.factor(segment, begun(forecast, path, segment, spent_ms, slowdown)), most)
+    return lambda path, segment, spent_ms: limited_factor(
+        margin * rests.factor(segment, begun(forecast, path, segment, spent_ms, slowdown)), slowdown)
 
 
 def begun(forecast: Forecast, path: ExecutionPath, segment: int, spent_ms: float, slowdown: float) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
-from deadline_perception.decision.policy import MAX_FACTOR, Forecast
+from deadline_perception.decision.policy import Forecast, limited_factor
 from deadline_perception.execution_path import ExecutionPath, PathSpace
 from deadline_perception.latency.calibration import BoundCalibrator
 from deadline_perception.latency.device import read_device_facts
@@ -98,7 +98,7 @@ class NestedTask:
 
     def bounds_ms(self) -> tuple[float, ...]:
         """Bound of a job at each level, never falling with the level."""
-        factor = min(self.calibrator.factor, MAX_FACTOR / self.slowdown)
+        factor = limited_factor(self.calibrator.factor, self.slowdown)
         bounds = [self.expected_ms(level) * factor + self.calibrator.allowance_ms for level in range(len(self.paths))]
         return tuple(float(bound) for bound in np.maximum.accumulate(bounds))
 

@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 
-from deadline_perception.decision.policy import MAX_FACTOR
+from deadline_perception.decision.policy import limited_factor
 from deadline_perception.execution_path import ExecutionPath
 from deadline_perception.latency.calibration import LateMargin
 from deadline_perception.latency.stopwatch import now_ms
@@ -251,7 +251,7 @@ class FramePipeline:
             self._not_told = 0
         frame.outlook = self._task.outlook(conditions.slowdown)
         frame.margin = self.late_margin.factor if frame.outlook.policy.keeps_bounds else 1.0
-        frame.calibration_factor = min(self._task.calibrator.factor * frame.margin, MAX_FACTOR / conditions.slowdown)
+        frame.calibration_factor = limited_factor(self._task.calibrator.factor * frame.margin, conditions.slowdown)
         frame.reserve = self._times.reserve
         frame.deadline_ms = deadline_at_ms(frame.arrival.captured_ms, conditions.budget_ms)
         due_ms = frame.deadline_ms - frame.reserve.publishing_ms

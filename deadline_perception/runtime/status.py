@@ -1,6 +1,7 @@
 """What the detector says about itself: counts since activation, and the diagnostic made of them. Free of ROS."""
 from __future__ import annotations
 
+import math
 import threading
 from collections import Counter, deque
 from dataclasses import dataclass, field
@@ -12,10 +13,7 @@ from deadline_perception.runtime.tracks import Outcome
 
 WINDOW = 200  # frames that the miss ratio is taken over
 HANGING_MS = 5000.0
-FAILURE_TOLD_MS = 5000.0
-# Fast DDS shares 512 KiB by default, less than one raw image of 640 x 380, and best effort does not send it again.
-MORE_ROOM = ('let the camera driver publish reliably, or start it with FASTRTPS_DEFAULT_PROFILES_FILE (and '
-             'FASTDDS_DEFAULT_PROFILES_FILE) naming config/fastdds.xml of this package, which makes room for images')
+TOLD_MS = 5000.0  # that a diagnostic tells of what has passed
 MAX_CAUSES = 20
 FURTHER = 'further causes'
 
@@ -26,12 +24,12 @@ class DetectorStatus:
 
     replaced: int = 0
     rejected: Counter = field(default_factory=Counter)
-    middleware_lost: int = 0
     frames: int = 0
     unanswered: int = 0
     failures: int = 0
     last_failure: str = ''
-    failed_ms: float = -FAILURE_TOLD_MS
+    failed_ms: float = -math.inf
+    rejected_ms: float = -math.inf
     last: FrameRecord | None = None
     _missed: deque = field(default_factory=lambda: deque(maxlen=WINDOW))
     _missed_in_a_row: int = 0
@@ -49,6 +47,7 @@ class DetectorStatus:
             if cause not in self.rejected and len(self.rejected) >= MAX_CAUSES:
                 cause = FURTHER
             self.rejected[cause] += 1
+            self.rejected_ms = now_ms()
             return self.rejected[cause] == 1
 
     def note(self, record: FrameRecord) -> None:
@@ -88,8 +87,8 @@ class DetectorStatus:
         last = self.last
         values = {'frames': str(self.frames), 'replaced_frames': str(self.replaced),
                   'unanswered_frames': str(self.unanswered),
-                  'rejected_frames': str(self.rejected_total), 'middleware_lost': str(self.middleware_lost),
-                  'failures': str(self.failures), 'deadline_miss_ratio': f'{self.deadline_miss_ratio:.4f}'}
+                  'rejected_frames': str(self.rejected_total), 'failures': str(self.failures),
+                  'deadline_miss_ratio': f'{self.deadline_miss_ratio:.4f}'}
         if last is not None:
             since_ms = self._delayed_since_ms  # read once: the worker may clear it meanwhile
             delayed_ms = 0.0 if since_ms is None else now_ms() - since_ms
@@ -107,13 +106,11 @@ class DetectorStatus:
     def concerns(self) -> tuple[str, ...]:
         """What is degraded, for a person."""
         found = list(self.last.reasons) if self.last is not None else []
-        if self.failures and now_ms() - self.failed_ms < FAILURE_TOLD_MS:
+        if self.failures and now_ms() - self.failed_ms < TOLD_MS:
             found.append(f'{self.failures} failures, the last: {self.last_failure}')
-        if self.rejected_total:
+        if now_ms() - self.rejected_ms < TOLD_MS:
             cause, count = self.rejected.most_common(1)[0]
             found.append(f'{self.rejected_total} images rejected, {count} of them: {cause}')
-        if self.middleware_lost:
-            found.append(f'{self.middleware_lost} images lost by the middleware: {MORE_ROOM}')
         if self._missed_in_a_row:
             found.append(f'{self._missed_in_a_row} deadlines missed in a row')
         return tuple(found)

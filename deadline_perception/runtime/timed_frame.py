@@ -23,6 +23,8 @@ from deadline_perception.runtime.deadline import left_ms
 RestFactor = Callable[[ExecutionPath, int, float], float]
 
 _ROUNDING = 1.0 + 1e-9  # that of a bound does not make the plan too long
+# That are looked at for one plan: the next, the first that the cheapest path fits before, and one more for rounding.
+_MOST_IMAGES = 3
 
 
 @dataclass(frozen=True)
@@ -300,7 +302,7 @@ class TimedInference:
               likely: float, next_images: NextImages | None) -> tuple[Choice, float]:
         """The path to start on, and when the image comes before which it is expected to end; inf without any."""
         image_ms = math.inf if next_images is None else next_images.first_ms
-        while True:
+        for _ in range(_MOST_IMAGES):
             # Of the bound only the calibration factor lies above the expected time.
             until_image_ms = left_ms(image_ms, progress.begun_ms) * calibration_factor
             if not until_image_ms < progress.remaining_ms:
@@ -308,7 +310,10 @@ class TimedInference:
             plan = policy.plan(until_image_ms, factor)
             if plan.feasible:
                 return plan, image_ms
-            image_ms += next_images.period_ms
+            # On to the first image that the path fits before, however many lie between.
+            missing_ms = (plan.bound_ms - until_image_ms) / calibration_factor
+            image_ms += max(1, math.ceil(missing_ms / next_images.period_ms)) * next_images.period_ms
+        return policy.plan(progress.remaining_ms, factor, likely), math.inf
 
     def _run_segments(self, run, progress: FrameProgress, late: Late, is_late: bool, terms: _Terms) -> bool:
         """Runs what there is to run. Returns whether the frame was late before its last segment."""

@@ -1,6 +1,8 @@
+import pytest
 import torch
 from torchvision.ops import batched_nms, roi_align
 
+from deadline_perception.detector.detections import Detections
 from deadline_perception.detector.heads import BINS, region_features, decode_detections
 from deadline_perception.detector.proposals import STRIDES
 
@@ -66,3 +68,13 @@ def test_every_head_gives_one_row_per_region(tiny_network):
             classes, deltas = subnet(torch.randn(3, BINS * BINS * channels))
             assert classes.shape == (3, 3) and deltas.shape == (3, 4)
             assert subnet(torch.randn(0, BINS * BINS * channels))[0].shape == (0, 3)
+
+
+def test_what_is_not_finite_is_no_empty_road():
+    """NaN was below the threshold of scores, so that a network that had gone NaN looked like an empty road."""
+    logits, regions = torch.zeros(4, 3), torch.tensor([[10.0, 10.0, 50.0, 50.0]]).repeat(4, 1)
+    for broken in ('logits', 'deltas'):
+        values = {'logits': logits.clone(), 'deltas': torch.zeros(4, 4)}
+        values[broken][1] = torch.nan
+        with pytest.raises(ValueError, match='boxes or scores hold NaN or infinity'):
+            Detections(*(part.numpy() for part in decode_detections(*values.values(), regions, (100, 100))))

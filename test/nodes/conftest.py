@@ -74,7 +74,7 @@ class Observer:
 
     def _on_diagnostics(self, message):
         for status in message.status:
-            self._statuses[status.name.rsplit('/', 1)[-1]] = status
+            self._statuses[status.name.partition(': ')[0].rsplit('/', 1)[-1]] = status
 
     def hear(self, kind, topic, quality=100):
         """A list that grows by every message of a topic."""

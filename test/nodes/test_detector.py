@@ -5,6 +5,7 @@ import contextlib
 import json
 import math
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -122,7 +123,7 @@ class Station:
         """Level, message and values of the detector's newest diagnostic."""
         for array in reversed(self.diagnostics):
             for status in array.status:
-                if status.name.endswith('detector'):
+                if status.name.endswith('detector: status'):
                     return status.level[0], status.message, {pair.key: pair.value for pair in status.values}
         return None, '', {}
 
@@ -321,6 +322,26 @@ def test_a_tight_budget_carries_detections_over_and_a_wide_one_detects_again(rea
     ready.budget()
     wait(lambda: ready.answer(ready.image()).budget_ms == BUDGET_MS, 'the wide budget')
     assert ready.answer(ready.image()).outcome == FrameLatency.DETECTED
+
+
+def test_no_contention_of_any_value_stops_detection_and_a_camera_that_stops_is_told(ready):
+    """One message with a slowdown of 1e15 stopped it for good."""
+    refused = int(ready.status()[2]['refused_messages'])
+    wrong = (1e15, 1e300, math.inf, -math.inf, math.nan, 0.5, -1.0, 100.5)
+    for number, slowdown in enumerate(wrong, 1):
+        ready.contention.publish(ContentionState(slowdown=slowdown, sources=['foreign']))
+        wait(lambda: ready.status()[2]['refused_messages'] == str(refused + number), 'the refusal')
+    assert 'contention_monitor/state: slowdown is 100.5, expected [1, 100]' in ready.status()[1]
+    answer = ready.answer(ready.image())
+    assert answer.outcome == FrameLatency.DETECTED and ready.paths[-1].contention_source != 'foreign'
+    for slowdown in (100.0, 37.0, 99.99999999999999, 1.25):  # of which some products with the factor rounded up
+        ready.contention.publish(ContentionState(slowdown=slowdown, sources=['probe', 'pressure']))
+        assert ready.answer(ready.image()).outcome == FrameLatency.DETECTED
+    wait(lambda: ready.status()[0] == 1 and 'no image on /' in ready.status()[1], 'the warning')
+    wait(lambda: ready.status()[0] == 2, 'the error')
+    assert re.fullmatch(r'no image on /.*image for \d+\.\d s', ready.status()[1])
+    ready.answer(ready.image())
+    wait(lambda: ready.status()[0] < 2, 'the camera again')
 
 
 def test_a_budget_that_is_none_is_left_out(ready):

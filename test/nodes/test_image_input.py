@@ -15,13 +15,9 @@ class Taken:
     def __init__(self) -> None:
         self.wanted = True
         self.images: list[tuple[str, int, int]] = []
-        self.lost = 0
 
     def image(self, message: Image, waited_ns: int, left_out: int) -> None:
         self.images.append((message.header.frame_id, waited_ns, left_out))
-
-    def add_lost(self, count: int) -> None:
-        self.lost += count
 
     @property
     def names(self) -> list[str]:
@@ -38,9 +34,9 @@ def images(observer, namespace, taken):
     """Makes an input; it is closed with the test."""
     made = []
 
-    def make(reliability='auto'):
-        made.append(ImageInput(observer.node, Image, f'{namespace}/image', reliability, on_image=taken.image,
-                               is_wanted=lambda: taken.wanted, on_lost=taken.add_lost))
+    def make(reliability='auto', timeout_s=60.0):
+        made.append(ImageInput(observer.node, f'{namespace}/image', 'raw', reliability, timeout_s, on_image=taken.image,
+                               is_wanted=lambda: taken.wanted))
         return made[-1]
 
     yield make
@@ -63,6 +59,7 @@ def camera(namespace, wait_for):
             message = Image(height=2, width=2, encoding='bgr8', step=6, data=bytes(12))
             message.header.frame_id = name
             publisher.publish(message)
+        publish.end = lambda: node.destroy_publisher(publisher)
         wait_for(lambda: publisher.get_subscription_count() == node.count_subscribers('image') > 0, 'the subscription')
         return publish
 
@@ -86,7 +83,7 @@ def test_while_none_is_wanted_images_wait_and_the_newest_comes_with_the_number_o
     taken.wanted = True
     one.wake()
     wait_for(lambda: 'fourth' in taken.names, 'the newest image')
-    assert sum(left_out for _, _, left_out in taken.images) == 4 - len(taken.images) - taken.lost
+    assert sum(left_out for _, _, left_out in taken.images) == 4 - len(taken.images) - one.flow.lost
     assert all(0 <= waited_ns < LONGEST_TRANSPORT_NS for _, waited_ns, _ in taken.images)
 
 
@@ -95,3 +92,33 @@ def test_a_camera_that_is_not_reliable_is_heard_all_the_same(images, camera, tak
     publish = camera(ReliabilityPolicy.BEST_EFFORT)
     wait_for(lambda: publish('any') or taken.images, 'an image')
     assert set(taken.names) == {'any'}
+
+
+def test_a_best_effort_publisher_that_has_gone_leaves_a_reliable_subscription(images, camera, taken, wait_for):
+    one = images('auto')
+
+    def reliability():
+        return one._subscription.qos_profile.reliability
+
+    reliable, other = camera(), camera(ReliabilityPolicy.BEST_EFFORT)
+    wait_for(lambda: reliability() == ReliabilityPolicy.BEST_EFFORT, 'the weaker subscription')
+    wait_for(lambda: other('other') or 'other' in taken.names, 'an image of the other')
+    other.end()
+    wait_for(lambda: reliability() == ReliabilityPolicy.RELIABLE, 'the reliable subscription')
+    wait_for(lambda: reliable('again') or 'again' in taken.names, 'an image of the first')
+    assert one.flow.lost == 0 and one._strengthener is None
+
+
+def test_a_camera_that_stops_is_told_and_not_while_none_is_wanted(images, camera, taken, wait_for):
+    one = images(timeout_s=0.1)
+    wait_for(lambda: one.concerns, 'a concern')
+    assert 'no image yet on /test' in one.concerns[0] and not one.fault
+    publish = camera()
+    wait_for(lambda: publish('any') or taken.images, 'an image')
+    wait_for(lambda: one.fault, 'a fault')
+    assert 'no image on /test' in one.fault
+    taken.wanted = False
+    assert not one.fault and not one.concerns
+    taken.wanted = True
+    one.wake()
+    assert not one.fault

@@ -87,10 +87,10 @@ def test_draws_image_and_markers_while_watched_and_lets_the_camera_go_after(star
         return any(marker.ns == 'boxes' and marker.points[0].x == 0.0 for array in markers for marker in array.markers)
 
     wait_for(has_markers, 'markers by the camera info')
-    for wrong, words in ((math.inf, 'inf'), (1e-300, '1e-300')):
+    left_out = 'camera_info is left out: focal length is (1e-300, 1e-300) px, expected [1, 100000] px'
+    for wrong, told in ((1e-300, left_out), (math.inf, 'camera_info: k[] is inf, expected [-1000000, 1000000] px')):
         frames.focal_px = wrong
-        told = f'camera_info is left out: focal length is ({words}, {words}) px, expected [1, 100000] px'
-        wait_for(lambda: frames.send(plain) or observer.status('path_visualizer')[1] == told, 'the refused calibration')
+        wait_for(lambda: frames.send(plain) or told in observer.status('path_visualizer')[1], 'the refused calibration')
     points = [point for array in markers for marker in array.markers for point in marker.points]
     assert points and all(math.isfinite(value) for point in points for value in (point.x, point.y, point.z))
     markers_only = [entry for entry in observer.node.subscriptions if entry.topic_name.endswith('/markers')]

@@ -71,7 +71,7 @@ def test_nodes_of_one_namespace_report_separately(start_node, observer, wait_for
     arrays = observer.hear(DiagnosticArray, '/diagnostics')
     start_node('time_budget')
     start_node('vehicle_speed')
-    wanted = {f'{namespace[1:]}/time_budget', f'{namespace[1:]}/vehicle_speed'}
+    wanted = {f'{namespace[1:]}/time_budget: status', f'{namespace[1:]}/vehicle_speed: status'}
     wait_for(lambda: wanted <= {status.name for array in arrays for status in array.status}, 'both diagnostics')
     assert all(len(array.status) == 1 for array in arrays)
 

@@ -9,12 +9,13 @@ from collections import Counter
 import numpy as np
 import pytest
 import yaml
-from hanging_network import FLAG
+from hanging_network import FLAG, NAN_FLAG
 from invented_networks import make_classifier, make_magnifier
 from sensor_msgs.msg import Image
 from std_msgs.msg import Header
 from vision_msgs.msg import Classification, Detection2DArray
 
+from deadline_perception.contention.slowdown import MAX_SLOWDOWN
 from deadline_perception.latency.device import DEFAULT_THREADS, process_environment
 from deadline_perception.latency.profile import measure_profile
 from deadline_perception.msg import ContentionState, JobReport, Schedule
@@ -81,7 +82,8 @@ def test_two_networks_and_one_of_crops_share_a_device_and_follow_what_changes(st
               'profile': write_profile(tmp_path, make_classifier), 'weight': 0.5},
         closer={'model': 'invented_networks:make_classifier', 'crops_of': 'front', 'periods_ms': [480],
                 'profile': str(tmp_path / 'make_classifier.json')})
-    node = start_node('qos_scheduler', {'tasks': tasks, 'priority': "'off'", 'look_period_s': 0.1})
+    node = start_node('qos_scheduler', {'tasks': tasks, 'priority': "'off'", 'look_period_s': 0.1,
+                                        'image_timeout_s': 1.0})
     schedules = observer.hear(Schedule, f'{namespace}/qos_scheduler/schedule', LATCHED)
     jobs = observer.hear(JobReport, f'{namespace}/qos_scheduler/jobs')
     found = observer.hear(Detection2DArray, f'{namespace}/qos_scheduler/front/detections')
@@ -102,22 +104,29 @@ def test_two_networks_and_one_of_crops_share_a_device_and_follow_what_changes(st
         assert found[0].detections[0].results[0].hypothesis.class_id == 'thing'
         assert named[0].results[0].class_id == 'dog'
         check_one_at_a_time(jobs)
-        # A machine ten thousand times as slow: nothing fits, which is said, and goes on all the same.
+        # A machine a hundred times as slow: nothing fits, which is said, and goes on all the same.
         contention = observer.speaker(ContentionState, f'{namespace}/contention_monitor/state', RESULTS)
-        contention.publish(ContentionState(slowdown=1e4))
+        contention.publish(ContentionState(slowdown=MAX_SLOWDOWN))
         wait_for(lambda: not schedules[-1].feasible, 'a schedule that says so')
         assert {task.period_ms for task in schedules[-1].tasks} == {480.0}
         wait_for(lambda: 'fits its own period' in observer.status('qos_scheduler')[1], 'a diagnostic')
         contention.publish(ContentionState(slowdown=1.0))
         wait_for(lambda: schedules[-1].feasible, 'a schedule again')
+        contention.publish(ContentionState(slowdown=1e15))
+        wait_for(lambda: 'slowdown is 1e+15, expected [1, 100]' in observer.status('qos_scheduler')[1], 'a refusal')
+        said = observer.set_parameters(f'{namespace}/qos_scheduler', active_tasks=['nobody'])
+        assert said == 'active_tasks names nobody, expected some of front, side, closer'
         assert observer.set_parameters(f'{namespace}/qos_scheduler', active_tasks=['side']) == ''
         wait_for(lambda: [task.task for task in schedules[-1].tasks] == ['side'], 'a schedule of one task')
         time.sleep(0.5)
         before = len(jobs)
         wait_for(lambda: len(jobs) >= before + 3, 'jobs')
         assert {job.task for job in jobs[before:]} == {'side'}
-    level, _, values = observer.status('qos_scheduler')
-    assert level == 0 and int(values['front jobs']) >= 8 and values['front level'] == 'rests'
+    assert {job.header.frame_id for job in jobs} == {'camera'}
+    _, _, values = observer.status('qos_scheduler')
+    assert float(values['slowdown']) == 1.0 and int(values['front jobs']) >= 8 and values['front level'] == 'rests'
+    wait_for(lambda: observer.status('qos_scheduler')[0] == 2, 'the cameras that have stopped')
+    assert f'no image on {namespace}/front for ' in observer.status('qos_scheduler')[1]
     assert node.end() == 0, node.output
 
 
@@ -136,8 +145,9 @@ def test_a_network_that_hangs_does_not_take_the_other_down(start_node, observer,
                                                            monkeypatch):
     from hanging_network import make
 
-    flag = tmp_path / 'hang'
+    flag, no_number = tmp_path / 'hang', tmp_path / 'nan'
     monkeypatch.setenv(FLAG, str(flag))
+    monkeypatch.setenv(NAN_FLAG, str(no_number))
     tasks = write_tasks(
         tmp_path,
         bad={'model': 'hanging_network:make', 'image_topic': 'image', 'periods_ms': [200],
@@ -156,6 +166,11 @@ def test_a_network_that_hangs_does_not_take_the_other_down(start_node, observer,
         wait_for(lambda: 'bad hangs' in observer.status('qos_scheduler')[1], 'a diagnostic')
         flag.unlink()
         wait_for(lambda: jobs[-1].task == 'bad', 'the network to come back')
+        no_number.touch()  # a network that went NaN is no empty road
+        wait_for(lambda: 'a job of bad failed: ' in observer.status('qos_scheduler')[1], 'the failed job')
+        level, message, _ = observer.status('qos_scheduler')
+        assert level == 1 and 'boxes or scores hold NaN or infinity' in message
+        no_number.unlink()
     assert node.end() == 0, node.output
 
 

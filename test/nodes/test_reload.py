@@ -1,9 +1,11 @@
 """New weights for a detector that runs as a real process, while images come."""
 from __future__ import annotations
 
+import re
 import shutil
 import threading
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -81,7 +83,7 @@ def test_new_weights_are_taken_between_two_frames_and_what_does_not_fit_is_refus
     node = start_node('detector', {
         'model': files / 'model.safetensors', 'profile': files / 'profile.json', 'engine': 'eager', 'policy': 'fixed',
         'fixed_path': path, 'default_budget_ms': 20_000.0, 'autostart': False},
-        environment=process_environment(DEFAULT_THREADS))
+        environment={**process_environment(DEFAULT_THREADS), 'PYTHONPATH': str(Path(__file__).parents[1])})
     found = observer.hear(Detection2DArray, f'{namespace}/detector/detections')
     latencies = observer.hear(FrameLatency, f'{namespace}/detector/latency')
 
@@ -90,6 +92,11 @@ def test_new_weights_are_taken_between_two_frames_and_what_does_not_fit_is_refus
 
     answer = reload()
     assert not answer.success and 'the node is not configured' in answer.message
+    assert not observer.set_parameters(f'{namespace}/detector', model='refusing_networks:exits')
+    configure = ChangeState.Request(transition=Transition(id=Transition.TRANSITION_CONFIGURE))
+    assert not observer.call(ChangeState, f'{namespace}/detector/change_state', configure).success
+    assert observer.status('detector')[1] == 'cannot be configured: SystemExit: 3'
+    assert not observer.set_parameters(f'{namespace}/detector', model=str(files / 'model.safetensors'))
     for transition in (Transition.TRANSITION_CONFIGURE, Transition.TRANSITION_ACTIVATE):
         request = ChangeState.Request(transition=Transition(id=transition))
         assert observer.call(ChangeState, f'{namespace}/detector/change_state', request).success
@@ -106,6 +113,11 @@ def test_new_weights_are_taken_between_two_frames_and_what_does_not_fit_is_refus
         answer = reload()
         assert not answer.success and reason in answer.message and '\n' not in answer.message, answer.message
         assert answer.message in node.output
+    for name, reason in (('exits', 'SystemExit: 3'), ('has_no_memory', 'MemoryError'),
+                         ('is_misnamed', 'AttributeError: '), ('overflows', 'OverflowError: too large'), ('is_interrupted', 'KeyboardInterrupt')):
+        assert not observer.set_parameters(f'{namespace}/detector', model=f'refusing_networks:{name}')
+        answer = reload()
+        assert not answer.success and f'nothing changed: {reason}' in answer.message, answer.message
     seen = len(found)
     wait_for(lambda: len(found) > seen + 2, 'detections of the old network')
     assert said(found[-1]) == {'vehicle'}
@@ -160,3 +172,28 @@ def test_a_network_on_prepared_segments_is_replaced_and_given_back_without_a_los
     scores = [[detection.results[0].hypothesis.score for detection in array.detections] for array in found]
     assert scores[0] and all(one == scores[0] for one in scores)  # the same segments of the same weights
     assert node.end() == 0, node.output
+
+
+def test_failed_reloads_leave_no_memory_behind(start_node, observer, wait_for, namespace, tmp_path, repository):
+    """Of a node that was started by hand, without the settings of `process_environment` for the allocator."""
+    weights = tmp_path / 'compact.safetensors'
+    shutil.copy(repository / 'models' / 'compact.safetensors', weights)
+    network = load_detector(weights)
+    made_up_profile(network, image_size=IMAGE.shape[:2]).save(tmp_path / 'profile.json')
+    node = start_node('detector', {
+        'model': weights, 'profile': tmp_path / 'profile.json', 'engine': 'eager', 'policy': 'fixed',
+        'fixed_path': network.path_space.smallest},
+        environment={'OMP_WAIT_POLICY': 'PASSIVE'})
+    wait_for(lambda: observer.status('detector')[2].get('state') == 'active', f'the active node: {node.output}')
+    for _ in range(2):
+        answer = observer.call(Trigger, f'{namespace}/detector/reload', Trigger.Request())
+        assert answer.success, answer.message
+    PathQuality({network.path_space.largest: 0.5}, weights_hash='0' * 16).save(tmp_path / 'compact.quality.json')
+    sizes_mb = []
+    for _ in range(10):
+        answer = observer.call(Trigger, f'{namespace}/detector/reload', Trigger.Request())
+        assert not answer.success and 'path qualities were measured on weights' in answer.message
+        status = Path(f'/proc/{node.process.pid}/status').read_text()
+        sizes_mb.append(int(re.search(r'VmRSS:\s+(\d+)', status)[1]) // 1024)
+    print(f'resident after each failed reload: {sizes_mb} MB')
+    assert max(sizes_mb[2:]) - sizes_mb[1] < 40, sizes_mb

@@ -105,7 +105,9 @@ def test_impossible_speeds_are_counted_named_and_left_out(start_node, observer, 
     for count, wrong in enumerate((math.nan, math.inf), 1):
         publisher.publish(odometry(wrong))  # the topic is connected, for a speed has come through
         wait_for(lambda: observer.status('vehicle_speed')[2].get('rejected') == str(count), f'{count} rejections')
-        assert f'speed is {wrong}' in observer.status('vehicle_speed')[2]['last_rejection'].replace('-', '')
+        told = f'odom: twist.twist.linear.x is {wrong}, expected [-1000, 1000] m/s'
+        assert observer.status('vehicle_speed')[2]['last_rejection'] == told
+        assert observer.status('vehicle_speed')[:2] == (1, f'{count} messages not used, the last: {told}')
     assert set(known(heard)) == {3.0}
 
 

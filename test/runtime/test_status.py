@@ -51,13 +51,6 @@ def test_frames_that_were_held_at_the_end_are_in_the_totals():
         '1', '2', '2')
 
 
-def test_images_lost_by_the_middleware_are_told_with_what_to_give_the_camera_driver():
-    status = DetectorStatus(middleware_lost=57)
-    concern, = status.concerns()
-    assert concern.startswith('57 images lost by the middleware')
-    assert 'FASTRTPS_DEFAULT_PROFILES_FILE' in concern and 'config/fastdds.xml' in concern and 'reliably' in concern
-
-
 def test_values_carry_the_last_frame():
     status = DetectorStatus()
     assert 'processing_time_ms' not in status.values()
@@ -79,6 +72,9 @@ def test_rejections_are_counted_by_cause_and_further_causes_together():
     assert len(status.rejected) == status_module.MAX_CAUSES + 1
     assert status.rejected_total == 2 + 3 * status_module.MAX_CAUSES
     assert status.values()['rejected: too small'] == '2'
+    assert '62 images rejected, 41 of them: further causes' in status.concerns()[0]
+    status.rejected_ms -= status_module.TOLD_MS
+    assert status.concerns() == ()
 
 
 @pytest.mark.parametrize('busy_for_ms, hangs', [(None, False), (10.0, False), (60_000.0, True)])

@@ -309,3 +309,18 @@ def test_another_thread_sees_what_is_running():
     assert frame.phase_ms['conv'] == pytest.approx(7.0)
     assert frame.decision_ms == pytest.approx(1.0)
     assert frame.elapsed_ms == pytest.approx(10.0)
+
+
+@pytest.mark.parametrize(('period_ms', 'calibration_factor'), [(100.0, 1e-9), (1e-9, 1.0), (1e-300, 1.0)])
+def test_images_of_any_distance_under_any_calibration_are_looked_at_in_a_few_steps(period_ms, calibration_factor):
+    """A slowdown of 1e15 made the factor 1e-9, and stepping from image to image took a thousand million rounds."""
+    network, plans = CountingNetwork(), []
+
+    class Counted(FrontierPolicy):
+        def plan(self, *given):
+            plans.append(given)
+            return super().plan(*given)
+
+    frame, _ = run(network, 300.0, calibration_factor=calibration_factor, policy=Counted(SPACE, FORECAST, QUALITY),
+                   slowdown=1.0, next_images=spared(network, 1.0, period_ms))
+    assert frame.result is not None and len(plans) <= 5

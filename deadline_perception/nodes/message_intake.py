@@ -1,0 +1,156 @@
+"""The one way in for messages: every number that a node takes from a topic passes one table of ranges.
+
+What lies outside is counted, told, and not used. Images are the exception: `image_message.to_bgr` judges them.
+"""
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from rclpy.node import Node
+from rclpy.qos import QoSProfile
+from rclpy.subscription import Subscription
+
+from deadline_perception.contention.slowdown import MAX_SLOWDOWN
+from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.nodes.service_quality import subscription_events
+from deadline_perception.runtime.deadline import MAX_BUDGET_MS
+from deadline_perception.runtime.status import TOLD_MS
+
+THROTTLE_S = 10.0
+LONGEST_TEXT = 1000  # characters: a reason is a line
+MOST_DETECTIONS, MOST_HYPOTHESES = 500, 50  # of a message, and of one of its detections
+LARGEST_PX = 100_000.0
+LARGEST_MS = 1e9
+FASTEST_MPS = 1000.0
+
+
+@dataclass(frozen=True)
+class Range:
+    """What one field of a message may hold.
+
+    Attributes:
+        field: dotted path; `[]` after a part stands for every element of that list. Of a text or of a list without
+            `[]` the length counts.
+        minimum: smallest legal value.
+        maximum: largest.
+        unit: of the value.
+        may_be_nan: NaN says that it is not known.
+    """
+
+    field: str
+    minimum: float
+    maximum: float
+    unit: str = ''
+    may_be_nan: bool = False
+
+    def problem_with(self, message: object) -> str:
+        """What is wrong with a message, in one line; empty when the field is legal."""
+        for value in _values(message, self.field.split('.')):
+            if isinstance(value, str) and not value.isprintable():
+                return f'{self.field} is {value[:40]!a}, expected printable characters'
+            number = len(value) if hasattr(value, '__len__') else value
+            if not self.minimum <= number <= self.maximum and not (self.may_be_nan and math.isnan(number)):
+                what = f'number in {self.field}' if hasattr(value, '__len__') else self.field
+                legal = f'[{self.minimum:.10g}, {self.maximum:.10g}] {self.unit}'.rstrip()
+                return f'{what} is {number:g}, expected {legal}'
+        return ''
+
+
+def _values(value: object, parts: list[str]) -> Iterator[object]:
+    if not parts:
+        yield value
+        return
+    inner = getattr(value, parts[0].removesuffix('[]'))
+    for element in inner if parts[0].endswith('[]') else (inner,):
+        yield from _values(element, parts[1:])
+
+
+_CONTENTION = (Range('slowdown', 1.0, MAX_SLOWDOWN), Range('level', -1, 1000), Range('levels', 0, 1000),
+               Range('sources', 0, 100), Range('sources[]', 0, LONGEST_TEXT))
+_BUDGET = (Range('budget_ms', 0.001, MAX_BUDGET_MS, 'ms'), Range('min_budget_ms', 0.0, MAX_BUDGET_MS, 'ms'),
+           Range('reason', 0, LONGEST_TEXT))
+_DETECTIONS = (
+    Range('detections', 0, MOST_DETECTIONS), Range('detections[].results', 0, MOST_HYPOTHESES),
+    Range('detections[].bbox.center.position.x', -LARGEST_PX, LARGEST_PX, 'px'),
+    Range('detections[].bbox.center.position.y', -LARGEST_PX, LARGEST_PX, 'px'),
+    Range('detections[].bbox.size_x', 0.0, LARGEST_PX, 'px'), Range('detections[].bbox.size_y', 0.0, LARGEST_PX, 'px'),
+    Range('detections[].results[].hypothesis.score', 0.0, 1.0),
+    Range('detections[].results[].hypothesis.class_id', 0, LONGEST_TEXT))
+_LATENCY = (*(Range(name, 0.0, LARGEST_MS, 'ms', may_be_nan=True) for name in (
+    'budget_ms', 'total_ms', 'network_ms', 'idle_forecast_ms', 'bound_ms')), Range('path', 0, LONGEST_TEXT))
+# By topic, as the nodes of this package call it: what a type may hold depends on what it says there.
+RANGES = {
+    'time_budget/budget': _BUDGET,
+    'contention_monitor/state': _CONTENTION,
+    'detector/detections': _DETECTIONS,
+    'detector/latency': _LATENCY,
+    'detector/late': _LATENCY,
+    'vehicle_speed/speed': (Range('twist.linear.x', -FASTEST_MPS, FASTEST_MPS, 'm/s', may_be_nan=True),),
+    'vehicle/speed': (Range('twist.linear.x', -FASTEST_MPS, FASTEST_MPS, 'm/s'),
+                      Range('twist.linear.y', -FASTEST_MPS, FASTEST_MPS, 'm/s')),
+    'odom': (Range('twist.twist.linear.x', -FASTEST_MPS, FASTEST_MPS, 'm/s'),
+             Range('twist.twist.linear.y', -FASTEST_MPS, FASTEST_MPS, 'm/s')),
+    'camera_info': (Range('k[]', -1e6, 1e6, 'px'),)}
+
+
+def problem_with(topic: str, message: object) -> str:
+    """What is wrong with a message of a topic of `RANGES`, in one line; empty when all of it is legal."""
+    return next(filter(None, (row.problem_with(message) for row in RANGES[topic])), '')
+
+
+class MessageIntake:
+    """Subscribes for a node, and lets through what the table allows.
+
+    Args:
+        node: subscribes, and logs what was refused.
+        clock_ms: monotonic clock.
+
+    Attributes:
+        refused: messages so far.
+        last_problem: what was wrong with the last of them.
+    """
+
+    def __init__(self, node: Node, clock_ms: Callable[[], float] = now_ms) -> None:
+        self._node, self._clock_ms = node, clock_ms
+        self.refused, self.last_problem, self._refused_ms = 0, '', -math.inf
+
+    def listen(self, kind: type, topic: str, callback: Callable, quality: QoSProfile, *, meaning: str = '',
+               on_refused: Callable = lambda message: None, **options) -> Subscription:
+        """Subscribes to a topic.
+
+        Args:
+            kind: type of its messages.
+            topic: as the node calls it.
+            callback: is given each legal message.
+            quality: of service.
+            meaning: topic of `RANGES`, where it is not the same.
+            on_refused: is given each other one, none of whose numbers is to be used.
+            options: of `Node.create_subscription`.
+        """
+        meaning = meaning or topic
+        assert meaning in RANGES
+
+        def on_message(message: object) -> None:
+            (callback if self.accepts(meaning, message) else on_refused)(message)
+
+        return self._node.create_subscription(kind, topic, on_message, quality,
+                                              event_callbacks=subscription_events(self._node, topic), **options)
+
+    def accepts(self, topic: str, message: object) -> bool:
+        """Whether a message is legal; one that is not is counted and logged."""
+        problem = problem_with(topic, message)
+        if not problem:
+            return True
+        self.refused += 1
+        self.last_problem, self._refused_ms = f'{topic}: {problem}', self._clock_ms()
+        self._node.get_logger().warning(f'message not used: {self.last_problem}', throttle_duration_sec=THROTTLE_S)
+        return False
+
+    @property
+    def concern(self) -> str:
+        """What a person should know of the last seconds; empty where nothing was refused."""
+        if self._clock_ms() - self._refused_ms > TOLD_MS:
+            return ''
+        return f'{self.refused} messages not used, the last: {self.last_problem}'
