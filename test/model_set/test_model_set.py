@@ -14,7 +14,7 @@ from deadline_perception.evaluation.path_accuracy import detect_on_paths
 from deadline_perception.latency.path_bound import PathForecast
 from deadline_perception.latency.profile import measure_profile
 from deadline_perception.model_set.model_set import FixedPathNetwork, ModelSet
-from deadline_perception.model_set.whole_detector import ModelError
+from deadline_perception.networks.external.model_error import ModelError
 from deadline_perception.runtime.timed_frame import FrameProgress, TimedInference, WhateverItTakes
 
 IMAGE = np.random.default_rng(0).integers(0, 256, (48, 64, 3), dtype=np.uint8)

@@ -11,7 +11,7 @@ from made_up_models import CLASSES, SIZE, BoxesScoresLabels, SmallYolo, export_o
 from deadline_perception.engine.openvino_library import openvino_core, own_signal_stack  # noqa: E402
 from deadline_perception.model_set.onnx_detector import InputForm, OnnxDetector  # noqa: E402
 from deadline_perception.model_set.onnx_outputs import objects  # noqa: E402
-from deadline_perception.model_set.whole_detector import ModelError  # noqa: E402
+from deadline_perception.networks.external.model_error import ModelError  # noqa: E402
 
 IMAGE = np.random.default_rng(0).integers(0, 256, (*SIZE, 3), dtype=np.uint8)
 

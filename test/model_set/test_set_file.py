@@ -4,7 +4,7 @@ import pytest
 
 from deadline_perception.detector.checkpoint import build_detector, save_detector
 from deadline_perception.model_set.set_file import ModelSpec, SetFile, check_memory, load_model, load_set
-from deadline_perception.model_set.whole_detector import ModelError
+from deadline_perception.networks.external.model_error import ModelError
 from made_up_detector import TINY
 from made_up_models import CLASSES, small_yolo, ssdlite_weights
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from deadline_perception.engine.eager import Eager
-from deadline_perception.model_set.whole_detector import ModelError, WholeDetector
+from deadline_perception.model_set.whole_detector import WholeDetector
+from deadline_perception.networks.external.model_error import ModelError
 
 
 class Given(WholeDetector):

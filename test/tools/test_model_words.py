@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip('torch')
 
-from deadline_perception.model_set.whole_detector import ModelError  # noqa: E402
+from deadline_perception.networks.external.model_error import ModelError  # noqa: E402
 from deadline_perception.tools.model_words import (  # noqa: E402
     add_model_arguments,
     classes_of_set,

@@ -45,6 +45,8 @@ def _pair(outputs: Sequence[Output]) -> tuple[int, int] | None:
     boxes = [place for place, output in enumerate(outputs)
              if len(output.shape) in (3, 4) and output.shape[-1] == 4 and not output.is_integer
              and (len(output.shape) == 3 or output.shape[2] == 1)]
+    if len(boxes) > 1:  # four classes have as many scores as a box has sides
+        boxes = [place for place in boxes if 'box' in outputs[place].name.lower()]
     scores = [place for place, output in enumerate(outputs)
               if len(output.shape) == 3 and (output.shape[-1] or 0) > 1 and place not in boxes
               and not output.is_integer and output.shape[1] not in (1,)]
