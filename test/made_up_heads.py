@@ -28,11 +28,11 @@ def known_outputs(file: Path, outputs: Mapping[str, np.ndarray], *, size: tuple[
     from openvino import opset13 as ops
 
     sides = [-1 if side is None else side for side in size]
-    given = [ops.parameter([1, 3, *sides] if by_planes else [1, *sides, 3], kind, image)]
-    given += [ops.parameter(list(shape), other, name) for name, (shape, other) in (beside or {}).items()]
+    inputs = {image: ([1, 3, *sides] if by_planes else [1, *sides, 3], kind), **(beside or {})}
+    given = [ops.parameter(list(shape), other) for shape, other in inputs.values()]
     nothing = ops.constant(np.float32(0.0))
-    for one in given:
-        one.output(0).set_names({one.get_friendly_name()})
+    for name, one in zip(inputs, given):
+        one.output(0).set_names({name})
         total = ops.reduce_sum(ops.convert(one, 'f32'), np.arange(len(one.get_partial_shape())))
         nothing = ops.add(nothing, ops.multiply(total, ops.constant(np.float32(0.0))))
     results = []

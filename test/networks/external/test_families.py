@@ -63,10 +63,11 @@ def test_the_size_beside_the_image_is_told_width_first_where_its_name_says_so(tm
     import openvino
     from openvino import opset13 as ops
 
-    for name, expected in (('orig_target_sizes', [96.0, 64.0]), ('im_shape', [64.0, 96.0]), ('scale_factor', [1, 1])):
-        image, size = ops.parameter([1, 3, *SIZE], np.float32, 'images'), ops.parameter([1, 2], np.float32, name)
-        for one in (image, size):
-            one.output(0).set_names({one.get_friendly_name()})
+    # The box ends at what the input says; the image ends at 64 px below.
+    for name, expected in (('orig_target_sizes', [96.0, 64.0]), ('im_shape', [64.0, 64.0]), ('scale_factor', [1, 1])):
+        image, size = ops.parameter([1, 3, *SIZE], np.float32), ops.parameter([1, 2], np.float32)
+        for one, called in ((image, 'images'), (size, name)):
+            one.output(0).set_names({called})
         nothing = ops.multiply(ops.reduce_sum(image, np.arange(4)), ops.constant(np.float32(0)))
         box = ops.concat([ops.constant(array([[1, 1, 0.8, 0, 0]])[:, 3:]), ops.add(size, nothing)], 1)
         row = ops.unsqueeze(ops.concat([ops.constant(array([[1, 0.8]])), box], 1), ops.constant(0))
