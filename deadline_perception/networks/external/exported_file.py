@@ -1,7 +1,7 @@
 """A file that somebody exported: read by OpenVINO (ONNX, OpenVINO IR, TensorFlow Lite), with what it says of itself.
 
 Inputs beside the image that only tell sizes, as DETR's family and PaddleDetection have them, become constants, so that
-boxes come in px of the input. A loop without a bound that is known and small is refused before it can run.
+boxes come in px of the input. A loop that states no bound, or a large one, is refused before it can run.
 """
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def read_exported(file: Path) -> ExportedFile:
     """Reads a file; takes some tenths of a second and no torch.
 
     Raises:
-        ModelError: it is missing, cannot be read, has inputs that are no image, or a loop without a small bound.
+        ModelError: it is missing, cannot be read, has inputs that are no image, or a loop without a small stated bound.
         StoreError: OpenVINO is not installed.
     """
     file = Path(file)
@@ -193,8 +193,9 @@ def _check_loops(model, file: Path) -> None:
             continue
         trips = op.input_value(0).get_node()
         known = int(trips.get_data().reshape(-1)[0]) if trips.get_type_name() == 'Constant' else None
-        if known is not None and not -1 <= known <= _MOST_ROUNDS:
-            raise ModelError(f'{file} has a loop of {known} rounds, expected at most {_MOST_ROUNDS}')
+        if known is not None and not 0 <= known <= _MOST_ROUNDS:
+            rounds = 'without end' if known < 0 else f'of {known} rounds'
+            raise ModelError(f'{file} has a loop {rounds}, expected at most {_MOST_ROUNDS} rounds')
 
 
 def _outputs(model) -> list[Output]:
