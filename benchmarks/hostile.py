@@ -2,8 +2,9 @@
 
     python benchmarks/hostile.py [--quick] [--only bag onnx]
 
-`hostile_files.py` writes them: weights and tables that run code, expand to gigabytes, never end, lie about sizes or hold
-what a terminal obeys, and for every kind some twenty files that were cut, changed, or are a pipe, a device or a folder.
+`hostile_files.py` writes them: weights and tables that run code, expand to gigabytes, never end, lie about sizes or
+hold what a terminal obeys, and for every kind some twenty files that were cut, changed, or are a pipe, a device or a
+folder.
 Each is read in a process of its own, as a command reads it, within limits of processor time, time and memory. A case is
 fine when it is read, or ends in one printable line and status 1; what libpng, OpenCV and OpenVINO print before it is
 theirs. Nothing of a file may be run. Ends with status 1 where
@@ -122,7 +123,8 @@ def try_case(case: Case, read: Callable[[Path], object], folder: Path) -> Verdic
     status, usage = _wait(child, began_s + LONGEST_S)
     took_s, memory_mb = time.monotonic() - began_s, max(0.0, usage.ru_maxrss / 1024 - began_mb)
     said = printed.read_text(encoding='utf-8', errors='surrogateescape')
-    return Verdict(_end(case.kind, status, said, memory_mb, any(folder.rglob(MARK))), said.strip()[-300:], took_s, memory_mb)
+    end = _end(case.kind, status, said, memory_mb, any(folder.rglob(MARK)))
+    return Verdict(end, said.strip()[-300:], took_s, memory_mb)
 
 
 def _end(kind: str, status: int, said: str, memory_mb: float, ran_code: bool) -> str:

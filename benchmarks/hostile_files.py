@@ -131,7 +131,8 @@ def _sets(place: Path) -> Iterator[tuple[str, str]]:
                   'format: 1\nmodels: [{name: *a29, kind: onnx, file: b}]',
                   'format: 1\nmodels: [{name: a, kind: onnx, file: *a29, classes: [c]}]'):
         yield f'aliases in {where[:40]!r}', BOMB + where
-    for field in ('path: 5', 'mean: [1' + '0' * 400 + ', 0, 0]', 'input_size: [8192, 1' + '0' * 25 + ']', 'memory_mb: .nan',
+    for field in ('path: 5', 'mean: [1' + '0' * 400 + ', 0, 0]', 'input_size: [8192, 1' + '0' * 25 + ']',
+                  'memory_mb: .nan',
                   'classes: ["\\e[2J"]', 'kept_paths: [[1]]', 'mean: [.nan, .nan, .nan]', 'colour: "\\e[2J"'):
         yield field[:30], f'format: 1\nmodels: [{_MODEL[:-1]}, {field}}}]'.replace(
             ', classes: [car], classes', ', classes')
@@ -144,7 +145,8 @@ def _sets(place: Path) -> Iterator[tuple[str, str]]:
 def _tasks(place: Path) -> Iterator[tuple[str, str]]:
     yield 'as it should be', 'tasks: {a: {model: compact, periods_ms: [100]}}'
     for field in ('periods_ms: [1.0e-300]', 'periods_ms: [1.0e+300]', 'periods_ms: [.inf]', 'levels: 1000000000000',
-                  'weight: .nan', 'image_topic: "a b ${HOME}"', 'image_topic: "\\e[2J"', 'device: "\\e[2J"', '"\\e[2J": 1'):
+                  'weight: .nan', 'image_topic: "a b ${HOME}"', 'image_topic: "\\e[2J"', 'device: "\\e[2J"',
+                  '"\\e[2J": 1'):
         more = '' if field.startswith('periods') else 'periods_ms: [100], '
         yield field[:30], f'tasks: {{a: {{model: compact, {more}{field}}}}}'
     for where in ('tasks: *a29', 'tasks: {a: *a29}', 'tasks: {a: {model: *a29, periods_ms: [1]}}',
@@ -243,14 +245,16 @@ def _weights(weights: Path) -> Iterator[tuple[str, bytes]]:
             {**header, '__metadata__': {**facts, name: value if isinstance(value, str) else json.dumps(value)}},
             whole[8 + size:])
     yield 'a header of 2^60 bytes', (2**60).to_bytes(8, 'little')
-    yield 'tensors of 2^62 values', _safetensors({'a': {'dtype': 'F32', 'shape': [2**62], 'data_offsets': [0, 4]}}, bytes(4))
+    yield 'tensors of 2^62 values', _safetensors({'a': {'dtype': 'F32', 'shape': [2**62], 'data_offsets': [0, 4]}},
+                                                 bytes(4))
     yield 'tensors that overlap', _safetensors({name: {'dtype': 'F32', 'shape': [1], 'data_offsets': [0, 4]}
                                                 for name in ('a', 'b')}, bytes(4))
 
 
 def _elastic(place: Path) -> Iterator[tuple[str, bytes]]:
     facts = {'format': 1, 'settings': [0.5, 1.0], 'damping': {}, 'source': {
-        'model': 'resnet18', 'class_names': ['a', 'b'], 'input_size': [64, 64], 'mean': [0, 0, 0], 'deviation': [1, 1, 1]}}
+        'model': 'resnet18', 'class_names': ['a', 'b'], 'input_size': [64, 64], 'mean': [0, 0, 0],
+        'deviation': [1, 1, 1]}}
     (place / 'payload.py').write_text(f'open({str(place / MARK)!r}, "w")\n')
 
     def elastic(source=(), **more) -> bytes:
@@ -258,7 +262,8 @@ def _elastic(place: Path) -> Iterator[tuple[str, bytes]]:
         return save({'a': torch.zeros(3)}, {'elastic': json.dumps(content)})
 
     yield 'without its weights', elastic()
-    for name, value in (('model', 'os:abort'), ('model', 'builtins:exit'), ('model', 'payload:run'), ('model', 'vit_h_14'),
+    for name, value in (('model', 'os:abort'), ('model', 'builtins:exit'), ('model', 'payload:run'),
+    ('model', 'vit_h_14'),
                         ('model', 'regnet_y_128gf'), ('model', 'deeplabv3_resnet50'), ('model', ESCAPE), ('model', 5),
                         ('input_size', [20_000, 20_000]), ('input_size', ['x', 1]), ('class_names', ['n'] * 10**6),
                         ('class_names', [ESCAPE]), ('mean', [float('nan')] * 3), ('deviation', 'abc'), (ESCAPE, 1)):
@@ -335,11 +340,13 @@ def _mcap(place: Path) -> Iterator[tuple[str, bytes]]:
 def _sqlite(place: Path) -> Iterator[tuple[str, bytes]]:
     whole = _drive_bag(place, StoragePlugin.SQLITE3)
     yield 'as it should be', whole.read_bytes()
-    endless = 'CREATE VIEW messages AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x AS id, ' \
-              '1 AS topic_id, x AS timestamp, x AS data FROM c'
-    for name, statement in (('attaches a file', f"ATTACH DATABASE '{place / MARK}' AS p"), ('a view without end', endless),
+    endless = 'CREATE VIEW messages AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x AS ' \
+              'id, 1 AS topic_id, x AS timestamp, x AS data FROM c'
+    for name, statement in (('attaches a file', f"ATTACH DATABASE '{place / MARK}' AS p"),
+    ('a view without end', endless),
                             ('makes a table', 'CREATE TABLE t AS SELECT 1'), ('no SQL', ESCAPE),
-                            ('quotes', 'CREATE TABLE "a""; DROP" (x)'), ('a virtual table', 'CREATE VIRTUAL TABLE v USING fts5(x)')):
+                            ('quotes', 'CREATE TABLE "a""; DROP" (x)'),
+                            ('a virtual table', 'CREATE VIRTUAL TABLE v USING fts5(x)')):
         for instead in (False, True):
             copy = shutil.copy(whole, place / 'copy.db3')
             with closing(sqlite3.connect(copy)) as database:
@@ -401,7 +408,8 @@ def _onnx() -> Iterator[tuple[str, bytes]]:
 
     def model(shape=(1, 3, 32, 32), operator='Relu', name='boxes', version=13, inside=b'') -> bytes:
         node = field(1, 'images') + field(2, name) + field(4, operator)
-        graph = field(1, node) + field(2, 'g') + inside + field(11, values('images', shape)) + field(12, values(name, shape))
+        graph = field(1, node) + field(2, 'g') + inside + field(11, values('images', shape)) + field(
+            12, values(name, shape))
         return field(1, 8) + field(7, graph) + field(8, field(1, '') + field(2, version))
 
     yield 'no detector', model()

@@ -1,4 +1,4 @@
-"""The one way in for files that others may have made: weights, sets, tasks, annotations, tables, caches. Needs no torch.
+"""The one way in for files that others may have made: weights, sets, tasks, annotations, tables, caches. No torch.
 
 Whatever lies at a path, reading it ends soon, within a stated number of bytes, in values or in a `FileRefused` whose
 words can be printed. It is read once: what is checked is what is used, whoever rewrites the file meanwhile. YAML is

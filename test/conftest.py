@@ -34,8 +34,8 @@ collect_ignore = [] if importlib.util.find_spec('rclpy') else ['nodes', 'test_in
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Declares how the examples of random tests are chosen."""
-    parser.addoption('--random-seeds', action='store_true', help='try other random examples than the last time; without '
-                     'it a test tries the same ones in every run')
+    parser.addoption('--random-seeds', action='store_true', help='try other random examples than the last time; '
+                     'without it a test tries the same ones in every run')
 
 
 def pytest_configure(config: pytest.Config) -> None:

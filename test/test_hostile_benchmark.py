@@ -20,13 +20,15 @@ def test_some_files_of_every_kind_are_read_or_refused(repository, tmp_path):
     content = json.loads((tmp_path / 'hostile.json').read_text())
     assert content['files'] == len(content['cases']) >= 45 and content['not_fine'] == 0
     ends = {(case['kind'], case['end']) for case in content['cases'] if case['name'] == 'as it should be'}
-    assert ends == {(kind, 'read') for kind in ('set', 'tasks', 'mapping', 'coco', 'classes', 'quality', 'weights', 'pth',
+    assert ends == {(kind, 'read') for kind in ('set', 'tasks', 'mapping', 'coco', 'classes', 'quality', 'weights',
+                                                'pth',
                                                 'bag', 'image', 'video')}
 
 
 @pytest.mark.parametrize(('act', 'end'), [
     (lambda file: None, 'read'), (lambda file: int('x'), 'refused'), (lambda file: {}['x'], 'not caught: KeyError'),
-    (lambda file: os.abort(), 'ended by signal 6'), (lambda file: print('set: one', file=sys.stderr) or int('x'), 'not caught'),
+    (lambda file: os.abort(), 'ended by signal 6'),
+    (lambda file: print('set: one', file=sys.stderr) or int('x'), 'not caught'),
     (lambda file: print('set: \x1b[2J', file=sys.stderr) or os._exit(1), 'not printable'),
     (lambda file: (file.parent / 'code_was_run').touch(), 'ran code'), (lambda file: bytearray(200 * 2**20), 'took 2'),
     (lambda file: sum(iter(int, 1)), 'took too long')], ids=[

@@ -69,11 +69,13 @@ def test_a_file_that_is_rewritten_meanwhile_is_read_or_refused(tmp_path):
 
 @pytest.mark.parametrize(('text', 'words'), [
     (BOMB, 'line 1 is an alias or an anchor'), ('a: *b', 'is an alias'), ('<<: {a: 1}', 'is a merge key'),
-    ('a: 1\nb: {c: 1, c: 2}', "line 2 is the key 'c' again"), ('a: 1:30', "'1:30', which YAML reads as a number in base"),
+    ('a: 1\nb: {c: 1, c: 2}', "line 2 is the key 'c' again"),
+    ('a: 1:30', "'1:30', which YAML reads as a number in base"),
     ('a: ' + ':'.join(['1'] * 4000) + '.5', 'base 60'), ('a: ' + '9' * 5000, 'a number of 5000 characters'),
     ('[' * 100_000, 'nested too deeply'), ('- ' * 50_000, 'nested too deeply'),
     ('!!python/object/apply:os.system [ls]', 'has the tag'), ('!!set {a}', 'has the tag'),
-    ('? [a]\n: 1', 'as a key'), ('a: [', 'it is no YAML'), ('a: \x1b[31m', 'it is no YAML'), ('a\n---\nb', 'it is no YAML')])
+    ('? [a]\n: 1', 'as a key'), ('a: [', 'it is no YAML'), ('a: \x1b[31m', 'it is no YAML'),
+    ('a\n---\nb', 'it is no YAML')])
 def test_yaml_beyond_plain_settings_is_refused(text, words):
     with pytest.raises(FileRefused, match='^[ -~]{1,400}$') as refused:
         parse_yaml(text)
@@ -101,7 +103,8 @@ def test_json_is_read():
         'a': [1, -2.5, {'b': None}], 'c': {'a': 123456789012345678901}}
 
 
-@given(content=st.one_of(st.binary(max_size=200), st.text(max_size=200).map(lambda text: text.encode('utf-8', 'surrogatepass'))))
+@given(content=st.one_of(st.binary(max_size=200),
+                         st.text(max_size=200).map(lambda text: text.encode('utf-8', 'surrogatepass'))))
 def test_any_file_is_read_or_refused_in_one_printable_line(tmp_path_factory, content):
     file = tmp_path_factory.mktemp('any') / 'file'
     file.write_bytes(content)

@@ -254,7 +254,8 @@ def _check_tables(part: Path) -> None:
         computing = database.execute("SELECT name FROM sqlite_master WHERE sql NOT LIKE 'CREATE TABLE %' AND "
                                      "sql NOT LIKE 'CREATE INDEX %'").fetchall()
     if computing:
-        raise ValueError(f'{part.name} holds {printable(computing[0][0], 60)}, which is no table; expected tables alone')
+        raise ValueError(f'{part.name} holds {printable(computing[0][0], 60)}, which is no table; expected tables '
+                         f'alone')
 
 
 def _has_journal(part: Path) -> bool:

@@ -86,7 +86,8 @@ class ModelSpec:
                    for known in self.classes):
             raise ModelError(f'classes of model {self.name} are {_told(self.classes)}, expected names or null')
         if not isinstance(self.memory_mb, (int, float)) or not 0 <= self.memory_mb < 2**30:
-            raise ModelError(f'memory of model {self.name} is {_told(self.memory_mb)} MB, expected a number of at least 0')
+            raise ModelError(f'memory of model {self.name} is {_told(self.memory_mb)} MB, expected a number of at '
+                             f'least 0')
         for name in ('architecture', 'path', 'outputs', 'resize', 'channels'):
             if not isinstance(getattr(self, name), str):
                 raise ModelError(f'{name} of model {self.name} is {_told(getattr(self, name))}, expected a text')
@@ -98,7 +99,8 @@ class ModelSpec:
                              f'from 1 to {_MOST_SIDE_PX} px')
         for name in ('mean', 'deviation'):
             values = getattr(self, name)
-            if len(values) != 3 or not all(type(value) in (int, float) and abs(value) < _MOST_VALUE for value in values):
+            are_numbers = all(type(value) in (int, float) and abs(value) < _MOST_VALUE for value in values)
+            if len(values) != 3 or not are_numbers:
                 raise ModelError(f'{name} of model {self.name} is {_told(values)}, expected three finite numbers')
 
 
@@ -144,8 +146,8 @@ class SetFile:
         for number, row in enumerate(content['models'], 1):
             if not isinstance(row, dict) or not {'name', 'kind', 'file'} <= row.keys() or not row.keys() <= {*known}:
                 raise ModelError(f'{file}: model {number} has '
-                                 f'{_told(sorted(map(str, row)) if isinstance(row, dict) else row)}, expected name, kind '
-                                 f'and file, and of the others {", ".join(known[3:])}')
+                                 f'{_told(sorted(map(str, row)) if isinstance(row, dict) else row)}, expected name, '
+                                 f'kind and file, and of the others {", ".join(known[3:])}')
             try:
                 if not isinstance(row['file'], str) or '\0' in row['file']:
                     raise ModelError(f'file of model {number} is {_told(row["file"])}, expected a path')

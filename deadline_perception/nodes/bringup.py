@@ -207,8 +207,8 @@ def process_order(entry: NodeEntry, values: dict[str, object], *, ends_run: bool
     """How a node is started as a process; nodes are started again when they end by themselves."""
     command = module_command(NODES_PACKAGE, entry.name, '--ros-args', *common_ros_arguments(values),
                              *file_arguments([entry], values), *ros_arguments(entry, values))
-    return ProcessOrder(entry.name, tuple(command), node_environment(entry, values), respawn=entry in NODES + OPTIONAL_NODES,
-                        ends_run=ends_run)
+    return ProcessOrder(entry.name, tuple(command), node_environment(entry, values),
+                        respawn=entry in NODES + OPTIONAL_NODES, ends_run=ends_run)
 
 
 def all_in_one_order(values: dict[str, object]) -> ProcessOrder:

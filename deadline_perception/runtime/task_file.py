@@ -99,8 +99,8 @@ def read_tasks(file: Path) -> tuple[TaskRequest, ...]:
     requests = tuple(_request(file, name, settings) for name, settings in tasks.items())
     for request in requests:
         if request.crops_of and request.crops_of not in {other.name for other in requests if not other.crops_of}:
-            raise TaskFileError(f'crops_of of task {request.name} of {file} is {_told(request.crops_of)}, expected the name '
-                                f'of another task that takes whole images')
+            raise TaskFileError(f'crops_of of task {request.name} of {file} is {_told(request.crops_of)}, expected the '
+                                f'name of another task that takes whole images')
     return requests
 
 
@@ -112,8 +112,9 @@ def _request(file: Path, name: object, settings: object) -> TaskRequest:
     foreign = [_told(key) for key in settings if key not in known]
     missing = [key for key, field in known.items() if field.default is MISSING and key not in settings]
     if foreign or missing:
-        raise TaskFileError(f'task {_told(name)} of {file} has {printable(", ".join(foreign)) or "nothing"} beyond, and lacks '
-                            f'{", ".join(missing) or "nothing"} of {", ".join(known)}')
+        beyond = printable(', '.join(foreign)) or 'nothing'
+        raise TaskFileError(f'task {_told(name)} of {file} has {beyond} beyond, and '
+                            f'lacks {", ".join(missing) or "nothing"} of {", ".join(known)}')
     try:
         return TaskRequest(name=name, **{key: _converted(key, value) for key, value in settings.items()})
     except (TypeError, ValueError) as error:

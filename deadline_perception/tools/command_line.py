@@ -80,8 +80,8 @@ def _words(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         file = error.filename2 or error.filename or 'a file'
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            return f'{file} cannot be written: {error.strerror.lower()}; free some, or name another place, and run the ' \
-                   f'command again'
+            return f'{file} cannot be written: {error.strerror.lower()}; free some, or name another place, and run ' \
+                   f'the command again'
         return f'{file} cannot be used: {error.strerror.lower()}; expected a file or folder that can be ' \
                f'read, or written to'
     return str(error)

@@ -264,8 +264,8 @@ def test_a_view_in_the_place_of_the_messages_is_not_computed(tmp_path):
     file = next(write(tmp_path / 'bag', range(1, 4), StoragePlugin.SQLITE3).glob('*.db3'))
     with closing(sqlite3.connect(file)) as database:
         database.execute('DROP TABLE messages')
-        database.execute('CREATE VIEW messages AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT '
-                         'x AS id, 1 AS topic_id, x AS timestamp, x AS data FROM c')
+        database.execute('CREATE VIEW messages AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) '
+                         'SELECT x AS id, 1 AS topic_id, x AS timestamp, x AS data FROM c')
         database.execute('PRAGMA writable_schema = ON')
         database.execute("UPDATE sqlite_master SET type = 'table' WHERE name = 'messages'")
         database.commit()

@@ -121,7 +121,8 @@ def test_numbers_of_400_digits_are_refused(coco_folder, bbox):
 
 
 @pytest.mark.parametrize('edit', [
-    lambda c: c['images'][0].update(file_name='images/\x1b[31m.png'), lambda c: c['images'][0].update(id='\x1b]0;x\x07'),
+    lambda c: c['images'][0].update(file_name='images/\x1b[31m.png'),
+    lambda c: c['images'][0].update(id='\x1b]0;x\x07'),
     lambda c: c['annotations'][0].update(category_id='\x7f\u202e'),
     lambda c: c['annotations'][1].update(id=c['annotations'][0].update(id='\x0c') or '\x0c'),
     lambda c: c['categories'][0].update(name='\x1b[2J'), lambda c: c['categories'][0].update(id='\x1b[2J'),

@@ -104,8 +104,8 @@ def test_nothing_that_a_terminal_would_obey_is_printed(command, capsys: pytest.C
         raise kind('class is \x1b]0;title\x07\x9b31m\u202e, their log ends with:\n  \x1b[2Jlast line')
     command(fail)
     assert command_line.main(['bag']) == 1
-    assert capsys.readouterr().err == ('deadline-perception bag: class is \\x1b]0;title\\x07\\x9b31m\\u202e, their log ends '
-                                       'with:\n  \\x1b[2Jlast line\n')
+    assert capsys.readouterr().err == ('deadline-perception bag: class is \\x1b]0;title\\x07\\x9b31m\\u202e, their log '
+                                       'ends with:\n  \\x1b[2Jlast line\n')
 
 
 def test_a_full_disk_is_told_with_the_file_and_what_to_do(command, capsys: pytest.CaptureFixture[str]) -> None:
