@@ -106,8 +106,8 @@ def precision(model) -> str:
 def told(error: Exception) -> str:
     """The line of an error of OpenVINO's that says what is wrong, mostly after the places in its own source."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    wanted = [line for line in lines if 'support' in line.lower() or 'translator' in line.lower()]
     plain = [line for line in lines if not line.startswith(('Exception from', 'Check '))]
+    wanted = [line for line in plain if 'support' in line.lower() or 'translator' in line.lower()]
     line = (wanted or plain[-1:] or lines[-1:] or [type(error).__name__])[0]
     return ''.join(letter if letter.isprintable() else '?' for letter in line)[:300]
 
