@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib
 import math
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,11 +22,10 @@ from deadline_perception.detector.checkpoint import MOST_CLASSES, is_class_name
 from deadline_perception.detector.detections import Classification, Detections
 from deadline_perception.errors import DeadlinePerceptionError, printable
 from deadline_perception.tensor_file import read_state_dict
-from deadline_perception.untrusted_file import FileRefused
+from deadline_perception.untrusted_file import CALLABLES, FileRefused, may_call
 
 _IMAGENET = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 _CLASSIFIER_SIZE = (224, 224)
-CALLABLES = 'DEADLINE_PERCEPTION_CALLABLES'  # variable: what files of elastic networks may call, by commas
 MOST_INPUT_PX = 2048  # of a network that a file describes
 _FIRST_SCORES = 'head.classification_head.module_list.0.'  # weights of an SSD that score the finest level's anchors
 
@@ -218,8 +216,7 @@ def source_in_file(facts: Mapping[str, object], weights: int) -> NetworkSource:
         raise ValueError(f'input_size is {printable(repr(size), 60)}, expected height and width of 1 to '
                          f'{MOST_INPUT_PX} px')
     if ':' in model:
-        allowed = os.environ.get(CALLABLES, '').split(',')
-        if model not in allowed:
+        if not may_call(model):
             raise SourceError(f'it names the code {printable(repr(model), 100)}, which a file alone does not start; if '
                               f'you trust it, name it yourself: {CALLABLES}={printable(model, 100)}')
         return NetworkSource(**facts)

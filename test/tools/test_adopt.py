@@ -68,7 +68,7 @@ def folder(tmp_path_factory):
     (['small_yolo.onnx', '--classes', 'a', '--classes', 'b'],
      '--classes is given 2 times, expected once, or once for each of 1'),
     (['small_yolo.onnx', '--classes', 'a,a'], "class name 'a' occurs 2 times"),
-    (['nothing_like_that', '--classes', 'a'], "model is 'nothing_like_that', expected an ONNX file; a detection model"),
+    (['nothing_like_that', '--classes', 'a'], "model is 'nothing_like_that', expected an exported detector"),
     (['small_yolo.onnx', '--classes', 'a,b,c', '--minutes', '0'], '--minutes is 0.0, expected more than 0'),
     (['none.yaml'], 'set of models .*none.yaml cannot be read')])
 def test_arguments_that_make_no_sense_are_refused_in_one_line(folder, arguments, said, capsys, monkeypatch):

@@ -120,7 +120,8 @@ def search(run: Callable[[InputForm, int], Sequence[np.ndarray]], start: InputFo
     left = [one for one in readings if one[0].fits(seen)] or list(readings)
     few = [trial for form in (varied(start, 'range') if 'range' in axes else [start])
            for trial in tried(form, left, min(images, _FIRST_IMAGES))]
-    best = max(few, key=_value)
+    best, usual = max(few, key=_value), max((trial for trial in few if trial.conventions.form == start), key=_value)
+    best = best if best.value > usual.value * _LEAST_GAIN else usual
     worth = {id(trial.conventions.head) for trial in few if trial.value >= _KEPT_SHARE * best.value}
     left = [one for one in left if id(one[0]) in worth]
     best = max(tried(best.conventions.form, left, images), key=_value)
@@ -130,7 +131,7 @@ def search(run: Callable[[InputForm, int], Sequence[np.ndarray]], start: InputFo
         for axis in axes:
             for form in varied(best.conventions.form, axis):
                 trial = max(tried(form, left, images), key=_value)
-                is_usual = getattr(best.conventions.form, axis, None) == getattr(start, axis, start)
+                is_usual = _along(best.conventions.form, axis) == _along(start, axis)
                 if trial.value > best.value * (_LEAST_GAIN if is_usual else 1.0):
                     best = trial
     return best, sorted((trial for trials in known.values() for trial in trials), key=_value, reverse=True)
@@ -148,6 +149,10 @@ def varied(form: InputForm, axis: str) -> list[InputForm]:
 
 def _value(trial: Trial) -> float:
     return trial.value
+
+
+def _along(form: InputForm, axis: str) -> str:
+    return _range_of(form) if axis == 'range' else getattr(form, axis)
 
 
 def _range_of(form: InputForm) -> str:
@@ -190,7 +195,10 @@ def implausible(found: Sequence[Objects], input_size: tuple[int, int]) -> str:
     sure = boxes[scores >= _CONFIDENT]
     if not len(sure):
         return ''
-    if possible(sure, input_size).mean() < 0.5:
+    height, width = input_size
+    centres, sides = (sure[:, :2] + sure[:, 2:]) / 2, sure[:, 2:] - sure[:, :2]
+    inside = ((centres >= 0.0) & (centres <= (width, height))).all(1)
+    if (inside & (sides >= 1.0).all(1)).mean() < 0.5:
         return 'most boxes lie outside the image or have no extent'
     spots = np.unique(np.rint((sure[:, :2] + sure[:, 2:]) / 8), axis=0)
     if len(sure) >= 20 and len(spots) <= max(1, len(sure) // 20):

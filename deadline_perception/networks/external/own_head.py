@@ -3,36 +3,34 @@
 The function takes the outputs of one image, a list of arrays in the order of the file, and the height and width of the
 input in px; it returns boxes `[N, 4]` (corners in px of the input), scores `[N]` from 0 to 1 and labels `[N]`.
 
-A set file may come from anywhere, and code that it names would run on the robot: only modules that the environment
-variable names are imported.
+A set file may come from anywhere, and code that it names would run on the robot: only what the user names, too, is called
+(`untrusted_file.CALLABLES`).
 """
 from __future__ import annotations
 
 import importlib
-import os
 from collections.abc import Sequence
 
 import numpy as np
 
 from deadline_perception.networks.external.head import Head, Objects
 from deadline_perception.networks.external.model_error import ModelError
-
-TRUSTED = 'DEADLINE_PERCEPTION_TRUSTED_MODULES'  # modules with commas
+from deadline_perception.untrusted_file import CALLABLES, may_call
 
 
 def own_head(words: str, input_size: tuple[int, int]) -> Head:
     """The head that a function reads.
 
     Raises:
-        ModelError: the module is not trusted, or there is no such function.
+        ModelError: it is not trusted, or there is no such function.
     """
     module_name, _, name = words.partition(':')
     parts = [*module_name.split('.'), name]
     if not all(part.isidentifier() for part in parts):
         raise ModelError(f'decode is {words[:100]!r}, expected package.module:function')
-    if module_name not in [module.strip() for module in os.environ.get(TRUSTED, '').split(',')]:
-        raise ModelError(f'decode is {words[:100]!r}, and {module_name} is no module that may run: set '
-                         f'{TRUSTED}={module_name} if you trust it')
+    if not may_call(words):
+        raise ModelError(f'decode is {words[:100]!r}, which a file alone does not start; if you trust it, name it '
+                         f'yourself: {CALLABLES}={words[:100]}')
     try:
         function = getattr(importlib.import_module(module_name), name)
     except (ImportError, AttributeError) as error:

@@ -180,10 +180,10 @@ def test_a_head_of_ones_own(tmp_path, monkeypatch):
         'def wrong(outputs, size):\n'
         '    return outputs[0]\n')
     file = exported(tmp_path / 'own.xml', {'odd': np.float32([[[0.25, 0.0, 0.5, 0.25, 0.9, 1.0]]])})
-    with pytest.raises(ModelError, match='my_heads is no module that may run: set '
-                                         'DEADLINE_PERCEPTION_TRUSTED_MODULES=my_heads'):
+    with pytest.raises(ModelError, match='a file alone does not start; if you trust it, name it yourself: '
+                                         'DEADLINE_PERCEPTION_CALLABLES=my_heads:decode'):
         OnnxDetector(file, CLASSES, decode='my_heads:decode')
-    monkeypatch.setenv('DEADLINE_PERCEPTION_TRUSTED_MODULES', 'other, my_heads')
+    monkeypatch.setenv('DEADLINE_PERCEPTION_CALLABLES', 'other:f, my_heads:decode,my_heads:wrong,my_heads:none')
     monkeypatch.syspath_prepend(tmp_path)
     detections = OnnxDetector(file, CLASSES, decode='my_heads:decode').detect(IMAGE)
     assert detections.boxes_xyxy_px.tolist() == approx([[24.0, 0.0, 48.0, 24.0]]) and detections.labels.tolist() == [1]
