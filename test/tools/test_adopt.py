@@ -41,6 +41,7 @@ def test_says_what_it_found_and_what_to_run_next(adopted):
     for words in ('p99 ms', 'bound ms', 'memory MB', 'boxes left out, because no model finds their class: 8 of train',
                   'not scored, because', f'model:={adopted.set_file}', 'profile --weights'):
         assert words in told.replace('\n', ' ') or words in told, words
+    assert 'yolo is read as rgb, 0 to 1, letterbox, yolov8 px (AP 100.0 on 8 images' in adopted.run.stderr
     assert 'yolo: onnx, 64 x 96 px, 2 classes' in adopted.run.stderr and 'ssdlite: torchvision' in adopted.run.stderr
 
 
@@ -88,5 +89,17 @@ def test_a_model_that_cannot_be_used_is_told_before_anything_is_measured(folder,
     assert main(['adopt', str(folder / 'small_yolo.onnx'), '--classes', 'a,b,c,d,e', '--data', str(data), '--out',
                  str(tmp_path / 'set.yaml')]) == 1
     told = capsys.readouterr().err
-    assert 'small_yolo: ' in told and 'of 2 or 3 classes: name as many' in told and 'Traceback' not in told
+    assert 'small_yolo.onnx: ' in told and 'of 3 classes: name as many' in told and 'Traceback' not in told
     assert not (tmp_path / 'set.yaml').exists()
+
+
+def test_a_detector_that_is_sure_of_wrong_boxes_is_refused_with_what_was_tried(folder, tmp_path, capsys, monkeypatch):
+    for name, value in process_environment(DEFAULT_THREADS).items():
+        monkeypatch.setenv(name, value)
+    (tmp_path / 'data').mkdir()
+    data = write_annotations(tmp_path / 'data')
+    assert main(['adopt', str(folder / 'small_yolo.onnx'), '--classes', 'vehicle,b,c', '--data', str(data), '--out',
+                 str(tmp_path / 'set.yaml')]) == 1
+    told = capsys.readouterr().err.splitlines()[-1]
+    assert 'small_yolo.onnx was tried in' in told and 'AP on 8 annotated images is 0.0 %' in told
+    assert 'Tried: rgb, 0 to 1, letterbox, yolov8 px' in told and not (tmp_path / 'set.yaml').exists()

@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip('torch')
+pytest.importorskip('openvino')
+
+from exported_files import exported  # noqa: E402
+from made_up_models import CLASSES, SIZE, small_yolo  # noqa: E402
+
+from deadline_perception.model_set.set_file import ModelSpec, load_model  # noqa: E402
+from deadline_perception.networks.external.model_error import ModelError  # noqa: E402
+from deadline_perception.tools.model_variants import at_open_sizes, quantised, size_at  # noqa: E402
+
+ROWS = {'output0': np.zeros((1, 20, 6), np.float32)}
+IMAGES = [np.random.default_rng(number).integers(0, 256, (60, 90, 3), dtype=np.uint8) for number in range(4)]
+
+
+def test_sizes_are_multiples_of_the_stride_in_the_proportions_of_the_camera():
+    assert size_at(640, (360, 640)) == (352, 640) and size_at(320, (360, 640)) == (192, 320)
+    assert size_at(640, (640, 360)) == (640, 352) and size_at(10, (100, 100)) == (32, 32)
+
+
+def test_a_file_of_open_size_becomes_one_model_for_each_size(tmp_path):
+    file = exported(tmp_path / 'open.xml', ROWS, size=(None, None))
+    spec = ModelSpec('open', 'onnx', file, CLASSES, input_size=(640, 640))
+    found = at_open_sizes(spec, (360, 640), is_stated=False)
+    assert [(one.name, one.input_size) for one in found] == [
+        ('open_640x352', (352, 640)), ('open_480x256', (256, 480)), ('open_320x192', (192, 320))]
+    assert at_open_sizes(spec, (360, 640), is_stated=True) == [spec]
+    fixed = ModelSpec('fixed', 'onnx', exported(tmp_path / 'fixed.xml', ROWS), CLASSES)
+    assert at_open_sizes(fixed, (360, 640), is_stated=False) == [fixed]
+
+
+def test_a_detector_in_8_bit_finds_much_the_same(tmp_path):
+    pytest.importorskip('nncf')
+    spec = ModelSpec('yolo', 'onnx', small_yolo(tmp_path), CLASSES, resize='letterbox')
+    smaller = quantised(spec, IMAGES, tmp_path / 'set_8bit')
+    assert (smaller.name, smaller.file) == ('yolo_8bit', tmp_path / 'set_8bit' / 'yolo.xml')
+    network, plain = load_model(smaller), load_model(spec)
+    assert network.engine.forms == {'layers': '8 bit'} and network.input_size == SIZE
+    found, expected = network.detect(IMAGES[0]), plain.detect(IMAGES[0])
+    assert abs(len(found) - len(expected)) <= 0.5 * len(expected) + 2 and len(found) > 0
+
+
+def test_what_cannot_be_quantised_is_told(tmp_path):
+    (tmp_path / 'broken.onnx').write_bytes(b'no model')
+    with pytest.raises(ModelError, match='broken.onnx cannot be read by OpenVINO'):
+        quantised(ModelSpec('broken', 'onnx', tmp_path / 'broken.onnx', CLASSES), IMAGES, tmp_path / 'set_8bit')
