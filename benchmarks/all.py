@@ -70,6 +70,8 @@ BENCHMARKS = (
               f'{MULTI_PATH}, Figs. 8 and 9'),
     Benchmark('path_accuracy', 14, 'accuracy of paths against their time, what operators gain, the network before'),
     Benchmark('peers', 8, "time and memory beside torchvision's detectors, eager and in OpenVINO"),
+    Benchmark('own_models', 12, 'public detectors as adopt reads them: conventions found, accuracy, 8 bit'),
+    Benchmark('street_accuracy', 30, 'accuracy on real streets over time, ours beside public detectors'),
     Benchmark('engines', 8, '8 bit against float on 60 paths: time, accuracy, efficiency',
               arguments=('--paths', '60', '--rounds', '12', '--data', VALIDATION)),
     Benchmark('path_bounds', 9, 'coverage and tightness of the bounds of paths', arguments=('--frames', '20000')),
