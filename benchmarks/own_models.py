@@ -26,7 +26,7 @@ from rich.console import Console
 from rich.table import Table
 
 from deadline_perception.datasets.class_names import relabelled, with_mapping
-from deadline_perception.datasets.records import Frame, Sequence
+from deadline_perception.datasets.records import Sequence
 from deadline_perception.datasets.source import open_source
 from deadline_perception.evaluation.average_precision import average_precision
 from deadline_perception.evaluation.path_accuracy import annotated_frames
@@ -46,6 +46,7 @@ CLASSES = ('vehicle', 'person', 'bike')
 MERGED = {'car': 'vehicle', 'bus': 'vehicle', 'truck': 'vehicle', 'rider': 'person', 'motor': 'bike',
           'bicycle': 'bike', 'motorcycle': 'bike', 'motorbike': 'bike'}
 TRIED_WRONG = 10
+CALIBRATION_IMAGES = 40  # that ranges of 8 bit are measured on
 MOST_SHORT = 1.5  # points of AP50 below the reference
 
 
@@ -92,7 +93,8 @@ def main() -> int:
     args = parser.parse_args()
     use_threads(1)
     images = 12 if args.quick else args.images
-    trial_frames, trial = trial_images(_sequence(args.data / 'train.json'))
+    training = _sequence(args.data / 'train.json')
+    trial, calibration = TrialImages.of(training), annotated_frames(training, CALIBRATION_IMAGES)
     rows, specs = [], []
     with tempfile.TemporaryDirectory() as folder:
         for model in MODELS:
@@ -109,7 +111,7 @@ def main() -> int:
             specs.append((row, 'float', found.spec))
             if not args.float_only:
                 try:
-                    specs.append((row, '8 bit', quantised(found.spec, [frame.load_bgr() for frame in trial_frames],
+                    specs.append((row, '8 bit', quantised(found.spec, [frame.load_bgr() for frame in calibration],
                                                           Path(folder))))
                 except ModelError as error:
                     row['8 bit'] = {'refused': str(error)}
@@ -128,18 +130,6 @@ def main() -> int:
 
 def _sequence(file: Path) -> Sequence:
     return with_mapping(open_source(str(file)), MERGED)
-
-
-def trial_images(sequence: Sequence) -> tuple[list[Frame], TrialImages]:
-    """20 images with many objects, spread over the split, and 40 more to quantise on."""
-    frames = annotated_frames(sequence)
-    share = len(frames) // 20
-    chosen = [max(frames[begin:begin + share], key=lambda frame: len(frame.ground_truth))
-              for begin in range(0, 20 * share, share)]
-    rows = [np.column_stack((known.boxes_xyxy_px, known.labels, known.crowd))
-            for known in (frame.ground_truth for frame in chosen)]
-    return annotated_frames(sequence, 40), TrialImages([frame.load_bgr() for frame in chosen], rows,
-                                                       sequence.class_names)
 
 
 def _margin(model: PublicModel, found: FoundConventions) -> dict:

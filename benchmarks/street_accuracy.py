@@ -21,7 +21,7 @@ from datetime import date
 from pathlib import Path
 
 import numpy as np
-from own_models import MERGED, MODELS, trial_images
+from own_models import CALIBRATION_IMAGES, MERGED, MODELS
 from rich.console import Console
 from rich.table import Table
 
@@ -40,7 +40,7 @@ from deadline_perception.model_set.set_file import ModelSpec, load_model
 from deadline_perception.networks.external.model_error import ModelError
 from deadline_perception.tools.command_line import exit_status
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, find_weights
-from deadline_perception.tools.model_conventions import find_conventions
+from deadline_perception.tools.model_conventions import TrialImages, find_conventions
 from deadline_perception.tools.model_variants import quantised
 
 RESULTS = Path(__file__).parent / 'results' / 'street_accuracy.json'
@@ -131,7 +131,7 @@ def _own(weights: Path, count: int) -> list[Candidate]:
 
 def _public(data: Path, folder: Path) -> list[Candidate]:
     sequence = with_mapping(open_source(str(data / 'bdd100k/train.json')), MERGED)
-    frames, trial = trial_images(sequence)
+    trial, frames = TrialImages.of(sequence), annotated_frames(sequence, CALIBRATION_IMAGES)
     candidates = []
     for model in MODELS:
         spec = ModelSpec(Path(model.file).stem.replace('-', '_'), 'onnx', data / 'public_models' / model.file,

@@ -47,7 +47,7 @@ from deadline_perception.tools.profile import restart_with_environment, say_if_b
 _IMAGES = 40
 _TARGET = 0.99  # of the detector's bounds unless a parameter says otherwise
 _DRAWN_EVERY_S = 0.5
-_TRIAL_IMAGES = 20  # that conventions are found on
+_TRIAL_IMAGES = 20  # of a rendered drive, that conventions are found on
 _MOST_LOSS, _LEAST_GAIN = 0.5, 0.8  # AP in percent that 8 bit may lose, share of the time that it may take
 
 
@@ -110,7 +110,7 @@ def _adopt(args: argparse.Namespace, specs: Sequence[ModelSpec], priority: Threa
     frames = [] if sequence is None else annotated_frames(sequence, args.limit)
     images = _images(frames)
     say_if_busy('the profile will make the models look slower than they are.')
-    specs = _with_conventions(specs, sequence, frames, images)
+    specs = _with_conventions(specs, sequence, images)
     specs = [one for spec in specs for one in at_open_sizes(spec, images[0].shape[:2], args.input_size is not None)]
     known = _probe(args, specs, images)
     classes = classes_of_set([facts.class_names for _, facts in known], sequence.class_names if sequence else ())
@@ -201,7 +201,7 @@ def _probe(args: argparse.Namespace, specs: Sequence[ModelSpec],
     return known
 
 
-def _with_conventions(specs: Sequence[ModelSpec], sequence: DrivingSequence | None, frames: Sequence[Frame],
+def _with_conventions(specs: Sequence[ModelSpec], sequence: DrivingSequence | None,
                       images: list[np.ndarray]) -> list[ModelSpec]:
     """The detectors with what their files do not say, where nobody has stated it: found on some images."""
     found = []
@@ -210,25 +210,13 @@ def _with_conventions(specs: Sequence[ModelSpec], sequence: DrivingSequence | No
         if spec.kind != 'onnx' or spec.resize or spec.decode:
             found.append(spec)
             continue
-        trial = trial or _trial_images(sequence, frames, images)
+        trial = trial or (TrialImages(images[:_TRIAL_IMAGES]) if sequence is None else TrialImages.of(sequence))
         conventions = find_conventions(spec, trial)
         on = f'AP {100 * conventions.ap:.1f} on' if conventions.ap is not None else 'by its confidence on'
         _say(f'{spec.name} is read as {conventions.words} ({on} {len(trial.images_bgr)} images, the best of '
              f'{len(conventions.tried)} ways)')
         found.append(conventions.spec)
     return found
-
-
-def _trial_images(sequence: DrivingSequence | None, frames: Sequence[Frame], images: list[np.ndarray]) -> TrialImages:
-    """Images to find conventions on: those with most objects among the annotated ones, spread evenly."""
-    if not frames:
-        return TrialImages(images[::max(1, len(images) // _TRIAL_IMAGES)][:_TRIAL_IMAGES])
-    share = max(1, len(frames) // _TRIAL_IMAGES)
-    chosen = [max(frames[begin:begin + share], key=lambda frame: len(frame.ground_truth))
-              for begin in range(0, len(frames), share)][:_TRIAL_IMAGES]
-    rows = [np.column_stack((known.boxes_xyxy_px, known.labels, known.crowd))
-            for known in (frame.ground_truth for frame in chosen)]
-    return TrialImages([frame.load_bgr() for frame in chosen], rows, sequence.class_names)
 
 
 def _in_8_bit(args: argparse.Namespace, one: Measured, images: list[np.ndarray], classes: tuple[str, ...],

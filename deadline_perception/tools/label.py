@@ -32,7 +32,6 @@ from deadline_perception.tools.model_conventions import TrialImages, find_conven
 from deadline_perception.tools.model_words import CLASSES_HELP, MODEL_HELP, classes_of_set, read_models
 from deadline_perception.tools.stop_request import StopRequest
 
-_TRIAL_IMAGES = 20  # that the conventions of a file are found on
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -130,17 +129,9 @@ def _with_conventions(spec: ModelSpec, sequences: Sequence[DrivingSequence]) -> 
     if spec.kind != 'onnx' or spec.resize or spec.decode:
         return spec
     known = next((one for one in sequences if set(one.class_names) & set(spec.classes)), sequences[0])
-    frames = [frame for frame in known.frames if frame.ground_truth is not None] or known.frames
-    share = max(1, len(frames) // _TRIAL_IMAGES)
-    chosen = [max(frames[begin:begin + share], key=lambda frame: len(frame.ground_truth or ()))
-              for begin in range(0, len(frames), share)][:_TRIAL_IMAGES]
-    images = [frame.load_bgr() for frame in chosen]
-    rows = None
-    if chosen[0].ground_truth is not None:
-        rows = [np.column_stack((one.boxes_xyxy_px, one.labels, one.crowd))
-                for one in (frame.ground_truth for frame in chosen)]
-    found = find_conventions(spec, TrialImages(images, rows, known.class_names if rows else ()))
-    say(f'{spec.name} is read as {found.words}, the best of {len(found.tried)} ways on {len(images)} images')
+    trial = TrialImages.of(known)
+    found = find_conventions(spec, trial)
+    say(f'{spec.name} is read as {found.words}, the best of {len(found.tried)} ways on {len(trial.images_bgr)} images')
     return found.spec
 
 

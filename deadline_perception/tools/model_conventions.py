@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from deadline_perception.datasets.records import Sequence as DrivingSequence
 from deadline_perception.model_set.set_file import ModelSpec
 from deadline_perception.networks.external.model_error import ModelError
 from deadline_perception.tools.model_process import ask, serve
@@ -17,6 +18,7 @@ _INSPECTION_LIMIT_S, _SEARCH_LIMIT_S = 20.0, 600.0
 _LEAST_AP = 0.03  # of annotated images, below which a detector that is sure of its boxes is read wrongly
 _SURE_BOXES = 20  # that such a detector has at least
 _CONFIDENT = 0.3
+_TRIAL_IMAGES = 20  # that conventions are found on
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,20 @@ class TrialImages:
     images_bgr: Sequence[np.ndarray]
     ground_truths: Sequence[np.ndarray] | None = None
     class_names: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, sequence: DrivingSequence) -> TrialImages:
+        """Some 20 images of a sequence, spread evenly; where some are annotated, those with most objects."""
+        frames = [frame for frame in sequence.frames if frame.ground_truth is not None] or list(sequence.frames)
+        share = max(1, len(frames) // _TRIAL_IMAGES)
+        chosen = [max(frames[begin:begin + share], key=lambda frame: len(frame.ground_truth or ()))
+                  for begin in range(0, len(frames), share)][:_TRIAL_IMAGES]
+        images = [frame.load_bgr() for frame in chosen]
+        if chosen[0].ground_truth is None:
+            return cls(images)
+        rows = [np.column_stack((known.boxes_xyxy_px, known.labels, known.crowd))
+                for known in (frame.ground_truth for frame in chosen)]
+        return cls(images, rows, sequence.class_names)
 
 
 def inspect_file(file: Path, size: tuple[int, int] | None = None, stated: str = '',
