@@ -12,7 +12,7 @@ endfunction()
 
 file(GLOB test_folders LIST_DIRECTORIES true CONFIGURE_DEPENDS ${test_root}/*)
 foreach(folder IN LISTS test_folders)
-  file(GLOB test_files CONFIGURE_DEPENDS ${folder}/test_*.py)
+  file(GLOB_RECURSE test_files CONFIGURE_DEPENDS ${folder}/test_*.py)
   get_filename_component(name ${folder} NAME)
   if(name STREQUAL "nodes")
     add_test_files(${name}_ ${test_files})

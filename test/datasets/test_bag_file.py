@@ -285,10 +285,3 @@ def test_a_description_that_is_no_description_is_not_taken(tmp_path, content):
     else:
         (folder / 'metadata.yaml').write_text(content)
     assert times(folder)[0] == [1, 2, 3]
-
-
-def test_a_bag_that_is_compressed_as_a_whole_is_not_expanded(tmp_path):
-    folder = write(tmp_path / 'bag', range(1, 4), compression=CompressionMode.FILE)
-    (folder / 'other.mcap').write_bytes(b'')
-    with pytest.raises(BagError, match='no whole message: its files are compressed as a whole'):
-        BagFile(folder)

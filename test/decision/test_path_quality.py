@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import json
 import math
 
@@ -254,9 +255,9 @@ def test_a_table_that_cannot_be_replaced_stays_as_it_was(tmp_path, monkeypatch):
     PathQuality({SPACE.largest: 0.5}, weights_hash='abc').save(file)
 
     def full_disk(*_):
-        raise OSError('no space left')
+        raise OSError(errno.ENOSPC, 'No space left on device')
     monkeypatch.setattr('os.fsync', full_disk)
-    with pytest.raises(OSError, match='no space left'):
+    with pytest.raises(OSError, match='No space left'):
         PathQuality({SPACE.largest: 0.7}, weights_hash='abc').save(file)
     assert [entry.name for entry in tmp_path.iterdir()] == ['quality.json']
     assert PathQuality.load(file, SPACE).known == {SPACE.largest: 0.5}

@@ -114,7 +114,7 @@ def test_a_configuration_that_is_none_is_named(tmp_path):
         find_configuration(str(file))
     for change in ({'skip_groups': json.loads('[' * 500 + ']' * 500)}, {'skip_groups': [[1] * 10**6, [], [], []]}):
         file.write_text(json.dumps(asdict(COMPACT) | change))
-        with pytest.raises(JsonFileError, match='broken.json cannot be used: .*expected') as caught:
+        with pytest.raises(JsonFileError, match='broken.json cannot be (used|read): .*expected') as caught:
             find_configuration(str(file))
         assert len(str(caught.value)) < 1000
     file.write_text(json.dumps(asdict(COMPACT) | {'norm_groups': 7}))

@@ -29,7 +29,8 @@ def set_file(adopted, tmp_path, monkeypatch):
     for file in ('set.yaml', 'set.profile.json'):
         shutil.copy(adopted.set_file.with_name(file), tmp_path / 'sets' / file)
     for model in SetFile.load(adopted.set_file).models:
-        shutil.copy(model.file, tmp_path / model.file.name)
+        for file in model.file.parent.glob(f'{model.file.stem}.*'):  # OpenVINO's weights lie beside
+            shutil.copy(file, tmp_path / file.name)
     monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path / 'cache'))
     for name, value in process_environment(DEFAULT_THREADS).items():
         monkeypatch.setenv(name, value)
@@ -83,8 +84,8 @@ def test_the_model_follows_the_budget_and_every_frame_has_a_bound(set_file, star
 
 
 def test_a_set_with_a_missing_file_is_refused_with_its_name(set_file, start_node, observer, wait_for):
-    (set_file.parents[1] / 'yolo.onnx').unlink()
+    (set_file.parents[1] / 'yolo.xml').unlink()
     detector = start_node('detector', {'model': set_file})
-    wait_for(lambda: 'yolo.onnx does not exist, expected an ONNX file' in observer.status('detector')[1],
+    wait_for(lambda: 'yolo.xml does not exist, expected an exported detector' in observer.status('detector')[1],
              detector.output)
     assert detector.end() == 0, detector.output
