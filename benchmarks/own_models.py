@@ -38,7 +38,7 @@ from deadline_perception.networks.external.coco_names import COCO_NAMES
 from deadline_perception.networks.external.model_error import ModelError
 from deadline_perception.tools.command_line import exit_status
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, find_weights
-from deadline_perception.tools.model_conventions import FoundConventions, TrialImages, find_conventions
+from deadline_perception.tools.model_conventions import FoundConventions, TrialImages, find_conventions, inspect_file
 from deadline_perception.tools.model_variants import quantised
 
 RESULTS = Path(__file__).parent / 'results' / 'own_models.json'
@@ -109,7 +109,7 @@ def main() -> int:
             print(f'{model.file}: {found.words}; documented {row["documented"]}, the best of {row["wrong_tried"]} '
                   f'others {row["best_other"]}', flush=True)
             specs.append((row, 'float', found.spec))
-            if not args.float_only:
+            if not args.float_only and inspect_file(spec.file).layers == 'float':
                 try:
                     specs.append((row, '8 bit', quantised(found.spec, [frame.load_bgr() for frame in calibration],
                                                           Path(folder))))

@@ -15,7 +15,6 @@ from deadline_perception.networks.external.head import Head, Objects
 from deadline_perception.networks.external.model_error import ModelError
 from deadline_perception.networks.external.own_head import own_head
 from deadline_perception.networks.external.pixels import InputForm, place, placement
-from deadline_perception.networks.external.suppression import suppress
 
 
 class OnnxDetector(WholeDetector):
@@ -56,6 +55,7 @@ class OnnxDetector(WholeDetector):
         engine = OwnEngine(f'OpenVINO {openvino.__version__.split("-")[0]}', {'layers': exported.layers})
         super().__init__(name or file.stem, outputs, input_size=size, shape=layers, file=file, device='cpu',
                          engine=engine, options=[asdict(form), self.head.name, decode])
+        self.overlapping = self.overlapping or self.head.overlapping
         try:
             compiled = core.compile_model(_with_pixels(openvino, exported, form), 'CPU', cpu_settings(threads))
         except RuntimeError as error:
@@ -86,7 +86,7 @@ class OnnxDetector(WholeDetector):
 
 
 def read_objects(head: Head, values: Sequence[np.ndarray], name: str) -> Objects:
-    """What a head says of one image, thinned out where its boxes overlap.
+    """What a head says of one image.
 
     Raises:
         ModelError: an output holds NaN or infinity.
@@ -95,8 +95,7 @@ def read_objects(head: Head, values: Sequence[np.ndarray], name: str) -> Objects
         # A sum is a fraction of the cost of looking at each value; it can overflow, so that then each is looked at.
         if value.dtype.kind == 'f' and not np.isfinite(value.sum()) and not np.isfinite(value).all():
             raise ModelError(f'{name} gave NaN or infinity, expected finite outputs')
-    found = head.decode(values)
-    return suppress(found) if head.overlapping else found
+    return head.decode(values)
 
 
 def input_size(exported: ExportedFile, form: InputForm, file: Path) -> tuple[int, int]:

@@ -18,7 +18,9 @@ from deadline_perception.detector.detections import Detections
 from deadline_perception.engine.eager import Eager
 from deadline_perception.engine.segment_run import SegmentRun, check_image
 from deadline_perception.execution_path import ExecutionPath, PathSpace, Segment
+from deadline_perception.networks.external.head import Objects
 from deadline_perception.networks.external.model_error import ModelError
+from deadline_perception.networks.external.suppression import suppress
 
 WHOLE_SPACE = PathSpace((), (Segment('pre', 'pre'), Segment('layers', 'layers'), Segment('post', 'post')))
 _BLOCK = 2**20
@@ -55,6 +57,9 @@ class WholeDetector(ABC):
         engine: see `Network`.
         options: further values that accuracy depends on.
 
+    Attributes:
+        overlapping: an object may have several boxes of one class, of which non-maximum suppression keeps one.
+
     Raises:
         ModelError: no class is named.
         OSError: the file cannot be read.
@@ -69,6 +74,8 @@ class WholeDetector(ABC):
         self.class_names = tuple(dict.fromkeys(output for output in outputs if output is not None))
         if not self.class_names:
             raise ModelError(f'{name} is to find no class, expected at least one name')
+        named = [output for output in outputs if output is not None]
+        self.overlapping = len(named) > len(self.class_names)  # an object may be found as a car and as a truck
         self._labels = np.array([-1 if output is None else self.class_names.index(output) for output in outputs],
                                 np.int64)
         self.input_size = (int(input_size[0]), int(input_size[1]))
@@ -123,9 +130,11 @@ class WholeDetector(ABC):
         order = np.argsort(-scores, kind='stable')
         order = order[known[order] >= 0]
         height, width = image_size
-        clipped = np.clip(boxes[order].reshape(-1, 4), 0.0, (width, height, width, height))
+        found = Objects(boxes[order].reshape(-1, 4), scores[order], known[order])
+        found = suppress(found) if self.overlapping else found
+        clipped = np.clip(found.boxes, 0.0, (width, height, width, height))
         try:
-            return Detections(clipped, scores[order], known[order])
+            return Detections(clipped, found.scores, found.labels)
         except ValueError as error:
             raise ModelError(f'{self.config_name} gave no detections: {error}. Does the file end before its sigmoid or '
                              f'softmax, or read pixels of another range?') from error

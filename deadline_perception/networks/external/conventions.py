@@ -20,7 +20,7 @@ from deadline_perception.networks.external.pixels import CHANNELS, RANGES, RESIZ
 Names = tuple['str | None', ...]
 _FIRST_IMAGES = 8  # that the first step tells the readings apart with
 _KEPT_SHARE = 0.5  # of the best value, below which a reading is tried no more
-_LEAST_GAIN = 1.02  # over what is usual, to depart from it
+_LEAST_GAIN = 1.05  # over what is usual, to depart from it
 _CONFIDENT, _MOST_CONFIDENT = 0.3, 20
 _COCO_GAPS = (12, 26, 29, 30, 45, 66, 68, 69, 71, 83)  # numbers from 1 to 90 that no class has (Lin et al. 2014)
 _COCO_CLASSES, _COCO_PLACES = 80, 90

@@ -66,7 +66,7 @@ def test_the_search_finds_the_form_that_is_best_in_every_respect(truth):
 
 def test_what_is_usual_stays_where_another_gains_next_to_nothing():
     usual = InputForm.of_range(SIZE, 'stretch', 'rgb', '0 to 1')
-    gain = 1.01
+    gain = 1.04
 
     def evaluate(conventions: Conventions, found: list) -> float:
         return 0.5 * (gain if conventions.form.resize == 'letterbox' else 1.0)

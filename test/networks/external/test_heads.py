@@ -70,6 +70,14 @@ def test_yolov5_before_its_decoding(tmp_path):
     assert boxes == approx([[40 - 31, 24 - 22.5, 40 + 31, 24 + 22.5]])
 
 
+def test_an_object_found_as_two_classes_that_share_a_name_is_one(tmp_path):
+    rows = rows_with([*BOX, 0.7, 0.0], 20)
+    rows[1] = [*BOX, 0.6, 2.0]
+    rows[2] = [*BOX, 0.5, 1.0]
+    read = found(tmp_path, {'output0': rows[None]}, classes=('vehicle', 'person', 'vehicle'), stated='detections px')
+    assert read == ('detections px', approx([BOX, BOX]), approx([[0.7, 0.5]])[0], ['vehicle', 'person'])
+
+
 @pytest.mark.parametrize(('columns', 'name'), [
     ([*BOX, 0.7, 2.0], 'detections px'), ([2.0, 0.7, *BOX], 'detections label-first px'),
     ([0.0, *BOX, 2.0, 0.7], 'detections image-first px')])
