@@ -37,7 +37,6 @@ from deadline_perception.model_set.set_file import ModelSpec, load_model
 from deadline_perception.networks.external.coco_names import COCO_NAMES
 from deadline_perception.networks.external.model_error import ModelError
 from deadline_perception.tools.command_line import exit_status
-from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, find_weights
 from deadline_perception.tools.model_conventions import FoundConventions, TrialImages, find_conventions, inspect_file
 from deadline_perception.tools.model_variants import quantised
 
@@ -115,9 +114,6 @@ def main() -> int:
                                                           Path(folder))))
                 except ModelError as error:
                     row['8 bit'] = {'refused': str(error)}
-        own = ModelSpec('compact', 'multi-path', find_weights(DEFAULT_WEIGHTS))
-        rows.append({'file': 'compact (ours, full path)'})
-        specs.append((rows[-1], '8 bit', own))
         _measure(specs, _sequence(args.data / 'val.json'), images)
     _print(rows)
     if not args.quick:
