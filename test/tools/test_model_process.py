@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from deadline_perception.networks.external.model_error import ModelError
+from deadline_perception.tools import model_process
+from deadline_perception.tools.model_process import ask
+
+
+def runs(monkeypatch, code: str) -> None:
+    """The process runs these lines in place of a module."""
+    monkeypatch.setattr(model_process, 'module_command', lambda module, folder: [sys.executable, '-c', code, folder])
+
+
+@pytest.mark.parametrize(('code', 'said'), [
+    ('import os; os.abort()', r'yolo ended the process that loaded it \(status -6\)'),
+    ('import sys; sys.exit("a\\x1b[31m reason")', r'\(status 1, a\\x1b\[31m reason\)'),
+    ('pass', r'yolo ended the process that loaded it \(status 0\)'),
+    ('while True: pass', 'yolo gave no result within 2 s')])
+def test_a_process_that_ends_or_hangs_is_told(monkeypatch, code, said):
+    runs(monkeypatch, code)
+    with pytest.raises(ModelError, match=said) as error:
+        ask('model_probe', {}, {}, 'yolo', 2.0)
+    assert str(error.value).isprintable()
