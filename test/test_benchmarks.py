@@ -256,16 +256,17 @@ def test_priority_is_told_against_the_idle_machine_without_it(load_benchmark):
 def test_every_benchmark_of_the_list_is_there_and_in_its_document(load_benchmark):
     every = load_benchmark('all')
     folder = Path(every.__file__).parent
+    root = folder.parent
     listed = {benchmark.script for benchmark in every.BENCHMARKS}
     assert len(listed) == len(every.BENCHMARKS)
     for benchmark in every.BENCHMARKS:
-        text = (folder / f'{benchmark.script}.py').read_text(encoding='utf-8')
+        text = (root / benchmark.file).read_text(encoding='utf-8')
         assert ("'--quick'" in text) == benchmark.quick, benchmark.script
         for option in (*benchmark.arguments, *['--profile'] * benchmark.profiled):
             assert not option.startswith('--') or f"'{option}'" in text, (benchmark.script, option)
     document = (folder / 'README.md').read_text(encoding='utf-8')
-    assert {f'[`{script}.py`]' for script in listed} == set(re.findall(r'\[`\w+\.py`\]', document))
-    programs = {file.stem for file in folder.glob('*.py')
+    assert {f'(../{benchmark.file})' for benchmark in every.BENCHMARKS} == set(re.findall(r'\(\.\./\w+/[\w/]+\.py\)', document))
+    programs = {file.stem for file in (*folder.glob('*.py'), *root.glob('research/*/*.py'))
                 if re.search(r"^RESULTS = ", file.read_text(encoding='utf-8'), re.MULTILINE)}
     assert programs - listed == set()
 
