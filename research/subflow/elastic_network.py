@@ -12,26 +12,22 @@ step, beside that of the ordinary network. Writes results/elastic_network.json, 
 from __future__ import annotations
 
 import argparse
-import json
 import subprocess
 import sys
 import tempfile
 from dataclasses import asdict
-from datetime import date
 from pathlib import Path
 
 import torch
 import torchvision
 from rich.console import Console
 from rich.table import Table
-from subflow_shapes import QUICK_RESULTS, RESULTS
-from subflow_shapes import CARLA
+from subflow_shapes import CARLA, write_result
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.latency.device import read_device_facts, use_threads
-from deadline_perception.latency.json_file import write_text_atomically
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.subnetwork.checkpoint import load_elastic
 from deadline_perception.subnetwork.network import image_batches
@@ -115,16 +111,14 @@ def main() -> int:
     for setting, value in before.items():
         table.add_row(f'{setting:.2f}', f'{value:.1f}', f'{after[setting]:.1f}')
     Console().print(table)
-    record = {'date': date.today().isoformat(), 'model': args.model, 'size': SIZE, 'threads': args.threads,
+    record = {'model': args.model, 'size': SIZE, 'threads': args.threads,
               'device': asdict(read_device_facts()), 'train_minutes': args.train_minutes, 'tune_minutes': args.minutes,
               'budget_ms': args.budget_ms, 'images': [len(data.learning), len(data.scoring)],
               'ordinary_accuracy': round(whole, 1), 'tuned': before is not after,
               'accuracy': [{'utilisation': setting, 'converted': round(value, 1), 'tuned': round(after[setting], 1)}
                            for setting, value in before.items()],
               'printed': {name: text.replace(f'{place}/', '').splitlines()[-3:] for name, text in printed.items()}}
-    file = (QUICK_RESULTS if args.quick else RESULTS) / 'elastic_network.json'
-    write_text_atomically(file, json.dumps(record, indent=1) + '\n')
-    print(f'wrote {file}')
+    print(f"wrote {write_result('elastic_network', record, args)}")
     return 0
 
 
