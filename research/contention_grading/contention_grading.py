@@ -1,7 +1,8 @@
 """Levels of contention beside realistic programs: found, matched with units, and the paths that are worth keeping at
 them.
 
-    python research/contention_grading/contention_grading.py [--combinations 15] [--seconds 6] [--unit-seconds 2] [--candidates 24]
+    python research/contention_grading/contention_grading.py [--combinations 15] [--seconds 6] [--unit-seconds 2]
+        [--candidates 24]
 
 As Figs. 7 to 12 of the contention paper. A sample network (the whole one) runs beside random combinations of radar,
 fusion and lidar programs (contenders.py), at least 12 of which differ; of their numbers nothing is used. Its delays are

@@ -1,9 +1,10 @@
 """Methods that choose a model for each frame under contention, all on the same traces: Tables 1 to 5 of the contention
 paper.
 
-    python research/contention_grading/model_selection.py [--minutes 5] [--live-s 30] [--individual WEIGHTS:PATH ... --data VAL.json]
-    python research/contention_grading/model_selection.py --individual-of FILE           # recorded anew, with models of a recording
-    python research/contention_grading/model_selection.py --replay FILE [--live-s 300]   # the tables anew, from a recording
+    python research/contention_grading/model_selection.py [--minutes 5] [--live-s 30]
+        [--individual WEIGHTS:PATH ... --data VAL.json]
+    python research/contention_grading/model_selection.py --individual-of FILE  # anew, models of a recording
+    python research/contention_grading/model_selection.py --replay FILE [--live-s 300]  # tables anew
 
 First it records: paths of the shipped network, as models of their own, run in rounds at each of twelve combinations of
 RADAR, fusion and LiDAR programs (contender_programs.py), so that what every model takes at every level is known. Then

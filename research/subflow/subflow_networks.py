@@ -1,6 +1,7 @@
 """The SubFlow paper's Fig. 6 and 8 on its network shapes (Table I): time and accuracy over utilisation, here.
 
-    python research/subflow/subflow_networks.py [--shape LeNet-5] [--repeats 30] [--iterations 400] [--device cpu] [--quick]
+    python research/subflow/subflow_networks.py [--shape LeNet-5] [--repeats 30] [--iterations 400]
+        [--device cpu] [--quick]
 
 Each shape is trained whole, ranked, then trained nested for `--iterations` iterations. Times: inference of one sample
 and training of a batch of 96, each setting in turn, in three forms: prefix (dense kernels on a prefix of the channels),
