@@ -109,6 +109,7 @@ BENCHMARKS = (
     Benchmark('tracks', 3, 'accuracy of coasted tracks by the age of their evidence'),
     Benchmark('next_image', 3, 'paths that end before the next image', profiled=True),
     Benchmark('decision_cost', 3, 'time of a decision', profiled=True),
+    Benchmark('new_device', 3, "bounds on a device that nobody measured: another one's times, scaled"),
     Benchmark('start_up', 4, 'time until the first answer, memory, the first frames', quick=False),
     Benchmark('reload', 4, 'frames while new weights are loaded', quick=False),
     Benchmark('node_overhead', 4, "a frame's time outside the network", quick=False),
