@@ -177,7 +177,8 @@ def _measure(candidates: list[Candidate], file: Path, classes: tuple[str, ...], 
         rows[candidate.name] = {'ms': round(statistics.median(times[number]), 2)} | {
             name: {'ap50': round(100 * (scores[name].ap50 or 0.0), 1), 'ap': round(100 * (scores[name].ap or 0.0), 1)}
             for name in classes}
-    return {'images': len(frames), 'rows': rows, 'reliability': _reliability(found[0], known, classes)}
+    # The other half is what scores were calibrated on.
+    return {'images': len(frames), 'rows': rows, 'reliability': _reliability(found[0][1::2], known[1::2], classes)}
 
 
 def _in_turn(candidates: list[Candidate], frames: list[Frame]) -> tuple[list[list[float]], list[list[Detections]]]:
