@@ -6,7 +6,7 @@ import math
 import os
 import random
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.decision.policy import Forecast, Policy, Quality
 from deadline_perception.decision.thresholds import ThresholdPolicy
 from deadline_perception.engine.choice import choose_engine
+from deadline_perception.engine.segment_run import Network
 from deadline_perception.errors import DeadlinePerceptionError, command_line
 from deadline_perception.execution_path import ExecutionPath, PathSpace
 from deadline_perception.latency.calibration import BoundCalibrator, CalibrationFile, ForeignFile
@@ -32,6 +33,7 @@ from deadline_perception.latency.profile import (
     LatencyProfile,
     ProfileMismatch,
     default_profile_path,
+    measure_profile,
     profile_command,
     timing_key,
 )
@@ -42,11 +44,16 @@ from deadline_perception.runtime.weights_file import is_set, load_weights
 
 POLICIES = ('frontier', 'expected_utility', 'thresholds', 'fixed', 'reactive_1', 'reactive_n', 'oblivious')
 CHOOSING_POLICIES = ('frontier', 'expected_utility')  # among all paths, or those that are kept
+_COARSE = {'repeats': 6, 'whole_paths': 8, 'path_repeats': 4, 'time_limit_s': 15.0}
 BLIND_POLICIES = ('reactive_1', 'reactive_n', 'oblivious')  # know nothing of contention but how frames went
 
 
 class SetupError(DeadlinePerceptionError):
     """The detector cannot be configured: something that it needs is not there."""
+
+
+class NoProfile(SetupError):
+    """There is no latency profile of this network on this device."""
 
 
 @dataclass(frozen=True)
@@ -56,13 +63,13 @@ class NetworkOptions:
     Attributes:
         model: weights file, or the name of one in the package's `models` folder, such as `compact`; or a set of models,
             as `deadline-perception adopt` writes it; or any other network as `package.module:callable`, which is called
-            with the device.
+            with the device; or a network.
         profile: latency profile; empty: the one of this device, the user's own before the package's.
         quality: table of path qualities; empty: the one beside the weights, if any.
         device: `cpu` or `cuda`.
         engine: what runs the segments of weights on the CPU, one of `ENGINES`; on a GPU CUDA graphs do.
         threads: threads per network operation.
-        policy: one of `POLICIES`.
+        policy: one of `POLICIES`, or what gives a policy of path space, forecast and quality.
         fixed_path: name of the path for the policy `fixed`, and of the one that gives the policies `thresholds` and
             `oblivious` what they do not decide; empty: the largest.
         miss_cost: quality that one late frame costs besides its own, under the policy `expected_utility`.
@@ -75,13 +82,13 @@ class NetworkOptions:
         calibration_file: keeps what the calibrator learnt over a restart; empty: nothing is kept.
     """
 
-    model: str
+    model: str | Network
     profile: str = ''
     quality: str = ''
     device: str = 'cpu'
     engine: str = 'auto'
     threads: int = 1
-    policy: str = 'frontier'
+    policy: str | Callable[[PathSpace, Forecast, Quality], Policy] = 'frontier'
     fixed_path: str = ''
     miss_cost: float = 1.0
     min_quality: float = 0.0
@@ -117,6 +124,11 @@ class LoadedTask:
     notices: tuple[str, ...]
     degraded: tuple[str, ...]
 
+    @classmethod
+    def of(cls, task: Task) -> LoadedTask:
+        """A task that was not loaded from files."""
+        return cls(task, NetworkOptions(task.network), read_device_facts(), {}, len(task.path_space), None, (), ())
+
 
 def share_folder() -> Path:
     """The folder that holds `config`, `launch` and `models`: of the source tree where it is one, else installed.
@@ -147,7 +159,8 @@ def find_weights(model: str, models_folder: Path) -> Path:
     return named
 
 
-def load_task(options: NetworkOptions, models_folder: Path, running: LoadedTask | None = None) -> LoadedTask:
+def load_task(options: NetworkOptions, models_folder: Path, running: LoadedTask | None = None,
+              images: Callable[[], Sequence[np.ndarray]] | None = None) -> LoadedTask:
     """Loads, checks and warms up. Blocks for seconds; call it on the thread that will run the network, because
     OpenMP threads and GPU handles belong to a thread. Only beside a network that runs there, call it on another one.
 
@@ -155,6 +168,7 @@ def load_task(options: NetworkOptions, models_folder: Path, running: LoadedTask 
         options: what to load.
         models_folder: holds the shipped models.
         running: whose place the task is to take between two frames; its calibration goes on where it still holds.
+        images: on which a profile is measured where there is none, in some 15 s, and kept; None: that is refused.
 
     Raises:
         DeadlinePerceptionError: a part is missing, damaged, or belongs to another network or device; or the network
@@ -165,7 +179,12 @@ def load_task(options: NetworkOptions, models_folder: Path, running: LoadedTask 
     if running is not None:
         check_replacement(network, running.task.network)
     facts = read_device_facts(options.device)
-    profile, differences = load_profile(options, network, facts, weights, models_folder)
+    try:
+        profile, differences = load_profile(options, network, facts, weights, models_folder)
+    except NoProfile as error:
+        if images is None:
+            raise
+        profile, differences = measure_anew(network, facts, images()), [f'measured in seconds, coarsely: {error}']
     knots = level_knots(profile, network.path_space)
     forecast = knots[0].forecast
     quality = _load_quality(options, network, forecast, weights)
@@ -199,7 +218,7 @@ def load_task(options: NetworkOptions, models_folder: Path, running: LoadedTask 
     return LoadedTask(task, options, facts, origin, ready_paths, calibration_file, tuple(notices), tuple(degraded))
 
 
-def load_network(model: str, device: str, models_folder: Path, engine: str = 'auto') -> tuple[object, Path]:
+def load_network(model: str | Path | Network, device: str, models_folder: Path, engine: str = 'auto') -> tuple[Network, Path]:
     """The network that a parameter means, and the file of its weights or of its set; for a callable, the parameter as a
     path.
 
@@ -209,6 +228,9 @@ def load_network(model: str, device: str, models_folder: Path, engine: str = 'au
         CheckpointError: the weights cannot be used.
         ModelError: a model of a set cannot be used.
     """
+    if not isinstance(model, (str, Path)):
+        return model, Path(model.config_name)
+    model = str(model)
     if is_set(Path(model)):
         file = Path(model).expanduser()
         return load_weights(file, device, engine), file
@@ -271,7 +293,7 @@ def load_profile(options: NetworkOptions, network, facts: DeviceFacts, weights: 
         models_folder: holds the profiles that came with the package.
 
     Raises:
-        SetupError: none is named and none is found.
+        NoProfile: none is named and none is found.
         JsonFileError: it cannot be read.
         ProfileMismatch: it was measured with another network, input size or kind of processor.
     """
@@ -285,7 +307,7 @@ def load_profile(options: NetworkOptions, network, facts: DeviceFacts, weights: 
             places.append(weights.with_suffix('.profile.json'))
         file = next((place for place in places if place.is_file()), None)
         if file is None:
-            raise SetupError(f'no latency profile of {network.config_name!r} for {facts} in '
+            raise NoProfile(f'no latency profile of {network.config_name!r} for {facts} in '
                              f'{" or ".join(str(place.parent) for place in places)}. Measure one: {command}')
     profile = LatencyProfile.load(file)
     # Times of another network mean nothing. Those of another device or setting are wrong by a factor, which the
@@ -301,6 +323,14 @@ def load_profile(options: NetworkOptions, network, facts: DeviceFacts, weights: 
     if not differences:
         return profile, []
     return profile, [f'latency profile {file.name}: {"; ".join(differences)}. Measure one: {command}']
+
+
+def measure_anew(network: Network, facts: DeviceFacts, images: Sequence[np.ndarray]) -> LatencyProfile:
+    """Measures a coarse profile in seconds, and keeps it where the next start will look for it."""
+    profile = measure_profile(network, [network.example(image) if hasattr(network, 'example') else image
+                                        for image in images], **_COARSE)
+    profile.save(default_profile_path(network.config_name, facts))
+    return profile
 
 
 def _load_quality(options: NetworkOptions, network, forecast: PathForecast,
@@ -354,6 +384,8 @@ def make_policy(options: NetworkOptions, space: PathSpace, forecast: Forecast, q
         SetupError: there is no such policy or path.
         ValueError: a number is out of range, or forecast or quality gives values that are.
     """
+    if callable(options.policy):
+        return options.policy(space, forecast, quality)
     if options.policy in CHOOSING_POLICIES:
         if options.min_quality and not getattr(quality, 'measured', True):
             raise SetupError(f'min_quality is {options.min_quality}, but no path was ever scored: it needs a table of '
