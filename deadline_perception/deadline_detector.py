@@ -8,7 +8,6 @@ See docs/python_api.md.
 from __future__ import annotations
 
 import gc
-import logging
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -31,7 +30,6 @@ from deadline_perception.runtime.task import Task
 
 STOP_TIMEOUT_S = 3.0
 _MEASURED_IMAGES = 12
-_LOG = logging.getLogger(__name__)
 
 
 class DetectorHangs(DeadlinePerceptionError):
@@ -50,6 +48,7 @@ class DeadlineDetector:
         priority: `off`, or `auto` for what the detector node asks of the kernel for the threads that compute and
             answer, see `ThreadPriority`.
         executor: its threads; detectors that share one run on one thread, the earliest deadline first. None: its own.
+        measures: where there is no latency profile, measure a coarse one in some 15 s, and keep it; else refuse that.
 
     Attributes:
         loaded: the network with its task, device and calibration.
@@ -60,7 +59,8 @@ class DeadlineDetector:
     """
 
     def __init__(self, model: str | Path | Network | NetworkOptions | Task = 'compact', *,
-                 rules: FrameRules | None = None, priority: str = 'off', executor: Executor | None = None) -> None:
+                 rules: FrameRules | None = None, priority: str = 'off', executor: Executor | None = None,
+                 measures: bool = True) -> None:
         self._rules, self._priority = rules, priority
         self._executor, self._owns_executor = executor or Executor(), executor is None
         self._pipeline: FramePipeline | None = None
@@ -71,14 +71,17 @@ class DeadlineDetector:
         self._opening = threading.RLock()
         self._closed = False
         try:
-            self.loaded = LoadedTask.of(model) if isinstance(model, Task) else self._executor.do(
-                lambda: load_task(_options(model), share_folder() / 'models', images=_rendered_images))
+            if isinstance(model, Task):
+                self.loaded = LoadedTask.of(model)
+            else:
+                images = _rendered_images if measures else None
+                self.loaded = self._executor.do(
+                    lambda: load_task(_options(model), share_folder() / 'models', images=images))
         except BaseException:
             if self._owns_executor:
                 self._executor.close(STOP_TIMEOUT_S)
             raise
-        for notice in (*self.loaded.notices, *self.loaded.degraded):
-            _LOG.warning(notice)
+        self._notices = [*self.loaded.notices, *self.loaded.degraded]  # that nobody has been told yet
 
     def detect(self, image_bgr: np.ndarray, budget_ms: float, *, stamp_ns: int = 0, age_ms: float = 0.0) -> Answer:
         """Answers an image. Blocks until then, which is by the deadline; see `DetectionStream.detect`.
@@ -117,6 +120,8 @@ class DeadlineDetector:
                 self._own_stream.close()
                 self._own_stream = None
             stream.pipeline, stream.close = self.open(stream, rules), close
+            while self._notices:
+                stream.on_notice(self._notices.pop(0))
         return stream
 
     # --- for clients with images and results of their own, such as the node ---
@@ -146,7 +151,7 @@ class DeadlineDetector:
             if self._executor.watchdog is None:
                 self._executor.start(priority or ThreadPriority(self._priority, lock_memory=False), client.on_failure,
                                      prepare=prepare, collects_garbage=collects_garbage)
-            self._keeper = CalibrationKeeper(_LOG.error) if self.loaded.calibration_file else None
+            self._keeper = CalibrationKeeper(client.on_notice) if self.loaded.calibration_file else None
             with self._swapping:
                 self._pipeline = self._executor.open(self.loaded.task, client, rules, self._end_frame)
             return self._pipeline

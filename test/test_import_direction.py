@@ -19,7 +19,7 @@ LAYERS = (
     ('decision', 'nested', 'model_set'),
     ('runtime',),
     ('datasets', 'rendering', 'evaluation'),
-    ('learning',),
+    ('learning', 'deadline_detector'),
     ('nodes', 'tools'),
 )
 # Within a line, only these: the detector times its segments on an engine, the probe reads the clock, layers are timed,

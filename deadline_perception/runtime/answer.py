@@ -75,7 +75,7 @@ class Answer:
     @property
     def latency_ms(self) -> float:
         """From the capture, or from the submission where its age is not known, to the answer."""
-        return self.record.arrival.stamp.known_age_ms + self.record.elapsed_ms
+        return float(self.record.total_ms)
 
     @property
     def budget_ms(self) -> float:

@@ -124,12 +124,14 @@ class DetectionStream(FrameClient):
         if not 0.0 <= age_ms <= _MOST_AGE_MS:
             raise ValueError(f'age of the image is {age_ms} ms, expected a time in [0, {_MOST_AGE_MS:.0f}] ms')
         if stamp_ns < 0 or dropped < 0:
-            raise ValueError(f'stamp is {stamp_ns} ns and {dropped} images were dropped, expected numbers of at least 0')
+            raise ValueError(f'stamp is {stamp_ns} ns and {dropped} images were dropped, expected numbers of at least '
+                             f'0')
         pipeline = self.pipeline
         if pipeline is None:
             raise StreamClosed('the stream is closed, expected it to be open')
-        pipeline.arrive(Arrival(_Submitted(image_bgr, float(budget_ms), on_answer), arrived_ms,
-                                StampReading(float(age_ms), '', stamp_ns), dropped))
+        # An image counts as arrived when it was captured, so that the time between two of them is the camera's.
+        pipeline.arrive(Arrival(_Submitted(image_bgr, float(budget_ms), on_answer), arrived_ms - age_ms,
+                                StampReading(0.0, '', stamp_ns), dropped))
 
     # --- FrameClient ---
 
@@ -168,6 +170,10 @@ class DetectionStream(FrameClient):
         """See `FrameClient`."""
         self.failures += 1
         _LOG.error('a frame failed: %s: %s', type(error).__name__, error)
+
+    def on_notice(self, words: str) -> None:
+        """See `FrameClient`."""
+        _LOG.warning(words)
 
     def __enter__(self) -> DetectionStream:
         return self

@@ -83,18 +83,26 @@ class Executor:
             collects_garbage: Python's collector is off meanwhile, and runs between frames: looking through everything
                 would pause a frame for tens of ms. What is alive now is not looked at. For a process of its own.
         """
-        def begin(role: Role) -> None:
-            priority.raise_thread(role)
+        def begin_watch() -> None:
+            priority.raise_thread(Role.WATCHDOG)
             prepare()
 
-        self.priority, self._failed = priority, on_failure
-        self.watchdog = Watchdog(on_failure, prepare=lambda: begin(Role.WATCHDOG))
-        self.do(lambda: begin(Role.INFERENCE))
+        self._failed = on_failure
+        self.watchdog = Watchdog(on_failure, prepare=begin_watch)
+        self.raise_worker(priority)
+        self.do(prepare)
         self._collects_garbage = collects_garbage
         if collects_garbage:
             gc.collect()
             gc.freeze()
             gc.disable()
+
+    def raise_worker(self, priority: ThreadPriority) -> None:
+        """Lowers all threads to what they were before, and raises the worker."""
+        if self.priority is not priority:
+            self.priority.restore()
+        self.priority = priority
+        self.do(lambda: priority.raise_thread(Role.INFERENCE))
 
     def open(self, task: Task, client: FrameClient, rules: FrameRules,
              after_frame: Callable[[], None] = lambda: None) -> FramePipeline:

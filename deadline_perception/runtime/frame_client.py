@@ -39,6 +39,9 @@ class FrameClient(Protocol):
     def on_failure(self, error: Exception) -> None:
         """Is told an error of conversion, network or publication; the next frame is served."""
 
+    def on_notice(self, words: str) -> None:
+        """Is told what a person should know and concerns no frame."""
+
 
 @dataclass(frozen=True)
 class FrameRules:

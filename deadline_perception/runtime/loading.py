@@ -218,7 +218,8 @@ def load_task(options: NetworkOptions, models_folder: Path, running: LoadedTask 
     return LoadedTask(task, options, facts, origin, ready_paths, calibration_file, tuple(notices), tuple(degraded))
 
 
-def load_network(model: str | Path | Network, device: str, models_folder: Path, engine: str = 'auto') -> tuple[Network, Path]:
+def load_network(model: str | Path | Network, device: str, models_folder: Path,
+                 engine: str = 'auto') -> tuple[Network, Path]:
     """The network that a parameter means, and the file of its weights or of its set; for a callable, the parameter as a
     path.
 

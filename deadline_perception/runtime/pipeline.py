@@ -244,8 +244,8 @@ class FramePipeline:
                                         frame.margin),
                 likely=self._times.likely(frame.calibration_factor), best_case=self._times.best_case_factor,
                 may_give_up=self._rules.late_policy is not LatePolicy.LATE,
-                deciding_ms=frame.reserve.deciding_ms, next_images=next_images if self._rules.spare_next_image else None,
-                policy=frame.outlook.policy)
+                deciding_ms=frame.reserve.deciding_ms,
+                next_images=next_images if self._rules.spare_next_image else None, policy=frame.outlook.policy)
         except Exception as error:  # whatever a network throws, the node goes on
             failure, ran = error, frame.progress.look(now_ms())
             self._client.on_failure(error)
