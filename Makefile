@@ -42,6 +42,7 @@ demo: setup
 	@$(VENV)/bin/deadline-perception demo $(ARGS)
 
 test: setup
+	@$(VENV)/bin/ruff check --quiet .
 	@$(VENV)/bin/python -m pytest -n 2 --dist loadfile --max-worker-restart 0 $(ARGS)
 
 benchmarks: setup

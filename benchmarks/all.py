@@ -6,7 +6,7 @@
 
 Before each one the machine must be idle: while its processors are busy by more than a tenth, it waits, up to --patience
 minutes, and then goes on with a remark. A benchmark that takes twice its time is ended. What each prints goes into
-out/benchmarks/NAME.log; results go where each puts them, mostly to benchmarks/results/. Ends with a table, and status 1
+out/benchmarks/NAME.log; results go to `results/` beside the script. Ends with a table, and status 1
 if one failed. Needs prepared segments (`deadline-perception profile`), and some need ../shared/data.
 """
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Benchmark:
     """One script with its arguments.
 
     Attributes:
-        script: file in this folder, without its suffix.
+        script: file in this folder or in one of `research/`, without its suffix.
         minutes: that it takes on two cores.
         shows: in a few words.
         source: table or figure of a paper that it reproduces, empty where it is the project's own.
@@ -61,6 +61,12 @@ class Benchmark:
     arguments: tuple[str, ...] = ()
     quick: bool = True
     profiled: bool = False
+
+    @property
+    def file(self) -> str:
+        """The script, below the root of the source tree."""
+        found, = (file for folder in ('benchmarks', 'research/*') for file in ROOT.glob(f'{folder}/{self.script}.py'))
+        return found.relative_to(ROOT).as_posix()
 
 
 BENCHMARKS = (
@@ -103,6 +109,7 @@ BENCHMARKS = (
     Benchmark('tracks', 3, 'accuracy of coasted tracks by the age of their evidence'),
     Benchmark('next_image', 3, 'paths that end before the next image', profiled=True),
     Benchmark('decision_cost', 3, 'time of a decision', profiled=True),
+    Benchmark('new_device', 3, "bounds on a device that nobody measured: another one's times, scaled"),
     Benchmark('start_up', 4, 'time until the first answer, memory, the first frames', quick=False),
     Benchmark('reload', 4, 'frames while new weights are loaded', quick=False),
     Benchmark('node_overhead', 4, "a frame's time outside the network", quick=False),
@@ -140,7 +147,7 @@ def run(benchmark: Benchmark, arguments: list[str], log: Path) -> tuple[str, flo
     """Runs one; what became of it, and its minutes. All of its processes end with it."""
     begun = time.monotonic()
     with log.open('w', encoding='utf-8') as file:
-        process = subprocess.Popen([sys.executable, f'benchmarks/{benchmark.script}.py', *arguments], cwd=ROOT,
+        process = subprocess.Popen([sys.executable, benchmark.file, *arguments], cwd=ROOT,
                                    stdout=file, stderr=subprocess.STDOUT, start_new_session=True)
         try:
             status = process.wait(60.0 * OVERTIME * benchmark.minutes)
@@ -164,12 +171,12 @@ def end(process: subprocess.Popen) -> None:
 
 def show_list(benchmarks: list[Benchmark], as_markdown: bool) -> None:
     """What there is, as a table for the terminal or for a document."""
-    rows = [(benchmark.script, benchmark.source or '-', benchmark.shows, f'{benchmark.minutes:g}')
+    rows = [(benchmark.file, benchmark.source or '-', benchmark.shows, f'{benchmark.minutes:g}')
             for benchmark in benchmarks]
     if as_markdown:
         print('| script and result | of | shows | minutes |\n| --- | --- | --- | --- |')
-        for script, source, shows, minutes in rows:
-            print(f'| [`{script}.py`]({script}.py) | {source} | {shows} | {minutes} |')
+        for file, source, shows, minutes in rows:
+            print(f'| [`{Path(file).name}`](../{file}) | {source} | {shows} | {minutes} |')
         return
     table = Table()
     for title in ('benchmark', 'of', 'shows', 'minutes'):

@@ -24,7 +24,6 @@ from datetime import date
 from pathlib import Path
 
 import numpy as np
-from own_models import trial_images
 from rich.console import Console
 from rich.table import Table
 
@@ -44,7 +43,7 @@ from deadline_perception.learning.score_thresholds import (MeasuredClass, choose
 from deadline_perception.model_set.set_file import ModelSpec, load_model
 from deadline_perception.networks.external.coco_names import COCO_NAMES
 from deadline_perception.tools.command_line import exit_status
-from deadline_perception.tools.model_conventions import find_conventions
+from deadline_perception.tools.model_conventions import TrialImages, find_conventions
 
 RESULTS = Path(__file__).parent / 'results' / 'labelling.json'
 CLASSES = ('vehicle', 'person', 'bike', 'motorbike')
@@ -92,7 +91,7 @@ def main() -> int:
 
 
 def _teachers(args: argparse.Namespace) -> list[Teacher]:
-    _, trial = trial_images(with_mapping(open_source(str(args.data / 'train.json')), NAMES))
+    trial = TrialImages.of(with_mapping(open_source(str(args.data / 'train.json')), NAMES))
     teachers = []
     for file, classes in TEACHERS.items():
         spec = ModelSpec(Path(file).stem.replace('-', '_'), 'onnx', args.models / file,

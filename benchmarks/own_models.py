@@ -84,7 +84,7 @@ def main() -> int:
     """See the module."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--models', type=Path, default=Path('../shared/data/public_models'))
-    parser.add_argument('--data', type=Path, default=Path('../shared/data/bdd100k'), help='with train.json and val.json')
+    parser.add_argument('--data', type=Path, default=Path('../shared/data/bdd100k'), help='has train.json and val.json')
     parser.add_argument('--images', type=int, default=500)
     parser.add_argument('--only', nargs='+', default=[], metavar='NAME', help='files whose name holds one of these')
     parser.add_argument('--float-only', action='store_true')

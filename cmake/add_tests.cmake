@@ -10,7 +10,7 @@ function(add_test_files prefix)
   endforeach()
 endfunction()
 
-file(GLOB test_folders LIST_DIRECTORIES true CONFIGURE_DEPENDS ${test_root}/*)
+file(GLOB test_folders LIST_DIRECTORIES true CONFIGURE_DEPENDS ${test_root}/* ${test_root}/../research/*)
 foreach(folder IN LISTS test_folders)
   file(GLOB_RECURSE test_files CONFIGURE_DEPENDS ${folder}/test_*.py)
   get_filename_component(name ${folder} NAME)

@@ -67,7 +67,8 @@ def adopted(tmp_path_factory) -> Adopted:
         rename.write_text('car: vehicle\nbike: null\n')
         run = run_adopt(folder / 'cache', f'ssdlite320_mobilenet_v3_large:{weights}', yolo, '--classes',
                         'car,person,bike',
-                        '--rename', rename, '--data', write_annotations(folder), '--minutes', '0.05', '--float-only', '--out',
+                        '--rename', rename, '--data', write_annotations(folder), '--minutes', '0.05',
+                         '--float-only', '--out',
                         folder / 'sets' / 'set.yaml')
         (folder / 'run.pickle').write_bytes(pickle.dumps(run))
 

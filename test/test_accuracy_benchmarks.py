@@ -156,47 +156,6 @@ def test_a_measured_frontier_leaves_out_what_is_longer_and_no_better(load_benchm
     assert load_benchmark('path_figures').measured_frontier(rows) == [(5.0, 10.0), (9.0, 25.0)]
 
 
-def run(strategy: str, seed: int, full: float, cheapest: float) -> dict:
-    return {'strategy': strategy, 'seed': seed,
-            'paths': {'full': {'pooled_ap': full}, 'cheapest': {'pooled_ap': cheapest}}}
-
-
-def test_ours_is_better_only_beyond_the_spread_of_the_seeds(load_benchmark):
-    training_strategies = load_benchmark('training_strategies')
-    runs = [run('ns-rs', 0, 0.40, 0.10), run('ns-rs', 1, 0.38, 0.10), run('rs-rs', 0, 0.36, 0.20),
-            run('rs-rs', 1, 0.36, 0.20), run('sandwich', 0, 0.38, 0.30), run('sandwich', 1, 0.38, 0.30)]
-    rows = {(row['on'], row['rival']): row for row in training_strategies.verdicts(runs)}
-    longest = rows['longest path', 'ns-rs']
-    assert longest['gain_points'] == pytest.approx(-1.0) and longest['spread_of_seeds'] == pytest.approx(2.0)
-    assert (longest['rank_of_ours'], longest['strategies'], longest['better']) == (2, 3, False)
-    assert rows['longest path', 'rs-rs']['better']
-    assert rows['mean of paths', 'rs-rs']['gain_points'] == pytest.approx(6.0)
-    assert rows['mean of paths', 'ns-rs']['better'] and rows['mean of paths', 'ns-rs']['rank_of_ours'] == 1
-
-
-def test_one_seed_shows_no_strategy_to_be_better(load_benchmark):
-    training_strategies = load_benchmark('training_strategies')
-    found = training_strategies.verdicts([run('rs-rs', 0, 0.1, 0.1), run('sandwich', 0, 0.4, 0.4)])
-    assert [(row['rival'], row['better'], row['spread_of_seeds']) for row in found] == [('rs-rs', None, None)] * 2
-    assert training_strategies.verdicts([run('rs-rs', 0, 0.1, 0.1)]) == []
-
-
-def test_goal_is_judged_at_half_of_the_median_time_unless_nothing_fits_that(load_benchmark):
-    accuracy_by_deadline = load_benchmark('accuracy_by_deadline')
-    assert accuracy_by_deadline.judged_deadline_ms(100.0, 20.0) == 50.0
-    assert accuracy_by_deadline.judged_deadline_ms(100.0, 60.0) == 60.0
-
-
-def test_loss_is_told_against_any_path_with_its_upper_end(load_benchmark):
-    scored = load_benchmark('accuracy_by_deadline').Scored
-    full, best = (scored(ap, ap + 20.0, ap + 5.0, np.full(101, ap), np.full(101, ap + 5.0)) for ap in (30.0, 32.0))
-    ours = scored(29.0, 50.0, 34.0, np.linspace(27.0, 31.0, 101), np.linspace(33.0, 35.0, 101))
-    assert ours.loss_against(full)['ap'] == 1.0 and ours.loss_against(best)['ap'] == 3.0
-    assert ours.loss_against(full)['pooled'] == 1.0
-    assert ours.loss_against(full)['ap_interval'] == [pytest.approx(-0.9), pytest.approx(2.9)]
-    assert ours.loss_against(full)['pooled_interval'] == [pytest.approx(0.05), pytest.approx(1.95)]
-
-
 def test_each_point_of_an_older_frontier_is_held_against_the_new_paths(load_benchmark):
     figures = load_benchmark('path_figures')
     old = [{'path': name, 'ms': ms, 'pooled': pooled} for name, ms, pooled in (

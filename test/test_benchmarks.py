@@ -1,6 +1,7 @@
 """What the benchmarks make of their measurements decides what is published; here with runs made up by hand."""
 from __future__ import annotations
 
+import ast
 import random
 import re
 from pathlib import Path
@@ -256,16 +257,18 @@ def test_priority_is_told_against_the_idle_machine_without_it(load_benchmark):
 def test_every_benchmark_of_the_list_is_there_and_in_its_document(load_benchmark):
     every = load_benchmark('all')
     folder = Path(every.__file__).parent
+    root = folder.parent
     listed = {benchmark.script for benchmark in every.BENCHMARKS}
     assert len(listed) == len(every.BENCHMARKS)
     for benchmark in every.BENCHMARKS:
-        text = (folder / f'{benchmark.script}.py').read_text(encoding='utf-8')
+        text = (root / benchmark.file).read_text(encoding='utf-8')
         assert ("'--quick'" in text) == benchmark.quick, benchmark.script
         for option in (*benchmark.arguments, *['--profile'] * benchmark.profiled):
             assert not option.startswith('--') or f"'{option}'" in text, (benchmark.script, option)
     document = (folder / 'README.md').read_text(encoding='utf-8')
-    assert {f'[`{script}.py`]' for script in listed} == set(re.findall(r'\[`\w+\.py`\]', document))
-    programs = {file.stem for file in folder.glob('*.py')
+    linked = set(re.findall(r'\(\.\./(\w+/[\w/]+\.py)\)', document))
+    assert linked == {benchmark.file for benchmark in every.BENCHMARKS}
+    programs = {file.stem for file in (*folder.glob('*.py'), *root.glob('research/*/*.py'))
                 if re.search(r"^RESULTS = ", file.read_text(encoding='utf-8'), re.MULTILINE)}
     assert programs - listed == set()
 
@@ -300,3 +303,22 @@ def test_images_without_an_answer_are_lost_and_late_answers_and_tracks_counted(l
     assert reload.figures(frames, 5) == {'images': 5, 'median_ms': 200.0, 'p99_ms': 298.0, 'longest_ms': 300.0,
                                          'late': 1, 'lost': 2, 'tracks': 1}
     assert reload.figures([], 2)['lost'] == 2 and reload.figures([], 2)['p99_ms'] is None
+
+
+def test_what_a_script_takes_from_the_one_beside_it_is_there(repository):
+    for folder in (repository / 'benchmarks', *repository.glob('research/*')):
+        trees = {file.stem: ast.parse(file.read_text(encoding='utf-8')) for file in folder.glob('*.py')}
+        for name, tree in trees.items():
+            for node in ast.walk(tree):
+                if isinstance(node, ast.ImportFrom) and node.module in trees:
+                    missing = {alias.name for alias in node.names} - defined(trees[node.module])
+                    assert not missing, f'{folder.name}/{name}.py takes {missing} from {node.module}.py'
+
+
+def defined(tree: ast.Module) -> set[str]:
+    """Names that a module binds at its top."""
+    names = {node.name for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+    names |= {target.id for node in tree.body for target in ast.walk(node)
+              if isinstance(target, ast.Name) and isinstance(target.ctx, ast.Store)}
+    return names | {alias.asname or alias.name for node in tree.body
+                    if isinstance(node, (ast.Import, ast.ImportFrom)) for alias in node.names}

@@ -15,7 +15,8 @@ from deadline_perception.tools.command_line import COMMANDS
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = {str(file.relative_to(ROOT)): file.read_text(encoding='utf-8')
-             for pattern in ('*.md', 'docs/*.md', 'models/*.md') for file in sorted(ROOT.glob(pattern))}
+             for pattern in ('*.md', 'docs/*.md', 'models/*.md', 'benchmarks/*.md', 'research/**/*.md')
+             for file in sorted(ROOT.glob(pattern))}
 each_document = pytest.mark.parametrize('name', DOCUMENTS)
 
 
@@ -51,7 +52,7 @@ def test_links_lead_somewhere(name):
 
 @each_document
 def test_scripts_and_results_exist(name):
-    for file in re.findall(r'\bbenchmarks/[\w/]+\.\w+', DOCUMENTS[name]):
+    for file in re.findall(r'\b(?:benchmarks|research)/[\w/]+\.\w+', DOCUMENTS[name]):
         assert (ROOT / file).is_file(), f'{name}: {file}'
 
 

@@ -163,6 +163,11 @@ def test_only_nodes_import_ros(imports: list[Import]) -> None:
     assert any(found.module.startswith('rclpy') for found in imports), 'the walk finds no rclpy at all'
 
 
+def test_nothing_imports_research(repository: Path, imports: list[Import]) -> None:
+    research = {file.stem for file in repository.glob('research/*/*.py')}
+    assert [str(found) for found in imports if found.module.split('.')[0] in {'research', *research}] == []
+
+
 @pytest.mark.parametrize('part', TORCH_FREE)
 def test_loads_without_torch(package: Path, imports: list[Import], part: str) -> None:
     root = package / part

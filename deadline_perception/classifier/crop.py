@@ -41,7 +41,8 @@ def crop_box(image_bgr: np.ndarray, box_xyxy_px: Sequence[float], window: float 
     if not (left < right and top < bottom and left < width and top < height and right > 0 and bottom > 0
             and size_px((left, top, right, bottom)) <= LONGEST_BOX_PX):
         raise ValueError(f'box is ({left:g}, {top:g}, {right:g}, {bottom:g}) px, expected left < right and top < '
-                         f'bottom, sides of at most {LONGEST_BOX_PX:g} px and a part of it within the image of {width} x {height} px')
+                         f'bottom, sides of at most {LONGEST_BOX_PX:g} px and a part of it within the image of '
+                          f'{width} x {height} px')
     side = max(1, round(window * size_px((left, top, right, bottom))))
     first_row, first_column = round((top + bottom - side) / 2), round((left + right - side) / 2)
     step = max(1, side // _MOST_PX)

@@ -23,13 +23,13 @@ class SlowdownBelief:
 
     Hidden is a level of contention: one mode of the factor or two, and how far frames scatter about each. Two,
     because programs do not fill all cores alike: a frame has a core for itself or shares one, and takes about 1.0 or
-    2.2 times as long, hardly ever 1.5 times (measured: benchmarks/model_selection.py). Which one it is may be drawn
-    for each frame anew, two thirds of them of the first mode, which may be the slower one; or frames that follow each
-    other closely mostly share it, as the kernel moves programs between cores but a few times a second. The logarithm
-    of a frame's factor is normal about its mode, but for one frame in a hundred, which is an outlier. A level lasts a
-    number of frames, and any other one may follow. What is known after a frame is worked out over a grid of all pairs
-    of modes and all scatters (forward algorithm of a hidden Markov model: Rabiner 1989, section III-A). Nothing is
-    learnt beforehand, and no level is named: so levels that no profile has seen are met as well.
+    2.2 times as long, hardly ever 1.5 times (measured: research/contention_grading/model_selection.py). Which one it
+    is may be drawn for each frame anew, two thirds of them of the first mode, which may be the slower one; or frames
+    that follow each other closely mostly share it, as the kernel moves programs between cores but a few times a second.
+    The logarithm of a frame's factor is normal about its mode, but for one frame in a hundred, which is an outlier. A
+    level lasts a number of frames, and any other one may follow. What is known after a frame is worked out over a grid
+    of all pairs of modes and all scatters (forward algorithm of a hidden Markov model: Rabiner 1989, section III-A).
+    Nothing is learnt beforehand, and no level is named: so levels that no profile has seen are met as well.
 
     Args:
         lasts_frames: frames that a level lasts in the mean, >= 1.

@@ -251,7 +251,7 @@ class SegmentMaker:
         counts = {name: len(values) for name, values in call.inputs.items()}
         module = _Positional(call.compute, counts).eval()
         example = tuple(tensor.clone() for tensor in call.tensors)
-        import torchvision  # noqa: F401: its operators cannot be exported without its Python
+        import torchvision  # noqa: F401 (its operators cannot be exported without its Python)
         from openvino.frontend import OpConversionFailure
 
         with warnings.catch_warnings():
@@ -335,7 +335,7 @@ def peak_to_error_db(expected: Values, found: Values) -> float:
 
 
 def times_ms(calls: list[Call], segment: CompiledSegment | Callable[[list[np.ndarray]], object]) -> tuple[float, float]:
-    """Shortest times of the eager and the other form of a segment, by turns and with swept caches, in ms; other programs
+    """Shortest times of the eager and the other form of a segment, by turns and with swept caches, in ms; others
     lengthen neither."""
     eager, other, swept = [], [], np.zeros(_SWEPT_BYTES, np.uint8)
     for number in range(_TIMINGS):

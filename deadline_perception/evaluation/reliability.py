@@ -42,7 +42,7 @@ class ScoredDetections:
                 for members in self._bins() if len(members)]
 
     def at(self, min_score: float) -> tuple[float, float]:
-        """Precision and recall in [0, 1] of the detections with at least that score; precision 1 where there is none."""
+        """Precision and recall in [0, 1] of the detections with at least that score; precision 1 without any."""
         kept = self.scores >= min_score
         found = int(self.hits[kept].sum())
         return (found / int(kept.sum()) if kept.any() else 1.0), (found / self.objects if self.objects else 0.0)

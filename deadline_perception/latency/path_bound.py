@@ -120,7 +120,7 @@ class PathForecast(SegmentForecast):
                  typical: Callable[[Quantiles], float] = attrgetter('p50')) -> None:
         self.path_space = path_space
         self._medians = {name: typical(quantiles) for name, quantiles in profile.segments.items()}
-        self._kinds = list(dict.fromkeys(_kind(segment.name) for segment in path_space.segments))
+        self._kinds = list(dict.fromkeys(kind_of(segment.name) for segment in path_space.segments))
         self._check_complete(profile)
         self._measured = [(path_space.parse(name), quantiles) for name, quantiles in profile.paths.items()]
         rows = np.array([self._by_kind(path) for path, _ in self._measured]).reshape(-1, len(self._kinds))
@@ -128,7 +128,7 @@ class PathForecast(SegmentForecast):
         factors = _fit(rows, latencies_ms)
         self.corrections = dict(zip(self._kinds, (float(factor) for factor in factors)))
         self._residuals = self._held_out_residuals(rows, latencies_ms)
-        super().__init__(path_space, {name: self._medians[name] * self.corrections[_kind(name.split('@')[0])]
+        super().__init__(path_space, {name: self._medians[name] * self.corrections[kind_of(name)]
                                       for name in path_space.carriers()})
 
     def residual_quantile(self, probability: float) -> float:
@@ -170,7 +170,7 @@ class PathForecast(SegmentForecast):
         """Sum of segment medians in ms per kind."""
         sums = dict.fromkeys(self._kinds, 0.0)
         for name in self.path_space.keys(path):
-            sums[_kind(name.split('@')[0])] += self._medians[name]
+            sums[kind_of(name)] += self._medians[name]
         return list(sums.values())
 
     def _held_out_residuals(self, rows: np.ndarray, latencies_ms: np.ndarray) -> np.ndarray:
@@ -182,9 +182,9 @@ class PathForecast(SegmentForecast):
         return np.concatenate(residuals) if residuals else np.empty(0)
 
 
-def _kind(segment_name: str) -> str:
-    """`stage3` -> `stage`: segments of one kind share a factor."""
-    return re.sub(r'\d+$', '', segment_name)
+def kind_of(key: str) -> str:
+    """`stage3` or `stage3@w1.00` -> `stage`: segments of one kind share a factor."""
+    return re.sub(r'\d+$', '', key.split('@')[0])
 
 
 def _fit(rows: np.ndarray, latencies_ms: np.ndarray) -> np.ndarray:

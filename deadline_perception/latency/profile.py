@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import random
+import reprlib
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -23,6 +24,7 @@ from deadline_perception.latency.stopwatch import now_ms, synchronise
 
 FORMAT = 2
 _MOST_PIXELS = 2**26  # of an image; a profile must not decide how much memory warming up takes
+_LONGEST_NAME = 500  # of a device
 _LEAST_SAMPLES = 5  # of each segment, also when the time limit is too short for them
 
 
@@ -69,6 +71,8 @@ class LatencyProfile:
         paths: durations of whole frames by the path's name, of frames that the segments were not taken from.
         engine: identity of the engine that ran the segments.
         levels: times at levels of contention, each with the same segments; empty when none was measured.
+        scaled_from: the device whose times these are, brought to this one (`transferred_profile.py`); empty where all
+            were measured here.
 
     Raises:
         ValueError: a size is not positive or beyond reason, there is no segment, or a level lacks one.
@@ -85,8 +89,12 @@ class LatencyProfile:
     paths: dict[str, Quantiles]
     engine: str = 'eager'
     levels: tuple[LevelTimes, ...] = ()
+    scaled_from: str = ''
 
     def __post_init__(self) -> None:
+        if not isinstance(self.scaled_from, str) or len(self.scaled_from) > _LONGEST_NAME:
+            raise ValueError(f'scaled_from is {reprlib.repr(self.scaled_from)}, expected at most {_LONGEST_NAME} '
+                             f'characters')
         for name in ('input_size', 'image_size'):
             size = tuple(getattr(self, name))
             if len(size) != 2 or not all(isinstance(side, int) and side > 0 for side in size) or \
@@ -114,6 +122,8 @@ class LatencyProfile:
     def _text(self) -> str:
         head = {'format': FORMAT, **{name: getattr(self, name) for name in (
             'config_name', 'network_hash', 'input_size', 'image_size', 'date', 'load_before', 'engine')}}
+        if self.scaled_from:
+            head['scaled_from'] = self.scaled_from
         lines = [f'  {json.dumps(name)}: {json.dumps(value)}' for name, value in head.items()]
         lines.append('  "facts": ' + json.dumps(asdict(self.facts), indent=4).replace('\n}', '\n  }'))
         lines += [_table_text(name, getattr(self, name)) for name in ('segments', 'paths')]

@@ -107,8 +107,8 @@ def input_size(exported: ExportedFile, form: InputForm, file: Path) -> tuple[int
     size = form.size or (exported.stated_size if exported.is_open else exported.size)
     if size is None:
         listed = ', '.join('?' if side is None else str(side) for side in exported.size)
-        raise ModelError(f'input of {file} is [{listed}], of open size: say which, with --input-size HEIGHT WIDTH or as '
-                         f'`input_size:` in the set file')
+        raise ModelError(f'input of {file} is [{listed}], of open size: say which, with --input-size HEIGHT WIDTH or '
+                         f'as `input_size:` in the set file')
     return tuple(size)
 
 

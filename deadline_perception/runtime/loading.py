@@ -37,6 +37,7 @@ from deadline_perception.latency.profile import (
     profile_command,
     timing_key,
 )
+from deadline_perception.latency.transferred_profile import find_reference, transfer
 from deadline_perception.runtime.process_memory import give_back_memory, touch_memory
 from deadline_perception.runtime.replacement import check_replacement
 from deadline_perception.runtime.task import Outlook, Task
@@ -293,8 +294,11 @@ def load_profile(options: NetworkOptions, network, facts: DeviceFacts, weights: 
         weights: file of the network, for the command that is named.
         models_folder: holds the profiles that came with the package.
 
+    Where nobody measured this device, the times of another one are brought to it by timing some paths, which blocks for
+    a second or two.
+
     Raises:
-        NoProfile: none is named and none is found.
+        NoProfile: none is named and none is found, of no device.
         JsonFileError: it cannot be read.
         ProfileMismatch: it was measured with another network, input size or kind of processor.
     """
@@ -308,9 +312,13 @@ def load_profile(options: NetworkOptions, network, facts: DeviceFacts, weights: 
             places.append(weights.with_suffix('.profile.json'))
         file = next((place for place in places if place.is_file()), None)
         if file is None:
-            raise NoProfile(f'no latency profile of {network.config_name!r} for {facts} in '
-                             f'{" or ".join(str(place.parent) for place in places)}. Measure one: {command}')
+            profile = _transferred(network, facts, places[0], models_folder / 'profiles', command)
+            return profile, _scaling(profile, command)
     profile = LatencyProfile.load(file)
+    if profile.scaled_from and not options.profile and profile.mismatches(
+            network_hash=network.network_hash, facts=facts, input_size=network.input_size,
+            engine=network.engine.identity):  # such as before the segments were prepared
+        profile = _transferred(network, facts, file, models_folder / 'profiles', command)
     # Times of another network mean nothing. Those of another device or setting are wrong by a factor, which the
     # calibration finds within some hundred frames: so that is said, and the node runs.
     foreign = profile.mismatches(network_hash=network.network_hash, facts=profile.facts,
@@ -321,9 +329,35 @@ def load_profile(options: NetworkOptions, network, facts: DeviceFacts, weights: 
         raise ProfileMismatch(f'latency profile {file} does not fit: {"; ".join(foreign)}. Measure one: {command}')
     differences = profile.mismatches(network_hash=network.network_hash, facts=facts, input_size=network.input_size,
                                      engine=network.engine.identity)
-    if not differences:
-        return profile, []
-    return profile, [f'latency profile {file.name}: {"; ".join(differences)}. Measure one: {command}']
+    if differences:
+        return profile, [f'latency profile {file.name}: {"; ".join(differences)}. Measure one: {command}']
+    return profile, _scaling(profile, command)
+
+
+def _scaling(profile: LatencyProfile, command: str) -> list[str]:
+    """That times were scaled rather than measured, where it is so."""
+    return [f'this device was not measured: times are those of {profile.scaled_from}, scaled by {len(profile.paths)} '
+            f'paths timed here. Measure all: {command}'] if profile.scaled_from else []
+
+
+def _transferred(network, facts: DeviceFacts, file: Path, folder: Path, command: str) -> LatencyProfile:
+    """A profile for a device that nobody measured, kept for the next start where the disk takes it.
+
+    Raises:
+        NoProfile: this network was measured on no device of this kind.
+    """
+    reference = find_reference(folder, config_name=network.config_name, network_hash=network.network_hash,
+                               input_size=network.input_size, facts=facts, engine=network.engine.identity)
+    if reference is None:
+        raise NoProfile(f'no latency profile of {network.config_name!r} for {facts} in {file.parent} or {folder}. '
+                        f'Measure one: {command}')
+    profile = transfer(reference, network)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        profile.save(file)
+    except OSError:
+        pass  # it is timed again at the next start
+    return profile
 
 
 def measure_anew(network: Network, facts: DeviceFacts, images: Sequence[np.ndarray]) -> LatencyProfile:

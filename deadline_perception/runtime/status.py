@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.runtime.frame_record import FrameRecord
 from deadline_perception.runtime.pipeline import FramePipeline
-from deadline_perception.runtime.tracks import Outcome
 
 WINDOW = 200  # frames that the miss ratio is taken over
 HANGING_MS = 5000.0

@@ -220,7 +220,8 @@ def _with_conventions(specs: Sequence[ModelSpec], sequence: DrivingSequence | No
 
 
 def _in_8_bit(args: argparse.Namespace, one: Measured, images: list[np.ndarray], classes: tuple[str, ...],
-              sequence: DrivingSequence, frames: list[Frame], ranking: dict[str, int]) -> tuple[list[Measured], list[str]]:
+              sequence: DrivingSequence, frames: list[Frame],
+              ranking: dict[str, int]) -> tuple[list[Measured], list[str]]:
     """The same detector in 8 bit, where that is worth it, and a sentence on it."""
     if one.spec.kind != 'onnx' or inspect_file(one.spec.file, one.spec.input_size, one.spec.outputs).layers != 'float':
         return [], []

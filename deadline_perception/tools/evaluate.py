@@ -59,8 +59,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--rank-by', metavar='NAMES|NUMBER', help='classes whose mean AP ranks the paths: names with '
                         f'commas, or the least number of objects of a class ({RANKING_OBJECTS} without the option)')
     parser.add_argument('--json', type=Path, default=Path('out/evaluation/quality.json'), help='table to write')
-    parser.add_argument('--calibrate', action='store_true', help='make scores of --weights probabilities: fit a curve per '
-                        'class on detections of the full path on these images, and keep it with the weights')
+    parser.add_argument('--calibrate', action='store_true', help='make scores of --weights probabilities: fit a curve '
+                        'per class on detections of the full path on these images, and keep it with the weights')
     parser.add_argument('--limit', type=int, help='use only so many images, spread evenly')
     parser.add_argument('--profile', type=Path, help='latency profile, for the frontier')
     parser.add_argument('--quality', type=Path, help='table of qualities measured before, for the frontier')

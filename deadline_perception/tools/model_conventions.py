@@ -218,7 +218,10 @@ class _Layers:
         from deadline_perception.networks.external.pixels import place, read_values
 
         pixels = place(self._images[number], form.size, form.resize)
-        values = (pixels if form.channels == 'bgr' else pixels[..., ::-1]) if self.is_8_bit else read_values(pixels, form)
+        if self.is_8_bit:
+            values = pixels if form.channels == 'bgr' else pixels[..., ::-1]
+        else:
+            values = read_values(pixels, form)
         values = values.transpose(2, 0, 1) if self._by_planes else values
         self._request.infer([np.ascontiguousarray(values[None], self._kind)])
         return [self._request.get_output_tensor(place).data.copy() for place in range(self._count)]
@@ -232,7 +235,8 @@ class _Evaluation:
                  input_size: tuple[int, int]) -> None:
         from deadline_perception.datasets.records import GroundTruth
 
-        self._sizes, self._input_size, self._class_names = [image.shape[:2] for image in images], input_size, class_names
+        self._sizes = [image.shape[:2] for image in images]
+        self._input_size, self._class_names = input_size, class_names
         self._known = [GroundTruth(rows[:, :4], rows[:, 4], rows[:, 5] > 0) for rows in objects]
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""Work on a detector's file in a process of its own: a file that hangs or ends its process spoils nothing else, and what
+"""Work on a detector's file in a process of its own: a file that hangs or ends it spoils nothing else, and what
 the process takes is the file's own."""
 from __future__ import annotations
 

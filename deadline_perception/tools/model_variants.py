@@ -1,4 +1,4 @@
-"""Further members of a set that one file gives without training: in 8 bit, and at several sizes where its own is open."""
+"""Further members of a set that one file gives without training: in 8 bit, and at several sizes where it is open."""
 from __future__ import annotations
 
 from collections.abc import Sequence

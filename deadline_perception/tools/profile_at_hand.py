@@ -78,5 +78,5 @@ def _fits(file: Path, network, facts: DeviceFacts) -> bool:
             engine = choose_engine('openvino' if is_installed() else 'eager', network, facts)
     except DeadlinePerceptionError:
         return False
-    return not profile.mismatches(network_hash=network.network_hash, facts=facts, input_size=network.input_size,
-                                  engine=engine.identity)
+    return not profile.scaled_from and not profile.mismatches(network_hash=network.network_hash, facts=facts,
+                                                              input_size=network.input_size, engine=engine.identity)

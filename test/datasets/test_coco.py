@@ -58,7 +58,7 @@ def test_clips_and_drops_boxes_with_one_warning(coco_folder):
 
 def test_an_image_that_cannot_be_decoded_is_left_out_with_a_warning(coco_folder):
     (coco_folder / 'images' / 'Town01_000002.png').write_bytes(b'no image')
-    with pytest.warns(UserWarning, match='1 of 2 images are left out, the first: .*Town01_000002.png cannot be decoded'):
+    with pytest.warns(UserWarning, match='1 of 2 images are left out, the first: .*Town01_000002.png cannot be dec'):
         sequence = read_coco(coco_folder / 'val.json')
     assert [frame.name for frame in sequence.frames] == ['images/Town01_000001.png']
 

@@ -1,12 +1,11 @@
 import numpy as np
 import pytest
 
-openvino = pytest.importorskip('openvino')
-
-from openvino import opset13 as ops
-
 from deadline_perception.engine.channels_last import channels_last
 from deadline_perception.engine.openvino_library import openvino_core
+
+openvino = pytest.importorskip('openvino')
+ops = openvino.opset13
 
 RNG = np.random.default_rng(0)
 

@@ -6,7 +6,6 @@ import weakref
 
 import numpy as np
 import pytest
-import torch
 
 pytest.importorskip('openvino')
 

@@ -44,6 +44,7 @@ def test_what_openvino_finds_is_what_the_module_finds(folder, form):
     expected = np.clip(boxes, 0, (SIZE[1], SIZE[0]) * 2)
     near = [np.abs(expected - box).max(1).min() for box in found.boxes_xyxy_px]
     assert max(near) < 1.0
+    assert sorted(found.labels.tolist()) == sorted(labels.tolist())
 
 
 def test_an_image_is_letterboxed_and_boxes_come_back_to_its_pixels(yolo):

@@ -114,7 +114,8 @@ def test_new_weights_are_taken_between_two_frames_and_what_does_not_fit_is_refus
         assert not answer.success and reason in answer.message and '\n' not in answer.message, answer.message
         assert answer.message in node.output
     for name, reason in (('exits', 'SystemExit: 3'), ('has_no_memory', 'MemoryError'),
-                         ('is_misnamed', 'AttributeError: '), ('overflows', 'OverflowError: too large'), ('is_interrupted', 'KeyboardInterrupt')):
+                         ('is_misnamed', 'AttributeError: '), ('overflows', 'OverflowError: too large'),
+                          ('is_interrupted', 'KeyboardInterrupt')):
         assert not observer.set_parameters(f'{namespace}/detector', model=f'refusing_networks:{name}')
         answer = reload()
         assert not answer.success and f'nothing changed: {reason}' in answer.message, answer.message

@@ -14,7 +14,7 @@ from deadline_perception.detector.detections import Detections
 from deadline_perception.engine.eager import Eager
 from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.latency.calibration import BoundCalibrator, CalibrationFile
-from deadline_perception.latency.device import DeviceFacts, process_environment
+from deadline_perception.latency.device import DeviceFacts, process_environment, read_device_facts
 from deadline_perception.latency.json_file import JsonFileError
 from deadline_perception.latency.level_forecast import Knot
 from deadline_perception.latency.profile import LatencyProfile, ProfileMismatch, measure_profile
@@ -126,6 +126,28 @@ def test_a_profile_of_other_settings_is_taken_and_degrades_the_node_with_what_to
 def test_a_profile_of_another_network_input_size_or_processor_is_refused_with_what_to_run(tmp_path, change, said):
     with pytest.raises(ProfileMismatch, match=f'{said}.* Measure one: .*{COMMAND}'):
         load(tmp_path, **change)
+
+
+def test_where_nobody_measured_times_of_another_device_are_scaled_kept_and_told(tmp_path, monkeypatch):
+    from made_up_detector import TINY
+
+    from deadline_perception.detector.checkpoint import build_detector
+
+    monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path / 'cache'))
+    network, facts = build_detector(TINY, ('vehicle',)), read_device_facts()
+    there = measure_profile(network, [np.zeros((96, 160, 3), np.uint8)], repeats=1, whole_paths=2, path_repeats=1,
+                            time_limit_s=1.0)
+    (tmp_path / 'models' / 'profiles').mkdir(parents=True)
+    replace(there, facts=replace(facts, name='Another board')).save(tmp_path / 'models' / 'profiles' / 'tiny-any.json')
+    given = NetworkOptions('tiny'), network, facts, Path('w.safetensors'), tmp_path / 'models'
+    profile, told = load_profile(*given)
+    assert profile.scaled_from.startswith('Another board') and profile.facts == facts and len(told) == 1
+    assert 'this device was not measured: times are those of Another board' in told[0]
+    assert told[0].endswith('deadline-perception profile --weights w.safetensors --device cpu --threads 1')
+    assert load_profile(*given) == (profile, told)  # kept
+    network.engine = type('Faster', (Eager,), {'identity': 'faster 2.0'})()
+    other, _ = load_profile(*given)  # and scaled anew for another engine
+    assert other.engine == 'faster 2.0' and other.date >= profile.date
 
 
 def test_an_absent_profile_is_refused_with_what_to_run(tmp_path, monkeypatch):

@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from deadline_perception.subnetwork.elastic import elastic, structure
-from deadline_perception.subnetwork.element_form import MaskedNetwork
+from element_form import MaskedNetwork
 from deadline_perception.subnetwork.source import NetworkSource
 from deadline_perception.subnetwork.tracing import ConversionError
 

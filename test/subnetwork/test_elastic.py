@@ -10,7 +10,7 @@ from made_up_elastic import BLOCKS, images, made_elastic, made_up
 from torch import nn
 
 from deadline_perception.subnetwork.elastic import CalibrationError, elastic, rank, settle_norms, structure
-from deadline_perception.subnetwork.element_form import MaskedNetwork
+from element_form import MaskedNetwork
 from deadline_perception.subnetwork.importance import Ranking
 
 networks = st.builds(made_elastic, st.lists(st.sampled_from(BLOCKS), min_size=1, max_size=3).map(tuple), st.booleans(),

@@ -12,7 +12,7 @@ from made_up_elastic import BLOCKS, images, made_elastic
 from torch.nn import functional as F
 
 from deadline_perception.engine.sliced_layers import kept_ranges
-from deadline_perception.subnetwork.element_form import MaskedNetwork
+from element_form import MaskedNetwork
 from deadline_perception.subnetwork.training import (
     ActiveDescent,
     BudgetTooSmall,

@@ -1,2 +1,2 @@
-"""Detectors that were made elsewhere: how their outputs are read, one file per family of heads, and how an image becomes
+"""Detectors that were made elsewhere: how outputs are read, one file per family of heads, and how an image becomes
 what they read."""

@@ -1,4 +1,4 @@
-"""The search for the conventions of a detector: which of its possible readings, of the orders and ranges of colours and of
+"""The search for the conventions of a detector: which of its readings, of the orders and ranges of colours and of
 the ways to resize gives the best result on some images.
 
 One axis after the other is varied around the best so far, until none improves: some 12 of the 30 forms of the input,

@@ -1,7 +1,7 @@
 """Heads that give a distribution over distances from a cell to each side of the box (generalised focal loss, Li et al.
 2020), per scale or for all: NanoDet, PicoDet, and YOLOv8 exported before its decoding.
 
-`distribution CENTRE SCORES`: a cell is at its `middle` or its `corner`; scores are a `probability`, or need a `sigmoid`.
+`distribution CENTRE SCORES`: a cell is at its `middle` or `corner`; scores are a `probability`, or need a `sigmoid`.
 """
 from __future__ import annotations
 

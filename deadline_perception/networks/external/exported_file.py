@@ -170,8 +170,8 @@ def _fix_sizes(model, image, size: tuple[int, int]) -> None:
             continue
         shape, name = sizes_of(value), _name(value)
         if shape not in ((1, 2), (2,), (1, 4)):
-            raise ModelError(f'input {name} {list(shape)} is not known, expected the image alone, or its size beside it '
-                             f'as [1, 2]')
+            raise ModelError(f'input {name} {list(shape)} is not known, expected the image alone, or its size beside '
+                             f'it as [1, 2]')
         height, width = size
         if 'scale' in name.lower():
             values = [1.0] * shape[-1]

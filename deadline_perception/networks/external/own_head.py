@@ -3,7 +3,7 @@
 The function takes the outputs of one image, a list of arrays in the order of the file, and the height and width of the
 input in px; it returns boxes `[N, 4]` (corners in px of the input), scores `[N]` from 0 to 1 and labels `[N]`.
 
-A set file may come from anywhere, and code that it names would run on the robot: only what the user names, too, is called
+A set file may come from anywhere, and code that it names would run on the robot: what the user names, too, is called
 (`untrusted_file.CALLABLES`).
 """
 from __future__ import annotations

@@ -87,7 +87,7 @@ def _cut_last(graph, content: bytearray, outputs: list[int]) -> None:
 
 
 def _with_decoding(model, boxes: _Tensor, scores: _Tensor, anchors: np.ndarray, scales: np.ndarray):
-    """The model with boxes decoded against their anchors (centre y, x, height, width; Liu et al. 2016, SSD, section 2.2)
+    """The model with boxes decoded against anchors (centre y, x, height, width; Liu et al. 2016, SSD, section 2.2)
     and without the score of the background."""
     import openvino
     from openvino import opset13 as ops
@@ -108,4 +108,5 @@ def _with_decoding(model, boxes: _Tensor, scores: _Tensor, anchors: np.ndarray, 
     without_background = ops.slice(real(model.output(1).get_node().input_value(0), scores), [1], [2**31 - 1], [1], [2])
     by_x.output(0).set_names({'boxes'})
     without_background.output(0).set_names({'class_scores'})
-    return openvino.Model([ops.result(by_x.output(0)), ops.result(without_background.output(0))], model.get_parameters())
+    results = [ops.result(by_x.output(0)), ops.result(without_background.output(0))]
+    return openvino.Model(results, model.get_parameters())

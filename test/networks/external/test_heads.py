@@ -130,7 +130,8 @@ def test_distributions_of_nanodet(tmp_path, joined):
         outputs = {f'cls_pred_stride_{stride}': scores[stride][None] for stride in cells}
         outputs |= {f'dis_pred_stride_{stride}': distances[stride][None] for stride in cells}
     read = found(tmp_path, outputs)
-    assert read == ('distribution middle probability', approx([[24.0, 8.0, 56.0, 56.0]]), [pytest.approx(0.9)], ['bike'])
+    assert read == ('distribution middle probability', approx([[24.0, 8.0, 56.0, 56.0]]), [pytest.approx(0.9)],
+                    ['bike'])
 
 
 def test_detection_output_of_ssd_ends_at_a_negative_image(tmp_path):

@@ -1,0 +1,128 @@
+"""A latency profile for a device that nobody measured: its parts from another device, their scale from frames here.
+
+Between two devices the times of segments of one kind (stage, pyramid, head, ...) differ mostly by a factor, so that a
+few whole paths tell how long all others take. Segments that these paths run are measured; the others are those of the
+reference times their kind's factor. How wrong that is shows in the whole paths, each forecast without itself
+(`PathForecast.residual_quantile`), and from there the bounds are calibrated by frames as those of a measured profile.
+benchmarks/new_device.py says how well it does. Needs no torch.
+"""
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime, timezone
+from pathlib import Path
+
+import numpy as np
+
+from deadline_perception.latency.device import DeviceFacts, read_device_facts
+from deadline_perception.latency.json_file import JsonFileError
+from deadline_perception.latency.measurement_plan import distinct_paths
+from deadline_perception.latency.path_bound import kind_of
+from deadline_perception.latency.profile import LatencyProfile, time_frame
+from deadline_perception.latency.quantiles import Quantiles
+
+PATHS, REPEATS = 8, 6  # measured: benchmarks/new_device.py
+_BLOCK_PX = 16
+
+
+def find_reference(folder: Path, *, config_name: str, network_hash: str, input_size: tuple[int, int],
+                   facts: DeviceFacts, engine: str) -> LatencyProfile | None:
+    """The profile in a folder that is nearest to the device at hand: of the same network and kind of processor, by
+    preference of the same engine, then of the same number of threads; None where there is none.
+
+    Files that cannot be read are passed over.
+    """
+    found = []
+    for file in sorted(folder.glob(f'{config_name}-*.json')):
+        try:
+            profile = LatencyProfile.load(file)
+        except JsonFileError:
+            continue
+        same = (profile.network_hash, profile.input_size, profile.facts.kind)
+        if same == (network_hash, tuple(input_size), facts.kind):
+            found.append(profile)
+    return max(found, default=None, key=lambda profile: (_family(profile.engine) == _family(engine),
+                                                         profile.facts.threads == facts.threads))
+
+
+def transfer(reference: LatencyProfile, detector, *, paths: int = PATHS, repeats: int = REPEATS,
+             image: np.ndarray | None = None, seed: int = 0) -> LatencyProfile:
+    """The reference brought to this device by timing some whole paths here; blocks for a second or two.
+
+    The paths are the smallest, the largest, and the largest with one operator at its smallest setting, as far as they
+    reach, then random ones. Frames whose segments count alternate with frames that count as a whole.
+
+    Args:
+        reference: a profile of the same network, from any device.
+        detector: the network here, see `measure_profile`.
+        paths: that are timed, >= 2.
+        repeats: frames of each of them that count, >= 2.
+        image: uint8 `[h, w, 3]` to time it on; without, made up, of the reference's size.
+        seed: of the order of frames, and of the image and paths that are drawn.
+
+    Raises:
+        ValueError: too few paths or repeats.
+    """
+    if paths < 2 or repeats < 2:
+        raise ValueError(f'paths is {paths} and repeats is {repeats}, expected at least 2 of each')
+    space, rng = detector.path_space, random.Random(seed)
+    image = _blocks(reference.image_size, seed) if image is None else image
+    lowest = tuple(space.largest.replace(**{operator.name: operator.settings[0]}) for operator in space.operators)
+    chosen = distinct_paths(space, paths, rng, first=lowest)
+    segments: dict[str, list[float]] = {}
+    totals = {str(path): [] for path in chosen}
+    for number in range(-1, repeats):
+        for path in rng.sample(chosen, len(chosen)):
+            total_ms, segments_ms = time_frame(detector, image, path)
+            if number < 0:  # first calls allocate and choose kernels
+                continue
+            if number % 2:
+                totals[str(path)].append(total_ms)
+                continue
+            for segment, duration_ms in enumerate(segments_ms):
+                key = space.key(segment, path)
+                if key is not None:
+                    segments.setdefault(key, []).append(duration_ms)
+    here = {key: Quantiles.from_samples(durations_ms) for key, durations_ms in segments.items()}
+    return replace(reference, facts=read_device_facts(detector.device), engine=detector.engine.identity,
+                   scaled_from=reference.scaled_from or str(reference.facts),
+                   date=datetime.now(timezone.utc).isoformat(timespec='seconds'), levels=(),
+                   segments=scaled_segments(reference.segments, here),
+                   paths={name: Quantiles.from_samples(durations_ms) for name, durations_ms in totals.items()})
+
+
+def scaled_segments(reference: Mapping[str, Quantiles], here: Mapping[str, Quantiles]) -> dict[str, Quantiles]:
+    """Times of all segments of a reference on another device, by the names of `PathSpace.key`.
+
+    Args:
+        reference: of all segments, there.
+        here: of some segments, which stay as they are. The others of their kind take the median of the kind's ratios
+            of both devices' medians, those of other kinds the median of all ratios.
+    """
+    ratios: dict[str, list[float]] = {}
+    for key, times in here.items():
+        if reference[key].p50 > 0.0:
+            ratios.setdefault(kind_of(key), []).append(times.p50 / reference[key].p50)
+    factors = {kind: float(np.median(of_kind)) for kind, of_kind in ratios.items()}
+    other = float(np.median([ratio for of_kind in ratios.values() for ratio in of_kind] or [1.0]))
+    return {key: here.get(key) or _scaled(times, factors.get(kind_of(key), other))
+            for key, times in reference.items()}
+
+
+def _scaled(times: Quantiles, factor: float) -> Quantiles:
+    return Quantiles(*(value * factor for value in times.values_ms), count=times.count)
+
+
+def _blocks(size: tuple[int, int], seed: int) -> np.ndarray:
+    """An image with edges at many places, so that proposals are made and suppressed as on a street."""
+    height, width = size
+    rows, columns = -(-height // _BLOCK_PX), -(-width // _BLOCK_PX)
+    blocks = np.random.default_rng(seed).integers(0, 256, (rows, columns, 3), np.uint8)
+    return blocks.repeat(_BLOCK_PX, 0).repeat(_BLOCK_PX, 1)[:height, :width].copy()
+
+
+def _family(engine: str) -> str:
+    """`openvino 2026.4.1 nncf 3.4.0` -> `openvino`."""
+    return engine.split()[0]

@@ -1,0 +1,99 @@
+"""Realistic work beside a camera's network, as programs: radar, fusion of sensors, and lidar.
+
+    python research/contention_grading/contenders.py radar|fusion|lidar
+
+Each does the work of a sensor's period again and again, at the sensor's own rate while it keeps up, and says nothing.
+"""
+from __future__ import annotations
+
+import sys
+import time
+
+import numpy as np
+
+RATES_HZ = {'radar': 20.0, 'fusion': 20.0, 'lidar': 10.0}
+SEED = 4
+_CHIRPS, _SAMPLES, _ANTENNAS = 64, 256, 8
+_POINTS, _CLUSTERS, _ROUNDS = 1500, 24, 8
+_GUARD, _TRAINING = 2, 8
+
+
+def radar():
+    """FMCW radar: range FFT, Doppler FFT, power summed over antennas, and cell-averaging CFAR detection."""
+    rng = np.random.default_rng(SEED)
+    shape = (_ANTENNAS, _CHIRPS, _SAMPLES)
+    cube = (rng.normal(size=shape) + 1j * rng.normal(size=shape)).astype(np.complex64)
+    window = np.hanning(_SAMPLES).astype(np.float32)
+
+    def work() -> int:
+        doppler = np.fft.fftshift(np.fft.fft(np.fft.fft(cube * window, axis=2), axis=1), axes=1)
+        power = np.square(np.abs(doppler)).sum(axis=0)
+        total = np.cumsum(np.pad(power, ((0, 0), (_TRAINING + _GUARD + 1, _TRAINING + _GUARD))), axis=1)
+        whole = 2 * (_TRAINING + _GUARD) + 1
+        guarded = 2 * _GUARD + 1
+        around = total[:, whole:] - total[:, :-whole]
+        inner = total[:, _TRAINING + guarded:_TRAINING + guarded + _SAMPLES] - total[:, _TRAINING:_TRAINING + _SAMPLES]
+        return int((power > 4.0 * (around - inner) / (2 * _TRAINING)).sum())
+
+    return work
+
+
+def fusion():
+    """Fusion of sensors: detections of several sensors clustered in space and speed, as k-means does."""
+    rng = np.random.default_rng(SEED)
+    points = rng.normal(size=(_POINTS, 4)).astype(np.float32) + rng.integers(-8, 8, size=(_POINTS, 1))
+
+    def work() -> int:
+        centres = points[:: _POINTS // _CLUSTERS][:_CLUSTERS].copy()
+        nearest = np.zeros(_POINTS, np.int64)
+        for _ in range(_ROUNDS):
+            nearest = np.square(points[:, None] - centres[None]).sum(axis=2).argmin(axis=1)
+            for number in range(len(centres)):
+                members = points[nearest == number]
+                if len(members):
+                    centres[number] = members.mean(axis=0)
+        return int(nearest.sum())
+
+    return work
+
+
+def lidar():
+    """Lidar: points scattered into pillars on a bird's-eye grid, and a second network over it, on one thread."""
+    import torch
+
+    torch.set_num_threads(1)
+    torch.manual_seed(SEED)
+    rng = np.random.default_rng(SEED)
+    points = rng.uniform(0.0, 1.0, size=(20_000, 4)).astype(np.float32)
+    layers, channels = [], 16
+    for wider, stride in ((32, 2), (32, 1), (64, 2), (64, 1), (128, 2)):
+        layers += [torch.nn.Conv2d(channels, wider, 3, stride, 1), torch.nn.ReLU()]
+        channels = wider
+    network = torch.nn.Sequential(*layers, torch.nn.Conv2d(channels, 14, 1)).eval()
+    embed = torch.nn.Linear(4, 16)
+
+    def work() -> int:
+        with torch.inference_mode():
+            features = embed(torch.from_numpy(points)).relu()
+            cells = torch.from_numpy((points[:, 0] * 199).astype(np.int64) * 200
+                                     + (points[:, 1] * 199).astype(np.int64))
+            grid = torch.zeros(200 * 200, 16).index_add_(0, cells, features)
+            return int(network(grid.T.reshape(1, 16, 200, 200)).argmax())
+
+    return work
+
+
+CONTENDERS = {'radar': radar, 'fusion': fusion, 'lidar': lidar}
+
+
+def main(name: str) -> None:
+    work, period_s = CONTENDERS[name](), 1.0 / RATES_HZ[name]
+    due_s = time.monotonic()
+    while True:
+        work()
+        due_s = max(due_s + period_s, time.monotonic() - period_s)  # what could not be kept up with is left out
+        time.sleep(max(0.0, due_s - time.monotonic()))
+
+
+if __name__ == '__main__':
+    main(sys.argv[1])

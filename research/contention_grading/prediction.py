@@ -1,0 +1,253 @@
+"""What a candidate (a path, or one of several models) will take on the next frame, from the delays of those that ran.
+
+All predictors answer to one protocol, and `latency.calibration.BoundCalibrator` turns the prediction of any of them
+into a bound that is missed with the target probability: a poor predictor costs tightness, not safety. The contention
+paper's reactive methods, which predict nothing, are the policies `reactive_1` and `reactive_n` of
+`decision/baselines.py`.
+"""
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from deadline_perception.contention.slowdown import MAX_SLOWDOWN, RatioFilter
+
+
+class DelayPredictor(Protocol):
+    """Predicts delays of candidates, each by its name. Costs far below 0.05 ms per frame."""
+
+    name: str
+
+    def observe(self, candidate: str, delay_ms: float, sensors: Sequence[float] = ()) -> None:
+        """Takes in what a frame took.
+
+        Args:
+            candidate: what ran.
+            delay_ms: how long, positive and finite.
+            sensors: readings in [0, 1] as the next frame begins, such as utilisation of the cores; always as many. NaN
+                where one could not be read.
+
+        Raises:
+            ValueError: the candidate is unknown, the delay no positive, finite number, or the number of sensors
+                another.
+        """
+
+    def predict_ms(self, candidate: str) -> float:
+        """Expected delay in ms of a candidate on the next frame, > 0.
+
+        Raises:
+            ValueError: the candidate is unknown.
+        """
+
+
+class LaggedRegression:
+    """The paper's predictor: one linear regression per candidate on the last normalised delays, fitted beforehand.
+
+    Source: contention paper, section 4.2, equation 1: a delay less the candidate's smallest one, over the standard
+    deviation of its delays. All candidates have the same inputs, the last delays of whichever ran; the outputs are
+    delays in ms. Unchanged, but that a prediction is never below the smallest delay that was seen, and that before
+    enough frames have run the oldest one stands for those before it.
+
+    Args:
+        traces_ms: delays of consecutive frames of each candidate alone, under contention that changes; more than three
+            times `lags` of each.
+        lags: delays that a prediction looks back on, >= 1.
+
+    Raises:
+        ValueError: there is no candidate, a trace is too short or constant, or holds no positive, finite numbers.
+    """
+
+    name = 'lagged regression'
+
+    def __init__(self, traces_ms: Mapping[str, Sequence[float]], *, lags: int = 5) -> None:
+        if not traces_ms or lags < 1:
+            raise ValueError(f'{len(traces_ms)} candidates and {lags} lags, expected at least 1 of each')
+        self._lags = lags
+        self._smallest_ms: dict[str, float] = {}
+        self._deviation_ms: dict[str, float] = {}
+        self._weights: dict[str, np.ndarray] = {}
+        for candidate, trace in traces_ms.items():
+            self._fit(candidate, np.asarray(trace, dtype=np.float64))
+        self._recent: deque[float] = deque(maxlen=lags)
+
+    def _fit(self, candidate: str, trace_ms: np.ndarray) -> None:
+        are_times = (np.isfinite(trace_ms) & (trace_ms > 0.0)).all()
+        if trace_ms.ndim != 1 or len(trace_ms) <= 3 * self._lags or not are_times:
+            raise ValueError(f'trace of {candidate} has {trace_ms.size} delays, expected more than {3 * self._lags} '
+                             f'positive, finite ones')
+        smallest, deviation = float(trace_ms.min()), float(trace_ms.std())
+        if not deviation > 0.0:
+            raise ValueError(f'all delays of {candidate} are {smallest} ms, expected a trace under changing contention')
+        normalised = (trace_ms - smallest) / deviation
+        lagged = np.lib.stride_tricks.sliding_window_view(normalised, self._lags)[:-1]
+        matrix = np.column_stack([lagged, np.ones(len(lagged))])
+        self._weights[candidate] = np.linalg.lstsq(matrix, trace_ms[self._lags:], rcond=None)[0]
+        self._smallest_ms[candidate], self._deviation_ms[candidate] = smallest, deviation
+
+    def observe(self, candidate: str, delay_ms: float, sensors: Sequence[float] = ()) -> None:
+        """Takes in a delay; the sensors change nothing. See `DelayPredictor.observe`."""
+        _check(candidate, self._weights, delay_ms)
+        self._recent.append((delay_ms - self._smallest_ms[candidate]) / self._deviation_ms[candidate])
+
+    def predict_ms(self, candidate: str) -> float:
+        """See `DelayPredictor.predict_ms`."""
+        _check(candidate, self._weights)
+        weights = self._weights[candidate]
+        if not self._recent:
+            return self._smallest_ms[candidate]
+        lagged = [self._recent[0]] * (self._lags - len(self._recent)) + list(self._recent)
+        return max(float(weights[:-1] @ lagged + weights[-1]), self._smallest_ms[candidate])
+
+
+class FilteredRatio:
+    """One slowdown for all candidates, that rises fast and falls slowly: the filter of the contention monitor.
+
+    Args:
+        idle_ms: delay of each candidate on the idle machine, > 0.
+        ratio: the filter; a new one of the monitor's by default.
+
+    Raises:
+        ValueError: there is no candidate, or a delay is not positive and finite.
+    """
+
+    name = 'filtered ratio'
+
+    def __init__(self, idle_ms: Mapping[str, float], *, ratio: RatioFilter | None = None) -> None:
+        self._idle_ms = _idle(idle_ms)
+        self._ratio = ratio or RatioFilter()
+
+    def observe(self, candidate: str, delay_ms: float, sensors: Sequence[float] = ()) -> None:
+        """Takes in a delay; the sensors change nothing. See `DelayPredictor.observe`."""
+        _check(candidate, self._idle_ms, delay_ms)
+        self._ratio.observe(delay_ms / self._idle_ms[candidate])
+
+    def predict_ms(self, candidate: str) -> float:
+        """See `DelayPredictor.predict_ms`."""
+        _check(candidate, self._idle_ms)
+        return self._idle_ms[candidate] * math.exp(self._ratio.log_ratio)
+
+
+class AdaptiveRegression:
+    """One slowdown for all candidates, by recursive least squares on the last ones and on sensors, with change
+    detection.
+
+    The logarithm of delay over idle delay is regressed on the last few of it and on the sensors, with exponential
+    forgetting. Two cumulative sums of the standardised residuals (Page 1954) detect a change; then the past is
+    forgotten and the newest ratio holds until new ones say more. Two slow frames in a row are followed at once, and
+    what was followed so sinks slowly: no prediction lies below it. Without that, the bound would have to cover every
+    begin of a burst.
+
+    The defaults were chosen on made-up traces of steps, ramps and bursts; level_bounds.py compares
+    predictors on recorded ones.
+
+    Args:
+        idle_ms: delay of each candidate on the idle machine, > 0.
+        sensors: readings per frame, >= 0.
+        lags: ratios that a prediction looks back on, >= 1.
+        forgetting: weight of a frame against the one after it, in (0, 1].
+        fall: part of the way down that what was followed takes per frame, in (0, 1].
+        slack: drift of the sums per frame, in standard deviations, >= 0.
+        alarm: sum at which a change is detected, in standard deviations, > 0.
+
+    Attributes:
+        changes: changes detected.
+
+    Raises:
+        ValueError: a value lies outside its range.
+    """
+
+    name = 'adaptive regression'
+
+    def __init__(self, idle_ms: Mapping[str, float], *, sensors: int = 0, lags: int = 3, forgetting: float = 0.995,
+                 fall: float = 0.04, slack: float = 1.5, alarm: float = 8.0) -> None:
+        self._idle_ms = _idle(idle_ms)
+        if lags < 1 or sensors < 0 or not (0.0 < forgetting <= 1.0 and 0.0 < fall <= 1.0 and slack >= 0.0
+                                           and alarm > 0.0):
+            raise ValueError(f'lags is {lags}, sensors {sensors}, forgetting {forgetting}, fall {fall}, slack {slack} '
+                             f'and alarm {alarm}, expected at least 1, at least 0, two shares in (0, 1], at least 0 '
+                             f'and above 0')
+        self._lags, self._sensors = lags, sensors
+        self._forgetting, self._fall, self._slack, self._alarm = forgetting, fall, slack, alarm
+        self._inputs = np.zeros(1 + lags + sensors)
+        self._inputs[0] = 1.0
+        self._seen = 0
+        self._variance = 0.05 ** 2
+        self._above = self._below = 0.0
+        self._newest = self._followed = 0.0
+        self.changes = 0
+        self._forget()
+
+    def _forget(self) -> None:
+        """Back to: the next ratio is the mean of the last ones."""
+        self._weights = np.zeros(len(self._inputs))
+        self._weights[1:1 + self._lags] = 1.0 / self._lags
+        self._covariance = np.eye(len(self._inputs)) * 0.1
+
+    def observe(self, candidate: str, delay_ms: float, sensors: Sequence[float] = ()) -> None:
+        """See `DelayPredictor.observe`."""
+        _check(candidate, self._idle_ms, delay_ms)
+        if len(sensors) != self._sensors:
+            raise ValueError(f'{len(sensors)} sensor readings, expected {self._sensors}')
+        log_ratio = math.log(min(max(delay_ms / self._idle_ms[candidate], 1.0 / MAX_SLOWDOWN), MAX_SLOWDOWN))
+        lags = slice(1, 1 + self._lags)
+        if self._seen and self._learn(log_ratio):
+            self._inputs[lags] = log_ratio
+        else:
+            self._inputs[2:1 + self._lags] = self._inputs[1:self._lags].copy()
+            self._inputs[1] = log_ratio
+        if not self._seen:
+            self._inputs[lags] = log_ratio
+        for at, reading in enumerate(sensors):
+            if math.isfinite(reading):  # else the one before stays
+                self._inputs[1 + self._lags + at] = reading
+        lower = min(self._newest, log_ratio) if self._seen else log_ratio
+        self._newest = log_ratio
+        self._followed = max(lower, self._followed + self._fall * (lower - self._followed))
+        self._seen += 1
+
+    def _learn(self, log_ratio: float) -> bool:
+        """Updates the weights by one more ratio; returns whether it belongs to a change."""
+        inputs = self._inputs
+        residual = log_ratio - float(self._weights @ inputs)
+        scaled = residual / math.sqrt(self._variance)
+        self._above = max(0.0, self._above + min(scaled, self._alarm) - self._slack)
+        self._below = max(0.0, self._below - max(scaled, -self._alarm) - self._slack)
+        if max(self._above, self._below) > self._alarm:
+            self._above = self._below = 0.0
+            self.changes += 1
+            self._forget()
+            return True
+        # Only what is no outlier tells how wide the noise is.
+        self._variance += 0.05 * (min(residual * residual, 9.0 * self._variance) - self._variance)
+        self._variance = max(self._variance, 0.01 ** 2)
+        carried = self._covariance @ inputs
+        gain = carried / (self._forgetting + float(inputs @ carried))
+        self._weights = self._weights + gain * residual
+        self._covariance = (self._covariance - np.outer(gain, carried)) / self._forgetting
+        # inputs that never change would let it grow for ever
+        np.clip(self._covariance, -10.0, 10.0, out=self._covariance)
+        return False
+
+    def predict_ms(self, candidate: str) -> float:
+        """See `DelayPredictor.predict_ms`."""
+        _check(candidate, self._idle_ms)
+        log_ratio = max(0.0, float(self._weights @ self._inputs), self._followed)
+        return self._idle_ms[candidate] * math.exp(min(log_ratio, math.log(MAX_SLOWDOWN)))
+
+
+def _idle(idle_ms: Mapping[str, float]) -> dict[str, float]:
+    if not idle_ms or not all(0.0 < delay_ms < math.inf for delay_ms in idle_ms.values()):
+        raise ValueError(f'idle delays are {dict(idle_ms)} ms, expected a positive, finite one of at least one '
+                         f'candidate')
+    return dict(idle_ms)
+
+
+def _check(candidate: str, known: Mapping[str, object], delay_ms: float = 1.0) -> None:
+    if candidate not in known:
+        raise ValueError(f'candidate is {candidate!r}, expected one of {", ".join(known)}')
+    if not 0.0 < delay_ms < math.inf:
+        raise ValueError(f'delay of {candidate} is {delay_ms} ms, expected a positive, finite number')

@@ -1,0 +1,364 @@
+"""The methods that model_selection.py compares: each chooses a model for each frame."""
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+import numpy as np
+
+from prediction import (
+    AdaptiveRegression,
+    DelayPredictor,
+    FilteredRatio,
+    LaggedRegression,
+)
+from deadline_perception.decision.baselines import Reactive
+from deadline_perception.decision.expected_utility import ExpectedUtilityPolicy
+from deadline_perception.decision.frontier import FrontierPolicy
+from deadline_perception.execution_path import MODEL, ExecutionPath, Operator, PathSpace, Segment
+from deadline_perception.latency.calibration import BoundCalibrator
+
+ALPHA, ETA = 0.01, 0.05  # target miss probability and calibration step, as in config/detector.yaml
+_WIDTH, _FIRST = math.log(8.0), math.log(1.25)  # as runtime/loading.py begins without a profile of whole paths
+LEVELS = 6  # of contention, that traces are cut into
+
+
+class Method(Protocol):
+    """Chooses a model for each frame."""
+
+    def choose(self) -> str:
+        """The model for the next frame."""
+
+    def observe(self, model: str, delay_ms: float) -> None:
+        """What the frame took."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a method may know.
+
+    Attributes:
+        qualities: AP of each model, 0 to 100.
+        idle_ms: idle delay of each.
+        threshold_ms: longest delay allowed.
+        traces_ms: delays to learn from, each model alone.
+        seed: for what is random.
+        late: for oracles alone: whether each model would be late, `[frames, models]`.
+        late_at_level: for oracles alone: share of all rounds, at the level of each frame, in which each model is late,
+            `[frames, models]`. Of the rounds that happen alone it would know what nobody can: what comes of few throws.
+    """
+
+    qualities: dict[str, float]
+    idle_ms: dict[str, float]
+    threshold_ms: float
+    traces_ms: dict[str, np.ndarray]
+    seed: int
+    late: np.ndarray | None = None
+    late_at_level: np.ndarray | None = None
+
+
+class Fixed:
+    """Always one model."""
+
+    def __init__(self, model: str) -> None:
+        self._model = model
+
+    def choose(self) -> str:
+        """See `Method`."""
+        return self._model
+
+    def observe(self, model: str, delay_ms: float) -> None:
+        """See `Method`."""
+
+
+class Oracle:
+    """Knows what no method can, and takes the model with the greatest AP - cost * P(late): what is possible at all.
+
+    Args:
+        terms: see `Terms`.
+        cost: AP that a late frame costs, 0 to 100.
+        clairvoyant: knows how long each model would take on the next frame; else it knows the level of contention, and
+            how the delays at that level are distributed.
+    """
+
+    def __init__(self, terms: Terms, cost: float, *, clairvoyant: bool) -> None:
+        late = terms.late if clairvoyant else terms.late_at_level
+        utilities = np.array(list(terms.qualities.values())) - cost * late.astype(np.float64)
+        names = list(terms.qualities)
+        self._choices = iter([names[at] for at in utilities.argmax(1)])
+
+    def choose(self) -> str:
+        """See `Method`."""
+        return next(self._choices)
+
+    def observe(self, model: str, delay_ms: float) -> None:
+        """Learns nothing: it knows."""
+
+
+class _Ladder:
+    """Models as the paths of a network with one operator; forecast and quality as the policies ask for them."""
+
+    def __init__(self, terms: Terms) -> None:
+        self._terms, self.names = terms, list(terms.idle_ms)
+        self.space = PathSpace((Operator('model', MODEL, tuple(range(len(self.names))), 'm'),),
+                               (Segment('all', 'all', 'model', ('model',)),))
+
+    def name(self, path: ExecutionPath) -> str:
+        return self.names[path.settings[0]]
+
+    def forecast_ms(self, path: ExecutionPath, segment: int = 0) -> float:
+        return self._terms.idle_ms[self.name(path)]
+
+    def quality(self, path: ExecutionPath) -> float:
+        return self._terms.qualities[self.name(path)] / 100.0
+
+    def table(self, paths: Sequence[ExecutionPath], segment: int | None = None) -> np.ndarray:
+        """Idle delays where a segment is given, qualities where none is."""
+        return np.array([self.quality(path) if segment is None else self.forecast_ms(path) for path in paths])
+
+
+class ReactiveMethod:
+    """The paper's 1-step or N-step reactive selection, by `decision/baselines.py`."""
+
+    def __init__(self, terms: Terms, *, to_the_lowest: bool) -> None:
+        self._ladder, self._threshold_ms = _Ladder(terms), terms.threshold_ms
+        self._policy = Reactive(self._ladder.space, self._ladder, self._ladder, to_the_lowest=to_the_lowest,
+                                rungs=max(2, len(self._ladder.names)))
+
+    def choose(self) -> str:
+        """See `Method`."""
+        return self._ladder.name(self._policy.plan(self._threshold_ms, 1.0).path)
+
+    def observe(self, model: str, delay_ms: float) -> None:
+        """See `Method`."""
+        self._policy.observe(delay_ms, self._threshold_ms)
+
+
+class Predicting:
+    """The best model whose predicted delay is in time, or, with a calibrator, whose bound is; else the one that is
+    fastest on the idle machine, whatever is predicted.
+
+    Args:
+        predictor: of delays.
+        terms: see `Terms`.
+        calibrated: whether the calibrated bound wraps the predictor.
+        margin: factor on predictions, without a calibrator; the paper has none, which is 1.
+        alpha: target miss probability of the calibrated bound.
+
+    Attributes:
+        misses: frames that took longer than what was predicted, or than the bound.
+    """
+
+    def __init__(self, predictor: DelayPredictor, terms: Terms, *, calibrated: bool, margin: float = 1.0,
+                 alpha: float = ALPHA) -> None:
+        self._predictor, self._terms, self._margin = predictor, terms, margin
+        self._calibrator = BoundCalibrator(alpha, ETA, _WIDTH, _FIRST) if calibrated else None
+        self._ranked = sorted(terms.qualities, key=lambda model: -terms.qualities[model])
+        self._fastest = min(terms.idle_ms, key=terms.idle_ms.get)
+        self._predicted_ms = 1.0
+        self.misses = 0
+
+    def choose(self) -> str:
+        """See `Method`."""
+        factor = self._margin if self._calibrator is None else self._calibrator.factor
+        for model in self._ranked:
+            predicted_ms = self._predictor.predict_ms(model)
+            if predicted_ms * factor < self._terms.threshold_ms:
+                self._predicted_ms = predicted_ms
+                return model
+        self._predicted_ms = self._predictor.predict_ms(self._fastest)
+        return self._fastest
+
+    def observe(self, model: str, delay_ms: float) -> None:
+        """See `Method`."""
+        if self._calibrator is None:
+            self.misses += delay_ms > self._predicted_ms * self._margin
+        else:
+            self._calibrator.observe(self._predicted_ms, delay_ms)
+            self.misses = self._calibrator.misses
+        self._predictor.observe(model, delay_ms)
+
+
+class Ours:
+    """The detector's own: a predicted slowdown times the calibration factor, and the best path whose bound fits.
+
+    Args:
+        terms: see `Terms`.
+        alpha: target miss probability of the bounds.
+    """
+
+    def __init__(self, terms: Terms, alpha: float = ALPHA) -> None:
+        self._ladder, self._terms = _Ladder(terms), terms
+        self._policy = FrontierPolicy(self._ladder.space, self._ladder, self._ladder)
+        self._policy.prepare()
+        self._predictor = AdaptiveRegression(terms.idle_ms)
+        self._calibrator = BoundCalibrator(alpha, ETA, _WIDTH, _FIRST)
+        self._any = self._ladder.names[0]
+        self._slowdown, self._surprise = 1.0, 1.0
+
+    def choose(self) -> str:
+        """See `Method`."""
+        self._slowdown = max(self._predictor.predict_ms(self._any) / self._terms.idle_ms[self._any], self._surprise)
+        factor = self._slowdown * self._calibrator.factor
+        return self._ladder.name(self._policy.plan(self._terms.threshold_ms, factor).path)
+
+    def observe(self, model: str, delay_ms: float) -> None:
+        """See `Method`."""
+        ratio = delay_ms / self._terms.idle_ms[model]
+        # As SlowdownEstimator: a frame beyond its bound counts at once.
+        self._surprise = ratio if ratio > self._slowdown * max(1.0, self._calibrator.factor) else 1.0
+        self._calibrator.observe(self._terms.idle_ms[model] * self._slowdown, delay_ms)
+        self._predictor.observe(model, delay_ms)
+
+    @property
+    def misses(self) -> int:
+        """Frames beyond their bound."""
+        return self._calibrator.misses
+
+
+class OursByUtility:
+    """The detector's own under the policy expected_utility.
+
+    Args:
+        terms: see `Terms`.
+        cost: AP that a late frame costs, 0 to 100.
+        late_worth: share of its AP that a late frame has: 1 as the paper counts, 0 as the detector does.
+    """
+
+    def __init__(self, terms: Terms, cost: float, late_worth: float = 1.0) -> None:
+        self._ladder, self._threshold_ms = _Ladder(terms), terms.threshold_ms
+        self._policy = ExpectedUtilityPolicy(self._ladder.space, self._ladder, self._ladder, miss_cost=cost / 100.0,
+                                             late_worth=late_worth)
+        self._policy.prepare()
+
+    def choose(self) -> str:
+        """See `Method`."""
+        return self._ladder.name(self._policy.plan(self._threshold_ms, 1.0).path)
+
+    def observe(self, model: str, delay_ms: float) -> None:
+        """See `Method`."""
+        self._policy.observe(delay_ms, self._threshold_ms)
+
+
+class OursByLevel:
+    """The same with a profile by level of contention, as the detector has with `profile --levels`: each model has a
+    factor of its own, which follows the slowdown of all.
+
+    Args:
+        terms: see `Terms`; the levels are equal shares of the frames that are learnt from, by their slowdown.
+        alpha: target miss probability of the bounds.
+    """
+
+    def __init__(self, terms: Terms, alpha: float = ALPHA) -> None:
+        self._terms = terms
+        self._names = sorted(terms.qualities, key=lambda model: -terms.qualities[model])
+        ratios = np.array([terms.traces_ms[model] / terms.idle_ms[model] for model in self._names])
+        of_frames = np.median(ratios, axis=0)
+        shares = np.array_split(np.argsort(of_frames), LEVELS)
+        self._knots = np.array([np.median(of_frames[share]) for share in shares])
+        # [levels, models]
+        self._factors = np.maximum.accumulate([np.median(ratios[:, share], axis=1) for share in shares])
+        self._idle_ms = np.array([terms.idle_ms[model] for model in self._names])
+        self._fastest = int(np.argmin(self._idle_ms))
+        self._place = {model: at for at, model in enumerate(self._names)}
+        self._predictor = AdaptiveRegression({'all': 1.0})
+        self._calibrator = BoundCalibrator(alpha, ETA, _WIDTH, _FIRST)
+        self._predicted_ms, self._surprise = self._idle_ms, 0.0
+
+    def choose(self) -> str:
+        """See `Method`."""
+        slowdown = max(self._predictor.predict_ms('all'), self._surprise)
+        self._predicted_ms = self._idle_ms * self._factors_at(slowdown)
+        fitting = np.flatnonzero(self._predicted_ms * self._calibrator.factor < self._terms.threshold_ms)
+        return self._names[fitting[0] if len(fitting) else self._fastest]
+
+    def observe(self, model: str, delay_ms: float) -> None:
+        """See `Method`."""
+        at = self._place[model]
+        slowdown, predicted_ms = self._slowdown_of(at, delay_ms), float(self._predicted_ms[at])
+        self._surprise = slowdown if delay_ms > predicted_ms * max(1.0, self._calibrator.factor) else 0.0
+        self._calibrator.observe(predicted_ms, delay_ms)
+        self._predictor.observe('all', slowdown)
+
+    def _factors_at(self, slowdown: float) -> np.ndarray:
+        """Factor of each model; in proportion beyond the outer levels."""
+        at = min(max(int(np.searchsorted(self._knots, slowdown)), 1), len(self._knots) - 1)
+        low, high = self._knots[at - 1], self._knots[at]
+        if not low < slowdown < high:
+            nearest = at if slowdown >= high else at - 1
+            return self._factors[nearest] * (slowdown / self._knots[nearest])
+        share = (slowdown - low) / (high - low)
+        return (1.0 - share) * self._factors[at - 1] + share * self._factors[at]
+
+    def _slowdown_of(self, at: int, delay_ms: float) -> float:
+        """Slowdown of all at which this model takes so long."""
+        factor, factors = delay_ms / self._idle_ms[at], self._factors[:, at]
+        if factor <= factors[0]:
+            return float(self._knots[0] * factor / factors[0])
+        if factor >= factors[-1]:
+            return float(self._knots[-1] * factor / factors[-1])
+        return float(np.interp(factor, factors, self._knots))
+
+    @property
+    def misses(self) -> int:
+        """Frames beyond their bound."""
+        return self._calibrator.misses
+
+
+class WrongPredictor:
+    """Deliberately wrong: random factors around a third of the idle delay, whatever happens."""
+
+    name = 'wrong'
+
+    def __init__(self, idle_ms: Mapping[str, float], seed: int) -> None:
+        self._idle_ms, self._rng = idle_ms, random.Random(seed)
+
+    def observe(self, candidate: str, delay_ms: float, sensors: Sequence[float] = ()) -> None:
+        """Learns nothing."""
+
+    def predict_ms(self, candidate: str) -> float:
+        """See the class."""
+        return self._idle_ms[candidate] * 0.33 * math.exp(self._rng.gauss(0.0, 0.5))
+
+
+METHODS: dict[str, Callable[[Terms], Method]] = {
+    '1-step reactive': lambda terms: ReactiveMethod(terms, to_the_lowest=False),
+    'N-step reactive': lambda terms: ReactiveMethod(terms, to_the_lowest=True),
+    'paper\'s regression': lambda terms: Predicting(LaggedRegression(terms.traces_ms), terms, calibrated=False),
+    'ours': Ours,
+    'ours, by levels': OursByLevel,
+    'ours, most AP in time': partial(OursByUtility, cost=0.0, late_worth=0.0),
+    'ours, a late frame costs 20 AP': partial(OursByUtility, cost=20.0),
+    'ours, a late frame costs 100 AP': partial(OursByUtility, cost=100.0),
+    'ours, 5 % may miss': partial(Ours, alpha=0.05),
+    'ours, 30 % may miss': partial(Ours, alpha=0.3),
+    'paper\'s, bounded': lambda terms: Predicting(LaggedRegression(terms.traces_ms), terms, calibrated=True),
+    'filtered ratio, bounded': lambda terms: Predicting(FilteredRatio(terms.idle_ms), terms, calibrated=True),
+    'wrong, bounded': lambda terms: Predicting(WrongPredictor(terms.idle_ms, terms.seed), terms, calibrated=True),
+    'knows the level': partial(Oracle, cost=100.0, clairvoyant=False),
+    'clairvoyant': partial(Oracle, cost=100.0, clairvoyant=True),
+}
+ALPHAS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
+COSTS = (3.0, 5.0, 6.5, 8.0, 10.0, 12.0, 14.0, 17.0, 20.0, 21.0, 22.0, 23.0, 24.0, 25.0, 27.0, 30.0, 40.0, 60.0, 100.0)
+MARGINS = (0.9, 1.0, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.5)
+# What one setting trades for the other: violations against AP. The paper's predictor gets a margin, which it has not
+# there.
+CURVES: dict[str, dict[float, Callable[[Terms], Method]]] = {
+    'ours': {alpha: partial(Ours, alpha=alpha) for alpha in ALPHAS},
+    'ours, by levels': {alpha: partial(OursByLevel, alpha=alpha) for alpha in ALPHAS},
+    'paper\'s, bounded': {alpha: lambda terms, alpha=alpha: Predicting(
+        LaggedRegression(terms.traces_ms), terms, calibrated=True, alpha=alpha) for alpha in ALPHAS},
+    'paper\'s with a margin': {margin: lambda terms, margin=margin: Predicting(
+        LaggedRegression(terms.traces_ms), terms, calibrated=False, margin=margin) for margin in MARGINS},
+    'ours, by utility': {cost: partial(OursByUtility, cost=cost) for cost in COSTS},
+    'ours, AP in time': {
+        cost: partial(OursByUtility, cost=cost, late_worth=0.0) for cost in (0.0, *COSTS[4:])},
+    'knows the level': {cost: partial(Oracle, cost=cost, clairvoyant=False) for cost in COSTS},
+    'clairvoyant': {cost: partial(Oracle, cost=cost, clairvoyant=True) for cost in COSTS}}
+OUR_CURVES = ('ours', 'ours, by utility')
+PAPERS, OURS = 'paper\'s regression', 'ours'
+BOUNDED = ('ours', 'ours, by levels', 'paper\'s, bounded', 'filtered ratio, bounded', 'wrong, bounded')

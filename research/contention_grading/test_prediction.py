@@ -1,0 +1,195 @@
+"""Predictors of delays, by hand and on generated traces; a wrong one costs the bound its tightness, not its promise."""
+from __future__ import annotations
+
+import math
+import random
+
+import numpy as np
+import pytest
+
+from prediction import (
+    AdaptiveRegression, DelayPredictor, FilteredRatio, LaggedRegression)
+from deadline_perception.latency.calibration import BoundCalibrator
+
+IDLE_MS = {'small': 20.0, 'middle': 40.0, 'large': 80.0}
+STRETCHED = {'small': 0.9, 'middle': 1.0, 'large': 1.15}  # power of the slowdown that each one meets
+ALPHA = 0.01
+
+
+def made_slowdowns(frames: int, seed: int) -> np.ndarray:
+    """Steps, ramps and bursts, one after the other."""
+    rng, found = np.random.default_rng(seed), []
+    while len(found) < frames:
+        kind, length = rng.integers(3), int(rng.integers(40, 200))
+        if kind == 0:
+            found += [float(rng.choice([1.0, 1.3, 1.7, 2.4]))] * length
+        elif kind == 1:
+            found += list(np.linspace(1.0, float(rng.choice([1.5, 2.5])), length))
+        else:
+            for _ in range(6):
+                found += [1.0] * int(rng.integers(3, 15)) + [float(rng.uniform(1.3, 2.2))] * int(rng.integers(3, 15))
+    return np.array(found[:frames])
+
+
+def delay_ms(candidate: str, slowdown: float, rng: random.Random) -> float:
+    return IDLE_MS[candidate] * slowdown ** STRETCHED[candidate] * rng.lognormvariate(0.0, 0.05)
+
+
+def traces(seed: int, frames: int = 1500) -> dict[str, list[float]]:
+    """What each candidate takes alone, for the paper's regressions to be fitted on."""
+    slowdowns, rng = made_slowdowns(frames, seed), random.Random(seed)
+    return {candidate: [delay_ms(candidate, slowdown, rng) for slowdown in slowdowns] for candidate in IDLE_MS}
+
+
+class Backwards:
+    """Deliberately wrong: the slower the last frame, the faster the next is said to be."""
+
+    name = 'backwards'
+
+    def __init__(self) -> None:
+        self._ratio = 1.0
+
+    def observe(self, candidate, delay_ms, sensors=()):
+        self._ratio = IDLE_MS[candidate] / delay_ms
+
+    def predict_ms(self, candidate):
+        return IDLE_MS[candidate] * self._ratio
+
+
+PREDICTORS = {'paper': lambda: LaggedRegression(traces(7)), 'filter': lambda: FilteredRatio(IDLE_MS),
+              'ours': lambda: AdaptiveRegression(IDLE_MS), 'wrong': Backwards}
+
+
+def simulate(predictor: DelayPredictor, frames: int, seed: int) -> tuple[float, float, float]:
+    """Miss ratio of the calibrated bound, median of bound over delay, and median error of the prediction."""
+    calibrator = BoundCalibrator(ALPHA, 0.05, math.log(8.0), math.log(1.25))
+    rng, misses, tightness, errors, candidate = random.Random(seed), 0, [], [], 'small'
+    for frame, slowdown in enumerate(made_slowdowns(frames, seed)):
+        candidate = rng.choice(list(IDLE_MS)) if frame % 7 == 0 else candidate
+        forecast_ms, took_ms = predictor.predict_ms(candidate), delay_ms(candidate, slowdown, rng)
+        bound_ms = calibrator.bound_ms(forecast_ms)
+        misses += took_ms > bound_ms
+        tightness.append(bound_ms / took_ms)
+        errors.append(abs(math.log(forecast_ms / took_ms)))
+        calibrator.observe(forecast_ms, took_ms)
+        predictor.observe(candidate, took_ms)
+    return misses / frames, float(np.median(tightness)), float(np.median(errors))
+
+
+@pytest.fixture(scope='module')
+def simulated():
+    return {name: simulate(make(), 12_000, seed=3) for name, make in PREDICTORS.items()}
+
+
+@pytest.mark.parametrize('name', PREDICTORS)
+def test_the_bound_holds_its_miss_ratio_whatever_predicts(simulated, name):
+    assert simulated[name][0] <= ALPHA + 0.005
+
+
+def test_a_wrong_predictor_costs_tightness_and_ours_bounds_tightest(simulated):
+    tightness = {name: found[1] for name, found in simulated.items()}
+    assert tightness['ours'] < tightness['filter'] < tightness['paper'] < tightness['wrong'] / 1.5
+    assert max(simulated[name][2] for name in ('paper', 'filter', 'ours')) < 0.1 < 0.5 < simulated['wrong'][2]
+
+
+def test_the_papers_normalisation_and_regression_worked_out_by_hand():
+    # Delays alternate between 10 and 14 ms: smallest 10, deviation 2, so that normalised they are 0 and 2.
+    predictor = LaggedRegression({'one': [10.0, 14.0] * 20, 'two': [100.0, 130.0, 100.0, 130.0] * 10}, lags=1)
+    assert predictor.predict_ms('one') == 10.0  # nothing seen: the smallest
+    predictor.observe('one', 10.0)
+    assert predictor.predict_ms('one') == pytest.approx(14.0)
+    assert predictor.predict_ms('two') == pytest.approx(130.0)  # from the normalised delay of another candidate
+    predictor.observe('two', 115.0)  # normalised (115 - 100) / 15 = 1, half-way
+    assert predictor.predict_ms('one') == pytest.approx(12.0)
+
+
+def test_before_enough_frames_the_oldest_stands_for_those_before_it():
+    rising = [10.0 + (place % 7) for place in range(100)]
+    early, late = (LaggedRegression({'one': rising}, lags=3) for _ in range(2))
+    early.observe('one', 12.0)
+    for _ in range(3):
+        late.observe('one', 12.0)
+    assert early.predict_ms('one') == late.predict_ms('one')
+
+
+@pytest.mark.parametrize('name', ['filter', 'ours'])
+def test_a_step_is_followed_within_three_frames_for_every_candidate(name):
+    predictor = PREDICTORS[name]()
+    for _ in range(200):
+        predictor.observe('small', 20.0)
+    for _ in range(3):
+        predictor.observe('small', 40.0)
+    assert all(1.8 < predictor.predict_ms(candidate) / IDLE_MS[candidate] <= 2.05 for candidate in IDLE_MS)
+
+
+def test_a_single_slow_frame_is_hardly_followed():
+    predictor = AdaptiveRegression(IDLE_MS)
+    for _ in range(200):
+        predictor.observe('small', 20.0)
+    predictor.observe('small', 60.0)
+    predictor.observe('small', 20.0)
+    assert predictor.predict_ms('small') < 30.0
+
+
+def test_a_change_is_detected_and_what_was_followed_sinks_slowly():
+    rng, predictor = random.Random(0), AdaptiveRegression(IDLE_MS)
+    for slowdown in [1.0] * 200 + [2.0] * 100 + [1.0] * 3:
+        predictor.observe('middle', 40.0 * slowdown * rng.lognormvariate(0.0, 0.02))
+    assert predictor.changes >= 1
+    assert predictor.predict_ms('middle') > 1.7 * 40.0
+    for _ in range(150):
+        predictor.observe('middle', 40.0 * rng.lognormvariate(0.0, 0.02))
+    assert predictor.predict_ms('middle') == pytest.approx(40.0, rel=0.1)
+
+
+def test_sensors_tell_what_comes():
+    rng, errors = random.Random(1), {0: [], 1: []}
+    for sensors in (0, 1):
+        predictor = AdaptiveRegression(IDLE_MS, sensors=sensors, lags=1, fall=1.0)
+        loads = [rng.random() for _ in range(1500)]  # another one at each frame: the last tells nothing about the next
+        for place, load in enumerate(loads[:-1]):
+            if place > 500:
+                errors[sensors].append(abs(math.log(predictor.predict_ms('large') / (80.0 * math.exp(load)))))
+            predictor.observe('large', 80.0 * math.exp(load), [loads[place + 1]] * sensors)
+    assert np.median(errors[1]) < 0.3 * np.median(errors[0])
+
+
+def test_a_sensor_that_cannot_be_read_changes_nothing():
+    predictors = [AdaptiveRegression(IDLE_MS, sensors=1) for _ in range(2)]
+    for predictor, reading in zip(predictors, (0.5, math.nan)):
+        predictor.observe('small', 20.0, [0.5])
+        predictor.observe('small', 21.0, [reading])
+    assert predictors[0].predict_ms('large') == predictors[1].predict_ms('large')
+
+
+def test_the_covariance_stays_bounded_on_delays_that_never_change():
+    predictor = AdaptiveRegression(IDLE_MS, sensors=2)
+    for _ in range(20_000):
+        predictor.observe('small', 20.0, [0.0, 1.0])
+    assert predictor.predict_ms('small') == pytest.approx(20.0, rel=0.01)
+
+
+@pytest.mark.parametrize('name', ['paper', 'filter', 'ours'])
+@pytest.mark.parametrize(('candidate', 'took_ms', 'message'), [
+    ('huge', 1.0, "candidate is 'huge', expected one of small, middle, large"),
+    ('small', 0.0, 'delay of small is 0.0 ms'), ('small', math.nan, 'is nan ms'), ('small', math.inf, 'is inf ms')])
+def test_impossible_observations_are_refused(name, candidate, took_ms, message):
+    predictor = PREDICTORS[name]()
+    with pytest.raises(ValueError, match=message):
+        predictor.observe(candidate, took_ms)
+    with pytest.raises(ValueError, match='candidate is'):
+        predictor.predict_ms('huge')
+
+
+@pytest.mark.parametrize(('make', 'message'), [
+    (lambda: LaggedRegression({}), '0 candidates'), (lambda: LaggedRegression({'one': [1.0] * 15}), 'more than 15'),
+    (lambda: LaggedRegression({'one': [1.0] * 50}), 'all delays of one are 1.0 ms'),
+    (lambda: LaggedRegression({'one': [1.0, math.nan] * 50}), 'positive, finite'),
+    (lambda: LaggedRegression({'one': [1.0, 2.0] * 50}, lags=0), '0 lags'),
+    (lambda: FilteredRatio({}), 'idle delays are'), (lambda: FilteredRatio({'one': 0.0}), 'idle delays are'),
+    (lambda: AdaptiveRegression(IDLE_MS, lags=0), 'lags is 0'),
+    (lambda: AdaptiveRegression(IDLE_MS, forgetting=0.0), 'forgetting 0.0'),
+    (lambda: AdaptiveRegression(IDLE_MS, sensors=1).observe('small', 1.0), '0 sensor readings, expected 1')])
+def test_impossible_predictors_are_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()

@@ -1,0 +1,278 @@
+"""Error of layer times predicted from few measurements: over channels, on sparse sweeps, for random convolutions.
+
+    python research/layer_latency/step_model.py [--device cpu] [--threads 1] [--minutes 5] [--quick]
+
+Beside every model stand latency linear in operations and a random forest, which predicts the time of an operation.
+
+1. Sweeps of channels, filters, input width and square inputs (over their pixels): the steps are found in the whole
+   sweep, the bounds from four of its values; error on the others. Linear and forest learn from four values spread
+   evenly.
+2. Held-out sparse sweeps (Jetson paper, section 3.4.3): nine other numbers of filters, steps from the first sweep,
+   bounds from four values each. Linear learns from four, spread evenly; the forest from those and the first sweep, too.
+3. Random convolutions that no model saw: the combined model, fitted to some others and given the steps of channels,
+   filters and width. Linear and forest learn from as many measurements as the combined model used in all, these sweeps
+   included, but all of them random convolutions, which suits them better.
+
+All layers are measured in turns. Prints a table and writes results/step_model.json (step_model_DEVICE.json on a GPU).
+"""
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import random
+import statistics
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from scipy.optimize import linprog
+from sklearn.ensemble import RandomForestRegressor
+
+from deadline_perception.evaluation.sweep_result import SweepResult, evaluate_sweep
+from deadline_perception.wcet.convolution_model import ConvolutionModel, fit_convolution_model
+from deadline_perception.latency.device import read_device_facts, use_threads
+from deadline_perception.wcet.layer_sweep import LayerTimer, Repetition, Sweep, median_uncertainty
+from deadline_perception.wcet.layers import ConvolutionShape
+from deadline_perception.wcet.measured_layers import MeasuredLayers
+from deadline_perception.tools.command_line import exit_status
+from deadline_perception.tools.profile import restart_with_environment
+from deadline_perception.tools.sweep import measure_to_file
+
+RESULTS = Path(__file__).parent / 'results'
+SEED = 11  # other layers than those that the model was developed on
+TREES = 300
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is measured.
+
+    Attributes:
+        side: height and width of the swept layers' input in px, where they are not swept.
+        channels, filters, sides: values of the sweeps; sides in px, of the input's width and of square inputs.
+        sparse_filters: filters of the held-out sweeps.
+        learned, tested: random convolutions for the combined model, and for the test.
+        longest_side: of random convolutions' inputs in px.
+        most_operations: of random convolutions, so that none takes the time of all others.
+    """
+
+    side: int
+    channels: range
+    filters: range
+    sides: range
+    sparse_filters: range
+    learned: int
+    tested: int
+    longest_side: int
+    most_operations: float
+
+
+CPU = Plan(28, range(10, 267), range(1, 131), range(10, 75), range(100, 244, 16), 300, 200, 80, 3e8)
+QUICK = replace(CPU, channels=range(10, 75), filters=range(1, 67), sides=range(10, 43),
+                sparse_filters=range(100, 244, 72), learned=120, tested=60)
+GPU = replace(CPU, side=256, channels=range(10, 531), filters=range(1, 531), sides=range(10, 512, 2), longest_side=256,
+              most_operations=2e10)
+
+
+def random_convolutions(count: int, plan: Plan, rng: random.Random) -> list[ConvolutionShape]:
+    """Different convolutions; channels and sides are drawn evenly on a logarithmic scale."""
+    def draw(low: int, high: int) -> int:
+        return round(math.exp(rng.uniform(math.log(low), math.log(high))))
+
+    found: dict[ConvolutionShape, None] = {}
+    while len(found) < count:
+        shape = ConvolutionShape(draw(8, 512), draw(8, 512), rng.choice((1, 3, 5)), rng.choice((1, 2)),
+                                 draw(7, plan.longest_side), draw(7, plan.longest_side))
+        if shape.operations <= plan.most_operations:
+            found[shape] = None
+    return list(found)
+
+
+def fit_linear(operations: np.ndarray, latencies: np.ndarray) -> np.ndarray:
+    """Slope and intercept of latency over operations with the least mean absolute percentage error there can be."""
+    count, scale = len(operations), operations.max()
+    relative = np.stack([operations / scale, np.ones(count)], 1) / latencies[:, None]
+    unit = np.eye(count)
+    found = linprog(np.concatenate([np.zeros(2), np.ones(count)]), np.block([[relative, -unit], [-relative, -unit]]),
+                    np.concatenate([np.ones(count), -np.ones(count)]),
+                    bounds=[(None, None)] * 2 + [(0.0, None)] * count)
+    return found.x[:2] / [scale, 1.0]
+
+
+def features(shapes: list[ConvolutionShape]) -> np.ndarray:
+    """What the forest sees: the dimensions, and what follows from them."""
+    return np.array([[s.in_channels, s.out_channels, s.kernel, s.stride, s.height, s.width, s.operations, s.load_bytes,
+                      s.store_bytes] for s in shapes], float)
+
+
+def predict_simply(asked: list[ConvolutionShape], linear_from: list[ConvolutionShape],
+                   forest_from: list[ConvolutionShape], measured: MeasuredLayers) -> dict[str, np.ndarray]:
+    """What the two baselines say of the layers asked for, ms, having learned from others."""
+    def operations(shapes: list[ConvolutionShape]) -> np.ndarray:
+        return np.array([shape.operations for shape in shapes], float)
+
+    slope, intercept = fit_linear(operations(linear_from), latencies_of(linear_from, measured))
+    costs = latencies_of(forest_from, measured) / operations(forest_from)
+    forest = RandomForestRegressor(TREES, random_state=SEED).fit(features(forest_from), np.log(costs))
+    return {'linear in operations': slope * operations(asked) + intercept,
+            'random forest': operations(asked) * np.exp(forest.predict(features(asked)))}
+
+
+def latencies_of(shapes: list[ConvolutionShape], measured: MeasuredLayers) -> np.ndarray:
+    """Median latencies in ms."""
+    return np.array([measured.median_ms(shape) for shape in shapes])
+
+
+def errors_of_sweep(sweep: Sweep, measured: MeasuredLayers, known: Sequence[ConvolutionShape] = ()) -> dict[str, float]:
+    """Mean absolute error per baseline, as shares, learned from four values spread evenly; the forest from `known`,
+    too."""
+    reached = [shape for shape in sweep.shapes if measured.samples_ms[shape]]
+    four = [reached[round(place)] for place in np.linspace(0, len(reached) - 1, 4)]
+    others = [shape for shape in reached if shape not in four]
+    observed = latencies_of(others, measured)
+    return {name: float(np.mean(np.abs(predicted / observed - 1.0)))
+            for name, predicted in predict_simply(others, four, [*four, *known], measured).items()}
+
+
+def errors_of_random(learned: list[ConvolutionShape], pool: list[ConvolutionShape], tested: list[ConvolutionShape],
+                     sweeps: list[SweepResult], measured: MeasuredLayers) -> tuple[dict[str, dict], ConvolutionModel]:
+    """Mean and median absolute error per model, as shares, and the combined model."""
+    observed = latencies_of(tested, measured)
+    combined = fit_convolution_model(learned, latencies_of(learned, measured),
+                                     {result.sweep.dimension: result.model for result in sweeps})
+    predictions = {'combined steps': np.array([combined.predict(shape) for shape in tested]),
+                   **predict_simply(tested, pool, pool, measured)}
+    relative = {name: np.abs(predicted / observed - 1.0) for name, predicted in predictions.items()}
+    return {name: {'mean': float(errors.mean()), 'median': float(np.median(errors)),
+                   'p90': float(np.quantile(errors, 0.9))} for name, errors in relative.items()}, combined
+
+
+def sweeps_of(plan: Plan) -> tuple[list[Sweep], list[Sweep]]:
+    """The sweeps in which steps are found, that of squares last, and those that are held out."""
+    layer = ConvolutionShape(in_channels=128, out_channels=128, kernel=3, stride=1, height=plan.side, width=plan.side)
+    found_in = [Sweep('input channels', 'in_channels', layer, tuple(plan.channels)),
+                Sweep('filters', 'out_channels', layer, tuple(plan.filters)),
+                Sweep('input width', 'width', replace(layer, in_channels=64), tuple(plan.sides)),
+                Sweep('pixels of a square input', 'pixels', replace(layer, in_channels=64),
+                      tuple(side ** 2 for side in plan.sides))]
+    held_out = [Sweep(f'sparse, {filters} filters', 'in_channels', replace(layer, out_channels=filters),
+                      tuple(range(120, 220, 3))) for filters in plan.sparse_filters]
+    return found_in, held_out
+
+
+def sweep_record(result: SweepResult, baselines: dict[str, float]) -> dict:
+    """What the result file says of a sweep; errors are shares."""
+    return {'name': result.sweep.name, 'values': len(result.values), 'depth': result.few.depth,
+            'period': result.few.period, 'upper_values': result.few.upper_values, 'fitted_error': result.model.error,
+            'four_values': result.few_values, 'four_error': result.few_error, 'baselines': baselines}
+
+
+def goals(report: dict) -> list[dict]:
+    """What was to be reached on this kind of device, and what was."""
+    combined = report['random']['combined steps']['mean']
+    channels, sparse = report['sweeps'][0], report['sparse']
+    if report['device']['kind'] == 'cuda':
+        wanted = (('channel sweep from four', 0.013, channels['four_error']),
+                  ('sparse sweeps from four', 0.013, sparse['four_error']), ('random convolutions', 0.05, combined))
+    else:
+        linear = 'linear in operations'
+        wanted = tuple((f'{name}, relative to {linear}', 1.0 / 3.0, error / other) for name, error, other in (
+            ('channel sweep from four', channels['four_error'], channels['baselines'][linear]),
+            ('sparse sweeps from four', sparse['four_error'], sparse['baselines'][linear]),
+            ('random convolutions', combined, report['random'][linear]['mean'])))
+    return [{'goal': name, 'at_most': most, 'reached': reached, 'met': reached <= most}
+            for name, most, reached in wanted]
+
+
+def print_report(report: dict, results: list[SweepResult], device: str) -> None:
+    """The table of errors and what became of the goals."""
+    table = Table(title=f'error of predicted layer times on {device}')
+    for title in ('what', 'from', 'mean', 'median', 'p90'):
+        table.add_column(title, justify='left' if title in ('what', 'from') else 'right')
+    for result, record in zip(results, report['sweeps']):
+        table.add_row(f'{result.sweep.name} ({result.model})', '4 values', f'{result.few_error:.1%}', '', '')
+        table.add_row('', f'all {len(result.values)} values', f'{result.model.error:.1%}', '', '')
+        for model, error in record['baselines'].items():
+            table.add_row(f'  {model}', '4 values', f'{error:.1%}', '', '')
+    table.add_row(f'{len(report["sweeps"]) - len(results)} held-out sparse sweeps', '4 values each',
+                  f'{report["sparse"]["four_error"]:.1%}', '', '')
+    for model, error in report['sparse']['baselines'].items():
+        source = '4 values each' + (f', {results[0].sweep.name}' if model == 'random forest' else '')
+        table.add_row(f'  {model}', source, f'{error:.1%}', '', '')
+    counts = report['measurements']
+    for model, errors in report['random'].items():
+        source = (f'{counts["combined_random"]} random, {counts["combined_sweeps"]} of sweeps'
+                  if model == 'combined steps' else f'{counts["baselines"]} random')
+        table.add_row(f'{counts["tested"]} random convolutions, {model}', source,
+                      *(f'{errors[key]:.1%}' for key in ('mean', 'median', 'p90')))
+    console = Console()
+    console.print(table)
+    for goal in report['goals']:
+        console.print(f'goal: {goal["goal"]} at most {goal["at_most"]:.1%}: {goal["reached"]:.1%}, '
+                      f'{"met" if goal["met"] else "NOT met"}')
+    console.print(f'{report["layers"]} layers, visited {report["visits_per_layer"]:.0f} times (median) and known to '
+                  f'{report["uncertainty_of_medians"]:.1%} (95 %); {report["cost_models"]} cost models found')
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument('--device', default='cpu', help='cpu, cuda or cuda:INDEX')
+    parser.add_argument('--threads', type=int, default=1, help='CPU threads')
+    parser.add_argument('--minutes', type=float, help='longest time to measure; 5, or 0.7 with --quick')
+    parser.add_argument('--layers', type=Path, help='file to keep the measured layers in, and to go on from')
+    parser.add_argument('--quick', action='store_true', help='fewer layers; its errors are larger')
+    args = parser.parse_args()
+    minutes = (0.7 if args.quick else 5.0) if args.minutes is None else args.minutes
+    if not minutes > 0.0:
+        parser.error(f'--minutes is {minutes}, expected more than 0')
+    restart_with_environment(args.threads)
+    use_threads(args.threads)
+    timer, facts = LayerTimer(args.device), read_device_facts(args.device)
+    plan = QUICK if args.quick else CPU if facts.kind == 'cpu' else GPU
+    swept, held_out = sweeps_of(plan)
+    as_many = plan.learned + sum(len(sweep.values) for sweep in swept[:-1])
+    drawn = random_convolutions(as_many + plan.tested, plan, random.Random(SEED))
+    pool, tested = drawn[:as_many], drawn[as_many:]
+    layers = [shape for sweep in (*swept, *held_out) for shape in sweep.shapes] + drawn
+    with tempfile.TemporaryDirectory() as folder:
+        file = args.layers or Path(folder) / 'layers.json'
+        measured = MeasuredLayers.resume(file, facts, layers)
+        # Layers finish when the median is known to 0.5 %; usually the time is over before.
+        measure_to_file(measured, timer, Repetition(accuracy=0.005, most=200), file, minutes * 60_000.0)
+    results = [evaluate_sweep(sweep, measured) for sweep in swept]
+    sparse = [evaluate_sweep(sweep, measured, results[0].model) for sweep in held_out]
+    first = [shape for shape in swept[0].shapes if measured.samples_ms[shape]]
+    records = [*(sweep_record(result, errors_of_sweep(result.sweep, measured)) for result in results),
+               *(sweep_record(result, errors_of_sweep(result.sweep, measured, first)) for result in sparse)]
+    held_out_records = records[len(results):]
+    errors, combined = errors_of_random(pool[:plan.learned], pool, tested, results[:-1], measured)
+    report = {
+        'date': date.today().isoformat(), 'device': asdict(facts), 'quick': args.quick,
+        'layers': len(measured.samples_ms),
+        'visits_per_layer': statistics.median(len(samples) for samples in measured.samples_ms.values()),
+        'uncertainty_of_medians': statistics.median(map(median_uncertainty, measured.samples_ms.values())),
+        'sweeps': records, 'sparse': {
+            'four_error': statistics.fmean(record['four_error'] for record in held_out_records),
+            'baselines': {model: statistics.fmean(record['baselines'][model] for record in held_out_records)
+                          for model in held_out_records[0]['baselines']}}, 'random': errors,
+        'measurements': {'combined_random': plan.learned, 'combined_sweeps': as_many - plan.learned,
+                         'baselines': as_many, 'tested': plan.tested},
+        'cost_models': combined.cost_models}
+    report['goals'] = goals(report)
+    print_report(report, results, str(facts))
+    folder = RESULTS.parents[1] / 'out' / 'benchmarks' if args.quick else RESULTS  # published results stay
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / f'{"step_model" if facts.kind == "cpu" else f"step_model_{facts.slug}"}.json'
+    file.write_text(json.dumps(report, indent=1) + '\n', encoding='utf-8')
+    print(f'wrote {file.relative_to(RESULTS.parents[1])}')
+
+
+if __name__ == '__main__':
+    sys.exit(exit_status(Path(__file__).name, main))

@@ -1,0 +1,313 @@
+"""Average precision against the relative deadline: the multi-path paper's Fig. 9, executed against a real clock.
+
+    python research/multi_path/accuracy_by_deadline.py [--quick] [--data ../shared/data/carla/val.json] [--weights FILE]
+        [--quality FILE] [--profile FILE]
+
+The relative deadline is the time allowed for a frame over the bound of the full path (forecast times the calibration
+factor that its residuals ask for). The goal is judged at half of the full path's forecast, its median time, or at the
+tightest deadline that a path's bound fits if that is later. Every image is run for every deadline by each policy, in
+random order: the best path that likely fits, with a way back whose bound does (frontier), the paper's thresholds at
+each operator, and the full path alone (single path). All but the last re-decide while the frame runs, and nothing is
+cut; a frame that ends after its deadline counts as one in which nothing was found, whoever ran it. The single path does
+not look at the deadline, so that one run of an image is held against all of them. On CUDA graphs are replayed, as in
+the node. The paper's thresholds decide no width, because its networks have one: here they run twice, at full width as
+published, and at the widths of the longest path among those whose cheapest path's bound fits the deadline. Losses are
+taken against the full path and against the best by the expected qualities, both without a deadline; their intervals (95
+%) come from drawing runs of images anew. The network runs as it ships, by prepared segments where they are. The
+frontier goes by qualities that were measured on these images too, if the table beside the weights is used. Prints a
+table, writes results/accuracy_by_deadline.json and results/accuracy_by_deadline.png; with --quick below out/benchmarks.
+"""
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import random
+import sys
+from dataclasses import asdict, dataclass
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from deadline_perception.datasets.coco import read_coco
+from deadline_perception.decision.baselines import FixedPath
+from deadline_perception.decision.frontier import FrontierPolicy
+from deadline_perception.decision.path_quality import PathQuality
+from deadline_perception.decision.policy import Policy
+from deadline_perception.decision.thresholds import ThresholdPolicy, largest_that_fits
+from deadline_perception.runtime.deadline import deadline_at_ms, is_met
+from deadline_perception.runtime.loading import load_network, warm_up
+from deadline_perception.runtime.frame_times import UNLIKELY_SHARE
+from deadline_perception.runtime.timed_frame import FrameProgress, TimedInference, WhateverItTakes
+from deadline_perception.datasets.class_names import relabelled
+from deadline_perception.detector.detections import Detections
+from deadline_perception.evaluation.average_precision import average_precision
+from deadline_perception.engine.choice import ENGINES
+from deadline_perception.evaluation.path_accuracy import annotated_frames, pooled_ap, ranking_classes
+from deadline_perception.evaluation.resampled_precision import bootstrap_draws, resampled_ap
+from deadline_perception.latency.device import read_device_facts, use_threads
+from deadline_perception.latency.json_file import write_text_atomically
+from deadline_perception.latency.path_bound import PathForecast
+from deadline_perception.latency.profile import LatencyProfile, measure_profile
+from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.tools.command_line import exit_status
+from deadline_perception.tools.profile import restart_with_environment
+
+ROOT = Path(__file__).resolve().parents[2]
+RESULTS = Path(__file__).parent / 'results' / 'accuracy_by_deadline.json'
+QUICK_RESULTS = ROOT / 'out' / 'benchmarks' / RESULTS.name  # never in place of published ones
+RELATIVE = (0.15, 0.2, 0.3, 0.4, 0.5, 0.65, 0.8, 1.0)
+HALF = 0.5  # of the full path's median time: where the goal is judged
+GOAL_POINTS = 1.1  # multi-path paper, section VI-A: the loss on BDD100K; 3.1 on Cityscapes
+MISS = 0.01  # target miss probability of the bounds
+DRAWS = 500
+PROFILE_S, QUICK_PROFILE_S, QUICK_IMAGES = 40.0, 8.0, 4
+NAMES = {'frontier': 'multi-path, frontier', 'thresholds': "multi-path, the paper's thresholds",
+         'full_width': 'the same at full width, as published', 'fixed': 'single path'}
+
+
+@dataclass(frozen=True)
+class Taken:
+    """One frame: what was found, and how long it took from planning to detections, ms."""
+
+    detections: Detections
+    latency_ms: float
+    path: str
+
+    def within(self, deadline_ms: float) -> Detections:
+        """What counts at a deadline."""
+        return self.detections if is_met(self.latency_ms, deadline_ms) else Detections.none()
+
+
+def run_frame(detector, policy: Policy, image: np.ndarray, deadline_ms: float, factor: float,
+              likely: float) -> Taken:
+    """Runs one image against a deadline that begins now."""
+    inference = TimedInference(detector, detector.path_space, policy)
+    begun_ms = now_ms()
+    frame = inference.run(image, FrameProgress(), WhateverItTakes(), due_ms=deadline_at_ms(begun_ms, deadline_ms),
+                          slowdown=1.0, calibration_factor=factor, likely=likely, best_case=1.0, may_give_up=False)
+    return Taken(frame.result, now_ms() - begun_ms, str(frame.path))
+
+
+def run_all(detector, cells: dict[tuple[str, float], Policy], images: list[np.ndarray],
+            factor: float, likely: float) -> dict[tuple[str, float], list[Taken]]:
+    """Every image in every cell, image by image, the cells in random order.
+
+    Args:
+        detector: the network.
+        cells: policy by its name and the deadline in ms.
+        images: uint8 `[H, W, 3]` each.
+        factor: turns forecasts into bounds.
+        likely: share of their bounds that most frames stay below.
+    """
+    rng = random.Random(0)
+    taken: dict[tuple[str, float], list[Taken]] = {cell: [] for cell in cells}
+    for (_, deadline_ms), policy in cells.items():  # no figure may pay for first calls
+        run_frame(detector, policy, images[0], deadline_ms, factor, likely)
+    with Progress(console=Console(stderr=True)) as progress:
+        for image in progress.track(images, description='images'):
+            for cell in rng.sample(list(cells), len(cells)):
+                taken[cell].append(run_frame(detector, cells[cell], image, cell[1], factor, likely))
+    return taken
+
+
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """Average precision of one set of detections, in points; the resampled ones are of each draw of images."""
+
+    ap: float
+    ap50: float
+    pooled: float
+    resampled_ap: np.ndarray
+    resampled_pooled: np.ndarray
+
+    @classmethod
+    def of(cls, found: list[Detections], ground_truths: list, class_names: tuple[str, ...],
+           ranked_by: list[str]) -> Scored:
+        """Scores of detections, one per image; the pooled ones are of the classes that paths are ranked by."""
+        result = average_precision(found, ground_truths, class_names)
+        draws = bootstrap_draws(len(ground_truths), DRAWS)
+        return cls(100 * (result.ap or 0.0), 100 * (result.ap50 or 0.0), 100 * pooled_ap(result, ranked_by),
+                   100 * resampled_ap(found, ground_truths, class_names, draws),
+                   100 * resampled_ap(found, ground_truths, class_names, draws, ranked_by))
+
+    def loss_against(self, reference: Scored) -> dict:
+        """What is lost against other detections, with 95 % intervals."""
+        return {'ap': reference.ap - self.ap, 'ap_interval': _interval(reference.resampled_ap - self.resampled_ap),
+                'pooled': reference.pooled - self.pooled,
+                'pooled_interval': _interval(reference.resampled_pooled - self.resampled_pooled)}
+
+
+def _interval(differences: np.ndarray) -> list[float]:
+    return np.nanquantile(differences, (0.025, 0.975)).tolist()
+
+
+def judged_deadline_ms(full_ms: float, tightest_ms: float) -> float:
+    """Where the goal is judged: half of the full path's median time, unless no path's bound fits that."""
+    return max(HALF * full_ms, tightest_ms)
+
+
+def row_of(name: str, relative: float, deadline_ms: float, frames: list[Taken], scored: Scored, full: Scored,
+           best: Scored) -> dict:
+    """Scores of one policy at one deadline, and what it loses against two paths without a deadline."""
+    latencies_ms = np.array([frame.latency_ms for frame in frames])
+    return {'policy': name, 'relative_deadline': relative, 'deadline_ms': deadline_ms, 'ap': scored.ap,
+            'ap50': scored.ap50, 'pooled': scored.pooled, 'loss': scored.loss_against(full),
+            'loss_against_best': scored.loss_against(best),
+            'missed': float((~is_met(latencies_ms, deadline_ms)).mean()), 'median_ms': float(np.median(latencies_ms)),
+            'p99_ms': float(np.quantile(latencies_ms, 0.99)), 'paths': len({frame.path for frame in frames})}
+
+
+def plot(result: dict, file: Path) -> None:
+    """One line per policy over the relative deadline."""
+    import matplotlib
+    matplotlib.use('Agg')
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(8.0, 5.0), layout='constrained')
+    axes.axhline(result['full_path']['pooled'], color='#9aa8b6', linewidth=1.2, linestyle=(0, (4, 3)), zorder=1,
+                 label='full path without a deadline')
+    for name, colour, marker in zip(NAMES, ('#1f77d0', '#d98a00', '#8a63c2', '#c02626'), 'osD^'):
+        rows = [row for row in result['rows'] if row['policy'] == name]
+        axes.plot([row['relative_deadline'] for row in rows], [row['pooled'] for row in rows], color=colour,
+                  marker=marker, markersize=5, linewidth=1.8, label=NAMES[name], zorder=3)
+    judged = result['goal']['relative_deadline']
+    axes.axvline(judged, color='#9aa8b6', linewidth=1.0, linestyle=(0, (1, 2)), zorder=1)
+    axes.annotate(f'{result["goal"]["of_full_median"]:.2f} of the full path\'s median time', (judged, 1.0),
+                  xycoords=('data', 'axes fraction'), xytext=(4, -2), textcoords='offset points', va='top', fontsize=8,
+                  color='#5b6b7b')
+    axes.set_xlabel(f'relative deadline (1 is the bound of the full path, {result["full_bound_ms"]:.0f} ms)')
+    axes.set_ylabel('average precision of\n' + ', '.join(result['ranked_by']) + ', %')
+    axes.set_ylim(-1, 1.15 * max(row['pooled'] for row in result['rows']))
+    axes.set_title(f'{result["images"]} images of {result["dataset"]}, late frames count as empty', loc='left',
+                   fontsize=11)
+    axes.grid(color='#e1e5ea', linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.spines[['top', 'right']].set_visible(False)
+    figure.legend(fontsize=9, frameon=False, loc='outside lower center', ncols=3)
+    figure.savefig(file, dpi=120)
+
+
+def print_tables(result: dict) -> None:
+    """Every policy at every deadline, and the loss that the goal is about."""
+    console = Console(width=max(Console().width, 124))
+    best = result['full_path']
+    table = Table(title=f'{result["images"]} images of {result["dataset"]}; full path: AP {best["ap"]:.1f}, '
+                        f'{best["pooled"]:.1f} of the classes that rank: {", ".join(result["ranked_by"])}',
+                  title_justify='left')
+    for head in ('policy', 'relative', 'deadline', 'AP', 'AP50', 'rank', 'loss rank, 95 %', 'missed', 'median',
+                 'p99 ms', 'paths'):
+        table.add_column(head, justify='left' if head == 'policy' else 'right', no_wrap=True)
+    for row in result['rows']:
+        low, high = row['loss']['pooled_interval']
+        table.add_row(row['policy'], f'{row["relative_deadline"]:.2f}', f'{row["deadline_ms"]:.1f}',
+                      f'{row["ap"]:.1f}', f'{row["ap50"]:.1f}', f'{row["pooled"]:.1f}',
+                      f'{row["loss"]["pooled"]:.1f} ({low:.1f} to {high:.1f})', f'{row["missed"]:.1%}',
+                      f'{row["median_ms"]:.1f}', f'{row["p99_ms"]:.1f}', str(row['paths']),
+                      end_section=row['relative_deadline'] == RELATIVE[-1])
+    console.print(table)
+    goal = result['goal']
+    console.print(f'the full path took {result["full_path_over_forecast"]:.2f} times its forecast (median); far from '
+                  f'1, the machine was not as idle as when the profile was measured')
+    for key, what in (('loss', 'the full path'),
+                      ('loss_against_best', f'the best path, {result["best_path"]["path"]}')):
+        loss = goal[key]
+        console.print(f'at {goal["deadline_ms"]:.1f} ms, {goal["of_full_median"]:.2f} of the full path\'s median time, '
+                      f'lost against {what}: {loss["ap"]:.1f} AP ({loss["ap_interval"][0]:.1f} to '
+                      f'{loss["ap_interval"][1]:.1f}, 95 %), {loss["pooled"]:.1f} of the classes that rank '
+                      f'({loss["pooled_interval"][0]:.1f} to {loss["pooled_interval"][1]:.1f}); '
+                      f'goal at most {GOAL_POINTS} AP: '
+                      f'{"met" if loss["ap"] <= GOAL_POINTS else "not met"}', soft_wrap=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--weights', type=Path, default=Path('models/compact.safetensors'), help='network')
+    parser.add_argument('--data', type=Path, default=Path('../shared/data/carla/val.json'), help='COCO annotations')
+    parser.add_argument('--quality', type=Path, help='path qualities; by default those beside the weights')
+    parser.add_argument('--profile', type=Path, help='latency profile; else one is measured, in 40 s')
+    parser.add_argument('--limit', type=int, help='use only so many images')
+    parser.add_argument('--engine', choices=ENGINES, default='auto', help='that runs the network, on a CPU')
+    parser.add_argument('--threads', type=int, default=1, help='CPU threads')
+    parser.add_argument('--device', default='cpu', help='cpu or cuda')
+    parser.add_argument('--out', type=Path, help='JSON file to write; the plot lies beside it')
+    parser.add_argument('--quick', action='store_true', help=f'{QUICK_IMAGES} images: shows that it works')
+    args = parser.parse_args()
+    out = args.out or (QUICK_RESULTS if args.quick else RESULTS)
+    restart_with_environment(args.threads)
+    use_threads(args.threads)
+    load_before = round(os.getloadavg()[0], 2)
+    detector, _ = load_network(str(args.weights), args.device, ROOT / 'models', args.engine)  # replays graphs on CUDA
+    print(f'engine {detector.engine.identity}. {detector.engine.notice}', flush=True)
+    space = detector.path_space
+    quality = PathQuality.load(args.quality or args.weights.with_suffix('.quality.json'), space)
+    quality.check(detector.weights_hash)
+    sequence = read_coco(args.data)
+    frames = annotated_frames(sequence, QUICK_IMAGES if args.quick else args.limit)
+    ground_truths = [relabelled(frame.ground_truth, sequence.class_names, detector.class_names) for frame in frames]
+    ranked_by = list(ranking_classes(ground_truths, detector.class_names) or detector.class_names)
+    images = [frame.load_bgr() for frame in frames]
+    profile = LatencyProfile.load(args.profile) if args.profile else measure_profile(
+        detector, images[:40], repeats=12, whole_paths=16, path_repeats=6,
+        time_limit_s=QUICK_PROFILE_S if args.quick else PROFILE_S)
+    warm_up(detector, images[0].shape[:2])
+    forecast = PathForecast(profile, space)
+    factor, likely_factor = (math.exp(max(0.0, forecast.residual_quantile(1.0 - share)))
+                             for share in (MISS, UNLIKELY_SHARE))
+    frontier = FrontierPolicy(space, forecast, quality)
+    frontier.prepare()
+    full_bound_ms = forecast.forecast_ms(space.largest) * factor
+    # the tightest deadline that any path's bound fits, rounded up so that the time of a decision fits too
+    tightest = math.ceil(105 * float(forecast.table(list(space)).min()) * factor / full_bound_ms) / 100
+    full_ms = forecast.forecast_ms(space.largest)
+    judged = judged_deadline_ms(full_ms, tightest * full_bound_ms) / full_bound_ms
+    relative = sorted({tightest, judged, *(value for value in RELATIVE if value > tightest)})
+    print(f'full path bound {full_bound_ms:.1f} ms (factor {factor:.2f}), {len(images)} images', flush=True)
+    deadlines_ms = [value * full_bound_ms for value in relative]
+    cells: dict[tuple[str, float], Policy] = {('frontier', deadline_ms): frontier for deadline_ms in deadlines_ms}
+    full_width = ThresholdPolicy(space, forecast, quality)
+    for deadline_ms in deadlines_ms:
+        start = largest_that_fits(space, forecast, deadline_ms / factor)
+        cells['thresholds', deadline_ms] = ThresholdPolicy(space, forecast, quality, start=start)
+        cells['full_width', deadline_ms] = full_width
+    cells['fixed', math.inf] = FixedPath(space.largest, space, forecast, quality)
+    best_path = max(space, key=quality.quality)
+    cells['best', math.inf] = FixedPath(best_path, space, forecast, quality)
+    taken = run_all(detector, cells, images, factor, likely_factor / factor)
+    single = taken['fixed', math.inf]
+    full, best = (Scored.of([frame.detections for frame in taken[name, math.inf]], ground_truths, detector.class_names,
+                            ranked_by) for name in ('fixed', 'best'))
+    rows = []
+    for name in NAMES:
+        for value, deadline_ms in zip(relative, deadlines_ms):
+            ran = taken.get((name, deadline_ms), single)
+            scored = Scored.of([frame.within(deadline_ms) for frame in ran], ground_truths, detector.class_names,
+                               ranked_by)
+            rows.append(row_of(name, value, deadline_ms, ran, scored, full, best))
+    at_half = next(row for row in rows if row['policy'] == 'frontier' and row['relative_deadline'] == judged)
+    pace = float(np.median([frame.latency_ms for frame in single])) / full_ms
+    goal = {name: at_half[name] for name in ('deadline_ms', 'relative_deadline', 'loss', 'loss_against_best')}
+    result = {'date': date.today().isoformat(), 'device': asdict(read_device_facts(args.device)),
+              'load_before': load_before, 'engine': detector.engine.identity,
+              'weights': str(args.weights), 'weights_hash': detector.weights_hash, 'dataset': sequence.name,
+              'quality_measured_on': quality.dataset, 'images': len(images), 'ranked_by': ranked_by,
+              'calibration_factor': factor, 'likely_factor': likely_factor,
+              'full_bound_ms': full_bound_ms, 'full_path_over_forecast': pace,
+              'full_path': {'ap': full.ap, 'pooled': full.pooled},
+              'best_path': {'path': str(best_path), 'ap': best.ap, 'pooled': best.pooled}, 'rows': rows,
+              'goal': {**goal, 'of_full_median': at_half['deadline_ms'] / full_ms, 'at_most_ap': GOAL_POINTS,
+                       'met': at_half['loss']['ap'] <= GOAL_POINTS,
+                       'met_against_best': at_half['loss_against_best']['ap'] <= GOAL_POINTS}}
+    print_tables(result)
+    write_text_atomically(out, json.dumps(result, indent=1) + '\n')
+    plot(result, out.with_suffix('.png'))
+    print(f'wrote {out} and {out.with_suffix(".png").name}')
+
+
+if __name__ == '__main__':
+    sys.exit(exit_status(Path(__file__).name, main))

@@ -1,0 +1,427 @@
+"""Worst-case times of single layers and of whole paths against the times that they took, alone and beside a co-runner.
+
+    python research/multi_path/layer_wcet.py [--device cpu] [--threads 1] [--seconds 220] [--counters FILE]
+
+Layers are those of table VI of the multi-path paper. The interval model is fitted to other layers of the same families,
+in the same rounds; the table's layers take no part. A round visits every layer in random order; rounds go through the
+utilisations of a second process that runs convolutions and group norms on the same device for that part of the time;
+what it achieved is recorded, and a goal is missed where it is off by more than 0.1. Rounds in which further programs
+ran are left out and counted. Counts come from geometry, or from a profiler's file whose column `layer` names each layer
+as `convolution 64x256x1x1x136x240x1`, its attributes in order.
+
+A visit runs a layer five times and times the last four. Judged are all of them, against the WCET plus an allowance: the
+longest interruption of a fitted layer at that utilisation. Interrupted are runs in which the system took the processor
+away, and without a co-runner those that take 1.5 times as long as another of their visit (on a CPU only). The WCET,
+which is fitted to the other runs, is shown against these as well.
+
+One bound is made for each utilisation, and one from the worst of all utilisations. The contention-oblivious estimate is
+assumption 1 alone, fitted to mean times without a co-runner; "calibrated" it is raised by the factor with which it
+covers
+the fitted layers at that utilisation, or at all of them, and has the same allowance.
+
+Then whole paths of `compact` with random weights: layers of some random paths are measured by themselves, steps between
+layers come from the longest times of these paths, and other random paths are judged, interruptions included.
+Prints two tables, writes results/layer_wcet.json (layer_wcet_DEVICE.json on a GPU).
+"""
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from deadline_perception.contention.sensors import read_cpu_times
+from deadline_perception.detector.path_layers import path_layers
+from deadline_perception.execution_path import ExecutionPath
+from deadline_perception.latency.device import read_device_facts, use_threads
+from deadline_perception.wcet.interval_fit import MeasuredLayer, fit_interval_model, fit_oblivious_model
+from deadline_perception.wcet.interval_model import CoveringModel, IntervalModel, LayerCounts, Processor
+from deadline_perception.wcet.layer_counters import CountersNotRead, read_counters
+from deadline_perception.wcet.layer_timing import (
+    LayerVisit,
+    CoRunner,
+    layer_call,
+    measure_bandwidth_gb_s,
+    read_cpu_lanes,
+    visit_layer,
+)
+from deadline_perception.wcet.layers import ConvolutionShape, GroupNormShape, LayerShape, RegionFeaturesShape
+from deadline_perception.wcet.path_wcet import fit_path_wcet
+from deadline_perception.latency.quantiles import bounded_share
+from deadline_perception.latency.stopwatch import now_ms, synchronise
+from deadline_perception.tools.command_line import exit_status
+from deadline_perception.tools.profile import restart_with_environment
+
+RESULTS = Path(__file__).parent / 'results'
+UTILISATIONS = (0.0, 0.5, 1.0)
+FOREIGN_CORES = 0.05  # part of a core that programs other than the network and the co-runner may take in a round
+CO_RUNNER_OFF = 0.1  # most that the co-runner's utilisation may differ from the one that was set
+GOALS = {'convolution': 0.15, 'group_norm': 0.25}  # mean over-estimate of the longest time
+# Table VI of the multi-path paper (2020); "group size 32" read as 32 groups, as its detection library has it.
+TABLE_VI = (*(ConvolutionShape(*row) for row in (
+    (64, 256, 1, 1, 136, 240), (256, 128, 1, 1, 136, 240), (128, 512, 1, 1, 68, 120), (256, 512, 1, 2, 136, 240),
+    (512, 128, 1, 1, 68, 120), (512, 256, 1, 1, 68, 120), (256, 1024, 1, 1, 34, 60))),
+    *(GroupNormShape(channels, 32, height, width) for channels, height, width in (
+        (64, 272, 480), (64, 136, 240), (256, 136, 240), (128, 136, 240), (128, 68, 120), (512, 68, 120),
+        (256, 68, 120))))
+FITTED = (*(ConvolutionShape(*row) for row in (
+    (64, 64, 1, 1, 136, 240), (64, 128, 1, 1, 136, 240), (128, 128, 1, 1, 136, 240), (256, 64, 1, 1, 136, 240),
+    (128, 256, 1, 1, 68, 120), (256, 512, 1, 1, 68, 120), (512, 64, 1, 1, 68, 120), (1024, 256, 1, 1, 34, 60),
+    (512, 512, 1, 1, 34, 60), (256, 512, 1, 1, 34, 60), (96, 320, 1, 1, 100, 180), (320, 96, 1, 1, 100, 180),
+    (192, 384, 1, 1, 80, 140), (64, 384, 1, 1, 90, 160), (384, 128, 1, 1, 120, 200), (128, 768, 1, 1, 50, 90),
+    (128, 256, 1, 2, 136, 240), (512, 1024, 1, 2, 68, 120), (256, 256, 1, 2, 68, 120), (256, 384, 1, 2, 120, 200),
+    (192, 512, 1, 2, 100, 200), (384, 512, 1, 2, 100, 180), (256, 640, 1, 2, 80, 160), (320, 512, 1, 2, 136, 200),
+    (256, 768, 1, 2, 136, 240), (384, 512, 1, 2, 136, 240), (192, 640, 1, 2, 160, 260), (64, 320, 1, 1, 136, 240),
+    (320, 128, 1, 1, 136, 240), (96, 288, 1, 1, 140, 250), (256, 1152, 1, 1, 36, 64))),
+    *(GroupNormShape(channels, 32, height, width) for channels, height, width in (
+        (32, 272, 480), (96, 200, 360), (128, 100, 180), (256, 100, 180), (64, 200, 360), (512, 34, 60), (1024, 34, 60),
+        (192, 100, 160), (384, 90, 160), (64, 100, 180), (320, 68, 120), (128, 200, 300), (64, 240, 400),
+        (160, 136, 240), (96, 272, 480), (64, 300, 520), (288, 136, 240), (576, 68, 120))))
+PATH_SECONDS = 0.3  # part of the time that goes to whole paths
+FITTED_PATHS, JUDGED_PATHS, PER_FAMILY = 10, 10, 10
+SEED = 5
+
+
+@dataclass
+class Times:
+    """What was seen of one layer: all runs, those not interrupted, the longest interruption, ms; and how many
+    visits."""
+
+    every: list[float] = field(default_factory=list)
+    execution: list[float] = field(default_factory=list)
+    interruption: float = 0.0
+    visits: int = 0
+
+    def add(self, other: Times) -> None:
+        self.every += other.every
+        self.execution += other.execution
+        self.interruption = max(self.interruption, other.interruption)
+        self.visits += other.visits
+
+    def measured(self, counts: LayerCounts) -> MeasuredLayer:
+        worst = max(self.execution)
+        return MeasuredLayer(counts, min(float(np.mean(self.execution)), worst), worst)
+
+
+@dataclass
+class Round:
+    """A visit of every layer, a frame of every path; how long it took, for how much of it the co-runner worked, in s,
+    and the cores that other programs kept busy meanwhile."""
+
+    visits: dict[LayerShape, LayerVisit] = field(default_factory=dict)
+    frames_ms: dict[ExecutionPath, float] = field(default_factory=dict)
+    seconds: float = 0.0
+    co_runner_s: float = 0.0
+    foreign_cores: float = 0.0
+
+
+@contextmanager
+def watched(co_runner: CoRunner | None = None) -> Iterator[Round]:
+    """A round to fill in; at its end the work of the co-runner, and of programs other than it and this one, is
+    noted."""
+    def clocks() -> tuple[float, float, float]:
+        own_s = time.process_time() + (co_runner.busy_s if co_runner else 0.0)
+        return (time.monotonic(), read_cpu_times().busy / os.sysconf('SC_CLK_TCK') - own_s,
+                co_runner.worked_s if co_runner else 0.0)
+
+    found = Round()
+    before = clocks()
+    yield found
+    after = clocks()
+    found.seconds, foreign_s, found.co_runner_s = (late - early for early, late in zip(before, after))
+    found.foreign_cores = max(0.0, foreign_s / found.seconds)
+
+
+def undisturbed(rounds: list[Round]) -> list[Round]:
+    """Rounds without other programs, since these would be co-runners too; at least the quieter half."""
+    quiet = [found for found in rounds if found.foreign_cores <= FOREIGN_CORES]
+    quieter_half = sorted(rounds, key=lambda found: found.foreign_cores)[:-(-len(rounds) // 2)]
+    return max(quiet, quieter_half, key=len)
+
+
+def times_of(rounds: list[Round], on_gpu: bool, alone: bool) -> dict[LayerShape, Times]:
+    """Times of every layer; on a GPU nothing counts as interrupted, since nobody sees whose kernels come between."""
+    times: dict[LayerShape, Times] = {}
+    for shape, visit in (item for found in rounds for item in found.visits.items()):
+        execution, interruption = (visit.times_ms, 0.0) if on_gpu else (visit.execution_ms(alone),
+                                                                        visit.interruption_ms(alone))
+        times.setdefault(shape, Times()).add(Times(list(visit.times_ms), list(execution), interruption, 1))
+    return times
+
+
+def achieved(rounds: list[Round]) -> float:
+    """The part of the time for which the co-runner worked."""
+    return sum(found.co_runner_s for found in rounds) / sum(found.seconds for found in rounds)
+
+
+def counts_of(shapes: Sequence[LayerShape], processor: Processor,
+              counters: Path | None = None) -> dict[LayerShape, LayerCounts]:
+    """Counts of each layer, from geometry or from a profiler's file.
+
+    Raises:
+        CountersNotRead: the file is no such file, or lacks a layer.
+    """
+    if counters is None:
+        return {shape: LayerCounts.of(shape, processor) for shape in shapes}
+    read = read_counters(counters, processor)
+    names = {shape: f'{shape.kind.value} ' + 'x'.join(map(str, asdict(shape).values())) for shape in shapes}
+    missing = [name for name in names.values() if name not in read]
+    if missing:
+        raise CountersNotRead(f'{counters} lacks the layers {", ".join(missing)}; expected each in the column layer')
+    return {shape: read[name].counts for shape, name in names.items()}
+
+
+def visit_all(calls: dict[LayerShape, Callable], device: str, rng: random.Random) -> dict[LayerShape, LayerVisit]:
+    """Visits every layer once, in random order."""
+    return {shape: visit_layer(calls[shape], device) for shape in rng.sample(list(calls), len(calls))}
+
+
+def fit_families(counts: dict[LayerShape, LayerCounts], times: dict[LayerShape, Times], processor: Processor,
+                 fit: Callable[..., CoveringModel | IntervalModel]) -> dict[str, CoveringModel | IntervalModel]:
+    """One model for each family among the layers with counts."""
+    families: dict[str, list[MeasuredLayer]] = {}
+    for shape, found in counts.items():
+        families.setdefault(shape.family, []).append(times[shape].measured(found))
+    return {family: fit(layers, processor) for family, layers in families.items()}
+
+
+def measure_layers(device: str, threads: int, seconds: float) -> dict[float, list[Round]]:
+    """Rounds over all layers at every utilisation of the co-runner."""
+    rng = random.Random(SEED)
+    calls = {shape: layer_call(shape, device) for shape in (*TABLE_VI, *FITTED)}
+    rounds: dict[float, list[Round]] = {utilisation: [] for utilisation in UTILISATIONS}
+    with CoRunner(device, threads) as co_runner:
+        visit_all(calls, device, rng)  # first calls choose kernels
+        end = time.monotonic() + seconds
+        while time.monotonic() < end or not rounds[UTILISATIONS[-1]]:
+            for utilisation in UTILISATIONS:
+                co_runner.use(utilisation)
+                with watched(co_runner) as found:
+                    found.visits = visit_all(calls, device, rng)
+                rounds[utilisation].append(found)
+    return rounds
+
+
+def judge_layers(times: dict[float, dict[LayerShape, Times]], processor: Processor,
+                 counts: dict[LayerShape, LayerCounts]) -> list[dict]:
+    """A row for every layer of the table at every utilisation."""
+    fitted = {shape: counts[shape] for shape in FITTED}
+    oblivious = fit_families(fitted, times[0.0], processor, fit_oblivious_model)
+    pooled = {shape: Times() for shape in FITTED}
+    for seen in times.values():
+        for shape in FITTED:
+            pooled[shape].add(seen[shape])
+
+    def bounds(seen: dict[LayerShape, Times]) -> tuple[dict[str, CoveringModel], dict[str, float], float]:
+        """Models by family, calibration factors of the oblivious ones, and the allowance, ms."""
+        calibration_factors: dict[str, float] = {}
+        for shape in FITTED:
+            over = max(seen[shape].execution) / oblivious[shape.family].wcet_ms(counts[shape])
+            calibration_factors[shape.family] = max(calibration_factors.get(shape.family, 1.0), over)
+        return (fit_families(fitted, seen, processor, fit_interval_model), calibration_factors,
+                max(seen[shape].interruption for shape in FITTED))
+
+    any_models, any_calibration_factors, any_allowance = bounds(pooled)
+    rows = []
+    for utilisation in UTILISATIONS:
+        models, calibration_factors, allowance = bounds(times[utilisation])
+        for number, shape in enumerate(TABLE_VI):
+            found, family = times[utilisation][shape], shape.family
+            wcet, guess = models[family].wcet_ms(counts[shape]), oblivious[family].wcet_ms(counts[shape])
+            judged = {'bound': wcet + allowance, 'any_state': any_models[family].wcet_ms(counts[shape]) + any_allowance,
+                      'oblivious': guess, 'oblivious_calibrated': guess * calibration_factors[family] + allowance,
+                      'oblivious_any_state': guess * any_calibration_factors[family] + any_allowance}
+            longest = max(found.every)
+            rows.append({
+                'layer': f'{shape.kind.value} {number % (len(TABLE_VI) // 2) + 1}', 'kind': shape.kind.value,
+                'shape': asdict(shape), 'utilisation': utilisation, 'visits': found.visits,
+                'bounded_share': bounded_share(found.visits), 'runs': len(found.every), 'min_ms': min(found.every),
+                'mean_ms': float(np.mean(found.every)), 'max_ms': longest, 'wcet_ms': wcet, 'allowance_ms': allowance,
+                **{f'{name}_ms': value for name, value in judged.items()},
+                **{f'{name}_over_max': value / longest - 1.0 for name, value in judged.items()},
+                **{f'above_{name}': sum(time_ms > value for time_ms in found.every) for name, value in judged.items()},
+                'interrupted': len(found.every) - len(found.execution), 'uninterrupted_max_ms': max(found.execution),
+                'wcet_over_uninterrupted': wcet / max(found.execution) - 1.0,
+                'uninterrupted_above_wcet': sum(value > wcet for value in found.execution),
+                'calibration_factor': models[family].calibration_factor,
+                'missing': [fit.missing for fit in models[family].fits]})
+    return rows
+
+
+def measure_paths(device: str, processor: Processor, seconds: float) -> dict:
+    """Bounds of whole paths of the compact detector, and the longest times of paths that took no part in them."""
+    from deadline_perception.detector.checkpoint import build_detector
+
+    rng = random.Random(SEED)
+    detector = build_detector('compact', ('vehicle', 'bike', 'motorbike', 'traffic_light', 'traffic_sign'),
+                              device=device)
+    space = detector.path_space
+    others = rng.sample(list(space), FITTED_PATHS + JUDGED_PATHS - 2)
+    fitted = [space.smallest, space.largest, *others[:FITTED_PATHS - 2]]
+    judged = others[FITTED_PATHS - 2:]
+    layers = {path: path_layers(detector, path) for path in (*fitted, *judged)}
+    families: dict[str, set[LayerShape]] = {}
+    for shape in (shape for path in fitted for shape in layers[path]):
+        families.setdefault(shape.family, set()).add(shape)
+    chosen = [shape for shapes in families.values() for shape in spread(shapes)]
+    calls = {shape: region_call(detector, shape) if isinstance(shape, RegionFeaturesShape)
+             else layer_call(shape, device)
+             for shape in chosen}
+    rounds: list[Round] = []
+    image = np.random.default_rng(SEED).integers(0, 256, (380, 640, 3), dtype=np.uint8)
+    detector.warm_up(layers)
+    visit_all(calls, device, rng)
+    end = time.monotonic() + seconds
+    while time.monotonic() < end or not rounds:
+        with watched() as found:
+            found.visits = visit_all(calls, device, rng)
+            for path in rng.sample(list(layers), len(layers)):
+                started = now_ms()
+                detector.detect(image, path)
+                synchronise(device)
+                found.frames_ms[path] = now_ms() - started
+        rounds.append(found)
+    kept = undisturbed(rounds)
+    times = times_of(kept, device != 'cpu', alone=True)
+    frames = {path: [found.frames_ms[path] for found in kept] for path in layers}
+    models = fit_families(counts_of(chosen, processor), times, processor, fit_interval_model)
+    bound = fit_path_wcet(models, [(layers[path], max(frames[path])) for path in fitted])
+    return {'rounds': len(rounds), 'rounds_kept': len(kept), 'layers_measured': len(chosen),
+            'fitted_paths': [str(path) for path in fitted], 'step_ms': bound.step_ms,
+            'calibration_factor': bound.calibration_factor,
+            'rows': [{'path': str(path), 'runs': len(frames[path]), 'min_ms': min(frames[path]),
+                      'mean_ms': float(np.mean(frames[path])), 'max_ms': max(frames[path]),
+                      'layers_ms': bound.layers_ms(layers[path]), 'wcet_ms': bound.wcet_ms(layers[path]),
+                      'over_max': bound.wcet_ms(layers[path]) / max(frames[path]) - 1.0,
+                      'above_wcet': sum(value > bound.wcet_ms(layers[path]) for value in frames[path])}
+                     for path in judged]}
+
+
+def spread(shapes: set[LayerShape]) -> list[LayerShape]:
+    """A few layers of a family, from the one with the fewest operations to the one with the most."""
+    ordered = sorted(shapes, key=lambda shape: (shape.operations, str(shape)))
+    picks = np.linspace(0, len(ordered) - 1, min(PER_FAMILY, len(ordered)))
+    return [ordered[round(pick)] for pick in picks]
+
+
+def region_call(detector, shape: RegionFeaturesShape) -> Callable[[], object]:
+    """The network's own region features, of random boxes."""
+    import torch
+
+    from deadline_perception.detector.heads import region_features
+    from deadline_perception.detector.proposals import STRIDES, pyramid_levels
+
+    height, width = detector.input_size
+    levels = [torch.randn(1, shape.channels, height // stride, width // stride, device=detector.device)
+              .contiguous(memory_format=torch.channels_last) for stride in STRIDES]
+    low = torch.rand(shape.regions, 2) * torch.tensor([0.8 * width, 0.8 * height])
+    boxes = torch.cat((low, low + torch.rand(shape.regions, 2) ** 2 * 240 + 6), 1).to(detector.device)
+    box_levels = pyramid_levels(boxes, len(STRIDES))
+    return lambda: region_features(levels, boxes, box_levels)
+
+
+def show(rows: list[dict], paths: dict, co_runner: dict[float, float]) -> list[dict]:
+    """Prints both tables; returns what stands against the goals. `co_runner` is what it achieved, by utilisation."""
+    console = Console(width=170)
+    table = Table(title='Layers of table VI beside a co-runner, all runs; ms')
+    for column in ('layer', 'co-runner', 'runs', 'min', 'mean', 'max', 'WCET', 'with allowance', 'over max', 'above',
+                   'interrupted', 'any state', 'oblivious', 'above', 'calibrated'):
+        table.add_column(column, justify='left' if column == 'layer' else 'right', no_wrap=column == 'layer')
+    for row in rows:
+        table.add_row(row['layer'], f'{row["utilisation"]:.0%}', str(row['runs']),
+                      *(f'{row[key]:.2f}' for key in ('min_ms', 'mean_ms', 'max_ms', 'wcet_ms', 'bound_ms')),
+                      f'{row["bound_over_max"]:+.0%}', str(row['above_bound']), str(row['interrupted']),
+                      f'{row["any_state_ms"]:.2f}', f'{row["oblivious_ms"]:.2f}', str(row['above_oblivious']),
+                      f'{row["oblivious_calibrated_ms"]:.2f}')
+    console.print(table)
+    summary = []
+    for kind, goal in GOALS.items():
+        for utilisation in UTILISATIONS:
+            group = [row for row in rows if row['kind'] == kind and row['utilisation'] == utilisation]
+            entry = {'kind': kind, 'utilisation': utilisation, 'goal': goal,
+                     'achieved_utilisation': co_runner[utilisation],
+                     'bounded_share': group[0]['bounded_share'], 'allowance_ms': group[0]['allowance_ms'],
+                     **{key: float(np.mean([row[key] for row in group]))
+                        for key in group[0] if key.endswith(('_over_max', '_over_uninterrupted'))},
+                     **{key: sum(row[key] for row in group)
+                        for key in group[0] if key in ('runs', 'interrupted') or 'above_' in key}}
+            steady = abs(co_runner[utilisation] - utilisation) <= CO_RUNNER_OFF
+            entry['met'] = steady and entry['bound_over_max'] <= goal and entry['above_bound'] == 0
+            summary.append(entry)
+            console.print(
+                f'{kind:11} co-runner {utilisation:4.0%}'
+                f'{"" if steady else f" (achieved {co_runner[utilisation]:.0%}, not valid)"}: '
+                f'above bound {entry["above_bound"]} of {entry["runs"]} (goal 0), over-estimate '
+                f'{entry["bound_over_max"]:+.1%} (goal {goal:.0%}): {"met" if entry["met"] else "NOT met"}\n'
+                f'    from the worst of all states {entry["any_state_over_max"]:+.1%}, above '
+                f'{entry["above_any_state"]}; oblivious: above {entry["above_oblivious"]}, '
+                f'calibrated {entry["oblivious_calibrated_over_max"]:+.1%}, '
+                f'above {entry["above_oblivious_calibrated"]}; from all states '
+                f'{entry["oblivious_any_state_over_max"]:+.1%}, above {entry["above_oblivious_any_state"]}\n'
+                f'    without allowance ({entry["allowance_ms"]:.1f} ms) and the {entry["interrupted"]} interrupted '
+                f'runs: {entry["wcet_over_uninterrupted"]:+.1%}, above {entry["uninterrupted_above_wcet"]}; the '
+                f'longest run of a layer bounds {entry["bounded_share"]:.1%} of further visits', highlight=False)
+    table = Table(title='Paths that took no part in the fit; ms')
+    for column in ('path', 'runs', 'min', 'mean', 'max', 'layers', 'WCET', 'over max', 'above'):
+        table.add_column(column, justify='left' if column == 'path' else 'right')
+    for row in paths['rows']:
+        table.add_row(row['path'], str(row['runs']), *(f'{row[key]:.1f}' for key in ('min_ms', 'mean_ms', 'max_ms',
+                                                                                     'layers_ms', 'wcet_ms')),
+                      f'{row["over_max"]:+.0%}', str(row['above_wcet']))
+    console.print(table)
+    return summary
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument('--device', default='cpu', help='cpu, cuda or cuda:INDEX')
+    parser.add_argument('--threads', type=int, default=1, help='CPU threads')
+    parser.add_argument('--seconds', type=float, default=220.0, help='time for measuring; starting up comes on top')
+    parser.add_argument('--counters', type=Path, help='CSV of a profiler with the counts of all layers')
+    args = parser.parse_args()
+    if not args.seconds > 0.0:
+        parser.error(f'--seconds is {args.seconds}, expected more than 0 s')
+    restart_with_environment(args.threads)
+    use_threads(args.threads)
+    facts = read_device_facts(args.device)
+    load = os.getloadavg()[0]
+    processor = Processor.of(facts, measure_bandwidth_gb_s(args.device), read_cpu_lanes())
+    try:
+        counts = counts_of((*TABLE_VI, *FITTED), processor, args.counters)
+    except CountersNotRead as error:
+        parser.error(str(error))
+    rounds = measure_layers(args.device, args.threads, args.seconds * (1 - PATH_SECONDS))
+    kept = {utilisation: undisturbed(found) for utilisation, found in rounds.items()}
+    rows = judge_layers({utilisation: times_of(found, facts.kind == 'cuda', utilisation == 0.0)
+                         for utilisation, found in kept.items()}, processor, counts)
+    paths = measure_paths(args.device, processor, args.seconds * PATH_SECONDS)
+    co_runner = {utilisation: achieved(found) for utilisation, found in kept.items()}
+    summary = show(rows, paths, co_runner)
+    RESULTS.mkdir(exist_ok=True)
+    file = RESULTS / ('layer_wcet.json' if facts.kind == 'cpu' else f'layer_wcet_{facts.slug}.json')
+    file.write_text(json.dumps({'date': date.today().isoformat(), 'device': asdict(facts),
+                                'load_before': round(load, 2), 'processor': asdict(processor), 'seconds': args.seconds,
+                                'counts_from': args.counters.name if args.counters else 'geometry',
+                                'rounds': {str(utilisation): {
+                                    'measured': len(found), 'kept': len(kept[utilisation]),
+                                    'co_runner_achieved': co_runner[utilisation],
+                                    'foreign_cores_at_most': max(r.foreign_cores for r in kept[utilisation])}
+                                    for utilisation, found in rounds.items()}, 'summary': summary,
+                                'layers': rows, 'fitted_layers': len(FITTED), 'paths': paths}, indent=1) + '\n',
+                    encoding='utf-8')
+    print(f'wrote {file.relative_to(RESULTS.parents[2])}')
+
+
+if __name__ == '__main__':
+    sys.exit(exit_status(Path(__file__).name, main))

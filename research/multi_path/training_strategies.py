@@ -1,0 +1,307 @@
+"""The multi-path paper's Table IV for our network: average precision after training by each strategy at equal compute.
+
+    python research/multi_path/training_strategies.py [--data FOLDER] [--seconds-per-run 110 | --steps N] [--quick]
+        [--start WEIGHTS | --from-scratch --learning-rate 6e-4] [--device cuda --batch 16]
+
+Compute is counted in multiplications and additions of convolutions and matrices, three times those of the forward pass,
+on the paths that a strategy draws; finding regions and drawing images are not counted. Every run may use those of
+`--steps` steps of the full path with one head; without, so many as this machine does in `--seconds-per-run`. Counting
+is free of noise, where time on a shared machine is not; but cheap paths take more time per operation, so seconds are
+shown.
+
+Runs begin with the shipped weights: from random ones, as in the paper, minutes on a CPU teach little, hours on a GPU
+do. The shipped weights know all paths already, so that what a strategy does not train is forgotten rather than never
+learnt. Ours is judged against the paper's strategies that switch heads at random, on the longest path and on the mean
+of the paths measured: it is better where it gains more than the larger spread of the seeds.
+Runs are kept in `--out` and go on there after a kill. Writes results/training_strategies_START_DEVICE.json.
+"""
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from dataclasses import asdict, replace
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+import torch
+from rich.console import Console
+from rich.table import Table
+from torch.utils.flop_counter import FlopCounterMode
+
+from deadline_perception.datasets.class_names import relabelled
+from deadline_perception.datasets.coco import read_coco
+from deadline_perception.datasets.records import Sequence
+from deadline_perception.detector.checkpoint import build_detector, load_detector
+from deadline_perception.detector.configuration import find_configuration
+from deadline_perception.detector.heads import BINS
+from deadline_perception.detector.network import MultiPathDetector
+from deadline_perception.evaluation.path_accuracy import annotated_frames, measure_paths, ranking_classes
+from deadline_perception.execution_path import SKIP, ExecutionPath, PathSpace
+from deadline_perception.latency.device import read_device_facts
+from deadline_perception.latency.json_file import write_text_atomically
+from deadline_perception.learning.losses import REGIONS_PER_IMAGE
+from deadline_perception.learning.samples import SampleSource
+from deadline_perception.learning.strategies import STRATEGIES, Strategy
+from deadline_perception.learning.trainer import Trainer
+from deadline_perception.learning.training_plan import TrainingPlan
+from deadline_perception.tools.command_line import exit_status
+
+RESULTS = Path(__file__).parent / 'results'
+ROOT = Path(__file__).parents[2]
+BACKWARD = 3  # a backward pass takes two products of the forward pass's size, one for inputs and one for weights
+DRAWN_STEPS = 400  # over which the operations of a strategy's steps are averaged
+TIMED_STEPS = 4
+SAVE_EVERY_S = 120.0
+OURS = 'sandwich'
+RIVALS = ('ns-rs', 'rs-rs')  # the best two of the paper's table IV, on its longest path
+
+
+def measured_paths(space: PathSpace) -> dict[str, ExecutionPath]:
+    """A handful of paths: the full one, each operator at its smallest alone, one in the middle, and the cheapest."""
+    full = space.largest
+    skips = [skip.name for skip in space.of_kind(SKIP)]
+    middle = {operator.name: operator.settings[len(operator.settings) // 2] for operator in space.operators
+              if operator.name in ('proposals', 'head')}
+    widths = {'width': space.operator('width').settings[::-1][len(space.operator('width').settings) // 2],
+              'pyramid_width': space.smallest['pyramid_width']}
+    return {'full': full, 'head 0': full.replace(head='0'), 'skipped': full.replace(**dict.fromkeys(skips, 'skip')),
+            'narrow': full.replace(width=space.smallest['width']),
+            'mid': full.replace(**dict.fromkeys(skips[::2], 'skip'), **middle, **widths), 'cheapest': space.smallest}
+
+
+class StepCost:
+    """Operations of training steps, counted on tensors without data.
+
+    Args:
+        network: any; its configuration and number of classes count.
+    """
+
+    def __init__(self, network: MultiPathDetector) -> None:
+        self._network = MultiPathDetector(network.config, network.class_names).to('meta').train()
+        self._counted: dict[tuple, int] = {}
+
+    def mean(self, strategy: Strategy) -> float:
+        """Operations per image of a strategy's step, on average over its schedule."""
+        draws, space = np.random.default_rng(0), self._network.path_space
+        return statistics.fmean(sum(self._of(one.path, head) for one in strategy.paths(space, step / DRAWN_STEPS, draws)
+                                    for head in (None, *one.heads)) for step in range(DRAWN_STEPS))
+
+    def _of(self, path: ExecutionPath, head: int | None) -> int:
+        """Operations of a path up to the regions' scores, or of one head on the path's regions."""
+        regions = min(REGIONS_PER_IMAGE, path['proposals'])
+        pyramid_width = path['pyramid_width']
+        fewest = path.space.smallest['proposals']
+        key = path.replace(proposals=fewest, head='0') if head is None else (head, pyramid_width, regions)
+        if key not in self._counted:
+            with torch.no_grad(), FlopCounterMode(display=False) as counter:
+                if head is None:
+                    image = torch.empty(1, 3, *self._network.input_size_on(path), device='meta')
+                    self._network.rpn(self._network.features(image, path))
+                else:
+                    channels = round(self._network.config.pyramid_channels * pyramid_width)
+                    self._network.heads.subnets[head](torch.empty(regions, BINS * BINS * channels, device='meta'))
+            self._counted[key] = BACKWARD * counter.get_total_flops()
+        return self._counted[key]
+
+
+def fresh_network(args: argparse.Namespace, class_names: tuple[str, ...], seed: int) -> MultiPathDetector:
+    """What a run starts from."""
+    if args.from_scratch:
+        # Frozen norms have no statistics yet.
+        config = replace(find_configuration(args.config), norm='group')
+        return build_detector(config, class_names, seed=seed, device=args.device)
+    return load_detector(args.start, args.device)
+
+
+def plan_of(args: argparse.Namespace, steps: int, seed: int) -> TrainingPlan:
+    """A short schedule of so many steps."""
+    return TrainingPlan(steps=steps, batch=args.batch, learning_rate=args.learning_rate, seed=seed)
+
+
+def steps_within(args: argparse.Namespace, source: SampleSource) -> int:
+    """Steps of the full path with one head that this machine does in the seconds of a run."""
+    trainer = Trainer(fresh_network(args, source.class_names, 0), source, plan_of(args, TIMED_STEPS + 1, 0),
+                      STRATEGIES['ns-rs'])
+    trainer.run(until=1)
+    began = time.monotonic()
+    trainer.run()
+    return max(1, round(args.seconds_per_run * TIMED_STEPS / (time.monotonic() - began)))
+
+
+def train(args: argparse.Namespace, source: SampleSource, strategy: str, seed: int, steps: int,
+          state: Path) -> tuple[MultiPathDetector, float]:
+    """Trains by one strategy, going on where a killed run was saved; the network, and seconds of all that it kept."""
+    trainer = Trainer(fresh_network(args, source.class_names, seed), source, plan_of(args, steps, seed),
+                      STRATEGIES[strategy])
+    clock, before_s = state.with_suffix('.seconds'), 0.0
+    if state.is_file():
+        trainer.resume(state)
+        before_s = float(clock.read_text())
+    began = saved_at = time.monotonic()
+
+    def report(step: int, losses: dict[str, float]) -> None:
+        nonlocal saved_at
+        if time.monotonic() - saved_at > SAVE_EVERY_S:
+            write_text_atomically(clock, str(before_s + time.monotonic() - began))  # no state without its clock
+            trainer.save(state)
+            saved_at = time.monotonic()
+
+    trainer.run(report=report)
+    seconds = before_s + time.monotonic() - began
+    trainer.network.load_state_dict(trainer.average)
+    return trainer.network.eval(), seconds
+
+
+def settle(args: argparse.Namespace, source: SampleSource) -> int:
+    """Steps of the full path that every run may spend; decided once for the folder of the runs.
+
+    Raises:
+        ValueError: the folder holds runs of other settings.
+    """
+    kept = args.out / 'settings.json'
+    names = ('data', 'config', 'start', 'from_scratch', 'seconds_per_run', 'steps', 'batch', 'learning_rate', 'device',
+             'images')
+    settings = {name: str(getattr(args, name)) for name in names}
+    settings['weights_hash'] = '' if args.from_scratch else load_detector(args.start).weights_hash
+    if kept.is_file():
+        stored = json.loads(kept.read_text())
+        if stored['settings'] != settings:
+            raise ValueError(f'{args.out} holds runs of {stored["settings"]}, expected {settings}; give another --out')
+        return stored['steps']
+    steps = args.steps or steps_within(args, source)
+    write_json(kept, {'settings': settings, 'steps': steps})
+    return steps
+
+
+def write_json(file: Path, content: dict) -> None:
+    """JSON, whole or not at all."""
+    write_text_atomically(file, json.dumps(content, indent=1) + '\n')
+
+
+def verdicts(runs: list[dict]) -> list[dict]:
+    """Ours against each rival, in points of ranking AP, on the longest path and on the mean of the measured ones.
+
+    Empty where ours or every rival is missing. `better` is None with one seed: there is no spread to judge by.
+    """
+    rows = []
+    for what, value in (('longest path', lambda paths: paths['full']['pooled_ap']),
+                        ('mean of paths', lambda paths: statistics.fmean(path['pooled_ap']
+                                                                         for path in paths.values()))):
+        values = {name: [100 * value(run['paths']) for run in runs if run['strategy'] == name]
+                  for name in dict.fromkeys(run['strategy'] for run in runs)}
+        means = {name: statistics.fmean(own) for name, own in values.items()}
+        for rival in RIVALS:
+            if OURS not in values or rival not in values:
+                continue
+            spread = max(max(values[name]) - min(values[name]) for name in (OURS, rival))
+            gain = means[OURS] - means[rival]
+            several = min(len(values[OURS]), len(values[rival])) > 1
+            rows.append({'on': what, 'rival': rival, 'gain_points': gain,
+                         'spread_of_seeds': spread if several else None,
+                         'rank_of_ours': 1 + sum(mean > means[OURS] for mean in means.values()),
+                         'strategies': len(means), 'better': gain > spread if several else None})
+    return rows
+
+
+def show(runs: list[dict], paths: dict[str, ExecutionPath], what: str, title: str) -> Table:
+    """Mean over the seeds, and half the range."""
+    table = Table(title=title, caption='mean over seeds ± half their range')
+    for column in ('strategy', *paths, 'steps', 'seconds', 'seeds'):
+        table.add_column(column, justify='left' if column == 'strategy' else 'right', no_wrap=True)
+    for strategy in dict.fromkeys(run['strategy'] for run in runs):
+        own = [run for run in runs if run['strategy'] == strategy]
+        cells = []
+        for name in paths:
+            values = [100 * run['paths'][name][what] for run in own]
+            cells.append(f'{statistics.fmean(values):.1f} ±{(max(values) - min(values)) / 2:.1f}')
+        table.add_row(strategy, *cells, str(own[0]['steps']), f'{statistics.fmean(run["seconds"] for run in own):.0f}',
+                      str(len(own)))
+    return table
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--data', type=Path, default=ROOT.parent / 'shared' / 'data' / 'carla',
+                        help='folder with train.json and val.json')
+    parser.add_argument('--config', default='compact', help='shape of networks that start from random weights')
+    parser.add_argument('--start', type=Path, default=ROOT / 'models' / 'compact.safetensors',
+                        help='weights to start from')
+    parser.add_argument('--from-scratch', action='store_true', help='start from random weights of --config')
+    parser.add_argument('--seconds-per-run', type=float, default=110.0, help='of training; measuring comes on top')
+    parser.add_argument('--steps', type=int, help='compute of a run in steps of the full path, in place of seconds')
+    parser.add_argument('--strategies', nargs='+', choices=STRATEGIES, default=list(STRATEGIES))
+    parser.add_argument('--seeds', type=int, default=2)
+    parser.add_argument('--batch', type=int, default=4)
+    parser.add_argument('--learning-rate', type=float, default=3e-4)
+    parser.add_argument('--images', type=int, help='validation images, all without')
+    parser.add_argument('--device', default='cpu')
+    parser.add_argument('--threads', type=int, default=torch.get_num_threads())
+    parser.add_argument('--out', type=Path, default=ROOT / 'out' / 'training_strategies')
+    parser.add_argument('--quick', action='store_true',
+                        help='one seed, two steps, six images; only to see that it works')
+    args = parser.parse_args()
+    for name in ('seeds', 'batch', 'seconds_per_run'):
+        if not getattr(args, name) > 0:
+            parser.error(f'--{name.replace("_", "-")} is {getattr(args, name)}, expected more than 0')
+    if args.quick:
+        args.seeds, args.steps, args.images, args.batch = 1, 2, 6, 1
+        args.out = args.out.with_name(args.out.name + '_quick')
+    torch.set_num_threads(args.threads)
+    console = Console(width=max(124, Console().width))  # a pipe has no width, and the table needs this much
+    training, validation = read_coco(args.data / 'train.json'), read_coco(args.data / 'val.json')
+    if args.quick:
+        training = Sequence(training.name, training.class_names, training.frames[:20])
+    network = fresh_network(args, training.class_names, 0)
+    source = SampleSource([training], [1.0], network.input_size, network.class_names)
+    frames = annotated_frames(validation, args.images)
+    ground_truths = [relabelled(frame.ground_truth, validation.class_names, network.class_names) for frame in frames]
+    ranked_by = list(ranking_classes(ground_truths, network.class_names) or network.class_names)
+    paths = measured_paths(network.path_space)
+    cost = StepCost(network)
+    reference = cost.mean(STRATEGIES['ns-rs'])
+    full_steps = settle(args, source)
+    runs = []
+    for seed in range(args.seeds):
+        for strategy in args.strategies:
+            kept = args.out / f'{strategy}-{seed}.json'
+            if not kept.is_file():
+                steps = max(1, round(full_steps * reference / cost.mean(STRATEGIES[strategy])))
+                console.print(f'{strategy}, seed {seed}: {steps} steps')
+                state = kept.with_suffix('.safetensors')
+                trained, seconds = train(args, source, strategy, seed, steps, state)
+                measured = measure_paths(trained, validation, frames, list(paths.values()), ranked_by=ranked_by)
+                write_json(kept, {'strategy': strategy, 'seed': seed, 'steps': steps, 'seconds': round(seconds, 1),
+                                  'paths': {name: {'ap': measured[path][0].ap or 0.0,
+                                                   'ap50': measured[path][0].ap50 or 0.0,
+                                                   'pooled_ap': measured[path][1]} for name, path in paths.items()}})
+                for file in (state, state.with_suffix('.seconds')):
+                    file.unlink(missing_ok=True)
+            runs.append(json.loads(kept.read_text()))
+    console.print(show(runs, paths, 'pooled_ap', f'AP of {", ".join(ranked_by)}, 0 to 100'))
+    console.print(show(runs, paths, 'ap', 'AP of all classes, 0 to 100'))
+    found = verdicts(runs)
+    for row in found:
+        better = {True: 'better', False: 'not better beyond the spread', None: 'not shown by one seed'}[row['better']]
+        spread = '-' if row['spread_of_seeds'] is None else f'{row["spread_of_seeds"]:.1f}'
+        console.print(f'{OURS} less {row["rival"]}, {row["on"]}: {row["gain_points"]:+.1f} points, spread of the '
+                      f'seeds {spread}: {better}; {OURS} is number {row["rank_of_ours"]} of {row["strategies"]}')
+    if args.quick:
+        return
+    facts = read_device_facts(args.device)
+    file = RESULTS / f'training_strategies_{"scratch" if args.from_scratch else args.start.stem}_{facts.slug}.json'
+    write_json(file, {'date': date.today().isoformat(), 'device': asdict(facts),
+                      'start': 'random weights' if args.from_scratch else args.start.name, 'batch': args.batch,
+                      'learning_rate': args.learning_rate, 'steps_of_the_full_path': full_steps,
+                      'operations_per_image_and_step': {name: round(cost.mean(STRATEGIES[name]))
+                                                        for name in args.strategies},
+                      'images': len(frames), 'paths': {name: str(path) for name, path in paths.items()},
+                      'verdicts': found, 'runs': runs})
+    console.print(f'wrote {file.relative_to(ROOT)}')
+
+
+if __name__ == '__main__':
+    sys.exit(exit_status(Path(__file__).name, main))

@@ -1,0 +1,170 @@
+"""Time, accuracy and total accuracy of the crop classifier's levels: Table 1 and Figs. 4 to 6 of the nested-network
+thesis.
+
+    python research/nested_networks/nested_quality.py [--jobs 10000] [--quick]
+
+Times are medians of whole jobs, crop to scores, of all levels in turn, on rendered signs of many sizes. Accuracy is
+that of the file beside the weights (deadline-perception evaluate), of signs alone, as the thesis's classifier knows
+signs alone. Total accuracy (Problem 3.1) follows from both for a sign that the vehicle drives towards, exactly, and by
+Monte Carlo as a check. Prints tables, writes results/nested_quality.json and .png; with --quick below out/benchmarks.
+"""
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from deadline_perception.classifier.classes import SIGN_FACES
+from deadline_perception.classifier.crop import crop_box
+from deadline_perception.engine.choice import ENGINES
+from deadline_perception.latency.device import read_device_facts, use_threads
+from deadline_perception.latency.json_file import read_object
+from deadline_perception.latency.profile import time_frame
+from deadline_perception.nested.quality import AccuracyTable, Approach, TotalAccuracy
+from deadline_perception.rendering.single_object import render_views
+from deadline_perception.runtime.loading import load_network
+from deadline_perception.runtime.priority import Role, ThreadPriority
+from deadline_perception.tools.command_line import exit_status
+from deadline_perception.tools.profile import restart_with_environment
+
+ROOT = Path(__file__).resolve().parents[2]
+MODEL = 'crop_classifier'
+SPEED_MPS = 13.9  # 50 km/h
+# A sign 0.75 m wide in an image of 640 px and 90 degrees, which is 8 px wide, the smallest width measured, at 30 m.
+APPROACH = Approach(distance_m=30.0, size_px_m=240.0, largest_px=32)
+PERIODS_MS = (10.0, 15.0, 20.0, 30.0, 50.0, 75.0, 100.0, 150.0, 200.0, 300.0, 500.0, 750.0, 1000.0)
+TRIALS = 100_000
+HELD_OUT_SEED = 2000
+
+
+def level_times(network, jobs: int, after_each) -> list[dict[str, float]]:
+    """Median and tail of whole jobs of each level, ms; the levels take turns, so that a busy second stretches all."""
+    grey = np.full((40, 40, 3), 120, np.uint8)
+    crops = [crop_box(view.image_bgr, view.box_xyxy_px)
+             for view in render_views(tuple(SIGN_FACES), 4, [grey], seed=HELD_OUT_SEED)]
+    paths, rng = list(network.path_space), random.Random(0)
+    times_ms: list[list[float]] = [[] for _ in paths]
+    for number in range(jobs + 5):
+        for level in rng.sample(range(len(paths)), len(paths)):
+            total_ms, _ = time_frame(network, rng.choice(crops), paths[level])
+            after_each()
+            if number >= 5:  # first calls allocate and choose kernels
+                times_ms[level].append(total_ms)
+    return [{'median_ms': float(np.median(times)), 'p99_ms': float(np.quantile(times, 0.99)), 'max_ms': max(times)}
+            for times in times_ms]
+
+
+def total_accuracy(quality: TotalAccuracy, level: int) -> list[float]:
+    """TOT of one level at every period."""
+    return [quality.quality(level, period_ms, SPEED_MPS) for period_ms in PERIODS_MS]
+
+
+def deviations(quality: TotalAccuracy) -> list[float]:
+    """Distances of Monte Carlo from the exact value, in standard errors, of every level and period that chance
+    moves."""
+    rng = np.random.default_rng(0)
+    found = []
+    for level in range(quality.levels):
+        for period_ms in PERIODS_MS[2:]:
+            share, error = quality.sample(level, period_ms, SPEED_MPS, rng, TRIALS)
+            if error > 0.0:
+                found.append(abs(share - quality.quality(level, period_ms, SPEED_MPS)) / error)
+    return found
+
+
+def draw(result: dict, file: Path) -> None:
+    """The three figures of the thesis side by side."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(17.0, 5.0), layout='constrained')
+    by_time, by_period, by_utilisation = figure.subplots(1, 3)
+    rows = result['levels']
+    times_ms = [row['median_ms'] for row in rows]
+    for column, size_px in enumerate(result['sizes_px']):
+        by_time.plot(times_ms, [row['accuracy'][column] for row in rows], marker='o', label=f'{size_px:g} px')
+    by_time.set(xscale='log', xlabel='time of a job, ms', ylabel='accuracy of signs', title='as Fig. 4',
+                ylim=(0, 1.02))
+    by_time.legend(title='size of the sign', fontsize=8)
+    for row in rows:
+        by_period.plot(PERIODS_MS, row['total_accuracy'], marker='.', label=row['level'])
+        utilisation = [row['median_ms'] / period_ms for period_ms in PERIODS_MS]
+        by_utilisation.plot(utilisation, row['total_accuracy'], marker='.', label=row['level'])
+    by_period.set(xscale='log', xlabel='period, ms', ylabel='TOT', title=f'as Fig. 5, at {SPEED_MPS} m/s',
+                  ylim=(0, 1.02))
+    by_utilisation.set(xscale='log', xlabel='utilisation', ylabel='TOT', title='as Fig. 6', ylim=(0, 1.02))
+    by_utilisation.legend(title='level', fontsize=8)
+    figure.suptitle(f'{MODEL} on {result["device"]}, {result["engine"]}, {result["date"]}')
+    file.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(file, dpi=80)
+
+
+def show(result: dict) -> None:
+    table = Table(title=f'{result["jobs"]} jobs of each level on {result["device"]}, {result["engine"]}; accuracy of '
+                        f'signs in %')
+    for title in ('level', 'ratio', 'median ms', 'p99 ms', *(f'{size:g} px' for size in result['sizes_px'])):
+        table.add_column(title, justify='right')
+    for row in result['levels']:
+        table.add_row(row['level'], f'{row["ratio"]:.3f}', f'{row["median_ms"]:.2f}', f'{row["p99_ms"]:.2f}',
+                      *(f'{100 * value:.1f}' for value in row['accuracy']))
+    totals = Table(title=f'TOT in % by period in ms, a sign from {APPROACH.distance_m:g} m at {SPEED_MPS} m/s')
+    for title in ('level', *(f'{period:g}' for period in PERIODS_MS)):
+        totals.add_column(title, justify='right')
+    for row in result['levels']:
+        totals.add_row(row['level'], *(f'{100 * value:.1f}' for value in row['total_accuracy']))
+    console = Console(width=140)
+    console.print(table)
+    console.print(totals)
+    check = result['monte_carlo']
+    print(f'Monte Carlo of {check["trials"]} trials lies {check["largest_deviation"]:.1f} standard errors from the '
+          f'exact TOT at most, of {check["values"]} values')
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--jobs', type=int, default=10_000, help='jobs of each level that are timed')
+    parser.add_argument('--engine', choices=ENGINES, default='eager', help='what runs the segments')
+    parser.add_argument('--quick', action='store_true', help='20 jobs, into out/benchmarks')
+    args = parser.parse_args()
+    jobs = 20 if args.quick else args.jobs
+    if jobs < 1:
+        raise ValueError(f'--jobs is {jobs}, expected at least 1')
+    restart_with_environment(1)
+    use_threads(1)
+    network, weights = load_network(MODEL, 'cpu', ROOT / 'models', args.engine)
+    content = read_object(weights.with_suffix('.quality.json'), 'accuracy table')
+    accuracy = content['accuracy_of']['traffic_sign']
+    quality = TotalAccuracy(AccuracyTable(tuple(content['levels']), tuple(map(float, content['sizes_px'])),
+                                          tuple(map(tuple, accuracy))), APPROACH)
+    priority = ThreadPriority(lock_memory=True)
+    priority.raise_thread(Role.INFERENCE)
+    times = level_times(network, jobs, priority.between_frames)
+    in_force = priority.in_force
+    priority.restore()
+    facts, found = read_device_facts('cpu'), deviations(quality)
+    result = {'date': date.today().isoformat(), 'device': facts.name, 'threads': 1, 'engine': network.engine.identity,
+              'priority': in_force, 'jobs': jobs, 'weights_hash': network.weights_hash, 'speed_mps': SPEED_MPS,
+              'approach': {name: getattr(APPROACH, name) for name in ('distance_m', 'size_px_m', 'largest_px')},
+              'sizes_px': content['sizes_px'], 'periods_ms': PERIODS_MS,
+              'levels': [{'level': str(path), 'ratio': path['level'], **{name: round(value, 4) for name, value in
+                         times[number].items()}, 'accuracy': accuracy[number],
+                          'total_accuracy': [round(value, 5) for value in total_accuracy(quality, number)]}
+                         for number, path in enumerate(network.path_space)],
+              'monte_carlo': {'trials': TRIALS, 'values': len(found),
+                              'largest_deviation': round(max(found, default=0.0), 2)}}
+    show(result)
+    file = ROOT / ('out/benchmarks' if args.quick else 'research/nested_networks/results') / 'nested_quality.json'
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(result, indent=1) + '\n', encoding='utf-8')
+    draw(result, file.with_suffix('.png'))
+    print(f'wrote {file.relative_to(ROOT)} and {file.with_suffix(".png").name}')
+
+
+if __name__ == '__main__':
+    sys.exit(exit_status(Path(__file__).name, main))

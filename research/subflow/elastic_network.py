@@ -1,0 +1,126 @@
+"""A torchvision network with a user's weights: made elastic by one command, then tuned for minutes by another.
+
+    python research/subflow/elastic_network.py [--model resnet18] [--minutes 10] [--budget-ms 150] [--train-minutes 4]
+        [--data ../shared/data/carla/train.json] [--quick]
+
+The user's weights are made here: torchvision's network, trained as a whole for `--train-minutes` on objects cut out of
+the driving images (three of four; the others score, as in both commands), and written by `torch.save`. Then
+`deadline-perception elastic` converts and ranks it without training, and `deadline-perception tune` trains it for
+`--minutes` with iterations of at most `--budget-ms`. Accuracy on the scored objects at every utilisation after each
+step, beside that of the ordinary network. Writes results/elastic_network.json, with --quick below out/benchmarks.
+"""
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+import torchvision
+from rich.console import Console
+from rich.table import Table
+from subflow_shapes import CARLA, write_result
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from deadline_perception.decision.path_quality import PathQuality
+from deadline_perception.latency.device import read_device_facts, use_threads
+from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.subnetwork.checkpoint import load_elastic
+from deadline_perception.subnetwork.network import image_batches
+from deadline_perception.subnetwork.source import find_source
+from deadline_perception.tools.command_line import exit_status
+from deadline_perception.tools.elastic_data import ElasticData, read_data
+
+SIZE = (64, 64)
+BATCH, LEARNING_RATE = 32, 1e-3
+
+
+def ordinary_network(args: argparse.Namespace, data: ElasticData, inputs: Tensor) -> nn.Module:
+    """The user's network: trained as a whole, for so many minutes."""
+    torch.manual_seed(0)
+    network = torchvision.models.get_model(args.model, num_classes=len(data.class_names)).train()
+    optimiser = torch.optim.AdamW(network.parameters(), LEARNING_RATE)
+    labels, end_ms = torch.from_numpy(data.labels), now_ms() + 60_000.0 * args.train_minutes
+    while now_ms() < end_ms:
+        rows = torch.randint(len(inputs), (BATCH,))
+        pixels = inputs[rows].flip(-1) if torch.rand(()) < 0.5 else inputs[rows]
+        optimiser.zero_grad(set_to_none=True)
+        F.cross_entropy(network(pixels), labels[rows]).backward()
+        optimiser.step()
+    return network.eval()
+
+
+def command(*words: object) -> str:
+    """Runs a command of this package; gives what it prints."""
+    words = [str(word) for word in words]
+    print('deadline-perception', *words, flush=True)
+    done = subprocess.run([str(Path(sys.executable).parent / 'deadline-perception'), *words], stdout=subprocess.PIPE,
+                          text=True)
+    if done.returncode:
+        raise ValueError(f'deadline-perception {words[0]} ended with status {done.returncode}')
+    print(done.stdout, flush=True)
+    return done.stdout
+
+
+def accuracies(weights: Path) -> dict[float, float]:
+    """In %, by utilisation, from the table that a command wrote beside the weights."""
+    network = load_elastic(weights)
+    found = PathQuality.load(weights.with_suffix('.quality.json'), network.path_space)
+    return {path['utilisation']: 100.0 * found.quality(path) for path in network.path_space}
+
+
+def main() -> int:
+    """Makes, converts, tunes, prints and writes; returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument('--model', default='resnet18', help="classifier of torchvision's")
+    parser.add_argument('--data', type=Path, default=CARLA / 'train.json')
+    parser.add_argument('--train-minutes', type=float, default=4.0, help='of the ordinary network')
+    parser.add_argument('--minutes', type=float, default=10.0, help='of tuning')
+    parser.add_argument('--budget-ms', type=float, default=150.0, help='of one iteration of tuning')
+    parser.add_argument('--threads', type=int, default=1)
+    parser.add_argument('--quick', action='store_true')
+    args = parser.parse_args()
+    if args.quick:
+        args.train_minutes, args.minutes = 0.3, 0.5
+    use_threads(args.threads)
+    data = read_data(str(args.data), False, SIZE, 200)
+    with tempfile.TemporaryDirectory() as place:
+        given, made, tuned = (Path(place) / name for name in ('user.pth', 'elastic.safetensors', 'tuned.safetensors'))
+        empty = torchvision.models.get_model(args.model, num_classes=len(data.class_names))
+        source = find_source(args.model, empty.state_dict(), data.class_names, SIZE)
+        network = ordinary_network(args, data, torch.cat(list(image_batches(source, data.learning, BATCH))))
+        with torch.inference_mode():
+            found = torch.cat([network(batch).argmax(1) for batch in image_batches(source, data.scoring.images, BATCH)])
+        whole = 100.0 * (found == torch.from_numpy(data.scoring.labels)).float().mean().item()
+        torch.save(network.state_dict(), given)
+        words = ('--data', args.data, '--threads', args.threads)
+        printed = {'elastic': command('elastic', args.model, '--weights', given, '--size', *SIZE, '--classes',
+                                      ','.join(data.class_names), *words, '--out', made)}
+        before = accuracies(made)
+        printed['tune'] = command('tune', '--weights', made, '--budget-ms', args.budget_ms, '--minutes', args.minutes,
+                                  *words, '--out', tuned)
+        after = accuracies(tuned) if tuned.exists() else before
+    table = Table(title=f'{args.model}, {len(data.class_names)} classes; accuracy of the ordinary network '
+                        f'{whole:.1f} %')
+    for title in ('utilisation', 'converted, %', f'after {args.minutes:g} min of tuning, %'):
+        table.add_column(title, justify='right')
+    for setting, value in before.items():
+        table.add_row(f'{setting:.2f}', f'{value:.1f}', f'{after[setting]:.1f}')
+    Console().print(table)
+    record = {'model': args.model, 'size': SIZE, 'threads': args.threads,
+              'device': asdict(read_device_facts()), 'train_minutes': args.train_minutes, 'tune_minutes': args.minutes,
+              'budget_ms': args.budget_ms, 'images': [len(data.learning), len(data.scoring)],
+              'ordinary_accuracy': round(whole, 1), 'tuned': before is not after,
+              'accuracy': [{'utilisation': setting, 'converted': round(value, 1), 'tuned': round(after[setting], 1)}
+                           for setting, value in before.items()],
+              'printed': {name: text.replace(f'{place}/', '').splitlines()[-3:] for name, text in printed.items()}}
+    print(f"wrote {write_result('elastic_network', record, args)}")
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(exit_status('elastic_network', main))

@@ -1,0 +1,186 @@
+"""The SubFlow paper's Fig. 6 and 8 on its network shapes (Table I): time and accuracy over utilisation, here.
+
+    python research/subflow/subflow_networks.py [--shape LeNet-5] [--repeats 30] [--iterations 400]
+        [--device cpu] [--quick]
+
+Each shape is trained whole, ranked, then trained nested for `--iterations` iterations. Times: inference of one sample
+and training of a batch of 96, each setting in turn, in three forms: prefix (dense kernels on a prefix of the channels),
+element (single neurons, skipped one by one as the paper defines them) and masked (the dense network with neurons set to
+zero, whose time does not fall). Overhead is the median time of the elastic network over that of an ordinary network of
+the same narrow shape. Construction is the time of building all activation vectors. Writes
+results/subflow_networks.json, with --quick below out/benchmarks.
+"""
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+from collections import defaultdict
+from collections.abc import Callable
+from statistics import fmean, median
+
+import torch
+from rich.console import Console
+from rich.table import Table
+from subflow_shapes import (BATCH, SHAPES, SHAPE_NAMES, THREADS, Shape, Split, accuracy, made_elastic,
+                            nested_training, quick, run_command, trained, write_result)
+from torch import nn
+from torch.nn import functional as F
+
+from deadline_perception.engine.sliced_layers import Convolution, Linear
+from deadline_perception.latency.device import read_device_facts, use_threads
+from deadline_perception.latency.stopwatch import now_ms, synchronise
+from deadline_perception.subnetwork.activation import activate
+from deadline_perception.subnetwork.elastic import ElasticModule
+from element_form import ElementNetwork, MaskedNetwork, element_masks
+from deadline_perception.subnetwork.training import ActiveDescent, gradients
+from deadline_perception.tools.profile import restart_with_environment
+
+ELEMENT_SETTINGS = (0.1, 0.5, 1.0)  # the element form is slow
+CONSTRUCTIONS = 2000
+# Goals: the paper's figures for AlexNet (abstract; section VII-B and VII-D), and ours where they are higher.
+GOALS = {'inference_range': 6.7, 'mean_accuracy_drop': 3.0, 'training_range': 3.1, 'construction_us': 50.0,
+         'overhead': 0.01}
+
+
+def narrow_copy(network: ElasticModule, module: nn.Sequential, utilisation: float) -> nn.Sequential:
+    """An ordinary network of the shape and weights of a sub-network: what the elastic one's time is compared with."""
+    activation, layers = network.activate(utilisation), []
+    for name, layer in module.named_children():
+        found = getattr(network.body, name, None)
+        if isinstance(found, (Convolution, Linear)):
+            weight, bias = (part.detach().clone() for part in found.views(activation))
+            if isinstance(layer, nn.Conv2d):
+                layer = nn.Conv2d(weight.shape[1], weight.shape[0], layer.kernel_size, layer.stride, layer.padding)
+                weight = weight.contiguous(memory_format=torch.channels_last)
+            else:
+                layer = nn.Linear(weight.shape[1], weight.shape[0])
+            layer.weight, layer.bias = nn.Parameter(weight), nn.Parameter(bias)
+        layers.append(layer)
+    return nn.Sequential(*layers).eval()
+
+
+def times_ms(runs: dict[object, Callable[[], object]], repeats: int, device: str) -> dict[object, float]:
+    """Median time of each run, in rounds of random order, so that what else the machine does falls on all alike."""
+    rng, times = random.Random(0), defaultdict(list)
+    for number in range(repeats + 2):
+        for key in rng.sample(list(runs), len(runs)):
+            begun_ms = now_ms()
+            runs[key]()
+            synchronise(device)
+            if number > 1:
+                times[key].append(now_ms() - begun_ms)
+    return {key: median(samples) for key, samples in times.items()}
+
+
+def inference_times(network: ElasticModule, module: nn.Sequential, data: Split, repeats: int, device: str) -> dict:
+    """By form and setting, ms of one sample."""
+    sample = data.test_inputs[:1].to(device)
+    runs: dict[object, Callable[[], object]] = {('ordinary', 1.0): lambda: module(sample)}
+    for setting in network.settings:
+        narrow = narrow_copy(network, module, setting).to(device)
+        runs['prefix', setting] = lambda setting=setting: network(sample, utilisation=setting)
+        runs['narrow', setting] = lambda narrow=narrow: narrow(sample)
+    for setting in ELEMENT_SETTINGS:
+        masks = {name: mask.to(device) for name, mask in element_masks(network, data.calibration.to(device),
+                                                                       setting).items()}
+        activation = network.activate(1.0)
+        masked, element = (kind(network, activation, masks) for kind in (MaskedNetwork, ElementNetwork))
+        runs['masked', setting] = lambda masked=masked: masked.compute(sample)
+        if device == 'cpu':
+            runs['element', setting] = lambda element=element: element.compute(sample)
+    with torch.inference_mode():
+        return times_ms(runs, repeats, device)
+
+
+def training_times(network: ElasticModule, data: Split, repeats: int, device: str) -> dict[float, float]:
+    """By setting, ms of one iteration with a batch of 96; weights are put back afterwards."""
+    kept = {name: tensor.clone() for name, tensor in network.state_dict().items()}
+    inputs, labels = data.inputs[:BATCH].to(device), data.labels[:BATCH].to(device)
+    descent = ActiveDescent(1e-5)
+    runs = {setting: lambda setting=setting: descent.step(gradients(network, network.activate(setting), F.cross_entropy,
+                                                                    inputs, labels)[1]) for setting in network.settings}
+    found = times_ms(runs, max(3, repeats // 6), device)
+    network.load_state_dict(kept)
+    return found
+
+
+def construction_us(network: ElasticModule) -> dict[float, float]:
+    """By setting, median time of building every layer's activation vector, as no setting is built ahead of time."""
+    found = {}
+    for setting in network.settings:
+        times = []
+        for _ in range(CONSTRUCTIONS):
+            begun_ms = now_ms()
+            activation = activate(network.groups, setting, network.settings)
+            for group in range(len(network.groups)):
+                activation.vector(group)
+            times.append(1000.0 * (now_ms() - begun_ms))
+        found[setting] = median(times)
+    return found
+
+
+def measure(shape: Shape, args: argparse.Namespace) -> dict:
+    """All figures of one shape."""
+    data = shape.data()
+    module = trained(shape, data, args)
+    network = made_elastic(module, data)
+    untuned = {setting: accuracy(lambda x: network(x, utilisation=setting), data) for setting in network.settings}
+    nested_training(network, data, 2 if args.quick else args.iterations)
+    tuned = {setting: accuracy(lambda x: network(x, utilisation=setting), data) for setting in network.settings}
+    ordinary = accuracy(module, data)
+    module, network = module.to(args.device), network.to(args.device)
+    module = module.to(memory_format=torch.channels_last) if args.device == 'cpu' else module
+    inference = inference_times(network, module, data, args.repeats, args.device)
+    training = training_times(network, data, args.repeats, args.device)
+    built = construction_us(network)
+    rows = {setting: {
+        'accuracy': tuned[setting], 'accuracy_without_training': untuned[setting],
+        'weights': network.used_weights(setting), 'construction_us': built[setting], 'training_ms': training[setting],
+        'overhead': inference['prefix', setting] / inference['narrow', setting] - 1.0,
+        **{f'{form}_ms': inference[form, setting] for form in ('prefix', 'narrow', 'masked', 'element')
+           if (form, setting) in inference}} for setting in network.settings}
+    full, smallest = rows[1.0], rows[network.settings[0]]
+    return {'test_samples': len(data.test_labels), 'accuracy_of_the_ordinary_network': ordinary,
+            'ordinary_ms': inference['ordinary', 1.0], 'settings': rows, 'summary': {
+                'inference_range': full['prefix_ms'] / smallest['prefix_ms'],
+                'training_range': full['training_ms'] / smallest['training_ms'],
+                'mean_accuracy_drop': ordinary - fmean(row['accuracy'] for row in rows.values()),
+                'construction_us': max(built.values()), 'overhead': median(row['overhead'] for row in rows.values())}}
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measures all shapes, prints tables and writes the result."""
+    restart_with_environment(args.threads)
+    use_threads(args.threads)
+    shapes = [shape for shape in SHAPES if args.shape in (None, shape.name)]
+    result = {'device': str(read_device_facts(args.device)), 'repeats': args.repeats,
+              'nested_iterations': args.iterations, 'goals': GOALS, 'shapes': {}}
+    console = Console(width=110)
+    for shape in shapes:
+        found = result['shapes'][shape.name] = measure(shape, args)
+        table = Table(title=f'{shape.name}: {found["accuracy_of_the_ordinary_network"]:.1f} % and '
+                            f'{found["ordinary_ms"]:.3f} ms ordinary')
+        for title in ('u', 'accuracy %', 'untrained %', 'prefix ms', 'narrow ms', 'masked ms', 'element ms',
+                      'training ms', 'built us'):
+            table.add_column(title, justify='right')
+        for setting, row in found['settings'].items():
+            times = [f'{row[name]:.3f}' if name in row else '-' for name in ('prefix_ms', 'narrow_ms', 'masked_ms',
+                                                                             'element_ms', 'training_ms')]
+            table.add_row(f'{setting:.1f}', f'{row["accuracy"]:.1f}', f'{row["accuracy_without_training"]:.1f}', *times,
+                          f'{row["construction_us"]:.1f}')
+        console.print(table)
+        console.print(', '.join(f'{name} {value:.3g}' for name, value in found['summary'].items()))
+    suffix = '' if args.device == 'cpu' else f'_{args.device}'
+    print(f'wrote {write_result(f"subflow_networks{suffix}", result, args)}')
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(run_command(
+        'subflow_networks', __doc__, run,
+        ('--shape', {'choices': SHAPE_NAMES, 'help': 'one shape only'}),
+        ('--repeats', {'type': int, 'default': 30, 'help': 'rounds of inference that count'}),
+        ('--iterations', {'type': int, 'default': 400, 'help': 'of nested training'}),
+        ('--device', {'default': 'cpu', 'help': 'cpu or cuda'}),
+        THREADS, ('--quick', quick('hardly any training'))))

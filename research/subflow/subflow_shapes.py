@@ -1,0 +1,184 @@
+"""What the benchmarks of sub-networks have in common: arguments, results, the SubFlow paper's three networks
+(its Table I) and data for them.
+
+MNIST, CIFAR-10 and speech commands are not at hand: LeNet-5 and the keyword network see scikit-learn's digits, resized
+to the paper's inputs, the AlexNet shape objects cut out of the driving images. Networks are trained here, so that
+accuracies are those of the shape on these data, not of the paper's.
+"""
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from deadline_perception.datasets.class_images import cut_objects
+from deadline_perception.datasets.coco import read_coco
+from deadline_perception.latency.json_file import write_text_atomically
+from deadline_perception.subnetwork.elastic import SETTINGS, ElasticModule, elastic
+from deadline_perception.subnetwork.importance import Ranking
+from deadline_perception.subnetwork.time_bounds import TimeBounds
+from deadline_perception.subnetwork.training import TimeBoundTrainer
+from deadline_perception.tools.command_line import exit_status
+
+ROOT = Path(__file__).parents[2]
+CARLA = ROOT.parent / 'shared' / 'data' / 'carla'
+BATCH = 96  # of training, as in the paper (section VII-B)
+CALIBRATION = 256
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Inputs `[N, C, H, W]` and labels `[N]` to train with, and those to test with."""
+
+    inputs: Tensor
+    labels: Tensor
+    test_inputs: Tensor
+    test_labels: Tensor
+
+    @property
+    def calibration(self) -> Tensor:
+        """Some of the inputs to train with."""
+        return self.inputs[:CALIBRATION]
+
+
+def lenet5() -> nn.Sequential:
+    """Table I, first column."""
+    return nn.Sequential(
+        nn.Conv2d(1, 6, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
+        nn.Linear(256, 400), nn.ReLU(), nn.Linear(400, 84), nn.ReLU(), nn.Linear(84, 10))
+
+
+def alexnet(classes: int = 5) -> nn.Sequential:
+    """Table I, second column."""
+    return nn.Sequential(
+        nn.Conv2d(3, 64, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(64, 192, 3, padding=1), nn.ReLU(),
+        nn.MaxPool2d(2), nn.Conv2d(192, 384, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
+        nn.Linear(6144, 4096), nn.ReLU(), nn.Linear(4096, 2048), nn.ReLU(), nn.Linear(2048, classes))
+
+
+def kws() -> nn.Sequential:
+    """Table I, third column; of as many classes as digits are."""
+    return nn.Sequential(
+        nn.Conv2d(1, 64, (12, 6)), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(64, 64, (6, 3)), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Flatten(), nn.Linear(640, 1024), nn.ReLU(), nn.Linear(1024, 512), nn.ReLU(), nn.Linear(512, 10))
+
+
+def digits(size: tuple[int, int]) -> Split:
+    """Scikit-learn's 1,797 digits of 8 x 8 px, resized; every fifth is for testing."""
+    from sklearn.datasets import load_digits
+
+    found = load_digits()
+    inputs = torch.from_numpy(found.images).float()[:, None] / 8.0 - 1.0
+    return split(F.interpolate(inputs, size, mode='bilinear', align_corners=False), torch.from_numpy(found.target))
+
+
+def driving_objects(size: tuple[int, int] = (32, 32)) -> Split:
+    """Objects of the driving images: those of `train.json` to train with, of `val.json` (other stretches) to test
+    with."""
+    parts = [cut_objects(read_coco(CARLA / f'{name}.json'), size) for name in ('train', 'val')]
+    tensors = []
+    for part in parts:
+        tensors += [torch.from_numpy(part.images).permute(0, 3, 1, 2).float() / 64.0 - 2.0,
+                    torch.from_numpy(part.labels)]
+    order = torch.randperm(len(tensors[0]), generator=torch.Generator().manual_seed(0))
+    return Split(tensors[0][order], tensors[1][order], *tensors[2:])
+
+
+def split(inputs: Tensor, labels: Tensor) -> Split:
+    """Every fifth sample for testing."""
+    test = torch.arange(len(labels)) % 5 == 4
+    return Split(inputs[~test], labels[~test], inputs[test], labels[test])
+
+
+@dataclass(frozen=True)
+class Shape:
+    """One column of Table I."""
+
+    name: str
+    make: Callable[[], nn.Sequential]
+    data: Callable[[], Split]
+    epochs: int
+
+
+SHAPES = (Shape('LeNet-5', lenet5, lambda: digits((28, 28)), 20), Shape('AlexNet', alexnet, driving_objects, 4),
+          Shape('KWS', kws, lambda: digits((61, 13)), 12))
+SHAPE_NAMES = [shape.name for shape in SHAPES]
+
+
+THREADS = '--threads', {'type': int, 'default': 1, 'help': 'CPU threads'}
+
+
+def quick(meaning: str) -> dict[str, object]:
+    """What `add_argument` takes with `--quick`."""
+    return {'action': 'store_true', 'help': f'{meaning}, result below out/benchmarks'}
+
+
+def run_command(name: str, description: str, run: Callable[[argparse.Namespace], int],
+                *arguments: tuple[str, dict[str, object]]) -> int:
+    """Reads the arguments and runs; returns the exit status.
+
+    Args:
+        name: of the benchmark.
+        description: of `--help`.
+        run: takes what was read.
+        arguments: flag, and what `add_argument` takes with it; `--quick` among them.
+    """
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for flag, options in arguments:
+        parser.add_argument(flag, **options)
+    args = parser.parse_args()
+    return exit_status(name, lambda: run(args))
+
+
+def write_result(name: str, result: dict, args: argparse.Namespace) -> Path:
+    """Writes a result, with the date before it; returns the file."""
+    file = ROOT / ('out/benchmarks' if args.quick else 'research/subflow/results') / f'{name}.json'
+    write_text_atomically(file, json.dumps({'date': date.today().isoformat(), **result}, indent=1) + '\n')
+    return file
+
+
+def trained(shape: Shape, data: Split, args: argparse.Namespace, seed: int = 0) -> nn.Sequential:
+    """The ordinary network, trained as a whole; for one epoch with `--quick`."""
+    torch.manual_seed(seed)
+    network = shape.make()
+    optimiser = torch.optim.Adam(network.parameters(), 3e-4)
+    generator = torch.Generator().manual_seed(seed)
+    for _ in range(1 if args.quick else shape.epochs):
+        for rows in torch.randperm(len(data.labels), generator=generator).split(BATCH):
+            optimiser.zero_grad(set_to_none=True)
+            F.cross_entropy(network(data.inputs[rows]), data.labels[rows]).backward()
+            optimiser.step()
+    return network.eval()
+
+
+def made_elastic(module: nn.Sequential, data: Split, settings: tuple[float, ...] = SETTINGS,
+                 ranking: Ranking = Ranking.OBS, seed: int = 0) -> ElasticModule:
+    """An ordinary network as an elastic one."""
+    return elastic(module, (data.inputs[:1],), data.calibration, settings=settings, ranking=ranking, seed=seed)
+
+
+def nested_training(network: ElasticModule, data: Split, iterations: int, seed: int = 0,
+                    learning_rate: float = 0.003) -> None:
+    """Trains all sub-networks, without a limit of time."""
+    trainer = TimeBoundTrainer(network, F.cross_entropy, budget_ms=float('inf'), learning_rate=learning_rate, seed=seed)
+    trainer.bounds = TimeBounds({setting: setting for setting in network.settings}, 0.01)  # all fit
+    generator = torch.Generator().manual_seed(seed)
+    for _ in range(iterations):
+        rows = torch.randint(len(data.labels), (BATCH,), generator=generator)
+        trainer.iterate(data.inputs[rows], data.labels[rows])
+
+
+@torch.inference_mode()
+def accuracy(network: Callable[[Tensor], Tensor], data: Split) -> float:
+    """Share of the test samples that get their class, in %."""
+    hits = [(network(inputs).argmax(1) == labels).sum().item()
+            for inputs, labels in zip(data.test_inputs.split(256), data.test_labels.split(256))]
+    return 100.0 * float(np.sum(hits)) / len(data.test_labels)

@@ -1,0 +1,208 @@
+"""The SubFlow paper's Fig. 7, and its Table IV with Fig. 12: usefulness over deadlines, budget and actual time per
+speed.
+
+    python research/subflow/subflow_utility.py [--shape AlexNet] [--jobs 50000] [--iterations 200] [--quick]
+
+Fig. 7: at each deadline the elastic network runs the largest sub-network whose bound fits, the ordinary one runs
+always; an answer counts with its accuracy when it is in time and with nothing else. Table IV: a robot's budgets at 2 to
+20 cm/s, scaled so that the largest is 1.1 times the whole network's bound here, drawn for each job at random; a job is
+one inference with the utilisation that is chosen, construction included. Jobs whose budget not even the smallest
+sub-network's bound fits are counted apart: they are stated infeasible before they run. Writes
+results/subflow_utility.json and .png, with --quick below out/benchmarks.
+"""
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import fmean, median
+
+import matplotlib
+import torch
+from rich.console import Console
+from rich.table import Table
+from subflow_shapes import (SHAPES, SHAPE_NAMES, THREADS, Split, accuracy, made_elastic, nested_training, quick,
+                            run_command, trained, write_result)
+from torch import nn
+
+from deadline_perception.decision.speed_budget import SUBFLOW_ROBOT_BUDGETS_MS, SUBFLOW_ROBOT_SPEEDS_MPS
+from deadline_perception.latency.device import read_device_facts, use_threads
+from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.runtime.kernel_thread import name_thread
+from deadline_perception.runtime.priority import Role, ThreadPriority
+from deadline_perception.subnetwork.elastic import ElasticModule
+from deadline_perception.subnetwork.time_bounds import TimeBounds
+from deadline_perception.tools.profile import restart_with_environment
+
+matplotlib.use('Agg')
+SETTINGS = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+TARGET = 0.005  # bounds that jobs may exceed; goal: 1 % of jobs over budget
+DEADLINES, JOBS_OF_DEADLINE = 24, 200
+TIMED = 60
+
+
+@dataclass
+class Jobs:
+    """What became of the jobs of one budget."""
+
+    budget_ms: float
+    took_ms: list[float] = field(default_factory=list)
+    utilisations: list[float] = field(default_factory=list)
+    infeasible: int = 0
+
+    def summary(self) -> dict[str, float]:
+        """Figures of the jobs that a bound fitted."""
+        excess = [time - self.budget_ms for time in self.took_ms if time > self.budget_ms]
+        return {'budget_ms': self.budget_ms, 'jobs': len(self.took_ms), 'infeasible': self.infeasible,
+                'mean_ms': fmean(self.took_ms) if self.took_ms else 0.0, 'longest_ms': max(self.took_ms, default=0.0),
+                'mean_utilisation': fmean(self.utilisations) if self.utilisations else 0.0, 'over_budget': len(excess),
+                'over_budget_share': len(excess) / max(1, len(self.took_ms)),
+                'worst_excess_ms': max(excess, default=0.0)}
+
+
+def timed(run) -> float:
+    """Time of a call in ms."""
+    begun_ms = now_ms()
+    run()
+    return now_ms() - begun_ms
+
+
+def time_bounds(network: ElasticModule, sample: torch.Tensor, between: Callable[[], None]) -> TimeBounds:
+    """Bounds from some inferences of each setting."""
+    times = {}
+    for setting in network.settings:
+        samples = []
+        for _ in range(TIMED):
+            samples.append(timed(lambda: network(sample, utilisation=setting)))
+            between()
+        times[setting] = samples[TIMED // 4:]
+    return TimeBounds({setting: median(samples) for setting, samples in times.items()}, TARGET, 1.5)
+
+
+def run_job(network: ElasticModule, bounds: TimeBounds, sample: torch.Tensor, budget_ms: float, jobs: Jobs,
+            between: Callable[[], None] = lambda: None) -> tuple[float, bool]:
+    """One job, with the choice of its sub-network; returns the utilisation, and whether it ended within the budget.
+
+    `between` is called after it, see `ThreadPriority.between_frames`.
+    """
+    begun_ms = now_ms()
+    fit = bounds.fit(budget_ms)
+    chosen_ms = now_ms()
+    network(sample, utilisation=fit.utilisation)
+    ended_ms = now_ms()
+    bounds.observe(fit.utilisation, ended_ms - chosen_ms)
+    between()
+    if fit.fits_budget:
+        jobs.took_ms.append(ended_ms - begun_ms)
+        jobs.utilisations.append(fit.utilisation)
+    else:
+        jobs.infeasible += 1
+    return fit.utilisation, ended_ms - begun_ms <= budget_ms
+
+
+def usefulness(network: ElasticModule, module: nn.Sequential, accuracies: dict[float, float], ordinary: float,
+               data: Split, rounds: int, between: Callable[[], None]) -> list[dict[str, float]]:
+    """At each deadline, expected accuracy of answers in time, in %."""
+    sample, bounds = data.test_inputs[:1], time_bounds(network, data.test_inputs[:1], between)
+    whole_ms, rows = bounds.bounds_ms[1.0], []
+    for step in range(1, DEADLINES + 1):
+        deadline_ms, jobs = 1.5 * whole_ms * step / DEADLINES, Jobs(0.0)
+        ours = [accuracies[u] * in_time for u, in_time in (run_job(network, bounds, sample, deadline_ms, jobs, between)
+                                                           for _ in range(rounds))]
+        theirs = []
+        for _ in range(rounds):
+            theirs.append(ordinary * (timed(lambda: module(sample)) <= deadline_ms))
+            between()
+        rows.append({'deadline_ms': deadline_ms, 'elastic': fmean(ours), 'ordinary': fmean(theirs)})
+    return rows
+
+
+def robot(network: ElasticModule, data: Split, count: int,
+          between: Callable[[], None]) -> dict[float, dict[str, float]]:
+    """By speed in m/s, what became of the jobs with its budget."""
+    rng, samples = random.Random(0), data.test_inputs.split(1)
+    bounds = time_bounds(network, samples[0], between)
+    scale = 1.1 * bounds.bounds_ms[1.0] / max(SUBFLOW_ROBOT_BUDGETS_MS)
+    jobs = {speed: Jobs(scale * budget) for speed, budget in zip(SUBFLOW_ROBOT_SPEEDS_MPS, SUBFLOW_ROBOT_BUDGETS_MS)}
+    for number in range(count):
+        of_speed = jobs[rng.choice(SUBFLOW_ROBOT_SPEEDS_MPS)]
+        run_job(network, bounds, samples[number % len(samples)], of_speed.budget_ms, of_speed, between)
+    return {speed: of_speed.summary() for speed, of_speed in jobs.items()}
+
+
+def plot(result: dict, file: Path) -> None:
+    """Both figures side by side."""
+    from matplotlib import pyplot
+
+    figure, (left, right) = pyplot.subplots(1, 2, figsize=(10, 3.6))
+    deadlines = [row['deadline_ms'] for row in result['usefulness']]
+    for name in ('elastic', 'ordinary'):
+        left.plot(deadlines, [row[name] for row in result['usefulness']], label=name)
+    left.set(xlabel='deadline, ms', ylabel='accuracy of answers in time, %', ylim=(0, 100))
+    speeds = [100.0 * float(speed) for speed in result['speeds']]
+    for name, label in (('budget_ms', 'budget'), ('longest_ms', 'longest'), ('mean_ms', 'mean')):
+        right.plot(speeds, [row[name] for row in result['speeds'].values()], marker='o', label=label)
+    right.set(xlabel='speed, cm/s', ylabel='ms', yscale='log')
+    for axes in (left, right):
+        axes.legend()
+    figure.tight_layout()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(file, dpi=110)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Trains, measures, prints and writes; returns the exit status."""
+    if args.jobs < 100:
+        raise ValueError(f'--jobs is {args.jobs}, expected at least 100')
+    restart_with_environment(args.threads)
+    use_threads(args.threads)
+    shape = next(shape for shape in SHAPES if shape.name == args.shape)
+    data = shape.data()
+    module = trained(shape, data, args)
+    network = made_elastic(module, data, SETTINGS)
+    nested_training(network, data, 2 if args.quick else args.iterations)
+    accuracies = {u: accuracy(lambda x: network(x, utilisation=u), data) for u in SETTINGS}
+    ordinary = accuracy(module, data)
+    priority = ThreadPriority(lock_memory=True)  # as the node's thread that computes
+    name_thread('inference')
+    priority.raise_thread(Role.INFERENCE)
+    with torch.inference_mode():
+        for setting in SETTINGS:
+            network(data.test_inputs[:1], utilisation=setting)
+        useful = usefulness(network, module, accuracies, ordinary, data, 20 if args.quick else JOBS_OF_DEADLINE,
+                            priority.between_frames)
+        speeds = robot(network, data, args.jobs, priority.between_frames)
+    priority.restore()
+    ran = sum(row['jobs'] for row in speeds.values())
+    over = sum(row['over_budget'] for row in speeds.values())
+    result = {'device': str(read_device_facts('cpu')), 'shape': shape.name,
+              'priority': str(priority.in_force), 'accuracies': accuracies,
+              'accuracy_of_the_ordinary_network': ordinary, 'usefulness': useful, 'speeds': speeds,
+              'jobs': args.jobs, 'over_budget_share': over / max(1, ran), 'goal': 0.01}
+    table = Table(title=f'{shape.name}: {args.jobs} jobs, {over} of {ran} over budget ({over / max(1, ran):.2%})')
+    for title in ('cm/s', 'budget ms', 'mean ms', 'longest ms', 'mean u', 'over budget', 'worst excess ms',
+                  'infeasible'):
+        table.add_column(title, justify='right')
+    for speed, row in speeds.items():
+        table.add_row(f'{100 * speed:.0f}', f'{row["budget_ms"]:.2f}', f'{row["mean_ms"]:.2f}',
+                      f'{row["longest_ms"]:.2f}', f'{row["mean_utilisation"]:.2f}', f'{row["over_budget_share"]:.2%}',
+                      f'{row["worst_excess_ms"]:.2f}', str(row['infeasible']))
+    Console().print(table)
+    print('usefulness over all deadlines, %: elastic {:.1f}, ordinary {:.1f}'.format(
+        *(fmean(row[name] for row in useful) for name in ('elastic', 'ordinary'))))
+    file = write_result('subflow_utility', result, args)
+    plot(result, file.with_suffix('.png'))
+    print(f'wrote {file} and .png')
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(run_command(
+        'subflow_utility', __doc__, run,
+        ('--shape', {'choices': SHAPE_NAMES, 'default': 'AlexNet'}),
+        ('--jobs', {'type': int, 'default': 50_000, 'help': 'of the robot, over all speeds'}),
+        ('--iterations', {'type': int, 'default': 200, 'help': 'of nested training'}),
+        THREADS, ('--quick', quick('hardly any training'))))

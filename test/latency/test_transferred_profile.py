@@ -1,0 +1,84 @@
+"""A profile of another device, brought to this one by a few paths."""
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from made_up_detector import TINY
+
+from deadline_perception.latency.path_bound import PathForecast
+from deadline_perception.latency.profile import LatencyProfile, measure_profile
+from deadline_perception.latency.quantiles import Quantiles
+from deadline_perception.latency.transferred_profile import find_reference, scaled_segments, transfer
+
+IMAGE = np.random.default_rng(0).integers(0, 256, (96, 160, 3), np.uint8)
+
+
+def times(median_ms: float) -> Quantiles:
+    return Quantiles(*(median_ms * factor for factor in (0.8, 0.9, 1.0, 1.1, 1.2, 1.3, 1.4, 2.0)), count=50)
+
+
+def test_what_was_timed_stays_and_the_rest_takes_the_median_factor_of_its_kind():
+    reference = {'stage1@w1.00': times(2.0), 'stage2@w1.00': times(4.0), 'stage2@w0.50': times(1.0),
+                 'stage2@w0.25': times(0.5), 'head@h0': times(3.0), 'head@h1': times(5.0), 'post': times(1.0)}
+    here = {'stage1@w1.00': times(4.0), 'stage2@w1.00': times(12.0), 'stage2@w0.50': times(5.0), 'head@h0': times(9.0)}
+    scaled = scaled_segments(reference, here)
+    assert list(scaled) == list(reference) and all(scaled[key] is here[key] for key in here)
+    assert scaled['stage2@w0.25'].p50 == pytest.approx(0.5 * 3.0)  # of 2, 3 and 5
+    assert scaled['head@h1'].p50 == pytest.approx(5.0 * 3.0) and scaled['head@h1'].max == pytest.approx(5.0 * 3.0 * 2.0)
+    assert scaled['post'].p50 == pytest.approx(1.0 * 3.0)  # no segment of its kind was timed: of 2, 3, 5 and 3
+    assert scaled_segments(reference, {}) == reference
+
+
+@pytest.fixture(scope='module')
+def detector():
+    from deadline_perception.detector.checkpoint import build_detector
+
+    return build_detector(TINY, ('vehicle', 'bike'))
+
+
+@pytest.fixture(scope='module')
+def reference(detector):
+    return measure_profile(detector, [IMAGE], repeats=1, whole_paths=3, path_repeats=1, time_limit_s=5.0)
+
+
+def test_a_transferred_profile_forecasts_every_path_and_says_where_its_times_come_from(detector, reference, tmp_path):
+    there = replace(reference, facts=replace(reference.facts, name='Another', cores=64), engine='other 1.0', segments={
+        key: Quantiles(*(value / 50.0 for value in of_key.values_ms), count=of_key.count)
+        for key, of_key in reference.segments.items()})
+    found = transfer(there, detector, paths=5, repeats=4, image=IMAGE)
+    assert found.scaled_from == str(there.facts) and 'Another' in found.scaled_from
+    assert found.facts == reference.facts and found.engine == detector.engine.identity
+    assert len(found.paths) == 5 and {of_path.count for of_path in found.paths.values()} == {2}
+    assert set(found.segments) == set(detector.path_space.carriers())
+    forecast = PathForecast(found, detector.path_space)
+    assert all(forecast.forecast_ms(path) > 0.0 for path in detector.path_space)
+    assert np.isfinite(forecast.residual_quantile(0.99))
+    found.save(tmp_path / 'profile.json')
+    assert LatencyProfile.load(tmp_path / 'profile.json') == found
+    again = transfer(found, detector, paths=2, repeats=2)  # of a profile that was itself scaled
+    assert again.scaled_from == str(there.facts)
+
+
+def test_too_few_paths_or_frames_are_refused(detector, reference):
+    for options in ({'paths': 1}, {'repeats': 1}):
+        with pytest.raises(ValueError, match='expected at least 2 of each'):
+            transfer(reference, detector, **options)
+
+
+def test_the_reference_is_of_the_same_network_and_processor_and_best_of_the_same_engine(reference, tmp_path):
+    facts = reference.facts
+    variants = {'a': replace(reference, engine='openvino 1'), 'b': replace(reference, engine='eager'),
+                'c': replace(reference, engine='openvino 2', facts=replace(facts, threads=facts.threads + 1)),
+                'd': replace(reference, engine='openvino 2', network_hash='other'),
+                'e': replace(reference, engine='openvino 2', facts=replace(facts, kind='cuda'))}
+    for name, profile in variants.items():
+        profile.save(tmp_path / f'{reference.config_name}-{name}.json')
+    (tmp_path / f'{reference.config_name}-damaged.json').write_text('{')
+    at_hand = {'config_name': reference.config_name, 'network_hash': reference.network_hash,
+               'input_size': reference.input_size, 'facts': facts}
+    assert find_reference(tmp_path, engine='openvino 2', **at_hand).engine == 'openvino 1'
+    assert find_reference(tmp_path, engine='eager', **at_hand).engine == 'eager'
+    assert find_reference(tmp_path, engine='eager', **(at_hand | {'network_hash': 'third'})) is None
+    assert find_reference(tmp_path / 'missing', engine='eager', **at_hand) is None
