@@ -111,7 +111,8 @@ from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.runtime.executor import Executor
 from deadline_perception.runtime.frame_client import FrameRules
 from deadline_perception.runtime.frame_record import FrameRecord
-from deadline_perception.runtime.loading import NetworkOptions, load_network, make_calibrator, make_policy
+from deadline_perception.model_set.model_reference import load_network
+from deadline_perception.runtime.loading import NetworkOptions, make_calibrator, make_policy
 from deadline_perception.runtime.priority import Role, ThreadPriority
 from deadline_perception.runtime.task import Task
 from deadline_perception.runtime.tracks import LatePolicy, Outcome

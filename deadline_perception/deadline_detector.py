@@ -16,20 +16,20 @@ import numpy as np
 
 from deadline_perception.engine.segment_run import Network
 from deadline_perception.errors import DeadlinePerceptionError
-from deadline_perception.latency.device import DEFAULT_THREADS
 from deadline_perception.runtime.answer import Answer
 from deadline_perception.runtime.calibration_keeper import CalibrationKeeper
 from deadline_perception.runtime.detection_stream import DetectionStream, StreamClosed
 from deadline_perception.runtime.executor import Executor
 from deadline_perception.runtime.frame_client import FrameClient, FrameRules
 from deadline_perception.runtime.frame_record import FrameRecord
-from deadline_perception.runtime.loading import LoadedTask, NetworkOptions, SetupError, load_task, share_folder
+from deadline_perception.share_folder import share_folder
+from deadline_perception.runtime.loading import LoadedTask, NetworkOptions, SetupError, load_task
 from deadline_perception.runtime.pipeline import FramePipeline
 from deadline_perception.runtime.priority import ThreadPriority
 from deadline_perception.runtime.task import Task
 
 STOP_TIMEOUT_S = 3.0
-_MEASURED_IMAGES = 12
+_MEASURED_IMAGES = 4
 
 
 class DetectorHangs(DeadlinePerceptionError):
@@ -48,7 +48,7 @@ class DeadlineDetector:
         priority: `off`, or `auto` for what the detector node asks of the kernel for the threads that compute and
             answer, see `ThreadPriority`.
         executor: its threads; detectors that share one run on one thread, the earliest deadline first. None: its own.
-        measures: where there is no latency profile, measure a coarse one in some 15 s, and keep it; else refuse that.
+        measures: where there is no latency profile, measure a coarse one in some 10 s, and keep it; else refuse that.
 
     Attributes:
         loaded: the network with its task, device and calibration.
@@ -82,6 +82,11 @@ class DeadlineDetector:
                 self._executor.close(STOP_TIMEOUT_S)
             raise
         self._notices = [*self.loaded.notices, *self.loaded.degraded]  # that nobody has been told yet
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """What the labels of its results mean."""
+        return tuple(self.loaded.task.network.class_names)
 
     def detect(self, image_bgr: np.ndarray, budget_ms: float, *, stamp_ns: int = 0, age_ms: float = 0.0) -> Answer:
         """Answers an image. Blocks until then, which is by the deadline; see `DetectionStream.detect`.
@@ -256,7 +261,7 @@ class DeadlineDetector:
 def _options(model: str | Path | Network | NetworkOptions) -> NetworkOptions:
     if isinstance(model, NetworkOptions):
         return model
-    return NetworkOptions(str(model) if isinstance(model, Path) else model, threads=DEFAULT_THREADS)
+    return NetworkOptions(str(model) if isinstance(model, Path) else model)
 
 
 def _rendered_images() -> Sequence[np.ndarray]:

@@ -12,7 +12,7 @@ PACKAGE = 'deadline_perception'
 # Every folder or top-level module may import what stands on an earlier line, and itself.
 LAYERS = (
     ('errors', 'execution_path', 'workers', 'child_command', 'replaced_file'),
-    ('untrusted_file',),
+    ('untrusted_file', 'share_folder'),
     ('plain_yaml', 'tensor_file'),
     ('engine', 'detector', 'classifier', 'latency', 'wcet', 'contention', 'subnetwork'),
     ('networks',),

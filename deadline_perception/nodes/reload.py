@@ -9,7 +9,6 @@ holds Python's lock.
 from __future__ import annotations
 
 import gc
-import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 

@@ -1,11 +1,9 @@
 """Loads the task that the detector node runs, checks that its parts belong together, and warms it up. Free of ROS."""
 from __future__ import annotations
 
-import importlib
 import math
 import os
 import random
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,12 +18,17 @@ from deadline_perception.decision.kept_paths import kept_paths
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.decision.policy import Forecast, Policy, Quality
 from deadline_perception.decision.thresholds import ThresholdPolicy
-from deadline_perception.engine.choice import choose_engine
 from deadline_perception.engine.segment_run import Network
 from deadline_perception.errors import DeadlinePerceptionError, command_line
 from deadline_perception.execution_path import ExecutionPath, PathSpace
 from deadline_perception.latency.calibration import BoundCalibrator, CalibrationFile, ForeignFile
-from deadline_perception.latency.device import DeviceFacts, missing_environment, read_device_facts, use_threads
+from deadline_perception.latency.device import (
+    DEFAULT_THREADS,
+    DeviceFacts,
+    missing_environment,
+    read_device_facts,
+    use_threads,
+)
 from deadline_perception.latency.measurement_plan import covering_paths
 from deadline_perception.latency.level_forecast import Knot, level_knots
 from deadline_perception.latency.path_bound import PathForecast
@@ -38,14 +41,14 @@ from deadline_perception.latency.profile import (
     timing_key,
 )
 from deadline_perception.latency.transferred_profile import find_reference, transfer
+from deadline_perception.model_set.model_reference import is_set, load_network
 from deadline_perception.runtime.process_memory import give_back_memory, touch_memory
 from deadline_perception.runtime.replacement import check_replacement
 from deadline_perception.runtime.task import Outlook, Task
-from deadline_perception.runtime.weights_file import is_set, load_weights
 
 POLICIES = ('frontier', 'expected_utility', 'thresholds', 'fixed', 'reactive_1', 'reactive_n', 'oblivious')
 CHOOSING_POLICIES = ('frontier', 'expected_utility')  # among all paths, or those that are kept
-_COARSE = {'repeats': 6, 'whole_paths': 8, 'path_repeats': 4, 'time_limit_s': 15.0}
+_COARSE = {'repeats': 5, 'whole_paths': 8, 'path_repeats': 3, 'time_limit_s': 8.0}  # of a profile measured at start
 BLIND_POLICIES = ('reactive_1', 'reactive_n', 'oblivious')  # know nothing of contention but how frames went
 
 
@@ -88,7 +91,7 @@ class NetworkOptions:
     quality: str = ''
     device: str = 'cpu'
     engine: str = 'auto'
-    threads: int = 1
+    threads: int = DEFAULT_THREADS
     policy: str | Callable[[PathSpace, Forecast, Quality], Policy] = 'frontier'
     fixed_path: str = ''
     miss_cost: float = 1.0
@@ -131,35 +134,6 @@ class LoadedTask:
         return cls(task, NetworkOptions(task.network), read_device_facts(), {}, len(task.path_space), None, (), ())
 
 
-def share_folder() -> Path:
-    """The folder that holds `config`, `launch` and `models`: of the source tree where it is one, else installed.
-
-    Raises:
-        SetupError: the package is installed without that folder.
-    """
-    source = Path(__file__).resolve().parents[2]
-    if (source / 'package.xml').is_file():
-        return source
-    prefixes = [*filter(None, os.environ.get('AMENT_PREFIX_PATH', '').split(os.pathsep)), sys.prefix]
-    for prefix in prefixes:
-        folder = Path(prefix) / 'share' / 'deadline_perception'
-        if folder.is_dir():
-            return folder
-    raise SetupError(f'share/deadline_perception lies in none of {", ".join(prefixes)}; is the workspace sourced?')
-
-
-def find_weights(model: str, models_folder: Path) -> Path:
-    """The weights file that a parameter means: a file, or the name of one in the package's folder."""
-    file = Path(model).expanduser()
-    if file.suffix == '.safetensors' or file.is_file():
-        return file
-    named = models_folder / f'{model}.safetensors'
-    if not named.is_file():
-        names = ', '.join(sorted(found.stem for found in models_folder.glob('*.safetensors'))) or 'none'
-        raise SetupError(f'model is {model!r}, expected a safetensors file or one of the shipped models ({names})')
-    return named
-
-
 def load_task(options: NetworkOptions, models_folder: Path, running: LoadedTask | None = None,
               images: Callable[[], Sequence[np.ndarray]] | None = None) -> LoadedTask:
     """Loads, checks and warms up. Blocks for seconds; call it on the thread that will run the network, because
@@ -169,7 +143,7 @@ def load_task(options: NetworkOptions, models_folder: Path, running: LoadedTask 
         options: what to load.
         models_folder: holds the shipped models.
         running: whose place the task is to take between two frames; its calibration goes on where it still holds.
-        images: on which a profile is measured where there is none, in some 15 s, and kept; None: that is refused.
+        images: on which a profile is measured where there is none, in some 10 s, and kept; None: that is refused.
 
     Raises:
         DeadlinePerceptionError: a part is missing, damaged, or belongs to another network or device; or the network
@@ -217,39 +191,6 @@ def load_task(options: NetworkOptions, models_folder: Path, running: LoadedTask 
     task = Task(network, forecast, outlooks[0].policy, calibrator, network.result_type, outlooks)
     ready_paths = len(network.path_space if kept is None else kept)
     return LoadedTask(task, options, facts, origin, ready_paths, calibration_file, tuple(notices), tuple(degraded))
-
-
-def load_network(model: str | Path | Network, device: str, models_folder: Path,
-                 engine: str = 'auto') -> tuple[Network, Path]:
-    """The network that a parameter means, and the file of its weights or of its set; for a callable, the parameter as a
-    path.
-
-    Raises:
-        SetupError: there is no such module, callable or file.
-        StoreError: the engine is asked for by its name and is not ready.
-        CheckpointError: the weights cannot be used.
-        ModelError: a model of a set cannot be used.
-    """
-    if not isinstance(model, (str, Path)):
-        return model, Path(model.config_name)
-    model = str(model)
-    if is_set(Path(model)):
-        file = Path(model).expanduser()
-        return load_weights(file, device, engine), file
-    module, _, name = model.partition(':')
-    if not name.isidentifier():
-        weights = find_weights(model, models_folder)
-        network = load_weights(weights, device)
-        if device.startswith('cuda'):
-            network.use_graphs()
-        else:
-            network.engine = choose_engine(engine, network, read_device_facts(device), str(weights))
-        return network, weights
-    try:
-        make = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        raise SetupError(f'model is {model!r}, expected package.module:callable: {error}') from error
-    return make(device), Path(model)
 
 
 def warm_up(network, image_size: tuple[int, int], kept: Sequence[ExecutionPath] | None = None) -> None:

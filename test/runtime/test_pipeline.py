@@ -453,7 +453,7 @@ def test_the_network_goes_on_with_the_best_path_that_is_expected_to_end_before_t
     for before_ms in (800.0, 400.0, 0.0):
         pipeline._period.observe(now - before_ms)
     bench.run(pipeline, Arrival(SimpleNamespace(), now_ms(), StampReading(1.0, '', 0)))
-    assert [record.frame.path for record in bench.late] == [policy.SHORT, policy.LONG]  # the first when nothing was known
+    assert [record.frame.path for record in bench.late] == [policy.SHORT, policy.LONG]
     assert policy.asked_ms[0] <= 0.0 and 0.0 < policy.asked_ms[1] <= 400.0
 
 
