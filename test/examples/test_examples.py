@@ -12,11 +12,14 @@ import cv2
 import numpy as np
 import pytest
 from exported_files import SIZE, exported
-from invented_networks import make_magnifier
+from invented_networks import MAGNIFIER, make_magnifier
 from recorded_run import write_drive
 
+from deadline_perception.decision.frontier import FrontierPolicy
+from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.latency.device import DEFAULT_THREADS, process_environment, read_device_facts, use_threads
-from deadline_perception.latency.profile import default_profile_path, measure_profile
+from deadline_perception.latency.path_bound import PathForecast
+from deadline_perception.latency.profile import LatencyProfile, default_profile_path, measure_profile
 
 TOLD = {'image', 'video', 'own_onnx_model', 'several_budgets', 'several_networks', 'bag_to_report', 'labels_from_a_bag',
         'time_model', 'custom_network', 'custom_policy', 'elastic_network'}
@@ -96,7 +99,7 @@ def test_own_onnx_model(repository, tmp_path, cache):
 def test_several_budgets(example, capsys):
     example('several_budgets').main(MODEL, (AMPLE_MS, 0.001))
     first, second = capsys.readouterr().out.splitlines()
-    assert 'detected on ztele-n4' in first
+    assert 'detected on z' in first
     assert 'coasted' in second
 
 
@@ -135,10 +138,16 @@ def test_custom_network(example):
     assert answers[0].boxes_xyxy_px.tolist() == [[160.0, 60.0, 241.0, 141.0]]
 
 
-def test_custom_policy(example, capsys):
-    example('custom_policy').main(MODEL, AMPLE_MS)
+def test_custom_policy(example, capsys, cache):
+    script, space = example('custom_policy'), MAGNIFIER
+    script.main(MODEL, AMPLE_MS)
     frontier, own = capsys.readouterr().out.splitlines()
-    assert frontier.startswith('frontier: ztele-n4') and own.startswith('half_the_time: ztele-n4')
+    assert frontier.startswith('frontier: z') and own.startswith('half_the_time: z')
+    forecast = PathForecast(LatencyProfile.load(next(cache.rglob('invented-*.json'))), space)
+    quality = PathQuality.from_forecast(space, forecast)
+    half, whole = (policy(space, forecast, quality) for policy in (script.HalfTheTime, FrontierPolicy))
+    middle_ms = 2.0 * forecast.forecast_ms(space.smallest)
+    assert half.plan(2.0 * middle_ms, 1.0) == whole.plan(middle_ms, 1.0)
 
 
 def test_elastic_network(example, tmp_path):
