@@ -13,7 +13,7 @@ import logging
 import math
 import random
 import warnings
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -25,6 +25,7 @@ from deadline_perception.engine.channels_last import channels_last
 from deadline_perception.engine.compiled_segments import CompiledSegment, Compiler
 from deadline_perception.engine.eager import Compute, Eager, Inputs, Values, as_arrays, as_tensors
 from deadline_perception.engine.openvino_library import load_openvino, own_signal_stack
+from deadline_perception.engine.segment_models import SegmentModels
 from deadline_perception.engine.segment_store import Form, SegmentStore
 from deadline_perception.engine.turns import Turns
 from deadline_perception.execution_path import SKIP, ExecutionPath
@@ -96,9 +97,10 @@ def check_images(images: Sequence[np.ndarray]) -> None:
 
 
 def prepare(network, images: Sequence[np.ndarray], store: SegmentStore, threads: int, *,
-            keys: Collection[str] | None = None, turns: Turns | None = None,
-            progress: Callable[[str], None] | None = None) -> None:
-    """Completes a store, segment by segment; may be interrupted and called again. Blocks for seconds per segment.
+            keys: Collection[str] | None = None, models: SegmentModels | None = None, turns: Turns | None = None,
+            progress: Callable[[str], None] | None = None) -> SegmentModels:
+    """Completes a store, segment by segment; may be interrupted and called again. Blocks for a fraction of a second per
+    segment whose model is at hand, for seconds otherwise.
 
     Args:
         network: on the CPU; see `engine/segment_run.py`. Its engine is another one meanwhile.
@@ -106,8 +108,12 @@ def prepare(network, images: Sequence[np.ndarray], store: SegmentStore, threads:
         store: of this network.
         threads: that one segment is spread over.
         keys: of the segments that it is complete with; None for all of the network.
+        models: of segments, as they were converted and quantised elsewhere; None where there are none.
         turns: of this process, where others prepare other segments.
         progress: called with the key of each segment that is done.
+
+    Returns:
+        the models of the segments that were converted or quantised here.
 
     Raises:
         ValueError: too few images.
@@ -117,10 +123,26 @@ def prepare(network, images: Sequence[np.ndarray], store: SegmentStore, threads:
     images = [images[index * len(images) // min(len(images), CALIBRATION_IMAGES + CHECK_IMAGES)]
               for index in range(min(len(images), CALIBRATION_IMAGES + CHECK_IMAGES))]
     random.Random(0).shuffle(images)  # those of the check come from all of the sequence
-    space, engine = network.path_space, network.engine
     turns, done = turns or Turns(), progress or (lambda key: None)
-    maker = SegmentMaker(store, threads, turns)
-    left = set(space.carriers() if keys is None else keys) - store.segments.keys()
+    maker = SegmentMaker(store, threads, models, turns)
+    left = set(network.path_space.carriers() if keys is None else keys) - store.segments.keys()
+    at_hand = {key for key in left if models and any(models.of(key))}
+    for key, calls in _recorded(network, images[-CHECK_IMAGES:], at_hand, turns):
+        if not calls or maker.take(key, calls):
+            done(key)
+            left.remove(key)
+    for key, calls in _recorded(network, images, left, turns):
+        if calls:
+            maker.make(key, calls)
+        done(key)
+    store.finish()
+    return maker.made
+
+
+def _recorded(network, images: Sequence[np.ndarray], keys: Collection[str],
+              turns: Turns) -> Iterator[tuple[str, list[Call]]]:
+    """Each of the keys with its calls on the images, none where the network computes it without an engine."""
+    space, engine, left = network.path_space, network.engine, set(keys)
     network.engine = recorder = Recorder()
     try:
         for path in (space.largest, *covering_paths(space, 1, random.Random(0))):
@@ -129,14 +151,12 @@ def prepare(network, images: Sequence[np.ndarray], store: SegmentStore, threads:
                 continue
             left -= recorder.wanted
             _record(network, path, images, recorder, turns)
-            for key in recorder.wanted - recorder.asked:  # the network computes it without an engine
-                done(key)
+            for key in recorder.wanted - recorder.asked:
+                yield key, []
             for key in list(recorder.calls):
-                maker.make(key, recorder.calls.pop(key))
-                done(key)
+                yield key, recorder.calls.pop(key)
     finally:
         network.engine = engine
-    store.finish()
 
 
 def _record(network, path: ExecutionPath, images: Sequence[np.ndarray], recorder: Recorder, turns: Turns) -> None:
@@ -159,39 +179,75 @@ class SegmentMaker:
     Args:
         store: keeps what is made.
         threads: that one segment is spread over.
+        models: of segments, as they were made elsewhere.
         turns: of this process, where others prepare other segments.
+
+    Attributes:
+        made: the models that were made here and are accurate.
 
     Raises:
         StoreError: OpenVINO cannot be loaded.
     """
 
-    def __init__(self, store: SegmentStore, threads: int, turns: Turns | None = None) -> None:
+    def __init__(self, store: SegmentStore, threads: int, models: SegmentModels | None = None,
+                 turns: Turns | None = None) -> None:
         self._openvino, self._compiler, self._store = load_openvino(), Compiler(threads), store
-        self._turns = turns or Turns()
+        self._models, self._turns = models or SegmentModels(''), turns or Turns()
         self._quantised: dict[str, list] = {}
+        self.made = SegmentModels(self._models.weights_hash)
+
+    @torch.inference_mode()
+    def take(self, key: str, calls: list[Call]) -> bool:
+        """Finds the form of a segment among models at hand, and keeps it; False where none is accurate here.
+
+        Args:
+            key: of the segment.
+            calls: on images, to check and time with.
+        """
+        forms = ((form, partial(self._models.model, name)) for form, name in self._models.of(key))
+        with self._interruptible():
+            return self._choose(key, forms, calls, {}) or False
 
     @torch.inference_mode()
     def make(self, key: str, calls: list[Call]) -> None:
-        """Finds the form of a segment, and keeps it.
+        """Finds the form of a segment, converting and quantising it, and keeps it.
 
         Args:
             key: of the segment.
             calls: on images; the last quarter is for checking alone.
         """
-        checks = calls[-max(1, len(calls) // 4):]
-        reasons: dict[Form, str] = {}
-        for form, compile_form in self._forms(key, calls[:-len(checks)] or calls):
+        checks, reasons = calls[-max(1, len(calls) // 4):], {}
+        forms = self._forms(key, calls[:-len(checks)] or calls)
+        with self._interruptible():
+            if self._choose(key, forms, checks, reasons, makes=True) is None:
+                self._keep_eager(key, checks, reasons)
+
+    @contextlib.contextmanager
+    def _interruptible(self) -> Iterator[None]:
+        try:
+            yield
+        except KeyboardInterrupt:  # says nothing of the form that was being tried
+            self._store.leave()
+            raise
+
+    def _choose(self, key: str, forms: Iterable[tuple[Form, Callable]], checks: list[Call], reasons: dict[Form, str],
+                makes: bool = False) -> bool | None:
+        """Keeps the first form that is accurate and faster than the eager segment, or the eager one where some form is
+        accurate and none faster; None where none is accurate, with the reasons.
+
+        With `makes`, only the first: a slower form may be accurate too; and what is accurate is noted in `made`.
+        """
+        accurate = False
+        for form, make_model in forms:
             if not self._store.begin(key, form):
                 reasons[form] = 'compiling it ended the process'
                 continue
             try:
-                compiled = compile_form()
+                model = make_model()
+                compiled = self._compile(model, checks[0].tensors, exact=form is Form.EXACT)
                 segment = self._compiler.load(compiled, exact=form is Form.EXACT)
                 compare = peak_to_error_db if form is Form.EXACT else signal_to_error_db
                 error_db = min(compare(check.outputs, as_tensors(segment(check.arrays))) for check in checks)
-            except KeyboardInterrupt:
-                self._store.leave()
-                raise
             except Exception as error:  # of any kind: converter, quantiser and compiler meet layers of any network
                 reasons[form] = f'{type(error).__name__} {(str(error).strip().splitlines() or [""])[-1][:200]}'
                 continue
@@ -199,6 +255,9 @@ class SegmentMaker:
             if not error_db >= least_db:
                 reasons[form] = f'{error_db:.1f} dB of signal to error, expected {least_db:.0f}'
                 continue
+            accurate = True
+            if makes and form is not Form.FLOAT:
+                self.made.add(key, form, model)
             eager_ms, time_ms = self._times_ms(checks, segment)
             if form is Form.EXACT and time_ms * _EXACT_GAIN >= eager_ms:
                 continue
@@ -207,7 +266,13 @@ class SegmentMaker:
                 continue
             self._store.add(key, form, error_db=error_db, time_ms=time_ms, eager_ms=eager_ms, compiled=compiled,
                             reason=reasons.get(Form.INT8, '') if form is not Form.INT8 else '')
-            return
+            return True
+        if accurate and not makes:
+            self._keep_eager(key, checks, reasons)
+            return True
+        return None
+
+    def _keep_eager(self, key: str, checks: list[Call], reasons: dict[Form, str]) -> None:
         eager_ms = self._times_ms(checks, lambda arrays: None)[0]
         self._store.add(key, Form.EAGER, error_db=0.0, time_ms=eager_ms, eager_ms=eager_ms,
                         reason='; '.join(f'{form.value} {reason}' for form, reason in reasons.items()))
@@ -216,29 +281,30 @@ class SegmentMaker:
         with self._turns.alone():
             return times_ms(calls, segment)
 
-    def _forms(self, key: str, calls: list[Call]) -> Iterator[tuple[Form, Callable[[], bytes]]]:
-        """Forms to try, the fastest first, and what compiles each; a model that is converted serves them all."""
+    def _forms(self, key: str, calls: list[Call]) -> Iterator[tuple[Form, Callable]]:
+        """Forms to try, the fastest first, and what makes the model of each; a model that is converted serves them
+        all."""
         example, of_segment = calls[0].tensors, self._quantised.setdefault(key.partition('@')[0], [])
-        for model in of_segment:  # the same layers for another number of regions or size of image, often
-            yield Form.INT8, lambda: self._compile(model, example)
+        shapes = [tuple(value.shape[1:2]) for value in example]
+        for made_for, model in of_segment:  # the same layers for another number of regions or size of image, often
+            if made_for == shapes:
+                yield Form.INT8, partial(_given, model)
         try:
             converted = self._convert(calls[0])
         except Exception as error:  # of any kind, as above
             yield Form.FLOAT, partial(_refuse, error)
             return
         if not any(operation.get_type_name() in _LAYERS for operation in converted.get_ops()):
-            yield Form.EXACT, lambda: self._compile(converted, example, exact=True)
+            yield Form.EXACT, partial(_given, converted)
             return
         for saturating in (False, True):
-            made = []
-
-            def quantise() -> bytes:
-                made.append(self._quantise(converted, calls, saturating))
-                return self._compile(made[0], example)
+            def quantise():
+                model = self._quantise(converted, calls, saturating)
+                of_segment.append((shapes, model))
+                return model
 
             yield Form.INT8, quantise
-            of_segment += made
-        yield Form.FLOAT, lambda: self._compile(converted, example)
+        yield Form.FLOAT, partial(_given, converted)
 
     @torch.inference_mode(False)
     @torch.no_grad()
@@ -348,8 +414,12 @@ def times_ms(calls: list[Call], segment: CompiledSegment | Callable[[list[np.nda
     return min(eager), min(other)
 
 
-def _refuse(error: Exception) -> bytes:
+def _refuse(error: Exception) -> None:
     raise error
+
+
+def _given(model):
+    return model
 
 
 def _fix_shapes(model, example: list[Tensor]) -> None:

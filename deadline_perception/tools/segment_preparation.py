@@ -2,6 +2,7 @@
 in, and most of its work is done by one core."""
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -18,11 +19,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from deadline_perception.child_command import module_command
 from deadline_perception.contention.load import start_tied, stop_tied
-from deadline_perception.engine.segment_store import SegmentStore, StoreError, default_store_folder, store_origin
+from deadline_perception.engine.segment_models import SUFFIX, SegmentModels
+from deadline_perception.engine.segment_store import Form, SegmentStore, StoreError, default_store_folder, store_origin
 from deadline_perception.engine.store_lock import foreign_writer, store_lock
 from deadline_perception.engine.turns import Turns
-from deadline_perception.errors import DeadlinePerceptionError
+from deadline_perception.errors import DeadlinePerceptionError, printable
 from deadline_perception.latency.device import DeviceFacts, available_memory_mb, read_device_facts, use_threads
+from deadline_perception.untrusted_file import FileRefused
 
 _MOST_CRASHES = 20  # each rules one form of one segment out
 _LEAST_SEGMENTS = 24  # that are worth a process, which takes some seconds to start
@@ -36,7 +39,8 @@ class PreparationFailed(DeadlinePerceptionError):
 
 
 def prepare_segments(weights: Path, network, images: Sequence[np.ndarray], facts: DeviceFacts) -> None:
-    """Completes the prepared segments of a network where they are not ready; blocks for minutes then.
+    """Completes the prepared segments of a network where they are not ready; blocks for minutes then, for seconds where
+    their models lie beside the weights (`SegmentModels`). They are put there once all are made.
 
     As many processes share the work as there are cores and memory for. A segment whose preparation ends its process is
     left to a slower form, and the next process goes on with the others.
@@ -102,8 +106,25 @@ def _prepare(weights: Path, network, images: Sequence[np.ndarray], facts: Device
 
         run_until_done([module_command('deadline_perception.tools.segment_preparation', str(weights), str(place),
                                        str(facts.threads), str(number)) for number in range(len(parts))], show, (lock,))
+        models = SegmentModels(network.weights_hash)
+        for number in range(len(parts)):
+            models.join(SegmentModels.load(place / f'{number}{SUFFIX}', network.weights_hash))
     store.take_parts()
     store.finish()
+    compiled = {key for key, segment in store.segments.items() if segment.form in (Form.INT8, Form.EXACT)}
+    if models.forms.keys() >= compiled:
+        with contextlib.suppress(OSError):  # of a folder that others own: they are made anew elsewhere
+            models.save(weights.with_suffix(SUFFIX))
+
+
+def models_at_hand(weights: Path, weights_hash: str) -> SegmentModels:
+    """The models of segments that lie beside the weights; none where they cannot be read, which is told."""
+    try:
+        return SegmentModels.load(weights.with_suffix(SUFFIX), weights_hash)
+    except (OSError, FileRefused) as error:
+        print(f'{weights.with_suffix(SUFFIX)} cannot be used: {printable(error)}; segments are quantised anew',
+              file=sys.stderr)
+        return SegmentModels(weights_hash)
 
 
 def share_out(keys: Sequence[str], most: int) -> list[list[str]]:
@@ -172,8 +193,10 @@ def main(weights: str, place: str, threads: str, number: str) -> None:
     part = SegmentStore(folder, store_origin(read_device_facts('cpu'), network)).part(int(number))
     keys = json.loads((Path(place) / _KEYS).read_text())[int(number)]
     with (Path(place) / _DONE).open('a', buffering=1) as done:
-        prepare(network, np.load(Path(place) / _IMAGES), part, int(threads), keys=keys, turns=turns,
-                progress=lambda key: done.write(f'{key}\n'))
+        made = prepare(network, np.load(Path(place) / _IMAGES), part, int(threads), keys=keys, turns=turns,
+                       models=models_at_hand(Path(weights), network.weights_hash),
+                       progress=lambda key: done.write(f'{key}\n'))
+    made.save(Path(place) / f'{number}{SUFFIX}')
 
 
 if __name__ == '__main__':

@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 
 from deadline_perception.contention.load import start_tied
-from deadline_perception.engine.segment_store import SegmentStore, store_origin
+from deadline_perception.engine.segment_store import Form, SegmentStore, store_origin
 from deadline_perception.latency.device import read_device_facts
 from deadline_perception.tools import segment_preparation
 from deadline_perception.tools.segment_preparation import (
     PreparationFailed,
+    models_at_hand,
     prepare_segments,
     run_until_done,
     share_out,
@@ -75,6 +76,16 @@ def test_several_processes_prepare_what_one_does(prepared, monkeypatch):
     for key, segment in store.segments.items():  # which form is faster may depend on the moment, its error does not
         if segment.form is alone.segments[key].form:
             assert segment.error_db == pytest.approx(alone.segments[key].error_db, abs=0.5)
+    models = models_at_hand(prepared.weights, network.weights_hash)  # for the next device
+    assert {key for key, segment in store.segments.items()
+            if segment.form in (Form.INT8, Form.EXACT)} <= models.forms.keys()
+
+
+def test_models_that_cannot_be_read_are_told_and_made_anew(tmp_path, capsys):
+    (tmp_path / 'x.quantised').write_bytes(b'nothing')
+    assert models_at_hand(tmp_path / 'x.safetensors', 'abc').forms == {}
+    assert 'x.quantised cannot be used' in capsys.readouterr().err
+    assert models_at_hand(tmp_path / 'y.safetensors', 'abc').forms == {} and not capsys.readouterr().err
 
 
 def test_a_user_who_interrupts_costs_no_form(prepared):
