@@ -119,10 +119,10 @@ class Executor:
         return pipeline
 
     def release(self, pipeline: FramePipeline, timeout_s: float) -> bool:
-        """Answers no more images of a pipeline; first waits so long for the one at work. Returns whether it came out.
+        """Answers no more images of a pipeline; first waits so long for the last ones. Returns whether they came out.
         """
-        self._mailbox.discard(pipeline)
         is_free = self._mailbox.wait_until_idle(pipeline, timeout_s)
+        self._mailbox.discard(pipeline)
         pipeline.stop()
         self._pipelines.pop(pipeline, None)
         return is_free

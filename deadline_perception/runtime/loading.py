@@ -48,7 +48,7 @@ from deadline_perception.runtime.task import Outlook, Task
 
 POLICIES = ('frontier', 'expected_utility', 'thresholds', 'fixed', 'reactive_1', 'reactive_n', 'oblivious')
 CHOOSING_POLICIES = ('frontier', 'expected_utility')  # among all paths, or those that are kept
-_COARSE = {'repeats': 5, 'whole_paths': 8, 'path_repeats': 3, 'time_limit_s': 8.0}  # of a profile measured at start
+_COARSE = {'repeats': 2, 'whole_paths': 8, 'path_repeats': 2, 'time_limit_s': 8.0}  # of a profile measured at start
 BLIND_POLICIES = ('reactive_1', 'reactive_n', 'oblivious')  # know nothing of contention but how frames went
 
 
