@@ -98,7 +98,8 @@ class DeadlineDetector:
         with self._opening:
             if self._own_stream is None:
                 self._own_stream = self.stream(rules=self._rules or FrameRules())
-        return self._own_stream.detect(image_bgr, budget_ms, stamp_ns=stamp_ns, age_ms=age_ms)
+            stream = self._own_stream
+        return stream.detect(image_bgr, budget_ms, stamp_ns=stamp_ns, age_ms=age_ms)
 
     def stream(self, on_answer: Callable[[Answer], None] = lambda answer: None, *, rules: FrameRules | None = None,
                on_late_record: Callable[[FrameRecord], None] = lambda record: None) -> DetectionStream:
@@ -116,15 +117,11 @@ class DeadlineDetector:
         stream = DetectionStream(self.loaded.task, on_answer, on_late_record)
         rules = rules or self._rules or FrameRules(spare_next_image=self.loaded.options.policy == 'frontier')
 
-        def close() -> None:
-            stream.pipeline = None
-            self.halt()
-
         with self._opening:
             if self._own_stream is not None:
-                self._own_stream.close()
-                self._own_stream = None
-            stream.pipeline, stream.close = self.open(stream, rules), close
+                self.halt()
+            pipeline = self.open(stream, rules)
+            stream.pipeline, stream.close = pipeline, lambda: self._pipeline is pipeline and self.halt()
             while self._notices:
                 stream.on_notice(self._notices.pop(0))
         return stream
@@ -169,7 +166,7 @@ class DeadlineDetector:
             if pipeline is None:
                 return True
             with self._swapping:
-                self._pipeline = None
+                self._pipeline = self._own_stream = None
             is_free = (self._executor.stop if self._owns_executor else
                        lambda timeout_s: self._executor.release(pipeline, timeout_s))(STOP_TIMEOUT_S)
             self._hung = None if is_free else pipeline
@@ -183,9 +180,6 @@ class DeadlineDetector:
         """Halts, and ends the threads of this detector; a second call does nothing."""
         with self._opening:
             self._closed = True
-            if self._own_stream is not None:
-                self._own_stream.close()
-                self._own_stream = None
             self.halt()
             if self._owns_executor:
                 self._executor.close(0.0 if self.hangs else STOP_TIMEOUT_S)

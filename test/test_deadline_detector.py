@@ -212,6 +212,16 @@ def test_one_stream_at_a_time_and_detect_opens_its_own(detector):
     assert detector.detect(IMAGE, AMPLE_MS).in_time
 
 
+def test_a_detector_that_was_halted_or_lost_its_executor_keeps_nobody_waiting(network, profile):
+    with Executor() as executor:
+        detector = DeadlineDetector(task_of(network, profile), executor=executor)
+        detector.detect(IMAGE, AMPLE_MS)
+        assert detector.halt()
+        assert detector.detect(IMAGE, AMPLE_MS).in_time  # on a stream anew
+    with pytest.raises(StreamClosed, match='the stream is closed'):
+        detector.detect(IMAGE, AMPLE_MS)
+
+
 def test_images_of_several_threads_are_answered_one_by_one(detector):
     answers = []
     threads = [threading.Thread(target=lambda: answers.append(detector.detect(IMAGE, AMPLE_MS))) for _ in range(4)]
@@ -253,7 +263,7 @@ def test_close_ends_every_thread_and_a_closed_detector_says_so(network, profile)
     detector.close()
     assert no_threads_but(before)
     for call in (lambda: detector.detect(IMAGE, 50.0), detector.stream):
-        with pytest.raises(StreamClosed, match='the detector is closed'):
+        with pytest.raises(StreamClosed, match='is closed'):
             call()
 
 

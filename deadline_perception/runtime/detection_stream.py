@@ -101,8 +101,8 @@ class DetectionStream(FrameClient):
         with self._one_at_a_time:
             self._arrive(image_bgr, stamp_ns, budget_ms, age_ms, dropped, take)
             while not is_answered.wait(_LOOK_S):
-                if self.pipeline is None:
-                    raise StreamClosed('the detector was closed before the image was answered')
+                if self.pipeline.stopped:
+                    raise StreamClosed('the stream was closed before the image was answered')
         return answers[0]
 
     def hear_contention(self, slowdown: float, source: str) -> None:
@@ -127,7 +127,7 @@ class DetectionStream(FrameClient):
             raise ValueError(f'stamp is {stamp_ns} ns and {dropped} images were dropped, expected numbers of at least '
                              f'0')
         pipeline = self.pipeline
-        if pipeline is None:
+        if pipeline is None or pipeline.stopped:
             raise StreamClosed('the stream is closed, expected it to be open')
         # An image counts as arrived when it was captured, so that the time between two of them is the camera's.
         pipeline.arrive(Arrival(_Submitted(image_bgr, float(budget_ms), on_answer), arrived_ms - age_ms,

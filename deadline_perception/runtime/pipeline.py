@@ -41,7 +41,7 @@ class _Late:
         self.abandoned = partial(pipeline._abandoned, frame)
 
     def is_answered(self) -> bool:
-        return self._frame.attempts > 0 or self._pipeline._stopped
+        return self._frame.attempts > 0 or self._pipeline.stopped
 
 
 class FramePipeline:
@@ -71,6 +71,7 @@ class FramePipeline:
         unpublished: images whose answer could not be published.
         late_results: results that came after their image was answered.
         busy_since_ms: since when the worker has had its frame; None while it has none.
+        stopped: nothing is answered any more.
     """
 
     def __init__(self, task: Task, client: FrameClient, rules: FrameRules, mailbox: Mailbox,
@@ -82,7 +83,7 @@ class FramePipeline:
         self._stand_in = task.make_stand_in(rules.max_track_age_ms / 1000.0)
         self._times = FrameTimes(self._reserve, task.calibrator)
         self._lock = threading.Lock()  # of all below and of the stand-in; never held over a call that may hang
-        self._stopped = False
+        self.stopped = False
         self._open: list[OpenFrame] = []  # arrived, and neither answered, replaced nor rejected
         self._period = ImagePeriod()
         self._last_captured_ms: float | None = None
@@ -131,7 +132,7 @@ class FramePipeline:
         conditions = self._client.conditions(arrival)
         until_ms = deadline_at_ms(arrival.captured_ms, conditions.budget_ms)
         with self._lock:
-            if self._stopped:
+            if self.stopped:
                 return
             reserve_ms = self._reserve.reserve_ms + min(HOPELESS_SHARE * conditions.budget_ms, HOPELESS_MS)
             frame = OpenFrame(arrival, conditions, until_ms, until_ms - reserve_ms + self._grace_ms,
@@ -165,7 +166,7 @@ class FramePipeline:
     def look(self, at_ms: float) -> tuple[float, Act | None]:
         """When the watchdog has to look again, and what it has to do now; never blocks."""
         with self._lock:
-            if self._stopped or not self._open:
+            if self.stopped or not self._open:
                 return math.inf, None
             frame = min(self._open, key=lambda frame: frame.stand_in_ms)
             if frame.stand_in_ms > at_ms:
@@ -187,7 +188,7 @@ class FramePipeline:
         try:
             conditions = self._client.conditions(frame.arrival)
             with self._lock:
-                if self._stopped:
+                if self.stopped:
                     return
                 if self._successor is not None:
                     self._task, self._inference, swapped = self._successor
@@ -206,7 +207,7 @@ class FramePipeline:
     def stop(self) -> None:
         """From now on nothing is answered. A frame that the network still holds is aborted without a message."""
         with self._lock:
-            self._stopped = True
+            self.stopped = True
 
     def _take(self, frame: OpenFrame, conditions: Conditions, taken_ms: float) -> float:
         """Settles what a frame is run under. Returns when the network must be done."""
@@ -266,7 +267,7 @@ class FramePipeline:
                                     publish_ms=None if is_late else frame.publish_ms, in_time=frame.is_in_time)
             except ValueError as error:  # a clock that jumped: the frame is out, and teaches nothing
                 self._client.on_failure(error)
-        if renews and is_late and not self._stopped:
+        if renews and is_late and not self.stopped:
             self.late_results += 1
             frame.evidence_s = frame.arrival.motion_s
             self._client.on_late_record(frame.record(self._task, Outcome.LATE, ran, '', now_ms()))
@@ -275,7 +276,7 @@ class FramePipeline:
     def _claim(self, frame: OpenFrame) -> bool:
         """For an answer by the worker. Returns whether nobody has begun one."""
         with self._lock:
-            return not self._stopped and frame.attempts == 0 and frame.claim(now_ms())
+            return not self.stopped and frame.attempts == 0 and frame.claim(now_ms())
 
     def _renew(self, frame: OpenFrame, ran: TimedFrame) -> None:
         """Lets what stands in for the next images rest on a result."""
@@ -309,7 +310,7 @@ class FramePipeline:
     def _abandoned(self, frame: OpenFrame, path: ExecutionPath, segment: int) -> str:
         """Why a frame whose image was answered is not to be run to its end; empty while it is worth something."""
         at_ms = now_ms()
-        if self._stopped:
+        if self.stopped:
             return 'the node stops'
         if at_ms > max(frame.deadline_ms, frame.taken_ms) + self._rules.late_grace_ms:
             return 'its deadline had passed long ago'
@@ -340,7 +341,7 @@ class FramePipeline:
             published_ms = now_ms()
             record = frame.record(self._task, outcome, ran, failure, published_ms)
             with self._lock:
-                if self._stopped or frame not in self._open:  # another thread was faster
+                if self.stopped or frame not in self._open:  # another thread was faster
                     return
                 self._open.remove(frame)
                 frame.publish_ms, frame.is_in_time = record.publish_ms, record.is_in_time
