@@ -2,7 +2,10 @@
 
     python benchmarks/street_accuracy.py [--data ../shared/data] [--weights FILE] [--paths 10] [--limit N]
 
-Every image is seen by every detector in random turn. Sources: BDD100K (500 dashcam images that training did not see),
+Needs prepared segments and a profile of one thread (`deadline-perception profile --threads 1`); our paths are those of
+the frontier. Every image is seen by every detector in random turn.
+
+Sources: BDD100K (500 dashcam images that training did not see),
 road_vehicle_dhaka, CARLA and road_signs, each with the classes that it marks; the public detectors never saw BDD100K,
 whose other images the shipped weights were trained on. On the highway video, boxes of score 0.3 and more that cover 6 %
 of the image are counted as phantoms: no object there is as large. Of the full path: calibration error, reliability, and
@@ -30,11 +33,15 @@ from deadline_perception.datasets.records import Frame, GroundTruth
 from deadline_perception.datasets.source import open_source
 from deadline_perception.detector.detections import Detections
 from deadline_perception.evaluation.average_precision import average_precision
-from deadline_perception.evaluation.path_accuracy import annotated_frames, sample_paths
+from deadline_perception.decision.frontier import FrontierPolicy
+from deadline_perception.decision.path_quality import PathQuality
+from deadline_perception.evaluation.path_accuracy import annotated_frames
 from deadline_perception.evaluation.reliability import scored_detections
 from deadline_perception.execution_path import ExecutionPath
 from deadline_perception.latency.device import read_device_facts, use_threads
 from deadline_perception.latency.json_file import write_text_atomically
+from deadline_perception.latency.path_bound import PathForecast
+from deadline_perception.latency.profile import LatencyProfile, default_profile_path
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.model_set.set_file import ModelSpec, load_model
 from deadline_perception.networks.external.model_error import ModelError
@@ -43,6 +50,7 @@ from deadline_perception.model_set.model_reference import find_weights
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
 from deadline_perception.tools.model_conventions import TrialImages, find_conventions
 from deadline_perception.tools.model_variants import quantised
+from deadline_perception.tools.profile import restart_with_environment
 
 RESULTS = Path(__file__).parent / 'results' / 'street_accuracy.json'
 CLASSES = ('vehicle', 'person', 'bike', 'traffic_light', 'traffic_sign')
@@ -94,11 +102,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--data', type=Path, default=Path('../shared/data'))
     parser.add_argument('--weights', type=Path, default=DEFAULT_WEIGHTS)
-    parser.add_argument('--paths', type=int, default=10, help='paths of ours, the full and the cheapest among them')
+    parser.add_argument('--paths', type=int, default=10, help='paths of our frontier')
     parser.add_argument('--limit', type=int, help='images of each source')
     parser.add_argument('--own-only', action='store_true', help='no public detectors')
     parser.add_argument('--quick', action='store_true', help='few images; nothing is written')
     args = parser.parse_args()
+    restart_with_environment(1)
     use_threads(1)
     limit = 6 if args.quick else args.limit
     with tempfile.TemporaryDirectory() as folder:
@@ -126,8 +135,16 @@ def main() -> int:
 
 
 def _own(weights: Path, count: int) -> list[Candidate]:
-    network = load_model(ModelSpec('compact', 'multi-path', weights))
-    return [Candidate(f'ours {path}', network, path) for path in sample_paths(network.path_space, count)]
+    """The full path first, then some of this device's frontier, evenly spread, the cheapest among them."""
+    network = load_model(ModelSpec('compact', 'multi-path', weights), engine='openvino')
+    space = network.path_space
+    quality = PathQuality.load(weights.with_suffix('.quality.json'), space)
+    quality.check(network.weights_hash)
+    profile = LatencyProfile.load(default_profile_path(network.config_name, read_device_facts()))
+    frontier = FrontierPolicy(space, PathForecast(profile, space), quality).frontier(space.largest, 0)
+    paths = sorted((path for path, _, _ in frontier), key=PathForecast(profile, space).forecast_ms)
+    chosen = [paths[round(place)] for place in np.linspace(0, len(paths) - 1, min(count, len(paths)))]
+    return [Candidate(f'ours {path}', network, path) for path in dict.fromkeys((space.largest, *chosen))]
 
 
 def _public(data: Path, folder: Path) -> list[Candidate]:

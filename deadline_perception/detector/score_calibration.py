@@ -1,5 +1,5 @@
 """Scores that say how likely a detection is an object: a logistic curve per class, fitted on images that no training
-see (Platt 1999), kept with the weights. It keeps the order of the detections of a class, and so its AP."""
+saw (Platt 1999), kept with the weights. It keeps the order of the detections of a class, and so its AP."""
 from __future__ import annotations
 
 import json

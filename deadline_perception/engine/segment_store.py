@@ -24,6 +24,7 @@ from deadline_perception.untrusted_file import MIB, FileRefused, open_file, read
 
 FORMAT = 1
 LIBRARIES = {'OpenVINO': 'openvino', 'NNCF': 'nncf'}  # by the names that pip installs
+_NEEDED = ('OpenVINO',)
 _MANIFEST, _MOST_BYTES = 'segments.json', 512 * MIB  # the latter of a compiled segment
 _PART = 'part-'  # and its number: folder of a store that another process completes
 _PREPARING = ('preparation', 'channels_last')  # modules of this folder
@@ -89,7 +90,7 @@ def store_origin(facts: DeviceFacts, network=None) -> dict[str, str]:
         network: whose code they are made of; None where only its store is looked at, which may be of any code.
 
     Raises:
-        StoreError: OpenVINO or NNCF is not installed, or the source of the network cannot be read.
+        StoreError: OpenVINO is not installed, or the source of the network cannot be read.
     """
     origin = {'device': facts.name, 'CPU capability': facts.cpu_capability}
     if network is not None:
@@ -98,7 +99,9 @@ def store_origin(facts: DeviceFacts, network=None) -> dict[str, str]:
         try:
             origin[f'{name} version'] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
-            raise StoreError(f'{name} is not installed: pip install {" ".join(LIBRARIES.values())}') from None
+            if name in _NEEDED:
+                raise StoreError(f'{name} is not installed: pip install {" ".join(LIBRARIES.values())}') from None
+            origin[f'{name} version'] = 'none'  # segments whose models lie beside the weights need no quantiser
     return origin
 
 
