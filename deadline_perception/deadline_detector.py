@@ -22,11 +22,11 @@ from deadline_perception.runtime.detection_stream import DetectionStream, Stream
 from deadline_perception.runtime.executor import Executor
 from deadline_perception.runtime.frame_client import FrameClient, FrameRules
 from deadline_perception.runtime.frame_record import FrameRecord
-from deadline_perception.share_folder import share_folder
 from deadline_perception.runtime.loading import LoadedTask, NetworkOptions, SetupError, load_task
 from deadline_perception.runtime.pipeline import FramePipeline
 from deadline_perception.runtime.priority import ThreadPriority
 from deadline_perception.runtime.task import Task
+from deadline_perception.share_folder import share_folder
 
 STOP_TIMEOUT_S = 3.0
 _MEASURED_IMAGES = 4
@@ -61,6 +61,7 @@ class DeadlineDetector:
     def __init__(self, model: str | Path | Network | NetworkOptions | Task = 'compact', *,
                  rules: FrameRules | None = None, priority: str = 'off', executor: Executor | None = None,
                  measures: bool = True) -> None:
+        ThreadPriority(priority, lock_memory=False)  # refuses a mode that is none before a network is loaded
         self._rules, self._priority = rules, priority
         self._executor, self._owns_executor = executor or Executor(), executor is None
         self._pipeline: FramePipeline | None = None
@@ -116,7 +117,6 @@ class DeadlineDetector:
         """
         stream = DetectionStream(self.loaded.task, on_answer, on_late_record)
         rules = rules or self._rules or FrameRules(spare_next_image=self.loaded.options.policy == 'frontier')
-
         with self._opening:
             if self._own_stream is not None:
                 self.halt()
@@ -167,8 +167,10 @@ class DeadlineDetector:
                 return True
             with self._swapping:
                 self._pipeline = self._own_stream = None
-            is_free = (self._executor.stop if self._owns_executor else
-                       lambda timeout_s: self._executor.release(pipeline, timeout_s))(STOP_TIMEOUT_S)
+            if self._owns_executor:
+                is_free = self._executor.stop(STOP_TIMEOUT_S)
+            else:
+                is_free = self._executor.release(pipeline, STOP_TIMEOUT_S)
             self._hung = None if is_free else pipeline
             if self._keeper is not None:
                 self._keep_calibration()

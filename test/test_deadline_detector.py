@@ -254,6 +254,13 @@ def test_rules_leave_out_low_scores_and_may_prefer_late_results(network, profile
             FrameRules(**rules)
 
 
+def test_a_priority_that_is_none_is_refused_at_once():
+    before = set(threading.enumerate())
+    with pytest.raises(ValueError, match="priority is 'high', expected one of auto, off"):
+        DeadlineDetector('compact', priority='high')
+    assert no_threads_but(before)
+
+
 def test_close_ends_every_thread_and_a_closed_detector_says_so(network, profile):
     before = set(threading.enumerate())
     detector = DeadlineDetector(task_of(network, profile))
