@@ -123,7 +123,7 @@ def test_where_nobody_measured_times_of_another_device_are_scaled_kept_and_told(
     profile, told = load_profile(*given)
     assert profile.scaled_from.startswith('Another board') and profile.facts == facts and len(told) == 1
     assert 'this device was not measured: times are those of Another board' in told[0]
-    assert told[0].endswith('deadline-perception profile --weights w.safetensors --device cpu --threads 1')
+    assert told[0].endswith('deadline-perception profile --weights w.safetensors --device cpu --threads 2')
     assert load_profile(*given) == (profile, told)  # kept
     network.engine = type('Faster', (Eager,), {'identity': 'faster 2.0'})()
     other, _ = load_profile(*given)  # and scaled anew for another engine
