@@ -28,7 +28,8 @@ from deadline_perception.engine.choice import choose_engine, is_installed
 from deadline_perception.latency.device import process_environment, read_device_facts, use_threads
 from deadline_perception.latency.profile import default_profile_path
 from deadline_perception.tools.command_line import exit_status
-from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, find_weights
+from deadline_perception.model_set.model_reference import find_weights
+from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
 
 ROOT = Path(__file__).resolve().parents[1]
 LOGS = ROOT / 'out' / 'benchmarks'

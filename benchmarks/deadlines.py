@@ -90,20 +90,16 @@ from static_table import StaticTable, best_fixed, measure_p99_ms
 from deadline_perception.contention.load import beside_programs
 from deadline_perception.contention.probe import Probe
 from deadline_perception.contention.slowdown import SlowdownEstimator
-from deadline_perception.datasets.records import Frame
 from deadline_perception.datasets.class_names import with_class_names
+from deadline_perception.datasets.records import Frame
 from deadline_perception.datasets.source import open_source
+from deadline_perception.deadline_detector import DeadlineDetector
 from deadline_perception.decision.baselines import GivenFactor, spread_evenly
 from deadline_perception.decision.frontier import FrontierPolicy
-from deadline_perception.runtime.image_age import StampReading
-from deadline_perception.runtime.tracks import LatePolicy, Outcome
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.decision.policy import Choice, Policy, Quality
-from deadline_perception.runtime.priority import Role, ThreadPriority, inference_thread
-from deadline_perception.runtime.reserve import Reserve
 from deadline_perception.decision.speed_budget import Budget, TableBudget
 from deadline_perception.decision.thresholds import largest_that_fits
-from deadline_perception.detector.detections import Detections
 from deadline_perception.engine.choice import ENGINES
 from deadline_perception.evaluation.scenario import with_speed_in_every_frame
 from deadline_perception.execution_path import ExecutionPath
@@ -112,12 +108,14 @@ from deadline_perception.latency.measurement_plan import covering_paths
 from deadline_perception.latency.path_bound import PathForecast
 from deadline_perception.latency.profile import LatencyProfile, measure_profile
 from deadline_perception.latency.stopwatch import now_ms
-from deadline_perception.runtime.mailbox import Mailbox
-from deadline_perception.runtime.frame_record import Arrival, Conditions, FrameRecord
-from deadline_perception.runtime.pipeline import FramePipeline
-from deadline_perception.runtime.loading import NetworkOptions, load_network, make_calibrator, make_policy
+from deadline_perception.runtime.executor import Executor
+from deadline_perception.runtime.frame_client import FrameRules
+from deadline_perception.runtime.frame_record import FrameRecord
+from deadline_perception.model_set.model_reference import load_network
+from deadline_perception.runtime.loading import NetworkOptions, make_calibrator, make_policy
+from deadline_perception.runtime.priority import Role, ThreadPriority
 from deadline_perception.runtime.task import Task
-from deadline_perception.runtime.watchdog import Watchdog
+from deadline_perception.runtime.tracks import LatePolicy, Outcome
 from deadline_perception.tools.command_line import exit_status
 from deadline_perception.tools.profile import restart_with_environment
 
@@ -142,30 +140,33 @@ while True:
 '''
 
 
-class Contender:
-    """One policy with all that the node gives it: pipeline, calibrator, reserve, and the monitor's slowdown."""
+def parameters(node: str) -> dict:
+    """Of a node, as it ships."""
+    return yaml.safe_load((ROOT / 'config' / f'{node}.yaml').read_text())[f'/**/{node}']['ros__parameters']
 
-    def __init__(self, network, policy: Policy, forecast: PathForecast, late_policy: LatePolicy,
+
+class Contender:
+    """One policy with all that the node gives it, and the monitor's slowdown; all run on the thread of one executor."""
+
+    def __init__(self, executor: Executor, network, policy: Policy, forecast: PathForecast, late_policy: LatePolicy,
                  keeps_time: bool = True) -> None:
-        node = yaml.safe_load((ROOT / 'config' / 'detector.yaml').read_text())['/**/detector']['ros__parameters']
-        self._forecast = forecast
+        node = parameters('detector')
+        self._forecast, self._executor = forecast, executor
         self._estimator, self._ended_late = SlowdownEstimator(), False
-        self._conditions = Conditions(node['default_budget_ms'], 1.0, '')
-        self._published: list[Detections] = []
-        self._records: list[FrameRecord] = []
-        self._failures: list[Exception] = []
-        self._mailbox, self.watchdog = Mailbox(), Watchdog(self._failures.append)
-        self.pipeline = FramePipeline(
-            Task(network, forecast, policy, make_calibrator(NetworkOptions(model=''), forecast, None)[0]),
-            mailbox=self._mailbox, watchdog=self.watchdog,
-            reserve=Reserve(node['reserve_floor_ms'], node['reserve_ceiling_ms'], quantile=node['reserve_quantile'])
-            if keeps_time else Reserve(0.0, 0.0),
-            conditions=lambda: self._conditions, convert=lambda arrival: arrival.message,
-            publish=lambda arrival, found: self._published.append(found), publish_record=self._records.append,
-            publish_late=self._hear_late,
-            failed=self._failures.append, late_policy=late_policy, late_grace_ms=node['late_grace_ms'],
-            max_coasted=node['max_coasted'],
-            spares_next_image=node['spare_next_image'] and policy.name == 'frontier')
+        calibrator = make_calibrator(NetworkOptions(model=''), forecast, None)[0]
+        rules = FrameRules(
+            late_policy=late_policy, late_grace_ms=node['late_grace_ms'], max_coasted=node['max_coasted'],
+            spare_next_image=node['spare_next_image'] and policy.name == 'frontier',
+            reserve_floor_ms=node['reserve_floor_ms'] if keeps_time else 0.0,
+            reserve_ceiling_ms=node['reserve_ceiling_ms'] if keeps_time else 0.0,
+            reserve_quantile=node['reserve_quantile'])
+        self.detector = DeadlineDetector(Task(network, forecast, policy, calibrator), rules=rules, executor=executor)
+        self._stream = self.detector.stream(on_late_record=self._hear_late)
+
+    @property
+    def late_margin(self) -> float:
+        """Factor on its bounds for late frames."""
+        return self._stream.pipeline.late_margin.factor
 
     def hear_probe(self, probe_ms: float, idle_ms: float) -> None:
         """Takes in the monitor's probe."""
@@ -180,18 +181,14 @@ class Contender:
             slowdown: float | None = None, left_out: int = 0) -> Run:
         """Takes one frame, before which so many were left out, to its publication; the slowdown is the monitor's unless
         it is given."""
-        self._conditions = Conditions(budget_ms, slowdown or self._estimator.slowdown, '')
-        self._published.clear()
+        self._stream.slowdown = slowdown or self._estimator.slowdown
         self._ended_late = False
-        self.pipeline.arrive(Arrival(image, captured_ms, StampReading(0.0, '', stamp_ns), left_out))
-        taken = self._mailbox.take(0)
-        if taken is not None:  # else its time was up at once, and the watchdog has answered
-            taken[0].process(taken[1])
-        while not self._records and not self._failures:
-            time.sleep(0.0005)  # the watchdog is about to answer
-        if self._failures:
-            raise self._failures[0]
-        record, found = self._records.pop(), self._published.pop()
+        answer = self._stream.detect(image, budget_ms, stamp_ns=stamp_ns, age_ms=max(0.0, now_ms() - captured_ms),
+                                     dropped=left_out)
+        self._executor.wait_until_idle()  # the network may go on with an image that was answered in its place
+        if self._stream.failures:
+            raise RuntimeError(f'{self._stream.failures} frames failed, expected none; see above')
+        record, found = answer.record, answer.result
         frame = record.frame
         if frame.path is None:
             return Run(record, None, None, found)
@@ -233,9 +230,6 @@ class BudgetRange:
 def make_budgets(network, forecast: PathForecast, images: list[np.ndarray], speeds_mps: list[float],
                  given_ms: tuple[float, float] | None) -> tuple[BudgetRange, dict]:
     """Budgets of the drive over the given range or this machine's own, and what is said about them."""
-    def parameters(node: str) -> dict:
-        return yaml.safe_load((ROOT / 'config' / f'{node}.yaml').read_text())[f'/**/{node}']['ros__parameters']
-
     values, space, taken_ms = parameters('time_budget'), network.path_space, []
     table = TableBudget(values['table_speeds_mps'], values['table_budgets_ms'], values['min_budget_ms'],
                         values['max_budget_ms'])
@@ -258,41 +252,17 @@ def make_budgets(network, forecast: PathForecast, images: list[np.ndarray], spee
     return BudgetRange(table, least_ms, most_ms, min(by_table_ms), max(by_table_ms)), told
 
 
-class Raised:
-    """The calling thread at the priority of the detector node's; `ThreadPriority` says what that is.
-
-    Args:
-        mode: `auto` or `off`.
-
-    Attributes:
-        in_force: what the kernel gave.
-    """
-
-    def __init__(self, mode: str) -> None:
-        self._priority = ThreadPriority(mode)
-        self._priority.raise_thread(Role.INFERENCE)
-        self.in_force = '; '.join((self._priority.in_force, *self._priority.refusals))
-
-    def between_frames(self, pause_ms: float = 0.0) -> None:
-        """Keeps to the share of real-time threads and collects garbage, as the node does after each frame, and
-        pauses."""
-        self._priority.between_frames()
-        gc.collect(1)
-        time.sleep(max(pause_ms, 0.0) / 1000.0)
-
-    def __enter__(self) -> Raised:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._priority.restore()
+def pause(length_ms: float = 0.0) -> None:
+    """Collects garbage, as the node does after each frame, and waits."""
+    gc.collect(1)
+    time.sleep(max(length_ms, 0.0) / 1000.0)
 
 
 class Monitor:
     """The contention monitor's probe, as often as that node runs it by default."""
 
     def __init__(self) -> None:
-        node = yaml.safe_load((ROOT / 'config' / 'contention_monitor.yaml').read_text())
-        self._node = node['/**/contention_monitor']['ros__parameters']
+        self._node = parameters('contention_monitor')
         self._probe = Probe(rounds=self._node['probe_rounds'])
         self._next_ms = 0.0
 
@@ -323,11 +293,12 @@ class WithoutRecourse:
         return self._policy.redecide(path, segment, remaining_ms, factor, elapsed_ms)
 
 
-def make_contenders(network, forecast: PathForecast, quality: Quality, budgets_ms: list[float],
+def make_contenders(executor: Executor, network, forecast: PathForecast, quality: Quality, budgets_ms: list[float],
                     p99_ms: dict[ExecutionPath, float]) -> tuple[dict[str, Contender], GivenFactor]:
     """All policies, and the clairvoyant's, to be told each frame's slowdown.
 
     Args:
+        executor: all of them run on its thread.
         network: all of them run it.
         forecast: of its paths.
         quality: of its paths.
@@ -350,16 +321,16 @@ def make_contenders(network, forecast: PathForecast, quality: Quality, budgets_m
                                  space, forecast, quality)
             if name == NO_RECOURSE:
                 policy = WithoutRecourse(policy)
-        contenders[name] = Contender(network, policy, forecast,
+        contenders[name] = Contender(executor, network, policy, forecast,
                                      LatePolicy.COASTED if name in WITH_BOUNDS else LatePolicy.LATE)
     frontier = FrontierPolicy(space, forecast, quality, keep_epsilon=0.0)
     frontier.prepare()
     clairvoyant = GivenFactor(frontier, ORACLE)
-    contenders[ORACLE] = Contender(network, clairvoyant, forecast, LatePolicy.LATE, keeps_time=False)
+    contenders[ORACLE] = Contender(executor, network, clairvoyant, forecast, LatePolicy.LATE, keeps_time=False)
     return contenders, clairvoyant
 
 
-def drive(contenders: dict[str, Contender], clairvoyant: GivenFactor, monitor: Monitor, raised: Raised,
+def drive(contenders: dict[str, Contender], clairvoyant: GivenFactor, monitor: Monitor,
           frames: list[Frame], budget: BudgetRange, rng: random.Random, limit_s: float, words: str
           ) -> tuple[dict[str, list[Run]], float]:
     """Every policy on every frame until the time is up; a list of runs each, and the median length of a round in ms."""
@@ -378,18 +349,18 @@ def drive(contenders: dict[str, Contender], clairvoyant: GivenFactor, monitor: M
                 contenders[name].hear_probe(*probe)
             run_ms = now_ms()
             runs[name].append(contenders[name].run(image, run_ms, frame.stamp_ns, budget_ms))
-            raised.between_frames(now_ms() - run_ms)
+            pause(now_ms() - run_ms)
         met = [runs[name][-1].slowdown for name in CAUSAL]
         clairvoyant.factor = statistics.median([slowdown for slowdown in met if slowdown is not None] or [1.0])
         run_ms = now_ms()
         runs[ORACLE].append(contenders[ORACLE].run(image, run_ms, frame.stamp_ns, budget_ms,
                                                    max(clairvoyant.factor, 1.0)))
-        raised.between_frames(now_ms() - run_ms)
+        pause(now_ms() - run_ms)
         rounds_ms.append(now_ms() - begun_ms)
     return runs, statistics.median(rounds_ms)
 
 
-def drive_on(contenders: dict[str, Contender], monitor: Monitor, raised: Raised, frames: list[Frame],
+def drive_on(contenders: dict[str, Contender], monitor: Monitor, frames: list[Frame],
              budget: BudgetRange, limit_s: float, words: str) -> tuple[dict[str, list[Run]], dict[str, int]]:
     """Some policies by turns on the drive, over and over, at the camera's pace; the runs, and how many images were
     replaced."""
@@ -414,7 +385,7 @@ def drive_on(contenders: dict[str, Contender], monitor: Monitor, raised: Raised,
         runs[name].append(contenders[name].run(
             images[index], captured_ms, begun_ns + int((number + 1) * LONG_PERIOD_MS * 1e6),
             budget.budget_ms(frames[index].speed_mps).budget_ms, left_out=left_out))
-        raised.between_frames()
+        pause()
         next_number = number + 1
     return runs, replaced
 
@@ -494,39 +465,47 @@ def main() -> None:
     if args.budgets_ms and not 0.0 < args.budgets_ms[0] <= args.budgets_ms[1] < float('inf'):
         parser.error(f'--budgets-ms is {args.budgets_ms}, expected two times in ms, the smaller one above 0 and first')
     restart_with_environment(args.threads)
-    with inference_thread('off'):  # for its name, by which the threads that help it are found when it is raised
-        measure(args, parser)
+    with Executor() as executor:
+        measure(args, parser, executor)
 
 
-def measure(args: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
-    """All of it, on the calling thread."""
+def prepare(args: argparse.Namespace, images: list[np.ndarray]) -> tuple[object, LatencyProfile]:
+    """The network, warm, and its profile."""
+    use_threads(args.threads)
+    network, _ = load_network(str(args.weights), 'cpu', ROOT / 'models', args.engine)
+    print(f'engine {network.engine.identity}. {network.engine.notice}')
+    network.warm_up(covering_paths(network.path_space, 1, random.Random(0)), images[0].shape[:2])
+    if args.profile:
+        return network, LatencyProfile.load(args.profile)
+    return network, measure_profile(
+        network, images, repeats=2 if args.quick else 12, whole_paths=4 if args.quick else 16,
+        path_repeats=2 if args.quick else 6, time_limit_s=8.0 if args.quick else 40.0)
+
+
+def measure(args: argparse.Namespace, parser: argparse.ArgumentParser, executor: Executor) -> None:
+    """All of it; networks run on the thread of the executor alone."""
     sequence, note = with_speed_in_every_frame(open_source(args.data))
     frames = list(sequence.frames)
     if len(frames) < 2 or all(frame.ground_truth is None for frame in frames):
         parser.error(f'--data is {args.data}, expected at least 2 frames, some of them annotated')
-    use_threads(args.threads)
     load_before = round(os.getloadavg()[0], 2)
-    network, _ = load_network(str(args.weights), 'cpu', ROOT / 'models', args.engine)
-    print(f'engine {network.engine.identity}. {network.engine.notice}')
-    frames = list(with_class_names(sequence, network.class_names).frames)
     images = [frame.load_bgr() for frame in frames[::max(1, len(frames) // 12)]]
     images = [image for image in images if image.shape == images[0].shape]
-    network.warm_up(covering_paths(network.path_space, 1, random.Random(0)), images[0].shape[:2])
-    profile = LatencyProfile.load(args.profile) if args.profile else measure_profile(
-        network, images, repeats=2 if args.quick else 12, whole_paths=4 if args.quick else 16,
-        path_repeats=2 if args.quick else 6, time_limit_s=8.0 if args.quick else 40.0)
+    network, profile = executor.do(lambda: prepare(args, images))
+    frames = list(with_class_names(sequence, network.class_names).frames)
     facts = read_device_facts('cpu')
     profile.check(network_hash=network.network_hash, facts=facts, input_size=network.input_size,
                   engine=network.engine.identity)
     forecast = PathForecast(profile, network.path_space)
     quality = PathQuality.load(args.weights.with_suffix('.quality.json'), network.path_space)
     quality.check(network.weights_hash)
-    budget, budgets = make_budgets(network, forecast, images, [frame.speed_mps for frame in frames], args.budgets_ms)
+    speeds_mps = [frame.speed_mps for frame in frames]
+    budget, budgets = executor.do(lambda: make_budgets(network, forecast, images, speeds_mps, args.budgets_ms))
     budgets_ms = [budget.budget_ms(frame.speed_mps).budget_ms for frame in frames]
     best_paths = FrontierPolicy(network.path_space, forecast, quality).frontier(network.path_space.largest, 0)
-    p99_ms = measure_p99_ms(network, images, spread_evenly(best_paths, TABLE_PATHS),
-                            QUICK_TABLE_FRAMES if args.quick else TABLE_FRAMES)
-    contenders, clairvoyant = make_contenders(network, forecast, quality, budgets_ms, p99_ms)
+    p99_ms = executor.do(lambda: measure_p99_ms(network, images, spread_evenly(best_paths, TABLE_PATHS),
+                                                QUICK_TABLE_FRAMES if args.quick else TABLE_FRAMES))
+    contenders, clairvoyant = make_contenders(executor, network, forecast, quality, budgets_ms, p99_ms)
     cheapest_ms = float(forecast.table(list(network.path_space)).min())
     period_ms = statistics.median(np.diff([frame.stamp_ns for frame in frames]).tolist()) / 1e6
     count, warm_up = (8, 2) if args.quick else (args.frames, args.warm_up)
@@ -539,31 +518,33 @@ def measure(args: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
     for load, programs, mode, share in (('alone', 0, 'auto', 1 / 3), (beside, args.co_runners, 'auto', 0.5),
                                         (f'{beside}, priority off', args.co_runners, 'off', 1.0)):
         begun_ms, limit_s = now_ms(), share * left_s
-        with Raised(mode) as raised:
-            with co_runners(programs, pace):
-                _, round_ms = drive(contenders, clairvoyant, monitor, raised, frames[:warm_up], budget, rng, limit_s,
-                                    f'{load}, warm-up')
-            pace, rest_s = round_ms / period_ms, limit_s - (now_ms() - begun_ms) / 1000.0
-            affordable = min(count, max(2, int(1000.0 * rest_s / round_ms)))
-            # Neighbours where few are run, so that there is sAP.
-            picked = frames[:affordable] if args.quick else evenly(frames, affordable)
-            with co_runners(programs, pace):
-                runs, round_ms = drive(contenders, clairvoyant, monitor, raised, picked, budget, rng, rest_s, load)
-            left_s -= (now_ms() - begun_ms) / 1000.0
-            with co_runners(programs, 1.0):
-                alone = {name: contenders[name] for name in ('frontier', NO_RECOURSE)}
-                long_runs, replaced = drive_on(alone, monitor, raised, frames, budget, len(alone) * long_s,
-                                               f'{load}, frontier with and without recourse')
+        priority = ThreadPriority(mode)
+        executor.raise_worker(priority)
+        priority.raise_thread(Role.SUPPORTING)
+        with co_runners(programs, pace):
+            _, round_ms = drive(contenders, clairvoyant, monitor, frames[:warm_up], budget, rng, limit_s,
+                                f'{load}, warm-up')
+        pace, rest_s = round_ms / period_ms, limit_s - (now_ms() - begun_ms) / 1000.0
+        affordable = min(count, max(2, int(1000.0 * rest_s / round_ms)))
+        # Neighbours where few are run, so that there is sAP.
+        picked = frames[:affordable] if args.quick else evenly(frames, affordable)
+        with co_runners(programs, pace):
+            runs, round_ms = drive(contenders, clairvoyant, monitor, picked, budget, rng, rest_s, load)
+        left_s -= (now_ms() - begun_ms) / 1000.0
+        with co_runners(programs, 1.0):
+            alone = {name: contenders[name] for name in ('frontier', NO_RECOURSE)}
+            long_runs, replaced = drive_on(alone, monitor, frames, budget, len(alone) * long_s,
+                                           f'{load}, frontier with and without recourse')
         loads[load] = summary(runs, long_runs, picked[:len(runs[ORACLE])], network.class_names, quality, cheapest_ms,
                               is_loaded=programs > 0, period_ms=period_ms)
-        loads[load].update(round_ms=round_ms, co_runner_pace=pace if programs else None, priority=raised.in_force)
+        loads[load].update(round_ms=round_ms, co_runner_pace=pace if programs else None,
+                           priority='; '.join((priority.in_force, *priority.refusals)))
         for name, part in loads[load]['long_part'].items():
             part.update(period_ms=LONG_PERIOD_MS, replaced=replaced[name],
-                        late_margin=alone[name].pipeline.late_margin.factor)
+                        late_margin=alone[name].late_margin)
         show(load, loads[load])
     for contender in contenders.values():
-        contender.pipeline.stop()
-        contender.watchdog.stop()
+        contender.detector.close()
     folder = ROOT / 'out' / 'benchmarks' if args.quick else RESULTS  # published results stay
     folder.mkdir(parents=True, exist_ok=True)
     result = {'date': date.today().isoformat(), 'device': str(facts), 'load_before': load_before,

@@ -17,7 +17,7 @@ from deadline_perception.detector.detections import Detections
 from deadline_perception.evaluation.path_accuracy import annotated_frames, detect_on_frames
 from deadline_perception.execution_path import ExecutionPath
 from deadline_perception.latency.device import use_threads
-from deadline_perception.runtime.loading import load_network
+from deadline_perception.model_set.model_reference import load_network
 from deadline_perception.workers import Workers
 
 MODELS = Path(__file__).resolve().parents[1] / 'models'

@@ -23,7 +23,8 @@ from vision_msgs.msg import BoundingBox2D, Detection2D, Detection2DArray, LabelI
 
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.msg import TimeBudget
-from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, find_weights
+from deadline_perception.model_set.model_reference import find_weights
+from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
 from node_process import NodeProcess
 from node_stand import BUDGET_MS, Stand
 

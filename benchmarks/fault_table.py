@@ -11,7 +11,8 @@ from diagnostic_msgs.msg import DiagnosticArray
 from rclpy.qos import ReliabilityPolicy
 
 from deadline_perception.msg import ContentionState, TimeBudget
-from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, find_weights
+from deadline_perception.model_set.model_reference import find_weights
+from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
 from fault_acts import (Fault, INF, Images, NAN, all_end, any_number, best_effort_visitor, boxes, budget_of,
                         calibration, camera_leaves, clock, file_given, flood, foreign_topic, forward, frame_of,
                         frame_times, images_of, killed_again_and_again, late_comer, misfit_reader, nan_times,

@@ -45,9 +45,10 @@ from deadline_perception.latency.profile import LatencyProfile
 from deadline_perception.model_set.set_file import ModelSpec, SetFile, load_model
 from deadline_perception.model_set.torchvision_detector import fits
 from deadline_perception.runtime.task_file import read_tasks
-from deadline_perception.runtime.weights_file import load_weights
+from deadline_perception.model_set.model_reference import load_weights
 from deadline_perception.tools.command_line import exit_status
-from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, find_weights
+from deadline_perception.model_set.model_reference import find_weights
+from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
 from deadline_perception.tools.model_words import read_classes
 
 RESULTS = Path(__file__).parent / 'results' / 'hostile.json'

@@ -31,6 +31,7 @@ from rich.table import Table
 from tracks import MISSING, ROOT, SIZE, detections_of
 
 from deadline_perception.datasets.records import Frame
+from deadline_perception.deadline_detector import DeadlineDetector
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.detector.checkpoint import load_detector
@@ -42,18 +43,17 @@ from deadline_perception.latency.path_bound import PathForecast
 from deadline_perception.latency.profile import LatencyProfile
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.rendering.drive import CLASS_NAMES, render_drive
+from deadline_perception.runtime.frame_client import FrameClient, FrameRules
 from deadline_perception.runtime.frame_record import Arrival, Conditions, FrameRecord
 from deadline_perception.runtime.image_age import StampReading
-from deadline_perception.runtime.mailbox import Mailbox
-from deadline_perception.runtime.pipeline import FramePipeline, serve
-from deadline_perception.runtime.reserve import Reserve
+from deadline_perception.runtime.pipeline import FramePipeline
 from deadline_perception.runtime.task import Task
 from deadline_perception.runtime.tracks import Outcome
-from deadline_perception.runtime.watchdog import Watchdog
 from deadline_perception.tools.command_line import exit_status
 
 PERIOD_MS, AGE_MS, DEVIATION = 100.0, 2.0, 0.05
 BUDGETS_MS = (50.0, 80.0, 120.0)
+IMAGE = np.zeros((*SIZE, 3), np.uint8)
 WARM_UP = 10  # images that are not scored
 GRACES_MS = {'given up': 0.0, 'goes on': 1000.0}  # time past the deadline; the latter is the node's
 
@@ -101,12 +101,18 @@ class WaitingRun:
         return detections_of(self.frame.ground_truth, np.random.default_rng(self.frame.stamp_ns), missing)
 
 
-class Middleware:
-    """Keeps the newest image until the pipeline wants one."""
+class Camera(FrameClient):
+    """Sends frames as the middleware does, which keeps the newest image until the pipeline wants one, and hears what
+    becomes of them."""
 
-    def __init__(self) -> None:
-        self.pipeline: FramePipeline | None = None
+    def __init__(self, network: WaitingNetwork, budget_ms: float) -> None:
+        self._network, self._budget_ms = network, budget_ms
         self._lock, self._newest, self._left_out = threading.Lock(), None, 0
+        self.pipeline: FramePipeline | None = None
+        self.answers: dict[int, Detections] = {}
+        self.records: list[FrameRecord] = []
+        self.failures: list[Exception] = []
+        self.on_record, self.on_failure, self.on_ready = self.records.append, self.failures.append, self.deliver
 
     def send(self, frame: Frame) -> None:
         """An image comes."""
@@ -123,42 +129,38 @@ class Middleware:
             (frame, came_ms), left_out, self._newest, self._left_out = self._newest, self._left_out, None, 0
         self.pipeline.arrive(Arrival(frame, came_ms, StampReading(AGE_MS, '', frame.stamp_ns + 1), left_out))
 
+    def conditions(self, arrival: Arrival) -> Conditions:
+        """See `FrameClient`."""
+        return Conditions(self._budget_ms, 1.0, '')
+
+    def convert(self, arrival: Arrival) -> np.ndarray:
+        """See `FrameClient`: the network knows the objects of a frame."""
+        self._network.frame = arrival.message
+        return IMAGE
+
+    def publish(self, arrival: Arrival, result: Detections) -> None:
+        """See `FrameClient`."""
+        self.answers[arrival.message.stamp_ns] = result
+
 
 def run(frames: Sequence[Frame], network: WaitingNetwork, budget_ms: float, late: str) -> dict:
     """All figures of one budget, with what becomes of a late frame, of `GRACES_MS`."""
-    answers: dict[int, Detections] = {}
-    records: list[FrameRecord] = []
-    failures: list[Exception] = []
-    middleware, mailbox, watchdog = Middleware(), Mailbox(), Watchdog(failures.append)
-    image = np.zeros((*SIZE, 3), np.uint8)
-
-    def convert(arrival: Arrival) -> np.ndarray:
-        network.frame = arrival.message
-        return image
-
     policy = FrontierPolicy(network.path_space, Paced(network.forecast, network.pace), network.quality)
     policy.prepare()
-    pipeline = middleware.pipeline = FramePipeline(
-        Task(network, Paced(network.forecast, network.pace), policy, BoundCalibrator(0.01, 0.05, math.log(8), math.log(
-            1.15))), mailbox=mailbox, watchdog=watchdog, reserve=Reserve(2.0, 15.0, quantile=0.95),
-        conditions=lambda: Conditions(budget_ms, 1.0, ''), convert=convert,
-        publish=lambda arrival, found: answers.__setitem__(arrival.message.stamp_ns, found),
-        publish_record=records.append, failed=failures.append, ready=lambda: middleware.deliver(),
-        late_grace_ms=GRACES_MS[late])
-    worker = threading.Thread(target=serve, args=(mailbox, failures.append), daemon=True)
-    worker.start()
-    network.busy_ms, begun_ms = 0.0, now_ms()
-    for number, frame in enumerate(frames):
-        time.sleep(max(0.0, begun_ms + number * PERIOD_MS - now_ms()) / 1000.0)
-        middleware.send(frame)
-    passed_ms = now_ms() - begun_ms
-    time.sleep(0.5)
-    mailbox.close()
-    pipeline.stop()
-    watchdog.stop()
-    worker.join()
-    if failures:
-        raise failures[0]
+    task = Task(network, Paced(network.forecast, network.pace), policy,
+                BoundCalibrator(0.01, 0.05, math.log(8), math.log(1.15)))
+    camera = Camera(network, budget_ms)
+    with DeadlineDetector(task) as detector:
+        camera.pipeline = detector.open(camera, FrameRules(late_grace_ms=GRACES_MS[late], reserve_floor_ms=2.0))
+        network.busy_ms, begun_ms = 0.0, now_ms()
+        for number, frame in enumerate(frames):
+            time.sleep(max(0.0, begun_ms + number * PERIOD_MS - now_ms()) / 1000.0)
+            camera.send(frame)
+        passed_ms = now_ms() - begun_ms
+        time.sleep(0.5)
+    if camera.failures:
+        raise camera.failures[0]
+    answers, records = camera.answers, camera.records
     outputs, last = [], Detections.none()
     for frame in frames:
         last = answers.get(frame.stamp_ns, last)

@@ -68,7 +68,9 @@ def work(weights: Path) -> None:
     from deadline_perception.latency.device import use_threads
     from deadline_perception.latency.profile import time_frame
     from deadline_perception.rendering.drive import render_drive
-    from deadline_perception.runtime.loading import load_network, share_folder, warm_up
+    from deadline_perception.model_set.model_reference import load_network
+    from deadline_perception.share_folder import share_folder
+    from deadline_perception.runtime.loading import warm_up
 
     use_threads(1)
     network, _ = load_network(str(weights), 'cpu', share_folder() / 'models')

@@ -36,7 +36,7 @@ from deadline_perception.latency.device import read_device_facts, use_threads
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.rendering.drive import render_drive
 from deadline_perception.runtime.job_record import JobOutcome, JobRecord
-from deadline_perception.runtime.loading import find_weights
+from deadline_perception.model_set.model_reference import find_weights
 from deadline_perception.runtime.nested_task import NestedTask, load_nested_task
 from deadline_perception.runtime.network_executor import Jobber, NetworkExecutor
 from deadline_perception.runtime.network_schedule import make_schedule
@@ -44,7 +44,7 @@ from deadline_perception.runtime.priority import MODES, Role, ThreadPriority
 from deadline_perception.runtime.task_file import TaskRequest, read_tasks
 from deadline_perception.tools.command_line import exit_status
 from deadline_perception.tools.file_arguments import check_file
-from deadline_perception.tools.machine_findings import share_folder
+from deadline_perception.share_folder import share_folder
 from deadline_perception.tools.profile import restart_with_environment
 from deadline_perception.tools.profile_at_hand import ensure_profile
 

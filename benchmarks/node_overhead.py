@@ -28,10 +28,11 @@ from deadline_perception.evaluation.recording import Recording
 from deadline_perception.evaluation.timeliness import Spread
 from deadline_perception.tools.command_line import exit_status
 from deadline_perception.tools.demo import check_ros, machine_facts
-from deadline_perception.tools.machine_findings import share_folder
+from deadline_perception.share_folder import share_folder
 from deadline_perception.tools.node_run import run_nodes
 from deadline_perception.tools.profile_at_hand import ensure_profile
-from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, find_weights
+from deadline_perception.model_set.model_reference import find_weights
+from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
 
 RESULTS = Path(__file__).parent / 'results' / 'node_overhead.json'
 SIZES = ((640, 380), (1280, 720))

@@ -71,7 +71,8 @@ from deadline_perception.latency.quantiles import bounding_rank
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.rendering.drive import render_drive
 from deadline_perception.runtime.frame_times import begun, rest_factor
-from deadline_perception.runtime.loading import NetworkOptions, make_calibrator, share_folder
+from deadline_perception.share_folder import share_folder
+from deadline_perception.runtime.loading import NetworkOptions, make_calibrator
 from deadline_perception.tools.command_line import exit_status
 from deadline_perception.tools.profile import restart_with_environment
 from deadline_perception.tools.profile_at_hand import ensure_profile

@@ -103,7 +103,7 @@ def middle_path(detector, image: np.ndarray):
 
 def measure(weights: Path, rounds: int) -> dict:
     """Everything, in this process, which must have been started with the settings of one thread."""
-    from deadline_perception.runtime.loading import load_network
+    from deadline_perception.model_set.model_reference import load_network
 
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     use_threads(1)

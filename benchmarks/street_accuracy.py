@@ -46,7 +46,8 @@ from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.model_set.set_file import ModelSpec, load_model
 from deadline_perception.networks.external.model_error import ModelError
 from deadline_perception.tools.command_line import exit_status
-from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, find_weights
+from deadline_perception.model_set.model_reference import find_weights
+from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
 from deadline_perception.tools.model_conventions import TrialImages, find_conventions
 from deadline_perception.tools.model_variants import quantised
 from deadline_perception.tools.profile import restart_with_environment

@@ -32,7 +32,8 @@ from deadline_perception.rendering.drive import render_drive
 from deadline_perception.runtime.loading import warm_up
 from deadline_perception.runtime.priority import Role, ThreadPriority, inference_thread
 from deadline_perception.tools.command_line import exit_status
-from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, find_weights
+from deadline_perception.model_set.model_reference import find_weights
+from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
 from deadline_perception.tools.model_probe import resident_mb
 
 RESULTS = Path(__file__).parent / 'results' / 'threads.json'

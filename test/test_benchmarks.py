@@ -4,6 +4,7 @@ from __future__ import annotations
 import ast
 import random
 import re
+import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -322,3 +323,22 @@ def defined(tree: ast.Module) -> set[str]:
               if isinstance(target, ast.Name) and isinstance(target.ctx, ast.Store)}
     return names | {alias.asname or alias.name for node in tree.body
                     if isinstance(node, (ast.Import, ast.ImportFrom)) for alias in node.names}
+
+
+def test_size_counts_lines_of_code_tokens_and_parts(load_benchmark, tmp_path):
+    size = load_benchmark('size')
+    (tmp_path / 'deadline_perception' / 'inner').mkdir(parents=True)
+    (tmp_path / 'deadline_perception' / '__init__.py').touch()
+    (tmp_path / 'deadline_perception' / 'inner' / '__init__.py').write_text('"""Words."""\n')
+    (tmp_path / 'deadline_perception' / 'one.py').write_text(
+        '"""What it is.\n\nMore.\n"""\n\n\ndef twice(number):\n    """Words."""\n    return 2 * number  # why\n')
+    (tmp_path / 'docs').mkdir()
+    (tmp_path / 'docs' / 'page.md').write_text('# Page\n\nWords.\n')
+    (tmp_path / 'docs' / 'untracked.md').write_text('not counted\n')
+    for command in (['init', '-q'], ['add', 'deadline_perception', 'docs/page.md']):
+        subprocess.run(['git', *command], cwd=tmp_path, check=True)
+    found = size.sizes(tmp_path)
+    # def twice ( number ) : and return 2 * number
+    assert found['deadline_perception'] == size.Size(files=3, lines=10, code_lines=2, tokens=6 + 4, comments=1)
+    assert found['docs'] == size.Size(files=1, lines=3) and found['test'] == size.Size()
+    assert size.parts(tmp_path / 'deadline_perception') == ['inner', 'one']

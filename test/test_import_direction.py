@@ -12,14 +12,14 @@ PACKAGE = 'deadline_perception'
 # Every folder or top-level module may import what stands on an earlier line, and itself.
 LAYERS = (
     ('errors', 'execution_path', 'workers', 'child_command', 'replaced_file'),
-    ('untrusted_file',),
+    ('untrusted_file', 'share_folder'),
     ('plain_yaml', 'tensor_file'),
     ('engine', 'detector', 'classifier', 'latency', 'wcet', 'contention', 'subnetwork'),
     ('networks',),
     ('decision', 'nested', 'model_set'),
     ('runtime',),
     ('datasets', 'rendering', 'evaluation'),
-    ('learning',),
+    ('learning', 'deadline_detector'),
     ('nodes', 'tools'),
 )
 # Within a line, only these: the detector times its segments on an engine, the probe reads the clock, layers are timed,

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import yaml
 
-from deadline_perception.engine.choice import choose_engine
 from deadline_perception.engine.segment_run import Network
 from deadline_perception.errors import printable
 from deadline_perception.latency.device import available_memory_mb, read_device_facts
 from deadline_perception.latency.json_file import write_text_atomically
+from deadline_perception.model_set.model_reference import use_engine
 from deadline_perception.model_set.model_set import FixedPathNetwork, ModelSet
 from deadline_perception.networks.external.model_error import ModelError
 from deadline_perception.plain_yaml import read_yaml
@@ -213,11 +213,7 @@ def load_model(spec: ModelSpec, device: str = 'cpu', engine: str = 'auto') -> Ne
     from deadline_perception.detector.checkpoint import load_detector
 
     network = load_detector(spec.file, device)
-    if device.startswith('cuda'):
-        if engine != 'eager':
-            network.use_graphs()
-    else:
-        network.engine = choose_engine(engine, network, read_device_facts(device), str(spec.file))
+    use_engine(network, engine, device, spec.file)
     try:
         if spec.path:
             return FixedPathNetwork(network, network.path_space.parse(spec.path))

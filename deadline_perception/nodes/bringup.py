@@ -19,7 +19,7 @@ from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.latency.device import DEFAULT_THREADS, process_environment
 from deadline_perception.nodes.launch_arguments import ARGUMENTS, as_text, read_values
 from deadline_perception.nodes.parameter_file import fits, parameters_of, read_sections
-from deadline_perception.runtime.loading import share_folder
+from deadline_perception.share_folder import share_folder
 from deadline_perception.runtime.supervision import ProcessOrder, Supervisor
 
 PACKAGE = 'deadline_perception'

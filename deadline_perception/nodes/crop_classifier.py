@@ -40,7 +40,8 @@ from deadline_perception.runtime.conditions import ConditionTracker
 from deadline_perception.runtime.crop_round import CropClassifier, importance_order
 from deadline_perception.runtime.deadline import deadline_at_ms
 from deadline_perception.runtime.image_age import ImageAge
-from deadline_perception.runtime.loading import LoadedTask, NetworkOptions, SetupError, load_task, share_folder
+from deadline_perception.share_folder import share_folder
+from deadline_perception.runtime.loading import LoadedTask, NetworkOptions, SetupError, load_task
 from deadline_perception.runtime.reserve import Reserve
 from deadline_perception.runtime.work_thread import WorkThread
 

@@ -6,12 +6,10 @@ other is taken off the middleware, which keeps the newest: taking one costs time
 """
 from __future__ import annotations
 
-import gc
 import os
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, wait
 
 import numpy as np
 from rclpy.lifecycle import LifecyclePublisher, LifecycleState, TransitionCallbackReturn
@@ -21,7 +19,7 @@ from sensor_msgs.msg import CompressedImage, Image
 from vision_msgs.msg import LabelInfo, VisionClass
 
 from deadline_perception.datasets.image_message import ImageError
-from deadline_perception.latency.calibration import ForeignFile
+from deadline_perception.deadline_detector import DeadlineDetector
 from deadline_perception.latency.stopwatch import ms_from_ns, now_ms
 from deadline_perception.msg import ContentionState, FrameLatency, PathDecision, TimeBudget
 from deadline_perception.nodes import detector_parameters
@@ -35,23 +33,14 @@ from deadline_perception.nodes.parameters import Value, declare
 from deadline_perception.nodes.process import run_node
 from deadline_perception.nodes.reload import ReloadService
 from deadline_perception.nodes.service_quality import LATCHED, RESULTS, publisher_events
-from deadline_perception.runtime.frame_record import Arrival, FrameRecord
-from deadline_perception.runtime.loading import LoadedTask, SetupError, load_task, share_folder
-from deadline_perception.runtime.mailbox import Mailbox
-from deadline_perception.runtime.pipeline import FramePipeline, serve
+from deadline_perception.runtime.frame_record import Arrival, Conditions, FrameRecord
+from deadline_perception.runtime.loading import LoadedTask, NetworkOptions, SetupError
+from deadline_perception.runtime.pipeline import FramePipeline
 from deadline_perception.runtime.priority import Role
-from deadline_perception.runtime.status import DetectorStatus, hanging
-from deadline_perception.runtime.tracks import BoxesAt, LatePolicy
-from deadline_perception.runtime.watchdog import Watchdog
-from deadline_perception.runtime.work_thread import WorkThread
+from deadline_perception.runtime.status import DetectorStatus
 
-STOP_TIMEOUT_S = 3.0
 END_AFTER_S = 1.0  # a process that must be replaced answers and reports first
 REPLACE_STATUS = 70  # EX_SOFTWARE of sysexits.h
-CALIBRATION_FRAMES = 200  # a node that is killed loses what the calibration learnt from at most so many
-# Garbage of one frame takes 0.1 ms to find, of some 0.2 ms, and all since the activation up to 26 ms: rarely, and
-# always between two frames.
-FULL_COLLECTION_FRAMES, MIDDLE_COLLECTION_FRAMES = 2000, 20
 # A thread that returns from a network operation waits so long, by default 5 ms, for one that runs Python meanwhile.
 SWITCH_INTERVAL_S = 0.0005
 
@@ -70,23 +59,16 @@ class DetectorNode(ManagedNode):
     def __init__(self) -> None:
         super().__init__('detector')
         self._values = declare(self, detector_parameters.PARAMETERS, detector_parameters.check)
-        self._worker: WorkThread | None = None
-        self._loaded: LoadedTask | None = None
-        self._swapping = threading.Lock()  # of the network that is loaded and the pipeline that runs it
-        self._mailbox: Mailbox | None = None
+        self._detector: DeadlineDetector | None = None
+        self._hung: DeadlineDetector | None = None
         self._pipeline: FramePipeline | None = None
-        self._watchdog: Watchdog | None = None
-        self._serving: Future | None = None
-        self._hung: Future | None = None
-        self._keeper: WorkThread | None = None
         self._inputs: list[Subscription] = []
         self._images: ImageInput | None = None
         self._lost = 0  # images, since the activation
         self._intake = MessageIntake(self)
         self._outputs: list[LifecyclePublisher] = []
         self._status = DetectorStatus()
-        self._reload = ReloadService(self, lambda: self._loaded, self._load_replacement, self._replace,
-                                     self._wait_for_gap)
+        self._reload = ReloadService(self, lambda: self._detector, self._replacement, self._replaced)
         self._health = Health(self, self._report, period_s=self._values['diagnostics_period_s'])
         if self._values['autostart']:
             self.start_by_itself()
@@ -98,73 +80,52 @@ class DetectorNode(ManagedNode):
         if self._still_hangs():
             return self._end_process('configured')
         options = detector_parameters.network_options(self._values.snapshot())
-        self._worker = WorkThread('inference')
         try:
-            self._loaded = self._worker.do(lambda: load_task(options, share_folder() / 'models'))
-            kind = RESULT_KINDS.get(self._loaded.task.result_type)
+            self._detector = DeadlineDetector(options, measures=False)
+            loaded = self._detector.loaded
+            kind = RESULT_KINDS.get(loaded.task.result_type)
             if kind is None:
-                raise SetupError(f'network gives {self._loaded.task.result_type.__name__}, expected one of '
+                raise SetupError(f'network gives {loaded.task.result_type.__name__}, expected one of '
                                  f'{", ".join(known.__name__ for known in RESULT_KINDS)}')
         except (Exception, SystemExit) as error:  # whatever a network does as it is loaded
             return self._refuse(error)
-        for warning in (*self._loaded.notices, *self._loaded.degraded):
+        for warning in (*loaded.notices, *loaded.degraded):
             self.get_logger().warning(warning)
-        network = self._loaded.task.network
+        network = loaded.task.network
         self._messages = _ResultMessages(kind.maker, network.class_names)
         self._publish_result = self._output(kind.message, kind.topic)
         self._publish_path = self._output(PathDecision, '~/path')
         self._publish_latency = self._output(FrameLatency, '~/latency')
         self._publish_late_latency = self._output(FrameLatency, '~/late')
         self._publish_labels = self._output(LabelInfo, '~/label_info', LATCHED)
-        self._health.hardware_id = str(self._loaded.facts)
+        self._health.hardware_id = str(loaded.facts)
         self._refusal = ''
-        self.get_logger().info(f'configured: {network.config_name} on {self._loaded.facts}, '
-                               f'{self._loaded.ready_paths} of {len(network.path_space)} paths ready')
+        self.get_logger().info(f'configured: {network.config_name} on {loaded.facts}, '
+                               f'{loaded.ready_paths} of {len(network.path_space)} paths ready')
         return super().on_configure(state)
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Starts to listen and to work."""
         if self._still_hangs():
             return self._end_process('activated')
-        values, loaded = self._values.snapshot(), self._loaded
+        values, loaded = self._values.snapshot(), self._detector.loaded
         self._status, self._lost = DetectorStatus(), 0
         self._image_size: tuple[int, int] | None = None
         self._ages = detector_parameters.make_image_age(values)
         self._conditions = detector_parameters.make_conditions(values, loaded.degraded)
-        self._mailbox = Mailbox()
-        self._priority = detector_parameters.make_priority(values, loaded.facts.kind)
-        self._priority.raise_thread(Role.SUPPORTING)
-        self._watchdog = Watchdog(self._failed, prepare=lambda: self._prepare(Role.WATCHDOG))
-        min_score = values['min_score']
-        with self._swapping:
-            self._pipeline = FramePipeline(
-                self._loaded.task, mailbox=self._mailbox, watchdog=self._watchdog,
-                reserve=detector_parameters.make_reserve(values), conditions=self._conditions.now,
-                convert=self._convert, publish=self._publish, publish_record=self._publish_record, failed=self._failed,
-                finish=lambda result: result.with_score(min_score), ready=self._wake, publish_late=self._publish_late,
-                late_policy=LatePolicy(values['late_policy']), late_grace_ms=values['late_grace_ms'],
-                max_coasted=values['max_coasted'], max_track_age_ms=values['max_track_age_ms'],
-                boxes_at=BoxesAt(values['boxes_at']),
-                spares_next_image=values['spare_next_image'] and values['policy'] == 'frontier')
+        priority = detector_parameters.make_priority(values, loaded.facts.kind)
+        priority.raise_thread(Role.SUPPORTING)
         result = super().on_activate(state)
         self._publish_labels(self._label_info())
-        self._keeper = WorkThread('calibration') if loaded.calibration_file else None
-        mailbox, self._frames = self._mailbox, 0
-        self._worker.do(lambda: self._prepare(Role.INFERENCE))
-        in_force, refusals = self._priority.in_force, self._priority.refusals
-        self.get_logger().info('; '.join((f'inference runs with {in_force}', *refusals)))
-        # What is alive now stays alive: looking through it again and again would pause frames for tens of ms. The first
-        # look takes hundreds, for which images would wait that are already subscribed to.
-        gc.collect()
-        self._serving = self._worker.submit(lambda: serve(mailbox, self._failed, self._between_frames))
+        self._pipeline = self._detector.open(self, detector_parameters.make_rules(values), priority=priority,
+                                             prepare=lambda: self._messages.result, collects_garbage=True)
+        self.get_logger().info('; '.join((f'inference runs with {priority.in_force}', *priority.refusals)))
         self._subscribe(values)
-        gc.freeze()
-        gc.disable()
         self._refusal = ''
         return result
 
     def _still_hangs(self) -> bool:
-        return self._hung is not None and not self._hung.done()
+        return self._hung is not None and self._hung.hangs
 
     def _end_process(self, what: str) -> TransitionCallbackReturn:
         """No thread can be ended, and a new network beside a hanging one would wait for the same locks and memory."""
@@ -186,69 +147,29 @@ class DetectorNode(ManagedNode):
             _ = self._lost_total  # known also without them
             self._images.close()
         self._inputs, self._images = [], None
-        self._mailbox.close()
-        if wait([self._serving], STOP_TIMEOUT_S).not_done:
-            self._hung = self._serving
-            self.get_logger().error(f'the network did not let go of a frame within {STOP_TIMEOUT_S:.0f} s')
-        self._pipeline.stop()
-        self._watchdog.stop()
-        self._priority.restore()
+        if not self._detector.halt():
+            self._hung = self._detector
+            self.get_logger().error('the network did not let go of a frame in time')
         self._status.halt(self._pipeline)
-        self._mailbox = self._pipeline = self._watchdog = self._serving = None
-        gc.enable()
-        gc.unfreeze()
-        self._keep_calibration()
-        if self._keeper is not None:
-            self._keeper.stop(STOP_TIMEOUT_S)
-            self._keeper = None
+        self._pipeline = None
 
     def _release(self) -> None:
         for publisher in self._outputs:
             self.destroy_lifecycle_publisher(publisher)
         self._outputs.clear()
-        with self._swapping:
-            self._loaded = None
-        if self._worker is not None:
-            self._worker.stop(0.0 if self._still_hangs() else STOP_TIMEOUT_S)
-            self._worker = None
+        if self._detector is not None:
+            self._detector.close()
+            self._detector = None
         cuda = getattr(sys.modules.get('torch'), 'cuda', None)  # none while torch is still being imported
         if cuda is not None and cuda.is_initialized():
             cuda.empty_cache()
 
-    def _load_replacement(self, running: LoadedTask) -> LoadedTask:
-        options = detector_parameters.reloaded_options(running.options, self._values.snapshot())
-        loaded = load_task(options, share_folder() / 'models', running)
-        gc.freeze()  # as at activation: looking through a whole network would pause frames for hundreds of ms
-        return loaded
+    def _replacement(self, running: LoadedTask) -> NetworkOptions:
+        return detector_parameters.reloaded_options(running.options, self._values.snapshot())
 
-    def _replace(self, running: LoadedTask, loaded: LoadedTask) -> threading.Event | None:
-        with self._swapping:
-            if self._loaded is not running:
-                raise SetupError('the node was configured anew or cleaned up meanwhile')
-            self._loaded = loaded
-            if self._pipeline is None:
-                return None
+    def _replaced(self, loaded: LoadedTask) -> None:
+        if self._pipeline is not None:
             self._conditions.standing = loaded.degraded
-            return self._pipeline.swap(loaded.task)
-
-    def _wait_for_gap(self, timeout_s: float) -> None:
-        pipeline = self._pipeline
-        if pipeline is not None:
-            pipeline.wait_for_end_of_frame(timeout_s)
-
-    def _keep_calibration(self) -> None:
-        """Leaves the state as it is now to a thread that may wait for the disk."""
-        place, state = self._loaded.calibration_file, self._loaded.task.calibrator.state()
-        if self._keeper is None or place is None:
-            return
-
-        def write() -> None:
-            try:
-                place.save(state)
-            except (OSError, ForeignFile) as error:
-                self.get_logger().error(f'calibration_file cannot be written: {error}')
-
-        self._keeper.submit(write)
 
     # --- topics ---
 
@@ -275,12 +196,6 @@ class DetectorNode(ManagedNode):
         if pipeline is not None:
             pipeline.arrive(Arrival(message, now_ms() - ms_from_ns(waited_ns), stamp, left_out))
 
-    def _wake(self) -> None:
-        """Another image can be used."""
-        images = self._images
-        if images is not None:
-            images.wake()
-
     def _on_budget(self, message: TimeBudget) -> None:
         reason = (message.reason or 'degraded') if message.degraded else ''
         self._conditions.hear_budget(message.budget_ms, message.min_budget_ms, reason)
@@ -292,26 +207,17 @@ class DetectorNode(ManagedNode):
         info = LabelInfo()
         info.header.stamp = self.get_clock().now().to_msg()
         info.class_map = [VisionClass(class_id=number, class_name=name)
-                          for number, name in enumerate(self._loaded.task.network.class_names)]
+                          for number, name in enumerate(self._detector.loaded.task.network.class_names)]
         return info
 
-    # --- on the inference thread, publication also on the watchdog's ---
+    # --- FrameClient: on the inference thread, publication also on the watchdog's ---
 
-    def _prepare(self, role: Role) -> None:
-        """What the first frame of a thread would wait for otherwise."""
-        self._priority.raise_thread(role)
-        _ = self._messages.result  # made for this thread as it is first asked for
+    def conditions(self, arrival: Arrival) -> Conditions:
+        """See `FrameClient`."""
+        return self._conditions.now()
 
-    def _between_frames(self) -> None:
-        """While no frame of this thread is under way. Only what was made since the activation is looked through."""
-        self._priority.between_frames()
-        self._frames += 1
-        if self._frames % CALIBRATION_FRAMES == 0:
-            self._keep_calibration()
-        gc.collect(2 if self._frames % FULL_COLLECTION_FRAMES == 0 else
-                   1 if self._frames % MIDDLE_COLLECTION_FRAMES == 0 else 0)
-
-    def _convert(self, arrival: Arrival) -> np.ndarray | None:
+    def convert(self, arrival: Arrival) -> np.ndarray | None:
+        """See `FrameClient`: an image that cannot be used is counted."""
         try:
             image = to_bgr(arrival.message)
         except ImageError as error:
@@ -324,24 +230,27 @@ class DetectorNode(ManagedNode):
         self._image_size = image.shape[:2]
         return image
 
-    def _publish(self, arrival: Arrival, result: object) -> None:
+    def publish(self, arrival: Arrival, result: object) -> None:
+        """See `FrameClient`."""
         self._publish_result(self._messages.result.fill(result, arrival.message.header))
 
-    def _publish_record(self, record: FrameRecord) -> None:
-        status, task = self._status, self._loaded.task
-        status.note(record)
+    def on_record(self, record: FrameRecord) -> None:
+        """See `FrameClient`."""
+        task = self._detector.loaded.task
+        self._status.note(record)
         self._conditions.hear_frame(record)
         self._publish_latency(self._latency_message(record))
         self._publish_path(path_decision(record, policy=task.policy.name,
                                          target_miss_probability=task.calibrator.alpha))
 
-    def _publish_late(self, record: FrameRecord) -> None:
+    def on_late_record(self, record: FrameRecord) -> None:
+        """See `FrameClient`."""
         self._conditions.hear_frame(record)
         self._publish_late_latency(self._latency_message(record))
 
     def _latency_message(self, record: FrameRecord) -> FrameLatency:
         status = self._status
-        return frame_latency(record, device=str(self._loaded.facts), replaced_total=status.replaced,
+        return frame_latency(record, device=str(self._detector.loaded.facts), replaced_total=status.replaced,
                              rejected_total=status.rejected_total, lost_total=self._lost_total)
 
     @property
@@ -350,11 +259,22 @@ class DetectorNode(ManagedNode):
         self._lost = self._lost if images is None else images.flow.lost
         return self._lost
 
-    def _failed(self, error: Exception) -> None:
+    def on_ready(self) -> None:
+        """See `FrameClient`."""
+        images = self._images
+        if images is not None:
+            images.wake()
+
+    def on_failure(self, error: Exception) -> None:
+        """See `FrameClient`."""
         self._status.fail(error)
         if self.context.ok():
             self.get_logger().error(f'a frame failed: {type(error).__name__}: {error}',
                                     throttle_duration_sec=THROTTLE_S)
+
+    def on_notice(self, words: str) -> None:
+        """See `FrameClient`."""
+        self.get_logger().error(words)
 
     # --- diagnostics ---
 
@@ -365,18 +285,19 @@ class DetectorNode(ManagedNode):
         problem = self._refusal or self._fault()
         if problem:
             return Report(Level.ERROR, problem, values)
-        degraded = () if self._loaded is None else self._loaded.degraded
+        loaded = None if self._detector is None else self._detector.loaded
+        degraded = () if loaded is None else loaded.degraded
         if pipeline is None:
             return Report(Level.WARN if degraded else Level.OK, '; '.join((self._state, *degraded)), values)
-        calibrator = self._loaded.task.calibrator
+        calibrator, priority = loaded.task.calibrator, self._detector.priority
         certificate = calibrator.certificate()
         values |= {'late_results': pipeline.late_results, 'calibration_factor': calibrator.factor,
                    'bound_misses': certificate.misses,
                    'bound_frames': certificate.frames, 'guaranteed_miss_ratio': certificate.guaranteed_miss_ratio,
                    'late_margin': pipeline.late_margin.factor, 'margin_late': pipeline.late_margin.late,
                    'margin_frames': pipeline.late_margin.frames,
-                   'unpublished_frames': pipeline.unpublished, 'ready_paths': self._loaded.ready_paths,
-                   'priority': self._priority.in_force, 'priority_refused': '; '.join(self._priority.refusals)}
+                   'unpublished_frames': pipeline.unpublished, 'ready_paths': loaded.ready_paths,
+                   'priority': priority.in_force, 'priority_refused': '; '.join(priority.refusals)}
         fault, images = self._images.fault, self._images.concerns
         if fault:
             return Report(Level.ERROR, fault, values)
@@ -390,14 +311,7 @@ class DetectorNode(ManagedNode):
         """Which thread does not do its work any more; empty when all do."""
         if self._pipeline is None:
             return 'the network still hangs in a frame' if self._still_hangs() else ''
-        if self._serving.done():
-            return f'the inference thread ended: {self._serving.exception()!r}'
-        if self._keeper is not None and not self._keeper.is_alive:
-            return 'the thread that keeps the calibration ended'
-        hangs = hanging(self._pipeline.busy_since_ms)
-        if hangs:
-            self._priority.step_down()  # the machine belongs to those that do something
-        return self._watchdog.fault or hangs
+        return self._detector.fault
 
 
 def main() -> int:

@@ -8,11 +8,12 @@ from deadline_perception.decision.expected_utility import MAX_MISS_COST
 from deadline_perception.engine.choice import ENGINES
 from deadline_perception.latency.device import DEFAULT_THREADS
 from deadline_perception.runtime.image_age import ImageAge
-from deadline_perception.runtime.reserve import Reserve
 from deadline_perception.runtime.conditions import ConditionTracker
+from deadline_perception.runtime.frame_client import FrameRules
 from deadline_perception.runtime.loading import CHOOSING_POLICIES, POLICIES, NetworkOptions
 from deadline_perception.runtime.kernel_thread import parse_cores
 from deadline_perception.runtime.priority import MODES, ThreadPriority
+from deadline_perception.runtime.tracks import BoxesAt, LatePolicy
 from deadline_perception.nodes.image_input import IMAGE_TIMEOUT, RELIABILITY
 from deadline_perception.nodes.parameters import Parameter, Value
 
@@ -117,7 +118,7 @@ def check(values: Mapping[str, Value]) -> None:
     Raises:
         ValueError: which, and why.
     """
-    make_reserve(values)
+    make_rules(values)
     parse_cores(values['cores'])
     if values['fixed_path'] and values['policy'] not in ('fixed', 'thresholds', 'oblivious'):
         raise ValueError(f'fixed_path is {values["fixed_path"]!r}, expected none with policy {values["policy"]!r}')
@@ -137,13 +138,19 @@ def reloaded_options(options: NetworkOptions, values: Mapping[str, Value]) -> Ne
     return replace(options, **{name: values[name] for name in _RELOADED})
 
 
-def make_reserve(values: Mapping[str, Value]) -> Reserve:
-    """Reserve for publication.
+def make_rules(values: Mapping[str, Value]) -> FrameRules:
+    """How images are answered.
 
     Raises:
-        ValueError: the floor lies above the ceiling.
+        ValueError: the floor of the reserve lies above its ceiling.
     """
-    return Reserve(values['reserve_floor_ms'], values['reserve_ceiling_ms'], quantile=values['reserve_quantile'])
+    return FrameRules(
+        min_score=values['min_score'], late_policy=LatePolicy(values['late_policy']),
+        late_grace_ms=values['late_grace_ms'], max_coasted=values['max_coasted'],
+        max_track_age_ms=values['max_track_age_ms'], boxes_at=BoxesAt(values['boxes_at']),
+        spare_next_image=values['spare_next_image'] and values['policy'] == 'frontier',
+        reserve_floor_ms=values['reserve_floor_ms'], reserve_ceiling_ms=values['reserve_ceiling_ms'],
+        reserve_quantile=values['reserve_quantile'])
 
 
 def make_priority(values: Mapping[str, Value], device_kind: str) -> ThreadPriority:

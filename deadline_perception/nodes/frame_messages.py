@@ -84,7 +84,7 @@ def path_decision(record: FrameRecord, *, policy: str, target_miss_probability: 
         header=record.arrival.message.header, budget_ms=conditions.budget_ms, remaining_ms=frame.remaining_ms,
         slowdown=conditions.slowdown, contention_source=conditions.contention_source, policy=policy,
         target_miss_probability=target_miss_probability, decision_us=frame.decision_us, forecast_ms=math.nan,
-        bound_ms=math.nan, quality=math.nan, reason=explain(record))
+        bound_ms=math.nan, quality=math.nan, reason=record.explanation)
     if frame.plan is not None:
         message.planned_path, message.path = str(frame.plan.path), str(frame.path)
         message.feasible, message.quality = bool(frame.plan.feasible), float(frame.plan.quality)
@@ -92,24 +92,6 @@ def path_decision(record: FrameRecord, *, policy: str, target_miss_probability: 
         message.bound_ms = float(frame.plan.bound_ms)
         message.operators = operator_decisions(frame)
     return message
-
-
-def explain(record: FrameRecord) -> str:
-    """One line for a person: why this path."""
-    frame = record.frame
-    if record.reasons and frame.plan is None:
-        return record.reasons[-1]
-    if frame.reason:
-        return frame.reason
-    if frame.plan is None:
-        return 'the deadline passed before a path could be planned'
-    if not frame.plan.feasible:
-        return (f'not even the cheapest path is bound to fit: {frame.plan.bound_ms:.1f} ms for '
-                f'{frame.remaining_ms:.1f} ms left')
-    changed = [decision.operator for decision in frame.decisions if decision.changed]
-    fits = 'fits' if frame.plan.bound_ms <= frame.remaining_ms else 'is not looked at by this policy, with'
-    why = f'bound {frame.plan.bound_ms:.1f} ms {fits} {frame.remaining_ms:.1f} ms left'
-    return f'{why}; changed on the way: {", ".join(changed)}' if changed else why
 
 
 def frame_latency(record: FrameRecord, *, device: str, replaced_total: int, rejected_total: int,

@@ -47,7 +47,8 @@ from deadline_perception.nodes.service_quality import (
     publisher_events,
 )
 from deadline_perception.runtime.job_record import JobOutcome, JobRecord
-from deadline_perception.runtime.loading import SetupError, share_folder
+from deadline_perception.share_folder import share_folder
+from deadline_perception.runtime.loading import SetupError
 from deadline_perception.runtime.nested_task import LevelRun, NestedTask, load_nested_task
 from deadline_perception.runtime.network_executor import Jobber, NetworkExecutor
 from deadline_perception.runtime.network_schedule import NetworkSchedule, make_schedule

@@ -9,18 +9,19 @@ holds Python's lock.
 from __future__ import annotations
 
 import gc
-import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 
 from rclpy.node import Node
 from std_srvs.srv import Trigger
 
+from deadline_perception.deadline_detector import DeadlineDetector
 from deadline_perception.nodes.managed_node import cause
-from deadline_perception.runtime.loading import LoadedTask, SetupError
+from deadline_perception.runtime.loading import LoadedTask, NetworkOptions, SetupError
 from deadline_perception.runtime.work_thread import WorkThread, short_turns
 
 GAP_S = 0.2  # longest wait for the gap after a frame
+_Replaced = tuple[DeadlineDetector, LoadedTask]
 NEXT_FRAME_S = 5.0  # without a frame for so long, the answer is that the next one will run on the new network
 
 
@@ -29,18 +30,14 @@ class ReloadService:
 
     Args:
         node: whose service it is.
-        running: gives the task that runs or is ready to, None where there is none.
-        load: makes the one that takes its place; blocks for seconds.
-        replace: puts the second in the place of the first. Returns an event that is set when no frame runs on the first
-            any more, None where no frames run.
-        wait_for_gap: blocks until a frame has ended, at most so many s, and not where none run.
+        detector: gives the one that runs or is ready to, None where there is none.
+        options: what is to take the place of a running network.
+        replaced: is told what has taken that place.
     """
 
-    def __init__(self, node: Node, running: Callable[[], LoadedTask | None], load: Callable[[LoadedTask], LoadedTask],
-                 replace: Callable[[LoadedTask, LoadedTask], threading.Event | None],
-                 wait_for_gap: Callable[[float], None]) -> None:
-        self._node, self._running, self._load, self._replace = node, running, load, replace
-        self._wait_for_gap = wait_for_gap
+    def __init__(self, node: Node, detector: Callable[[], DeadlineDetector | None],
+                 options: Callable[[LoadedTask], NetworkOptions], replaced: Callable[[LoadedTask], None]) -> None:
+        self._node, self._detector, self._options, self._replaced = node, detector, options, replaced
         self._thread: WorkThread | None = None
         self._work: Future[None] | None = None
         service = node.create_service(Trigger, '~/reload', lambda request, response: response)
@@ -58,7 +55,7 @@ class ReloadService:
         self._work = self._thread.submit(lambda: self._reload(response, header, replaced))
         self._thread.submit(lambda: self._let_go(replaced))
 
-    def _reload(self, response: Trigger.Response, header: object, replaced: list[LoadedTask]) -> None:
+    def _reload(self, response: Trigger.Response, header: object, replaced: list[_Replaced]) -> None:
         try:
             response.message = self._take_its_place(replaced)
             response.success = True
@@ -70,25 +67,27 @@ class ReloadService:
         if not response.success:
             gc.collect()  # what was loaded in vain; what runs was frozen, so that this looks through little else
 
-    def _let_go(self, replaced: list[LoadedTask]) -> None:
-        for loaded in replaced:
+    def _let_go(self, replaced: list[_Replaced]) -> None:
+        for detector, loaded in replaced:
             while loaded.task.network.engine.let_go():
-                self._wait_for_gap(GAP_S)
+                detector.wait_for_gap(GAP_S)
 
-    def _take_its_place(self, replaced: list[LoadedTask]) -> str:
-        running = self._running()
-        if running is None:
+    def _take_its_place(self, replaced: list[_Replaced]) -> str:
+        detector = self._detector()
+        if detector is None:
             raise SetupError('the node is not configured, expected it to be inactive or active')
+        running = detector.loaded
         with short_turns():
-            loaded = self._load(running)
+            loaded = detector.load_replacement(self._options(running))
         for notice in (*loaded.notices, *loaded.degraded):
             self._node.get_logger().warning(notice)
-        swapped = self._replace(running, loaded)
+        swapped = detector.replace(running, loaded)
+        self._replaced(loaded)
         when = ''
         if swapped is None:
             when = ' once the node is active'
         elif not swapped.wait(NEXT_FRAME_S):
             when = ' with the next image'
         if not when:
-            replaced.append(running)  # no frame runs on it any more
+            replaced.append((detector, running))  # no frame runs on it any more
         return f'reloaded {loaded.options.model}: it runs{when}'

@@ -29,18 +29,71 @@ class _Contention:
     own_slowdown: float
 
 
+class SlowdownTracker:
+    """Remembers the last contention state, and what the frames have said since it was heard, so that it may be a third
+    of a second old; any thread may read while another writes.
+
+    Args:
+        timeout_ms: an older contention state is stale, and so said. The frames' own times over their forecasts then
+            give the slowdown; without frames the stale one stays in force, because 1 would promise bounds that a busy
+            machine cannot hold.
+        is_expected: it is said, too, that none was heard yet.
+        clock_ms: monotonic clock.
+
+    Raises:
+        ValueError: the time is not positive.
+    """
+
+    def __init__(self, timeout_ms: float = 3000.0, *, is_expected: bool = False,
+                 clock_ms: Callable[[], float] = now_ms) -> None:
+        if not timeout_ms > 0:
+            raise ValueError(f'contention_timeout_ms is {timeout_ms}, expected a positive time')
+        self._timeout_ms, self._is_expected, self._clock_ms = timeout_ms, is_expected, clock_ms
+        self._contention: _Contention | None = None
+        self._own = SlowdownEstimator()
+
+    def hear_frame(self, record: FrameRecord) -> None:
+        """Takes in how a frame went: it moves the last contention state, and takes its place when there is none."""
+        observe = {Outcome.DETECTED: self._own.observe_frame, Outcome.COASTED: self._own.observe_unfinished,
+                   Outcome.LATE: self._own.observe_late}[record.outcome]
+        observe(record.idle_forecast_ms, record.frame.network_ms, record.bound_ms)
+
+    def hear_contention(self, slowdown: float, source: str) -> None:
+        """Takes in a contention state.
+
+        Raises:
+            ValueError: the slowdown is no factor in [1, MAX_SLOWDOWN]; it is then left out.
+        """
+        if not 1.0 <= slowdown <= MAX_SLOWDOWN:
+            raise ValueError(f'slowdown is {slowdown}, expected a factor in [1, {MAX_SLOWDOWN:g}]')
+        self._contention = _Contention(slowdown, source, self._clock_ms(), self._own.slowdown)
+
+    def now(self) -> tuple[float, str, str]:
+        """The slowdown, its source, and why it is degraded, empty when it is not."""
+        contention, own = self._contention, self._own.slowdown
+        has_own = bool(self._own.sources)
+        if contention is None:
+            words = f'slowdown of {own:.2f} by its own frames' if has_own else 'slowdown taken as 1'
+            reason = f'no contention state heard yet, {words}' if self._is_expected else ''
+            return own, OWN_SOURCE if has_own else '', reason
+        age_ms = self._clock_ms() - contention.heard_ms
+        if age_ms <= self._timeout_ms:
+            moved = contention.slowdown * own / contention.own_slowdown
+            return min(max(1.0, moved), MAX_SLOWDOWN), contention.source, ''
+        words = f'contention state is {age_ms / 1000:.1f} s old'
+        if has_own:
+            return own, OWN_SOURCE, f'{words}, slowdown of {own:.2f} by its own frames'
+        return contention.slowdown, contention.source, (f'{words}, its slowdown of {contention.slowdown:.2f} stays in '
+                                                        f'force')
+
+
 class ConditionTracker:
     """Remembers the last valid budget and contention; any thread may read while another writes.
-
-    A contention state is moved by what the frames have said since it was heard, so that it may be a third of a second
-    old.
 
     Args:
         default_budget_ms: budget until the first one is heard, > 0.
         budget_timeout_ms: an older budget is stale; the smallest one that was named is then in force.
-        contention_timeout_ms: an older contention is stale, and the conditions are degraded. The frames' own times over
-            their forecasts then give the slowdown; without frames the stale one stays in force, because 1 would promise
-            bounds that a busy machine cannot hold.
+        contention_timeout_ms: see `SlowdownTracker`.
         standing: why every frame is degraded, whatever is heard.
         clock_ms: monotonic clock.
 
@@ -53,23 +106,16 @@ class ConditionTracker:
 
     def __init__(self, *, default_budget_ms: float, budget_timeout_ms: float, contention_timeout_ms: float,
                  standing: tuple[str, ...] = (), clock_ms: Callable[[], float] = now_ms) -> None:
-        if not min(default_budget_ms, budget_timeout_ms, contention_timeout_ms) > 0:
-            raise ValueError(f'default_budget_ms is {default_budget_ms}, budget_timeout_ms {budget_timeout_ms} and '
-                             f'contention_timeout_ms {contention_timeout_ms}, expected positive times')
+        if not min(default_budget_ms, budget_timeout_ms) > 0:
+            raise ValueError(f'default_budget_ms is {default_budget_ms} and budget_timeout_ms {budget_timeout_ms}, '
+                             f'expected positive times')
         self._default_budget_ms = default_budget_ms
         self._budget_timeout_ms = budget_timeout_ms
-        self._contention_timeout_ms = contention_timeout_ms
         self.standing = standing
         self._clock_ms = clock_ms
         self._budget: _Budget | None = None
-        self._contention: _Contention | None = None
-        self._own = SlowdownEstimator()
-
-    def hear_frame(self, record: FrameRecord) -> None:
-        """Takes in how a frame went: it moves the last contention state, and takes its place when there is none."""
-        observe = {Outcome.DETECTED: self._own.observe_frame, Outcome.COASTED: self._own.observe_unfinished,
-                   Outcome.LATE: self._own.observe_late}[record.outcome]
-        observe(record.idle_forecast_ms, record.frame.network_ms, record.bound_ms)
+        self._slowdown = SlowdownTracker(contention_timeout_ms, is_expected=True, clock_ms=clock_ms)
+        self.hear_frame, self.hear_contention = self._slowdown.hear_frame, self._slowdown.hear_contention
 
     def hear_budget(self, budget_ms: float, min_budget_ms: float, reason: str) -> None:
         """Takes in a budget.
@@ -87,39 +133,13 @@ class ConditionTracker:
         smallest_ms = min_budget_ms if 0 < min_budget_ms <= budget_ms else budget_ms
         self._budget = _Budget(budget_ms, smallest_ms, reason, self._clock_ms())
 
-    def hear_contention(self, slowdown: float, source: str) -> None:
-        """Takes in a contention state.
-
-        Raises:
-            ValueError: the slowdown is no factor in [1, MAX_SLOWDOWN]; it is then left out.
-        """
-        if not 1.0 <= slowdown <= MAX_SLOWDOWN:
-            raise ValueError(f'slowdown is {slowdown}, expected a factor in [1, {MAX_SLOWDOWN:g}]')
-        self._contention = _Contention(slowdown, source, self._clock_ms(), self._own.slowdown)
-
     def now(self) -> Conditions:
         """What the next frame is decided under."""
         at_ms = self._clock_ms()
         budget_ms, budget_reason = self._budget_now(at_ms)
-        slowdown, source, contention_reason = self._contention_now(at_ms)
+        slowdown, source, contention_reason = self._slowdown.now()
         reasons = tuple(reason for reason in (budget_reason, contention_reason, *self.standing) if reason)
         return Conditions(budget_ms, slowdown, source, reasons)
-
-    def _contention_now(self, at_ms: float) -> tuple[float, str, str]:
-        contention, own = self._contention, self._own.slowdown
-        has_own = bool(self._own.sources)
-        if contention is None:
-            words = f'slowdown of {own:.2f} by its own frames' if has_own else 'slowdown taken as 1'
-            return own, OWN_SOURCE if has_own else '', f'no contention state heard yet, {words}'
-        age_ms = at_ms - contention.heard_ms
-        if age_ms <= self._contention_timeout_ms:
-            moved = contention.slowdown * own / contention.own_slowdown
-            return min(max(1.0, moved), MAX_SLOWDOWN), contention.source, ''
-        words = f'contention state is {age_ms / 1000:.1f} s old'
-        if has_own:
-            return own, OWN_SOURCE, f'{words}, slowdown of {own:.2f} by its own frames'
-        return contention.slowdown, contention.source, (f'{words}, its slowdown of {contention.slowdown:.2f} stays in '
-                                                        f'force')
 
     def _budget_now(self, at_ms: float) -> tuple[float, str]:
         budget = self._budget

@@ -135,3 +135,21 @@ class FrameRecord:
         """Everything that is degraded about this frame."""
         return tuple(reason for reason in (*self.conditions.reasons, self.arrival.stamp.reason, self.failure)
                      if reason)
+
+    @property
+    def explanation(self) -> str:
+        """One line for a person: why this path."""
+        frame, plan = self.frame, self.frame.plan
+        if self.reasons and plan is None:
+            return self.reasons[-1]
+        if frame.reason:
+            return frame.reason
+        if plan is None:
+            return 'the deadline passed before a path could be planned'
+        if not plan.feasible:
+            return (f'not even the cheapest path is bound to fit: {plan.bound_ms:.1f} ms for '
+                    f'{frame.remaining_ms:.1f} ms left')
+        changed = [decision.operator for decision in frame.decisions if decision.changed]
+        fits = 'fits' if plan.bound_ms <= frame.remaining_ms else 'is not looked at by this policy, with'
+        why = f'bound {plan.bound_ms:.1f} ms {fits} {frame.remaining_ms:.1f} ms left'
+        return f'{why}; changed on the way: {", ".join(changed)}' if changed else why

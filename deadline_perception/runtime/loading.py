@@ -1,12 +1,10 @@
 """Loads the task that the detector node runs, checks that its parts belong together, and warms it up. Free of ROS."""
 from __future__ import annotations
 
-import importlib
 import math
 import os
 import random
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,11 +18,17 @@ from deadline_perception.decision.kept_paths import kept_paths
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.decision.policy import Forecast, Policy, Quality
 from deadline_perception.decision.thresholds import ThresholdPolicy
-from deadline_perception.engine.choice import choose_engine
+from deadline_perception.engine.segment_run import Network
 from deadline_perception.errors import DeadlinePerceptionError, command_line
 from deadline_perception.execution_path import ExecutionPath, PathSpace
 from deadline_perception.latency.calibration import BoundCalibrator, CalibrationFile, ForeignFile
-from deadline_perception.latency.device import DeviceFacts, missing_environment, read_device_facts, use_threads
+from deadline_perception.latency.device import (
+    DEFAULT_THREADS,
+    DeviceFacts,
+    missing_environment,
+    read_device_facts,
+    use_threads,
+)
 from deadline_perception.latency.measurement_plan import covering_paths
 from deadline_perception.latency.level_forecast import Knot, level_knots
 from deadline_perception.latency.path_bound import PathForecast
@@ -32,22 +36,28 @@ from deadline_perception.latency.profile import (
     LatencyProfile,
     ProfileMismatch,
     default_profile_path,
+    measure_profile,
     profile_command,
     timing_key,
 )
 from deadline_perception.latency.transferred_profile import find_reference, transfer
+from deadline_perception.model_set.model_reference import is_set, load_network
 from deadline_perception.runtime.process_memory import give_back_memory, touch_memory
 from deadline_perception.runtime.replacement import check_replacement
 from deadline_perception.runtime.task import Outlook, Task
-from deadline_perception.runtime.weights_file import is_set, load_weights
 
 POLICIES = ('frontier', 'expected_utility', 'thresholds', 'fixed', 'reactive_1', 'reactive_n', 'oblivious')
 CHOOSING_POLICIES = ('frontier', 'expected_utility')  # among all paths, or those that are kept
+_COARSE = {'repeats': 2, 'whole_paths': 8, 'path_repeats': 2, 'time_limit_s': 8.0}  # of a profile measured at start
 BLIND_POLICIES = ('reactive_1', 'reactive_n', 'oblivious')  # know nothing of contention but how frames went
 
 
 class SetupError(DeadlinePerceptionError):
     """The detector cannot be configured: something that it needs is not there."""
+
+
+class NoProfile(SetupError):
+    """There is no latency profile of this network on this device."""
 
 
 @dataclass(frozen=True)
@@ -57,13 +67,13 @@ class NetworkOptions:
     Attributes:
         model: weights file, or the name of one in the package's `models` folder, such as `compact`; or a set of models,
             as `deadline-perception adopt` writes it; or any other network as `package.module:callable`, which is called
-            with the device.
+            with the device; or a network.
         profile: latency profile; empty: the one of this device, the user's own before the package's.
         quality: table of path qualities; empty: the one beside the weights, if any.
         device: `cpu` or `cuda`.
         engine: what runs the segments of weights on the CPU, one of `ENGINES`; on a GPU CUDA graphs do.
         threads: threads per network operation.
-        policy: one of `POLICIES`.
+        policy: one of `POLICIES`, or what gives a policy of path space, forecast and quality.
         fixed_path: name of the path for the policy `fixed`, and of the one that gives the policies `thresholds` and
             `oblivious` what they do not decide; empty: the largest.
         miss_cost: quality that one late frame costs besides its own, under the policy `expected_utility`.
@@ -76,13 +86,13 @@ class NetworkOptions:
         calibration_file: keeps what the calibrator learnt over a restart; empty: nothing is kept.
     """
 
-    model: str
+    model: str | Network
     profile: str = ''
     quality: str = ''
     device: str = 'cpu'
     engine: str = 'auto'
-    threads: int = 1
-    policy: str = 'frontier'
+    threads: int = DEFAULT_THREADS
+    policy: str | Callable[[PathSpace, Forecast, Quality], Policy] = 'frontier'
     fixed_path: str = ''
     miss_cost: float = 1.0
     min_quality: float = 0.0
@@ -118,37 +128,14 @@ class LoadedTask:
     notices: tuple[str, ...]
     degraded: tuple[str, ...]
 
-
-def share_folder() -> Path:
-    """The folder that holds `config`, `launch` and `models`: of the source tree where it is one, else installed.
-
-    Raises:
-        SetupError: the package is installed without that folder.
-    """
-    source = Path(__file__).resolve().parents[2]
-    if (source / 'package.xml').is_file():
-        return source
-    prefixes = [*filter(None, os.environ.get('AMENT_PREFIX_PATH', '').split(os.pathsep)), sys.prefix]
-    for prefix in prefixes:
-        folder = Path(prefix) / 'share' / 'deadline_perception'
-        if folder.is_dir():
-            return folder
-    raise SetupError(f'share/deadline_perception lies in none of {", ".join(prefixes)}; is the workspace sourced?')
+    @classmethod
+    def of(cls, task: Task) -> LoadedTask:
+        """A task that was not loaded from files."""
+        return cls(task, NetworkOptions(task.network), read_device_facts(), {}, len(task.path_space), None, (), ())
 
 
-def find_weights(model: str, models_folder: Path) -> Path:
-    """The weights file that a parameter means: a file, or the name of one in the package's folder."""
-    file = Path(model).expanduser()
-    if file.suffix == '.safetensors' or file.is_file():
-        return file
-    named = models_folder / f'{model}.safetensors'
-    if not named.is_file():
-        names = ', '.join(sorted(found.stem for found in models_folder.glob('*.safetensors'))) or 'none'
-        raise SetupError(f'model is {model!r}, expected a safetensors file or one of the shipped models ({names})')
-    return named
-
-
-def load_task(options: NetworkOptions, models_folder: Path, running: LoadedTask | None = None) -> LoadedTask:
+def load_task(options: NetworkOptions, models_folder: Path, running: LoadedTask | None = None,
+              images: Callable[[], Sequence[np.ndarray]] | None = None) -> LoadedTask:
     """Loads, checks and warms up. Blocks for seconds; call it on the thread that will run the network, because
     OpenMP threads and GPU handles belong to a thread. Only beside a network that runs there, call it on another one.
 
@@ -156,6 +143,7 @@ def load_task(options: NetworkOptions, models_folder: Path, running: LoadedTask 
         options: what to load.
         models_folder: holds the shipped models.
         running: whose place the task is to take between two frames; its calibration goes on where it still holds.
+        images: on which a profile is measured where there is none, in some 10 s, and kept; None: that is refused.
 
     Raises:
         DeadlinePerceptionError: a part is missing, damaged, or belongs to another network or device; or the network
@@ -166,7 +154,12 @@ def load_task(options: NetworkOptions, models_folder: Path, running: LoadedTask 
     if running is not None:
         check_replacement(network, running.task.network)
     facts = read_device_facts(options.device)
-    profile, differences = load_profile(options, network, facts, weights, models_folder)
+    try:
+        profile, differences = load_profile(options, network, facts, weights, models_folder)
+    except NoProfile as error:
+        if images is None:
+            raise
+        profile, differences = measure_anew(network, facts, images()), [f'measured in seconds, coarsely: {error}']
     knots = level_knots(profile, network.path_space)
     forecast = knots[0].forecast
     quality = _load_quality(options, network, forecast, weights)
@@ -198,35 +191,6 @@ def load_task(options: NetworkOptions, models_folder: Path, running: LoadedTask 
     task = Task(network, forecast, outlooks[0].policy, calibrator, network.result_type, outlooks)
     ready_paths = len(network.path_space if kept is None else kept)
     return LoadedTask(task, options, facts, origin, ready_paths, calibration_file, tuple(notices), tuple(degraded))
-
-
-def load_network(model: str, device: str, models_folder: Path, engine: str = 'auto') -> tuple[object, Path]:
-    """The network that a parameter means, and the file of its weights or of its set; for a callable, the parameter as a
-    path.
-
-    Raises:
-        SetupError: there is no such module, callable or file.
-        StoreError: the engine is asked for by its name and is not ready.
-        CheckpointError: the weights cannot be used.
-        ModelError: a model of a set cannot be used.
-    """
-    if is_set(Path(model)):
-        file = Path(model).expanduser()
-        return load_weights(file, device, engine), file
-    module, _, name = model.partition(':')
-    if not name.isidentifier():
-        weights = find_weights(model, models_folder)
-        network = load_weights(weights, device)
-        if device.startswith('cuda'):
-            network.use_graphs()
-        else:
-            network.engine = choose_engine(engine, network, read_device_facts(device), str(weights))
-        return network, weights
-    try:
-        make = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        raise SetupError(f'model is {model!r}, expected package.module:callable: {error}') from error
-    return make(device), Path(model)
 
 
 def warm_up(network, image_size: tuple[int, int], kept: Sequence[ExecutionPath] | None = None) -> None:
@@ -275,7 +239,7 @@ def load_profile(options: NetworkOptions, network, facts: DeviceFacts, weights: 
     a second or two.
 
     Raises:
-        SetupError: none is named and none is found, of no device.
+        NoProfile: none is named and none is found, of no device.
         JsonFileError: it cannot be read.
         ProfileMismatch: it was measured with another network, input size or kind of processor.
     """
@@ -321,19 +285,27 @@ def _transferred(network, facts: DeviceFacts, file: Path, folder: Path, command:
     """A profile for a device that nobody measured, kept for the next start where the disk takes it.
 
     Raises:
-        SetupError: this network was measured on no device of this kind.
+        NoProfile: this network was measured on no device of this kind.
     """
     reference = find_reference(folder, config_name=network.config_name, network_hash=network.network_hash,
                                input_size=network.input_size, facts=facts, engine=network.engine.identity)
     if reference is None:
-        raise SetupError(f'no latency profile of {network.config_name!r} for {facts} in {file.parent} or {folder}. '
-                         f'Measure one: {command}')
+        raise NoProfile(f'no latency profile of {network.config_name!r} for {facts} in {file.parent} or {folder}. '
+                        f'Measure one: {command}')
     profile = transfer(reference, network)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         profile.save(file)
     except OSError:
         pass  # it is timed again at the next start
+    return profile
+
+
+def measure_anew(network: Network, facts: DeviceFacts, images: Sequence[np.ndarray]) -> LatencyProfile:
+    """Measures a coarse profile in seconds, and keeps it where the next start will look for it."""
+    profile = measure_profile(network, [network.example(image) if hasattr(network, 'example') else image
+                                        for image in images], **_COARSE)
+    profile.save(default_profile_path(network.config_name, facts))
     return profile
 
 
@@ -388,6 +360,8 @@ def make_policy(options: NetworkOptions, space: PathSpace, forecast: Forecast, q
         SetupError: there is no such policy or path.
         ValueError: a number is out of range, or forecast or quality gives values that are.
     """
+    if callable(options.policy):
+        return options.policy(space, forecast, quality)
     if options.policy in CHOOSING_POLICIES:
         if options.min_quality and not getattr(quality, 'measured', True):
             raise SetupError(f'min_quality is {options.min_quality}, but no path was ever scored: it needs a table of '

@@ -19,6 +19,7 @@ class Mailbox(Generic[Task, Item]):
         self._changed = threading.Condition()
         self._places: dict[Task, tuple[float, Item]] = {}
         self._closed = False
+        self._at_work: list[Task] = []
 
     def put(self, task: Task, item: Item, due_ms: float) -> Item | None:
         """Leaves an item of a task; never waits for a taker.
@@ -32,7 +33,7 @@ class Mailbox(Generic[Task, Item]):
                 return item
             _, before = self._places.get(task, (due_ms, None))
             self._places[task] = (due_ms, item)
-            self._changed.notify()
+            self._changed.notify_all()
             return before
 
     def take(self, timeout_s: float | None = None) -> tuple[Task, Item] | None:
@@ -55,7 +56,34 @@ class Mailbox(Generic[Task, Item]):
             if self._closed or not self._places:
                 return None
             task = min(self._places, key=lambda task: self._places[task][0])
+            self._at_work.append(task)
             return task, self._places.pop(task)[1]
+
+    def done(self, task: Task) -> None:
+        """Said by a taker that is done with an item of a task."""
+        with self._changed:
+            self._at_work.remove(task)
+            self._changed.notify_all()
+
+    def discard(self, task: Task) -> None:
+        """Drops the item of a task that waits, if one does."""
+        with self._changed:
+            self._places.pop(task, None)
+            self._changed.notify_all()
+
+    def wait_until_idle(self, task: Task | None = None, timeout_s: float | None = None) -> bool:
+        """Blocks until no item of a task, or of any, waits or is at work, at most so long. Returns whether that is
+        so."""
+        def is_idle() -> bool:
+            here = (*self._places, *self._at_work)
+            return not here if task is None else task not in here
+
+        with self._changed:
+            return self._changed.wait_for(is_idle, timeout_s)
+
+    def has_taken(self, task: Task) -> bool:
+        """An item of a task was taken that is not done with."""
+        return task in self._at_work
 
     def postpone(self, task: Task, item: Item) -> None:
         """From now on the items of all other tasks go before it, if no worker has it."""

@@ -19,14 +19,8 @@ from deadline_perception.latency.path_bound import PathForecast
 from deadline_perception.nested.allocation import Option
 from deadline_perception.nested.quality import AccuracyTable, Approach, DetectedInTime, LevelQuality, TotalAccuracy
 from deadline_perception.runtime.job_record import JobOutcome, JobRecord
-from deadline_perception.runtime.loading import (
-    NetworkOptions,
-    SetupError,
-    load_network,
-    load_profile,
-    make_calibrator,
-    warm_up,
-)
+from deadline_perception.model_set.model_reference import ModelNotFound, load_network
+from deadline_perception.runtime.loading import NetworkOptions, SetupError, load_profile, make_calibrator, warm_up
 from deadline_perception.runtime.network_executor import TaskPlan
 from deadline_perception.runtime.reserve import Reserve
 from deadline_perception.runtime.task_file import TaskRequest
@@ -162,7 +156,7 @@ def load_nested_task(request: TaskRequest, models_folder: Path, *, threads: int 
         forecast = PathForecast(profile, network.path_space)
         paths, quality = _levels(request, network, forecast, weights)
         calibrator, told = make_calibrator(options, forecast, None)
-    except (SetupError, ValueError) as error:
+    except (SetupError, ModelNotFound, ValueError) as error:
         raise SetupError(f'task {request.name}: {error}') from error
     task = NestedTask(request, network, paths, forecast, quality, calibrator, tuple(notices + told))
     if warm:

@@ -7,22 +7,19 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable
 from functools import partial
-
-import numpy as np
 
 from deadline_perception.decision.policy import limited_factor
 from deadline_perception.execution_path import ExecutionPath
 from deadline_perception.latency.calibration import LateMargin
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.runtime.deadline import deadline_at_ms, left_ms
-from deadline_perception.runtime.frame_record import Arrival, Conditions, FrameRecord
+from deadline_perception.runtime.frame_client import FrameClient, FrameRules
+from deadline_perception.runtime.frame_record import Arrival, Conditions
 from deadline_perception.runtime.frame_times import FrameTimes, rest_factor
 from deadline_perception.runtime.image_period import ImagePeriod
 from deadline_perception.runtime.mailbox import Mailbox
 from deadline_perception.runtime.open_frame import OpenFrame
-from deadline_perception.runtime.reserve import Reserve
 from deadline_perception.runtime.task import Task
 from deadline_perception.runtime.timed_frame import NextImages, TimedFrame, TimedInference
 from deadline_perception.runtime.tracks import BoxesAt, LatePolicy, Outcome
@@ -44,7 +41,7 @@ class _Late:
         self.abandoned = partial(pipeline._abandoned, frame)
 
     def is_answered(self) -> bool:
-        return self._frame.attempts > 0 or self._pipeline._stopped
+        return self._frame.attempts > 0 or self._pipeline.stopped
 
 
 class FramePipeline:
@@ -63,25 +60,10 @@ class FramePipeline:
 
     Args:
         task: network, forecast, policy, calibrator and stand-in.
+        client: whose images are answered.
+        rules: how.
         mailbox: where its frames wait for a worker.
         watchdog: asked to `expect` what is due; it calls `look`.
-        reserve: learns how long publishing takes.
-        conditions: gives the budget and the contention now.
-        convert: message -> uint8 `[H, W, 3]`; None when the image is rejected, which then is no frame.
-        publish: publishes a result of an image.
-        publish_record: publishes what is known about the frame, after its result.
-        publish_late: is told of a result that came after its image was answered.
-        failed: is told an error of conversion, network or publication.
-        finish: made of every result of the network before anything else is done with it.
-        ready: called when another image can be used, from any thread.
-        late_policy: what is published when a result is not in time.
-        late_grace_ms: longest time past the deadline, or past the frame's begin, that the network may go on.
-        max_coasted: after so many frames in a row without a result of the network, one is run to its end, whatever
-            waits.
-        max_track_age_ms: longest time that an object is coasted without a result that shows it, > 0.
-        boxes_at: the time that published boxes are for.
-        spares_next_image: take a path that is expected to end before an image comes, the next one if that is possible,
-            rather than the best one that fits the budget.
 
     Attributes:
         arrived: images that came, those left out before them included.
@@ -89,35 +71,19 @@ class FramePipeline:
         unpublished: images whose answer could not be published.
         late_results: results that came after their image was answered.
         busy_since_ms: since when the worker has had its frame; None while it has none.
-
-    Raises:
-        ValueError: a number lies outside its range.
+        stopped: nothing is answered any more.
     """
 
-    def __init__(self, task: Task, *, mailbox: Mailbox, watchdog: Watchdog, reserve: Reserve,
-                 conditions: Callable[[], Conditions], convert: Callable[[Arrival], np.ndarray | None],
-                 publish: Callable[[Arrival, object], None], publish_record: Callable[[FrameRecord], None],
-                 failed: Callable[[Exception], None], finish: Callable[[object], object] = lambda result: result,
-                 ready: Callable[[], None] = lambda: None,
-                 publish_late: Callable[[FrameRecord], None] = lambda record: None,
-                 late_policy: LatePolicy = LatePolicy.COASTED, late_grace_ms: float = 1000.0,
-                 max_coasted: int = 3, max_track_age_ms: float = 1000.0, boxes_at: BoxesAt = BoxesAt.IMAGE,
-                 spares_next_image: bool = False) -> None:
-        if not late_grace_ms >= 0 or max_coasted < 0:
-            raise ValueError(f'late_grace_ms is {late_grace_ms} and max_coasted {max_coasted}, expected '
-                             f'numbers of at least 0')
-        self._task, self._mailbox, self._watchdog, self._reserve = task, mailbox, watchdog, reserve
-        self._finish = finish
+    def __init__(self, task: Task, client: FrameClient, rules: FrameRules, mailbox: Mailbox,
+                 watchdog: Watchdog) -> None:
+        self._task, self._client, self._rules = task, client, rules
+        self._mailbox, self._watchdog, self._reserve = mailbox, watchdog, rules.make_reserve()
         self._inference = self._inference_of(task)
         self._successor: tuple[Task, TimedInference, threading.Event] | None = None
-        self._stand_in = task.make_stand_in(max_track_age_ms / 1000.0)
-        self._times = FrameTimes(reserve, task.calibrator)
-        self._conditions, self._convert, self._failed, self._ready = conditions, convert, failed, ready
-        self._publish, self._publish_record, self._publish_late = publish, publish_record, publish_late
-        self._boxes_at, self._spares_next_image = boxes_at, spares_next_image
-        self._late_policy, self._late_grace_ms, self._max_coasted = late_policy, late_grace_ms, max_coasted
+        self._stand_in = task.make_stand_in(rules.max_track_age_ms / 1000.0)
+        self._times = FrameTimes(self._reserve, task.calibrator)
         self._lock = threading.Lock()  # of all below and of the stand-in; never held over a call that may hang
-        self._stopped = False
+        self.stopped = False
         self._open: list[OpenFrame] = []  # arrived, and neither answered, replaced nor rejected
         self._period = ImagePeriod()
         self._last_captured_ms: float | None = None
@@ -147,7 +113,7 @@ class FramePipeline:
         self._ended.wait(timeout_s)
 
     def _inference_of(self, task: Task) -> TimedInference:
-        return TimedInference(task.network, task.path_space, task.policy, finish=self._finish)
+        return TimedInference(task.network, task.path_space, task.policy, finish=self._rules.finish)
 
     @property
     def late_margin(self) -> LateMargin:
@@ -163,10 +129,10 @@ class FramePipeline:
 
     def arrive(self, arrival: Arrival) -> None:
         """Leaves an image for the worker; never blocks."""
-        conditions = self._conditions()
+        conditions = self._client.conditions(arrival)
         until_ms = deadline_at_ms(arrival.captured_ms, conditions.budget_ms)
         with self._lock:
-            if self._stopped:
+            if self.stopped:
                 return
             reserve_ms = self._reserve.reserve_ms + min(HOPELESS_SHARE * conditions.budget_ms, HOPELESS_MS)
             frame = OpenFrame(arrival, conditions, until_ms, until_ms - reserve_ms + self._grace_ms,
@@ -193,14 +159,14 @@ class FramePipeline:
 
     @property
     def _grace_ms(self) -> float:
-        return self._late_grace_ms if self._late_policy is LatePolicy.LATE else 0.0
+        return self._rules.late_grace_ms if self._rules.late_policy is LatePolicy.LATE else 0.0
 
     # --- on a thread of the watchdog ---
 
     def look(self, at_ms: float) -> tuple[float, Act | None]:
         """When the watchdog has to look again, and what it has to do now; never blocks."""
         with self._lock:
-            if self._stopped or not self._open:
+            if self.stopped or not self._open:
                 return math.inf, None
             frame = min(self._open, key=lambda frame: frame.stand_in_ms)
             if frame.stand_in_ms > at_ms:
@@ -211,7 +177,7 @@ class FramePipeline:
                 self._open.remove(frame)
                 self.unpublished += 1
                 self._not_told += 1 + frame.replaced  # the next answer stands for it too
-                return at_ms, self._ready
+                return at_ms, self._client.on_ready
             return at_ms, partial(self._answer, frame, Outcome.COASTED, None)
 
     # --- on the worker ---
@@ -220,9 +186,9 @@ class FramePipeline:
         """Takes one frame to its answer, unless the image is rejected. Blocks until the network has let go of it."""
         self.busy_since_ms = taken_ms = now_ms()
         try:
-            conditions = self._conditions()
+            conditions = self._client.conditions(frame.arrival)
             with self._lock:
-                if self._stopped:
+                if self.stopped:
                     return
                 if self._successor is not None:
                     self._task, self._inference, swapped = self._successor
@@ -241,7 +207,7 @@ class FramePipeline:
     def stop(self) -> None:
         """From now on nothing is answered. A frame that the network still holds is aborted without a message."""
         with self._lock:
-            self._stopped = True
+            self.stopped = True
 
     def _take(self, frame: OpenFrame, conditions: Conditions, taken_ms: float) -> float:
         """Settles what a frame is run under. Returns when the network must be done."""
@@ -266,7 +232,7 @@ class FramePipeline:
             next_images = NextImages(self._period.next_ms(now_ms()), self._period.period_ms, frame.outlook.forecast)
         self._watchdog.expect(frame.stand_in_ms)
         try:
-            image = self._convert(frame.arrival)
+            image = self._client.convert(frame.arrival)
             if image is None:
                 self._drop(frame)
                 return
@@ -278,14 +244,14 @@ class FramePipeline:
                 rest_factor=rest_factor(self._task.rests, frame.outlook.forecast, frame.conditions.slowdown,
                                         frame.margin),
                 likely=self._times.likely(frame.calibration_factor), best_case=self._times.best_case_factor,
-                may_give_up=self._late_policy is not LatePolicy.LATE,
-                deciding_ms=frame.reserve.deciding_ms, next_images=next_images if self._spares_next_image else None,
-                policy=frame.outlook.policy)
+                may_give_up=self._rules.late_policy is not LatePolicy.LATE,
+                deciding_ms=frame.reserve.deciding_ms,
+                next_images=next_images if self._rules.spare_next_image else None, policy=frame.outlook.policy)
         except Exception as error:  # whatever a network throws, the node goes on
             failure, ran = error, frame.progress.look(now_ms())
-            self._failed(error)
+            self._client.on_failure(error)
         renews = failure is None and ran.result is not None
-        if renews and self._boxes_at is BoxesAt.PUBLICATION:  # which needs the velocities
+        if renews and self._rules.boxes_at is BoxesAt.PUBLICATION:  # which needs the velocities
             self._renew(frame, ran)
         is_late = not self._claim(frame)
         if not is_late:
@@ -293,24 +259,24 @@ class FramePipeline:
             outcome = (Outcome.COASTED if ran.result is None or failure is not None else
                        Outcome.DETECTED if in_time else Outcome.LATE)
             self._answer(frame, outcome, ran, '' if failure is None else f'frame failed: {failure}')
-        if renews and self._boxes_at is BoxesAt.IMAGE:
+        if renews and self._rules.boxes_at is BoxesAt.IMAGE:
             self._renew(frame, ran)
         if failure is None and ran.path is not None:
             try:
                 self._times.observe(self._task.calibrator, self._task.rests, frame.outlook.forecast, frame.reserve, ran,
                                     publish_ms=None if is_late else frame.publish_ms, in_time=frame.is_in_time)
             except ValueError as error:  # a clock that jumped: the frame is out, and teaches nothing
-                self._failed(error)
-        if renews and is_late and not self._stopped:
+                self._client.on_failure(error)
+        if renews and is_late and not self.stopped:
             self.late_results += 1
             frame.evidence_s = frame.arrival.motion_s
-            self._publish_late(frame.record(self._task, Outcome.LATE, ran, '', now_ms()))
+            self._client.on_late_record(frame.record(self._task, Outcome.LATE, ran, '', now_ms()))
         self._coasted = 0 if renews else self._coasted + 1
 
     def _claim(self, frame: OpenFrame) -> bool:
         """For an answer by the worker. Returns whether nobody has begun one."""
         with self._lock:
-            return not self._stopped and frame.attempts == 0 and frame.claim(now_ms())
+            return not self.stopped and frame.attempts == 0 and frame.claim(now_ms())
 
     def _renew(self, frame: OpenFrame, ran: TimedFrame) -> None:
         """Lets what stands in for the next images rest on a result."""
@@ -323,7 +289,7 @@ class FramePipeline:
             if frame in self._open and frame.attempts == 0:
                 self._open.remove(frame)
                 self._not_told += frame.replaced
-        self._ready()
+        self._client.on_ready()
 
     def _give_up(self, frame: OpenFrame) -> None:
         """Answers an image that cannot be in time, unless the watchdog was faster."""
@@ -344,11 +310,11 @@ class FramePipeline:
     def _abandoned(self, frame: OpenFrame, path: ExecutionPath, segment: int) -> str:
         """Why a frame whose image was answered is not to be run to its end; empty while it is worth something."""
         at_ms = now_ms()
-        if self._stopped:
+        if self.stopped:
             return 'the node stops'
-        if at_ms > max(frame.deadline_ms, frame.taken_ms) + self._late_grace_ms:
+        if at_ms > max(frame.deadline_ms, frame.taken_ms) + self._rules.late_grace_ms:
             return 'its deadline had passed long ago'
-        if self._coasted >= self._max_coasted:
+        if self._coasted >= self._rules.max_coasted:
             return ''
         if self._mailbox.holds_other(self):
             return 'another task waits'
@@ -371,25 +337,25 @@ class FramePipeline:
         try:
             result = self._published(frame, outcome, ran)
             if result is not None:
-                self._publish(frame.arrival, result)
+                self._client.publish(frame.arrival, result)
             published_ms = now_ms()
             record = frame.record(self._task, outcome, ran, failure, published_ms)
             with self._lock:
-                if self._stopped or frame not in self._open:  # another thread was faster
+                if self.stopped or frame not in self._open:  # another thread was faster
                     return
                 self._open.remove(frame)
                 frame.publish_ms, frame.is_in_time = record.publish_ms, record.is_in_time
                 if frame.attempts == 1:
                     self._reserve.observe(max(0.0, published_ms - frame.claimed_ms))
-            self._ready()
-            self._publish_record(record)
+            self._client.on_ready()
+            self._client.on_record(record)
         except Exception as error:  # the frame stays open, and the watchdog tries again
-            self._failed(error)
+            self._client.on_failure(error)
 
     def _published(self, frame: OpenFrame, outcome: Outcome, ran: TimedFrame):
         """What an answer says; None when there is nothing to say."""
         motion_s, at_s = frame.arrival.motion_s, frame.arrival.motion_s
-        if self._boxes_at is BoxesAt.PUBLICATION:
+        if self._rules.boxes_at is BoxesAt.PUBLICATION:
             at_s = frame.arrival.motion_at_s(now_ms())
         if outcome is Outcome.COASTED:
             with self._lock:
@@ -400,24 +366,3 @@ class FramePipeline:
             return ran.result
         with self._lock:
             return self._stand_in.advance(ran.result, at_s - motion_s)
-
-
-def serve(mailbox: Mailbox, failed: Callable[[Exception], None], between: Callable[[], None] = lambda: None) -> None:
-    """Takes frames of one task or several, that of the earliest deadline first, until the mailbox is closed. Blocks.
-
-    Args:
-        mailbox: with frames that `FramePipeline.arrive` left.
-        failed: is told whatever goes wrong all the same; the next frame is served.
-        between: called after each frame.
-    """
-    while not mailbox.closed:
-        taken = mailbox.take()
-        if taken is None:
-            continue
-        try:
-            pipeline, frame = taken
-            pipeline.process(frame)
-            between()
-        except Exception as error:  # the thread's outermost frame: it ends with the mailbox alone
-            failed(error)
-        del taken, pipeline, frame

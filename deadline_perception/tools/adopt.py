@@ -35,7 +35,7 @@ from deadline_perception.model_set.model_set import ModelSet
 from deadline_perception.model_set.set_file import ModelSpec, SetFile, build_set, check_memory, load_model, with_memory
 from deadline_perception.networks.external.model_error import ModelError
 from deadline_perception.runtime.priority import Role, ThreadPriority, inference_thread
-from deadline_perception.runtime.weights_file import SET_SUFFIXES, is_set
+from deadline_perception.model_set.model_reference import SET_SUFFIXES, is_set
 from deadline_perception.tools.evaluate import measure_with_progress, score_row
 from deadline_perception.tools.file_arguments import check_file
 from deadline_perception.tools.model_conventions import TrialImages, find_conventions, inspect_file

@@ -28,8 +28,9 @@ from deadline_perception.evaluation.scenario import limited, with_speed_in_every
 from deadline_perception.latency.device import DEFAULT_THREADS, check_device, process_environment
 from deadline_perception.latency.profile import LatencyProfile
 from deadline_perception.runtime.kernel_thread import parse_cores
-from deadline_perception.tools.machine_findings import share_folder
-from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, check_folder, find_weights
+from deadline_perception.share_folder import share_folder
+from deadline_perception.model_set.model_reference import find_weights
+from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, check_folder
 from deadline_perception.tools.profile_at_hand import ensure_profile
 
 _DRIVE_SEED = 12  # stands at a red light and reaches 19.5 m/s within 32 s

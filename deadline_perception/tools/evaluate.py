@@ -35,7 +35,8 @@ from deadline_perception.evaluation.path_accuracy import (
 from deadline_perception.latency.json_file import write_text_atomically
 from deadline_perception.execution_path import ExecutionPath, PathSpace
 from deadline_perception.tools.crop_evaluation import evaluate_crops
-from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, check_file, find_weights
+from deadline_perception.model_set.model_reference import find_weights
+from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, check_file
 from deadline_perception.workers import Workers, joined_workers, own_gpu
 
 _SAMPLE = 60
@@ -78,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _evaluate(args: argparse.Namespace, workers: Workers) -> int:
     from deadline_perception.latency.device import use_threads
-    from deadline_perception.runtime.weights_file import load_weights
+    from deadline_perception.model_set.model_reference import load_weights
 
     check_file('--json', args.json)
     use_threads(args.threads)

@@ -1,12 +1,9 @@
-"""Files and folders that a command is told of: weights are found, places to write are tried before it works for
-minutes."""
+"""Files and folders that a command is told of: places to write are tried before it works for minutes."""
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-from deadline_perception.errors import DeadlinePerceptionError, command_line
-from deadline_perception.tools.machine_findings import share_folder
 
 
 def check_file(option: str, file: Path) -> None:
@@ -44,21 +41,3 @@ def _check(option: str, place: Path) -> None:
 
 
 DEFAULT_WEIGHTS = Path('models/compact.safetensors')
-
-
-class WeightsNotFound(DeadlinePerceptionError):
-    """There are no weights of that name."""
-
-
-def find_weights(weights: Path) -> Path:
-    """The file itself, or the one of that name that came with the package, whatever the working folder.
-
-    Raises:
-        WeightsNotFound: neither exists.
-    """
-    for file in (weights, share_folder() / weights):
-        if file.is_file():
-            return file.resolve()
-    raise WeightsNotFound(f'weights file {weights} does not exist; expected a safetensors file such as '
-                          f'{DEFAULT_WEIGHTS}, which comes with the package, or one that '
-                          f'`{command_line("train")}` wrote')

@@ -34,11 +34,13 @@ from deadline_perception.contention.schedule import SHAPES, Schedule, play, read
 from deadline_perception.engine.choice import ENGINES
 from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.latency.device import DEFAULT_THREADS, read_device_facts, use_threads
-from deadline_perception.runtime.loading import load_network, warm_up
+from deadline_perception.model_set.model_reference import load_network
+from deadline_perception.runtime.loading import warm_up
 from deadline_perception.runtime.kernel_thread import parse_cores
 from deadline_perception.runtime.priority import MODES, Role, ThreadPriority, inference_thread
-from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, check_file, find_weights
-from deadline_perception.tools.machine_findings import share_folder
+from deadline_perception.model_set.model_reference import find_weights
+from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, check_file
+from deadline_perception.share_folder import share_folder
 from deadline_perception.tools.profile import read_images, restart_with_environment, say_if_busy
 
 _NEARLY_ALL = 0.98  # of the delays: units need not reproduce single outliers

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from deadline_perception.errors import DeadlinePerceptionError, command_line
 from deadline_perception.runtime.priority import what_is_permitted
+from deadline_perception.share_folder import share_folder
 from deadline_perception.tools.import_probe import ImportProbe
 
 # What runs the demo, by the name that is imported -> the name that pip installs.
@@ -69,15 +70,6 @@ def examine_machine() -> list[Finding]:
             check_torch(torch), check_cuda(torch, _ROOT), check_libraries(LIBRARIES), *check_sensors(_ROOT),
             *check_device(), check_priority(what_is_permitted()), check_weights(folder), check_engine(),
             check_profile(folder), check_disk(Path.cwd()), check_shared_memory(Path('/dev/shm'))]
-
-
-def share_folder() -> Path:
-    """Where `models/` is: the source tree, or `share/deadline_perception` of the prefix that holds this file."""
-    package = Path(__file__).parents[1]
-    for folder in (package.parent, *(parent / 'share' / package.name for parent in package.parents)):
-        if (folder / 'models').is_dir():
-            return folder
-    return package.parent
 
 
 def check_python(version: tuple[int, int]) -> Finding:

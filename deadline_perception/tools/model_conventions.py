@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from deadline_perception.datasets.records import Sequence as DrivingSequence
+from deadline_perception.model_set.exported_model import FileFacts, read_facts
 from deadline_perception.model_set.set_file import ModelSpec
 from deadline_perception.networks.external.model_error import ModelError
 from deadline_perception.tools.model_process import ask, serve
@@ -19,25 +20,6 @@ _LEAST_AP = 0.03  # of annotated images, below which a detector that is sure of 
 _SURE_BOXES = 20  # that such a detector has at least
 _CONFIDENT = 0.3
 _TRIAL_IMAGES = 20  # that conventions are found on
-
-
-@dataclass(frozen=True)
-class FileFacts:
-    """What a file says of itself.
-
-    Attributes:
-        class_names: that it states; empty without.
-        labels: numbers of labels that its outputs may give; empty where they do not say.
-        size: height and width in px that it reads; None where it leaves them open.
-        stated_size: height and width in px that it was made for, where it is open and says so.
-        layers: precision, `float` or `8 bit`.
-    """
-
-    class_names: tuple[str, ...]
-    labels: tuple[int, ...]
-    size: tuple[int, int] | None
-    stated_size: tuple[int, int] | None
-    layers: str
 
 
 @dataclass(frozen=True)
@@ -133,32 +115,8 @@ def _work(order: dict, arrays: dict[str, np.ndarray]) -> dict:
     return _inspect(order) if order['task'] == 'inspect' else _search(order, arrays)
 
 
-def _labels(outputs, size: tuple[int, int], stated: str, classes: int | None) -> set[int]:
-    """Numbers of labels that outputs may give."""
-    from deadline_perception.networks.external.conventions import possible_readings
-    from deadline_perception.networks.external.families import recognise
-
-    if classes is None:
-        heads = recognise(outputs, None, size, stated)
-    else:
-        heads = [head for head, _ in possible_readings(outputs, tuple(map(str, range(classes))), size, stated)]
-    return {head.labels for head in heads if head.labels}
-
-
 def _inspect(order: dict) -> dict:
-    from deadline_perception.model_set.onnx_detector import in_file
-    from deadline_perception.networks.external.exported_file import read_exported, with_size
-
-    file = Path(order['file'])
-    exported = read_exported(file)
-    size = _pair(order['size']) or (exported.stated_size if exported.is_open else exported.size)
-    labels: set[int] = set()
-    if size is not None:
-        given = with_size(exported, size, file)
-        labels = in_file(file, lambda: _labels(given, size, order['stated'], order['classes']))
-    return {'class_names': exported.class_names, 'labels': sorted(labels),
-            'size': None if exported.is_open else exported.size, 'stated_size': exported.stated_size,
-            'layers': exported.layers}
+    return asdict(read_facts(Path(order['file']), _pair(order['size']), order['stated'], order['classes']))
 
 
 def _search(order: dict, arrays: dict[str, np.ndarray]) -> dict:

@@ -2,31 +2,35 @@
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from deadline_perception.datasets.records import check_class_names
+from deadline_perception.model_set.exported_model import exported_spec, plain_name
+from deadline_perception.model_set.model_reference import (
+    SET_SUFFIXES,
+    ModelKind,
+    ModelReference,
+    ModelNotFound,
+    find_weights,
+)
 from deadline_perception.model_set.set_file import ModelSpec, SetFile
 from deadline_perception.networks.external.coco_names import COCO_NAMES
-from deadline_perception.networks.external.exported_file import SUFFIXES
 from deadline_perception.networks.external.families import NAMES
 from deadline_perception.networks.external.model_error import ModelError
 from deadline_perception.plain_yaml import read_yaml
-from deadline_perception.runtime.loading import SetupError, find_weights, share_folder
-from deadline_perception.runtime.weights_file import SET_SUFFIXES, is_set
+from deadline_perception.tools.model_conventions import inspect_file
 from deadline_perception.untrusted_file import MOST_TEXT_BYTES, FileRefused, read_json, read_text
 
-COCO, BACKGROUND = 'coco', '__background__'
+COCO = 'coco'
 MODEL_HELP = ('an exported detector (ONNX, OpenVINO IR, TensorFlow Lite); a detection model of torchvision and its '
               'weights as ARCHITECTURE:FILE; weights of this package, or WEIGHTS:PATH for one of their paths; or a set '
               'file, for the models in it')
 CLASSES_HELP = ('what the numbers mean that the models give: names with commas, a file of names (one a line, a JSON or '
                 'YAML list, or the data.yaml of a YOLO), or coco; once for all models, or once for each that needs it, '
                 'in their order; not needed where the file names them or has as many as COCO')
-_USUAL_SIZE = (640, 640)  # px, of a file that leaves its size open and states none
-_COCO_LABELS = (80, 90, 91)  # numbers of labels of COCO's classes, without and with the gaps in their numbering
+_NEEDING = (ModelKind.EXPORT, ModelKind.TORCHVISION)  # classes
 
 
 def add_model_arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,7 +56,7 @@ def read_models(args: argparse.Namespace) -> list[ModelSpec]:
 
     given = [read_classes(text) for text in args.classes]
     specs: list[ModelSpec] = []
-    needing = sum(_kind(word) in ('onnx', 'torchvision') for word in args.models)
+    needing = sum(ModelReference.parse(word).kind in _NEEDING for word in args.models)
     if len(given) not in (0, 1, needing):
         raise ModelError(f'--classes is given {len(given)} times, expected once, or once for each of {needing} models '
                          f'that need it')
@@ -70,61 +74,30 @@ def read_models(args: argparse.Namespace) -> list[ModelSpec]:
     return list(named.values())
 
 
-def _kind(word: str) -> str:
-    before, _, after = word.partition(':')
-    if is_set(Path(word)):
-        return 'set'
-    if Path(word).suffix.lower() in SUFFIXES:
-        return 'onnx'
-    if after and Path(after).suffix in ('.pth', '.pt', '.safetensors', '.bin', '.ckpt'):
-        return 'torchvision'
-    return 'multi-path'
-
-
 def _read(word: str, lists, args: argparse.Namespace) -> list[ModelSpec]:
-    kind = _kind(word)
-    before, _, after = word.partition(':')
-    if kind == 'set':
-        return list(SetFile.load(Path(word).expanduser()).models)
-    if kind == 'multi-path':
+    reference = ModelReference.parse(word)
+    kind, file = reference.kind, reference.file
+    if kind is ModelKind.SET:
+        return list(SetFile.load(file).models)
+    if kind is ModelKind.WEIGHTS:
         try:
-            file = find_weights(before, share_folder() / 'models')
-        except SetupError as error:
+            file = find_weights(file)
+        except ModelNotFound as error:
             raise ModelError(f'model is {word!r}, expected {MODEL_HELP}') from error
-        return [ModelSpec(_name(f'{file.stem}.{after}' if after else file.stem), kind, file, path=after)]
+        name = f'{file.stem}.{reference.detail}' if reference.detail else file.stem
+        return [ModelSpec(plain_name(name), 'multi-path', file, path=reference.detail)]
+    if kind not in _NEEDING:
+        raise ModelError(f'model is {word!r}, expected {MODEL_HELP}')
     classes = next(lists)
     size = tuple(args.input_size) if args.input_size else None
-    if kind == 'onnx':
-        return [_exported(Path(word).expanduser(), classes, size, args.outputs)]
+    if kind is ModelKind.EXPORT:
+        return [exported_spec(file, classes, size, args.outputs, inspect_file)]
     if classes is None:
         raise ModelError(f'the classes of {word} are not known: name them with --classes ({CLASSES_HELP})')
-    file = Path(after).expanduser()
     if classes == coco_names():  # torchvision's models of COCO have 91 places
-        classes = _coco_places() if _has_coco_places(before, file) else classes
-    return [ModelSpec(_name(file.stem), kind, file, classes, architecture=before, input_size=size)]
-
-
-def _exported(file: Path, classes: tuple[str, ...] | None, size: tuple[int, int] | None, outputs: str) -> ModelSpec:
-    """A file of its kind, refused at once where no detector is in it. What it does not say is left open."""
-    from deadline_perception.tools.model_conventions import inspect_file
-
-    count = None if classes is None else len(classes)
-    facts = inspect_file(file, size, outputs, count)
-    if facts.size is None and size is None:
-        size = facts.stated_size or _USUAL_SIZE
-        facts = inspect_file(file, size, outputs, count)
-    if classes is None and facts.class_names:
-        classes = facts.class_names
-    elif classes is None and set(facts.labels) & set(_COCO_LABELS):
-        classes = coco_names()
-    if classes is None:
-        raise ModelError(f'the classes of {file} are not known: name them with --classes ({CLASSES_HELP})')
-    names = tuple(None if name == BACKGROUND else name for name in classes)
-    return ModelSpec(_name(file.stem), 'onnx', file, names, input_size=size, outputs=outputs)
-
-
-def _name(text: str) -> str:
-    return re.sub(r'[^A-Za-z0-9_.]+', '_', text)
+        classes = _coco_places() if _has_coco_places(reference.detail, file) else classes
+    return [ModelSpec(plain_name(file.stem), 'torchvision', file, classes, architecture=reference.detail,
+                      input_size=size)]
 
 
 def read_classes(text: str) -> tuple[str, ...]:

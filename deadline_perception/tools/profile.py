@@ -18,7 +18,7 @@ from pathlib import Path
 from deadline_perception.contention.levels import ContentionGrading
 from deadline_perception.contention.load import ContentionLoad, units_text
 from deadline_perception.contention.sensors import watch_cores_of_others
-from deadline_perception.engine.choice import ENGINES, choose_engine, is_installed
+from deadline_perception.engine.choice import ENGINES, is_installed
 from deadline_perception.execution_path import ExecutionPath, PathSpace
 from deadline_perception.latency.device import (
     DEFAULT_THREADS, missing_environment, process_environment, read_device_facts, use_threads)
@@ -33,7 +33,8 @@ from deadline_perception.latency.profile import (
 )
 from deadline_perception.latency.quantiles import bounded_share, samples_needed
 from deadline_perception.runtime.priority import Role, ThreadPriority, inference_thread
-from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, check_file, find_weights
+from deadline_perception.model_set.model_reference import find_weights
+from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, check_file
 from deadline_perception.tools.segment_preparation import PreparationFailed, prepare_segments
 
 _RESTARTED = 'DEADLINE_PERCEPTION_RESTARTED'
@@ -99,7 +100,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _measure(args: argparse.Namespace, minutes: float, levels: Sequence[dict[str, int]],
              priority: ThreadPriority) -> int:
-    from deadline_perception.runtime.weights_file import is_set, load_weights
+    from deadline_perception.model_set.model_reference import is_set, load_weights, use_engine
 
     use_threads(args.threads)
     facts = read_device_facts(args.device)  # a missing CUDA device is told before weights are looked for
@@ -107,19 +108,15 @@ def _measure(args: argparse.Namespace, minutes: float, levels: Sequence[dict[str
     detector = load_weights(weights, args.device, args.engine)
     say_if_busy('the profile will make the device look slower than it is.')
     images = [detector.example(image) if hasattr(detector, 'example') else image for image in read_images(args.source)]
-    if is_set(weights):
-        pass  # its models have their engines
-    elif facts.kind == 'cuda':
-        detector.use_graphs()  # as the node does
-    else:
-        if args.engine == 'openvino' or (args.engine == 'auto' and is_installed()):
+    if not is_set(weights):  # whose models have their engines
+        if facts.kind == 'cpu' and (args.engine == 'openvino' or (args.engine == 'auto' and is_installed())):
             try:
                 prepare_segments(weights, detector, images, facts)
             except PreparationFailed as error:
                 if args.engine == 'openvino':
                     raise
                 print(error, file=sys.stderr)
-        detector.engine = choose_engine(args.engine, detector, facts, str(args.weights))
+        use_engine(detector, args.engine, args.device, args.weights)  # as the node does
     time_frame(detector, images[0], detector.path_space.largest)  # starts the threads that are raised with this one
     priority.raise_thread(Role.INFERENCE)
     print('; '.join((f'measured with {priority.in_force}', *priority.refusals)), file=sys.stderr)

@@ -45,7 +45,7 @@ def ensure_profile(weights: Path, device: str, threads: int, shipped: Path) -> P
     Raises:
         ProfilingError: measuring failed; what went wrong has been printed.
     """
-    from deadline_perception.runtime.weights_file import is_set, load_weights
+    from deadline_perception.model_set.model_reference import is_set, load_weights
 
     use_threads(threads)
     environment = {**os.environ, **process_environment(threads)}

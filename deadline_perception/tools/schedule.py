@@ -20,7 +20,7 @@ from deadline_perception.nested.simulation import Jobs, periodic_releases, simul
 from deadline_perception.runtime.nested_task import NestedTask, load_nested_task
 from deadline_perception.runtime.task_file import read_tasks
 from deadline_perception.tools.file_arguments import check_file
-from deadline_perception.tools.machine_findings import share_folder
+from deadline_perception.share_folder import share_folder
 
 _METHODS = (Method.EXACT, Method.GREEDY_NEXT, Method.GREEDY, Method.RANDOM, Method.WORST, Method.MAXIMUM)
 _SHOWN_PERIODS = 4  # of the longest one

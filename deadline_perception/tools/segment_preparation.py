@@ -184,7 +184,7 @@ def run_until_done(commands: Sequence[Sequence[str]], watch: Callable[[], None] 
 def main(weights: str, place: str, threads: str, number: str) -> None:
     """Prepares one part of what is not there yet; the work of a process of its own."""
     from deadline_perception.engine.preparation import prepare
-    from deadline_perception.runtime.weights_file import load_weights
+    from deadline_perception.model_set.model_reference import load_weights
 
     use_threads(int(threads))
     turns = Turns(Path(place) / _TURNS)

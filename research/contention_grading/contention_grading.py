@@ -44,7 +44,9 @@ from deadline_perception.execution_path import ExecutionPath
 from deadline_perception.latency.device import read_device_facts, use_threads
 from deadline_perception.latency.measurement_plan import distinct_paths, one_at_a_time
 from deadline_perception.rendering.drive import render_drive
-from deadline_perception.runtime.loading import load_network, share_folder, warm_up
+from deadline_perception.model_set.model_reference import load_network
+from deadline_perception.share_folder import share_folder
+from deadline_perception.runtime.loading import warm_up
 from deadline_perception.runtime.kernel_thread import name_thread
 from deadline_perception.runtime.priority import MODES, Role, ThreadPriority
 from deadline_perception.tools.command_line import exit_status

@@ -47,7 +47,9 @@ from deadline_perception.latency.measurement_plan import distinct_paths
 from deadline_perception.latency.profile import LatencyProfile, LevelTimes, measure_profile, measure_times, time_frame
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.rendering.drive import render_drive
-from deadline_perception.runtime.loading import NetworkOptions, load_network, make_calibrator, share_folder, warm_up
+from deadline_perception.model_set.model_reference import load_network
+from deadline_perception.share_folder import share_folder
+from deadline_perception.runtime.loading import NetworkOptions, make_calibrator, warm_up
 from deadline_perception.runtime.kernel_thread import name_thread
 from deadline_perception.runtime.priority import MODES, Role, ThreadPriority
 from deadline_perception.runtime.task import Outlook, Task

@@ -20,7 +20,8 @@ from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.latency.profile import time_frame
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.model_set.model_set import ModelSet
-from deadline_perception.runtime.loading import NetworkOptions, load_task, share_folder
+from deadline_perception.share_folder import share_folder
+from deadline_perception.runtime.loading import NetworkOptions, load_task
 from deadline_perception.runtime.timed_frame import FrameProgress, TimedInference, WhateverItTakes
 
 LIVE_METHODS = (PAPERS, OURS)

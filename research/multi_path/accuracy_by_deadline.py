@@ -41,7 +41,8 @@ from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.decision.policy import Policy
 from deadline_perception.decision.thresholds import ThresholdPolicy, largest_that_fits
 from deadline_perception.runtime.deadline import deadline_at_ms, is_met
-from deadline_perception.runtime.loading import load_network, warm_up
+from deadline_perception.model_set.model_reference import load_network
+from deadline_perception.runtime.loading import warm_up
 from deadline_perception.runtime.frame_times import UNLIKELY_SHARE
 from deadline_perception.runtime.timed_frame import FrameProgress, TimedInference, WhateverItTakes
 from deadline_perception.datasets.class_names import relabelled

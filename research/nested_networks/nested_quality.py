@@ -29,7 +29,7 @@ from deadline_perception.latency.json_file import read_object
 from deadline_perception.latency.profile import time_frame
 from deadline_perception.nested.quality import AccuracyTable, Approach, TotalAccuracy
 from deadline_perception.rendering.single_object import render_views
-from deadline_perception.runtime.loading import load_network
+from deadline_perception.model_set.model_reference import load_network
 from deadline_perception.runtime.priority import Role, ThreadPriority
 from deadline_perception.tools.command_line import exit_status
 from deadline_perception.tools.profile import restart_with_environment

@@ -7,7 +7,7 @@ from deadline_perception.nodes.detector_parameters import (
     check,
     make_conditions,
     make_image_age,
-    make_reserve,
+    make_rules,
     network_options,
 )
 from deadline_perception.nodes.parameters import validate
@@ -20,7 +20,7 @@ def values(**given):
 def test_the_defaults_fit_each_other_and_make_every_part():
     check(values())
     assert network_options(values()).model == 'compact'
-    assert make_reserve(values()).reserve_ms == 1.0
+    assert make_rules(values()).make_reserve().reserve_ms == 1.0
     assert make_conditions(values()).now().budget_ms == 100.0
     assert make_image_age(values(max_age_ms=5.0)).read(1_000_000, 7_000_000).reason != ''
 

@@ -176,7 +176,7 @@ def test_a_network_that_hangs_does_not_take_the_other_down(start_node, observer,
 
 @pytest.mark.parametrize(('text', 'words'), [
     (None, 'tasks is empty, expected a task file'), ('tasks: {}', 'holds no task'),
-    ('tasks: {front: {model: nothing, periods_ms: [100]}}', "task front: model is 'nothing'")])
+    ('tasks: {front: {model: nothing, periods_ms: [100]}}', 'task front: weights file nothing does not exist')])
 def test_what_it_cannot_work_with_is_said_and_it_stays(start_node, observer, wait_for, tmp_path, text, words):
     parameters = {}
     if text is not None:

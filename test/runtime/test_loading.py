@@ -19,39 +19,19 @@ from deadline_perception.latency.json_file import JsonFileError
 from deadline_perception.latency.level_forecast import Knot
 from deadline_perception.latency.profile import LatencyProfile, ProfileMismatch, measure_profile
 from deadline_perception.latency.quantiles import Quantiles
+from deadline_perception.model_set.model_reference import ModelNotFound, load_network
 from deadline_perception.runtime.loading import (
     BLIND_POLICIES,
     POLICIES,
     NetworkOptions,
     SetupError,
     environment_faults,
-    find_weights,
-    load_network,
     load_profile,
     load_task,
     make_calibrator,
     make_outlooks,
     make_policy,
-    share_folder,
 )
-
-
-def test_weights_are_a_file_or_the_name_of_a_shipped_one(tmp_path):
-    (tmp_path / 'compact.safetensors').touch()
-    assert find_weights('compact', tmp_path) == tmp_path / 'compact.safetensors'
-    assert find_weights('/elsewhere/own.safetensors', tmp_path) == Path('/elsewhere/own.safetensors')
-
-
-def test_an_unknown_name_is_refused_with_those_that_exist(tmp_path):
-    with pytest.raises(SetupError, match=r"'large', expected .* \(none\)"):
-        find_weights('large', tmp_path)
-    (tmp_path / 'compact.safetensors').touch()
-    with pytest.raises(SetupError, match=r'\(compact\)'):
-        find_weights('large', tmp_path)
-
-
-def test_the_share_folder_of_a_source_tree_is_its_root(repository):
-    assert share_folder() == repository
 
 
 class Forecast:
@@ -143,7 +123,7 @@ def test_where_nobody_measured_times_of_another_device_are_scaled_kept_and_told(
     profile, told = load_profile(*given)
     assert profile.scaled_from.startswith('Another board') and profile.facts == facts and len(told) == 1
     assert 'this device was not measured: times are those of Another board' in told[0]
-    assert told[0].endswith('deadline-perception profile --weights w.safetensors --device cpu --threads 1')
+    assert told[0].endswith('deadline-perception profile --weights w.safetensors --device cpu --threads 2')
     assert load_profile(*given) == (profile, told)  # kept
     network.engine = type('Faster', (Eager,), {'identity': 'faster 2.0'})()
     other, _ = load_profile(*given)  # and scaled anew for another engine
@@ -277,5 +257,5 @@ def test_any_callable_gives_the_network_and_without_a_table_longer_paths_are_bet
     choice = loaded.task.policy.plan(math.inf, 1.0)
     assert choice.path in network.path_space and choice.feasible
     for model, said in (('no_such_module:make', 'No module named'), ('invented_networks:make_none', 'make_none')):
-        with pytest.raises(SetupError, match=f"model is '{model}', expected package.module:callable: .*{said}"):
+        with pytest.raises(ModelNotFound, match=f"model is '{model}', expected package.module:callable: .*{said}"):
             load_network(model, 'cpu', tmp_path)

@@ -95,3 +95,16 @@ def test_every_item_is_given_out_once_whatever_the_threads_do(counts, takers):
         for mine in taken:
             numbers = [number for origin, number in mine if origin == task]
             assert numbers == sorted(numbers)
+
+
+def test_is_idle_once_nothing_waits_and_what_was_taken_is_done_with():
+    mailbox = Mailbox()
+    mailbox.put('one', 'a', 1.0)
+    mailbox.put('other', 'b', 2.0)
+    assert not mailbox.wait_until_idle(timeout_s=0.0)
+    mailbox.take(0)
+    assert mailbox.has_taken('one') and not mailbox.has_taken('other')
+    mailbox.discard('other')
+    assert mailbox.wait_until_idle('other', 0.0) and not mailbox.wait_until_idle('one', 0.0)
+    threading.Timer(0.05, mailbox.done, ('one',)).start()
+    assert mailbox.wait_until_idle(timeout_s=20.0) and not mailbox.has_taken('one')

@@ -110,7 +110,7 @@ def test_a_run_adds_up_the_time_of_its_network(load):
 
 
 def test_what_is_missing_is_named_with_its_task(tmp_path):
-    with pytest.raises(SetupError, match="task front: model is 'nothing'"):
+    with pytest.raises(SetupError, match="task front: weights file nothing does not exist"):
         load_nested_task(TaskRequest('front', 'nothing', (100.0,)), tmp_path, warm=False)
     with pytest.raises(SetupError, match='task front: no latency profile'):
         load_nested_task(TaskRequest('front', 'invented_networks:make_single', (100.0,)), tmp_path, warm=False)

@@ -16,8 +16,9 @@ from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.runtime.image_age import StampReading
 from deadline_perception.runtime.mailbox import Mailbox
 from deadline_perception.runtime.frame_record import Arrival, Conditions
-from deadline_perception.runtime.pipeline import FramePipeline, serve
-from deadline_perception.runtime.reserve import Reserve
+from deadline_perception.runtime.executor import serve
+from deadline_perception.runtime.frame_client import FrameClient, FrameRules
+from deadline_perception.runtime.pipeline import FramePipeline
 from deadline_perception.runtime.task import Outlook, Task
 from deadline_perception.runtime.tracks import BoxesAt, LatePolicy, Outcome
 from deadline_perception.runtime.watchdog import Watchdog
@@ -91,33 +92,36 @@ class OnePath:
         pass
 
 
-class Bench:
+class Bench(FrameClient):
     """Pipelines on one mailbox and one watchdog, with their inputs and outputs as attributes."""
 
     def __init__(self):
         self.budget_ms, self.slowdown, self.network, self.image = 10_000.0, 1.0, Network(), IMAGE
-        self.published, self.records, self.failures, self.heard_ms = [], [], [], {}
+        self.published, self.records, self.late, self.failures, self.heard_ms = [], [], [], [], {}
         self.calibrator = BoundCalibrator(0.01, 0.05, math.log(8))
         self.mailbox, self.watchdog = Mailbox(), Watchdog(self.failures.append)
-        self.publish = lambda arrival, found: None
+        self.on_record, self.on_late_record, self.on_failure = (
+            self.records.append, self.late.append, self.failures.append)
+        self.hear = lambda arrival, found: None
         self.pipelines = []
 
-    def build(self, policy=None, network=None, result_type=Detections, outlooks=(), **settings):
+    def build(self, policy=None, network=None, result_type=Detections, outlooks=(), **rules):
         policy = policy or OnePath()
         pipeline = FramePipeline(
-            Task(network or self.network, policy, policy, self.calibrator, result_type, outlooks),
-            mailbox=self.mailbox, watchdog=self.watchdog, reserve=Reserve(0.0),
-            conditions=lambda: Conditions(self.budget_ms, self.slowdown, 'test'),
-            convert=lambda arrival: self.convert(arrival),
-            publish=self.take_result, publish_record=self.records.append, failed=self.failures.append, **settings)
+            Task(network or self.network, policy, policy, self.calibrator, result_type, outlooks), self,
+            FrameRules(**{'reserve_floor_ms': 0.0, 'reserve_ceiling_ms': math.inf, 'reserve_quantile': 0.99, **rules}),
+            self.mailbox, self.watchdog)
         self.pipelines.append(pipeline)
         return pipeline
+
+    def conditions(self, arrival):
+        return Conditions(self.budget_ms, self.slowdown, 'test')
 
     def convert(self, arrival):
         return self.image
 
-    def take_result(self, arrival, found):
-        self.publish(arrival, found)
+    def publish(self, arrival, found):
+        self.hear(arrival, found)
         self.heard_ms.setdefault(arrival, now_ms())
         self.published.append(found)
 
@@ -178,7 +182,8 @@ def test_a_frame_gives_one_message_of_each_kind_and_its_times_add_up(bench):
 
 def test_an_image_is_wanted_while_none_is_at_work_or_waits(bench):
     wanted = []
-    pipeline = bench.build(ready=lambda: wanted.append(pipeline.wants_image))
+    pipeline = bench.build()
+    bench.on_ready = lambda: wanted.append(pipeline.wants_image)
     assert pipeline.wants_image
     pipeline.arrive(arrive())
     assert not pipeline.wants_image
@@ -191,7 +196,7 @@ def test_an_image_is_wanted_while_none_is_at_work_or_waits(bench):
 def test_what_belongs_between_two_frames_is_done_after_each_although_the_next_image_waits(bench):
     pipeline, done = bench.build(), []
 
-    def between():
+    def between(runner):
         done.append(len(bench.records))
         if len(done) == 5:
             bench.mailbox.close()
@@ -239,7 +244,7 @@ def hang(bench, where):
     elif where == 'conversion':
         bench.convert = lambda arrival: (wait_once(), bench.image)[1]
     else:
-        bench.publish = wait_once
+        bench.hear = wait_once
     return gate
 
 
@@ -290,7 +295,7 @@ def test_a_hanging_publication_in_the_watchdogs_own_thread_is_made_by_another(be
         threads.append(threading.current_thread())
         assert len(threads) > 1 or gate.wait(WAIT_S)
 
-    bench.publish = publish
+    bench.hear = publish
     pipeline.arrive(arrive(age_ms=0.0))  # no worker takes it
     wait_until(lambda: bench.records)
     assert threads[0] is not threads[1]
@@ -307,7 +312,7 @@ def test_a_publication_that_fails_is_told_and_made_again_and_the_worker_serves_o
         if errors:
             raise errors.pop()
 
-    bench.publish = publish
+    bench.hear = publish
     worker = bench.start()
     pipeline.arrive(arrive(age_ms=0.0))
     wait_until(lambda: bench.records)
@@ -327,12 +332,12 @@ def test_an_answer_that_cannot_be_published_at_all_is_counted_and_the_next_image
     def publish(arrival, found):
         raise RuntimeError('no connection')
 
-    works, bench.publish = bench.publish, publish
+    works, bench.hear = bench.hear, publish
     pipeline.arrive(arrive(age_ms=0.0))
     wait_until(lambda: pipeline.unpublished == 1)
     assert pipeline.wants_image
     assert bench.records == [] and len(bench.failures) > 1
-    bench.publish, bench.budget_ms = works, 9000.0
+    bench.hear, bench.budget_ms = works, 9000.0
     pipeline.arrive(arrive(age_ms=0.0))
     pipeline.process(bench.mailbox.take(0)[1])
     assert [record.replaced for record in bench.records] == [1]
@@ -378,7 +383,7 @@ def test_a_result_of_another_type_is_stood_in_for_by_the_last_one(bench):
 
 
 def test_what_is_made_of_a_result_is_published_and_stands_in(bench):
-    pipeline = bench.build(finish=lambda found: found.with_score(0.5))
+    pipeline = bench.build(min_score=0.5)
     bench.network.found = Detections([[1, 1, 9, 9], [5, 5, 20, 20]], [0.8, 0.3], [0, 0])
     bench.run(pipeline)
     bench.network.error = RuntimeError('gone')
@@ -401,8 +406,7 @@ def test_a_stopped_pipeline_aborts_the_frame_that_the_network_still_holds(bench)
 
 
 def test_an_image_that_cannot_be_in_time_is_answered_at_once_and_its_result_renews_the_tracks(bench):
-    late = []
-    pipeline = bench.build(OnePath(forecast_ms=1e6), publish_late=late.append)
+    pipeline = bench.build(OnePath(forecast_ms=1e6))
     for step in range(3):
         bench.run(pipeline, arrive(stamp_ns=10 ** 18 + step * 10 ** 8))
     assert [record.outcome for record in bench.records] == [Outcome.COASTED] * 3
@@ -411,9 +415,9 @@ def test_an_image_that_cannot_be_in_time_is_answered_at_once_and_its_result_rene
     assert not any(record.frame.plan.feasible for record in bench.records)
     assert [len(found) for found in bench.published] == [0, 1, 1]
     assert [record.evidence_age_ms for record in bench.records] == pytest.approx([math.nan, 100.0, 100.0], nan_ok=True)
-    assert [record.outcome for record in late] == [Outcome.LATE] * 3
+    assert [record.outcome for record in bench.late] == [Outcome.LATE] * 3
     assert all(record.frame.network_ms > 0 and record.idle_forecast_ms == 1e6 and record.evidence_age_ms == 0
-               for record in late)
+               for record in bench.late)
     assert pipeline.late_results == bench.calibrator.frames == 3
 
 
@@ -441,15 +445,15 @@ class TwoPaths(OnePath):
 
 
 def test_the_network_goes_on_with_the_best_path_that_is_expected_to_end_before_the_next_image(bench):
-    policy, late = TwoPaths(), []
+    policy = TwoPaths()
     bench.calibrator = BoundCalibrator(0.01, 0.05, math.log(8), math.log(1.5))
-    pipeline = bench.build(policy, publish_late=late.append)
+    pipeline = bench.build(policy)
     bench.run(pipeline)
     now = now_ms()
     for before_ms in (800.0, 400.0, 0.0):
         pipeline._period.observe(now - before_ms)
     bench.run(pipeline, Arrival(SimpleNamespace(), now_ms(), StampReading(1.0, '', 0)))
-    assert [record.frame.path for record in late] == [policy.SHORT, policy.LONG]  # the first when nothing was known
+    assert [record.frame.path for record in bench.late] == [policy.SHORT, policy.LONG]
     assert policy.asked_ms[0] <= 0.0 and 0.0 < policy.asked_ms[1] <= 400.0
 
 
@@ -459,7 +463,7 @@ def test_the_next_image_is_spared_on_demand_once_the_period_is_learnt(bench, spa
     plan, asked_ms = policy.plan, []
     policy.redecide = lambda path, segment, remaining_ms, factor, *more: plan(remaining_ms, factor)
     policy.plan = lambda remaining_ms, factor, *more: (asked_ms.append(remaining_ms), plan(remaining_ms, factor))[1]
-    pipeline = bench.build(policy, spares_next_image=spares)
+    pipeline = bench.build(policy, spare_next_image=spares)
     bench.run(pipeline)
     for before_ms in (800.0, 400.0, 0.0):
         pipeline._period.observe(now_ms() - before_ms)
@@ -696,7 +700,7 @@ def test_what_the_node_itself_takes_beyond_its_reserve_counts_as_time_of_the_bou
     policy.plan = lambda remaining_ms, factor, *more: (pause('decide'), plan(remaining_ms, factor))[1]
     bench.network.segment_ms = 1.0
     pipeline = bench.build(policy)
-    bench.publish = lambda arrival, found: pause('publish')
+    bench.hear = lambda arrival, found: pause('publish')
     for pause_s[0], misses in ((0.0, 0), (0.45, 1)):
         bench.run(pipeline)
         assert bench.calibrator.misses == misses

@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 
 from deadline_perception.child_command import module_command
 from deadline_perception.detector.checkpoint import CheckpointError, read_header
-from deadline_perception.runtime.weights_file import load_weights
+from deadline_perception.model_set.model_reference import load_weights
 from deadline_perception.subnetwork.checkpoint import KEY, is_elastic, load_elastic, save_elastic
 from deadline_perception.subnetwork.elastic import elastic
 from deadline_perception.subnetwork.network import ElasticNetwork

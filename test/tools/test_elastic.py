@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from deadline_perception.decision.path_quality import PathQuality
-from deadline_perception.runtime.loading import load_network
+from deadline_perception.model_set.model_reference import load_network
 from deadline_perception.subnetwork.source import NetworkSource
 from deadline_perception.tools.command_line import main
 

@@ -196,7 +196,3 @@ def test_memory_of_killed_participants_is_noted_and_that_of_others_is_not(tmp_pa
     (tmp_path / 'fastrtps_aa').unlink()
     (tmp_path / 'fastrtps_bb').unlink()
     assert machine_findings.check_shared_memory(tmp_path).state is State.FINE
-
-
-def test_models_are_found_in_the_source_tree(repository: Path) -> None:
-    assert machine_findings.share_folder() == repository

@@ -96,7 +96,7 @@ def test_a_user_who_interrupts_costs_no_form(prepared):
 import numpy as np
 from pathlib import Path
 from deadline_perception.latency.device import read_device_facts
-from deadline_perception.runtime.weights_file import load_weights
+from deadline_perception.model_set.model_reference import load_weights
 from deadline_perception.tools.segment_preparation import prepare_segments
 weights = Path({str(prepared.weights)!r})
 prepare_segments(weights, load_weights(weights), np.load({str(images)!r}), read_device_facts('cpu'))

@@ -1,0 +1,268 @@
+"""A detector that answers before a deadline, for any program: no ROS. The detector node and benchmarks are its users.
+
+    detector = DeadlineDetector('compact')
+    answer = detector.detect(image_bgr, budget_ms=50.0)
+
+See docs/python_api.md.
+"""
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from deadline_perception.engine.segment_run import Network
+from deadline_perception.errors import DeadlinePerceptionError
+from deadline_perception.runtime.answer import Answer
+from deadline_perception.runtime.calibration_keeper import CalibrationKeeper
+from deadline_perception.runtime.detection_stream import DetectionStream, StreamClosed
+from deadline_perception.runtime.executor import Executor
+from deadline_perception.runtime.frame_client import FrameClient, FrameRules
+from deadline_perception.runtime.frame_record import FrameRecord
+from deadline_perception.runtime.loading import LoadedTask, NetworkOptions, SetupError, load_task
+from deadline_perception.runtime.pipeline import FramePipeline
+from deadline_perception.runtime.priority import ThreadPriority
+from deadline_perception.runtime.task import Task
+from deadline_perception.share_folder import share_folder
+
+STOP_TIMEOUT_S = 3.0
+_MEASURED_IMAGES = 4
+
+
+class DetectorHangs(DeadlinePerceptionError):
+    """The network does not return from a frame, and no thread can be ended."""
+
+
+class DeadlineDetector:
+    """A network, loaded and warm, with all that its frames are decided by.
+
+    Args:
+        model: a shipped network's name, such as `compact`; a file of weights of this package, multi-path, elastic or
+            classifier; a `set.yaml`; an exported detector (ONNX, OpenVINO IR, TensorFlow Lite);
+            `package.module:callable`; a network (`engine.segment_run.Network`); or options that name one of these.
+            A `Task` is taken as it is.
+        rules: how images are answered; None: see `detect` and `stream`.
+        priority: `off`, or `auto` for what the detector node asks of the kernel for the threads that compute and
+            answer, see `ThreadPriority`.
+        executor: its threads; detectors that share one run on one thread, the earliest deadline first. None: its own.
+        measures: where there is no latency profile, measure a coarse one in some 10 s, and keep it; else refuse that.
+
+    Attributes:
+        loaded: the network with its task, device and calibration.
+
+    Raises:
+        DeadlinePerceptionError: a part is missing, damaged, or belongs to another network or device.
+        ValueError: a number is out of its range.
+    """
+
+    def __init__(self, model: str | Path | Network | NetworkOptions | Task = 'compact', *,
+                 rules: FrameRules | None = None, priority: str = 'off', executor: Executor | None = None,
+                 measures: bool = True) -> None:
+        ThreadPriority(priority, lock_memory=False)  # refuses a mode that is none before a network is loaded
+        self._rules, self._priority = rules, priority
+        self._executor, self._owns_executor = executor or Executor(), executor is None
+        self._pipeline: FramePipeline | None = None
+        self._hung: FramePipeline | None = None  # released, with a frame that did not come out
+        self._own_stream: DetectionStream | None = None  # of `detect`
+        self._keeper: CalibrationKeeper | None = None
+        self._swapping = threading.Lock()  # of the network that is loaded and the pipeline that runs it
+        self._opening = threading.RLock()
+        self._closed = False
+        try:
+            if isinstance(model, Task):
+                self.loaded = LoadedTask.of(model)
+            else:
+                images = _rendered_images if measures else None
+                self.loaded = self._executor.do(
+                    lambda: load_task(_options(model), share_folder() / 'models', images=images))
+        except BaseException:
+            if self._owns_executor:
+                self._executor.close(STOP_TIMEOUT_S)
+            raise
+        self._notices = [*self.loaded.notices, *self.loaded.degraded]  # that nobody has been told yet
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """What the labels of its results mean."""
+        return tuple(self.loaded.task.network.class_names)
+
+    def detect(self, image_bgr: np.ndarray, budget_ms: float, *, stamp_ns: int = 0, age_ms: float = 0.0) -> Answer:
+        """Answers an image. Blocks until then, which is by the deadline; see `DetectionStream.detect`.
+
+        Raises:
+            ValueError: image or budget cannot be used, or a stream is open.
+            StreamClosed: the detector is closed.
+        """
+        with self._opening:
+            if self._own_stream is None:
+                self._own_stream = self.stream(rules=self._rules or FrameRules())
+            stream = self._own_stream
+        return stream.detect(image_bgr, budget_ms, stamp_ns=stamp_ns, age_ms=age_ms)
+
+    def stream(self, on_answer: Callable[[Answer], None] = lambda answer: None, *, rules: FrameRules | None = None,
+               on_late_record: Callable[[FrameRecord], None] = lambda record: None) -> DetectionStream:
+        """Opens a stream of images, which is a context that closes it; until then the detector takes no others.
+
+        Args:
+            on_answer, on_late_record: see `DetectionStream`.
+            rules: None: those of the detector, or such that a frame under the policy `frontier` ends before the next
+                image where it can.
+
+        Raises:
+            ValueError: a stream is open.
+            StreamClosed: the detector is closed.
+        """
+        stream = DetectionStream(self.loaded.task, on_answer, on_late_record)
+        rules = rules or self._rules or FrameRules(spare_next_image=self.loaded.options.policy == 'frontier')
+        with self._opening:
+            if self._own_stream is not None:
+                self.halt()
+            pipeline = self.open(stream, rules)
+            stream.pipeline, stream.close = pipeline, lambda: self._pipeline is pipeline and self.halt()
+            while self._notices:
+                stream.on_notice(self._notices.pop(0))
+        return stream
+
+    # --- for clients with images and results of their own, such as the node ---
+
+    def open(self, client: FrameClient, rules: FrameRules, *, priority: ThreadPriority | None = None,
+             prepare: Callable[[], None] = lambda: None, collects_garbage: bool = False) -> FramePipeline:
+        """Starts to answer the images of a client, until `halt`.
+
+        Args:
+            client: whose images are answered.
+            rules: how.
+            priority: of the threads that compute and answer; None: that of the detector.
+            prepare, collects_garbage: see `Executor.start`.
+
+        Raises:
+            ValueError: another client's are being answered.
+            StreamClosed: the detector is closed.
+            DetectorHangs: the network still hangs in a frame of the client before.
+        """
+        with self._opening:
+            if self._closed:
+                raise StreamClosed('the detector is closed, expected it to be open')
+            if self._pipeline is not None:
+                raise ValueError('a stream of this detector is open, expected it to be closed first')
+            if self.hangs:
+                raise DetectorHangs('the network still hangs in a frame, expected it to have ended')
+            if self._executor.watchdog is None:
+                self._executor.start(priority or ThreadPriority(self._priority, lock_memory=False), client.on_failure,
+                                     prepare=prepare, collects_garbage=collects_garbage)
+            self._keeper = CalibrationKeeper(client.on_notice) if self.loaded.calibration_file else None
+            with self._swapping:
+                self._pipeline = self._executor.open(self.loaded.task, client, rules, self._end_frame)
+            return self._pipeline
+
+    def halt(self) -> bool:
+        """Answers no more; first waits some seconds for the image at work. Returns whether that came out. What the
+        calibration has learnt is kept where a file for it was named."""
+        with self._opening:
+            pipeline = self._pipeline
+            if pipeline is None:
+                return True
+            with self._swapping:
+                self._pipeline = self._own_stream = None
+            if self._owns_executor:
+                is_free = self._executor.stop(STOP_TIMEOUT_S)
+            else:
+                is_free = self._executor.release(pipeline, STOP_TIMEOUT_S)
+            self._hung = None if is_free else pipeline
+            if self._keeper is not None:
+                self._keep_calibration()
+                self._keeper.stop(STOP_TIMEOUT_S)
+                self._keeper = None
+            return is_free
+
+    def close(self) -> None:
+        """Halts, and ends the threads of this detector; a second call does nothing."""
+        with self._opening:
+            self._closed = True
+            self.halt()
+            if self._owns_executor:
+                self._executor.close(0.0 if self.hangs else STOP_TIMEOUT_S)
+
+    @property
+    def hangs(self) -> bool:
+        """The network did not return from a frame of a client before, and has not yet."""
+        return self._hung is not None and self._executor.holds(self._hung)
+
+    @property
+    def fault(self) -> str:
+        """Which thread does not do its work any more, while images are answered; empty when all do."""
+        if self._keeper is not None and not self._keeper.is_alive:
+            return 'the thread that keeps the calibration ended'
+        return self._executor.fault
+
+    @property
+    def priority(self) -> ThreadPriority:
+        """What the kernel was asked for."""
+        return self._executor.priority
+
+    # --- another network in the place of the running one ---
+
+    def load_replacement(self, options: NetworkOptions) -> LoadedTask:
+        """Loads a network that can take the place of the running one; blocks for seconds, beside frames.
+
+        Raises:
+            DeadlinePerceptionError: it cannot be loaded, or cannot take that place.
+        """
+        loaded = load_task(options, share_folder() / 'models', self.loaded)
+        if not gc.isenabled():
+            gc.freeze()  # looking through a whole network would pause frames for hundreds of ms
+        return loaded
+
+    def replace(self, running: LoadedTask, loaded: LoadedTask) -> threading.Event | None:
+        """Puts a network in the place of the running one, between two frames.
+
+        Returns:
+            Is set when no frame runs on the one before any more; None where none do.
+
+        Raises:
+            SetupError: another one has taken its place meanwhile.
+        """
+        with self._swapping:
+            if self.loaded is not running or self._closed:
+                raise SetupError('the node was configured anew or cleaned up meanwhile')
+            self.loaded = loaded
+            return None if self._pipeline is None else self._pipeline.swap(loaded.task)
+
+    def wait_for_gap(self, timeout_s: float) -> None:
+        """Blocks until a frame has ended, at most so long; not at all where none run."""
+        pipeline = self._pipeline
+        if pipeline is not None:
+            pipeline.wait_for_end_of_frame(timeout_s)
+
+    def _end_frame(self) -> None:
+        loaded, keeper = self.loaded, self._keeper
+        if keeper is not None and loaded.calibration_file is not None:
+            keeper.end_frame(loaded.calibration_file, loaded.task.calibrator)
+
+    def _keep_calibration(self) -> None:
+        loaded = self.loaded
+        if loaded.calibration_file is not None:
+            self._keeper.keep(loaded.calibration_file, loaded.task.calibrator)
+
+    def __enter__(self) -> DeadlineDetector:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+def _options(model: str | Path | Network | NetworkOptions) -> NetworkOptions:
+    if isinstance(model, NetworkOptions):
+        return model
+    return NetworkOptions(str(model) if isinstance(model, Path) else model)
+
+
+def _rendered_images() -> Sequence[np.ndarray]:
+    """Of a drive, to measure on where there is no profile."""
+    from deadline_perception.rendering.drive import render_drive
+
+    frames = render_drive().frames
+    return [frame.load_bgr() for frame in frames[::max(1, len(frames) // _MEASURED_IMAGES)]]

@@ -1,0 +1,93 @@
+"""What a program is told about one image: what was found, how, and whether in time."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from deadline_perception.detector.detections import Classification, Detections
+from deadline_perception.runtime.frame_record import FrameRecord
+from deadline_perception.runtime.tracks import Outcome
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """The answer to one image.
+
+    Attributes:
+        result: objects, or scores of classes; None where a network of other results had none to give.
+        class_names: what its labels mean.
+        record: all that is known about the frame.
+    """
+
+    result: Detections | Classification | object | None
+    class_names: tuple[str, ...]
+    record: FrameRecord
+
+    @property
+    def boxes_xyxy_px(self) -> np.ndarray:
+        """float32 `[N, 4]`; `[0, 4]` for a network that finds no objects."""
+        return self.result.boxes_xyxy_px if isinstance(self.result, Detections) else np.zeros((0, 4), np.float32)
+
+    @property
+    def scores(self) -> np.ndarray:
+        """float32 `[N]` in [0, 1], of each box, or of each class for a network that classifies the whole image."""
+        return np.zeros(0, np.float32) if self.result is None else self.result.scores
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The class that belongs to each score."""
+        if isinstance(self.result, Detections):
+            return tuple(self.class_names[label] for label in self.result.labels)
+        return () if self.result is None else self.class_names
+
+    @property
+    def outcome(self) -> Outcome:
+        """`DETECTED`: its own result, in time. `COASTED`: tracks of earlier images, moved on, because its own result
+        was not in time. `LATE`: its own result after the deadline, which only happens where rules ask for it."""
+        return self.record.outcome
+
+    @property
+    def in_time(self) -> bool:
+        """Its own result came within the budget."""
+        return self.record.is_in_time
+
+    @property
+    def path(self) -> str:
+        """The execution path that ran; empty where the time was up before one was planned."""
+        return '' if self.record.frame.path is None else str(self.record.frame.path)
+
+    @property
+    def feasible(self) -> bool:
+        """A path was bound to fit when this image was planned; the promise is about such images."""
+        return self.record.frame.plan is not None and bool(self.record.frame.plan.feasible)
+
+    @property
+    def bound_ms(self) -> float:
+        """Bound of the network's time on that path; NaN without one."""
+        return float(self.record.bound_ms)
+
+    @property
+    def network_ms(self) -> float:
+        """Time that the network took of it until the answer."""
+        return float(self.record.frame.network_ms)
+
+    @property
+    def latency_ms(self) -> float:
+        """From the capture, or from the submission where its age is not known, to the answer."""
+        return float(self.record.total_ms)
+
+    @property
+    def budget_ms(self) -> float:
+        """Longest allowed latency."""
+        return self.record.conditions.budget_ms
+
+    @property
+    def superseded(self) -> int:
+        """Images before this one that got no answer of their own, because it was there before their turn came."""
+        return self.record.replaced
+
+    @property
+    def reason(self) -> str:
+        """One line for a person: why this path, or why not in time."""
+        return self.record.explanation

@@ -1,0 +1,214 @@
+"""The threads behind the networks of a device: one that computes, and watchdogs that answer in its place. Free of ROS.
+"""
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, wait
+from typing import TypeVar
+
+from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.runtime.frame_client import FrameClient, FrameRules
+from deadline_perception.runtime.kernel_thread import name_thread
+from deadline_perception.runtime.mailbox import Mailbox
+from deadline_perception.runtime.pipeline import FramePipeline
+from deadline_perception.runtime.priority import Role, ThreadPriority
+from deadline_perception.runtime.status import hanging
+from deadline_perception.runtime.task import Task
+from deadline_perception.runtime.watchdog import Watchdog
+
+Result = TypeVar('Result')
+_SIGNAL_WAIT_S = 0.2
+# Garbage of one frame takes 0.1 ms to find, of some 0.2 ms, and all since the start up to 26 ms: rarely, and always
+# between two frames.
+_FULL_COLLECTION_FRAMES, _MIDDLE_COLLECTION_FRAMES = 2000, 20
+
+
+class _Calls:
+    """Work other than frames, which the worker takes from the mailbox like a frame."""
+
+    def process(self, item: tuple[Future, Callable[[], object]]) -> None:
+        """Does a call for whoever waits for it."""
+        future, call = item
+        try:
+            future.set_result(call())
+        except BaseException as error:  # handed to whoever asked
+            future.set_exception(error)
+
+
+class Executor:
+    """One thread that runs everything that touches a network, because OpenMP threads and GPU handles belong to a
+    thread, and between `start` and `stop` a watchdog. Several pipelines share it: the frame of the earliest deadline
+    goes first.
+
+    The thread is a daemon: a network that hangs cannot keep the process alive.
+
+    Attributes:
+        watchdog: None while stopped.
+        priority: of the threads that compute and answer, while started.
+    """
+
+    def __init__(self) -> None:
+        self._mailbox: Mailbox = Mailbox()
+        self._pipelines: dict[FramePipeline, Callable[[], None]] = {}
+        self._collects_garbage, self._frames = False, 0
+        self.watchdog: Watchdog | None = None
+        self.priority = ThreadPriority('off')
+        self._failed: Callable[[Exception], None] = lambda error: None
+        self._worker = threading.Thread(target=self._serve, name='inference', daemon=True)
+        self._worker.start()
+
+    def do(self, call: Callable[[], Result]) -> Result:
+        """Does a call on the worker, between two frames, and waits for what it returns or raises.
+
+        It waits in short steps: a signal that comes just before the main thread sleeps, or to another thread, does not
+        wake it, and its handler runs only when it wakes.
+        """
+        future: Future[Result] = Future()
+        if self._mailbox.put(_Calls(), (future, call), now_ms()) is not None:
+            raise RuntimeError('the executor is closed, expected it to be open')
+        while not wait([future], _SIGNAL_WAIT_S).done:
+            pass
+        return future.result()
+
+    def start(self, priority: ThreadPriority, on_failure: Callable[[Exception], None], *,
+              prepare: Callable[[], None] = lambda: None, collects_garbage: bool = False) -> None:
+        """Raises the worker, and starts a watchdog.
+
+        Args:
+            priority: of the threads.
+            on_failure: is told what goes wrong in either for which no frame answers.
+            prepare: called on each of these threads before its first frame, so that this does not wait for it.
+            collects_garbage: Python's collector is off meanwhile, and runs between frames: looking through everything
+                would pause a frame for tens of ms. What is alive now is not looked at. For a process of its own.
+        """
+        def begin_watch() -> None:
+            priority.raise_thread(Role.WATCHDOG)
+            prepare()
+
+        self._failed = on_failure
+        self.watchdog = Watchdog(on_failure, prepare=begin_watch)
+        self.raise_worker(priority)
+        self.do(prepare)
+        self._collects_garbage = collects_garbage
+        if collects_garbage:
+            gc.collect()
+            gc.freeze()
+            gc.disable()
+
+    def raise_worker(self, priority: ThreadPriority) -> None:
+        """Lowers all threads to what they were before, and raises the worker."""
+        if self.priority is not priority:
+            self.priority.restore()
+        self.priority = priority
+        self.do(lambda: priority.raise_thread(Role.INFERENCE))
+
+    def open(self, task: Task, client: FrameClient, rules: FrameRules,
+             after_frame: Callable[[], None] = lambda: None) -> FramePipeline:
+        """A pipeline whose frames this executor runs, until it is stopped.
+
+        Args:
+            task: loaded by `do`.
+            client: whose images are answered.
+            rules: how.
+            after_frame: called on the worker after each of its frames.
+        """
+        pipeline = FramePipeline(task, client, rules, self._mailbox, self.watchdog)
+        self._pipelines[pipeline] = after_frame
+        return pipeline
+
+    def release(self, pipeline: FramePipeline, timeout_s: float) -> bool:
+        """Answers no more images of a pipeline; first waits so long for the last ones. Returns whether they came out.
+        """
+        is_free = self._mailbox.wait_until_idle(pipeline, timeout_s)
+        self._mailbox.discard(pipeline)
+        pipeline.stop()
+        self._pipelines.pop(pipeline, None)
+        return is_free
+
+    def stop(self, timeout_s: float) -> bool:
+        """Releases all pipelines, lowers the worker and ends the watchdog. Returns whether every image came out."""
+        if self.watchdog is None:
+            return True
+        is_free = all([self.release(pipeline, timeout_s) for pipeline in list(self._pipelines)])
+        self.watchdog.stop()
+        self.watchdog = None
+        self.priority.restore()
+        if self._collects_garbage:
+            gc.enable()
+            gc.unfreeze()
+            self._collects_garbage = False
+        return is_free
+
+    def close(self, timeout_s: float = 3.0) -> bool:
+        """Stops, and ends the thread; waits so long for it. Returns whether it has ended."""
+        self.stop(timeout_s)
+        self._mailbox.close()
+        self._worker.join(timeout_s)
+        return not self._worker.is_alive()
+
+    def __enter__(self) -> Executor:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def wait_until_idle(self, timeout_s: float | None = None) -> bool:
+        """Blocks until no frame waits or is at work, at most so long. Returns whether that is so."""
+        return self._mailbox.wait_until_idle(timeout_s=timeout_s)
+
+    def holds(self, pipeline: FramePipeline) -> bool:
+        """The worker has a frame of a pipeline, also of one that was released."""
+        return self._mailbox.has_taken(pipeline)
+
+    @property
+    def fault(self) -> str:
+        """Which thread does not do its work any more; empty when all do. One that hangs loses its priority."""
+        if not self._worker.is_alive():
+            return 'the inference thread ended'
+        for pipeline in list(self._pipelines):
+            hangs = hanging(pipeline.busy_since_ms)
+            if hangs:
+                self.priority.step_down()  # the machine belongs to those that do something
+                return (self.watchdog and self.watchdog.fault) or hangs
+        return '' if self.watchdog is None else self.watchdog.fault
+
+    def _serve(self) -> None:
+        name_thread(self._worker.name)
+        serve(self._mailbox, lambda error: self._failed(error), self._after_item)
+
+    def _after_item(self, runner: object) -> None:
+        after_frame = self._pipelines.get(runner)
+        if after_frame is None:  # a call, or a frame of a pipeline that is no more
+            return
+        self.priority.between_frames()
+        after_frame()
+        if self._collects_garbage:
+            self._frames += 1
+            gc.collect(2 if self._frames % _FULL_COLLECTION_FRAMES == 0 else
+                       1 if self._frames % _MIDDLE_COLLECTION_FRAMES == 0 else 0)
+
+
+def serve(mailbox: Mailbox, failed: Callable[[Exception], None],
+          after: Callable[[object], None] = lambda runner: None) -> None:
+    """Takes items of one runner or several, that of the earliest deadline first, until the mailbox is closed. Blocks.
+
+    Args:
+        mailbox: with frames that `FramePipeline.arrive` left, or others whose runner has `process`.
+        failed: is told whatever goes wrong all the same; the next item is served.
+        after: called after each with its runner.
+    """
+    while not mailbox.closed:
+        taken = mailbox.take()
+        if taken is None:
+            continue
+        runner, item = taken
+        try:
+            runner.process(item)
+            after(runner)
+        except Exception as error:  # the thread's outermost frame: it ends with the mailbox alone
+            failed(error)
+        finally:
+            mailbox.done(runner)
+            taken = runner = item = None

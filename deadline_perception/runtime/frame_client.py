@@ -1,0 +1,93 @@
+"""Where the images of a pipeline come from and its answers go, and the rules by which it answers."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from deadline_perception.runtime.frame_record import Arrival, Conditions, FrameRecord
+from deadline_perception.runtime.reserve import Reserve
+from deadline_perception.runtime.tracks import BoxesAt, LatePolicy
+
+
+class FrameClient(Protocol):
+    """Whose images a `FramePipeline` answers: a node, a stream of the Python API, a benchmark.
+
+    Its methods are called on the worker, those that publish or tell also on a thread of the watchdog. Whoever derives
+    from it leaves out what it does not need.
+    """
+
+    def conditions(self, arrival: Arrival) -> Conditions:
+        """Budget of an image and contention now; asked at its arrival, and again when the worker takes it."""
+
+    def convert(self, arrival: Arrival) -> np.ndarray | None:
+        """The image as uint8 BGR `[H, W, 3]`; None when it is rejected, which then is no frame."""
+
+    def publish(self, arrival: Arrival, result: object) -> None:
+        """Publishes the result of an image; not called where there is none and nothing to coast."""
+
+    def on_record(self, record: FrameRecord) -> None:
+        """Is told all that is known about a frame, after its result, on the same thread."""
+
+    def on_late_record(self, record: FrameRecord) -> None:
+        """Is told of a result that came after its image was answered."""
+
+    def on_ready(self) -> None:
+        """Another image can be used; called on any thread."""
+
+    def on_failure(self, error: Exception) -> None:
+        """Is told an error of conversion, network or publication; the next frame is served."""
+
+    def on_notice(self, words: str) -> None:
+        """Is told what a person should know and concerns no frame."""
+
+
+@dataclass(frozen=True)
+class FrameRules:
+    """How images are answered.
+
+    Attributes:
+        min_score: objects and classes of a lower score are left out of every result, in [0, 1].
+        late_policy: what is published when a result is not in time.
+        late_grace_ms: longest time past the deadline, or past the frame's begin, that the network may go on, >= 0.
+        max_coasted: after so many frames in a row without a result of the network, one is run to its end, whatever
+            waits, >= 0.
+        max_track_age_ms: longest time that an object is coasted without a result that shows it, > 0.
+        boxes_at: the time that published boxes are for.
+        spare_next_image: take a path that is expected to end before an image comes, the next one if that is possible,
+            rather than the best one that fits the budget.
+        reserve_floor_ms, reserve_ceiling_ms, reserve_quantile: of what is reserved for publishing, see `Reserve`.
+
+    Raises:
+        ValueError: a number lies outside its range.
+    """
+
+    min_score: float = 0.0
+    late_policy: LatePolicy = LatePolicy.COASTED
+    late_grace_ms: float = 1000.0
+    max_coasted: int = 3
+    max_track_age_ms: float = 1000.0
+    boxes_at: BoxesAt = BoxesAt.IMAGE
+    spare_next_image: bool = False
+    reserve_floor_ms: float = 1.0
+    reserve_ceiling_ms: float = 15.0
+    reserve_quantile: float = 0.95
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.min_score <= 1.0:
+            raise ValueError(f'min_score is {self.min_score}, expected a number in [0, 1]')
+        if not self.late_grace_ms >= 0 or not self.max_coasted >= 0:
+            raise ValueError(f'late_grace_ms is {self.late_grace_ms} and max_coasted {self.max_coasted}, expected '
+                             f'numbers of at least 0')
+        if not self.max_track_age_ms > 0:
+            raise ValueError(f'max_track_age_ms is {self.max_track_age_ms}, expected more than 0')
+        self.make_reserve()
+
+    def make_reserve(self) -> Reserve:
+        """Learns how long publishing takes."""
+        return Reserve(self.reserve_floor_ms, self.reserve_ceiling_ms, quantile=self.reserve_quantile)
+
+    def finish(self, result):
+        """What is made of every result of a network before anything else is done with it."""
+        return result.with_score(self.min_score) if self.min_score else result

@@ -1,0 +1,27 @@
+"""A policy of your own: this one leaves half of the time to others.   python examples/custom_policy.py [MODEL]"""
+import sys
+
+from deadline_perception.datasets.source import open_source
+from deadline_perception.deadline_detector import DeadlineDetector
+from deadline_perception.decision.frontier import FrontierPolicy
+from deadline_perception.decision.policy import Choice
+from deadline_perception.runtime.loading import NetworkOptions
+
+
+class HalfTheTime(FrontierPolicy):
+    name = 'half_the_time'
+
+    def plan(self, remaining_ms: float, factor: float, likely: float = 1.0) -> Choice:
+        return super().plan(remaining_ms / 2.0, factor, likely)
+
+
+def main(model: str = 'compact', budget_ms: float = 100.0) -> None:
+    image_bgr = next(iter(open_source('drive:seconds=1').frames)).load_bgr()
+    for policy in ('frontier', HalfTheTime):  # called with path space, forecast and quality
+        with DeadlineDetector(NetworkOptions(model, policy=policy)) as detector:
+            answer = detector.detect(image_bgr, budget_ms)
+        print(f'{detector.loaded.task.policy.name}: {answer.path}, {answer.latency_ms:.1f} ms; {answer.reason}')
+
+
+if __name__ == '__main__':
+    main(*sys.argv[1:])

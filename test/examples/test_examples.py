@@ -1,0 +1,166 @@
+"""Every script in examples/ does what it says, on networks that take no time; one runs as users run it."""
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+from exported_files import SIZE, exported
+from invented_networks import MAGNIFIER, make_magnifier
+from recorded_run import write_drive
+
+from deadline_perception.decision.frontier import FrontierPolicy
+from deadline_perception.decision.path_quality import PathQuality
+from deadline_perception.latency.device import DEFAULT_THREADS, process_environment, read_device_facts, use_threads
+from deadline_perception.latency.path_bound import PathForecast
+from deadline_perception.latency.profile import LatencyProfile, default_profile_path, measure_profile
+
+TOLD = {'image', 'video', 'own_onnx_model', 'several_budgets', 'several_networks', 'bag_to_report', 'labels_from_a_bag',
+        'time_model', 'custom_network', 'custom_policy', 'elastic_network'}
+MODEL = 'invented_networks:make_magnifier'
+AMPLE_MS = 20_000.0  # nothing is late by accident on a busy machine
+
+
+@pytest.fixture(scope='module')
+def cache(tmp_path_factory) -> Path:
+    """A cache folder that holds the profile of the invented network."""
+    folder = tmp_path_factory.mktemp('cache')
+    network = make_magnifier()
+    use_threads(DEFAULT_THREADS)
+    profile = measure_profile(network, [np.zeros((48, 64, 3), np.uint8)], repeats=2, whole_paths=2, path_repeats=2,
+                              time_limit_s=2.0)
+    profile.save(default_profile_path(network.config_name, read_device_facts(),
+                                      folder / 'deadline_perception' / 'profiles'))
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def in_cache(cache, monkeypatch, tmp_path):
+    monkeypatch.setenv('XDG_CACHE_HOME', str(cache))
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def example(repository, monkeypatch):
+    """Loads a script by its name."""
+    monkeypatch.syspath_prepend(repository / 'examples')
+
+    def load(name):
+        spec = importlib.util.spec_from_file_location(f'example_{name}', repository / 'examples' / f'{name}.py')
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+    return load
+
+
+def test_each_script_is_short_and_has_its_test(repository):
+    scripts = {file.stem: file.read_text().splitlines() for file in (repository / 'examples').glob('*.py')}
+    assert set(scripts) == TOLD
+    assert all(len(lines) <= 65 for lines in scripts.values())
+    tests = Path(__file__).read_text()
+    assert all(f"example('{name}')" in tests or f'/ {name}.py' in tests or f"'{name}.py'" in tests for name in TOLD)
+
+
+def test_image(example, capsys, tmp_path):
+    cv2.imwrite(str(tmp_path / 'one.png'), np.full((48, 64, 3), 90, np.uint8))
+    example('image').main(str(tmp_path / 'one.png'), MODEL)
+    told = capsys.readouterr().out
+    assert 'ms of 100, in time: ' in told and 'path z' in told
+
+
+def test_video(example, tmp_path):
+    writer = cv2.VideoWriter(str(tmp_path / 'drive.avi'), cv2.VideoWriter_fourcc(*'MJPG'), 20.0, (64, 48))
+    for value in range(12):
+        writer.write(np.full((48, 64, 3), 10 * value, np.uint8))
+    writer.release()
+    outcomes = example('video').main(str(tmp_path / 'drive.avi'), MODEL, AMPLE_MS)
+    assert outcomes['DETECTED'] >= 1
+    assert outcomes['DETECTED'] + outcomes['superseded'] == 12
+
+
+def test_own_onnx_model(repository, tmp_path, cache):
+    cells = np.zeros((1, 6, 126), np.float32)  # centre, width, height, and the scores of two classes
+    cells[0, :, 7] = 48.0, 32.0, 40.0, 20.0, 0.9, 0.1
+    file = exported(tmp_path / 'yolo.xml', {'output0': cells}, size=SIZE, facts={'names': "{0: 'car', 1: 'dog'}"})
+    script = repository / 'examples' / 'own_onnx_model.py'
+    done = subprocess.run([sys.executable, str(script), str(file)], capture_output=True, text=True, timeout=120,
+                          env={**os.environ, **process_environment(DEFAULT_THREADS)}, check=False)
+    assert done.returncode == 0, done.stderr
+    assert 'in time: True' in done.stdout and 'car 0.90 at' in done.stdout
+
+
+def test_several_budgets(example, capsys):
+    example('several_budgets').main(MODEL, (AMPLE_MS, 0.001))
+    first, second = capsys.readouterr().out.splitlines()
+    assert 'detected on z' in first
+    assert 'coasted' in second
+
+
+def test_several_networks(example):
+    told = example('several_networks').main(MODEL, MODEL, (AMPLE_MS, AMPLE_MS))
+    assert sorted(line.partition(' on ')[0] for line in told) == ['far: detected', 'near: detected']
+
+
+def test_bag_to_report(example, tmp_path):
+    write_drive(tmp_path / 'run', frames=12)
+    summary = example('bag_to_report').main(str(tmp_path / 'run'), str(tmp_path / 'out'))
+    assert summary['frames_delivered'] == 12
+    assert (tmp_path / 'out' / 'report.html').is_file()
+
+
+def test_labels_from_a_bag(example, tmp_path):
+    (tmp_path / 'images').mkdir()
+    for number in range(3):
+        cv2.imwrite(str(tmp_path / 'images' / f'{number}.png'), np.zeros((48, 64, 3), np.uint8))
+    example('labels_from_a_bag').main(str(tmp_path / 'images'), str(tmp_path / 'labels.json'), MODEL)
+    content = json.loads((tmp_path / 'labels.json').read_text())
+    assert [row['bbox'] for row in content['annotations']] == [[16.0, 12.0, 16.0, 12.0]] * 3
+    assert content['categories'] == [{'id': 1, 'name': 'thing'}] and len(content['images']) == 3
+
+
+def test_time_model(example, capsys):
+    example('time_model').main(MODEL, 1.0, 3)
+    *paths, last = capsys.readouterr().out.splitlines()
+    assert len(paths) == 6 and all('expected' in line and 'bound' in line for line in paths)
+    assert 'of 18 frames took longer than their bound' in last
+
+
+def test_custom_network(example):
+    answers = example('custom_network').main((AMPLE_MS,))
+    assert answers[0].path == 's1.00' and answers[0].names == ('bright',)
+    assert answers[0].boxes_xyxy_px.tolist() == [[160.0, 60.0, 241.0, 141.0]]
+
+
+def test_custom_policy(example, capsys, cache):
+    script, space = example('custom_policy'), MAGNIFIER
+    script.main(MODEL, AMPLE_MS)
+    frontier, own = capsys.readouterr().out.splitlines()
+    assert frontier.startswith('frontier: z') and own.startswith('half_the_time: z')
+    forecast = PathForecast(LatencyProfile.load(next(cache.rglob('invented-*.json'))), space)
+    quality = PathQuality.from_forecast(space, forecast)
+    half, whole = (policy(space, forecast, quality) for policy in (script.HalfTheTime, FrontierPolicy))
+    middle_ms = 2.0 * forecast.forecast_ms(space.smallest)
+    assert half.plan(2.0 * middle_ms, 1.0) == whole.plan(middle_ms, 1.0)
+
+
+def test_elastic_network(example, tmp_path):
+    torch = pytest.importorskip('torch')
+    from deadline_perception.subnetwork.checkpoint import save_elastic
+    from deadline_perception.subnetwork.elastic import elastic
+    from deadline_perception.subnetwork.network import ElasticNetwork
+    from deadline_perception.subnetwork.source import NetworkSource
+
+    source = NetworkSource('mobilenet_v3_small', ('cat', 'dog', 'fish'), (48, 64))
+    data = torch.randn(8, 3, 48, 64, generator=torch.Generator().manual_seed(0))
+    save_elastic(ElasticNetwork(elastic(source.ordinary(), source.example_inputs, data, settings=(0.5, 1.0)), source),
+                 tmp_path / 'net.safetensors')
+    whole, late = example('elastic_network').main(str(tmp_path / 'net.safetensors'), (AMPLE_MS, 0.001))
+    assert whole.in_time and len(whole.scores) == 3 and whole.names == ('cat', 'dog', 'fish')
+    assert not late.in_time

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import gc
+import threading
+import time
+
+import pytest
+
+from deadline_perception.runtime.executor import Executor
+from deadline_perception.runtime.priority import ThreadPriority
+
+WAIT_S = 20.0
+
+
+@pytest.fixture
+def executor():
+    with Executor() as executor:
+        yield executor
+
+
+def test_calls_are_done_on_one_thread_and_what_they_raise_reaches_the_caller(executor):
+    names = [executor.do(lambda: threading.current_thread().name) for _ in range(2)]
+    assert names == ['inference'] * 2
+    assert executor.do(threading.get_ident) != threading.get_ident()
+    with pytest.raises(SystemExit, match='whatever'):
+        executor.do(lambda: (_ for _ in ()).throw(SystemExit('whatever')))
+    assert executor.do(lambda: 3) == 3
+
+
+def test_what_each_thread_needs_is_prepared_on_it_before_the_first_frame(executor):
+    prepared = []
+    executor.start(ThreadPriority('off'), lambda error: None, prepare=lambda: prepared.append(
+        threading.current_thread().name))
+    until = time.monotonic() + WAIT_S
+    while len(prepared) < 3 and time.monotonic() < until:
+        time.sleep(0.01)
+    assert sorted(set(prepared)) == ['inference', 'watchdog']
+    assert executor.fault == ''
+
+
+def test_garbage_is_collected_between_frames_alone_while_asked_to(executor):
+    executor.start(ThreadPriority('off'), lambda error: None, collects_garbage=True)
+    assert not gc.isenabled()
+    assert executor.stop(1.0)
+    assert gc.isenabled()
+    executor.start(ThreadPriority('off'), lambda error: None)
+    assert gc.isenabled()
+
+
+def test_a_closed_executor_takes_no_calls_and_has_no_threads():
+    before = set(threading.enumerate())
+    executor = Executor()
+    executor.start(ThreadPriority('off'), lambda error: None)
+    assert executor.close()
+    assert not set(threading.enumerate()) - before
+    assert executor.fault == 'the inference thread ended'
+    with pytest.raises(RuntimeError, match='the executor is closed'):
+        executor.do(lambda: None)

@@ -1,0 +1,313 @@
+"""The public API: blocking answers, streams, and what they leave behind."""
+from __future__ import annotations
+
+import math
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from invented_networks import MAGNIFIER, InventedNetwork, InventedRun, make_classifier, make_magnifier
+
+from deadline_perception.deadline_detector import DeadlineDetector, DetectorHangs
+from deadline_perception.decision.frontier import FrontierPolicy
+from deadline_perception.decision.path_quality import PathQuality
+from deadline_perception.latency.calibration import BoundCalibrator
+from deadline_perception.latency.path_bound import PathForecast
+from deadline_perception.latency.profile import measure_profile
+from deadline_perception.model_set.model_reference import ModelNotFound
+from deadline_perception.runtime.detection_stream import StreamClosed
+from deadline_perception.runtime.executor import Executor
+from deadline_perception.runtime.frame_client import FrameRules
+from deadline_perception.runtime.loading import NetworkOptions, NoProfile
+from deadline_perception.runtime.task import Task
+from deadline_perception.runtime.tracks import Outcome
+
+IMAGE = np.random.default_rng(0).integers(0, 256, (48, 64, 3), dtype=np.uint8)
+AMPLE_MS = 20_000.0  # nothing is late by accident on a busy machine
+WAIT_S = 20.0
+
+
+@pytest.fixture(scope='module')
+def profile():
+    """Of an invented network, measured once."""
+    return measure_profile(make_magnifier(), [IMAGE], repeats=2, whole_paths=2, path_repeats=2, time_limit_s=2.0)
+
+
+class GatedNetwork(InventedNetwork):
+    """One whose frames wait for a gate, and fail where they are told to."""
+
+    def __init__(self) -> None:
+        super().__init__(MAGNIFIER)
+        self.gate, self.error = threading.Event(), None
+        self.gate.set()
+
+    def start(self, image_bgr, path):
+        return GatedRun(self, image_bgr, path)
+
+
+class GatedRun(InventedRun):
+    def __init__(self, network, image_bgr, path):
+        super().__init__(network, image_bgr, path)
+        self.network = network
+
+    def compute(self, name, key):
+        if self.network.error is not None:
+            raise self.network.error
+        assert self.network.gate.wait(WAIT_S)
+        super().compute(name, key)
+
+
+def task_of(network, profile):
+    forecast = PathForecast(profile, network.path_space)
+    policy = FrontierPolicy(network.path_space, forecast, PathQuality.from_forecast(network.path_space, forecast))
+    policy.prepare()
+    return Task(network, forecast, policy, BoundCalibrator(0.01, 0.05, math.log(8.0)))
+
+
+@pytest.fixture
+def network():
+    network = GatedNetwork()
+    yield network
+    network.gate.set()
+
+
+@pytest.fixture
+def detector(network, profile):
+    with DeadlineDetector(task_of(network, profile)) as detector:
+        yield detector
+
+
+def no_threads_but(before):
+    until = time.monotonic() + WAIT_S
+    while set(threading.enumerate()) - before and time.monotonic() < until:
+        time.sleep(0.01)
+    return not set(threading.enumerate()) - before
+
+
+def test_an_answer_says_what_was_found_by_which_path_and_whether_in_time(detector):
+    answer = detector.detect(IMAGE, AMPLE_MS)
+    assert answer.names == ('thing',) and answer.scores.tolist() == pytest.approx([0.9])
+    assert answer.boxes_xyxy_px.tolist() == [[16.0, 12.0, 32.0, 24.0]]
+    assert (answer.outcome, answer.in_time, answer.feasible) == (Outcome.DETECTED, True, True)
+    assert MAGNIFIER.parse(answer.path) in MAGNIFIER and answer.budget_ms == AMPLE_MS
+    assert 0.0 < answer.network_ms < answer.latency_ms < AMPLE_MS and answer.bound_ms > 0.0
+    assert answer.reason.startswith('bound ') and answer.superseded == 0
+
+
+def test_the_time_since_the_capture_counts_against_the_budget(detector):
+    answer = detector.detect(IMAGE, AMPLE_MS, age_ms=5000.0, stamp_ns=7)
+    assert 5000.0 < answer.latency_ms < AMPLE_MS
+    assert answer.record.frame.remaining_ms < AMPLE_MS - 5000.0
+
+
+def test_bounds_are_calibrated_by_the_frames_of_every_stream(detector):
+    for _ in range(3):
+        detector.detect(IMAGE, AMPLE_MS)
+    with detector.stream() as stream:
+        stream.detect(IMAGE, AMPLE_MS)
+    assert detector.loaded.task.calibrator.frames == 4
+
+
+def test_a_network_that_is_late_is_answered_for_by_tracks_at_the_deadline(detector, network):
+    detector.detect(IMAGE, AMPLE_MS, stamp_ns=10 ** 9)
+    network.gate.clear()
+    answer = detector.detect(IMAGE, 2000.0, stamp_ns=2 * 10 ** 9)
+    assert answer.outcome is Outcome.COASTED and not answer.in_time and answer.latency_ms < AMPLE_MS
+    assert len(answer.boxes_xyxy_px) == len(answer.names) == 1  # moved on
+    network.gate.set()  # until here it computed
+
+
+def test_without_an_earlier_result_a_late_answer_is_empty(detector, network):
+    network.gate.clear()
+    answer = detector.detect(IMAGE, 300.0)
+    assert answer.boxes_xyxy_px.shape == (0, 4) and answer.names == () and answer.scores.shape == (0,)
+    assert answer.outcome is Outcome.COASTED and answer.reason
+    network.gate.set()
+
+
+def test_a_network_that_fails_is_told_in_the_answer_and_the_next_image_is_served(detector, network):
+    network.error = RuntimeError('out of memory')
+    answer = detector.detect(IMAGE, AMPLE_MS)
+    assert answer.outcome is Outcome.COASTED and 'out of memory' in answer.record.failure
+    network.error = None
+    assert detector.detect(IMAGE, AMPLE_MS).in_time
+
+
+@pytest.mark.parametrize(('image', 'budget_ms', 'further', 'said'), [
+    (np.zeros((0, 8, 3), np.uint8), 50.0, {}, r'image is uint8 \(0, 8, 3\), expected uint8 \[height, width, 3\]'),
+    (np.zeros((8, 8, 3), np.float32), 50.0, {}, 'image is float32'), (None, 50.0, {}, 'image is NoneType, expected'),
+    (np.zeros((8, 8), np.uint8), 50.0, {}, r'\(8, 8\)'), (IMAGE, math.nan, {}, r'budget is nan ms, expected a time in'),
+    (IMAGE, -1.0, {}, r'budget is -1.0 ms'), (IMAGE, 0.0, {}, r'\(0, 60000\] ms'), (IMAGE, 1e9, {}, 'budget is'),
+    (IMAGE, 50.0, {'age_ms': math.nan}, r'age of the image is nan ms, expected a time in \[0, 60000\] ms'),
+    (IMAGE, 50.0, {'stamp_ns': -1}, 'stamp is -1 ns')])
+def test_what_cannot_be_answered_is_refused_with_value_and_unit(detector, image, budget_ms, further, said):
+    with pytest.raises(ValueError, match=said):
+        detector.detect(image, budget_ms, **further)
+    assert detector.detect(IMAGE, AMPLE_MS).in_time
+
+
+def test_unknown_models_and_missing_profiles_are_refused_and_leave_no_thread(tmp_path, monkeypatch):
+    monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path))
+    before = set(threading.enumerate())
+    with pytest.raises(ModelNotFound, match=r'weights file unheard_of does not exist; expected .* \(.*compact'):
+        DeadlineDetector('unheard_of')
+    with pytest.raises(NoProfile, match='no latency profile'):
+        DeadlineDetector(make_magnifier(), measures=False)
+    assert no_threads_but(before)
+
+
+def test_a_profile_is_measured_once_where_there_is_none(tmp_path, monkeypatch):
+    monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path))
+    with DeadlineDetector(make_classifier()) as detector:
+        answer = detector.detect(IMAGE, AMPLE_MS)
+        assert 'measured in seconds, coarsely: no latency profile' in detector.loaded.degraded[0]
+    assert answer.names == ('cat', 'dog', 'fish') and answer.scores.tolist() == pytest.approx([0.1, 0.7, 0.2])
+    assert answer.boxes_xyxy_px.shape == (0, 4)
+    assert len(list(Path(tmp_path).rglob('*.json'))) == 1
+    with DeadlineDetector(NetworkOptions(make_classifier()), measures=False) as detector:
+        assert detector.class_names == ('cat', 'dog', 'fish')
+
+
+def test_a_stream_answers_the_newest_image_and_counts_those_it_superseded(detector, network):
+    answers, done = [], threading.Semaphore(0)
+    with detector.stream(lambda answer: (answers.append(answer), done.release())) as stream:
+        network.gate.clear()
+        stream.submit(IMAGE, 10 ** 9, AMPLE_MS)
+        time.sleep(0.2)  # the worker has it
+        for number in range(2, 6):
+            stream.submit(IMAGE, number * 10 ** 9, AMPLE_MS)
+        network.gate.set()
+        assert done.acquire(timeout=WAIT_S) and done.acquire(timeout=WAIT_S)
+    assert [answer.record.arrival.stamp.stamp_ns for answer in answers] == [10 ** 9, 5 * 10 ** 9]
+    assert [answer.superseded for answer in answers] == [0, 3]
+
+
+def test_a_callback_that_fails_is_logged_and_the_stream_goes_on(detector, caplog):
+    done = threading.Event()
+
+    def fail_once(answer):
+        if not done.is_set():
+            done.set()
+            raise RuntimeError('my mistake')
+
+    with detector.stream(fail_once) as stream:
+        stream.submit(IMAGE, 1, AMPLE_MS)
+        assert done.wait(WAIT_S)
+        assert stream.detect(IMAGE, AMPLE_MS).in_time
+        assert stream.failures == 1
+    assert 'RuntimeError: my mistake' in caplog.text
+
+
+def test_one_stream_at_a_time_and_detect_opens_its_own(detector):
+    detector.detect(IMAGE, AMPLE_MS)
+    with detector.stream() as stream:  # takes the place of that of `detect`
+        assert stream.detect(IMAGE, AMPLE_MS).in_time
+        for again in (detector.stream, lambda: detector.detect(IMAGE, AMPLE_MS)):
+            with pytest.raises(ValueError, match='a stream of this detector is open'):
+                again()
+    with pytest.raises(StreamClosed, match='the stream is closed'):
+        stream.submit(IMAGE, 1, 50.0)
+    assert detector.detect(IMAGE, AMPLE_MS).in_time
+
+
+def test_a_detector_that_was_halted_or_lost_its_executor_keeps_nobody_waiting(network, profile):
+    with Executor() as executor:
+        detector = DeadlineDetector(task_of(network, profile), executor=executor)
+        detector.detect(IMAGE, AMPLE_MS)
+        assert detector.halt()
+        assert detector.detect(IMAGE, AMPLE_MS).in_time  # on a stream anew
+    with pytest.raises(StreamClosed, match='the stream is closed'):
+        detector.detect(IMAGE, AMPLE_MS)
+
+
+def test_images_of_several_threads_are_answered_one_by_one(detector):
+    answers = []
+    threads = [threading.Thread(target=lambda: answers.append(detector.detect(IMAGE, AMPLE_MS))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(WAIT_S)
+    assert [answer.in_time for answer in answers] == [True] * 4
+    assert all(answer.superseded == 0 for answer in answers)
+
+
+def test_the_slowdown_is_what_frames_or_others_tell(detector):
+    with detector.stream() as stream:
+        stream.hear_contention(3.0, 'monitor')
+        answer = stream.detect(IMAGE, AMPLE_MS)
+        assert answer.record.conditions.slowdown == 3.0
+        assert answer.record.conditions.contention_source == 'monitor'
+        stream.slowdown = 1.5
+        assert stream.detect(IMAGE, AMPLE_MS).record.conditions.slowdown == 1.5
+        with pytest.raises(ValueError, match='slowdown is 0.5, expected a factor'):
+            stream.hear_contention(0.5, 'monitor')
+
+
+def test_rules_leave_out_low_scores_and_may_prefer_late_results(network, profile):
+    with DeadlineDetector(task_of(network, profile), rules=FrameRules(min_score=0.95)) as detector:
+        assert len(detector.detect(IMAGE, AMPLE_MS).scores) == 0
+    for rules, said in (({'min_score': 1.5}, 'min_score is 1.5'), ({'late_grace_ms': -1.0}, 'late_grace_ms is -1.0'),
+                        ({'max_track_age_ms': 0.0}, 'max_track_age_ms is 0.0'), ({'reserve_floor_ms': 99.0}, 'floor')):
+        with pytest.raises(ValueError, match=said):
+            FrameRules(**rules)
+
+
+def test_a_priority_that_is_none_is_refused_at_once():
+    before = set(threading.enumerate())
+    with pytest.raises(ValueError, match="priority is 'high', expected one of auto, off"):
+        DeadlineDetector('compact', priority='high')
+    assert no_threads_but(before)
+
+
+def test_close_ends_every_thread_and_a_closed_detector_says_so(network, profile):
+    before = set(threading.enumerate())
+    detector = DeadlineDetector(task_of(network, profile))
+    detector.detect(IMAGE, AMPLE_MS)
+    assert set(threading.enumerate()) - before
+    detector.close()
+    detector.close()
+    assert no_threads_but(before)
+    for call in (lambda: detector.detect(IMAGE, 50.0), detector.stream):
+        with pytest.raises(StreamClosed, match='is closed'):
+            call()
+
+
+def test_a_network_that_hangs_is_told_and_a_close_does_not_wait_for_it(network, profile, monkeypatch):
+    monkeypatch.setattr('deadline_perception.deadline_detector.STOP_TIMEOUT_S', 0.1)
+    before = set(threading.enumerate())
+    detector = DeadlineDetector(task_of(network, profile))
+    network.gate.clear()
+    assert detector.detect(IMAGE, 200.0).outcome is Outcome.COASTED
+    assert not detector.halt() and detector.hangs
+    with pytest.raises(DetectorHangs, match='still hangs in a frame'):
+        detector.stream()
+    detector.close()
+    network.gate.set()
+    assert no_threads_but(before) and not detector.hangs
+
+
+def test_detectors_that_share_an_executor_run_on_its_thread_the_earliest_deadline_first(profile):
+    order, done = [], threading.Semaphore(0)
+    networks = {name: GatedNetwork() for name in ('busy', 'late', 'soon')}
+    before = set(threading.enumerate())
+    with Executor() as executor:
+        streams = {}
+        for name, network in networks.items():
+            def tell(answer, name=name):
+                order.append(name)
+                done.release()
+            streams[name] = DeadlineDetector(task_of(network, profile), executor=executor).stream(tell)
+        networks['busy'].gate.clear()
+        for name, budget_ms in (('busy', AMPLE_MS), ('late', AMPLE_MS + 100.0), ('soon', AMPLE_MS - 100.0)):
+            streams[name].submit(IMAGE, 1, budget_ms)
+            time.sleep(0.1)
+        networks['busy'].gate.set()
+        for _ in networks:
+            assert done.acquire(timeout=WAIT_S)
+        assert executor.wait_until_idle(timeout_s=WAIT_S)
+        streams['late'].close()
+        streams['soon'].detect(IMAGE, AMPLE_MS)
+    assert order == ['busy', 'soon', 'late']
+    assert no_threads_but(before)
