@@ -8,12 +8,13 @@ from xml.etree import ElementTree
 
 import pytest
 import rclpy
+from made_up_network import write_network
 from sensor_msgs.msg import Image
 
 from deadline_perception.nodes import bringup
 from deadline_perception.nodes.bringup import NODES
 
-WAIT_S = 120.0
+WAIT_S = 90.0
 ARGUMENTS = ('--namespace', '/car', '--image-topic', '/cam/image', '--odometry-topic', 'wheels')
 OPTIONAL = {  # what the graph need not show: where time is simulated, images compressed, or of newer rclpy
     'subscribe': {'/clock', '/parameter_events', '/cam/image/compressed'}, 'publish': set(),
@@ -21,9 +22,8 @@ OPTIONAL = {  # what the graph need not show: where time is simulated, images co
 
 
 def policy(*words):
-    run = subprocess.run([sys.executable, '-m', 'deadline_perception.nodes.bringup', '--policy', *words],
-                         capture_output=True, text=True, timeout=120)
-    return run
+    return subprocess.run([sys.executable, '-m', 'deadline_perception.nodes.bringup', '--policy', *words],
+                          capture_output=True, text=True, timeout=120)
 
 
 @pytest.fixture(scope='module')
@@ -46,11 +46,10 @@ def allowed():
 
 
 def graph_of(observer, name):
-    """Names by right, as the middleware tells them; without the observer's own."""
-    node = observer
-    return {'publish': {topic for topic, _ in node.get_publisher_names_and_types_by_node(name, '/car')},
-            'subscribe': {topic for topic, _ in node.get_subscriber_names_and_types_by_node(name, '/car')},
-            'reply': {service for service, _ in node.get_service_names_and_types_by_node(name, '/car')}}
+    """Names by right, as the middleware tells them."""
+    return {'publish': {topic for topic, _ in observer.get_publisher_names_and_types_by_node(name, '/car')},
+            'subscribe': {topic for topic, _ in observer.get_subscriber_names_and_types_by_node(name, '/car')},
+            'reply': {service for service, _ in observer.get_service_names_and_types_by_node(name, '/car')}}
 
 
 @pytest.fixture
@@ -82,8 +81,10 @@ def differences(allowed, observer):
 
 
 def test_it_allows_what_the_nodes_use_and_nothing_else(allowed, observer, tmp_path):
+    write_network(tmp_path)
     with (tmp_path / 'log').open('w') as log:
-        process = subprocess.Popen([sys.executable, '-m', 'deadline_perception.nodes.bringup', *ARGUMENTS],
+        process = subprocess.Popen([sys.executable, '-m', 'deadline_perception.nodes.bringup', *ARGUMENTS, '--model',
+                                    str(tmp_path / 'good.safetensors'), '--profile', str(tmp_path / 'good.json')],
                                    stderr=log, stdout=log)
     observer.create_subscription(Image, '/car/path_visualizer/image', lambda message: None, 1)  # opens the camera
     executor = rclpy.executors.SingleThreadedExecutor(context=observer.context)
