@@ -1,7 +1,6 @@
 """A folder of prepared segments has one writer at a time, and is used where nobody else may write."""
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -9,7 +8,6 @@ import subprocess
 import sys
 
 import pytest
-from prepared_network import write_small
 
 from deadline_perception.engine.segment_store import SegmentStore, StoreError, default_store_folder
 from deadline_perception.engine.store_lock import foreign_writer, store_lock
@@ -103,23 +101,3 @@ def test_a_folder_of_another_user_is_not_used(folder):
     with pytest.raises(StoreError, match='belongs to the user 12345, expected 0'):
         SegmentStore.load(folder, {})
     assert foreign_writer(folder / 'below').startswith(str(folder))
-
-
-def test_two_profiles_of_one_network_prepare_its_segments_once(tmp_path):
-    pytest.importorskip('openvino')
-    weights, cache = write_small(tmp_path), tmp_path / 'cache'
-    words = ['-m', 'deadline_perception.tools.command_line', 'profile', '--weights', str(weights), '--quick',
-             '--minutes', '0.02', '--engine', 'openvino', '--threads', '1']
-    environment = {**os.environ, 'XDG_CACHE_HOME': str(cache), 'COLUMNS': '120'}
-    both = [subprocess.Popen([sys.executable, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                             env=environment) for _ in range(2)]
-    said = [process.communicate(timeout=300) for process in both]
-    assert [process.returncode for process in both] == [0, 0], said
-    folder, = (cache / 'deadline_perception' / 'engine').iterdir()
-    content = json.loads((folder / 'segments.json').read_text())
-    assert content['complete'] and all(segment['form'] != 'eager' or not segment['file']
-                                       for segment in content['segments'].values())
-    blobs = {segment['file'] for segment in content['segments'].values() if segment['file']}
-    assert blobs and blobs == {file.name for file in folder.glob('*.blob')}
-    again = subprocess.run([sys.executable, *words], capture_output=True, text=True, env=environment, timeout=300)
-    assert again.returncode == 0 and 'preparing' not in again.stderr, again.stderr
