@@ -307,17 +307,24 @@ def make_parser() -> argparse.ArgumentParser:
         else:
             parser.add_argument(option, default=argument.default, metavar='X', help=argument.description)
     parser.add_argument('--one-process', action='store_true', help='all nodes in one process')
+    parser.add_argument('--policy', action='store_true', help='start nothing: print what these nodes may publish, '
+                        'subscribe to and serve, as a policy file of SROS2')
     return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs until the bag has been played or a signal comes. Returns 0, or 1 when something failed."""
     given = vars(make_parser().parse_args(arguments))
-    one_process = given.pop('one_process')
+    one_process, policy = given.pop('one_process'), given.pop('policy')
     supervisor = Supervisor()
     with supervisor.catch_signals():
         try:
             values = read_values(given)
+            if policy:
+                from deadline_perception.nodes.access_policy import policy_text
+
+                print(policy_text(wanted_nodes(values), values), end='')
+                return 0
             orders = start_orders(values, one_process=one_process)
             for line in unused_sections(values):
                 print(f'bringup: {line}', file=sys.stderr)
