@@ -2,6 +2,7 @@
 # wait for them, so that no limit is near on a slow board. A single test that hangs ends after 300 s (pyproject.toml).
 find_package(ament_cmake_pytest REQUIRED)
 get_filename_component(test_root ${CMAKE_CURRENT_LIST_DIR}/../test ABSOLUTE)
+get_filename_component(research_root ${CMAKE_CURRENT_LIST_DIR}/../research ABSOLUTE)
 
 function(add_test_files prefix)
   foreach(test_file IN LISTS ARGN)
@@ -10,7 +11,7 @@ function(add_test_files prefix)
   endforeach()
 endfunction()
 
-file(GLOB test_folders LIST_DIRECTORIES true CONFIGURE_DEPENDS ${test_root}/* ${test_root}/../research/*)
+file(GLOB test_folders LIST_DIRECTORIES true CONFIGURE_DEPENDS ${test_root}/* ${research_root}/*)
 foreach(folder IN LISTS test_folders)
   file(GLOB_RECURSE test_files CONFIGURE_DEPENDS ${folder}/test_*.py)
   get_filename_component(name ${folder} NAME)

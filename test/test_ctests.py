@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).parent
+RESEARCH = TESTS.parent / 'research'
 pytestmark = pytest.mark.skipif(shutil.which('cmake') is None or shutil.which('ctest') is None,
                                 reason='cmake is not installed on the system')
 
@@ -32,9 +33,10 @@ def test_every_test_is_run_once_within_a_limit_of_its_part(tmp_path):
                                        capture_output=True, timeout=60).stdout)['tests']
     run = []
     for test in listed:
-        place = next(Path(word) for word in test['command'] if word.startswith(f'{TESTS}{os.sep}'))
+        place = next(Path(word) for word in test['command']
+                     if word.startswith((f'{TESTS}{os.sep}', f'{RESEARCH}{os.sep}')))
         run += sorted(place.rglob('test_*.py')) if place.is_dir() else [place]
         limits_s = [entry['value'] for entry in test['properties'] if entry['name'] == 'TIMEOUT']
         assert limits_s and 600 <= limits_s[0] <= 1800
-    assert sorted(run) == sorted(TESTS.rglob('test_*.py'))
+    assert sorted(run) == sorted([*TESTS.rglob('test_*.py'), *RESEARCH.rglob('test_*.py')])
     assert len(listed) > 50

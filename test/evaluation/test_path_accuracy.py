@@ -134,7 +134,7 @@ def test_the_shipped_table_is_ranked_by_what_the_rule_chooses():
         ground_truths = [GroundTruth([BOX] * count, [label] * count, [False] * count)
                          for label, count in enumerate(counts.values())]
         ranking = ranking_classes(ground_truths, tuple(counts))
-        assert ranking == table['ranked_by'] and len(ranking) == 6
+        assert ranking == table['ranked_by'] and {'vehicle', 'person'} <= set(ranking)
         assert row['pooled_ap'] == pytest.approx(np.mean([row['per_class'][name]['ap'] for name in ranking]), abs=1e-12)
 
 

@@ -190,12 +190,13 @@ def test_signal_during_a_load_that_does_not_end_leaves_no_abort(start_node, wait
     """Python's end while a thread is in C++ code: `terminate called without an active exception`, SIGABRT."""
     script = tmp_path / 'loading.py'
     script.write_text(f'{begun}import torch\n'
+                      'from deadline_perception import deadline_detector\n'
                       'from deadline_perception.nodes import detector\n'
-                      'def load(*_):\n'
+                      'def load(*_, **options):\n'
                       '    print("loading", flush=True)\n'
                       '    while True:\n'
                       '        torch.randn(1000, 1000) @ torch.randn(1000, 1000)\n'
-                      'detector.load_task = load\n'
+                      'deadline_detector.load_task = load\n'
                       'raise SystemExit(detector.main())\n')
     node = start_node('detector', program=(sys.executable, script))
     wait_for(lambda: 'loading' in node.output, 'the load to begin')
