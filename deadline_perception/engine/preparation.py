@@ -232,12 +232,20 @@ class SegmentMaker:
 
     def _choose(self, key: str, forms: Iterable[tuple[Form, Callable]], checks: list[Call], reasons: dict[Form, str],
                 makes: bool = False) -> bool | None:
-        """Keeps the first form that is accurate and faster than the eager segment, or the eager one where some form is
-        accurate and none faster; None where none is accurate, with the reasons.
+        """Keeps the first form that is accurate and faster than the eager segment.
 
-        With `makes`, only the first: a slower form may be accurate too; and what is accurate is noted in `made`.
+        Args:
+            key: of the segment.
+            forms: what may run it, the fastest first, and what makes the model of each.
+            checks: calls to compare and time with.
+            reasons: gets why a form is not used.
+            makes: the models are made here, and those that are accurate are noted in `made`.
+
+        Returns:
+            True where the form of the segment is kept: the compiled one, or, of models from elsewhere, the eager one
+            where an exact form is right and no faster, since no other form was ever tried; None otherwise.
         """
-        accurate = False
+        is_exact = False
         for form, make_model in forms:
             if not self._store.begin(key, form):
                 reasons[form] = 'compiling it ended the process'
@@ -255,7 +263,7 @@ class SegmentMaker:
             if not error_db >= least_db:
                 reasons[form] = f'{error_db:.1f} dB of signal to error, expected {least_db:.0f}'
                 continue
-            accurate = True
+            is_exact = is_exact or form is Form.EXACT
             if makes and form is not Form.FLOAT:
                 self.made.add(key, form, model)
             eager_ms, time_ms = self._times_ms(checks, segment)
@@ -267,7 +275,7 @@ class SegmentMaker:
             self._store.add(key, form, error_db=error_db, time_ms=time_ms, eager_ms=eager_ms, compiled=compiled,
                             reason=reasons.get(Form.INT8, '') if form is not Form.INT8 else '')
             return True
-        if accurate and not makes:
+        if is_exact and not makes:
             self._keep_eager(key, checks, reasons)
             return True
         return None

@@ -73,13 +73,7 @@ class TrialImages:
 
 def inspect_file(file: Path, size: tuple[int, int] | None = None, stated: str = '',
                  classes: int | None = None) -> FileFacts:
-    """What a file says of itself. Takes a second, and no torch.
-
-    Args:
-        file: exported detector.
-        size: height and width in px for a file that leaves them open.
-        stated: see `families.recognise`.
-        classes: how many it is to give, which then has to fit; None where that is not known.
+    """`read_facts` in a process of its own, which a file may hang or end. Takes a second, and no torch.
 
     Raises:
         ModelError: it is no detector that can be read; says what was found.
