@@ -1,8 +1,10 @@
 """The thresholds that the multi-path paper puts at each operator.
 
 Source: multi-path paper, section V-B. With the remaining time D - t_e, each operator decides for itself as it is
-reached: skip (tau = blocks + RPN + cheapest head at fewest proposals), number of proposals (tau = cheapest head at
-most proposals), head (the longest that fits). Changed: the number of proposals is rounded down to one that the
+reached: skip (tau = blocks and the minimum execution time of the rest of the network), number of proposals (tau =
+cheapest head at most proposals), head (the longest that fits). The paper's formula for skips counts of the rest only
+the region proposals and the cheapest head; its text counts all of it, as here: what the formula leaves out has to run
+as well, and would make every tight deadline late. Changed: the number of proposals is rounded down to one that the
 network offers; the paper's networks have one width, so what is no skip, proposals or switch is given and never decided;
 times are bounds on this machine (forecast times factor) in place of the analytical WCET.
 """
@@ -55,8 +57,8 @@ class ThresholdPolicy:
     """Decides each operator by its own threshold; never looks at quality, and sees no further than the formulas.
 
     A plan walks through all operators with the time that the segments before each are expected to take. `feasible`
-    says whether the cheapest path with the given settings fits; the chosen path's own bound need not, since the skip
-    threshold as published leaves out the blocks that cannot be skipped.
+    says whether the cheapest path with the given settings fits; the chosen path's own bound need not, since the number of
+    proposals is chosen as if the time of a head were proportional to it.
 
     Args:
         path_space: all paths of a network that has one operator of the kind proposals and, after it, one switch.
@@ -82,10 +84,7 @@ class ThresholdPolicy:
         self._allowance_ms = check_allowance(allowance_ms)
         self._proposals, self._switch = (self._only(kind) for kind in (PROPOSALS, SWITCH))
         self._segments = {segment.operator: at for at, segment in enumerate(path_space.segments) if segment.operator}
-        # What the paper calls RPN: the phase in which the number of proposals is decided.
-        phase = path_space.segments[self._segments[self._proposals.name]].phase
         self._after_proposals = self._segments[self._proposals.name] + 1
-        self._rpn = [at for at, segment in enumerate(path_space.segments) if segment.phase == phase]
         # None of these depends on the time left, and a path space is finite: each is worked out once.
         self._quality = cache(quality.quality)
         self._rest_ms = cache(self._find_rest_ms)
@@ -110,7 +109,7 @@ class ThresholdPolicy:
         check_outcome(latency_ms, remaining_ms)
 
     def skips(self, path: ExecutionPath, skip: str, remaining_ms: float, factor: float) -> bool:
-        """Whether a skip operator skips its blocks: tau = n t_RS + t_RPN + min_j t_SN_j(n_P min) exceeds the time."""
+        """Whether a skip operator skips its blocks: with them, the shortest rest of the network exceeds the time."""
         return self._skip_tau_ms(path, skip) * factor > remaining_ms
 
     def proposals(self, path: ExecutionPath, remaining_ms: float, factor: float) -> int:
@@ -158,11 +157,9 @@ class ThresholdPolicy:
         return self.head(path, left_ms, factor)
 
     def _find_skip_tau_ms(self, path: ExecutionPath, skip: str) -> float:
-        fewest = path.replace(**{self._proposals.name: self._proposals.settings[0]})
-        runs = fewest.replace(**{skip: self._space.operator(skip).settings[-1]})
-        rpn_ms = sum(self._segment_ms(fewest, at) for at in self._rpn)
-        heads_ms = self._head_times_ms(fewest, self._after_proposals)
-        return self._segment_ms(runs, self._segments[skip]) + rpn_ms + min(heads_ms)
+        segment = self._segments[skip]
+        runs = self._cheapest(path, segment).replace(**{skip: self._space.operator(skip).settings[-1]})
+        return self._rest_ms(runs, segment)
 
     def _find_proposals_tau_ms(self, path: ExecutionPath) -> float:
         most = path.replace(**{self._proposals.name: self._proposals.settings[-1]})

@@ -45,23 +45,23 @@ def test_given_width_is_the_widest_whose_cheapest_path_is_in_time_or_the_narrowe
     assert largest_that_fits(SPACE, forecast, budget_ms) == SPACE.largest.replace(width=width)
 
 
-def test_skip_threshold_is_its_blocks_and_the_rpn_and_the_cheapest_head_at_fewest_proposals(policy):
-    # tau = 10 + (2 + 1) + 5 * 10 / 100 = 13.5 ms, whatever else still has to run.
+def test_skip_threshold_is_its_blocks_and_the_shortest_rest_of_the_network(policy):
+    # tau = 10 + 3 + 4 + (2 + 1) + 5 * 10 / 100 = 20.5 ms before stage 2, 3 ms less in it.
     path = SPACE.largest
-    assert not policy.skips(path, 'skip0', 13.5, 1.0)
-    assert policy.skips(path, 'skip0', 13.499, 1.0)
-    assert not policy.skips(path, 'skip1', 27.0, 2.0)
-    assert policy.skips(path, 'skip1', 26.99, 2.0)
+    assert not policy.skips(path, 'skip0', 20.5, 1.0)
+    assert policy.skips(path, 'skip0', 20.499, 1.0)
+    assert not policy.skips(path, 'skip1', 35.0, 2.0)
+    assert policy.skips(path, 'skip1', 34.99, 2.0)
 
 
 def test_region_features_count_as_part_of_every_head(make_forecast, make_quality):
-    # 2 ms for 100 regions: tau of a skip = 10 + (2 + 1) + (5 + 2) * 10 / 100, of the proposals 5 + 2 ms.
+    # 2 ms for 100 regions: tau of a skip = 17 + (2 + 1) + (5 + 2) * 10 / 100, of the proposals 5 + 2 ms.
     def with_regions(name):
         return 2.0 * int(name.rsplit('-p', 1)[1]) / 100.0 if name.startswith('regions') else segment_ms(name)
 
     policy = ThresholdPolicy(SPACE, make_forecast(SPACE, with_regions), make_quality(dict.fromkeys(SPACE, 0.5)))
     path = SPACE.largest
-    assert not policy.skips(path, 'skip0', 13.7001, 1.0) and policy.skips(path, 'skip0', 13.6999, 1.0)
+    assert not policy.skips(path, 'skip0', 20.7001, 1.0) and policy.skips(path, 'skip0', 20.6999, 1.0)
     assert (policy.proposals(path, 7.0, 1.0), policy.proposals(path, 6.99, 1.0)) == (100, 25)
     assert (policy.head(path, 20.0, 1.0), policy.head(path, 19.9, 1.0)) == ('1', '0')  # when they are there already
 
@@ -89,19 +89,19 @@ def test_head_is_the_longest_that_fits_and_the_shortest_when_none_does(policy):
 def test_plan_walks_through_all_operators_by_hand(policy):
     # 100 ms: nothing is skipped, 100 proposals (66 ms left), head 1.
     assert policy.plan(100.0, 1.0).path == SPACE.parse('s00-w1.00-p100-h1')
-    # 30 ms: skip0 runs with 26 left; skip1 sees 26 - 10 - 3 = 13 < 13.5 and skips; pyramid and rpn leave 7 ms:
+    # 30 ms: skip0 runs with 26 left; skip1 sees 26 - 10 - 3 = 13 < 17.5 and skips; pyramid and rpn leave 7 ms:
     # 100 proposals; 6 ms are left for a head: 5 fits, 20 does not.
     choice = policy.plan(30.0, 1.0)
     assert choice.path == SPACE.parse('s01-w1.00-p100-h0')
     assert (choice.forecast_ms, choice.bound_ms, choice.feasible) == (29.0, 29.0, True)
 
 
-def test_the_published_skip_threshold_can_overrun_where_a_cheaper_path_fitted(policy):
-    # 17.6 ms at the start: skip0 sees 13.6 and runs, though stage 2 and pyramid are still to come.
-    choice = policy.plan(17.6, 1.0)
-    assert choice.path['skip0'] == 'run'
-    assert choice.bound_ms > 17.6
-    assert choice.feasible
+def test_what_can_fit_overruns_by_no_more_than_the_choice_of_proposals_takes(policy):
+    # Skips count all that has to follow. The number of proposals is chosen as if its own segment, 1 ms, took nothing.
+    for budget_ms in (17.6, 24.4, 24.5, 31.0):
+        choice = policy.plan(budget_ms, 1.0)
+        assert choice.feasible and choice.bound_ms <= budget_ms + 1.0
+    assert policy.plan(24.4, 1.0).path['skip0'] == 'skip' and policy.plan(24.6, 1.0).path['skip0'] == 'run'
 
 
 def test_allowance_is_kept_back_from_every_threshold(make_policy):
