@@ -49,6 +49,7 @@ from deadline_perception.model_set.model_reference import load_weights
 from deadline_perception.tools.command_line import exit_status
 from deadline_perception.model_set.model_reference import find_weights
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
+from deadline_perception.tools.model_conventions import inspect_file
 from deadline_perception.tools.model_words import read_classes
 
 RESULTS = Path(__file__).parent / 'results' / 'hostile.json'
@@ -92,7 +93,8 @@ def readers(weights: Path) -> dict[str, Callable[[Path], object]]:
         'weights': load_weights, 'elastic': load_weights,
         'pth': lambda file: fits('ssdlite320_mobilenet_v3_large', file, 91), 'bag': _read_bag, 'image': load_image,
         'video': lambda file: [frame.load_bgr() for frame in read_video(file).frames[:50]],
-        'onnx': lambda file: load_model(ModelSpec('a', 'onnx', file, ('car',)))}
+        'onnx': lambda file: load_model(ModelSpec('a', 'onnx', file, ('car',))),
+        'detector': lambda file: inspect_file(file, classes=1)}
 
 
 def _read_segments(file: Path) -> None:

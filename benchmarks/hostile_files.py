@@ -19,6 +19,7 @@ import cv2
 import numpy as np
 import torch
 import zstandard
+from hostile_detectors import ESCAPE, damaged_models, odd_detectors
 from mcap.data_stream import RecordBuilder
 from mcap.records import Chunk
 from rosbags.rosbag2 import StoragePlugin
@@ -27,7 +28,6 @@ from safetensors.torch import save
 from deadline_perception.datasets.bag import write_bag
 from deadline_perception.rendering.drive import render_drive
 
-ESCAPE = '\x1b]0;title\x07\x1b[2J\x9b31m\u202e'
 BOMB = 'a0: &a0 [x, x]\n' + ''.join(f'a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n' for n in range(1, 30))
 MARK = 'code_was_run'  # a file that code in a hostile file would make
 _FLIPS = 8
@@ -73,7 +73,7 @@ def all_cases(folder: Path, weights: Path) -> list[Case]:
             ('segments', '.json', _segments), ('weights', '.safetensors', lambda place: _weights(weights)),
             ('elastic', '.safetensors', _elastic), ('pth', '.pth', _pickles), ('bag', '.mcap', _mcap),
             ('bag', '.db3', _sqlite), ('image', '.png', lambda place: _images()), ('video', '.avi', _videos),
-            ('onnx', '.onnx', lambda place: _onnx())):
+            ('onnx', '.onnx', lambda place: damaged_models()), ('detector', '.onnx', lambda place: odd_detectors())):
         place = folder / f'{kind}{suffix[1:]}'
         place.mkdir()
         own = list(make(place))
@@ -384,46 +384,3 @@ def _videos(place: Path) -> Iterator[tuple[str, bytes]]:
         content = bytearray(file.read_bytes())
         content[at:at + 4] = struct.pack('<I', value)
         yield f'another {name}', bytes(content)
-
-
-def _onnx() -> Iterator[tuple[str, bytes]]:
-    """Files of one operator, written byte by byte as protocol buffers lay them out."""
-    def varint(value: int) -> bytes:
-        value, found = value % 2**64, bytearray()
-        while True:
-            value, low = value >> 7, value & 127
-            found.append(low | (128 if value else 0))
-            if not value:
-                return bytes(found)
-
-    def field(number: int, value: int | str | bytes) -> bytes:
-        if isinstance(value, int):
-            return varint(number << 3) + varint(value)
-        value = value.encode() if isinstance(value, str) else value
-        return varint(number << 3 | 2) + varint(len(value)) + value
-
-    def values(name: str, shape: tuple[int, ...]) -> bytes:
-        sides = b''.join(field(1, field(1, side)) for side in shape)
-        return field(1, name) + field(2, field(1, field(1, 1) + field(2, sides)))
-
-    def model(shape=(1, 3, 32, 32), operator='Relu', name='boxes', version=13, inside=b'') -> bytes:
-        node = field(1, 'images') + field(2, name) + field(4, operator)
-        graph = field(1, node) + field(2, 'g') + inside + field(11, values('images', shape)) + field(
-            12, values(name, shape))
-        return field(1, 8) + field(7, graph) + field(8, field(1, '') + field(2, version))
-
-    yield 'no detector', model()
-    for shape in ((1, 3, 10**6, 10**6), (1, 3, -5, -5), (), (1,) * 60):
-        yield f'input {shape!r:.30}', model(shape)
-    for operator in (ESCAPE, 'NoSuchOperator', 'If'):
-        yield f'operator {operator!r:.20}', model(operator=operator)
-    yield 'an output of controls', model(name=ESCAPE)
-    for version in (0, 99, -5):
-        yield f'version {version}', model(version=version)
-    weight = b''.join(field(1, 2**31) for _ in range(3)) + field(2, 1) + field(8, 'w')
-    yield 'weights without values', model(inside=field(5, weight))
-    outside = field(1, 4) + field(2, 1) + field(8, 'w') + field(14, 1) + field(
-        13, field(1, 'location') + field(2, '../../../../etc/passwd'))
-    yield 'weights of another file', model(inside=field(5, outside))
-
-

@@ -22,7 +22,7 @@ def test_some_files_of_every_kind_are_read_or_refused(repository, tmp_path):
     ends = {(case['kind'], case['end']) for case in content['cases'] if case['name'] == 'as it should be'}
     assert ends == {(kind, 'read') for kind in ('set', 'tasks', 'mapping', 'coco', 'classes', 'quality', 'weights',
                                                 'pth',
-                                                'bag', 'image', 'video')}
+                                                'bag', 'image', 'video', 'detector')}
 
 
 @pytest.mark.parametrize(('act', 'end'), [

@@ -1,0 +1,103 @@
+"""Exported networks that are damaged, or no detector that can be used: ONNX files, written byte by byte."""
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+ESCAPE = '\x1b]0;title\x07\x1b[2J\x9b31m\u202e'
+_FLOAT, _INT64 = 1, 7  # types of ONNX's tensors
+_INT = 2  # of its attributes
+
+
+def damaged_models() -> Iterator[tuple[str, bytes]]:
+    """Files of one operator, by what is wrong with them."""
+    yield 'no detector', _of_one_operator()
+    for shape in ((1, 3, 10**6, 10**6), (1, 3, -5, -5), (1, 3, 0, 0), (), (1,) * 60):
+        yield f'input {shape!r:.30}', _of_one_operator(shape)
+    for operator in (ESCAPE, 'NoSuchOperator', 'If'):
+        yield f'operator {operator!r:.20}', _of_one_operator(operator=operator)
+    yield 'an output of controls', _of_one_operator(name=ESCAPE)
+    for version in (0, 99, -5):
+        yield f'version {version}', _of_one_operator(version=version)
+    weight = b''.join(_field(1, 2**31) for _ in range(3)) + _field(2, _FLOAT) + _field(8, 'w')
+    yield 'weights without values', _of_one_operator(inside=_field(5, weight))
+    outside = _field(1, 4) + _field(2, _FLOAT) + _field(8, 'w') + _field(14, 1) + _field(
+        13, _field(1, 'location') + _field(2, '../../../../etc/passwd'))
+    yield 'weights of another file', _of_one_operator(inside=_field(5, outside))
+
+
+def odd_detectors() -> Iterator[tuple[str, bytes]]:
+    """Whole files with one image as input; the first is a YOLO of one class, the others are no such detector."""
+    yield 'as it should be', _with_outputs({'output0': (1, 5, 100)})
+    yield 'twenty classes where one is named', _with_outputs({'output0': (1, 24, 100)})
+    yield 'a thousand outputs', _with_outputs({f'output{number}': (1, 10) for number in range(1000)})
+    yield 'a classifier', _with_outputs({'logits': (1, 1000)})
+    yield 'a segmenter', _with_outputs({'masks': (1, 21, 64, 64)})
+    yield 'poses', _with_outputs({'output0': (1, 56, 100)})
+    yield 'scores without boxes', _with_outputs({'scores': (1, 100, 80)})
+    yield 'boxes without scores', _with_outputs({'boxes': (1, 100, 4)})
+    yield 'two images', _with_outputs({'output0': (1, 5, 100)}, {'images': (1, 3, 64, 64), 'second': (1, 3, 64, 64)})
+    yield 'sound', _with_outputs({'output0': (1, 5, 100)}, {'images': (1, 16000)})
+    yield 'sixteen colours', _with_outputs({'output0': (1, 5, 100)}, {'images': (1, 16, 64, 64)})
+    yield 'a batch of four', _with_outputs({'output0': (4, 5, 100)}, {'images': (4, 3, 64, 64)})
+    twice = 2 * _field(1, _expand(0, 'same'))
+    yield 'outputs of one name', _graph(_field(1, _mean('images')) + twice + _shape(0, (1, 5, 100)),
+                                        {'images': (1, 3, 64, 64)}, {'same': (1, 5, 100)})
+
+
+def _with_outputs(outputs: dict[str, tuple[int, ...]],
+                  inputs: dict[str, tuple[int, ...]] | None = None) -> bytes:
+    """Each output is the mean of the first input in a shape of its own."""
+    inputs = inputs or {'images': (1, 3, 64, 64)}
+    parts = [_field(1, _mean(next(iter(inputs))))]
+    for number, (name, shape) in enumerate(outputs.items()):
+        parts += [_field(1, _expand(number, name)), _shape(number, shape)]
+    return _graph(b''.join(parts), inputs, outputs)
+
+
+def _of_one_operator(shape: tuple[int, ...] = (1, 3, 32, 32), operator: str = 'Relu', name: str = 'boxes',
+                     version: int = 13, inside: bytes = b'') -> bytes:
+    node = _field(1, 'images') + _field(2, name) + _field(4, operator)
+    return _graph(_field(1, node) + inside, {'images': shape}, {name: shape}, version)
+
+
+def _graph(content: bytes, inputs: dict[str, tuple[int, ...]], outputs: dict[str, tuple[int, ...]],
+           version: int = 13) -> bytes:
+    sides = [_field(number, _value(name, shape)) for number, values in ((11, inputs), (12, outputs))
+             for name, shape in values.items()]
+    graph = content + _field(2, 'g') + b''.join(sides)
+    return _field(1, 8) + _field(7, graph) + _field(8, _field(1, '') + _field(2, version))
+
+
+def _mean(name: str) -> bytes:
+    flat = _field(1, 'keepdims') + _field(3, 0) + _field(20, _INT)
+    return _field(1, name) + _field(2, 'mean') + _field(4, 'ReduceMean') + _field(5, flat)
+
+
+def _expand(number: int, name: str) -> bytes:
+    return _field(1, 'mean') + _field(1, f'shape{number}') + _field(2, name) + _field(4, 'Expand')
+
+
+def _shape(number: int, shape: tuple[int, ...]) -> bytes:
+    values = b''.join(side.to_bytes(8, 'little') for side in shape)
+    return _field(5, _field(1, len(shape)) + _field(2, _INT64) + _field(8, f'shape{number}') + _field(9, values))
+
+
+def _value(name: str, shape: tuple[int, ...]) -> bytes:
+    sides = b''.join(_field(1, _field(1, side)) for side in shape)
+    return _field(1, name) + _field(2, _field(1, _field(1, _FLOAT) + _field(2, sides)))
+
+
+def _field(number: int, value: int | str | bytes) -> bytes:
+    if isinstance(value, int):
+        return _varint(number << 3) + _varint(value)
+    value = value.encode() if isinstance(value, str) else value
+    return _varint(number << 3 | 2) + _varint(len(value)) + value
+
+
+def _varint(value: int) -> bytes:
+    value, found = value % 2**64, bytearray()
+    while True:
+        value, low = value >> 7, value & 127
+        found.append(low | (128 if value else 0))
+        if not value:
+            return bytes(found)
