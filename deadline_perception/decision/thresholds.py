@@ -57,8 +57,8 @@ class ThresholdPolicy:
     """Decides each operator by its own threshold; never looks at quality, and sees no further than the formulas.
 
     A plan walks through all operators with the time that the segments before each are expected to take. `feasible`
-    says whether the cheapest path with the given settings fits; the chosen path's own bound need not, since the number of
-    proposals is chosen as if the time of a head were proportional to it.
+    says whether the cheapest path with the given settings fits; the chosen path's own bound need not, since the number
+    of proposals is chosen as if the time of a head were proportional to it.
 
     Args:
         path_space: all paths of a network that has one operator of the kind proposals and, after it, one switch.

@@ -47,13 +47,20 @@ def test_an_invented_network_runs_from_profile_to_report(make, topic, kind, star
     latencies = observer.hear(FrameLatency, f'{namespace}/detector/latency')
     decisions = observer.hear(PathDecision, f'{namespace}/detector/path')
     budget = observer.speaker(TimeBudget, f'{namespace}/time_budget/budget', QoSProfile(depth=5))
+
+    def is_recorded(topic):
+        values = observer.status('bag_recorder')[2]
+        return int(values.get(f'messages {namespace}/detector/{topic}', 0)) >= IMAGES
+
     camera = observer.speaker(Image, f'{namespace}/image')
-    for number in range(IMAGES):
+    number = 0
+    while number < IMAGES or not is_recorded('path') or not is_recorded('latency'):
         budget.publish(TimeBudget(budget_ms=2000.0, min_budget_ms=2000.0, max_budget_ms=2000.0))
         now = observer.node.get_clock().now().nanoseconds
         camera.publish(bgr_to_image(image, Header(stamp=ns_to_stamp(now), frame_id='camera')))
         wait_for(lambda: len(latencies) > number and len(decisions) > number and len(results) > number,
                  f'answer {number}: {detector.output}')
+        number += 1
     assert {latency.outcome for latency in latencies} == {FrameLatency.DETECTED}
     assert [phase.name for phase in latencies[-1].phases] == list(network.path_space.phases)
     for decision in decisions:
@@ -69,7 +76,7 @@ def test_an_invented_network_runs_from_profile_to_report(make, topic, kind, star
     assert recorder.end() == 0, recorder.output
     recording = read_recording(tmp_path / 'run.mcap')
     summary = write_report(recording, tmp_path / 'report')
-    assert summary['frames_delivered'] == IMAGES and summary['distinct_paths'] >= 1
+    assert summary['frames_delivered'] >= IMAGES and summary['distinct_paths'] >= 1
     page = (tmp_path / 'report' / 'report.html').read_text()
     assert all(operator.name in page for operator in network.path_space.operators)
     assert all(f'network: {phase}' in page for phase in network.path_space.phases)
