@@ -92,6 +92,13 @@ def _claim(domain: int) -> IO[str] | None:
     return lock
 
 
+@pytest.fixture(autouse=True)
+def one_thread() -> None:
+    """PyTorch on one thread, whatever a test before has set: several would wait for each other on a busy machine."""
+    if 'torch' in sys.modules:
+        sys.modules['torch'].set_num_threads(1)
+
+
 @pytest.fixture(scope='session')
 def repository() -> Path:
     """The root of the source tree."""
