@@ -64,6 +64,7 @@ def read_exported(file: Path) -> ExportedFile:
     """
     file = Path(file)
     model = _read(file)
+    _take_batches(model)
     image = _image_input(model, file)
     _check_loops(model, file)
     shape = sizes_of(image)
@@ -135,6 +136,23 @@ def _read(file: Path):
     except RuntimeError as error:
         raise ModelError(f'{file} cannot be read by OpenVINO: {told(error)}. Export it with a standard opset and '
                          f'without operations of its own (for YOLO: without suppression inside)') from error
+
+
+def _take_batches(model) -> None:
+    """Gives the only input of a model of single images `[3, H, W]`, as torchvision exports them, an axis for a batch."""
+    from openvino import opset13
+
+    if len(model.inputs) != 1 or len(sizes_of(model.input())) != 3 or sizes_of(model.input())[0] != 3:
+        return
+    value, single = model.input(), model.input().get_node()
+    sides = [-1 if side is None else side for side in sizes_of(value)]
+    batch = opset13.parameter([1, *sides], value.get_element_type(), name=single.get_friendly_name())
+    names = set(value.get_names())
+    single.output(0).replace(opset13.squeeze(batch, np.int64([0])).output(0))
+    batch.output(0).set_names(names)
+    model.remove_parameter(single)
+    model.add_parameters([batch])
+    model.validate_nodes_and_infer_types()
 
 
 def _image_input(model, file: Path):

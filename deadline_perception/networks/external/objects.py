@@ -3,7 +3,8 @@
 - `boxes`: outputs for boxes `[N, 4]`, scores `[N]` and labels `[N]` (torchvision, DEIM, D-FINE, RT-DETR), or boxes with
   a score `[N, 5]` and labels `[N]` (MMDetection, Open Model Zoo).
 - `detections`: `[1, N, 6]`, corners, score, label (YOLOv10, YOLO26, exports with suppression inside), label, score,
-  corners (PaddleDetection), or `[N, 7]` with the number of the image first (YOLOv7's).
+  corners (PaddleDetection), centre, size, score, label (RT-DETR of Ultralytics), or `[N, 7]` with the number of the
+  image first (YOLOv7's).
 - `ssd`: `DetectionOutput` `[1, 1, N, 7]`: image, label, score, corners from 0 to 1; a negative image ends the list.
 """
 from __future__ import annotations
@@ -22,7 +23,7 @@ NAMES = ('boxes', 'detections', 'ssd')
 _ULTRALYTICS, _INTEL = ('letterbox', 'rgb', '0 to 1'), ('stretch', 'bgr', '0 to 255')  # see `Head.usual`
 _PARTS = {'boxes': ('box', 'dets'), 'scores': ('score', 'conf', 'prob'), 'labels': ('label', 'class', 'cls')}
 # Columns of score, label and the first of a box, in rows of objects.
-_ORDERS = {6: {'': (4, 5, 0), 'label-first': (1, 0, 2)}, 7: {'image-first': (6, 5, 1)}}
+_ORDERS = {6: {'': (4, 5, 0), 'label-first': (1, 0, 2), CENTRES: (4, 5, 0)}, 7: {'image-first': (6, 5, 1)}}
 
 
 def readings(outputs: Sequence[Output], classes: int | None, input_size: tuple[int, int]) -> list[Head]:
@@ -86,17 +87,17 @@ def _of_rows(outputs: Sequence[Output], input_size: tuple[int, int]) -> list[Hea
         elif len(output.shape) in (2, 3) and (len(output.shape) == 2 or output.shape[0] in (1, None)):
             columns = output.shape[-1]
             found += [Head(' '.join(filter(None, ('detections', order, unit))), None,
-                           partial(_from_rows, place=place, columns=at, unit=unit, input_size=input_size),
-                           usual=_ULTRALYTICS)
+                           partial(_from_rows, place=place, columns=at, form=CENTRES if order == CENTRES else CORNERS,
+                                   unit=unit, input_size=input_size), usual=_ULTRALYTICS)
                       for order, at in _ORDERS.get(columns, {}).items() for unit in (PX, FRACTION)]
     return found
 
 
-def _from_rows(values: Sequence[np.ndarray], *, place: int, columns: tuple[int, int, int], unit: str,
+def _from_rows(values: Sequence[np.ndarray], *, place: int, columns: tuple[int, int, int], form: str, unit: str,
                input_size: tuple[int, int]) -> Objects:
     rows = values[place].reshape(-1, values[place].shape[-1])
     score, label, box = columns
-    return _kept(to_corners(rows[:, box:box + 4], CORNERS, unit, input_size), rows[:, score], rows[:, label])
+    return _kept(to_corners(rows[:, box:box + 4], form, unit, input_size), rows[:, score], rows[:, label])
 
 
 def _from_ssd(values: Sequence[np.ndarray], *, place: int, input_size: tuple[int, int]) -> Objects:

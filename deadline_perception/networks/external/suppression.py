@@ -14,7 +14,8 @@ def suppress(found: Objects) -> Objects:
     """Of boxes of one class that overlap by more than `MAX_IOU`, the most certain; at most `MAX_OBJECTS`."""
     if not len(found.boxes):
         return found
-    corners = found.boxes.astype(np.float64)
+    # OpenCV keeps classes apart by moving each beyond the largest coordinate, which takes coordinates from 0 on.
+    corners = found.boxes.astype(np.float64) - min(0.0, float(found.boxes.min()))
     left_top_size = np.hstack([corners[:, :2], corners[:, 2:] - corners[:, :2]])
     kept = cv2.dnn.NMSBoxesBatched(left_top_size, found.scores.astype(np.float32), found.labels.astype(np.int32),
                                    MIN_SCORE, MAX_IOU)

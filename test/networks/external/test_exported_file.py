@@ -95,3 +95,18 @@ def test_a_real_tflite_file_is_decoded_by_its_layers():
     outputs = with_size(read, (300, 300), file)
     assert [str(output) for output in outputs] == ['boxes [1, 1917, 4]', 'class_scores [1, 1917, 90]']
     assert (read.layers, read.by_planes) == ('8 bit', False)
+
+
+def test_a_model_of_single_images_as_torchvision_exports_them_takes_a_batch_of_one(tmp_path):
+    from openvino import Model, PartialShape, Type, opset13 as ops, save_model
+
+    image = ops.parameter(PartialShape([3, -1, -1]), Type.f32, name='images')
+    image.output(0).set_names({'images'})
+    shown = ops.reshape(ops.reduce_mean(image, np.int64([0, 1, 2]), True), np.int64([1, 1]), False)
+    boxes = ops.concat([shown, shown, shown, shown], 1)
+    save_model(Model([ops.result(boxes)], [image]), tmp_path / 'single.xml')
+    read = read_exported(tmp_path / 'single.xml')
+    assert (read.by_planes, read.size) == (True, (None, None))
+    with_size(read, SIZE, tmp_path / 'single.xml')
+    value, = read.model.inputs
+    assert (value.get_any_name(), list(value.get_shape())) == ('images', [1, 3, *SIZE])

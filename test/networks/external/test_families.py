@@ -41,7 +41,8 @@ def test_what_is_stated_narrows_the_readings():
     assert names(outputs, 2) == ['yolov8 px', 'detections px', 'detections fraction', 'detections label-first px',
                                  'detections label-first fraction']
     assert names(outputs, 2, 'detections label-first') == ['detections label-first px',
-                                                           'detections label-first fraction']
+                                                           'detections label-first fraction', 'detections centres px',
+                                     'detections centres fraction']
     with pytest.raises(ModelError, match=r"stated as 'ssd': expected one of yolov8 px, detections px"):
         names(outputs, 2, 'ssd')
     with pytest.raises(ModelError, match="stated as 'squares', expected one of distribution, yolov8"):

@@ -80,7 +80,7 @@ def test_an_object_found_as_two_classes_that_share_a_name_is_one(tmp_path):
 
 @pytest.mark.parametrize(('columns', 'name'), [
     ([*BOX, 0.7, 2.0], 'detections px'), ([2.0, 0.7, *BOX], 'detections label-first px'),
-    ([0.0, *BOX, 2.0, 0.7], 'detections image-first px')])
+    ([0.0, *BOX, 2.0, 0.7], 'detections image-first px'), ([*CENTRE, 0.7, 2.0], 'detections centres px')])
 def test_rows_of_objects(tmp_path, columns, name):
     read = found(tmp_path, {'output0': rows_with(columns, 20)[None]}, stated=name)
     assert read == (name, approx([BOX]), [pytest.approx(0.7)], ['bike'])
