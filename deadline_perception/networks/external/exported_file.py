@@ -139,7 +139,7 @@ def _read(file: Path):
 
 
 def _take_batches(model) -> None:
-    """Gives the only input of a model of single images `[3, H, W]`, as torchvision exports them, an axis for a batch."""
+    """Gives the only input of a model of single images `[3, H, W]`, as torchvision exports, an axis for a batch."""
     from openvino import opset13
 
     if len(model.inputs) != 1 or len(sizes_of(model.input())) != 3 or sizes_of(model.input())[0] != 3:

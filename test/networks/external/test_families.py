@@ -39,10 +39,10 @@ def test_without_a_number_of_classes_those_of_coco_come_first():
 def test_what_is_stated_narrows_the_readings():
     outputs = [((1, 300, 6),)]
     assert names(outputs, 2) == ['yolov8 px', 'detections px', 'detections fraction', 'detections label-first px',
-                                 'detections label-first fraction']
+                                 'detections label-first fraction', 'detections centres px',
+                                 'detections centres fraction']
     assert names(outputs, 2, 'detections label-first') == ['detections label-first px',
-                                                           'detections label-first fraction', 'detections centres px',
-                                     'detections centres fraction']
+                                                           'detections label-first fraction']
     with pytest.raises(ModelError, match=r"stated as 'ssd': expected one of yolov8 px, detections px"):
         names(outputs, 2, 'ssd')
     with pytest.raises(ModelError, match="stated as 'squares', expected one of distribution, yolov8"):
