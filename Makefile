@@ -20,6 +20,8 @@ MAKEFLAGS += --no-print-directory
 export ROS_DISTRO_WHEELS ?= jazzy
 export VENV ?= $(if $(filter jazzy,$(ROS_DISTRO_WHEELS)),.venv,.venv-$(ROS_DISTRO_WHEELS))
 export PYTHON
+# What another environment of this kind leaves to the programs that it starts.
+unexport _ROS_WHEELS_BOOTSTRAP_COMPLETE
 unexport AMENT_PREFIX_PATH CMAKE_PREFIX_PATH COLCON_PREFIX_PATH PYTHONPATH ROS_DISTRO RMW_IMPLEMENTATION
 ifdef AMENT_PREFIX_PATH
 unexport LD_LIBRARY_PATH
