@@ -271,7 +271,7 @@ def test_every_benchmark_of_the_list_is_there_and_in_its_document(load_benchmark
     assert linked == {benchmark.file for benchmark in every.BENCHMARKS}
     programs = {file.stem for file in (*folder.glob('*.py'), *root.glob('research/*/*.py'))
                 if re.search(r"^RESULTS = ", file.read_text(encoding='utf-8'), re.MULTILINE)}
-    assert programs - listed == set()
+    assert programs - listed == {'first_minutes'}  # which runs these tests
 
 
 def test_a_benchmark_that_fails_or_takes_too_long_is_told(load_benchmark, monkeypatch, tmp_path):

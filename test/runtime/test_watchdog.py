@@ -116,5 +116,5 @@ def test_threads_that_end_are_replaced_while_there_is_another_and_noticed_when_t
     watch(watchdog, Due(end, acted.set))
     assert acted.wait(WAIT_S)
     assert watchdog.fault == ''
-    watch(watchdog, Due(*[end] * 2 * watchdog_module.MAX_THREADS))
+    watch(watchdog, Due(*[end] * 2000))  # how many are replaced is a matter of moments
     wait_until(lambda: watchdog.fault == 'the threads of the watchdog have ended')
