@@ -11,9 +11,12 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from deadline_perception import tensor_file
-from deadline_perception.detector.configuration import CONFIGURATIONS, DetectorConfig, find_configuration
+from deadline_perception.detector.configuration import CONFIGURATIONS, find_configuration, read_shape
+from deadline_perception.detector.dense.network import DenseDetector
+from deadline_perception.detector.dense.configuration import DenseConfig
 from deadline_perception.detector.network import MultiPathDetector
 from deadline_perception.detector.score_calibration import ScoreCalibration
+from deadline_perception.detector.shape import Shape
 from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.latency.device import check_device
 from deadline_perception.tensor_file import TensorHeader, write_tensors
@@ -28,7 +31,7 @@ class CheckpointError(DeadlinePerceptionError):
     """Weights that are missing, damaged, or made for another network."""
 
 
-def build_detector(config: str | DetectorConfig, class_names: tuple[str, ...], *, seed: int = 0,
+def build_detector(config: str | Shape, class_names: tuple[str, ...], *, seed: int = 0,
                    device: str = 'cpu') -> MultiPathDetector:
     """A detector with random weights, in evaluation mode.
 
@@ -48,8 +51,12 @@ def build_detector(config: str | DetectorConfig, class_names: tuple[str, ...], *
     check_device(device)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        detector = MultiPathDetector(config, class_names)
+        detector = _detector_of(config, class_names)
     return detector.to(device, memory_format=torch.channels_last).eval()
+
+
+def _detector_of(config: Shape, class_names: tuple[str, ...]) -> MultiPathDetector:
+    return (DenseDetector if isinstance(config, DenseConfig) else MultiPathDetector)(config, class_names)
 
 
 def save_detector(detector: MultiPathDetector, file: Path, **facts: str) -> None:
@@ -101,7 +108,7 @@ def load_detector(weights: Path, device: str = 'cpu') -> MultiPathDetector:
         raise CheckpointError(f'weights file {weights} holds a {reprlib.repr(metadata["kind"])}, expected a detector')
     config = _configuration(metadata['config'], weights)
     with torch.device('meta'), _Undrawn():  # shapes without memory
-        network = MultiPathDetector(config, class_names)
+        network = _detector_of(config, class_names)
     tensors = read_weights(weights, network)
     detector = build_detector(config, class_names)
     detector.load_state_dict(tensors)
@@ -208,12 +215,12 @@ def _compare(stored: dict[str, dict], shapes: dict[str, list[int]], weights: Pat
                                   f'{", ".join(_TYPES)}')
 
 
-def _configuration(text: str, weights: Path) -> DetectorConfig:
+def _configuration(text: str, weights: Path) -> Shape:
     """What the metadata say of the shape: the whole configuration, or the name of a built-in one."""
     if text in CONFIGURATIONS:
         return CONFIGURATIONS[text]
     try:
-        return DetectorConfig.from_record(parse_json(text))
+        return read_shape(parse_json(text))
     except ValueError as error:
         raise CheckpointError(f'weights file {weights} has configuration {text[:40]!r}, expected one of '
                               f'{", ".join(CONFIGURATIONS)} or a whole one: {error}') from error

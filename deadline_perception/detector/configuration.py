@@ -1,19 +1,16 @@
-"""The shapes that a multi-path detector can take: `compact`, `orin`, `paper`, and others read from a file."""
+"""The shapes that a multi-path detector can take: `street`, `compact`, `orin`, `paper`, and others read from a file."""
 from __future__ import annotations
 
-import json
-import math
-import re
 import reprlib
-from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any
 
 from deadline_perception.detector.declaration import multi_path_space, scaled_size
+from deadline_perception.detector.dense.configuration import STREET, DenseConfig
+from deadline_perception.detector.shape import HeadConfig, Shape
 from deadline_perception.execution_path import PathSpace
 from deadline_perception.latency.json_file import JsonFileError, read_object, write_text_atomically
-
-_NAME = re.compile(r'[A-Za-z0-9][A-Za-z0-9._-]{0,99}')  # it becomes part of file names
 
 # A configuration may come with a file from anywhere: it must not decide how much memory a process takes. The limits lie
 # an order of magnitude above the largest published networks.
@@ -29,29 +26,7 @@ _REGION_BINS = 7 * 7
 
 
 @dataclass(frozen=True)
-class HeadConfig:
-    """One subnet of the switch.
-
-    Attributes:
-        convolutions: number of 3x3 convolutions before the fully connected layers.
-        fully_connected: width of each fully connected layer, at least one.
-
-    Raises:
-        ValueError: there is no fully connected layer, or a count lies outside its range.
-    """
-
-    convolutions: int
-    fully_connected: tuple[int, ...]
-
-    def __post_init__(self) -> None:
-        if self.convolutions < 0:
-            raise ValueError(f'convolutions of a head is {self.convolutions}, expected at least 0')
-        if not self.fully_connected or min(self.fully_connected) < 1:
-            raise ValueError(f'fully_connected of a head is {self.fully_connected}, expected widths of at least 1')
-
-
-@dataclass(frozen=True)
-class DetectorConfig:
+class DetectorConfig(Shape):
     """Everything that decides the shape of a network, and with it its execution time.
 
     Attributes:
@@ -102,9 +77,7 @@ class DetectorConfig:
     scales: tuple[float, ...] = (1.0,)
 
     def __post_init__(self) -> None:
-        if not _NAME.fullmatch(self.name):
-            raise ValueError(f'name of the configuration is {reprlib.repr(self.name)}, expected at most 100 '
-                             f'letters, digits and . _ -')
+        self._check_name()
         height, width = self.input_size
         if height % 32 or width % 32 or min(height, width) < 64:
             raise ValueError(f'input_size is {reprlib.repr(self.input_size)} px, expected multiples of 32 of at least '
@@ -198,21 +171,7 @@ class DetectorConfig:
     def identity(self) -> dict[str, Any]:
         """All attributes but those that came with a later version and are at their default."""
         later = {field.name: field.default for field in fields(self) if field.default is not MISSING}
-        return {name: value for name, value in asdict(self).items() if name not in later or value != later[name]}
-
-    def to_json(self) -> str:
-        """One JSON object with a line per attribute; `from_record` reads it."""
-        lines = [f'  {json.dumps(name)}: {json.dumps(value)}' for name, value in asdict(self).items()]
-        return '{\n' + ',\n'.join(lines) + '\n}\n'
-
-    @classmethod
-    def from_record(cls, record: dict[str, Any]) -> DetectorConfig:
-        """The configuration that plain dicts, lists and numbers describe.
-
-        Raises:
-            ValueError: an attribute is missing, unknown, of another kind or outside its range.
-        """
-        return _typed(record, cls, 'configuration')
+        return {name: value for name, value in self.record.items() if name not in later or value != later[name]}
 
 
 COMPACT = DetectorConfig(
@@ -250,10 +209,10 @@ PAPER = DetectorConfig(
     proposals=(50, 100, 200, 300, 500, 1000), nms_candidates=1000,
     heads=(HeadConfig(0, (1024, 1024)), HeadConfig(2, (1024,)), HeadConfig(4, (1024,))))
 
-CONFIGURATIONS = {config.name: config for config in (COMPACT, ORIN, PAPER)}
+CONFIGURATIONS: dict[str, Shape] = {config.name: config for config in (COMPACT, ORIN, PAPER, STREET)}
 
 
-def find_configuration(name: str) -> DetectorConfig:
+def find_configuration(name: str) -> Shape:
     """The built-in configuration of a name, or the one that a JSON file holds.
 
     Raises:
@@ -266,35 +225,20 @@ def find_configuration(name: str) -> DetectorConfig:
         raise ValueError(f'configuration is {name!r}, expected one of {", ".join(CONFIGURATIONS)} or a JSON file')
     record = read_object(Path(name), 'configuration')
     try:
-        return DetectorConfig.from_record(record)
+        return read_shape(record)
     except ValueError as error:
         raise JsonFileError(f'configuration {name} cannot be used: {error}') from error
 
 
-def save_configuration(config: DetectorConfig, file: Path) -> None:
+def read_shape(record: dict[str, Any]) -> Shape:
+    """The configuration, of whatever family, that plain dicts, lists and numbers describe.
+
+    Raises:
+        ValueError: an attribute is missing, unknown, of another kind or outside its range.
+    """
+    return (DenseConfig if isinstance(record, dict) and 'family' in record else DetectorConfig).from_record(record)
+
+
+def save_configuration(config: Shape, file: Path) -> None:
     """Writes a configuration as JSON, whole or not at all; `find_configuration` reads it."""
     write_text_atomically(file, config.to_json())
-
-
-def _typed(value: Any, kind: Any, name: str) -> Any:
-    """A value from JSON as the kind that an annotation names: lists become tuples, dicts become records."""
-    if is_dataclass(kind):
-        known = {field.name for field in fields(kind)}
-        required = {field.name for field in fields(kind) if field.default is MISSING}
-        if not isinstance(value, dict) or not required <= set(value) <= known:
-            found = f'lacks or adds {reprlib.repr(sorted((set(value) - known) | (required - set(value))))}' \
-                if isinstance(value, dict) else \
-                f'is {reprlib.repr(value)}'
-            raise ValueError(f'{name} {found}, expected exactly {sorted(known)}')
-        hints = get_type_hints(kind)
-        return kind(**{key: _typed(value[key], hints[key], key) for key in value})
-    if get_origin(kind) is tuple:
-        parts = get_args(kind)
-        if not isinstance(value, list) or (parts[-1] is not Ellipsis and len(value) != len(parts)):
-            raise ValueError(f'{name} is {reprlib.repr(value)}, expected a list' +
-                             ('' if Ellipsis in parts else f' of {len(parts)}'))
-        return tuple(_typed(item, parts[0], name) for item in value)
-    fits = type(value) in (int, float) if kind is float else type(value) is kind
-    if not fits or (isinstance(value, float) and not math.isfinite(value)):
-        raise ValueError(f'{name} is {reprlib.repr(value)}, expected {kind.__name__}')
-    return value

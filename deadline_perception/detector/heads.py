@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from deadline_perception.detector import boxes as box_ops
-from deadline_perception.detector.configuration import DetectorConfig, HeadConfig
+from deadline_perception.detector.shape import HeadConfig, Shape
 from deadline_perception.detector.operators import SlicedConv2d, SlicedLinear, sliced_norm
 from deadline_perception.detector.proposals import STRIDES
 from deadline_perception.detector.suppression import nms
@@ -21,38 +21,41 @@ _NMS_IOU = 0.5
 _DETECTIONS_PER_IMAGE = 100
 
 
-def region_features(levels: list[Tensor], boxes: Tensor, box_levels: Tensor, images: Tensor | None = None) -> Tensor:
+def region_features(levels: list[Tensor], boxes: Tensor, box_levels: Tensor, images: Tensor | None = None, *,
+                    strides: tuple[int, ...] = STRIDES) -> Tensor:
     """Bilinear region features from the pyramid (RoIAlign, 7x7 bins of 2x2 samples, aligned), differentiable.
 
     Written as one weighted sum of rows, which on a CPU is several times as fast as torchvision's operator because
     rows of channels-last features are contiguous (measured: benchmarks/region_features.py) and gives the same values.
 
     Args:
-        levels: per stride of `STRIDES` features `[N, c, H, W]`.
+        levels: per stride features `[N, c, H, W]`.
         boxes: `[R, 4]` xyxy in px.
         box_levels: `[R]` index into `levels`.
         images: `[R]` index into the batch, None for a batch of one.
+        strides: of the levels, in px.
 
     Returns:
         `[R, 49 * c]`, bin by bin, the channels of a bin together.
     """
     return features_of_rows(torch.cat([level.permute(0, 2, 3, 1).reshape(-1, level.shape[1]) for level in levels]),
-                            tuple((len(level), *level.shape[2:]) for level in levels), boxes, box_levels, images)
+                            tuple((len(level), *level.shape[2:]) for level in levels), boxes, box_levels, images,
+                            strides=strides)
 
 
 def features_of_rows(rows: Tensor, shapes: tuple[tuple[int, int, int], ...], boxes: Tensor, box_levels: Tensor,
-                     images: Tensor | None = None) -> Tensor:
+                     images: Tensor | None = None, *, strides: tuple[int, ...] = STRIDES) -> Tensor:
     """As `region_features`, of levels that lie in one matrix.
 
     Args:
         rows: channels of every position of every level `[positions, c]`, row by row of each image.
         shapes: images, height and width of each level.
-        boxes, box_levels, images: as there.
+        boxes, box_levels, images, strides: as there.
     """
     channels, regions = rows.shape[1], len(boxes)
     if regions == 0:
         return rows.new_zeros((0, BINS * BINS * channels))
-    sizes, starts, scales, steps = _level_table(shapes, boxes.device)
+    sizes, starts, scales, steps = _level_table(shapes, strides, boxes.device)
     scale, size, base = scales[box_levels], sizes[box_levels], starts[box_levels]
     if images is not None:
         base = base + images * size.prod(1)
@@ -76,7 +79,7 @@ def features_of_rows(rows: Tensor, shapes: tuple[tuple[int, int, int], ...], box
 
 @cache
 @torch.inference_mode(False)
-def _level_table(shapes: tuple[tuple[int, int, int], ...],
+def _level_table(shapes: tuple[tuple[int, int, int], ...], strides: tuple[int, ...],
                  device: torch.device) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Of pyramid levels of these shapes: widths and heights `[levels, 2]`, first rows `[levels]`, scales `[levels, 1]`;
     and where the samples lie along a region, `[14]` in parts of its side.
@@ -86,13 +89,13 @@ def _level_table(shapes: tuple[tuple[int, int, int], ...],
     rows = torch.tensor([0] + [images * height * width for images, height, width in shapes[:-1]], device=device)
     steps = (torch.arange(BINS * _SAMPLES, device=device) + 0.5) / (BINS * _SAMPLES)
     return (torch.tensor([(width, height) for _, height, width in shapes], device=device), rows.cumsum(0),
-            1.0 / torch.tensor(STRIDES, dtype=torch.float32, device=device)[:, None], steps)
+            1.0 / torch.tensor(strides, dtype=torch.float32, device=device)[:, None], steps)
 
 
 class Head(nn.Module):
     """One subnet of the switch: convolutions, fully connected layers, class logits and box deltas of its own."""
 
-    def __init__(self, config: DetectorConfig, shape: HeadConfig, classes: int) -> None:
+    def __init__(self, config: Shape, shape: HeadConfig, classes: int) -> None:
         super().__init__()
         channels = config.pyramid_channels
         self.convolutions = nn.ModuleList(SlicedConv2d(channels, channels, 3) for _ in range(shape.convolutions))
@@ -135,8 +138,17 @@ def decode_detections(logits: Tensor, deltas: Tensor, regions: Tensor,
     Returns:
         boxes `[D, 4]`, scores `[D]`, labels `[D]` from 0; at most 100.
     """
-    scores = logits.float().softmax(1)[:, 1:]
-    boxes = box_ops.clip(box_ops.decode(deltas.float(), regions, DELTA_WEIGHTS), input_size)
+    return suppressed(region_boxes(deltas, regions, input_size), logits.float().softmax(1)[:, 1:], input_size)
+
+
+def region_boxes(deltas: Tensor, regions: Tensor, input_size: tuple[int, int]) -> Tensor:
+    """Boxes `[R, 4]` that a head found in regions, xyxy in px, cut to the image; arguments as in
+    `decode_detections`."""
+    return box_ops.clip(box_ops.decode(deltas.float(), regions, DELTA_WEIGHTS), input_size)
+
+
+def suppressed(boxes: Tensor, scores: Tensor, input_size: tuple[int, int]) -> tuple[Tensor, Tensor, Tensor]:
+    """Of boxes `[R, 4]` with scores `[R, classes]` those that are left, as `decode_detections` gives them."""
     # So that NaN is neither below the threshold nor without area: `Detections` refuses it, and no road looks empty.
     flat = ((boxes[:, 2:] - boxes[:, :2]) <= 0.5).any(1, keepdim=True)
     which, labels = (~((scores <= _SCORE_THRESHOLD) | flat)).nonzero(as_tuple=True)

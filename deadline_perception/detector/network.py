@@ -11,6 +11,7 @@ from torch import Tensor
 
 from deadline_perception.detector.backbone import Backbone, Pyramid
 from deadline_perception.detector.configuration import DetectorConfig
+from deadline_perception.detector.shape import Shape
 from deadline_perception.detector.declaration import scale_of, scaled_size
 from deadline_perception.detector.detections import Detections
 from deadline_perception.detector.heads import Head, decode_detections, features_of_rows, region_features
@@ -32,25 +33,38 @@ class MultiPathDetector(TorchModule):
     Attributes:
         result_type: of what its runs give.
         score_calibration: what makes its scores probabilities; None where nobody has fitted one.
+        strides: of the pyramid's levels, in px.
     """
 
     result_type = Detections
     score_calibration: ScoreCalibration | None = None
+    strides = STRIDES
 
-    def __init__(self, config: DetectorConfig, class_names: tuple[str, ...]) -> None:
+    def __init__(self, config: Shape, class_names: tuple[str, ...]) -> None:
         super().__init__(config.name, class_names)
         self.config = config
-        self.backbone = Backbone(config)
-        self.pyramid = Pyramid(config)
-        self.rpn = RegionProposalNetwork(config)
-        self.select_proposals = DynamicProposals(config)
-        self.heads = Switch([Head(config, shape, len(class_names)) for shape in config.heads])
+        self._build(config, len(class_names))
         self.path_space = config.path_space
         # The value that each segment makes: a skip operator goes on with its stage's features.
         self.makes: dict[str, str] = {}
         for segment in self.path_space.segments:
             is_skip = segment.name.startswith('skip')
             self.makes[segment.name] = next(reversed(self.makes.values())) if is_skip else segment.name
+
+    def _build(self, config: DetectorConfig, classes: int) -> None:
+        self.backbone = Backbone(config)
+        self.pyramid = Pyramid(config)
+        self.rpn = RegionProposalNetwork(config)
+        self.select_proposals = DynamicProposals(config)
+        self.heads = Switch([Head(config, shape, classes) for shape in config.heads])
+
+    def head(self, setting: int) -> Head | None:
+        """The subnet of a setting of the switch; None where regions are not examined."""
+        return self.heads.subnets[setting]
+
+    def leaves_out(self, segment: str, path: ExecutionPath) -> bool:
+        """Whether a path runs without a segment, so that its value is nothing."""
+        return False
 
     @property
     def input_size(self) -> tuple[int, int]:
@@ -114,7 +128,7 @@ class MultiPathDetector(TorchModule):
         if segment.startswith('skip'):
             return (self.makes[segment],)
         if segment == 'pyramid':
-            return tuple(f'stage{stage}' for stage in range(1, len(self.config.stage_channels) + 1))
+            return tuple(f'stage{stage}' for stage in range(1, len(STRIDES) + 1))
         return {'rpn': ('pyramid',), 'proposals': ('rpn',), 'regions': ('pyramid', 'proposals'), 'head': ('regions',),
                 'post': ('head', 'proposals')}[segment]
 
@@ -228,6 +242,9 @@ class FrameRun(SegmentRun):
         made = network.makes[name]
         if name == 'pre':
             self._values[made] = engine.hold(made, (network.preprocess(self._image, self.path),))
+            return
+        if network.leaves_out(name, self.path):
+            self._values[made] = ()
             return
         inputs = {read: self._values[read] for read in network.reads(name)}
         if name == 'regions':

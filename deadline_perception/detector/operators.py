@@ -12,7 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from deadline_perception.detector.configuration import DetectorConfig
+from deadline_perception.detector.shape import Shape
 from deadline_perception.engine import sliced_layers as sliced
 from deadline_perception.engine.sliced_layers import Cut, Span
 from deadline_perception.execution_path import ExecutionPath
@@ -160,7 +160,7 @@ class SlicedGroupNorm(SlicedNorm, sliced.GroupNorm):
         return super().forward(x, prefix(x.shape[1]))
 
 
-def sliced_norm(config: DetectorConfig, channels: int, widths: tuple[float, ...], *, gain: float = 1.0) -> SlicedNorm:
+def sliced_norm(config: Shape, channels: int, widths: tuple[float, ...], *, gain: float = 1.0) -> SlicedNorm:
     """The kind of norm that a configuration asks for, over so many channels at full width."""
     if config.norm == 'frozen':
         return SlicedFrozenNorm(channels, widths, gain=gain)

@@ -117,11 +117,11 @@ class DynamicProposals:
         return boxes, torch.cat(scores, 1).masked_fill(~(sides >= _MIN_SIDE_PX).all(-1), -torch.inf)
 
 
-def pyramid_levels(boxes: Tensor, levels: int) -> Tensor:
+def pyramid_levels(boxes: Tensor, levels: int, finest: int = STRIDES[0]) -> Tensor:
     """Level `[N]` whose resolution suits each box `[N, 4]` xyxy in px; 0 is the finest.
 
     The rule of feature pyramid networks, log2 of the side, set so that an object spans 7 to 14 positions of its
-    level where it can: sides under 56 px are level 0, under 112 px level 1, and so on.
+    level where it can: at a finest stride of 4 px, sides under 56 px are level 0, under 112 px level 1, and so on.
     """
     side = ((boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])).clamp(min=1.0).sqrt()
-    return (side / 56.0).log2().add_(1.0).floor_().clamp_(0, levels - 1).long()
+    return (side / (14.0 * finest)).log2().add_(1.0).floor_().clamp_(0, levels - 1).long()

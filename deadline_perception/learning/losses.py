@@ -13,14 +13,14 @@ from deadline_perception.detector import boxes as box_ops
 from deadline_perception.detector import heads as head_ops
 from deadline_perception.detector import proposals as proposal_ops
 from deadline_perception.detector.network import MultiPathDetector
-from deadline_perception.learning.targets import (ANCHORS_PER_IMAGE, AnchorSample, TargetObjects, box_scale,
-                                                  sample_regions)
+from deadline_perception.learning.first_stage import BOX_BETA as _BOX_BETA
+from deadline_perception.learning.first_stage import first_stage_of
+from deadline_perception.learning.targets import TargetObjects, box_scale, sample_regions
 from deadline_perception.learning.strategies import TrainedPath
 from deadline_perception.learning.transfer import to_device
 
 REGIONS_PER_IMAGE = 128
 _REGION_POSITIVE_SHARE = 0.25
-_BOX_BETA = 1.0 / 9.0
 _UNNAMED_LOGIT = -1e4  # of a class that takes no part: its probability is 0, and finite logits keep 0 times it 0
 
 
@@ -53,18 +53,17 @@ class DistillationTarget:
 
     Attributes:
         regions: what its heads were trained on.
-        objectness: `[M]` probability that it gave to the sampled anchors; of no use at another input size, which has
-            other anchors.
+        first_stage: what its first stage taught; of no use at another input size, which has other anchors.
         classes: `[R, 1 + classes]` probabilities that its first head gave to the regions.
     """
 
     regions: RegionSample
-    objectness: Tensor
+    first_stage: Tensor
     classes: Tensor
 
 
 def path_losses(network: MultiPathDetector, images: Tensor, ground_truths: Sequence[TargetObjects],
-                anchors: AnchorSample, trained: TrainedPath, generators: Sequence[np.random.Generator], *, batch: int,
+                anchors: object, trained: TrainedPath, generators: Sequence[np.random.Generator], *, batch: int,
                 target: DistillationTarget | None = None) -> tuple[dict[str, Tensor], DistillationTarget]:
     """Losses of one path, each a scalar, and the distillation target for other paths on the same batch.
 
@@ -75,7 +74,7 @@ def path_losses(network: MultiPathDetector, images: Tensor, ground_truths: Seque
         network: in training mode.
         images: `[N, 3, h, w]`, normalised, of the path's input size.
         ground_truths: N images' objects, in px of that size.
-        anchors: of these images at that size.
+        anchors: what is wanted of the first stage on these images at that size.
         trained: the path, and the heads to train on its regions.
         generators: one per image; draw the regions.
         batch: number of images that the losses are averaged over, N or more where other processes hold the others.
@@ -83,23 +82,17 @@ def path_losses(network: MultiPathDetector, images: Tensor, ground_truths: Seque
             and its output is mixed into the targets; boxes are learnt from the ground truth alone.
 
     A class that the source of an image does not name takes no part in the classes of its regions: neither its objects,
-    which may be there unmarked, nor background are learnt against it. Anchors know no classes, so that such objects
-    count as background among them, unless a teacher's boxes (`label`) cover them as objects or crowd.
+    which may be there unmarked, nor background are learnt against it. The anchors of a first stage that knows no classes
+    take such objects for background, unless a teacher's boxes (`label`) cover them as objects or crowd.
     """
     size = tuple(images.shape[-2:])
     levels = network.features(images, trained.path)
-    logits, deltas = network.rpn(levels)
-    said = torch.cat(logits, 1).flatten()[anchors.indices].float()
-    said_deltas = torch.cat(deltas, 1).flatten(0, 1)[anchors.indices[anchors.positives]].float()
-    wanted = anchors.labels
-    if target is not None and target.regions.size == size:
-        wanted = wanted.lerp(target.objectness, trained.distillation_weight)
-    weight = 1.0 / (ANCHORS_PER_IMAGE * batch)
-    losses = {'objectness': F.binary_cross_entropy_with_logits(said, wanted, reduction='sum') * weight,
-              'anchor_boxes': F.smooth_l1_loss(said_deltas, anchors.deltas, beta=_BOX_BETA, reduction='sum') * weight}
-
+    answer = first_stage_of(network).answer(
+        network, levels, anchors, trained, batch,
+        target.first_stage if target is not None and target.regions.size == size else None)
+    losses = dict(answer.losses)
     regions = (target.regions if target else
-               _draw_regions(network, logits, deltas, ground_truths, trained, generators, size))
+               _draw_regions(network, answer.proposed, ground_truths, trained, generators, size))
     chosen = np.flatnonzero(regions.ranks < trained.path['proposals'])
     on_objects = np.flatnonzero(regions.on_object[chosen])
     moved = to_device(np.concatenate((chosen, on_objects)), images.device)
@@ -110,7 +103,8 @@ def path_losses(network: MultiPathDetector, images: Tensor, ground_truths: Seque
     named = np.stack([ground_truth.named for ground_truth in ground_truths])
     unnamed = None if named.all() else to_device(np.pad(~named, ((0, 0), (1, 0))), images.device)[regions.images[kept]]
     features = head_ops.region_features([level.float() for level in levels], boxes,
-                                    proposal_ops.pyramid_levels(boxes, len(levels)), regions.images[kept])
+                                    proposal_ops.pyramid_levels(boxes, len(levels), network.strides[0]),
+                                    regions.images[kept], strides=network.strides)
     known_classes = F.one_hot(labels, len(network.class_names) + 1).float()
     distilled = target.classes[kept] if target else None
     weight = 1.0 / (REGIONS_PER_IMAGE * batch)
@@ -123,7 +117,7 @@ def path_losses(network: MultiPathDetector, images: Tensor, ground_truths: Seque
                                                    reduction='sum') * weight
         if distilled is None:
             distilled = class_logits.detach().softmax(1)
-    return losses, target or DistillationTarget(regions, said.detach().sigmoid(), distilled)
+    return losses, target or DistillationTarget(regions, answer.taught, distilled)
 
 
 def _head_outputs(network: MultiPathDetector, features: Tensor,
@@ -131,7 +125,10 @@ def _head_outputs(network: MultiPathDetector, features: Tensor,
     """Name, class logits and box deltas of every head that is trained, or those of their mean."""
     outputs = []
     for head in trained.heads:
-        class_logits, box_deltas = network.heads.subnets[head](features)
+        subnet = network.head(head)
+        if subnet is None:
+            continue
+        class_logits, box_deltas = subnet(features)
         outputs.append((f'h{head}', class_logits.float(), box_deltas.float()))
     if not trained.aggregated:
         return outputs
@@ -139,11 +136,10 @@ def _head_outputs(network: MultiPathDetector, features: Tensor,
              torch.stack([boxes for _, _, boxes in outputs]).mean(0))]
 
 
-def _draw_regions(network: MultiPathDetector, logits: list[Tensor], deltas: list[Tensor],
-                  ground_truths: Sequence[TargetObjects], trained: TrainedPath,
-                  generators: Sequence[np.random.Generator], size: tuple[int, int]) -> RegionSample:
+def _draw_regions(network: MultiPathDetector, answered: tuple, ground_truths: Sequence[TargetObjects],
+                  trained: TrainedPath, generators: Sequence[np.random.Generator], size: tuple[int, int]) -> RegionSample:
     parts = []
-    proposed = network.select_proposals.of_batch(logits, deltas, trained.path['proposals'], size)
+    proposed = network.select_proposals.of_batch(*answered, trained.path['proposals'], size)
     for image, (regions, ground_truth, generator) in enumerate(zip(proposed, ground_truths, generators)):
         boxes, labels, targets, ranks = sample_regions(regions, ground_truth, REGIONS_PER_IMAGE, _REGION_POSITIVE_SHARE,
                                                        generator)
@@ -152,6 +148,6 @@ def _draw_regions(network: MultiPathDetector, logits: list[Tensor], deltas: list
                                                head_ops.DELTA_WEIGHTS).numpy()
         parts.append((boxes, wanted, np.full_like(labels, image), labels, ranks))
     boxes, wanted, images, labels, ranks = (np.concatenate(column) for column in zip(*parts))
-    device = logits[0].device
+    device = network.pixel_mean.device
     numbers, indices = to_device(np.stack((boxes, wanted)), device), to_device(np.stack((images, labels)), device)
     return RegionSample(numbers[0], size, indices[0], indices[1], numbers[1], ranks, labels > 0)

@@ -75,7 +75,7 @@ def match_anchors(anchors: np.ndarray, ground_truth: TargetObjects) -> tuple[np.
         labels[chosen] = 1
         matched[chosen] = objects
     if len(ground_truth.crowd):
-        labels[(labels == 0) & (_share_inside(anchors, ground_truth.crowd) > _CROWD_SHARE)] = -1
+        labels[(labels == 0) & (share_inside(anchors, ground_truth.crowd) > _CROWD_SHARE)] = -1
     return labels, matched
 
 
@@ -105,7 +105,7 @@ def sample_regions(regions: np.ndarray, ground_truth: TargetObjects, count: int,
         matched = overlap.argmax(0)
         state[overlap.max(0) >= _REGION_POSITIVE_IOU] = 1
     if len(ground_truth.crowd):
-        state[(state == 0) & (_share_inside(candidates, ground_truth.crowd) > _CROWD_SHARE)] = -1
+        state[(state == 0) & (share_inside(candidates, ground_truth.crowd) > _CROWD_SHARE)] = -1
     positive, negative = sample(state, count, positive_share, generator)
     labels = np.zeros(len(positive) + len(negative), np.int64)
     labels[:len(positive)] = ground_truth.labels[matched[positive]] + 1
@@ -129,7 +129,7 @@ def _intersection_over_union(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     return shared / (_areas(one)[:, None] + _areas(other) - shared)
 
 
-def _share_inside(boxes: np.ndarray, regions: np.ndarray) -> np.ndarray:
+def share_inside(boxes: np.ndarray, regions: np.ndarray) -> np.ndarray:
     """Largest share of each box's area `[N]` that lies inside one of the regions, of which there are some."""
     return (_intersections(boxes, regions) / _areas(boxes).clip(min=1e-6)[:, None]).max(1)
 

@@ -16,8 +16,8 @@ from torch import Tensor
 from deadline_perception.detector.declaration import scale_of, scaled_size
 from deadline_perception.detector.network import MultiPathDetector
 from deadline_perception.detector.operators import SlicedNorm
-from deadline_perception.learning.targets import (ImageAnchors, TargetObjects, all_anchors, choose_anchors,
-                                                  join_anchors)
+from deadline_perception.learning.first_stage import first_stage_of
+from deadline_perception.learning.targets import TargetObjects
 from deadline_perception.learning.transfer import add_up_gradients, resized, to_batch
 from deadline_perception.learning.losses import path_losses
 from deadline_perception.learning.training_state import ResumableTraining, TrainingDiverged
@@ -31,11 +31,11 @@ _DRAWING_THREADS = 8
 
 @dataclass(frozen=True, eq=False)
 class _DrawnImage:
-    """An image, its objects and the anchors to train on by input size, and what goes on to draw its regions."""
+    """An image, its objects and what is wanted of the first stage by input size, and what goes on to draw its regions."""
 
     sample: Sample
     objects: dict[tuple[int, int], TargetObjects]
-    anchors: dict[tuple[int, int], ImageAnchors]
+    anchors: dict[tuple[int, int], object]
     generator: np.random.Generator
 
 
@@ -74,6 +74,7 @@ class Trainer(ResumableTraining):
             raise ValueError(f'classes of the samples are {source.class_names}, expected those of the network, '
                              f'{network.class_names}')
         self.network = network.train()
+        self.first_stage = first_stage_of(network)
         self.source = source
         self.plan = plan
         self.strategy = strategy
@@ -145,7 +146,7 @@ class Trainer(ResumableTraining):
         sample = self.source.draw(generator, size, crop)
         known = TargetObjects.of(sample.ground_truth, sample.named)
         objects = {scaled: known.resized(crop or size, scaled) for scaled in sorted(sizes)}
-        anchors = {scaled: choose_anchors(all_anchors(self.network.config, scaled), ground_truth, generator)
+        anchors = {scaled: self.first_stage.targets(self.network, scaled, ground_truth, generator)
                    for scaled, ground_truth in objects.items()}
         return _DrawnImage(sample, objects, anchors, generator)
 
@@ -161,8 +162,7 @@ class Trainer(ResumableTraining):
         shown: dict[str, Tensor] = {}
         target = None
         for rank, (one, size) in enumerate(batch.trained):
-            anchors = join_anchors([image.anchors[size] for image in drawn],
-                                   len(all_anchors(self.network.config, size)), device)
+            anchors = self.first_stage.joined(self.network, size, [image.anchors[size] for image in drawn], device)
             with torch.autocast(device.type, dtype=torch.bfloat16, enabled=plan.bfloat16):
                 losses, target = path_losses(self.network, resized(images, size),
                                              [image.objects[size] for image in drawn],

@@ -21,7 +21,9 @@ from deadline_perception.datasets.class_names import read_class_mapping, with_ma
 from deadline_perception.datasets.records import Sequence
 from deadline_perception.datasets.source import CLASSES_HELP, open_source
 from deadline_perception.detector.checkpoint import build_detector, load_detector, read_recipe, save_detector
-from deadline_perception.detector.configuration import find_configuration
+from deadline_perception.detector.configuration import DetectorConfig, find_configuration
+from deadline_perception.detector.dense.network import DenseDetector
+from deadline_perception.detector.dense.public_start import start_from_public
 from deadline_perception.detector.network import MultiPathDetector
 from deadline_perception.detector.operators import SlicedNorm
 from deadline_perception.detector.resnet_start import start_from_resnet
@@ -41,6 +43,7 @@ from deadline_perception.workers import Workers, joined_workers, own_gpu
 from deadline_perception.untrusted_file import FileRefused, parse_json
 
 _SAVE_EVERY_S = 60.0
+_START_IMAGES = 16
 DRIVE_SECONDS = 12.0
 DRIVE_RATE_HZ = 2.0
 FIRST_DRIVE_SEED = 1000  # drives to be judged on, such as the demo's, have seeds below
@@ -59,7 +62,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--backbone', type=Path, help='ImageNet weights of a torchvision ResNet, a state_dict file, to '
                         'start the backbone from (orin: resnet50, paper: resnet101)')
     parser.add_argument('--start', type=Path, help='weights to start from, as far as --config has the same '
-                        'layers; a fresh network without')
+                        'layers; for street also the public person-vehicle-bike-detection-2003.xml; a fresh network '
+                        'without')
     parser.add_argument('--crop', type=int, nargs=2, metavar=('HEIGHT', 'WIDTH'), help='train the first steps on '
                         'windows of this size in px around objects, multiples of 32')
     parser.add_argument('--crop-share', type=float, default=0.5, help='share of the steps that train on windows')
@@ -112,12 +116,12 @@ def _train(args: argparse.Namespace, workers: Workers, stop: StopRequest) -> int
     mapping = {} if args.classes is None else read_class_mapping(args.classes)
     of_drives = [name for name in (mapping.get(name, name) for name in CLASS_NAMES) if name is not None and args.drives]
     network, start = _network(args, tuple(dict.fromkeys((*all_class_names(sequences), *of_drives))), device,
-                              workers.leads)
+                              workers.leads, sequences)
     strategy = find_strategy(args.strategy, network.path_space)
     if args.strategy == 'sandwich':
         strategy = Sandwich(alone_share=args.alone_share, distillation_weight=args.distillation_weight)
     source = _source(args, sequences, mapping, network, workers.leads)
-    if network.config.norm == 'frozen' and not args.state.is_file():
+    if isinstance(network.config, DetectorConfig) and network.config.norm == 'frozen' and not args.state.is_file():
         _measure_norms(args, network, source, workers)
     trainer = Trainer(network, source, plan, strategy, workers, start)
     if args.state.is_file():
@@ -170,17 +174,23 @@ def _source(args: argparse.Namespace, sequences: list[Sequence], mapping: dict[s
                         network.input_size, network.class_names)
 
 
-def _network(args: argparse.Namespace, class_names: tuple[str, ...], device: str,
-             leads: bool) -> tuple[MultiPathDetector, str]:
+def _network(args: argparse.Namespace, class_names: tuple[str, ...], device: str, leads: bool,
+             sequences: list[Sequence]) -> tuple[MultiPathDetector, str]:
     """The network as training begins, and what identifies the file that it started from."""
     if args.start is not None and args.backbone is not None:
         raise ValueError(f'--backbone is {args.backbone} and --start is {args.start}, expected one of them')
     if args.start is not None and args.start.resolve() == args.out.resolve():
         raise ValueError(f'--start and --out are both {args.out}, expected two files')
-    start = None if args.start is None else load_detector(args.start, device)
+    is_public = args.start is not None and args.start.suffix == '.xml'
+    start = None if args.start is None or is_public else load_detector(args.start, device)
     if start is not None:
         class_names = tuple(dict.fromkeys((*start.class_names, *class_names)))
     network = build_detector(args.config, class_names, seed=args.seed, device=device)
+    if is_public:
+        return _from_public(args.start, network, sequences, leads)
+    if isinstance(network, DenseDetector) and start is None:
+        raise ValueError(f'--config is {args.config}, whose norms are fixed: expected --start with weights of its kind, '
+                         f'or with person-vehicle-bike-detection-2003.xml of Open Model Zoo')
     if start is None and args.backbone is None:
         return network, ''
     file = args.start or args.backbone
@@ -188,6 +198,20 @@ def _network(args: argparse.Namespace, class_names: tuple[str, ...], device: str
     if leads:
         print(f'{file}: {taken}')
     return network, hashlib.sha256(file.read_bytes()).hexdigest()[:16] if start is None else start.weights_hash
+
+
+def _from_public(file: Path, network: MultiPathDetector, sequences: list[Sequence],
+                 leads: bool) -> tuple[MultiPathDetector, str]:
+    """A dense detector that begins with a public one's weights, its norms set on images of the first source."""
+    if not isinstance(network, DenseDetector):
+        raise ValueError(f'--start is {file} and --config {network.config_name}, expected a dense one, such as street')
+    frames = sequences[0].frames
+    images = [frames[number * len(frames) // _START_IMAGES].load_bgr() for number in range(_START_IMAGES)]
+    device = network.device
+    fresh = start_from_public(network.cpu(), file, images)
+    if leads:
+        print(f'{file}: all layers taken' + (f'; fresh: {", ".join(fresh)}' if fresh else ''))
+    return network.to(device), hashlib.sha256(file.with_suffix('.bin').read_bytes()).hexdigest()[:16]
 
 
 def _measure_norms(args: argparse.Namespace, network: MultiPathDetector, source: SampleSource,
