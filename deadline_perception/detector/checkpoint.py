@@ -51,11 +51,12 @@ def build_detector(config: str | Shape, class_names: tuple[str, ...], *, seed: i
     check_device(device)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        detector = _detector_of(config, class_names)
+        detector = detector_of(config, class_names)
     return detector.to(device, memory_format=torch.channels_last).eval()
 
 
-def _detector_of(config: Shape, class_names: tuple[str, ...]) -> MultiPathDetector:
+def detector_of(config: Shape, class_names: tuple[str, ...]) -> MultiPathDetector:
+    """The detector of a shape, whatever its family, with random weights."""
     return (DenseDetector if isinstance(config, DenseConfig) else MultiPathDetector)(config, class_names)
 
 
@@ -108,7 +109,7 @@ def load_detector(weights: Path, device: str = 'cpu') -> MultiPathDetector:
         raise CheckpointError(f'weights file {weights} holds a {reprlib.repr(metadata["kind"])}, expected a detector')
     config = _configuration(metadata['config'], weights)
     with torch.device('meta'), _Undrawn():  # shapes without memory
-        network = _detector_of(config, class_names)
+        network = detector_of(config, class_names)
     tensors = read_weights(weights, network)
     detector = build_detector(config, class_names)
     detector.load_state_dict(tensors)

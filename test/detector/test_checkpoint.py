@@ -90,7 +90,7 @@ def test_foreign_file_is_refused(tmp_path):
 def test_a_configuration_that_is_none_is_refused(tmp_path, text):
     file = tmp_path / 'other.safetensors'
     save_file({'weight': torch.zeros(3)}, file, metadata={'config': text, 'class_names': json.dumps(NAMES)})
-    with pytest.raises(CheckpointError, match='expected one of compact, orin, paper or a whole one: '):
+    with pytest.raises(CheckpointError, match='expected one of compact, orin, paper, street or a whole one: '):
         load_detector(file)
 
 

@@ -4,6 +4,7 @@ from dataclasses import asdict, replace
 import pytest
 import torch
 
+from deadline_perception.detector.checkpoint import detector_of
 from deadline_perception.detector.configuration import (COMPACT, CONFIGURATIONS, ORIN, PAPER, DetectorConfig,
                                                         HeadConfig, find_configuration, save_configuration)
 from deadline_perception.detector.network import MultiPathDetector
@@ -30,7 +31,7 @@ def test_paper_at_another_scale_is_a_shape_of_one_s_own(tmp_path):
 @pytest.mark.parametrize('name', CONFIGURATIONS)
 def test_configurations_make_networks(name):
     with torch.device('meta'):
-        network = MultiPathDetector(CONFIGURATIONS[name], ('vehicle',))
+        network = detector_of(CONFIGURATIONS[name], ('vehicle',))
     assert sum(p.numel() for p in network.parameters()) > 1e6
     assert CONFIGURATIONS[name].name == name
 
@@ -102,7 +103,7 @@ def test_configurations_of_earlier_versions_have_group_norms_and_one_scale():
 
 
 def test_a_configuration_that_is_none_is_named(tmp_path):
-    with pytest.raises(ValueError, match="configuration is 'huge', expected one of compact, orin, paper or a JSON "
+    with pytest.raises(ValueError, match="configuration is 'huge', expected one of compact, orin, paper, street or a JSON "
                                          "file"):
         find_configuration('huge')
     file = tmp_path / 'broken.json'

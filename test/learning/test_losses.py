@@ -113,7 +113,7 @@ def test_teacher_that_is_distilled_learns_nothing_new(tiny_network):
     largest = network.path_space.largest
     (_, losses), target = _step(network, [_ground_truth(OBJECT, [0])], TrainedPath(largest, (1,)),
                                 TrainedPath(largest, (1,), distillation_weight=1.0))
-    assert not any(part.requires_grad for part in (target.objectness, target.classes))
+    assert not any(part.requires_grad for part in (target.first_stage, target.classes))
     (losses['objectness'] + losses['classes_h1']).backward(retain_graph=True)
     assert max(float(p.grad.abs().max()) for p in network.parameters() if p.grad is not None) < 1e-6
     losses['boxes_h1'].backward()
