@@ -1,7 +1,7 @@
 """Which anchors of a dense first stage stand for which object: adaptive training sample selection, on the CPU.
 
 Source: Zhang et al. 2020, algorithm 1: of each level the anchors that are centred nearest to an object are candidates;
-those of more overlap than the candidates' mean and deviation together, with their centre inside the object, are its own.
+those of more overlap than the candidates' mean plus deviation, with their centre inside the object, are its own.
 """
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _paired_overlap(one: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 
 def _centredness(anchors: np.ndarray, boxes: np.ndarray) -> np.ndarray:
-    """Of anchors and boxes `[P, 4]`: the root of the product of near over far distance to the sides (FCOS, equation 3)."""
+    """Of anchors and boxes `[P, 4]`: the root of the product of near over far distance to sides (FCOS, equation 3)."""
     centres = (anchors[:, :2] + anchors[:, 2:]) / 2
     before, after = (centres - boxes[:, :2]).clip(min=1e-3), (boxes[:, 2:] - centres).clip(min=1e-3)
     ratios = np.minimum(before, after) / np.maximum(before, after)

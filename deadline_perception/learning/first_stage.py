@@ -45,11 +45,12 @@ class FirstStage(Protocol):
                 generator: np.random.Generator) -> object:
         """What is wanted of one image of height and width `size` in px; on the CPU."""
 
-    def joined(self, network: MultiPathDetector, size: tuple[int, int], targets: Sequence, device: torch.device) -> object:
+    def joined(self, network: MultiPathDetector, size: tuple[int, int], targets: Sequence,
+               device: torch.device) -> object:
         """The targets of all images of a batch, on a device."""
 
-    def answer(self, network: MultiPathDetector, levels: list[Tensor], targets: object, trained: TrainedPath, batch: int,
-               taught: Tensor | None) -> FirstAnswer:
+    def answer(self, network: MultiPathDetector, levels: list[Tensor], targets: object, trained: TrainedPath,
+               batch: int, taught: Tensor | None) -> FirstAnswer:
         """What the first stage says of pyramid levels, and its losses.
 
         Args:
@@ -131,8 +132,8 @@ class DenseStage:
         parts = (np.concatenate([getattr(one, name) for one in targets]) for name in ('anchors', 'boxes', 'centred'))
         return _DenseBatch(*(to_device(part, device) for part in (wanted, counts, positives, *parts)))
 
-    def answer(self, network: DenseDetector, levels: list[Tensor], targets: _DenseBatch, trained: TrainedPath, batch: int,
-               taught: Tensor | None) -> FirstAnswer:
+    def answer(self, network: DenseDetector, levels: list[Tensor], targets: _DenseBatch, trained: TrainedPath,
+               batch: int, taught: Tensor | None) -> FirstAnswer:
         """See `FirstStage`."""
         from torchvision.ops import generalized_box_iou_loss
 

@@ -82,7 +82,7 @@ def path_losses(network: MultiPathDetector, images: Tensor, ground_truths: Seque
             and its output is mixed into the targets; boxes are learnt from the ground truth alone.
 
     A class that the source of an image does not name takes no part in the classes of its regions: neither its objects,
-    which may be there unmarked, nor background are learnt against it. The anchors of a first stage that knows no classes
+    which may be there unmarked, nor background are learnt against it. Anchors of a first stage that knows no classes
     take such objects for background, unless a teacher's boxes (`label`) cover them as objects or crowd.
     """
     size = tuple(images.shape[-2:])
@@ -137,7 +137,8 @@ def _head_outputs(network: MultiPathDetector, features: Tensor,
 
 
 def _draw_regions(network: MultiPathDetector, answered: tuple, ground_truths: Sequence[TargetObjects],
-                  trained: TrainedPath, generators: Sequence[np.random.Generator], size: tuple[int, int]) -> RegionSample:
+                  trained: TrainedPath, generators: Sequence[np.random.Generator],
+                  size: tuple[int, int]) -> RegionSample:
     parts = []
     proposed = network.select_proposals.of_batch(*answered, trained.path['proposals'], size)
     for image, (regions, ground_truth, generator) in enumerate(zip(proposed, ground_truths, generators)):

@@ -31,7 +31,7 @@ _DRAWING_THREADS = 8
 
 @dataclass(frozen=True, eq=False)
 class _DrawnImage:
-    """An image, its objects and what is wanted of the first stage by input size, and what goes on to draw its regions."""
+    """An image, its objects and what is wanted of the first stage by input size; what goes on to draw its regions."""
 
     sample: Sample
     objects: dict[tuple[int, int], TargetObjects]

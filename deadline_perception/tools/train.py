@@ -189,8 +189,8 @@ def _network(args: argparse.Namespace, class_names: tuple[str, ...], device: str
     if is_public:
         return _from_public(args.start, network, sequences, leads)
     if isinstance(network, DenseDetector) and start is None:
-        raise ValueError(f'--config is {args.config}, whose norms are fixed: expected --start with weights of its kind, '
-                         f'or with person-vehicle-bike-detection-2003.xml of Open Model Zoo')
+        raise ValueError(f'--config is {args.config}, whose norms are fixed; expected --start, weights of its kind '
+                         f'or person-vehicle-bike-detection-2003.xml of Open Model Zoo')
     if start is None and args.backbone is None:
         return network, ''
     file = args.start or args.backbone

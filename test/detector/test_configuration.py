@@ -103,8 +103,8 @@ def test_configurations_of_earlier_versions_have_group_norms_and_one_scale():
 
 
 def test_a_configuration_that_is_none_is_named(tmp_path):
-    with pytest.raises(ValueError, match="configuration is 'huge', expected one of compact, orin, paper, street or a JSON "
-                                         "file"):
+    with pytest.raises(ValueError, match="configuration is 'huge', expected one of compact, orin, paper, street or a "
+                                         "JSON file"):
         find_configuration('huge')
     file = tmp_path / 'broken.json'
     file.write_text('{')

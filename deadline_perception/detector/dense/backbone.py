@@ -1,7 +1,7 @@
 """MobileNetV2 whose blocks can be skipped and narrowed within, and a feature pyramid of five levels.
 
-Source: Sandler et al. 2018 (inverted residuals); Lin et al. 2017 (pyramid). Between blocks all channels are kept, so that
-weights of the whole network serve the narrower ones as they are; within blocks a prefix of the widened ones is used.
+Source: Sandler et al. 2018 (inverted residuals); Lin et al. 2017 (pyramid). Between blocks all channels are kept,
+so that weights of the whole network serve narrower ones; within blocks a prefix of the widened channels is used.
 """
 from __future__ import annotations
 

@@ -62,7 +62,8 @@ class DenseConfig(Shape):
         if height % 32 or width % 32 or not 64 <= min(height, width) <= max(height, width) <= _MOST_SIDE_PX:
             raise ValueError(f'input_size is {reprlib.repr(self.input_size)} px, expected multiples of 32 from 64 to '
                              f'{_MOST_SIDE_PX} px')
-        if tuple(map(sum, self.skip_groups)) != _BLOCKS or any(size < 1 for group in self.skip_groups for size in group):
+        sizes = [size for group in self.skip_groups for size in group]
+        if tuple(map(sum, self.skip_groups)) != _BLOCKS or min(sizes, default=0) < 1:
             raise ValueError(f'skip_groups is {reprlib.repr(self.skip_groups)}, expected groups of {_BLOCKS} blocks')
         if not 1 <= self.pyramid_channels <= 1024 or not 1 <= max(self.proposals, default=0) <= 1000:
             raise ValueError(f'pyramid_channels is {self.pyramid_channels} and proposals {self.proposals}, expected '

@@ -4,7 +4,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from deadline_perception.detector.declaration import scaled_size
 from deadline_perception.detector.dense.backbone import DenseBackbone, DensePyramid
 from deadline_perception.detector.dense.configuration import PYRAMID_STAGES, STRIDES, DenseConfig
 from deadline_perception.detector.dense.first_stage import DenseProposals, FirstStage

@@ -1,8 +1,9 @@
 """Weights of a public detector as a start: Open Model Zoo's person-vehicle-bike-detection-2003, an OpenVINO IR.
 
-The file (Apache 2.0) is read, not shipped: MobileNetV2, pyramid and towers have the same layers here. Its towers normalise
-each channel by the image's own statistics; the norms here are fixed, so that they take no time, and are set to the
-statistics of given images. Layers within blocks are put in order of importance, so that narrower paths keep what matters.
+The file (Apache 2.0) is read, not shipped: MobileNetV2, pyramid and towers have the same layers here. Its towers
+normalise each channel by the image's own statistics; the norms here are fixed, so that they take no time, and are set
+to the statistics of given images. Layers within blocks are put in order of importance, so that narrower paths keep
+what matters.
 """
 from __future__ import annotations
 
@@ -77,7 +78,7 @@ def start_from_public(network: DenseDetector, file: Path, images: Sequence[np.nd
 
 
 def _convolutions(file: Path) -> Iterator[tuple[Tensor, Tensor | None, Tensor | None]]:
-    """Weight, bias and scale of a norm behind it, of each convolution of the file, in the order in which it computes."""
+    """Weight, bias and scale of a norm behind it, of each convolution of the file, in the order of computation."""
     openvino = load_openvino()
     try:
         model = openvino.Core().read_model(file)
