@@ -23,6 +23,8 @@ export PYTHON
 # What another environment of this kind leaves to the programs that it starts.
 unexport _ROS_WHEELS_BOOTSTRAP_COMPLETE
 unexport AMENT_PREFIX_PATH CMAKE_PREFIX_PATH COLCON_PREFIX_PATH PYTHONPATH ROS_DISTRO RMW_IMPLEMENTATION
+# Nodes, commands and tests are processes that import torch: without bytecode each compiles it anew, a second or two.
+unexport PYTHONDONTWRITEBYTECODE
 ifdef AMENT_PREFIX_PATH
 unexport LD_LIBRARY_PATH
 endif

@@ -44,6 +44,9 @@ def pytest_configure(config: pytest.Config) -> None:
     hypothesis.settings.register_profile('random_seeds', database=None, deadline=None, print_blob=True)
     hypothesis.settings.load_profile('random_seeds' if config.getoption('--random-seeds') else 'same_examples')
     config.stash[_begun_s] = time.time()
+    # Tests start some hundred processes that import torch: without bytecode each compiles it anew, a second or two.
+    os.environ.pop('PYTHONDONTWRITEBYTECODE', None)
+    sys.dont_write_bytecode = False
     # A shell's background job ignores Ctrl-C, and whatever it starts does; workers of xdist inherit that too.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -108,7 +111,8 @@ def repository() -> Path:
 @pytest.fixture(scope='session')
 def load_benchmark() -> Callable[[str], ModuleType]:
     """Loads a script of `benchmarks/` or `research/` by its name, without running it."""
-    folders = [REPOSITORY / 'benchmarks', *(file.parent for file in REPOSITORY.glob('research/*/README.md'))]
+    scripts = REPOSITORY / 'benchmarks'
+    folders = [scripts, scripts / 'parts', *(file.parent for file in REPOSITORY.glob('research/*/README.md'))]
     # as when a script is run: some take others' functions
     sys.path += [str(folder) for folder in folders if str(folder) not in sys.path]
 
