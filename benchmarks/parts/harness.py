@@ -53,6 +53,8 @@ class Run:
     @property
     def file(self) -> Path:
         """Where results go: those of a quick run never in place of published ones."""
+        if getattr(self.args, 'out', None):
+            return self.args.out.absolute()
         folder = ROOT / ('out/benchmarks' if self.quick else 'benchmarks/results')
         return folder / f'{self.name}.json'
 
@@ -72,7 +74,7 @@ class Run:
                  'load_before': self.load_before, **figures, **goals}
         self.file.parent.mkdir(parents=True, exist_ok=True)
         write_text_atomically(self.file, json.dumps(found, indent=1) + '\n')
-        print(f'wrote {self.file.relative_to(ROOT)}')
+        print(f'wrote {self.file}')
 
 
 def run_script(main: Callable[[Run], int | None], arguments: Arguments | None = None, quick: str = '') -> None:
@@ -88,6 +90,7 @@ def run_script(main: Callable[[Run], int | None], arguments: Arguments | None = 
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     for flag, settings in (arguments or {}).items():
         parser.add_argument(flag, **settings)
+    parser.add_argument('--out', type=Path, help='file of the results, in place of the one in results/')
     if quick:
         parser.add_argument('--quick', action='store_true', help=f'{quick}: shows that the script works')
 
