@@ -34,6 +34,8 @@ INTERFACE_SOURCES := $(wildcard msg/*.msg third_party/vision_msgs/*.* third_part
     CMakeLists.txt package.xml cmake/find_interface_package.cmake cmake/find_vision_msgs.cmake \
     cmake/executable.py.in cmake/source_tree.pth.in
 ARGS ?=
+# One worker more than the two cores of a small machine: tests of nodes wait a third of their time.
+WORKERS ?= 3
 
 .PHONY: help setup demo test benchmarks doctor clean FORCE
 
@@ -47,7 +49,7 @@ demo: setup
 
 test: setup
 	@$(VENV)/bin/ruff check --quiet .
-	@$(VENV)/bin/python -m pytest -n 2 --dist loadfile --max-worker-restart 0 $(ARGS)
+	@$(VENV)/bin/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --max-worker-restart 0 $(ARGS)
 
 benchmarks: setup
 	@$(VENV)/bin/python benchmarks/all.py $(ARGS)

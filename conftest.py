@@ -64,6 +64,14 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ['ROS_AUTOMATIC_DISCOVERY_RANGE'] = 'LOCALHOST'
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files that start nodes and commands first, which wait a lot: with short ones last no worker ends long after the
+    others."""
+    slow = ('test/nodes/', 'test/tools/', 'test/examples/', 'test/test_', 'test/runtime/', 'test/engine/')
+    items.sort(key=lambda item: next((place for place, start in enumerate(slow) if item.nodeid.startswith(start)),
+                                     len(slow)))
+
+
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Gives back the shared memory of nodes that tests have killed: 0.7 GB otherwise, until the machine is
     restarted."""
