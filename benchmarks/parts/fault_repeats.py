@@ -11,16 +11,17 @@ from std_srvs.srv import Trigger
 from vision_msgs.msg import Detection2DArray
 
 from deadline_perception.nodes.middleware import VARIABLES
-from fault_acts import other_program, weights
-from node_process import ProcessFigures
-from node_stand import Stand
+from parts.fault_acts import other_program, weights
+from parts.node_process import ProcessFigures
+from parts.node_stand import Stand
 
 GROWTH_MB = 40.0  # a network that stayed would be more, each time
 ANSWER_S = 120.0
 CAMERA_S, CAMERA_HZ = 5.0, 10.0
 HEARD_SHARE = 0.9  # of the images of a camera of `CAMERA_HZ`
 _CAMERA = f'''
-import array, os
+import array
+from sensor_msgs.msg import Image
 from deadline_perception.msg import FrameLatency
 out = node.create_publisher(Image, 'image', 10)
 judges = [node.create_publisher(kind, 'detector/' + topic, 10) for kind, topic in (
