@@ -20,16 +20,17 @@ ANSWER_S = 120.0
 CAMERA_S, CAMERA_HZ = 5.0, 10.0
 HEARD_SHARE = 0.9  # of the images of a camera of `CAMERA_HZ`
 _CAMERA = f'''
-import array
+import array, itertools
 from sensor_msgs.msg import Image
 from deadline_perception.msg import FrameLatency
 out = node.create_publisher(Image, 'image', 10)
 judges = [node.create_publisher(kind, 'detector/' + topic, 10) for kind, topic in (
     (Detection2DArray, 'detections'), (FrameLatency, 'latency'))] if {{detects}} else []
 pixels = array.array('B', bytes(640 * 380 * 3))
+numbers = itertools.count()
 def send():
     image = Image(width=640, height=380, step=1920, encoding='bgr8', data=pixels)
-    image.header.frame_id, image.header.stamp = 'default', node.get_clock().now().to_msg()
+    image.header.frame_id, image.header.stamp = f'default {{{{next(numbers)}}}}', node.get_clock().now().to_msg()
     out.publish(image)
     for judge in judges:
         judge.publish(judge.msg_type(header=image.header))
@@ -116,19 +117,20 @@ def default_camera(kind: type, topic: str) -> Callable[[Stand], str]:
     def inflict(stand: Stand) -> str:
         heard, said = [], len(stand.heard.diagnostics)
         subscription = stand.node.create_subscription(
-            kind, topic, lambda message: heard.append(message.header.frame_id == 'default'), 100)
+            kind, topic, lambda message: heard.append(message.header.frame_id), 100)
         lines = _CAMERA.format(detects=kind is not Detection2DArray)
         driver = other_program(stand, lines, 'driver', environment=dict.fromkeys(VARIABLES, ''))
         time.sleep(3.0)  # the stand's own camera is silent, the node and the driver know each other
-        before = sum(heard)
+        begun = len(heard)
         time.sleep(CAMERA_S)
-        found, wanted = sum(heard) - before, CAMERA_S * CAMERA_HZ
+        numbers = {int(frame.partition(' ')[2]) for frame in heard[begun:] if frame.startswith('default ')}
         driver.end()
         stand.node.destroy_subscription(subscription)
+        found, wanted = len(numbers), max(numbers, default=1) - min(numbers, default=0) + 1
         told = any(level > 0 and 'lost' in text for _, _, level, text in stand.heard.diagnostics[said:])
         if found >= HEARD_SHARE * wanted or told:
             return ''
-        return f'{found} of {wanted:.0f} images heard, and no word of it'
+        return f'{found} of {wanted} images heard, and no word of it'
     return inflict
 
 
