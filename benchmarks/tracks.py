@@ -4,38 +4,27 @@
 
 Rendered drives give the known objects every 50 ms. Detections are made of them: boxes off by 4 % of their sides
 (standard deviation), 15 % missing, 2 false ones per image of mostly low scores; the same for everybody. Every 100, 200
-or 400 ms one result comes in; scored against what is there 50 to 400 ms later is (still) that result as it is, (steps)
-its objects moved along the filtered steps of those matched greedily by their overlap, which the detector did before,
-and (tracks) its `Tracks`. The age counts from the image of the result.
+or 400 ms one result comes in; scored against what is there 50 to 400 ms later is (still) that result as it is, and
+(tracks) the detector's `Tracks`. The age counts from the image of the result.
 `moved`: the detections of the result itself along their tracks, with the scores that they have, as with `boxes_at:
 publication`.
 Prints a table and writes results/tracks.json; with --quick below out/benchmarks.
 """
 from __future__ import annotations
 
-import argparse
-import json
-import math
 import statistics
-import sys
 from collections.abc import Sequence
-from datetime import date
-from pathlib import Path
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
 from deadline_perception.datasets.records import Frame, GroundTruth
 from deadline_perception.detector.detections import Detections
 from deadline_perception.evaluation.average_precision import average_precision
-from deadline_perception.latency.device import read_device_facts
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.rendering.drive import CLASS_NAMES, render_drive
-from deadline_perception.runtime.tracks import Tracks, pairwise_iou
-from deadline_perception.tools.command_line import exit_status
+from deadline_perception.runtime.tracks import Tracks
+from parts.harness import Run, run_script, show
 
-ROOT = Path(__file__).resolve().parents[1]
 RATE_HZ = 20
 AGES = (1, 2, 3, 4, 5, 6, 8)  # frames of the drive
 INTERVALS = (2, 4, 8)
@@ -70,37 +59,6 @@ class Still:
         return self.last
 
 
-class Steps:
-    """The objects of the last result, moved along filtered steps; pairs of largest overlap first."""
-
-    MIN_IOU, GAIN, HALF_LIFE_S = 0.3, 0.6, 0.5
-
-    def __init__(self) -> None:
-        self.found, self.velocity, self.known = Detections.none(), np.zeros((0, 4)), np.zeros(0, bool)
-        self.stamp_s = math.nan
-
-    def update(self, found: Detections, stamp_s: float) -> None:
-        velocity, known = np.zeros((len(found), 4)), np.zeros(len(found), bool)
-        if len(self.found) and len(found):
-            passed_s = stamp_s - self.stamp_s
-            overlap = pairwise_iou(self.found.boxes_xyxy_px + self.velocity * passed_s, found.boxes_xyxy_px)
-            overlap[self.found.labels[:, None] != found.labels[None]] = 0.0
-            while overlap.max() >= self.MIN_IOU:
-                old, new = np.unravel_index(overlap.argmax(), overlap.shape)
-                step = (found.boxes_xyxy_px[new] - self.found.boxes_xyxy_px[old]) / passed_s
-                gain = self.GAIN if self.known[old] else 1.0
-                velocity[new], known[new] = self.velocity[old] + gain * (step - self.velocity[old]), True
-                overlap[old], overlap[:, new] = 0.0, 0.0
-        self.found, self.velocity, self.known, self.stamp_s = found, velocity, known, stamp_s
-
-    def predict(self, stamp_s: float) -> Detections:
-        passed_s = stamp_s - self.stamp_s
-        boxes = np.clip(self.found.boxes_xyxy_px + self.velocity * passed_s, 0, SIZE[::-1] * 2)
-        seen = (boxes[:, 2:] > boxes[:, :2]).all(axis=1)
-        scores = self.found.scores * 0.5 ** (passed_s / self.HALF_LIFE_S)
-        return Detections(boxes[seen], scores[seen], self.found.labels[seen])
-
-
 class Moved:
     """The last result along its tracks."""
 
@@ -115,7 +73,7 @@ class Moved:
         return self.tracks.advance(self.last, stamp_s - self.stamp_s)
 
 
-WAYS = {'still': Still, 'steps': Steps, 'tracks': lambda: Tracks(SIZE), 'moved': Moved}
+WAYS = {'still': Still, 'tracks': lambda: Tracks(SIZE), 'moved': Moved}
 
 
 def precision_by_age(drives: Sequence[Sequence[Frame]], interval: int) -> dict[str, list[float]]:
@@ -157,31 +115,21 @@ def times_us() -> dict[str, float]:
     return {'update': 1000.0 * statistics.median(updates), 'predict': 1000.0 * statistics.median(predictions)}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--seeds', default='0,1,2,3', help='of the rendered drives')
-    parser.add_argument('--seconds', type=float, default=45.0, help='of each drive')
-    parser.add_argument('--quick', action='store_true', help='one drive of 6 s')
-    args = parser.parse_args()
-    seeds, seconds = ([0], 6.0) if args.quick else ([int(seed) for seed in args.seeds.split(',')], args.seconds)
+def main(run: Run) -> None:
+    args = run.args
+    seeds, seconds = ([0], 6.0) if run.quick else ([int(seed) for seed in args.seeds.split(',')], args.seconds)
     drives = [render_drive(seconds=seconds, rate_hz=RATE_HZ, seed=seed).frames for seed in seeds]
     period_ms = 1000 // RATE_HZ
     rows = {str(interval * period_ms): precision_by_age(drives, interval) for interval in INTERVALS}
-    table = Table('result every', '', *(f'{age * period_ms} ms' for age in AGES), title='AP by age of the evidence')
-    for interval, ways in rows.items():
-        for name, values in ways.items():
-            table.add_row(f'{interval} ms', name, *(f'{value:.1f}' for value in values))
-    Console().print(table)
+    show('AP by age of the evidence', ('result every', 'way', *(f'{age * period_ms} ms' for age in AGES)),
+         [(f'{interval} ms', name, *values) for interval, ways in rows.items() for name, values in ways.items()])
     times = times_us()
     print(f'{TIMED_OBJECTS} objects: update {times["update"]:.0f} us, predict {times["predict"]:.0f} us')
-    folder = ROOT / 'out' / 'benchmarks' if args.quick else ROOT / 'benchmarks' / 'results'
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / 'tracks.json').write_text(json.dumps({
-        'date': date.today().isoformat(), 'device': str(read_device_facts('cpu')), 'seeds': seeds, 'seconds': seconds,
-        'ages_ms': [age * period_ms for age in AGES], 'ap_by_interval_ms': rows,
-        f'us_of_{TIMED_OBJECTS}_objects': times}) + '\n')
-    print(f'wrote {folder.relative_to(ROOT) / "tracks.json"}')
+    run.write(seeds=seeds, seconds=seconds, ages_ms=[age * period_ms for age in AGES], ap_by_interval_ms=rows,
+              **{f'us_of_{TIMED_OBJECTS}_objects': times})
 
 
 if __name__ == '__main__':
-    sys.exit(exit_status(Path(__file__).name, main))
+    run_script(main, {
+        '--seeds': {'default': '0,1,2,3', 'help': 'of the rendered drives'},
+        '--seconds': {'type': float, 'default': 45.0, 'help': 'of each drive'}}, quick='one drive of 6 s')
