@@ -54,6 +54,8 @@ def start_from_weights(network: MultiPathDetector, other: MultiPathDetector) -> 
                          f'weights to start from')
     prefixes = dict(_matching_parts(network.config, other.config))
     stored, used, absent = other.state_dict(), set(), []
+    known = [(row, other.class_names.index(name)) for row, name in enumerate(network.class_names)
+             if name in other.class_names]
     for name, tensor in network.state_dict().items():
         part = next((prefix for prefix in prefixes if name.startswith(prefix)), None)
         source = name if part is None else None if prefixes[part] is None else prefixes[part] + name.removeprefix(part)
@@ -65,8 +67,11 @@ def start_from_weights(network: MultiPathDetector, other: MultiPathDetector) -> 
             rows = other.get_submodule(source.rpartition('.')[0]).rows
             pairs = [(row, rows[channels]) for channels, row in module.rows.items() if channels in rows]
         elif '.classes.' in name:
-            pairs = [(0, 0)] + [(1 + row, 1 + other.class_names.index(known))
-                                for row, known in enumerate(network.class_names) if known in other.class_names]
+            pairs = [(0, 0), *((1 + row, 1 + theirs) for row, theirs in known)]
+        elif '.class_output.' in name:  # the classes of each anchor of a position, one anchor after the other
+            counts = len(network.class_names), len(other.class_names)
+            pairs = [(at * counts[0] + row, at * counts[1] + theirs)
+                     for at in range(len(tensor) // counts[0]) for row, theirs in known]
         else:
             pairs = None
         if _copy(tensor, stored[source].to(tensor.device), pairs):

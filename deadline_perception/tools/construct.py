@@ -47,6 +47,8 @@ def run(args: argparse.Namespace) -> int:
     check_limits(args.deadline_ms, args.memory_mb, args.skips)
     check_file('--out', args.out)
     family = find_configuration(args.family)
+    if not isinstance(family, DetectorConfig):
+        raise ValueError(f'--family is {args.family}, expected a Faster R-CNN, such as compact')
     restart_with_environment(args.threads)
     from deadline_perception.detector.checkpoint import build_detector
 

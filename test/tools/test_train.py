@@ -15,7 +15,8 @@ from safetensors import safe_open
 from safetensors.torch import load_file
 
 from deadline_perception.detector.checkpoint import build_detector, load_detector, read_recipe, save_detector
-from deadline_perception.detector.configuration import COMPACT, HeadConfig, find_configuration, save_configuration
+from deadline_perception.detector.configuration import (COMPACT, STREET, HeadConfig, find_configuration,
+                                                        save_configuration)
 from deadline_perception.tools import train
 from deadline_perception.tools.command_line import main
 
@@ -291,6 +292,22 @@ def test_a_corrupt_image_in_the_middle_of_training_is_left_out_and_counted(annot
 def test_missing_annotations_are_named(tmp_path, capsys):
     assert main(['train', '--data', str(tmp_path / 'none.json'), '--steps', '1']) == 1
     assert 'none.json' in capsys.readouterr().err
+
+
+def test_a_dense_detector_goes_on_from_weights_of_its_kind_alone(annotations, tiny, tmp_path, capsys):
+    shape = replace(STREET, name='dense', input_size=(128, 192), scales=(1.0, 0.67), proposals=(5, 20))
+    save_configuration(shape, tmp_path / 'dense.json')
+    save_detector(build_detector(shape, ('vehicle', 'bike')), tmp_path / 'start.safetensors')
+    words = ['train', '--data', str(annotations), '--steps', '2', '--batch', '1', '--threads', '1', '--alone-share',
+             '0', '--state', str(tmp_path / 'state.safetensors'), '--out', str(tmp_path / 'weights.safetensors')]
+    assert main([*words, '--config', str(tmp_path / 'dense.json')]) == 1
+    assert 'whose norms are fixed; expected --start' in capsys.readouterr().err
+    assert main([*words, '--config', tiny, '--start', str(tmp_path / 'public.xml')]) == 1
+    assert 'expected a dense one, such as street' in capsys.readouterr().err
+    assert main([*words, '--config', str(tmp_path / 'dense.json'), '--start', str(tmp_path / 'start.safetensors')]) == 0
+    trained, start = (load_detector(tmp_path / f'{name}.safetensors') for name in ('weights', 'start'))
+    assert trained.config == shape and trained.class_names[:2] == start.class_names
+    assert trained.weights_hash != start.weights_hash
 
 
 def test_a_backbone_may_start_from_a_resnet_but_not_beside_other_weights(annotations, tmp_path, capsys):
