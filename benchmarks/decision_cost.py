@@ -29,7 +29,6 @@ from rich.table import Table
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.decision.policy import Policy
-from deadline_perception.decision.thresholds import ThresholdPolicy
 from deadline_perception.runtime.timed_frame import FrameProgress, TimedInference, WhateverItTakes
 from deadline_perception.detector.declaration import multi_path_space
 from deadline_perception.detector.detections import Detections
@@ -42,6 +41,9 @@ from deadline_perception.latency.profile import LatencyProfile
 from deadline_perception.latency.quantiles import Quantiles
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.tools.command_line import exit_status
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / 'research' / 'policies'))
+from thresholds import ThresholdPolicy
 
 RESULTS = Path(__file__).parent / 'results'
 LIKELY = 0.8  # share of its bound that a path must fit; the node learns it from frames

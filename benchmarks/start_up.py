@@ -1,10 +1,10 @@
 """How long the detector takes to start, what memory it holds, and how late its first frames are, for real.
 
-    python benchmarks/start_up.py [--starts 5] [--kept 20] [--profile FILE]
+    python benchmarks/start_up.py [--starts 5] [--profile FILE]
 
-Every start is a process of its own under a camera of 10 Hz that sends already: with all paths ready, and with some
-(parameter `keep_paths`). The time until the first answer counts from the start of the process. Needs prepared segments
-(`deadline-perception profile`). A start takes 10 to 20 s; writes results/start_up.json.
+Every start is a process of its own under a camera of 10 Hz that sends already. The time until the first answer counts
+from the start of the process. Needs prepared segments (`deadline-perception profile`). A start takes 10 to 20 s; writes
+results/start_up.json.
 """
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def memory_mb(pid: int) -> dict[str, float]:
             for name in ('Rss', 'Pss')}
 
 
-def start(profile: Path, keep_paths: int) -> dict:
+def start(profile: Path) -> dict:
     """Starts the detector once, and ends it."""
     with tempfile.TemporaryDirectory() as folder:
-        stand = Stand(('detector',), Path(folder), profile, parameters={'keep_paths': keep_paths})
+        stand = Stand(('detector',), Path(folder), profile)
         launched: list[float] = []
         launch = stand.launch
 
@@ -62,26 +62,22 @@ def start(profile: Path, keep_paths: int) -> dict:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument('--starts', type=int, default=5, help='of each kind')
-    parser.add_argument('--kept', type=int, default=20, help='levels of contention whose best paths are kept ready')
+    parser.add_argument('--starts', type=int, default=5)
     parser.add_argument('--profile', type=Path)
     args = parser.parse_args()
     profile = profile_for(args.profile)
-    kinds = {'all paths': 0, f'keep_paths {args.kept}': args.kept}
-    rows: dict[str, list[dict]] = {kind: [] for kind in kinds}
-    print('paths             first answer   RSS, PSS         first latencies, and the median of later ones')
+    rows: list[dict] = []
+    print('first answer   RSS, PSS         first latencies, and the median of later ones')
     for _ in range(args.starts):
-        for kind, keep_paths in kinds.items():
-            row = start(profile, keep_paths)
-            rows[kind].append(row)
-            print(f'{kind:17} {row["first_answer_s"]:6.1f} s   {row["rss"]:6.0f}, {row["pss"]:5.0f} MB   '
-                  f'{", ".join(f"{ms:.0f}" for ms in row["first_latencies_ms"])}; {row["later_latency_ms"]:.0f} ms',
-                  flush=True)
-    for kind, starts in rows.items():
-        slowest_s, largest_mb = max(row['first_answer_s'] for row in starts), max(row['rss'] for row in starts)
-        print(f'{kind}: at most {slowest_s:.1f} s (goal {GOAL_S:.0f}) and {largest_mb:.0f} MB (goal {GOAL_MB:.0f})')
+        row = start(profile)
+        rows.append(row)
+        print(f'{row["first_answer_s"]:6.1f} s   {row["rss"]:6.0f}, {row["pss"]:5.0f} MB   '
+              f'{", ".join(f"{ms:.0f}" for ms in row["first_latencies_ms"])}; {row["later_latency_ms"]:.0f} ms',
+              flush=True)
+    slowest_s, largest_mb = max(row['first_answer_s'] for row in rows), max(row['rss'] for row in rows)
+    print(f'at most {slowest_s:.1f} s (goal {GOAL_S:.0f}) and {largest_mb:.0f} MB (goal {GOAL_MB:.0f})')
     write_text_atomically(RESULTS, json.dumps({
-        'date': date.today().isoformat(), 'device': read_device_facts('cpu').name, 'starts_of_each': args.starts,
+        'date': date.today().isoformat(), 'device': read_device_facts('cpu').name, 'starts': args.starts,
         'load_average': round(os.getloadavg()[0], 2), 'rows': rows}, indent=1) + '\n')
     print(f'wrote {RESULTS.relative_to(RESULTS.parents[1])}')
 

@@ -30,7 +30,7 @@ def test_signal_ends_the_process_cleanly(start_node, observer, wait_for, number)
 
 @pytest.mark.parametrize(('content', 'complaint'), [
     ('time_budget: [broken', 'params file'), (None, 'Error opening YAML file'),
-    ('/**:\n  ros__parameters:\n    rate_hz: fast\n', "rate_hz is 'fast', expected a decimal number"),
+    ('/**:\n  ros__parameters:\n    speed_timeout_s: fast\n', "speed_timeout_s is 'fast', expected a decimal number"),
     ('/**:\n  ros__parameters:\n    use_sim_time: 5\n', 'use_sim_time')])
 def test_unusable_parameter_file_ends_the_process_with_one_line(start_node, tmp_path, content, complaint):
     file = tmp_path / 'parameters.yaml'

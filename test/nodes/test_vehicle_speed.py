@@ -167,7 +167,7 @@ def test_trace_file_drives_the_speed_on_a_simulated_clock(start_node, observer, 
     ({'source': 'trace'}, 'source is trace and trace_file is empty, expected a file'),
     ({'source': 'trace', 'trace_file': '/none/trace.csv'}, 'speed trace /none/trace.csv does not exist'),
     ({'source': 'wheel'}, "source is 'wheel', expected one of auto, odometry, twist, trace"),
-    ({'rate_hz': 1000.0}, 'rate_hz is 1000.0 Hz, expected [0.5, 200] Hz')])
+    ({'timeout_s': 1000.0}, 'timeout_s is 1000.0 s, expected [0.01, 60] s')])
 def test_bad_start_values_end_the_process_with_one_line(start_node, parameters, complaint):
     node = start_node('vehicle_speed', parameters)
     assert node.wait_ended() == 1
