@@ -361,8 +361,8 @@ class ContentionGrading:
             content['unit_delays'] = tuple(UnitDelay(**delay) for delay in content['unit_delays'])
             return cls(**content)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise JsonFileError(f'contention levels {file} cannot be used: {error}; `deadline-perception grade` writes '
-                                f'them') from error
+            raise JsonFileError(f'contention levels {file} cannot be used: {error}; '
+                                f'`deadline-perception machine grade` writes them') from error
 
 
 def default_levels_path(config_name: str, facts: DeviceFacts) -> Path:

@@ -36,8 +36,8 @@ PARAMETERS = (
     Parameter('gpu_load_files', [''], "Where a Jetson's GPU shows its load, 0 to 1000, below / and with * and ?; the "
               "first that exists when the node is configured is read; [''] where the boards known so far have it.",
               read_only=True),
-    Parameter('levels', '', 'File of contention levels that `deadline-perception grade` wrote; empty: the slowdown '
-              'alone is published.', read_only=True),
+    Parameter('levels', '', 'File of contention levels that `deadline-perception machine grade` wrote; empty: the '
+              'slowdown alone is published.', read_only=True),
 )
 
 
