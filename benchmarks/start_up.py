@@ -8,25 +8,17 @@ results/start_up.json.
 """
 from __future__ import annotations
 
-import argparse
-import json
-import os
 import re
-import sys
 import tempfile
 import time
-from datetime import date
 from pathlib import Path
 from statistics import median
 
-from deadline_perception.latency.device import read_device_facts
-from deadline_perception.latency.json_file import write_text_atomically
 from deadline_perception.latency.stopwatch import now_ms
-from deadline_perception.tools.command_line import exit_status
-from node_process import profile_for
-from node_stand import Stand
+from parts.harness import Run, run_script
+from parts.node_process import profile_for
+from parts.node_stand import Stand
 
-RESULTS = Path(__file__).parent / 'results' / 'start_up.json'
 FIRST_FRAMES, SETTLED_S = 5, 4.0
 GOAL_S, GOAL_MB = 15.0, 1000.0
 
@@ -38,7 +30,7 @@ def memory_mb(pid: int) -> dict[str, float]:
             for name in ('Rss', 'Pss')}
 
 
-def start(profile: Path) -> dict:
+def start_node(profile: Path) -> dict:
     """Starts the detector once, and ends it."""
     with tempfile.TemporaryDirectory() as folder:
         stand = Stand(('detector',), Path(folder), profile)
@@ -60,27 +52,23 @@ def start(profile: Path) -> dict:
                 'later_latency_ms': round(median(frame.total_ms for frame in frames[FIRST_FRAMES:]), 1)}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument('--starts', type=int, default=5)
-    parser.add_argument('--profile', type=Path)
-    args = parser.parse_args()
+def main(run: Run) -> None:
+    args = run.args
     profile = profile_for(args.profile)
     rows: list[dict] = []
     print('first answer   RSS, PSS         first latencies, and the median of later ones')
     for _ in range(args.starts):
-        row = start(profile)
+        row = start_node(profile)
         rows.append(row)
         print(f'{row["first_answer_s"]:6.1f} s   {row["rss"]:6.0f}, {row["pss"]:5.0f} MB   '
               f'{", ".join(f"{ms:.0f}" for ms in row["first_latencies_ms"])}; {row["later_latency_ms"]:.0f} ms',
               flush=True)
-    slowest_s, largest_mb = max(row['first_answer_s'] for row in rows), max(row['rss'] for row in rows)
-    print(f'at most {slowest_s:.1f} s (goal {GOAL_S:.0f}) and {largest_mb:.0f} MB (goal {GOAL_MB:.0f})')
-    write_text_atomically(RESULTS, json.dumps({
-        'date': date.today().isoformat(), 'device': read_device_facts('cpu').name, 'starts': args.starts,
-        'load_average': round(os.getloadavg()[0], 2), 'rows': rows}, indent=1) + '\n')
-    print(f'wrote {RESULTS.relative_to(RESULTS.parents[1])}')
+    run.goal('s to the first answer', max(row['first_answer_s'] for row in rows), most=GOAL_S)
+    run.goal('resident MB', max(row['rss'] for row in rows), most=GOAL_MB)
+    run.write(starts=args.starts, rows=rows)
 
 
 if __name__ == '__main__':
-    sys.exit(exit_status(Path(__file__).name, main))
+    run_script(main, {
+        '--starts': {'type': int, 'default': 5},
+        '--profile': {'type': Path}})

@@ -17,7 +17,7 @@ from deadline_perception.decision.policy import Choice, Forecast, Quality
 from deadline_perception.execution_path import ExecutionPath, PathSpace
 from deadline_perception.latency.profile import time_frame
 
-sys.path.append(str(Path(__file__).resolve().parents[1] / 'research' / 'policies'))
+sys.path.append(str(Path(__file__).resolve().parents[2] / 'research' / 'policies'))
 from baselines import FixedPath
 
 
