@@ -40,7 +40,7 @@ environment() {
         "ROS_DISTRO_WHEELS is '$ROS_DISTRO_WHEELS', expected jazzy or kilted: only these are on PyPI"
     [ "$(uname -s) $(uname -m)" = 'Linux x86_64' ] || fail \
         "ROS is on PyPI for Linux on x86-64 only, this is $(uname -s) on $(uname -m)." \
-        'With a ROS 2 install: colcon build (see README). Without: `pip install -e .` gives all commands that start no node.'
+        'With a ROS 2 install: colcon build (see README). Without: `pip install -e .[all]` gives all commands that start no node.'
     local python header
     python="$(find_python)"
     header="$("$python" -c 'import sysconfig; print(sysconfig.get_path("include"))')/Python.h"
@@ -57,7 +57,7 @@ packages() {
     local no_index=(
         'If the log speaks of connections or "no matching distribution": this step needs PyPI, so check the network,'
         'the proxy (HTTPS_PROXY) or the mirror (PIP_INDEX_URL), then run make again; it goes on where it stopped.')
-    local groups=("ros-$ROS_DISTRO_WHEELS" test benchmarks)
+    local groups=(all "ros-$ROS_DISTRO_WHEELS" test benchmarks)
     echo "[2/3] installing ROS 2 $ROS_DISTRO_WHEELS, torch and tools from PyPI (6 GB on disk)"
     "$prefix/bin/python" cmake/requirements.py "${groups[@]}" >"$prefix/requirements.txt"
     command -v cmake >/dev/null || echo 'cmake>=3.20' >>"$prefix/requirements.txt"

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -22,11 +23,11 @@ def normal(name):
     return re.sub(r'[-_.]+', '-', name).lower()
 
 
-def declared():
-    """Names of the package's own dependencies in pyproject.toml."""
-    text = (ROOT / 'pyproject.toml').read_text()
-    block = re.search(r'^dependencies = \[\n(.*?)^\]', text, re.M | re.S)[1]
-    return {normal(re.match(r"\s*'([\w.-]+)", line)[1]) for line in block.splitlines()}
+def declared(groups=('all',)):
+    """Names of the package's own dependencies in pyproject.toml, with those of optional groups."""
+    listed = subprocess.run([sys.executable, str(ROOT / 'cmake' / 'requirements.py'), *groups], capture_output=True,
+                            text=True, check=True).stdout
+    return {normal(re.match(r'[\w.-]+', line)[0]) for line in listed.splitlines()}
 
 
 def imported():
@@ -47,6 +48,10 @@ def test_every_package_that_is_imported_is_declared():
     package = (ROOT / 'package.xml').read_text()
     assert all(f'<exec_depend>{name}<' in package or f'<depend>{name}<' in package for name in others & OF_ROS)
     assert {'apsw', 'zstandard', 'torch'} <= others  # otherwise nothing was looked at
+
+
+def test_heavy_packages_are_optional():
+    assert not {'nncf', 'openvino', 'matplotlib', 'rosbags', 'mcap', 'pycocotools'} & declared(())
 
 
 def test_a_robot_gets_the_versions_that_the_suite_passed_with():
