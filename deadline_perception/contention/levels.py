@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
-from scipy.fft import dct
+from scipy.fft import dct, idct
 from scipy.optimize import brentq
 
 from deadline_perception.contention.load import check_units, units_text
@@ -187,17 +187,9 @@ def delay_density(delays_ms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     transformed[0] = counts.sum()
     time = max(_WIDER ** 2 * _bandwidth(transformed, len(logs)), (_NARROWEST / (high - low)) ** 2)
     damped = transformed * np.exp(-0.5 * (np.arange(_GRID) * math.pi) ** 2 * time)
-    density = np.maximum(_inverse(damped), 0.0)
+    density = np.maximum(idct(damped), 0.0)
     density /= density.sum() * (edges[1] - edges[0])
     return np.exp(0.5 * (edges[:-1] + edges[1:])), density
-
-
-def _inverse(coefficients: np.ndarray) -> np.ndarray:
-    """The function whose cosine series has these coefficients, up to a factor."""
-    doubled = coefficients * 2.0
-    doubled[0] = coefficients[0]
-    places = (np.arange(_GRID) + 0.5) * math.pi / _GRID
-    return np.cos(np.outer(places, np.arange(_GRID))) @ doubled
 
 
 def _bandwidth(transformed: np.ndarray, count: int) -> float:
