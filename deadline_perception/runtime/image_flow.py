@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable
 
 from deadline_perception.latency.stopwatch import now_ms
-from deadline_perception.runtime.status import TOLD_MS
+from deadline_perception.runtime.deadline import TOLD_MS
 
 STOPPED_FACTOR = 5.0  # a camera that is silent for so many timeouts has stopped
 # Fast DDS shares 512 KiB by default, less than one raw image of 640 x 380, and best effort does not send it again.
