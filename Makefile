@@ -65,7 +65,7 @@ $(STAMPS)/environment:
 	@cmake/setup.sh environment
 	@mkdir -p $(STAMPS) && touch $@
 
-$(STAMPS)/packages: $(STAMPS)/environment pyproject.toml constraints.txt
+$(STAMPS)/packages: $(STAMPS)/environment $(wildcard cmake/lock*.txt)
 	@cmake/setup.sh packages
 	@touch $@
 

@@ -26,7 +26,7 @@ from deadline_perception.nodes import detector_parameters
 from deadline_perception.nodes.frame_messages import RESULT_KINDS, frame_latency, path_decision
 from deadline_perception.nodes.health import Health, Level, Report
 from deadline_perception.nodes.image_input import ImageInput
-from deadline_perception.nodes.managed_node import ManagedNode
+from deadline_perception.nodes.managed_node import REPLACE_STATUS, ManagedNode
 from deadline_perception.nodes.message_intake import THROTTLE_S, MessageIntake
 from deadline_perception.nodes.messages import stamp_to_ns, to_bgr
 from deadline_perception.nodes.parameters import Value, declare
@@ -40,7 +40,6 @@ from deadline_perception.runtime.priority import Role
 from deadline_perception.runtime.status import DetectorStatus
 
 END_AFTER_S = 1.0  # a process that must be replaced answers and reports first
-REPLACE_STATUS = 70  # EX_SOFTWARE of sysexits.h
 # A thread that returns from a network operation waits so long, by default 5 ms, for one that runs Python meanwhile.
 SWITCH_INTERVAL_S = 0.0005
 
