@@ -15,8 +15,6 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
-from scipy.fft import dct, idct
-from scipy.optimize import brentq
 
 from deadline_perception.contention.load import check_units, units_text
 from deadline_perception.errors import DeadlinePerceptionError
@@ -183,6 +181,8 @@ def delay_density(delays_ms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     low, high = low - margin, high + margin
     edges = np.linspace(low, high, _GRID + 1)
     counts = np.histogram(logs, edges)[0] / len(logs)
+    from scipy.fft import dct  # slow to load: the monitor reads levels and finds none
+
     transformed = dct(counts, norm=None) / 2.0
     transformed[0] = counts.sum()
     time = max(_WIDER ** 2 * _bandwidth(transformed, len(logs)), (_NARROWEST / (high - low)) ** 2)
@@ -214,6 +214,8 @@ def _bandwidth(transformed: np.ndarray, count: int) -> float:
         gaps = np.array([gap(time) for time in times])
         crossings = np.flatnonzero((gaps[:-1] < 0.0) & (gaps[1:] >= 0.0))
         if len(crossings):
+            from scipy.optimize import brentq
+
             return brentq(gap, times[crossings[0]], times[crossings[0] + 1])
     return 0.01 ** 2  # few delays, far apart: a part of their range
 

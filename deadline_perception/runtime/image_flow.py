@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable
 
 from deadline_perception.latency.stopwatch import now_ms
-from deadline_perception.runtime.status import TOLD_MS
+from deadline_perception.runtime.deadline import TOLD_MS
 
 IMAGE_TIMEOUT_S = 2.0  # without an image for so long, the diagnostics warn
 STOPPED_FACTOR = 5.0  # a camera that is silent for so many timeouts has stopped
