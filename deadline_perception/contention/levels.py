@@ -181,7 +181,7 @@ def delay_density(delays_ms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     low, high = low - margin, high + margin
     edges = np.linspace(low, high, _GRID + 1)
     counts = np.histogram(logs, edges)[0] / len(logs)
-    from scipy.fft import dct  # slow to load: the monitor reads levels and finds none
+    from scipy.fft import dct, idct  # slow to load: the monitor reads levels and finds none
 
     transformed = dct(counts, norm=None) / 2.0
     transformed[0] = counts.sum()
