@@ -45,10 +45,12 @@ from deadline_perception.model_set.model_reference import is_set, load_network
 from deadline_perception.runtime.process_memory import give_back_memory, touch_memory
 from deadline_perception.runtime.replacement import check_replacement
 from deadline_perception.runtime.task import Outlook, Task
+from deadline_perception.wcet.profile_wcet import with_wcet
 
 POLICIES = ('frontier', 'expected_utility', 'thresholds', 'fixed', 'reactive_1', 'reactive_n', 'oblivious')
 CHOOSING_POLICIES = ('frontier', 'expected_utility')  # among all paths, or those that are kept
 _COARSE = {'repeats': 2, 'whole_paths': 8, 'path_repeats': 2, 'time_limit_s': 8.0}  # of a profile measured at start
+_WATCHED_S = 1.0  # for which interruptions are watched at start
 BLIND_POLICIES = ('reactive_1', 'reactive_n', 'oblivious')  # know nothing of contention but how frames went
 
 
@@ -292,7 +294,7 @@ def _transferred(network, facts: DeviceFacts, file: Path, folder: Path, command:
     if reference is None:
         raise NoProfile(f'no latency profile of {network.config_name!r} for {facts} in {file.parent} or {folder}. '
                         f'Measure one: {command}')
-    profile = transfer(reference, network)
+    profile = with_wcet(transfer(reference, network), network, watched_s=_WATCHED_S)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         profile.save(file)
@@ -303,8 +305,8 @@ def _transferred(network, facts: DeviceFacts, file: Path, folder: Path, command:
 
 def measure_anew(network: Network, facts: DeviceFacts, images: Sequence[np.ndarray]) -> LatencyProfile:
     """Measures a coarse profile in seconds, and keeps it where the next start will look for it."""
-    profile = measure_profile(network, [network.example(image) if hasattr(network, 'example') else image
-                                        for image in images], **_COARSE)
+    profile = with_wcet(measure_profile(network, [network.example(image) if hasattr(network, 'example') else image
+                                                  for image in images], **_COARSE), network, watched_s=_WATCHED_S)
     profile.save(default_profile_path(network.config_name, facts))
     return profile
 
