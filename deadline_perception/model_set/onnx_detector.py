@@ -40,7 +40,7 @@ class OnnxDetector(WholeDetector):
 
     def __init__(self, file: Path, outputs: Sequence[str | None], *, name: str = '', form: InputForm = InputForm(),
                  stated: str = '', decode: str = '', threads: int = 1) -> None:
-        openvino, core = load_openvino(), openvino_core()
+        openvino = load_openvino()
         file = Path(file)
         exported = read_exported(file)
         size = input_size(exported, form, file)
@@ -56,10 +56,16 @@ class OnnxDetector(WholeDetector):
         super().__init__(name or file.stem, outputs, input_size=size, shape=layers, file=file, device='cpu',
                          engine=engine, options=[asdict(form), self.head.name, decode])
         self.overlapping = self.overlapping or self.head.overlapping
+        self._compile(exported, form, threads)
+
+    def _compile(self, exported: ExportedFile, form: InputForm, threads: int) -> None:
+        """Makes ready what `run_layers` uses."""
+        openvino = load_openvino()
         try:
-            compiled = core.compile_model(_with_pixels(openvino, exported, form), 'CPU', cpu_settings(threads))
+            compiled = openvino_core().compile_model(_with_pixels(openvino, exported, form), 'CPU',
+                                                     cpu_settings(threads))
         except RuntimeError as error:
-            raise ModelError(f'{file} cannot be compiled: {told(error)}') from error
+            raise ModelError(f'{self.config_name} cannot be compiled: {told(error)}') from error
         self._tensor, self._request = openvino.Tensor, compiled.create_infer_request()
         self._count = len(compiled.outputs)
 

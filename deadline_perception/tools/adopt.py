@@ -48,6 +48,7 @@ _IMAGES = 40
 _TARGET = 0.99  # of the detector's bounds unless a parameter says otherwise
 _DRAWN_EVERY_S = 0.5
 _TRIAL_IMAGES = 20  # of a rendered drive, that conventions are found on
+_LEAST_ENGINE_GAIN = 0.9  # share of OpenVINO's time that another engine may take to be preferred
 _MOST_LOSS, _LEAST_GAIN = 0.5, 0.8  # AP in percent that 8 bit may lose, share of the time that it may take
 
 
@@ -68,7 +69,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         'each and needs --data')
     parser.add_argument('--keep-paths', type=int, metavar='NUMBER', help='of a model with several paths keep at most '
                         'so many ready: the best at as many levels of contention; needs --data')
-    parser.add_argument('--device', default='cpu', help='cpu, cuda or cuda:INDEX; ONNX files need cpu')
+    parser.add_argument('--device', default='cpu', help='cpu, cuda or cuda:INDEX; ONNX Runtime runs ONNX files on a '
+                                                        'GPU')
     parser.add_argument('--threads', type=int, default=DEFAULT_THREADS,
                         help='CPU threads; the node must use the same number')
     parser.add_argument('--engine', choices=ENGINES, default='auto', help='of this package\'s own weights on a CPU')
@@ -197,8 +199,25 @@ def _probe(args: argparse.Namespace, specs: Sequence[ModelSpec],
              f'frame')
         if facts.notice:
             _say(f'  {facts.notice}')
-        known.append((spec, facts))
+        known.append(_faster_engine(args, spec, facts, images))
     return known
+
+
+def _faster_engine(args: argparse.Namespace, spec: ModelSpec, facts: ModelFacts,
+                   images: list[np.ndarray]) -> tuple[ModelSpec, ModelFacts]:
+    """An ONNX file on a CPU with the faster of the two engines that can run it; both are tried."""
+    if spec.kind != 'onnx' or spec.engine or spec.file.suffix.lower() != '.onnx' or args.device != 'cpu':
+        return spec, facts
+    other = replace(spec, engine='onnxruntime')
+    try:
+        seen = probe_model(other, images, device=args.device, engine=args.engine, threads=args.threads)
+    except ModelError as error:
+        _say(f'  OpenVINO runs it; ONNX Runtime does not: {error}')
+        return spec, facts
+    is_faster = seen.time_ms < _LEAST_ENGINE_GAIN * facts.time_ms
+    _say(f'  OpenVINO takes {facts.time_ms:.1f} ms and ONNX Runtime {seen.time_ms:.1f}: '
+         f'{"ONNX Runtime" if is_faster else "OpenVINO"} runs it')
+    return (other, seen) if is_faster else (spec, facts)
 
 
 def _with_conventions(specs: Sequence[ModelSpec], sequence: DrivingSequence | None,
@@ -227,7 +246,7 @@ def _in_8_bit(args: argparse.Namespace, one: Measured, images: list[np.ndarray],
         return [], []
     _say(f'quantising {one.spec.name}')
     try:
-        spec = quantised(one.spec, images, args.out.parent / f'{args.out.stem}_8bit')
+        spec = quantised(replace(one.spec, engine=''), images, args.out.parent / f'{args.out.stem}_8bit')
         facts = probe_model(spec, images, device=args.device, engine=args.engine, threads=args.threads)
         before = probe_model(one.spec, images, device=args.device, engine=args.engine, threads=args.threads)
         scores = _evaluate(args, spec, classes, sequence, frames, ranking)

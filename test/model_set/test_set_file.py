@@ -81,5 +81,13 @@ def test_files_that_hold_something_else_are_refused(tmp_path, text, said):
 def test_a_missing_file_and_a_device_that_cannot_run_it_are_refused(folder, tmp_path):
     with pytest.raises(ModelError, match='none.yaml cannot be read'):
         SetFile.load(tmp_path / 'none.yaml')
-    with pytest.raises(ModelError, match='yolo is an ONNX file and the device cuda'):
-        load_model(ModelSpec('yolo', 'onnx', folder / 'small_yolo.onnx', CLASSES), 'cuda')
+    with pytest.raises(ModelError, match='engine of model yolo is .* expected one of openvino'):
+        ModelSpec('yolo', 'onnx', folder / 'small_yolo.onnx', CLASSES, engine='tensorflow')
+
+
+def test_an_onnx_file_can_name_its_engine(folder, tmp_path):
+    pytest.importorskip('onnxruntime')
+    spec = ModelSpec('yolo', 'onnx', folder / 'small_yolo.onnx', CLASSES, engine='onnxruntime')
+    SetFile((spec,)).save(tmp_path / 'set.yaml')
+    assert SetFile.load(tmp_path / 'set.yaml').models[0].engine == 'onnxruntime'
+    assert load_model(spec).engine.identity.startswith('onnxruntime ')
