@@ -21,43 +21,35 @@ With --profile, only the first two, from the times of a stored profile: of any m
 """
 from __future__ import annotations
 
-import argparse
-import json
 import math
 import random
 import statistics
-import sys
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from datetime import date
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console
 from rich.progress import track
-from rich.table import Table
 
 from deadline_perception.contention.load import busy_programs
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.detector.checkpoint import load_detector
-from deadline_perception.engine.choice import choose_engine
-from deadline_perception.execution_path import ExecutionPath
+from deadline_perception.execution_path import ExecutionPath, PathSpace
 from deadline_perception.latency.calibration import BoundCalibrator
 from deadline_perception.latency.device import DeviceFacts, read_device_facts, use_threads
 from deadline_perception.latency.interference import Interference, interference_of, watch_interruptions
-from deadline_perception.latency.json_file import read_object, write_text_atomically
+from deadline_perception.latency.json_file import read_object
 from deadline_perception.latency.measurement_plan import covering_paths, random_path
 from deadline_perception.latency.path_bound import PathForecast, SegmentForecast, kind_of
 from deadline_perception.latency.profile import LatencyProfile, measure_profile, time_frame
 from deadline_perception.latency.quantiles import Quantiles
 from deadline_perception.latency.wcet_forecast import WcetForecast
-from deadline_perception.model_set.model_reference import find_weights
+from deadline_perception.model_set.model_reference import find_weights, use_engine
 from deadline_perception.rendering.drive import render_drive
 from deadline_perception.runtime.loading import NetworkOptions, make_calibrator
 from deadline_perception.share_folder import share_folder
-from deadline_perception.tools.command_line import exit_status
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
 from deadline_perception.tools.profile import restart_with_environment
 from deadline_perception.wcet.interval_fit import MeasuredLayer, fit_oblivious_model
@@ -67,8 +59,9 @@ from deadline_perception.wcet.segment_model import (
     EXECUTION, TERMS, fit_segment_model, fit_wcet, predict_times, worst_execution)
 from deadline_perception.wcet.segment_work import SegmentWork, count_work
 from deadline_perception.wcet.step_model import LEAST_VALUES, fit_step_model
+from parts.harness import Run, run_script, show
 
-RESULTS = Path(__file__).parent / 'results' / 'wcet_bounds.json'
+PARTS = ('predictions', 'unmeasured', 'bounds', 'budgets')
 SHARES, DRAWS, PATHS = (0.05, 0.1, 0.2), 6, 300
 BUDGETS_MS = (10.0, 15.0, 20.0, 30.0, 40.0, 60.0)
 JUDGED_PATHS, WATCHED_S = 50, 3.0
@@ -84,47 +77,43 @@ class Frames:
     times_ms: np.ndarray
 
 
-def main() -> int:
+def main(run: Run) -> None:
     """See the module."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--weights', type=Path, default=DEFAULT_WEIGHTS)
-    parser.add_argument('--threads', type=int, default=1)
-    parser.add_argument('--profile', type=Path, help='predict from these times, and run no frames')
-    parser.add_argument('--frames', type=int, default=20_000, help='held against the bounds, idle and beside others')
-    parser.add_argument('--quick', action='store_true', help='few frames; nothing is written')
-    args = parser.parse_args()
+    args = run.args
     restart_with_environment(args.threads)
     use_threads(args.threads)
-    weights, facts = find_weights(args.weights), read_device_facts()
-    detector = load_detector(weights)
-    detector.engine = choose_engine('auto', detector, facts, str(weights))
+    weights, facts = find_weights(args.weights), read_device_facts(args.device)
+    detector = load_detector(weights, args.device)
     work = count_work(detector)
     if args.profile is None:
+        use_engine(detector, 'auto', args.device, weights)
         images = [frame.load_bgr() for frame in render_drive(seconds=4.0).frames]
-        profile, found = measure(args, detector, images, work, weights, facts)
+        profile, found = measure(run, detector, images, work, weights, facts)
     else:
         profile, found = LatencyProfile.load(args.profile), {}
-    found = {'predictions': predictions(profile, work, _reference(profile)),
-             'unmeasured': unmeasured(profile, work, processor_here(profile, 'cpu')), **found}
-    show(found)
-    if not args.quick:
-        kept = read_object(RESULTS, 'results') if RESULTS.exists() else {}
-        about = {'date': date.today().isoformat(), 'device': asdict(profile.facts), 'engine': profile.engine,
-                 'network_hash': profile.network_hash, 'profile_date': profile.date, 'load_before': profile.load_before,
-                 'frames': 0 if args.profile else args.frames, 'segments': len(work)}
-        write_text_atomically(RESULTS, json.dumps(kept | {'goal_over_p99': GOAL_OVER_P99} | {
-            part: {**about, 'rows': rows} for part, rows in found.items()}, indent=1) + '\n')
-        print(f'wrote {RESULTS}')
-    return 0
+    found = {'predictions': predictions(profile, detector.path_space, work, _reference(profile)),
+             'unmeasured': unmeasured(profile, work, processor_here(profile, args.device)), **found}
+    for title, rows in found.items():
+        show(title, rows[0], ([f'{value:.3f}' if isinstance(value, float) else value for value in row.values()]
+                              for row in rows))
+    for row in found.get('bounds', ()):
+        if row['bound'].startswith('wcet') and row['load'] == 'alone':
+            run.goal('wcet over p99 of paths', row['over_p99_median'], most=GOAL_OVER_P99)
+    kept = read_object(run.file, 'results') if run.file.exists() else {}
+    about = {'profile': str(profile.facts), 'profile_date': profile.date, 'engine': profile.engine,
+             'network_hash': profile.network_hash, 'load_before': profile.load_before, 'segments': len(work),
+             'frames': 0 if args.profile else args.frames}
+    run.write(**{part: kept[part] for part in PARTS if part in kept and part not in found},
+              **{part: {**about, 'rows': rows} for part, rows in found.items()})
 
 
-def measure(args: argparse.Namespace, detector, images: list[np.ndarray], work: dict[str, SegmentWork], weights: Path,
+def measure(run: Run, detector, images: list[np.ndarray], work: dict[str, SegmentWork], weights: Path,
             facts: DeviceFacts) -> tuple[LatencyProfile, dict[str, list[dict]]]:
     """Times of this machine, and what the bounds made of them hold here."""
-    frames = 400 if args.quick else args.frames
+    frames = 400 if run.quick else run.args.frames
     gaps, watched_ms = watch_interruptions(WATCHED_S)
-    profile = measure_profile(detector, images, repeats=6 if args.quick else 40, whole_paths=40, path_repeats=6,
-                              time_limit_s=30.0 if args.quick else 240.0)
+    profile = measure_profile(detector, images, repeats=6 if run.quick else 40, whole_paths=40, path_repeats=6,
+                              time_limit_s=30.0 if run.quick else 240.0)
     later, later_ms = watch_interruptions(WATCHED_S)
     gaps += [(watched_ms + begin, length) for begin, length in later]
     watched_ms += later_ms
@@ -136,8 +125,9 @@ def measure(args: argparse.Namespace, detector, images: list[np.ndarray], work: 
                      interference_of(gaps, watched_ms, 0.99), whole_paths(profile, detector))
     quality = PathQuality.load(weights.with_suffix('.quality.json'), detector.path_space)
     forecasts = PathForecast(profile, detector.path_space), WcetForecast(detector.path_space, table)
-    return profile, {'bounds': bounds(profile, detector, work, gaps, watched_ms, {'alone': alone, 'beside': beside}),
-                     'budgets': budgets(detector, images, *forecasts, quality, 5 if args.quick else 150)}
+    processor = processor_here(profile, run.args.device)
+    return profile, {'bounds': bounds(profile, detector, work, processor, gaps, watched_ms, {'alone': alone, 'beside': beside}),
+                     'budgets': budgets(detector, images, *forecasts, quality, 5 if run.quick else 150)}
 
 
 def run_frames(detector, images: Sequence[np.ndarray], paths: Sequence[ExecutionPath], count: int,
@@ -160,9 +150,11 @@ def _reference(profile: LatencyProfile) -> LatencyProfile | None:
     return None
 
 
-def predictions(profile: LatencyProfile, work: dict[str, SegmentWork], reference: LatencyProfile | None) -> list[dict]:
+def predictions(profile: LatencyProfile, space: PathSpace, work: dict[str, SegmentWork],
+                reference: LatencyProfile | None) -> list[dict]:
     """Errors of medians predicted from few."""
-    space = _space(profile, work)
+    if profile.segments.keys() != work.keys():
+        raise ValueError(f'the profile has {len(profile.segments)} segments, expected the {len(work)} of the network')
     truth_ms = {key: max(times.p50, 1e-4) for key, times in profile.segments.items()}
     sums = [space.keys(random_path(space, random.Random(number))) for number in range(PATHS)]
     samples: dict[str, list[set[str]]] = {f'{share:.0%} of segments': [
@@ -214,16 +206,6 @@ def _errors(predicted: dict[str, float], truth_ms: dict[str, float], measured: s
             'path_mean': float(np.mean(paths)), 'path_p99': float(np.quantile(paths, 0.99))}
 
 
-def _space(profile: LatencyProfile, work: dict[str, SegmentWork]):
-    from deadline_perception.detector.configuration import find_configuration
-
-    space = find_configuration(profile.config_name).path_space
-    if space.carriers().keys() != work.keys():
-        raise ValueError(f'{len(work)} segments were counted, expected the {len(space.carriers())} of '
-                         f'{profile.config_name}')
-    return space
-
-
 def unmeasured(profile: LatencyProfile, work: dict[str, SegmentWork], processor: Processor) -> list[dict]:
     """How often the 99th percentile of a segment that was not measured is covered, and by how much."""
     rows: dict[tuple[str, str], list[np.ndarray]] = defaultdict(list)
@@ -266,7 +248,7 @@ def _times_most(expected: dict[str, float], worst: dict[str, float]):
     return lambda key: expected[key] * most
 
 
-def bounds(profile: LatencyProfile, detector, work: dict[str, SegmentWork], gaps: list[tuple[float, float]],
+def bounds(profile: LatencyProfile, detector, work: dict[str, SegmentWork], processor: Processor, gaps: list[tuple[float, float]],
            watched_ms: float, judged: dict[str, Frames]) -> list[dict]:
     """How often frames exceed their bounds, and how far above the 99th percentile of their path these lie."""
     space, paths, rows = detector.path_space, whole_paths(profile, detector), []
@@ -275,8 +257,7 @@ def bounds(profile: LatencyProfile, detector, work: dict[str, SegmentWork], gaps
     own = {name: {key: getattr(times, name) for key, times in profile.segments.items()}
            for name in ('p50', EXECUTION, 'p99', 'max')}
     known = {key: profile.segments[key] for key in partly}
-    predicted = worst_execution(work, predict_times(work, {key: times.p50 for key, times in known.items()}), known,
-                                processor_here(profile, 'cpu'))
+    predicted = worst_execution(work, predict_times(work, {key: times.p50 for key, times in known.items()}), known, processor)
     few = dict(list(paths.items())[::5])
     tables = {
         'wcet, as it is shipped': fit_wcet(own[EXECUTION], interference, paths),
@@ -340,22 +321,11 @@ def budgets(detector, images: Sequence[np.ndarray], expected: PathForecast, wors
     return rows
 
 
-def show(found: dict[str, list[dict]]) -> None:
-    """Prints one table per part."""
-    console = Console(width=150)
-    for title, rows in found.items():
-        table = Table(title=title)
-        for name in rows[0]:
-            table.add_column(name)
-        for row in rows:
-            table.add_row(*(f'{value:.3f}' if isinstance(value, float) else str(value) for value in row.values()))
-        console.print(table)
-    if 'bounds' not in found:
-        return
-    shipped = next(row for row in found['bounds'] if row['bound'].startswith('wcet') and row['load'] == 'alone')
-    print(f'bound over p99: {shipped["over_p99_median"]:.2f}, goal {GOAL_OVER_P99}: '
-          f'{"met" if shipped["over_p99_median"] <= GOAL_OVER_P99 else "missed"}')
-
-
 if __name__ == '__main__':
-    sys.exit(exit_status('wcet_bounds', main))
+    run_script(main, {
+        '--weights': {'type': Path, 'default': DEFAULT_WEIGHTS},
+        '--threads': {'type': int, 'default': 1},
+        '--device': {'default': 'cpu'},
+        '--profile': {'type': Path, 'help': 'predict from these times, and run no frames'},
+        '--frames': {'type': int, 'default': 20_000, 'help': 'held against the bounds, alone and beside others'}},
+        quick='400 frames')

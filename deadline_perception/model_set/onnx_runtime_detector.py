@@ -56,6 +56,11 @@ class OnnxRuntimeDetector(OnnxDetector):
         self.device = device
         self.engine = OwnEngine(self._session.identity, dict(self.engine.forms), self._session.notice)
 
+    @property
+    def session_inputs(self) -> dict[str, tuple[tuple[int | str | None, ...], str]]:
+        """Shape and type of each input of the file, by name."""
+        return self._session.inputs
+
     def run_layers(self, prepared: np.ndarray) -> list[np.ndarray]:
         """See `OnnxDetector`."""
         pixels = prepared[0]
