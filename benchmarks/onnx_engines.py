@@ -3,9 +3,9 @@
     python benchmarks/onnx_engines.py [--data ../shared/data/public_models] [--device cpu] [--rounds 40] [--quick]
 
 Timed are the layers alone, with the image in place, each engine in turn on the same images, and whole detections.
-Files in other formats than ONNX are OpenVINO's alone, and are timed for comparison. 8 bit is each engine's own: of OpenVINO by
-NNCF, of ONNX Runtime by its static quantisation (QDQ, which needs the module onnx), both calibrated on the images of a
-rendered drive; a file that is in 8 bit stays so. With --device cuda, ONNX Runtime runs on the GPU: TensorRT or CUDA.
+Files in other formats than ONNX are OpenVINO's alone, and are timed for comparison. 8 bit is each engine's own: of
+OpenVINO by NNCF, of ONNX Runtime by its static quantisation (QDQ, which needs the module onnx), both calibrated on
+images of a rendered drive; a file that is in 8 bit stays so. With --device cuda, ONNX Runtime runs on the GPU.
 `ratio` is ONNX Runtime's median over OpenVINO's. Writes results/onnx_engines.json.
 """
 from __future__ import annotations

@@ -126,7 +126,8 @@ def measure(run: Run, detector, images: list[np.ndarray], work: dict[str, Segmen
     quality = PathQuality.load(weights.with_suffix('.quality.json'), detector.path_space)
     forecasts = PathForecast(profile, detector.path_space), WcetForecast(detector.path_space, table)
     processor = processor_here(profile, run.args.device)
-    return profile, {'bounds': bounds(profile, detector, work, processor, gaps, watched_ms, {'alone': alone, 'beside': beside}),
+    judged_frames = {'alone': alone, 'beside': beside}
+    return profile, {'bounds': bounds(profile, detector, work, processor, gaps, watched_ms, judged_frames),
                      'budgets': budgets(detector, images, *forecasts, quality, 5 if run.quick else 150)}
 
 
@@ -248,8 +249,8 @@ def _times_most(expected: dict[str, float], worst: dict[str, float]):
     return lambda key: expected[key] * most
 
 
-def bounds(profile: LatencyProfile, detector, work: dict[str, SegmentWork], processor: Processor, gaps: list[tuple[float, float]],
-           watched_ms: float, judged: dict[str, Frames]) -> list[dict]:
+def bounds(profile: LatencyProfile, detector, work: dict[str, SegmentWork], processor: Processor,
+           gaps: list[tuple[float, float]], watched_ms: float, judged: dict[str, Frames]) -> list[dict]:
     """How often frames exceed their bounds, and how far above the 99th percentile of their path these lie."""
     space, paths, rows = detector.path_space, whole_paths(profile, detector), []
     interference = interference_of(gaps, watched_ms, 0.99)
@@ -257,7 +258,8 @@ def bounds(profile: LatencyProfile, detector, work: dict[str, SegmentWork], proc
     own = {name: {key: getattr(times, name) for key, times in profile.segments.items()}
            for name in ('p50', EXECUTION, 'p99', 'max')}
     known = {key: profile.segments[key] for key in partly}
-    predicted = worst_execution(work, predict_times(work, {key: times.p50 for key, times in known.items()}), known, processor)
+    expected_ms = predict_times(work, {key: times.p50 for key, times in known.items()})
+    predicted = worst_execution(work, expected_ms, known, processor)
     few = dict(list(paths.items())[::5])
     tables = {
         'wcet, as it is shipped': fit_wcet(own[EXECUTION], interference, paths),

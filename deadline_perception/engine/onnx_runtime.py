@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import shutil
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -157,7 +158,9 @@ class OnnxSession:
         elif provider == CUDA:
             given |= {'device_id': self._options.index}
         providers = [(provider, given)] + ([(CPU, {})] if provider != CPU else [])
-        session = self._runtime.InferenceSession(str(file), settings, providers=providers)
+        with warnings.catch_warnings():  # of a provider that this build lacks, which is noted
+            warnings.simplefilter('ignore', UserWarning)
+            session = self._runtime.InferenceSession(str(file), settings, providers=providers)
         if folder is not None:
             _note_files(folder)
         return session

@@ -26,15 +26,17 @@ def yolo(tmp_path_factory):
 
 
 @pytest.mark.parametrize('form', [InputForm(), InputForm(channels='bgr', mean=(10.0, 20.0, 30.0), resize='stretch')])
-def test_both_engines_find_the_same(yolo, tmp_path, form):
-    expected = OnnxDetector(yolo, CLASSES, form=form).detect(IMAGE)
-    detector = OnnxRuntimeDetector(yolo, CLASSES, form=form, cache=tmp_path)
+def test_both_engines_give_the_same(yolo, tmp_path, form):
+    openvino, runtime = OnnxDetector(yolo, CLASSES, form=form), OnnxRuntimeDetector(yolo, CLASSES, form=form,
+                                                                                    cache=tmp_path)
+    expected, = openvino.run_layers(openvino.prepare(IMAGE))
     for _ in range(2):
-        found = detector.detect(IMAGE)
-        assert len(found) == len(expected) > 5 and found.labels.tolist() == expected.labels.tolist()
-        assert found.scores == pytest.approx(expected.scores, abs=0.05)
-        assert np.abs(found.boxes_xyxy_px - expected.boxes_xyxy_px).max() < 1.0
-    assert detector.engine.identity.endswith(f'{CPU} float32') and detector.engine.notice == ''
+        found, = runtime.run_layers(runtime.prepare(IMAGE))
+        assert found.shape == expected.shape
+        assert np.abs(found[:, :4] - expected[:, :4]).max() < 1.5  # px; some processors compute in bfloat16
+        assert np.abs(found[:, 4:] - expected[:, 4:]).max() < 0.05
+    assert len(runtime.detect(IMAGE)) > 5
+    assert runtime.engine.identity.endswith(f'{CPU} float32') and runtime.engine.notice == ''
 
 
 @needs_no_gpu
