@@ -99,7 +99,7 @@ def interference_of(gaps_ms: Sequence[tuple[float, float]], length_ms: float, pr
         starts = np.concatenate((np.arange(0.0, length_ms - window, window / 8.0), edges))
         starts = np.clip(starts, 0.0, length_ms - window)
         within = np.interp(starts + window, moments, sums) - np.interp(starts, moments, sums)
-        found.append(min(float(np.quantile(within, probability)), window))
+        found.append(min(round(float(np.quantile(within, probability)), 4), window))
     return Interference(tuple(windows), tuple(np.maximum.accumulate(found).tolist()) if found else ())
 
 

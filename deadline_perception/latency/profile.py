@@ -140,11 +140,11 @@ class LatencyProfile:
                       f'{_table_text("paths", level.paths)}}}' for level in self.levels)
             lines.append('  "levels": [\n' + ',\n'.join(levels) + ']')
         if self.wcet is not None:
-            rows = [f'    {json.dumps(key)}: {json.dumps(round(value, 4))}'
+            rows = [f'    {json.dumps(key)}: {json.dumps(value)}'
                     for key, value in self.wcet.segments_ms.items()]
             lines.append('  "wcet_ms": {\n' + ',\n'.join(rows) + '\n  }')
             pairs = zip(self.wcet.interference.windows_ms, self.wcet.interference.taken_ms)
-            lines.append('  "interference_ms": ' + json.dumps([[window, round(taken, 4)] for window, taken in pairs]))
+            lines.append('  "interference_ms": ' + json.dumps([list(pair) for pair in pairs]))
         return '{\n' + ',\n'.join(lines) + '\n}\n'
 
     @classmethod

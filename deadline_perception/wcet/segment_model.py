@@ -34,6 +34,7 @@ TERMS = ('operations', 'load_bytes', 'store_bytes', 'calls')
 _PULL_OF_ALL, _PULL_OF_KIND = 0.05, 0.1  # measured: benchmarks/wcet_bounds.py; weight of a factor's distance from 1
 _LEAST_SHARE = 1e-3  # of a term's share at the start: one that explains nothing of all kinds may explain one of them
 _LEAST_MS = 1e-4
+_LEAST_FACTOR = 0.5  # on executions, also where interruptions took more than all of the frames' time
 EXECUTION = 'p75'  # measured: benchmarks/wcet_bounds.py; quantile of a segment's times: what is longer was interrupted
 _OWN_SAMPLES = 10  # from which a segment's own quantile is believed
 
@@ -130,11 +131,13 @@ def fit_wcet(execution_ms: Mapping[str, float], interference: Interference, path
         paths: times of whole paths that were measured, by their segments; empty: sums are taken as they are.
         probability: that share, in (0, 1].
     """
-    bare = WcetTable(dict(execution_ms), interference)
-    ratios = [rebuilt_sample(times) / float(bare.bound_ms(math.fsum(execution_ms[key] for key in keys)))
-              for keys, times in paths.items()]
-    factor = float(np.quantile(np.concatenate(ratios), probability)) if ratios else 1.0
-    return WcetTable({key: value * factor for key, value in execution_ms.items()}, interference)
+    ratios = []
+    for keys, times in paths.items():
+        taken_ms = rebuilt_sample(times)
+        # What ends after R = C + I(R) ends no earlier than L where C is at least L - I(L).
+        ratios.append((taken_ms - interference.most_ms(taken_ms)) / math.fsum(execution_ms[key] for key in keys))
+    factor = max(float(np.quantile(np.concatenate(ratios), probability)), _LEAST_FACTOR) if ratios else 1.0
+    return WcetTable({key: round(value * factor, 4) for key, value in execution_ms.items()}, interference)
 
 
 def _near_one(rows: np.ndarray, pull: float) -> np.ndarray:
