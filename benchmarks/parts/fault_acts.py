@@ -387,7 +387,7 @@ def started(node: str, words: Callable[[Stand], list[str]], *, status: int | Non
         status: exit status; None when it must still run after a while.
         says: a word of its output.
         end: signal that it is sent after a while, instead of nothing.
-        after_s: the while.
+        after_s: the while; a process that is to end by itself has longer on a busy machine.
     """
     def inflict(stand: Stand) -> str:
         command, environment = stand.order(node)
@@ -395,7 +395,7 @@ def started(node: str, words: Callable[[Stand], list[str]], *, status: int | Non
         process = NodeProcess(node, (*command, *words(stand)), environment, log)
         found = None
         try:
-            found = process.process.wait(after_s)
+            found = process.process.wait(25.0 if end is None and status is not None else after_s)
         except subprocess.TimeoutExpired:
             if end is not None:
                 os.kill(process.pid, end)

@@ -151,9 +151,10 @@ def test_a_signal_ends_the_process_cleanly_however_long_it_takes_to_wake_all_exe
 @pytest.mark.parametrize('program', [
     (Path(sys.prefix) / 'lib' / 'deadline_perception' / 'detector',),
     (sys.executable, '-m', 'deadline_perception.nodes', 'detector')], ids=['executable', 'module'])
-def test_signal_while_modules_load_ends_the_process_without_a_traceback(start_node, program):
+def test_signal_while_modules_load_ends_the_process_without_a_traceback(start_node, wait_for, program):
     node = start_node('detector', program=program)
-    time.sleep(0.3)
+    libraries = Path(f'/proc/{node.process.pid}/maps')  # before the first, Python has not come to the node's own code
+    wait_for(lambda: 'numpy' in (found := libraries.read_text()) or 'rclpy' in found, 'the first library')
     assert node.end(signal.SIGINT) in (0, -signal.SIGINT)  # the latter: Python itself was still loading
     assert 'Traceback' not in node.output
 
