@@ -66,6 +66,7 @@ SHARES, DRAWS, PATHS = (0.05, 0.1, 0.2), 6, 300
 BUDGETS_MS = (10.0, 15.0, 20.0, 30.0, 40.0, 60.0)
 JUDGED_PATHS, WATCHED_S = 50, 3.0
 GOAL_OVER_P99 = 1.3
+STEPS = 200.0  # of the operations of a kind's largest segment, in which step functions are looked for
 FEW_FRAMES = 300  # of a certificate: the fewest that bound a miss probability of 1 % with 95 % confidence
 
 
@@ -190,8 +191,9 @@ def with_steps(work: dict[str, SegmentWork], measured_ms: dict[str, float],
     found = dict(predicted_ms)
     for kind in {kind_of(key) for key in measured_ms}:
         keys = [key for key in measured_ms if kind_of(key) == kind and work[key].operations >= 1.0]
-        sizes = {key: work[key].operations / 1e6 + 1.0 for key in work if kind_of(key) == kind}
-        if len({round(sizes[key], 3) for key in keys}) < LEAST_VALUES:
+        of_kind = {key: counts.operations for key, counts in work.items() if kind_of(key) == kind}
+        sizes = {key: 1.0 + STEPS * value / max(1.0, *of_kind.values()) for key, value in of_kind.items()}
+        if len({math.ceil(sizes[key]) for key in keys}) < LEAST_VALUES:
             continue
         model = fit_step_model([sizes[key] for key in keys], [measured_ms[key] for key in keys])
         if model.has_steps:
