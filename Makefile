@@ -5,6 +5,7 @@
 #   make benchmarks                every benchmark, one after the other; ARGS="--list" says what there is
 #   make gpu                       every test and benchmark that needs a GPU, into one folder; ARGS="--list" says what
 #   make setup                     only the environment, in .venv; nothing is installed on the system
+#   make parameters                writes config/NODE.yaml from the nodes' declarations
 #   make doctor                    what this machine has and what is missing
 #   make clean                     removes the environment and all that was built
 # Variables: ROS_DISTRO_WHEELS=jazzy|kilted (kilted gets an environment of its own), PYTHON=python3.12, WORKERS=3 (tests).
@@ -38,7 +39,7 @@ ARGS ?=
 # One worker more than the two cores of a small machine: tests of nodes wait a third of their time.
 WORKERS ?= 3
 
-.PHONY: help setup demo test benchmarks gpu doctor clean FORCE
+.PHONY: help setup demo test benchmarks gpu parameters doctor clean FORCE
 
 help:
 	@sed -n 's/^#   \(make .*\)/  \1/p; s/^# \(Variables: .*\)/  \1/p' $(firstword $(MAKEFILE_LIST))
@@ -58,6 +59,9 @@ gpu: setup
 benchmarks: setup
 	@$(VENV)/bin/python benchmarks/all.py $(ARGS)
 
+parameters: setup
+	@$(VENV)/bin/python -m deadline_perception.nodes.parameter_document config
+
 doctor: setup
 	@$(VENV)/bin/deadline-perception doctor $(ARGS)
 
@@ -69,7 +73,7 @@ $(STAMPS)/environment:
 	@cmake/setup.sh environment
 	@mkdir -p $(STAMPS) && touch $@
 
-$(STAMPS)/packages: $(STAMPS)/environment pyproject.toml constraints.txt
+$(STAMPS)/packages: $(STAMPS)/environment $(wildcard cmake/lock*.txt)
 	@cmake/setup.sh packages
 	@touch $@
 

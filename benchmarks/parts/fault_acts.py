@@ -219,14 +219,15 @@ def turned_while_hung(stand: Stand) -> str:
     return problem
 
 
-def other_program(stand: Stand, lines: str, name: str) -> NodeProcess:
+def other_program(stand: Stand, lines: str, name: str, environment: Mapping[str, str] | None = None) -> NodeProcess:
     """Starts a process with a node `node` in the stand's namespace; returns once its lines have run."""
     program = ('import sys, time, rclpy\nfrom std_msgs.msg import String\n'
                'from vision_msgs.msg import Detection2DArray\n'
                'from deadline_perception.msg import FrameLatency, PathDecision\nrclpy.init()\n'
                f'node = rclpy.create_node("{name}", namespace=sys.argv[1])\n{lines}\n'
                f'print("{name} is ready", flush=True)\nrclpy.spin(node)\n')
-    process = NodeProcess(name, (sys.executable, '-c', program, stand.namespace), {}, stand.folder / f'{name}.log')
+    process = NodeProcess(name, (sys.executable, '-c', program, stand.namespace), environment or {},
+                          stand.folder / f'{name}.log')
     stand.wait(lambda: f'{name} is ready' in process.output, name, 20.0)
     return process
 
@@ -352,6 +353,12 @@ def file_given(name: str, parameter: str, make: Callable[[Stand], bytes | None],
 def weights(_stand: Stand) -> bytes:
     """The shipped ones."""
     return find_weights(DEFAULT_WEIGHTS).read_bytes()
+
+
+def with_quality(stand: Stand, name: str, table: bytes) -> bytes:
+    """The shipped weights, for a file of this name that has another table of qualities beside it."""
+    (stand.folder / f'{name}.quality.json').write_bytes(table)
+    return weights(stand)
 
 
 def profile(stand: Stand, change: Callable[[dict], object]) -> bytes:

@@ -8,6 +8,8 @@ from array import array
 from functools import partial
 
 from diagnostic_msgs.msg import DiagnosticArray
+from sensor_msgs.msg import Image
+from vision_msgs.msg import Detection2DArray
 from rclpy.qos import ReliabilityPolicy
 
 from deadline_perception.msg import ContentionState, TimeBudget
@@ -18,7 +20,8 @@ from parts.fault_acts import (Fault, INF, Images, NAN, all_end, any_number, best
                         frame_times, images_of, killed_again_and_again, late_comer, misfit_reader, nan_times,
                         parameter_file, parameters, profile, put, reader, second_camera, signalled, sized, speed_of,
                         stamped, start_of, started, state_of, step, struck, turned_while_hung, turning_budgets,
-                        turning_sizes, turns, two_sources, weights)
+                        turning_sizes, turns, two_sources, weights, with_quality)
+from parts.fault_repeats import configured_again, default_camera, reloaded, rewritten_in_place
 from parts.node_stand import BUDGET_MS
 
 # What the nodes of each stand are, and their parameters.
@@ -83,6 +86,9 @@ FAULTS = (
     Fault('best effort comes and goes', 'images', 'detector', best_effort_visitor.__doc__, Images.AFTERWARDS,
           best_effort_visitor, counted=False),
     Fault('second camera', 'images', 'detector', second_camera.__doc__, Images.IN_TIME, second_camera, counted=False),
+    Fault('default camera', 'images', 'detector', 'a camera with the default settings of Fast DDS, alone',
+          Images.AFTERWARDS, default_camera(Detection2DArray, 'detector/detections'), feed={'images_hz': 0.0},
+          counted=False),
     Fault('camera leaves', 'images', 'detector', camera_leaves.__doc__, Images.AFTERWARDS, camera_leaves,
           counted=False),
 
@@ -113,11 +119,11 @@ FAULTS = (
     state_of('diagnostics flood', "1000 foreign diagnostics a second", inflict=flood(DiagnosticArray, '/diagnostics'),
              lasts_s=0.2),
 
-    parameters('legal parameter', '', {'late_grace_ms': 900.0}),
-    parameters('illegal parameter', 'out of range', {'max_coasted': -1}),
+    parameters('legal parameter', '', {'min_score': 0.1}),
+    parameters('illegal parameter', 'out of range', {'threads': -1}),
     parameters('parameter NaN', 'out of range', {'default_budget_ms': NAN}),
     parameters('parameter of another type', 'expected', {'target_miss_probability': 'often'}),
-    parameters('parameters that contradict', 'floor', {'reserve_floor_ms': 50.0, 'reserve_ceiling_ms': 5.0}),
+    parameters('parameter that names nothing', 'expected frontier', {'policy': 'oracle'}),
     parameters('budget parameters that contradict', 'expected', {'min_budget_ms': 900.0}, 'time_budget'),
     parameters('speed parameter NaN', 'out of range', {'time_constant_s': NAN}, 'vehicle_speed'),
 
@@ -130,6 +136,10 @@ FAULTS = (
           lasts_s=0.5),
     Fault('configure anew', 'lifecycle', 'detector', 'taken through all states under load', Images.AFTERWARDS,
           turns('deactivate', 'cleanup', 'configure', 'activate'), counted=False, recovers_s=30.0),
+    Fault('configured fifty times', 'lifecycle', 'detector', 'taken through all states 50 times: nothing may grow',
+          Images.AFTERWARDS, configured_again(50), counted=False, recovers_s=30.0),
+    Fault('reloaded thirty times', 'lifecycle', 'detector', '30 reloads, every third of half a file: nothing may grow',
+          Images.AFTERWARDS, reloaded(30), counted=False, recovers_s=30.0),
     Fault('illegal transition', 'lifecycle', 'detector', 'configured while active', Images.IN_TIME,
           turns('configure', refused=True)),
 
@@ -156,14 +166,18 @@ FAULTS = (
     file_given('profile foreign', 'profile', partial(profile, change=lambda given: given.update(network_hash='0' * 16)),
                '.json'),
     file_given('profile NaN', 'profile', partial(profile, change=nan_times), '.json'),
-    file_given('quality garbage', 'quality', lambda stand: b'[1, 2', '.json'),
-    file_given('quality foreign', 'quality', lambda stand: find_weights(DEFAULT_WEIGHTS).with_suffix(
-        '.quality.json').read_bytes().replace(b'"weights_hash": "', b'"weights_hash": "0'), '.json'),
+    file_given('quality garbage', 'model', lambda stand: with_quality(stand, 'quality_garbage', b'[1, 2'),
+               '.safetensors'),
+    file_given('quality foreign', 'model', lambda stand: with_quality(
+        stand, 'quality_foreign', find_weights(DEFAULT_WEIGHTS).with_suffix('.quality.json').read_bytes().replace(
+            b'"weights_hash": "', b'"weights_hash": "0')), '.safetensors'),
     file_given('calibration of a shell', 'calibration_file', lambda stand: b'export PATH=/usr/bin\n', '.bashrc',
                kept=True),
     file_given('calibration unwritable', 'calibration_file', lambda stand: None, '', kept=True,
                place='/proc/kept.json'),
     file_given('calibration 1e300', 'calibration_file', calibration, '.json', kept=True, own=True),
+    Fault('weights rewritten in place', 'files', 'detector', '10 reloads while another program writes over the file',
+          Images.AFTERWARDS, rewritten_in_place(10), counted=False, recovers_s=30.0),
     Fault('best effort', 'images', 'detector', 'a camera that offers best effort only', Images.AFTERWARDS,
           partial(camera_leaves, reliability=ReliabilityPolicy.BEST_EFFORT), counted=False),
 
@@ -207,6 +221,8 @@ FAULTS = (
     frame_of('frame times NaN', 'latency messages of NaN', frame_times(NAN)),
     frame_of('frame times infinite', 'infinite latency messages', frame_times(INF)),
     frame_of('frame times negative', 'latency messages of -70 ms', frame_times(-70.0)),
+    Fault('default camera drawn', 'drawing', 'inputs', 'a camera with the default settings of Fast DDS is drawn on',
+          Images.NONE, default_camera(Image, 'path_visualizer/image'), feed={'images_hz': 0.0, 'frames_hz': 0.0}),
     frame_of('drawn on garbage', 'images of an unknown encoding while somebody watches', image=put(encoding='none')),
 
     Fault('clock stops', 'clocks', 'simulated', '/clock stands still for 3 s', inflict=clock(0.0), **_WHOLE),
@@ -235,7 +251,8 @@ FAULTS = (
     start_of('unknown parameter', 'a parameter file with a misspelt name', started('vehicle_speed', parameter_file(
         '/**:\n  ros__parameters:\n    timeout: 1.0\n'), status=None, says='timeout_s meant')),
     start_of('illegal file value', 'a parameter file with a value out of range', started(
-        'vehicle_speed', parameter_file('/**:\n  ros__parameters:\n    rate_hz: -4.0\n'), status=1, says='rate_hz')),
+        'vehicle_speed', parameter_file('/**:\n  ros__parameters:\n    timeout_s: -4.0\n'), status=1,
+        says='timeout_s')),
     start_of('file value of another type', 'a parameter file with a word for a number', started(
         'detector', parameter_file('/**:\n  ros__parameters:\n    threads: two\n'), status=1, says='threads')),
     start_of('broken parameter file', 'a parameter file that is no YAML', started('time_budget', parameter_file(

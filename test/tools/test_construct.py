@@ -22,8 +22,8 @@ def family(tmp_path, monkeypatch):
     monkeypatch.setenv('DEADLINE_PERCEPTION_RESTARTED', '1')  # stay in this process
     monkeypatch.setattr(construct, '_ROUNDS', 2)
     save_configuration(FAMILY, tmp_path / 'small.json')
-    return ['construct', '--engine', 'eager', '--family', str(tmp_path / 'small.json'), '--out',
-            str(tmp_path / 'out' / 'built.json')]
+    return ['network', 'construct', '--engine', 'eager', '--family', str(tmp_path / 'small.json'),
+            '--out', str(tmp_path / 'out' / 'built.json')]
 
 
 def test_writes_a_configuration_that_trains(family, tmp_path, capsys):
