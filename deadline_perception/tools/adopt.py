@@ -42,7 +42,6 @@ from deadline_perception.tools.model_conventions import TrialImages, find_conven
 from deadline_perception.tools.model_probe import ModelFacts, probe_model
 from deadline_perception.tools.model_variants import at_open_sizes, quantised
 from deadline_perception.tools.model_words import add_model_arguments, classes_of_set, read_models
-from deadline_perception.tools.profile import restart_with_environment, say_if_busy
 
 _IMAGES = 40
 _TARGET = 0.99  # of the detector's bounds unless a parameter says otherwise
@@ -56,6 +55,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model_arguments(parser)
     parser.add_argument('--data', help='annotated images, on which the models are compared: a COCO file, a data set '
                         'folder, or a bag; without it, a slower model is taken to be a better one')
+    parser.add_argument('--images', metavar='DATA', help='images, annotated or not, that conventions are found on and '
+                        'ranges of 8 bit measured, so that --data stays unseen; without it some of --data, or of a '
+                        'rendered drive')
     parser.add_argument('--out', type=Path, default=Path('set.yaml'), help='set of models to write')
     parser.add_argument('--limit', type=int, help='evaluate on so many images only, spread evenly')
     parser.add_argument('--paths', type=int, default=16, help='paths to evaluate of a model that has several')
@@ -97,20 +99,25 @@ class Measured:
 def run(args: argparse.Namespace) -> int:
     """Measures, evaluates and writes a set; returns the exit status."""
     _check(args)
-    specs = read_models(args)
+    specs = read_models(args)  # what cannot be used is refused before torch is loaded
+    from deadline_perception.tools.profile import restart_with_environment
+
     restart_with_environment(args.threads)
     with inference_thread(lock_memory=args.device == 'cpu') as priority:
         return _adopt(args, specs, priority)
 
 
 def _adopt(args: argparse.Namespace, specs: Sequence[ModelSpec], priority: ThreadPriority) -> int:
+    from deadline_perception.tools.profile import say_if_busy
+
     use_threads(args.threads)
     facts = read_device_facts(args.device)
     sequence = None if args.data is None else _renamed(open_source(args.data), args.rename)
     frames = [] if sequence is None else annotated_frames(sequence, args.limit)
-    images = _images(frames)
+    training = sequence if args.images is None else _renamed(open_source(args.images), args.rename)
+    images = _images(frames if args.images is None else training.frames)
     say_if_busy('the profile will make the models look slower than they are.')
-    specs = _with_conventions(specs, sequence, images)
+    specs = _with_conventions(specs, training, images)
     specs = [one for spec in specs for one in at_open_sizes(spec, images[0].shape[:2], args.input_size is not None)]
     known = _probe(args, specs, images)
     classes = classes_of_set([facts.class_names for _, facts in known], sequence.class_names if sequence else ())
