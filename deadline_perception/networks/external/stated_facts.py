@@ -31,7 +31,7 @@ class StatedFacts:
         class_names: in the order of its labels; empty where it does not say.
         size: height and width in px that it was made for; None where it does not say.
         stride_px: that sizes are multiples of; a usual one where it does not say.
-        outputs: family of heads that it ends with; empty where it does not say.
+        outputs: begin of the reading of its outputs, see `families.recognise`; empty where it does not say.
     """
 
     class_names: tuple[str, ...] = ()
@@ -58,9 +58,13 @@ def read_stated(model, file: Path) -> StatedFacts:
     is_stride = type(stride) is int and 1 <= stride <= _MOST_STRIDE_PX
     arguments = _value(facts.get('args'))
     has_suppression = isinstance(arguments, Mapping) and arguments.get('nms') is True
-    ends_with_objects = has_suppression or _value(facts.get('end2end')) is True
+    outputs = ''
+    if has_suppression or _value(facts.get('end2end')) is True:
+        outputs = 'detections'
+    elif file.suffix.lower() == '.tflite' and facts.get('head') == 'Detect':
+        outputs = 'yolov8 fraction'  # Ultralytics 8.4 divides boxes by the size there, which the shapes do not tell
     return StatedFacts(_class_names(facts), _size(_value(facts.get('imgsz'))),
-                       stride if is_stride else _USUAL_STRIDE_PX, 'detections' if ends_with_objects else '')
+                       stride if is_stride else _USUAL_STRIDE_PX, outputs)
 
 
 def _inside(model) -> dict[str, object]:

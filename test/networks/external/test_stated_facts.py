@@ -45,6 +45,14 @@ def test_facts_at_the_end_of_a_tflite_file(tmp_path):
     assert read_stated(NoFacts(), tmp_path / 'net.tflite') == READ
 
 
+def test_boxes_of_a_tflite_file_are_fractions_where_ultralytics_wrote_it(tmp_path):
+    content = io.BytesIO(b'TFL3')
+    with zipfile.ZipFile(content, 'a') as archive:
+        archive.writestr('metadata.json', json.dumps({'head': 'Detect', 'end2end': False}))
+    (tmp_path / 'net.tflite').write_bytes(content.getvalue())
+    assert read_stated(NoFacts(), tmp_path / 'net.tflite').outputs == 'yolov8 fraction'
+
+
 @pytest.mark.parametrize(('name', 'content'), [
     ('metadata.json', b'{'), ('metadata.json', b'[1]'), ('metadata.json', b' ' * (2**20 + 1)), ('other.txt', b'x')])
 def test_what_is_no_metadata_counts_as_unsaid(tmp_path, name, content):
