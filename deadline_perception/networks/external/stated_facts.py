@@ -1,5 +1,5 @@
-"""What an exported file says of itself: Ultralytics' metadata, in the file (ONNX), beside it (`metadata.yaml` of
-OpenVINO IR) or at its end (TensorFlow Lite), and those of OpenVINO's Model API."""
+"""What an exported file says of itself: metadata of Ultralytics and LibreYOLO, in the file (ONNX), beside it
+(`metadata.yaml` of OpenVINO IR) or at its end (TensorFlow Lite), and those of OpenVINO's Model API."""
 from __future__ import annotations
 
 import ast
@@ -63,8 +63,11 @@ def read_stated(model, file: Path) -> StatedFacts:
         outputs = 'detections'
     elif file.suffix.lower() == '.tflite' and facts.get('head') == 'Detect':
         outputs = 'yolov8 fraction'  # Ultralytics 8.4 divides boxes by the size there, which the shapes do not tell
-    return StatedFacts(_class_names(facts), _size(_value(facts.get('imgsz'))),
-                       stride if is_stride else _USUAL_STRIDE_PX, outputs)
+    size = _value(facts.get('imgsz'))
+    if type(size) is int:  # LibreYOLO
+        size = [_value(facts.get(name, size)) for name in ('imgsz_h', 'imgsz_w')]
+    return StatedFacts(_class_names(facts), _size(size), stride if is_stride else _USUAL_STRIDE_PX,
+                       outputs)
 
 
 def _inside(model) -> dict[str, object]:

@@ -37,6 +37,13 @@ def test_facts_beside_an_ir_file(tmp_path):
     assert read_exported(exported(tmp_path / 'net.xml', ROWS)).stated == READ
 
 
+@pytest.mark.parametrize(('sides', 'size'), [({}, (640, 640)), ({'imgsz_h': '384', 'imgsz_w': '640'}, (384, 640))])
+def test_a_size_may_be_one_side_and_both_beside_it(tmp_path, sides, size):
+    facts = {'names': '{"0": "car", "1": "person"}', 'imgsz': '640', **sides}
+    read = read_exported(exported(tmp_path / 'net.xml', ROWS, facts=facts))
+    assert read.stated == StatedFacts(('car', 'person'), size)
+
+
 def test_facts_at_the_end_of_a_tflite_file(tmp_path):
     content = io.BytesIO(b'TFL3' * 100)
     with zipfile.ZipFile(content, 'a', zipfile.ZIP_DEFLATED) as archive:
