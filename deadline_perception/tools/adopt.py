@@ -13,6 +13,7 @@ from pathlib import Path
 from deadline_perception.engine.choice import ENGINES
 from deadline_perception.latency.device import DEFAULT_THREADS
 from deadline_perception.model_set.model_reference import SET_SUFFIXES, is_set
+from deadline_perception.model_set.set_file import check_device
 from deadline_perception.tools.file_arguments import check_file
 from deadline_perception.tools.model_words import add_model_arguments, read_models
 
@@ -47,6 +48,8 @@ def run(args: argparse.Namespace) -> int:
     """Measures, evaluates and writes a set; returns the exit status."""
     _check(args)
     specs = read_models(args)
+    for spec in specs:
+        check_device(spec, args.device)
     # A file that cannot be used is refused by now: torch and scipy take seconds to load.
     from deadline_perception.runtime.priority import inference_thread
     from deadline_perception.tools.adoption import adopt

@@ -75,7 +75,8 @@ def folder(tmp_path_factory):
     (['small_yolo.onnx', '--classes', 'a,a'], "class name 'a' occurs 2 times"),
     (['nothing_like_that', '--classes', 'a'], "model is 'nothing_like_that', expected an exported detector"),
     (['small_yolo.onnx', '--classes', 'a,b,c', '--minutes', '0'], '--minutes is 0.0, expected more than 0'),
-    (['small_yolo.onnx', '--classes', 'a,b,c', '--images', 'none.json'], 'none.json'),
+    (['small_yolo.onnx', '--classes', 'a,b,c', '--device', 'cuda'],
+     'model small_yolo is an exported file, .*, and the device cuda, expected cpu'),
     (['none.yaml'], 'set of models .*none.yaml cannot be read')])
 def test_arguments_that_make_no_sense_are_refused_in_one_line(folder, arguments, said, capsys, monkeypatch):
     import re
@@ -113,6 +114,9 @@ def test_a_detector_that_is_sure_of_wrong_boxes_is_refused_with_what_was_tried(f
     data = write_annotations(tmp_path / 'data')
     assert main(['adopt', str(folder / 'small_yolo.onnx'), '--classes', 'vehicle,b,c', '--data', str(data), '--out',
                  str(tmp_path / 'set.yaml')]) == 1
-    told = capsys.readouterr().err.splitlines()[-1]
+    assert main(['adopt', str(folder / 'small_yolo.onnx'), '--classes', 'vehicle,b,c', '--images', 'none.json', '--out',
+                 str(tmp_path / 'set.yaml')]) == 1
+    told, missing = capsys.readouterr().err.splitlines()[-2:]
+    assert 'none.json' in missing
     assert 'small_yolo.onnx was tried in' in told and 'AP on 8 annotated images is 0.0 %' in told
     assert 'Tried: rgb, 0 to 1, letterbox, yolov8 px' in told and not (tmp_path / 'set.yaml').exists()
