@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 
@@ -79,8 +80,6 @@ def folder(tmp_path_factory):
      'model small_yolo is an exported file, .*, and the device cuda, expected cpu'),
     (['none.yaml'], 'set of models .*none.yaml cannot be read')])
 def test_arguments_that_make_no_sense_are_refused_in_one_line(folder, arguments, said, capsys, monkeypatch):
-    import re
-
     monkeypatch.chdir(folder)
     assert main(['adopt', *arguments]) == 1
     told = capsys.readouterr().err
@@ -118,5 +117,6 @@ def test_a_detector_that_is_sure_of_wrong_boxes_is_refused_with_what_was_tried(f
                  str(tmp_path / 'set.yaml')]) == 1
     told, missing = capsys.readouterr().err.splitlines()[-2:]
     assert 'none.json' in missing
-    assert 'small_yolo.onnx was tried in' in told and 'AP on 8 annotated images is 0.0 %' in told
-    assert 'Tried: rgb, 0 to 1, letterbox, yolov8 px' in told and not (tmp_path / 'set.yaml').exists()
+    assert re.search(r'small_yolo.onnx was tried in \d+ ways, .* AP on 8 annotated images is [0-2]\.\d %.* Tried: .*'
+                     r'letterbox, yolov8 px', told)
+    assert not (tmp_path / 'set.yaml').exists()
