@@ -202,6 +202,7 @@ def load_model(spec: ModelSpec, device: str = 'cpu', engine: str = 'auto') -> Ne
         DeadlinePerceptionError: it cannot be used; says why.
     """
     if spec.kind == 'onnx':
+        check_device(spec, device)
         from deadline_perception.networks.external.pixels import InputForm
 
         form = InputForm(spec.input_size, spec.resize, spec.channels, spec.mean, spec.deviation)
@@ -232,6 +233,17 @@ def load_model(spec: ModelSpec, device: str = 'cpu', engine: str = 'auto') -> Ne
         return network
     except ValueError as error:
         raise ModelError(f'model {spec.name}: {error}') from error
+
+
+def check_device(spec: ModelSpec, device: str) -> None:
+    """Makes sure that a device has an engine for a detector.
+
+    Raises:
+        ModelError: it has none.
+    """
+    if spec.kind == 'onnx' and device != 'cpu' and spec.file.suffix.lower() != '.onnx':
+        raise ModelError(f'model {spec.name} is an exported file, {spec.file.name}, and the device {device}, expected '
+                         f'cpu, where OpenVINO runs it, or an ONNX file')
 
 
 def load_set(file: Path, device: str = 'cpu', engine: str = 'auto') -> ModelSet:
