@@ -94,7 +94,6 @@ BENCHMARKS = (
     Benchmark('contention_grading', 6, 'levels of contention, their units, pruned paths', f'{GRADING}, Figs. 7 to 12',
               quick=False),
     Benchmark('model_selection', 8, 'methods that choose a model under contention', f'{GRADING}, Tables 1 to 5'),
-    Benchmark('level_bounds', 4, 'bounds by level of contention against one factor', quick=False),
     Benchmark('monitor_cost', 9, 'what the contention monitor costs', quick=False),
     Benchmark('nested_quality', 3, "time and accuracy of the classifier's levels", f'{THESIS}, Table 1, Figs. 4 to 6'),
     Benchmark('nested_scheduling', 4, 'selections of levels and periods against the optimum', f'{THESIS}, Fig. 8'),

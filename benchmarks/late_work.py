@@ -41,7 +41,9 @@ from deadline_perception.execution_path import ExecutionPath, PathSpace
 from deadline_perception.latency.calibration import BoundCalibrator
 from deadline_perception.latency.path_bound import PathForecast
 from deadline_perception.latency.profile import LatencyProfile
+from deadline_perception.latency.reserve import Reserve
 from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.latency.time_model import TimeModel
 from deadline_perception.rendering.drive import CLASS_NAMES, render_drive
 from deadline_perception.runtime.frame_client import FrameClient, FrameRules
 from deadline_perception.runtime.frame_record import Arrival, Conditions, FrameRecord
@@ -145,13 +147,15 @@ class Camera(FrameClient):
 
 def run(frames: Sequence[Frame], network: WaitingNetwork, budget_ms: float, late: str) -> dict:
     """All figures of one budget, with what becomes of a late frame, of `GRACES_MS`."""
-    policy = FrontierPolicy(network.path_space, Paced(network.forecast, network.pace), network.quality)
+    forecast = Paced(network.forecast, network.pace)
+    policy = FrontierPolicy(network.path_space, forecast, network.quality)
     policy.prepare()
-    task = Task(network, Paced(network.forecast, network.pace), policy,
-                BoundCalibrator(0.01, 0.05, math.log(8), math.log(1.15)))
+    times = TimeModel(network.path_space, forecast, BoundCalibrator(0.01, 0.05, math.log(8), math.log(1.15)),
+                      publishing=Reserve(2.0, 15.0, quantile=0.95))
+    task = Task(network, policy, times)
     camera = Camera(network, budget_ms)
     with DeadlineDetector(task) as detector:
-        camera.pipeline = detector.open(camera, FrameRules(late_grace_ms=GRACES_MS[late], reserve_floor_ms=2.0))
+        camera.pipeline = detector.open(camera, FrameRules(late_grace_ms=GRACES_MS[late]))
         network.busy_ms, begun_ms = 0.0, now_ms()
         for number, frame in enumerate(frames):
             time.sleep(max(0.0, begun_ms + number * PERIOD_MS - now_ms()) / 1000.0)

@@ -2,8 +2,9 @@
 from __future__ import annotations
 
 from deadline_perception.contention.pruning import Candidate, paths_to_keep
-from deadline_perception.decision.policy import Forecast, Quality
+from deadline_perception.decision.policy import Quality
 from deadline_perception.execution_path import ExecutionPath, PathSpace
+from deadline_perception.latency.time_model import Forecast
 
 
 def kept_paths(space: PathSpace, forecast: Forecast, quality: Quality, number: int) -> tuple[ExecutionPath, ...]:

@@ -56,8 +56,6 @@ PARAMETERS = (
     Parameter('keep_paths', 0, 'Under frontier and expected_utility, keep ready only the best paths at so many levels '
               'of contention, and the cheapest that a frame on one of them can change to: less memory, a faster start, '
               'coarser steps. 0: all.', minimum=0, maximum=100000),
-    Parameter('allowance_ms', 0.0, 'Constant part of every bound, for the time slices of other programs.', unit='ms',
-              minimum=0.0, maximum=1000.0),
     Parameter('target_miss_probability', 0.01, 'Share of frames that may exceed their bound.', minimum=0.0001,
               maximum=0.5),
     Parameter('calibration_step', 0.05, 'Step of the bound calibration after each frame, of the logarithm.',
@@ -87,12 +85,6 @@ PARAMETERS = (
     Parameter('boxes_at', 'image', 'The time that published boxes are for. image: the stamp that they carry. '
               'publication: the moment at which they are published, along their tracks, for a listener who acts on '
               'them at once and does not look at the stamp.', choices=('image', 'publication')),
-    Parameter('reserve_floor_ms', 1.0, 'Least reserve for publication; more where it was observed to take longer.',
-              unit='ms', minimum=0.0, maximum=1000.0),
-    Parameter('reserve_ceiling_ms', 15.0, 'Largest reserve.', unit='ms', minimum=0.0, maximum=1000.0),
-    Parameter('reserve_quantile', 0.95, 'Share of the last 200 publications that the reserve covers. What takes longer '
-              'is covered by the bound, which is calibrated on it.',
-              minimum=0.5, maximum=1.0),
     Parameter('max_age_ms', 10000.0, 'An image that seems older has a wrong stamp.', unit='ms', minimum=1.0),
     Parameter('future_tolerance_ms', 20.0, 'A stamp so far ahead of the clock still counts as age 0.', unit='ms',
               minimum=0.0),
@@ -139,18 +131,12 @@ def reloaded_options(options: NetworkOptions, values: Mapping[str, Value]) -> Ne
 
 
 def make_rules(values: Mapping[str, Value]) -> FrameRules:
-    """How images are answered.
-
-    Raises:
-        ValueError: the floor of the reserve lies above its ceiling.
-    """
+    """How images are answered."""
     return FrameRules(
         min_score=values['min_score'], late_policy=LatePolicy(values['late_policy']),
         late_grace_ms=values['late_grace_ms'], max_coasted=values['max_coasted'],
         max_track_age_ms=values['max_track_age_ms'], boxes_at=BoxesAt(values['boxes_at']),
-        spare_next_image=values['spare_next_image'] and values['policy'] == 'frontier',
-        reserve_floor_ms=values['reserve_floor_ms'], reserve_ceiling_ms=values['reserve_ceiling_ms'],
-        reserve_quantile=values['reserve_quantile'])
+        spare_next_image=values['spare_next_image'] and values['policy'] == 'frontier')
 
 
 def make_priority(values: Mapping[str, Value], device_kind: str) -> ThreadPriority:

@@ -10,13 +10,12 @@ from pathlib import Path
 
 import numpy as np
 
-from deadline_perception.contention.slowdown_belief import SlowdownBelief
 from deadline_perception.decision.baselines import FixedPath, GivenFactor, Reactive
 from deadline_perception.decision.expected_utility import ExpectedUtilityPolicy
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.kept_paths import kept_paths
 from deadline_perception.decision.path_quality import PathQuality
-from deadline_perception.decision.policy import Forecast, Policy, Quality
+from deadline_perception.decision.policy import Policy, Quality
 from deadline_perception.decision.thresholds import ThresholdPolicy
 from deadline_perception.engine.segment_run import Network
 from deadline_perception.errors import DeadlinePerceptionError, command_line
@@ -30,7 +29,6 @@ from deadline_perception.latency.device import (
     use_threads,
 )
 from deadline_perception.latency.measurement_plan import covering_paths
-from deadline_perception.latency.level_forecast import Knot, level_knots
 from deadline_perception.latency.path_bound import PathForecast
 from deadline_perception.latency.profile import (
     LatencyProfile,
@@ -40,16 +38,16 @@ from deadline_perception.latency.profile import (
     profile_command,
     timing_key,
 )
+from deadline_perception.latency.time_model import Forecast, TimeModel
 from deadline_perception.latency.transferred_profile import find_reference, transfer
 from deadline_perception.model_set.model_reference import is_set, load_network
 from deadline_perception.runtime.process_memory import give_back_memory, touch_memory
 from deadline_perception.runtime.replacement import check_replacement
-from deadline_perception.runtime.task import Outlook, Task
+from deadline_perception.runtime.task import Task
 
 POLICIES = ('frontier', 'expected_utility', 'thresholds', 'fixed', 'reactive_1', 'reactive_n', 'oblivious')
 CHOOSING_POLICIES = ('frontier', 'expected_utility')  # among all paths, or those that are kept
 _COARSE = {'repeats': 2, 'whole_paths': 8, 'path_repeats': 2, 'time_limit_s': 8.0}  # of a profile measured at start
-BLIND_POLICIES = ('reactive_1', 'reactive_n', 'oblivious')  # know nothing of contention but how frames went
 
 
 class SetupError(DeadlinePerceptionError):
@@ -80,7 +78,6 @@ class NetworkOptions:
         min_quality: paths of a lower quality are never chosen by the `CHOOSING_POLICIES`; 0: any may be.
         keep_paths: these policies choose among the best paths at so many levels of contention, and only they are kept
             ready; 0: all are.
-        allowance_ms: constant part of every bound.
         target_miss_probability: of the bounds.
         calibration_step: step of the calibrator.
         calibration_file: keeps what the calibrator learnt over a restart; empty: nothing is kept.
@@ -97,7 +94,6 @@ class NetworkOptions:
     miss_cost: float = 1.0
     min_quality: float = 0.0
     keep_paths: int = 0
-    allowance_ms: float = 0.0
     target_miss_probability: float = 0.01
     calibration_step: float = 0.05
     calibration_file: str = ''
@@ -160,11 +156,10 @@ def load_task(options: NetworkOptions, models_folder: Path, running: LoadedTask 
         if images is None:
             raise
         profile, differences = measure_anew(network, facts, images()), [f'measured in seconds, coarsely: {error}']
-    knots = level_knots(profile, network.path_space)
-    forecast = knots[0].forecast
+    forecast = PathForecast(profile, network.path_space)
     quality = _load_quality(options, network, forecast, weights)
     kept = _kept_paths(options, network, forecast, quality)
-    outlooks = make_outlooks(options, network.path_space, knots, quality, kept)
+    policy = make_policy(options, network.path_space, forecast, quality, kept)
     warm_up(network, profile.image_size, kept)
     if running is None:  # beside a network that runs, it would take away what that one's frames need
         give_back_memory()
@@ -183,12 +178,13 @@ def load_task(options: NetworkOptions, models_folder: Path, running: LoadedTask 
             degraded.append(f'{error}; nothing is kept over a restart: name another file')
             calibration_file = None
     if running is not None and running.origin == origin:
-        calibrator, notices = running.task.calibrator, []
+        times, notices = running.task.times, []
     else:
         calibrator, notices = make_calibrator(options, forecast, calibration_file)
+        times = TimeModel(network.path_space, forecast, calibrator)
     if network.engine.notice:
         notices.append(network.engine.notice)
-    task = Task(network, forecast, outlooks[0].policy, calibrator, network.result_type, outlooks)
+    task = Task(network, policy, times, network.result_type)
     ready_paths = len(network.path_space if kept is None else kept)
     return LoadedTask(task, options, facts, origin, ready_paths, calibration_file, tuple(notices), tuple(degraded))
 
@@ -330,30 +326,8 @@ def _kept_paths(options: NetworkOptions, network, forecast: PathForecast,
     return kept_paths(network.path_space, forecast, quality, options.keep_paths)
 
 
-def make_outlooks(options: NetworkOptions, space: PathSpace, knots: Sequence[Knot],
-                  quality: Quality, kept: Sequence[ExecutionPath] | None = None) -> tuple[Outlook, ...]:
-    """What frames are decided by, for each range of slowdowns; one for all where the policy looks at no forecast.
-
-    Args:
-        options: name the policy.
-        space: of the network.
-        knots: the forecasts.
-        quality: of the paths.
-        kept: paths that the `CHOOSING_POLICIES` may choose; None: all.
-
-    Raises:
-        SetupError: as `make_policy`.
-        ValueError: as `make_policy`.
-    """
-    if options.policy in BLIND_POLICIES:
-        knots = knots[:1]
-    belief = SlowdownBelief()  # one, since the frames of all outlooks tell about the same slowdown
-    return tuple(Outlook(knot.slowdown, knot.forecast,
-                         make_policy(options, space, knot.forecast, quality, kept, belief)) for knot in knots)
-
-
 def make_policy(options: NetworkOptions, space: PathSpace, forecast: Forecast, quality: Quality,
-                kept: Sequence[ExecutionPath] | None = None, belief: SlowdownBelief | None = None) -> Policy:
+                kept: Sequence[ExecutionPath] | None = None) -> Policy:
     """The policy that the options name, ready to decide.
 
     Raises:
@@ -368,28 +342,24 @@ def make_policy(options: NetworkOptions, space: PathSpace, forecast: Forecast, q
                              f'qualities, see {command_line("evaluate --paths sample")}')
         try:
             if options.policy == 'frontier':
-                policy = FrontierPolicy(space, forecast, quality, allowance_ms=options.allowance_ms, paths=kept,
-                                        min_quality=options.min_quality)
+                policy = FrontierPolicy(space, forecast, quality, paths=kept, min_quality=options.min_quality)
             else:
-                policy = ExpectedUtilityPolicy(space, forecast, quality, miss_cost=options.miss_cost, belief=belief,
-                                               allowance_ms=options.allowance_ms, paths=kept,
+                policy = ExpectedUtilityPolicy(space, forecast, quality, miss_cost=options.miss_cost, paths=kept,
                                                min_quality=options.min_quality)
         except ValueError as error:
             raise SetupError(f'policy {options.policy} cannot be used: {error}') from error
         policy.prepare()
         return policy
     if options.policy in ('reactive_1', 'reactive_n'):
-        return Reactive(space, forecast, quality, to_the_lowest=options.policy == 'reactive_n',
-                        allowance_ms=options.allowance_ms)
+        return Reactive(space, forecast, quality, to_the_lowest=options.policy == 'reactive_n')
     try:
         path = space.parse(options.fixed_path) if options.fixed_path else space.largest
         if options.policy == 'fixed':
-            return FixedPath(path, space, forecast, quality, allowance_ms=options.allowance_ms)
+            return FixedPath(path, space, forecast, quality)
         if options.policy == 'thresholds':
-            return ThresholdPolicy(space, forecast, quality, start=path, allowance_ms=options.allowance_ms)
+            return ThresholdPolicy(space, forecast, quality, start=path)
         if options.policy == 'oblivious':
-            return GivenFactor(ThresholdPolicy(space, forecast, quality, start=path), options.policy,
-                               allowance_ms=options.allowance_ms)
+            return GivenFactor(ThresholdPolicy(space, forecast, quality, start=path), options.policy)
     except ValueError as error:
         raise SetupError(f'policy {options.policy} cannot be used: {error}') from error
     raise SetupError(f'policy is {options.policy!r}, expected one of {", ".join(POLICIES)}')
@@ -401,8 +371,7 @@ def make_calibrator(options: NetworkOptions, forecast: PathForecast,
     begun_anew = []
     if kept is not None and kept.file.exists():
         try:
-            return kept.load(alpha=options.target_miss_probability, eta=options.calibration_step,
-                             allowance_ms=options.allowance_ms), []
+            return kept.load(alpha=options.target_miss_probability, eta=options.calibration_step), []
         except DeadlinePerceptionError as error:
             begun_anew.append(f'{error}; the calibration begins anew')
     width = math.log(8.0)  # a frame takes from half to four times its forecast
@@ -411,4 +380,4 @@ def make_calibrator(options: NetworkOptions, forecast: PathForecast,
     except ValueError:
         log_factor = math.log(1.25)  # a profile without whole paths: a fifth more than expected, until frames tell
     return BoundCalibrator(options.target_miss_probability, options.calibration_step, width,
-                           min(max(log_factor, 0.0), width), options.allowance_ms), begun_anew
+                           min(max(log_factor, 0.0), width)), begun_anew

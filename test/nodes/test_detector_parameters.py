@@ -7,7 +7,6 @@ from deadline_perception.nodes.detector_parameters import (
     check,
     make_conditions,
     make_image_age,
-    make_rules,
     network_options,
 )
 from deadline_perception.nodes.parameters import validate
@@ -20,13 +19,11 @@ def values(**given):
 def test_the_defaults_fit_each_other_and_make_every_part():
     check(values())
     assert network_options(values()).model == 'compact'
-    assert make_rules(values()).make_reserve().reserve_ms == 1.0
     assert make_conditions(values()).now().budget_ms == 100.0
     assert make_image_age(values(max_age_ms=5.0)).read(1_000_000, 7_000_000).reason != ''
 
 
 @pytest.mark.parametrize('given, reason', [
-    ({'reserve_floor_ms': 9.0, 'reserve_ceiling_ms': 8.0}, 'floor'),
     ({'fixed_path': 's0-w1.00-p10-h0'}, "expected none with policy 'frontier'"),
     ({'min_quality': 0.3, 'policy': 'reactive_1'}, "min_quality is 0.3, expected 0 with policy 'reactive_1'"),
     ({'miss_cost': 0.3}, "miss_cost is 0.3, expected 1.0 with policy 'frontier'")])

@@ -16,12 +16,10 @@ from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.latency.calibration import BoundCalibrator, CalibrationFile
 from deadline_perception.latency.device import DeviceFacts, process_environment, read_device_facts
 from deadline_perception.latency.json_file import JsonFileError
-from deadline_perception.latency.level_forecast import Knot
 from deadline_perception.latency.profile import LatencyProfile, ProfileMismatch, measure_profile
 from deadline_perception.latency.quantiles import Quantiles
 from deadline_perception.model_set.model_reference import ModelNotFound, load_network
 from deadline_perception.runtime.loading import (
-    BLIND_POLICIES,
     POLICIES,
     NetworkOptions,
     SetupError,
@@ -29,7 +27,6 @@ from deadline_perception.runtime.loading import (
     load_profile,
     load_task,
     make_calibrator,
-    make_outlooks,
     make_policy,
 )
 
@@ -48,9 +45,9 @@ def test_a_kept_calibration_goes_on_only_where_it_was_learnt(tmp_path):
     here.save(learnt.state())
     calibrator, begun_anew = make_calibrator(options, Forecast(), here)
     assert (calibrator.state(), begun_anew) == (learnt.state(), [])
-    calibrator, begun_anew = make_calibrator(replace(options, allowance_ms=10.0), Forecast(), here)
-    assert (calibrator.frames, calibrator.allowance_ms) == (0, 10.0)
-    assert 'allowance_ms is 0.0 in the file and 10.0 here; the calibration begins anew' in begun_anew[0]
+    calibrator, begun_anew = make_calibrator(replace(options, calibration_step=0.2), Forecast(), here)
+    assert (calibrator.frames, calibrator.eta) == (0, 0.2)
+    assert 'eta is 0.1 in the file and 0.2 here; the calibration begins anew' in begun_anew[0]
     calibrator, begun_anew = make_calibrator(options, Forecast(), replace(here, origin={'threads': 2}))
     assert (calibrator.frames, calibrator.log_factor) == (0, 0.25)
     assert 'threads is 1 in the file and 2 here; the calibration begins anew' in begun_anew[0]
@@ -192,22 +189,6 @@ def test_every_policy_that_can_be_named_is_made_and_decides():
         make_policy(NetworkOptions('compact', policy='oracle'), space, forecast, quality)
     with pytest.raises(SetupError, match='policy fixed cannot be used: execution path is'):
         make_policy(NetworkOptions('compact', policy='fixed', fixed_path='s0-w1.00-p10-h0'), space, forecast, quality)
-
-
-def test_policies_that_look_at_forecasts_have_an_outlook_of_each_range_of_slowdowns():
-    space = multi_path_space(skips_per_stage=(1, 1), widths=(1.0, 0.5), pyramid_widths=(1.0,), proposals=(10, 100),
-                             heads=2)
-    forecast = EvenForecast(space)
-    knots = [Knot(1.0, forecast), Knot(1.5, SimpleNamespace(
-        forecast_ms=lambda path, segment=0: 3.0 * forecast.forecast_ms(path, segment),
-        table=lambda paths, segment=0: 3.0 * forecast.table(paths, segment)))]
-    quality = PathQuality.from_forecast(space, forecast)
-    for name in POLICIES:
-        outlooks = make_outlooks(NetworkOptions('compact', policy=name), space, knots, quality)
-        assert len(outlooks) == (1 if name in BLIND_POLICIES else 2)
-        if len(outlooks) == 2:
-            idle, busy = (outlook.policy.plan(1e6, 1.0) for outlook in outlooks)
-            assert busy.path == idle.path and busy.forecast_ms == 3.0 * idle.forecast_ms
 
 
 @pytest.mark.parametrize(('content', 'kept', 'degraded', 'notice'), [
