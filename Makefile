@@ -23,6 +23,8 @@ export PYTHON
 # What another environment of this kind leaves to the programs that it starts.
 unexport _ROS_WHEELS_BOOTSTRAP_COMPLETE
 unexport AMENT_PREFIX_PATH CMAKE_PREFIX_PATH COLCON_PREFIX_PATH PYTHONPATH ROS_DISTRO RMW_IMPLEMENTATION
+# Nodes, commands and tests are processes that import torch: without bytecode each compiles it anew, a second or two.
+unexport PYTHONDONTWRITEBYTECODE
 ifdef AMENT_PREFIX_PATH
 unexport LD_LIBRARY_PATH
 endif
@@ -32,6 +34,8 @@ INTERFACE_SOURCES := $(wildcard msg/*.msg third_party/vision_msgs/*.* third_part
     CMakeLists.txt package.xml cmake/find_interface_package.cmake cmake/find_vision_msgs.cmake \
     cmake/executable.py.in cmake/source_tree.pth.in
 ARGS ?=
+# One worker more than the two cores of a small machine: tests of nodes wait a third of their time.
+WORKERS ?= 3
 
 .PHONY: help setup demo test benchmarks doctor clean FORCE
 
@@ -45,7 +49,7 @@ demo: setup
 
 test: setup
 	@$(VENV)/bin/ruff check --quiet .
-	@$(VENV)/bin/python -m pytest -n 2 --dist loadfile --max-worker-restart 0 $(ARGS)
+	@$(VENV)/bin/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --max-worker-restart 0 $(ARGS)
 
 benchmarks: setup
 	@$(VENV)/bin/python benchmarks/all.py $(ARGS)

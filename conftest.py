@@ -44,6 +44,9 @@ def pytest_configure(config: pytest.Config) -> None:
     hypothesis.settings.register_profile('random_seeds', database=None, deadline=None, print_blob=True)
     hypothesis.settings.load_profile('random_seeds' if config.getoption('--random-seeds') else 'same_examples')
     config.stash[_begun_s] = time.time()
+    # Tests start some hundred processes that import torch: without bytecode each compiles it anew, a second or two.
+    os.environ.pop('PYTHONDONTWRITEBYTECODE', None)
+    sys.dont_write_bytecode = False
     # A shell's background job ignores Ctrl-C, and whatever it starts does; workers of xdist inherit that too.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -59,6 +62,14 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ['ROS_LOCALHOST_ONLY'] = '1'
     else:
         os.environ['ROS_AUTOMATIC_DISCOVERY_RANGE'] = 'LOCALHOST'
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files that start nodes and commands first, which wait a lot: with short ones last no worker ends long after the
+    others."""
+    slow = ('test/nodes/', 'test/tools/', 'test/examples/', 'test/test_', 'test/runtime/', 'test/engine/')
+    items.sort(key=lambda item: next((place for place, start in enumerate(slow) if item.nodeid.startswith(start)),
+                                     len(slow)))
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -108,7 +119,8 @@ def repository() -> Path:
 @pytest.fixture(scope='session')
 def load_benchmark() -> Callable[[str], ModuleType]:
     """Loads a script of `benchmarks/` or `research/` by its name, without running it."""
-    folders = [REPOSITORY / 'benchmarks', *(file.parent for file in REPOSITORY.glob('research/*/README.md'))]
+    scripts = REPOSITORY / 'benchmarks'
+    folders = [scripts, scripts / 'parts', *(file.parent for file in REPOSITORY.glob('research/*/README.md'))]
     # as when a script is run: some take others' functions
     sys.path += [str(folder) for folder in folders if str(folder) not in sys.path]
 

@@ -1,8 +1,8 @@
 """Every benchmark one after the other, each within its time: the papers' tables and figures, on this machine.
 
-    make benchmarks                                     # or: python benchmarks/all.py [--old ../old]
+    make benchmarks                                     # or: python benchmarks/all.py
     make benchmarks ARGS="--list"                       # what there is, how long it takes, and what it shows
-    make benchmarks ARGS="--only deadlines peers"
+    make benchmarks ARGS="--only deadlines engines"
 
 Before each one the machine must be idle: while its processors are busy by more than a tenth, it waits, up to --patience
 minutes, and then goes on with a remark. A benchmark that takes twice its time is ended. What each prints goes into
@@ -36,7 +36,7 @@ LOGS = ROOT / 'out' / 'benchmarks'
 VALIDATION = '../shared/data/carla/val.json'
 MOST_BUSY, LOOK_S = 0.1, 3.0  # share of all processors, over this time
 OVERTIME, END_S = 2.0, 20.0
-QUICK, OLD = '--quick', '--old'
+QUICK = '--quick'
 MULTI_PATH, GRADING, JETSON = 'multi-path paper', 'contention paper', 'layer-latency paper'
 SUBFLOW, THESIS = 'SubFlow paper', 'nested-network thesis'
 
@@ -75,13 +75,12 @@ BENCHMARKS = (
               arguments=('--runs', '5', '--loads', '0', '2'), quick=False),
     Benchmark('deadlines', 21, 'misses and AP of every policy, alone and beside co-runners',
               f'{MULTI_PATH}, Figs. 8 and 9'),
-    Benchmark('path_accuracy', 14, 'accuracy of paths against their time, what operators gain, the network before'),
-    Benchmark('peers', 8, "time and memory beside torchvision's detectors, eager and in OpenVINO"),
+    Benchmark('path_accuracy', 14, 'accuracy of paths against their time, what operators gain'),
     Benchmark('own_models', 12, 'public detectors as adopt reads them: conventions found, accuracy, 8 bit'),
     Benchmark('street_accuracy', 30, 'accuracy on real streets over time, ours beside public detectors'),
     Benchmark('engines', 8, '8 bit against float on 60 paths: time, accuracy, efficiency',
               arguments=('--paths', '60', '--rounds', '12', '--data', VALIDATION)),
-    Benchmark('path_bounds', 9, 'coverage and tightness of the bounds of paths', arguments=('--frames', '20000')),
+    Benchmark('path_bounds', 9, 'coverage and tightness of the bounds of paths'),
     Benchmark('operator_times', 4, 'time of each operator at each setting', f'{MULTI_PATH}, scales of Table V'),
     Benchmark('accuracy_by_deadline', 5, 'AP against the relative deadline', f'{MULTI_PATH}, Fig. 9'),
     Benchmark('training_strategies', 11, 'AP after training by each strategy at equal compute',
@@ -104,16 +103,13 @@ BENCHMARKS = (
     Benchmark('subflow_utility', 8, 'usefulness over deadlines, budget and time per speed',
               f'{SUBFLOW}, Figs. 7 and 12, Table IV'),
     Benchmark('elastic_network', 16, 'a network of torchvision made elastic by one command, and tuned by another'),
-    Benchmark('late_work', 4, 'answers where bounds hardly fit', profiled=True),
     Benchmark('labelling', 4, 'boxes that `label` adds, against labels that were hidden from it'),
     Benchmark('tracks', 3, 'accuracy of coasted tracks by the age of their evidence'),
-    Benchmark('next_image', 3, 'paths that end before the next image', profiled=True),
     Benchmark('decision_cost', 3, 'time of a decision', profiled=True),
     Benchmark('new_device', 3, "bounds on a device that nobody measured: another one's times, scaled"),
     Benchmark('start_up', 4, 'time until the first answer, memory, the first frames', quick=False),
     Benchmark('reload', 4, 'frames while new weights are loaded', quick=False),
     Benchmark('node_overhead', 4, "a frame's time outside the network", quick=False),
-    Benchmark('region_features', 0.5, "region features against torchvision's RoIAlign", quick=False),
     Benchmark('image_transport', 3, 'images that reach another process', quick=False),
     Benchmark('soak', 12, 'memory, threads and descriptors of all nodes', arguments=('--minutes', '10'), quick=False),
     Benchmark('faults', 45, 'every fault against the running nodes', quick=False),
@@ -210,7 +206,6 @@ def main() -> None:
     parser.add_argument('--only', nargs='+', choices=names, default=names, metavar='NAME',
                         help='in the order of the list')
     parser.add_argument('--skip', nargs='+', choices=names, default=[], metavar='NAME')
-    parser.add_argument(OLD, type=Path, help='checkout of an older commit, for path_accuracy')
     parser.add_argument('--patience', type=float, default=5.0, help='minutes to wait for an idle machine, before each')
     parser.add_argument(QUICK, action='store_true', help='only those that have --quick, with it: shows that they work')
     parser.add_argument('--list', action='store_true', help='only say what there is')
@@ -232,8 +227,6 @@ def main() -> None:
         remark = f', although {share:.0%} of the processors are busy' if share > MOST_BUSY else ''
         print(f'{number} of {len(chosen)}: {benchmark.script}{remark}', flush=True)
         arguments = [QUICK] if args.quick else list(benchmark.arguments)
-        if args.old and benchmark.script == 'path_accuracy':
-            arguments += [OLD, str(args.old.resolve())]
         if benchmark.profiled and profile.is_file():
             arguments += ['--profile', str(profile)]
         said, minutes = run(benchmark, arguments, LOGS / f'{benchmark.script}.log')

@@ -65,8 +65,8 @@ from pathlib import Path
 
 import numpy as np
 import yaml
-from deadline_plot import ORACLE, draw
-from deadline_scores import (
+from parts.deadline_plot import ORACLE, draw
+from parts.deadline_scores import (
     CAUSAL,
     FIXED_BEST,
     NO_RECOURSE,
@@ -85,7 +85,7 @@ from deadline_scores import (
     show,
     timing_figures,
 )
-from static_table import StaticTable, best_fixed, measure_p99_ms
+from parts.static_table import StaticTable, best_fixed, measure_p99_ms
 
 from deadline_perception.contention.load import beside_programs
 from deadline_perception.contention.probe import Probe

@@ -11,20 +11,14 @@ network that at most sweeps the caches. Writes results/decision_cost.json.
 """
 from __future__ import annotations
 
-import argparse
 import gc
-import json
 import os
 import random
 import statistics
-import sys
 import time
-from datetime import date
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
@@ -42,11 +36,10 @@ from deadline_perception.latency.profile import LatencyProfile
 from deadline_perception.latency.quantiles import Quantiles
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.latency.time_model import FrameTimes
-from deadline_perception.tools.command_line import exit_status
+from parts.harness import ROOT, Run, quantiles, run_script, show
 
-RESULTS = Path(__file__).parent / 'results'
 LIKELY = 0.8  # share of its bound that a path must fit; the node learns it from frames
-PROFILE = RESULTS / 'latency_profile_compact_amd-epyc_1_thread.json'
+PROFILE = ROOT / 'benchmarks' / 'results' / 'latency_profile_compact_amd-epyc_1_thread.json'
 SPACES = [
     multi_path_space(skips_per_stage=skips, widths=(1.0, 0.8, 0.6, 0.4, 0.2), pyramid_widths=pyramid_widths,
                      proposals=proposals, heads=heads) for skips, pyramid_widths, proposals, heads in (
@@ -160,26 +153,17 @@ def time_loop(policy: Policy, space: PathSpace, forecast: PathForecast, longest_
 
 def spread(times: list[float]) -> dict[str, float]:
     """Median and 99th percentile."""
-    return {'p50': round(statistics.median(times), 3), 'p99': round(float(np.quantile(times, 0.99)), 3)}
+    return quantiles(times, 'p50', 'p99')
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--frames', type=int, default=1500, help='frames per policy and space, hot; a third cold')
-    parser.add_argument('--quick', action='store_true', help='60 frames; nothing is written')
-    parser.add_argument('--profile', type=Path, default=PROFILE,
-                        help="whose cheapest path's time decisions are held to")
-    args = parser.parse_args()
+def main(run: Run) -> None:
+    args = run.args
     if args.frames < 3:
-        parser.error(f'--frames is {args.frames}, expected at least 3')
-    frames = 60 if args.quick else args.frames
+        raise ValueError(f'--frames is {args.frames}, expected at least 3')
+    frames = 60 if run.quick else args.frames
     measured = LatencyProfile.load(args.profile)
     cheapest_ms = min(times.p50 for times in measured.paths.values())
-    table = Table(title=f'decisions, us; the cheapest path takes {cheapest_ms:.1f} ms on {measured.facts.name}')
-    for title in ('paths', 'policy', 'prepared in s', 'MiB', 'caches', 'plan p50 (p99)', 're-decision',
-                  'all of a frame', 'of cheapest', 'loop', 'of cheapest'):
-        table.add_column(title, justify='left' if title in ('policy', 'caches') else 'right')
-    rows, sweep = [], np.zeros(SWEPT_BYTES, np.uint8)
+    shown, rows, sweep = [], [], np.zeros(SWEPT_BYTES, np.uint8)
     for space in SPACES:
         rng = random.Random(len(space))
         forecast = made_up_times(space, rng)
@@ -201,24 +185,21 @@ def main() -> None:
                              'kept_mib': round(kept_mib, 1), 'plan_us': spread(plans), 'redecision_us': spread(again),
                              'frame_us': spread(totals), 'share_of_cheapest_path': round(share, 6),
                              'loop_us': spread(loop), 'loop_share_of_cheapest_path': round(loop_share, 6),
-                             'met_each': statistics.median(plans + again) < GOAL_US, 'met_frame': share < GOAL_SHARE})
-                table.add_row(f'{len(space):,}', name, f'{prepared_s:.1f}', f'{kept_mib:.0f}', caches,
-                              *(f'{found["p50"]:.1f} ({found["p99"]:.1f})'
-                                for found in map(spread, (plans, again, totals))),
-                              f'{share:.2%}', '{p50:.1f} ({p99:.1f})'.format(**spread(loop)), f'{loop_share:.2%}')
-    Console(width=150).print(table)
-    for goal, reached in ((f'a median under {GOAL_US:g} us each', 'met_each'),
-                          (f"all of a frame's under {GOAL_SHARE:.1%} of the cheapest path", 'met_frame')):
-        print(f'goal of the frontier, {goal}: ' + '; '.join(
-            f'{caches} ' + ', '.join(f'{row["paths"]:,} paths {"met" if row[reached] else "missed"}' for row in rows
-                                     if row['policy'] == 'frontier' and row['caches'] == caches)
-            for caches in ('hot', 'cold')))
-    if args.quick:
-        return
-    file = RESULTS / 'decision_cost.json'
-    file.write_text(json.dumps({'date': date.today().isoformat(), 'device': str(read_device_facts()),
-                                'cheapest_path_ms': cheapest_ms, 'frames': frames, 'rows': rows}, indent=1) + '\n')
-    print(f'wrote {file.relative_to(RESULTS.parents[1])}')
+                             'each_us': statistics.median(plans + again)})
+                shown.append((f'{len(space):,}', name, caches, prepared_s, f'{kept_mib:.0f}',
+                              *('{p50:.1f} ({p99:.1f})'.format(**spread(each))
+                                for each in (plans, again, totals, loop)),
+                              f'{share:.2%}', f'{loop_share:.2%}'))
+    show(f'decisions, us: p50 (p99); the cheapest path takes {cheapest_ms:.1f} ms on {measured.facts.name}',
+         ('paths', 'policy', 'caches', 'prepared in s', 'MiB', 'plan', 're-decision', 'all of a frame', 'loop',
+          'frame of cheapest', 'loop of cheapest'), shown)
+    for row in rows:
+        if row['policy'] == 'frontier':
+            words = f'of {row["paths"]:,} paths, {row["caches"]}'
+            run.goal(f'median us of one decision {words}', row['each_us'], most=GOAL_US)
+            run.goal(f"a frame's decisions over the cheapest path {words}", row['share_of_cheapest_path'],
+                     most=GOAL_SHARE)
+    run.write(cheapest_path_ms=cheapest_ms, frames=frames, rows=rows)
 
 
 def prepared(name: str, space: PathSpace, forecast: PathForecast, quality: PathQuality) -> Policy:
@@ -231,4 +212,7 @@ def prepared(name: str, space: PathSpace, forecast: PathForecast, quality: PathQ
 
 
 if __name__ == '__main__':
-    sys.exit(exit_status(Path(__file__).name, main))
+    run_script(main, {
+        '--frames': {'type': int, 'default': 1500, 'help': 'frames per policy and space, hot; a third cold'},
+        '--profile': {'type': Path, 'default': PROFILE, 'help': "whose cheapest path's time decisions are held to"}},
+        quick='60 frames')

@@ -9,17 +9,14 @@ ran at each.
 """
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
 import tempfile
-from datetime import date
 from pathlib import Path
+from parts.harness import Run, run_script
 
-from deadline_perception.tools.command_line import exit_status
 
-RESULTS = Path(__file__).parent / 'results'
 SHOWN = ('frames_sent', 'frames_delivered', 'frames_replaced', 'frames_lost', 'distinct_paths')
 
 
@@ -35,7 +32,7 @@ def summary(folder: Path, *words: str) -> dict:
     return found
 
 
-def contention(kind: str, runs: int) -> None:
+def contention(run: Run, kind: str, runs: int) -> None:
     """Runs the demo under contention that changes; prints and writes what ran at each level."""
     found = []
     for _ in range(runs):
@@ -46,21 +43,16 @@ def contention(kind: str, runs: int) -> None:
               f'{found[-1]["infeasible_ratio"]:.2%} infeasible, AP50 {found[-1]["ap50"]:.1%}', flush=True)
         for level, use in found[-1]['contention_levels'].items():
             print(f'  level {level}: ' + ', '.join(f'{key} {value:.3g}' for key, value in use.items()), flush=True)
-    (RESULTS / 'demo_contention.json').write_text(json.dumps({'date': date.today().isoformat(), 'runs': found},
-                                                             indent=1) + '\n')
-    print('wrote demo_contention.json')
+    run.name = 'demo_contention'
+    run.write(runs=found)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--runs', type=int, default=2, help='runs with each load')
-    parser.add_argument('--loads', type=int, nargs='+', default=[0, 1], help='busy programs beside the nodes')
-    parser.add_argument('--contention', metavar='KIND', help="as the demo's, such as steps")
-    args = parser.parse_args()
+def main(run: Run) -> None:
+    args = run.args
     if args.runs < 1:
-        parser.error(f'--runs is {args.runs}, expected at least 1')
+        raise ValueError(f'--runs is {args.runs}, expected at least 1')
     if args.contention:
-        return contention(args.contention, args.runs)
+        return contention(run, args.contention, args.runs)
     runs = []
     print('load  feasible missed  infeasible   AP50  latency p50   p99 ms  ' + '  '.join(SHOWN))
     for _ in range(args.runs):
@@ -71,10 +63,11 @@ def main() -> None:
             print(f'{load:4d}  {result["feasible_miss_ratio"]:15.2%}  {result["infeasible_ratio"]:10.2%}  '
                   f'{result["ap50"]:5.1%}  {result["latency_ms"]["p50"]:11.1f}  {result["latency_ms"]["p99"]:7.1f}  '
                   + '  '.join(f'{result[key]:{len(key)}d}' for key in SHOWN), flush=True)
-    (RESULTS / 'demo_drive.json').write_text(json.dumps({'date': date.today().isoformat(), 'runs': runs}, indent=1)
-                                             + '\n')
-    print('wrote demo_drive.json')
+    run.write(runs=runs)
 
 
 if __name__ == '__main__':
-    sys.exit(exit_status(Path(__file__).name, main))
+    run_script(main, {
+        '--runs': {'type': int, 'default': 2, 'help': 'runs with each load'},
+        '--loads': {'type': int, 'nargs': '+', 'default': [0, 1], 'help': 'busy programs beside the nodes'},
+        '--contention': {'metavar': 'KIND', 'help': "as the demo's, such as steps"}})

@@ -10,23 +10,17 @@ tables and writes results/engines.json, with --quick below out/benchmarks.
 """
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import random
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable
-from datetime import date
 from pathlib import Path
 from statistics import median
 
 import numpy as np
 import torch
-from detection_pool import DetectionPool
-from rich.console import Console
-from rich.table import Table
+from parts.detection_pool import DetectionPool
 from torch.utils.flop_counter import FlopCounterMode
 
 from deadline_perception.datasets.class_names import relabelled
@@ -41,17 +35,13 @@ from deadline_perception.evaluation.average_precision import average_precision
 from deadline_perception.evaluation.path_accuracy import annotated_frames, pooled_ap, ranking_classes, sample_paths
 from deadline_perception.execution_path import ExecutionPath
 from deadline_perception.latency.device import DeviceFacts, read_device_facts, use_threads
-from deadline_perception.latency.json_file import write_text_atomically
 from deadline_perception.latency.profile import time_frame
-from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.rendering.drive import render_drive
-from deadline_perception.tools.command_line import exit_status
 from deadline_perception.model_set.model_reference import find_weights
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
 from deadline_perception.tools.profile import restart_with_environment
+from parts.harness import Run, run_script, show, timed_ms
 
-RESULTS = Path(__file__).parent / 'results'
-QUICK_RESULTS = RESULTS.parents[1] / 'out' / 'benchmarks'  # never in place of published ones
 IMAGES = 10
 ROUNDS, QUICK_ROUNDS = 25, 5
 PRODUCT_ROWS, PRODUCT_SIDE = 1024, 2048  # of the matrix product: 8.6 billion operations
@@ -141,40 +131,30 @@ def loss(points: dict[str, dict[str, float]], engine: str) -> tuple[float, float
     return sum(losses) / len(losses), max(losses)
 
 
-def show(result: dict, console: Console) -> None:
-    """Prints the tables."""
-    table = Table(title=f'whole frames on {result["device"]}, {result["threads"]} thread(s), median ms')
-    for title in ('path', 'GFLOP', 'eager', 'openvino', 'eager over openvino', 'efficiency', 'AP eager', 'AP openvino'):
-        table.add_column(title, justify='left' if title == 'path' else 'right')
+def show_engines(result: dict) -> None:
+    """Prints the table, and what it says of the goals."""
+    rows = []
     points = result.get('accuracy', {}).get('points', {})
     for row in result['rows']:
         found = points.get(row['path'])
-        table.add_row(row['path'], f'{row["gflop"]:.2f}', f'{row["eager_ms"]:.1f}', f'{row["openvino_ms"]:.1f}',
-                      f'{row["eager_ms"] / row["openvino_ms"]:.2f}', f'{row["efficiency"]:.0%}',
-                      *([f'{found["eager"]:.1f}', f'{found["openvino"]:.1f}'] if found else ['', '']))
-    console.print(table)
-    console.print(f'segments: {", ".join(f"{count} {form}" for form, count in result["forms"].items())}; 8-bit matrix '
+        rows.append((row['path'], row['gflop'], row['eager_ms'], row['openvino_ms'],
+                     row['eager_ms'] / row['openvino_ms'], f'{row["efficiency"]:.0%}',
+                     *([found['eager'], found['openvino']] if found else [None, None])))
+    show(f'whole frames on {result["device"]}, {result["threads"]} thread(s), median ms',
+         ('path', 'GFLOP', 'eager', 'openvino', 'eager over openvino', 'efficiency', 'AP eager', 'AP openvino'), rows)
+    print(f'segments: {", ".join(f"{count} {form}" for form, count in result["forms"].items())}; 8-bit matrix '
                   f'product: {result["product_gops"]:.0f} billion operations/s')
     if 'accuracy' in result:
-        console.print(f'openvino loses {result["accuracy"]["mean_loss"]:.2f} points in the mean (goal: at most '
+        print(f'openvino loses {result["accuracy"]["mean_loss"]:.2f} points in the mean (goal: at most '
                       f'{MEAN_LOSS_GOAL}) and {result["accuracy"]["largest_loss"]:.2f} on one path (goal: at most '
                       f'{PATH_LOSS_GOAL}), over {len(points)} paths and {result["accuracy"]["images"]} images')
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument('--weights', type=Path, default=DEFAULT_WEIGHTS)
-    parser.add_argument('--paths', type=int, default=12, help='the largest, the smallest, each setting alone, others')
-    parser.add_argument('--threads', type=int, default=1)
-    parser.add_argument('--data', type=Path, help='annotated images to score each path on')
-    parser.add_argument('--limit', type=int, help='score on so many of them, spread evenly')
-    parser.add_argument('--rounds', type=int, default=ROUNDS, help='frames of each path with each engine')
-    parser.add_argument('--processes', type=int, default=len(os.sched_getaffinity(0)), help='that score')
-    parser.add_argument('--quick', action='store_true', help=f'{QUICK_ROUNDS} frames of each path')
-    args = parser.parse_args()
+def main(run: Run) -> None:
+    args = run.args
     for name in ('rounds', 'processes'):
         if getattr(args, name) < 1:
-            parser.error(f'--{name} is {getattr(args, name)}, expected at least 1')
+            raise ValueError(f'--{name} is {getattr(args, name)}, expected at least 1')
     restart_with_environment(args.threads)
     use_threads(args.threads)
     facts = read_device_facts('cpu')
@@ -188,14 +168,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         product, call = matrix_product(facts, Path(folder))
 
-        def time_product() -> None:
-            started = now_ms()
-            product(call.arrays)
-            product_ms.append(now_ms() - started)
-
         work = {path: operations(network, images[0], path) for path in paths}
-        times = measure_times(network, engines, paths, images, QUICK_ROUNDS if args.quick else args.rounds,
-                              time_product)
+        times = measure_times(network, engines, paths, images, QUICK_ROUNDS if run.quick else args.rounds,
+                              lambda: product_ms.append(timed_ms(lambda: product(call.arrays))))
     product_gops = 2 * PRODUCT_ROWS * PRODUCT_SIDE ** 2 / median(product_ms) / 1e6
     rows = []
     for path in paths:
@@ -203,10 +178,10 @@ def main() -> None:
         rows.append({'path': str(path), 'gflop': work[path] / 1e9, **medians,
                      'efficiency': work[path] / medians['openvino_ms'] / 1e6 / product_gops})
     store = SegmentStore.load(default_store_folder(network.config_name, network.weights_hash), store_origin(facts))
-    result = {'date': date.today().isoformat(), 'device': facts.name, 'threads': facts.threads,
-              'torch': facts.torch_version, 'engine': engines['openvino'].identity,
-              'weights_hash': network.weights_hash, 'load_before': round(os.getloadavg()[0], 2), 'quick': args.quick,
-              'frames_timed_per_path': QUICK_ROUNDS if args.quick else args.rounds, 'product_gops': product_gops,
+    result = {'device': facts.name, 'threads': facts.threads, 'torch': facts.torch_version,
+              'engine': engines['openvino'].identity,
+              'weights_hash': network.weights_hash,
+              'frames_timed_per_path': QUICK_ROUNDS if run.quick else args.rounds, 'product_gops': product_gops,
               'forms': Counter(segment.form.value for segment in store.segments.values()),
               'least_signal_to_error_db': min(s.error_db for s in store.segments.values() if s.form is Form.INT8),
               'rows': rows}
@@ -215,11 +190,17 @@ def main() -> None:
                                       args.processes)
         found = result['accuracy']
         found['mean_loss'], found['largest_loss'] = loss(found['points'], 'openvino')
-    show(result, Console(width=max(120, Console().width)))
-    file = (QUICK_RESULTS if args.quick else RESULTS) / 'engines.json'
-    write_text_atomically(file, json.dumps(result, indent=1, allow_nan=False) + '\n')
-    print(f'wrote {file.relative_to(RESULTS.parents[1])}')
+    show_engines(result)
+    run.write(**result)
 
 
 if __name__ == '__main__':
-    sys.exit(exit_status(Path(__file__).name, main))
+    run_script(main, {
+        '--weights': {'type': Path, 'default': DEFAULT_WEIGHTS},
+        '--paths': {'type': int, 'default': 12, 'help': 'the largest, the smallest, each setting alone, others'},
+        '--threads': {'type': int, 'default': 1},
+        '--data': {'type': Path, 'help': 'annotated images to score each path on'},
+        '--limit': {'type': int, 'help': 'score on so many of them, spread evenly'},
+        '--rounds': {'type': int, 'default': ROUNDS, 'help': 'frames of each path with each engine'},
+        '--processes': {'type': int, 'default': len(os.sched_getaffinity(0)), 'help': 'that score'}},
+        quick=f'{QUICK_ROUNDS} frames of each path')

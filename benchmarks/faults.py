@@ -31,11 +31,11 @@ from deadline_perception.nodes.middleware import make_room_for_images
 from deadline_perception.tools.command_line import exit_status
 from deadline_perception.tools.demo import check_ros, machine_facts
 from deadline_perception.tools.node_run import keep_to_this_machine
-from fault_acts import Fault, Images
-from fault_table import FAULTS, STANDS
-from node_listener import HeardFrame
-from node_process import profile_for
-from node_stand import BUDGET_MS, Feed, SentImage, Stand
+from parts.fault_acts import Fault, Images
+from parts.fault_table import FAULTS, STANDS
+from parts.node_listener import HeardFrame
+from parts.node_process import profile_for
+from parts.node_stand import BUDGET_MS, Feed, SentImage, Stand
 
 RESULTS = Path(__file__).parent / 'results' / 'faults.json'
 HEARING_MS = 60.0  # from publication to this script's own callback, on a machine whose cores are all busy

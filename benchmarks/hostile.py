@@ -28,7 +28,7 @@ from pathlib import Path
 
 import cv2
 import torch
-from hostile_files import MARK, Case, all_cases
+from parts.hostile_files import MARK, Case, all_cases
 from rich.console import Console
 from rich.table import Table
 

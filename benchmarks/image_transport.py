@@ -8,23 +8,16 @@ results/image_transport.json.
 """
 from __future__ import annotations
 
-import argparse
 import array
 import itertools
-import json
 import multiprocessing
 import os
 import random
 import statistics
-import sys
 import time
-from datetime import date
-from pathlib import Path
+from parts.harness import Run, run_script
 
-from deadline_perception.latency.device import read_device_facts
-from deadline_perception.tools.command_line import exit_status
 
-RESULTS = Path(__file__).parent / 'results' / 'image_transport.json'
 # Bytes of a message: raw RGB of 640x480 px, of 1280x720 px, and a JPEG of the latter.
 SIZES = {'raw 640x480': 640 * 480 * 3, 'raw 1280x720': 1280 * 720 * 3, 'JPEG 1280x720': 200_000}
 RELIABILITIES = ('best_effort', 'reliable')
@@ -92,11 +85,8 @@ def receive(domain: int, reliability: str, found: multiprocessing.Queue) -> None
     found.put((ways_ms, sum(lost)))
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument('--images', type=int, default=75)
-    parser.add_argument('--rate-hz', type=float, default=25.0)
-    args = parser.parse_args()
+def main(run: Run) -> None:
+    args = run.args
     processes = multiprocessing.get_context('spawn')
     found, rows = processes.Queue(), []
     print('image                  reliability   camera        arrived, median and longest way')
@@ -115,10 +105,10 @@ def main() -> None:
                      'arrived': len(ways_ms), 'reported_lost': lost, 'median_ms': median, 'longest_ms': longest})
         print(f'{size:15} {SIZES[size] / 1e6:.1f} MB {reliability:13} {camera:13} {len(ways_ms)} of {args.images}, '
               f'{lost} reported lost, {median}, {longest} ms', flush=True)
-    RESULTS.write_text(json.dumps({'date': date.today().isoformat(), 'device': read_device_facts('cpu').name,
-                                   'images': args.images, 'rate_hz': args.rate_hz, 'rows': rows}, indent=1) + '\n')
-    print(f'wrote {RESULTS.relative_to(RESULTS.parents[2])}')
+    run.write(images=args.images, rate_hz=args.rate_hz, rows=rows)
 
 
 if __name__ == '__main__':
-    sys.exit(exit_status(Path(__file__).name, main))
+    run_script(main, {
+        '--images': {'type': int, 'default': 75},
+        '--rate-hz': {'type': float, 'default': 25.0}})

@@ -26,7 +26,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import date
 from pathlib import Path
 
-from killed_command_kinds import KINDS, Kind
+from parts.killed_command_kinds import KINDS, Kind
 from rich.console import Console
 from rich.table import Table
 

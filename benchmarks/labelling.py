@@ -15,17 +15,12 @@ Prints tables and writes results/labelling.json.
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import date
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
 from deadline_perception.datasets.class_names import relabelled, with_mapping
 from deadline_perception.datasets.records import GroundTruth
@@ -33,8 +28,7 @@ from deadline_perception.datasets.source import open_source
 from deadline_perception.detector.detections import Detections
 from deadline_perception.evaluation.average_precision import average_precision
 from deadline_perception.evaluation.path_accuracy import annotated_frames
-from deadline_perception.latency.device import read_device_facts, use_threads
-from deadline_perception.latency.json_file import write_text_atomically
+from deadline_perception.latency.device import use_threads
 from deadline_perception.learning import score_thresholds
 from deadline_perception.learning.box_fusion import SAME_OBJECT_IOU, fuse, intersection_over_union
 from deadline_perception.learning.label_log import LabelLog, SeenImage
@@ -42,10 +36,9 @@ from deadline_perception.learning.labelling import LabelJob, Teacher, judge, new
 from deadline_perception.learning.score_thresholds import (MeasuredClass, choose_threshold, detections_of, objects_of)
 from deadline_perception.model_set.set_file import ModelSpec, load_model
 from deadline_perception.networks.external.coco_names import COCO_NAMES
-from deadline_perception.tools.command_line import exit_status
 from deadline_perception.tools.model_conventions import TrialImages, find_conventions
+from parts.harness import Run, run_script, show
 
-RESULTS = Path(__file__).parent / 'results' / 'labelling.json'
 CLASSES = ('vehicle', 'person', 'bike', 'motorbike')
 NAMES = {'car': 'vehicle', 'bus': 'vehicle', 'truck': 'vehicle', 'rider': 'person', 'motor': 'motorbike',
          'bicycle': 'bike', 'motorcycle': 'motorbike'}
@@ -58,17 +51,12 @@ DEFAULT_SCORE = 0.5
 Fusion = Callable[[Sequence[Detections], np.ndarray], Detections]
 
 
-def main() -> int:
-    """See the module."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--models', type=Path, default=Path('../shared/data/public_models'))
-    parser.add_argument('--data', type=Path, default=Path('../shared/data/bdd100k'), help='train.json and val.json')
-    parser.add_argument('--quick', action='store_true', help='few images; nothing is written')
-    args = parser.parse_args()
+def main(run: Run) -> None:
+    args = run.args
     use_threads(1)
     teachers = _teachers(args)
     sequence = with_mapping(open_source(str(args.data / 'val.json')), NAMES)
-    frames = annotated_frames(sequence, 40 if args.quick else None)
+    frames = annotated_frames(sequence, 40 if run.quick else None)
     known = [relabelled(frame.ground_truth, sequence.class_names, CLASSES) for frame in frames]
     with tempfile.TemporaryDirectory() as folder:
         log = LabelLog(Path(folder) / 'log', ['labelling'])
@@ -77,17 +65,12 @@ def main() -> int:
         seen = list(log)
         log.close()
     chosen = {int((number + 0.5) * len(frames) / CHOSEN_ON) for number in range(CHOSEN_ON)}
-    chosen = {number for number in range(len(frames)) if number % 3 == 0} if args.quick else chosen
+    chosen = {number for number in range(len(frames)) if number % 3 == 0} if run.quick else chosen
     added = _added(teachers, frames, known, seen, chosen)
     ways = _ways(teachers, known, seen, chosen)
     _print(added, ways)
-    if not args.quick:
-        write_text_atomically(RESULTS, json.dumps({
-            'date': date.today().isoformat(), 'device': str(read_device_facts()), 'images': len(frames),
-            'chosen_on': len(chosen), 'teachers': [teacher.name for teacher in teachers], 'added': added,
-            'ways': ways}, indent=1) + '\n')
-        print(f'wrote {RESULTS}')
-    return 0
+    run.write(images=len(frames), chosen_on=len(chosen), teachers=[teacher.name for teacher in teachers], added=added,
+              ways=ways)
 
 
 def _teachers(args: argparse.Namespace) -> list[Teacher]:
@@ -193,23 +176,16 @@ def suppressed(found: Sequence[Detections], weights: np.ndarray) -> Detections:
 
 
 def _print(added: dict[str, dict], ways: dict) -> None:
-    table = Table(title='boxes that label adds, against what was hidden')
     columns = ('objects', 'added', 'unsure', 'threshold', 'precision', 'recall', 'recall_with_unsure')
-    for title in ('class', *columns):
-        table.add_column(title, justify='left' if title == 'class' else 'right')
-    for name, row in added.items():
-        table.add_row(name, *('-' if row[key] is None else f'{row[key]:.2f}' if isinstance(row[key], float)
-                              else str(row[key]) for key in columns))
-    console = Console(width=130)
-    console.print(table)
-    table = Table(title='AP50, and F1 at the chosen threshold, on the other images')
-    for title in ('way', *CLASSES):
-        table.add_column(title, justify='left' if title == 'way' else 'right')
-    for way, row in ways.items():
-        table.add_row(way, *('-' if one is None else f'{one["ap50"]:.1f}  {one.get("f1", 0.0):.2f}'
-                             for one in row.values()))
-    console.print(table)
+    show('boxes that label adds, against what was hidden', ('class', *columns),
+         [(name, *(row[key] for key in columns)) for name, row in added.items()])
+    show('AP50, and F1 at the chosen threshold, on the other images', ('way', *CLASSES),
+         [(way, *(None if one is None else f'{one["ap50"]:.1f}  {one.get("f1", 0.0):.2f}' for one in row.values()))
+          for way, row in ways.items()])
 
 
 if __name__ == '__main__':
-    sys.exit(exit_status(Path(__file__).name, main))
+    run_script(main, {
+        '--models': {'type': Path, 'default': Path('../shared/data/public_models')},
+        '--data': {'type': Path, 'default': Path('../shared/data/bdd100k'), 'help': 'train.json and val.json'}},
+        quick='few images')

@@ -29,7 +29,6 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -37,9 +36,8 @@ import numpy as np
 from deadline_perception.contention.load import start_tied, stop_tied
 from deadline_perception.latency.device import process_environment
 from deadline_perception.latency.stopwatch import now_ms
-from deadline_perception.tools.command_line import exit_status
+from parts.harness import Run, run_script
 
-RESULTS = Path(__file__).parent / 'results' / 'monitor_cost.json'
 GOAL_CORE, GOAL_FRAMES = 0.02, 0.01
 FRAMES_HZ, SEED = 10.0, 2
 LEFT_OUT, COUNTED = 8, 56  # frames of a stretch: 25 and 175 ms where one takes 3 ms
@@ -168,8 +166,8 @@ def frames_lost(pairs: Sequence[tuple[Stretch, Stretch]], share: float) -> dict[
 
 def measure(weights: Path, minutes: float) -> dict[str, object]:
     """Share of a core, and frames lost, of the node beside frames."""
-    from node_process import profile_for
-    from node_stand import Feed, Stand
+    from parts.node_process import profile_for
+    from parts.node_stand import Feed, Stand
 
     environment = {**os.environ, **process_environment(1)}
     worker = start_tied([sys.executable, __file__, '--work', '--weights', str(weights)], env=environment,
@@ -196,27 +194,24 @@ def measure(weights: Path, minutes: float) -> dict[str, object]:
                          for index, name in enumerate(('at work', 'held'))}}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument('--weights', type=Path, default=Path('models/compact.safetensors'))
-    parser.add_argument('--minutes', type=float, default=8.0, help='of pairs of stretches')
-    parser.add_argument('--work', action='store_true', help=argparse.SUPPRESS)
-    args = parser.parse_args()
+def main(run: Run) -> None:
+    args = run.args
     if args.work:
         work(args.weights)
         return
     if not 0.0 < args.minutes < math.inf:
-        parser.error(f'--minutes is {args.minutes}, expected more than 0')
+        raise ValueError(f'--minutes is {args.minutes}, expected more than 0')
     found = measure(args.weights, args.minutes)
-    print(f'core: {100 * found["core_share"]:.2f} % of one, goal under {100 * GOAL_CORE:g} %; in the stretches that '
-          f'count {100 * found["core_share_in_stretches"]:.2f} %')
     low, high = found['frames_lost_95']
-    print(f'frames lost: {100 * found["frames_lost"]:.2f} % ({100 * low:.2f} to {100 * high:.2f} with 95 % '
-          f'confidence), goal under {100 * GOAL_FRAMES:g} %, {found["pairs"]} pairs of {COUNTED} frames')
-    RESULTS.write_text(json.dumps({'date': date.today().isoformat(), 'minutes': args.minutes, **found}) + '\n',
-                       encoding='utf-8')
-    print(f'wrote {RESULTS}')
+    print(f'{found["pairs"]} pairs of {COUNTED} frames: {100 * low:.2f} to {100 * high:.2f} % lost (95 % interval); '
+          f'{100 * found["core_share_in_stretches"]:.2f} % of a core in the stretches that count')
+    run.goal('share of a core', found['core_share'], most=GOAL_CORE)
+    run.goal('share of the frames that is lost', found['frames_lost'], most=GOAL_FRAMES)
+    run.write(minutes=args.minutes, **found)
 
 
 if __name__ == '__main__':
-    sys.exit(exit_status(Path(__file__).name, main))
+    run_script(main, {
+        '--weights': {'type': Path, 'default': Path('models/compact.safetensors')},
+        '--minutes': {'type': float, 'default': 8.0, 'help': 'of pairs of stretches'},
+        '--work': {'action': 'store_true', 'help': argparse.SUPPRESS}})

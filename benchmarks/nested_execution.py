@@ -23,16 +23,13 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext
-from datetime import date
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
 from deadline_perception.contention.load import busy_programs
 from deadline_perception.latency.calibration import clopper_pearson_upper
-from deadline_perception.latency.device import read_device_facts, use_threads
+from deadline_perception.latency.device import use_threads
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.rendering.drive import render_drive
 from deadline_perception.runtime.job_record import JobOutcome, JobRecord
@@ -42,13 +39,11 @@ from deadline_perception.runtime.network_executor import Jobber, NetworkExecutor
 from deadline_perception.runtime.network_schedule import make_schedule
 from deadline_perception.runtime.priority import MODES, Role, ThreadPriority
 from deadline_perception.runtime.task_file import TaskRequest, read_tasks
-from deadline_perception.tools.command_line import exit_status
-from deadline_perception.tools.file_arguments import check_file
 from deadline_perception.share_folder import share_folder
 from deadline_perception.tools.profile import restart_with_environment
 from deadline_perception.tools.profile_at_hand import ensure_profile
+from parts.harness import Run, run_script, show
 
-ROOT = Path(__file__).resolve().parents[1]
 CAMERA_MS, LOOK_MS, SETTLE_S = 1000.0 / 30.0, 500.0, 5.0
 SPEED_MPS, CROP_PX = 13.9, 48
 GOAL_MISSES, GOAL_QUALITY = 0.01, 0.97
@@ -167,17 +162,8 @@ def run_alone(args: argparse.Namespace, name: str, seconds: float) -> subprocess
                             text=True)
 
 
-def main() -> int | None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--minutes', type=float, default=10.0, help='of all four conditions together')
-    parser.add_argument('--tasks', type=Path, help='task file; its cameras are not looked at')
-    parser.add_argument('--busy', type=int, default=1, help='busy programs')
-    parser.add_argument('--threads', type=int, default=1, help='per network operation')
-    parser.add_argument('--priority', choices=MODES, default='auto', help="as the nodes' parameter of that name")
-    parser.add_argument('--quick', action='store_true', help='5 s per condition; written below out/benchmarks')
-    parser.add_argument('--alone', help=argparse.SUPPRESS)  # the task of a process of its own
-    parser.add_argument('--seconds', type=float, help=argparse.SUPPRESS)
-    args = parser.parse_args()
+def main(run: Run) -> None:
+    args = run.args
     if not 0.0 < args.minutes <= 10_000.0:
         raise ValueError(f'--minutes is {args.minutes}, expected more than 0')
     restart_with_environment(args.threads)
@@ -189,11 +175,8 @@ def main() -> int | None:
         print('ready', flush=True)
         records = run_tasks(tasks, images, args.seconds, ThreadPriority(args.priority), args.threads)
         print(json.dumps(summarise(tasks[0], records)))
-        return 0
-    folder = ROOT / 'out' / 'benchmarks' if args.quick else ROOT / 'benchmarks' / 'results'
-    file = folder / 'nested_execution.json'
-    check_file('the result', file)
-    seconds = 5.0 if args.quick else args.minutes * 60.0 / 4.0
+        return
+    seconds = 5.0 if run.quick else args.minutes * 60.0 / 4.0
     models = share_folder() / 'models'
     for model in sorted({request.model for request in requests if not request.profile and ':' not in request.model}):
         ensure_profile(find_weights(model, models), 'cpu', args.threads, models / 'profiles')
@@ -209,39 +192,39 @@ def main() -> int | None:
             processes = {request.name: run_alone(args, request.name, seconds) for request in requests}
             found[f'{len(requests)} processes, {condition}'] = {
                 name: json.loads(process.communicate()[0].splitlines()[-1]) for name, process in processes.items()}
-    report(found)
-    folder.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps({'date': date.today().isoformat(), 'device': str(read_device_facts()),
-                                'seconds_per_condition': seconds, 'speed_mps': SPEED_MPS, 'busy_programs': args.busy,
-                                'priority': args.priority, 'conditions': found}, indent=1) + '\n')
-    print(f'wrote {file.relative_to(ROOT)}')
-    return None
+    report(run, found)
+    run.write(seconds_per_condition=seconds, speed_mps=SPEED_MPS, busy_programs=args.busy, priority=args.priority,
+              conditions=found)
 
 
-def report(found: dict[str, dict[str, dict[str, float]]]) -> None:
+def report(run: Run, found: dict[str, dict[str, dict[str, float]]]) -> None:
     """Prints the table and what it says of the goals."""
-    table = Table(title='jobs of networks that share a processor')
-    for title in ('condition', 'task', 'jobs', 'misses', 'upper 95 %', 'level', 'raised', 'period, ms', 'promised',
-                  'measured', 'ratio'):
-        table.add_column(title, justify='left' if title in ('condition', 'task') else 'right')
+    rows = []
     for condition, by_task in found.items():
         for name, row in by_task.items():
             ratio = row['measured'] / row['promised'] if row['promised'] else 0.0
-            table.add_row(condition, name, str(row['jobs']), f'{row["miss_ratio"]:.2%}',
-                          f'{row["miss_ratio_upper_95"]:.2%}', f'{row["mean_level"]:.1f}',
-                          f'{row["raised"] / max(1, row["jobs"]):.0%}',
-                          f'{row["mean_period_ms"]:.0f}', f'{row["promised"]:.3f}', f'{row["measured"]:.3f}',
-                          f'{ratio:.3f}')
-    Console(width=130).print(table)
+            rows.append((condition, name, row['jobs'], f'{row["miss_ratio"]:.2%}', f'{row["miss_ratio_upper_95"]:.2%}',
+                         row['mean_level'], f'{row["raised"] / max(1, row["jobs"]):.0%}', row['mean_period_ms'],
+                         row['promised'], row['measured'], ratio))
+    show('jobs of networks that share a processor', (
+        'condition', 'task', 'jobs', 'misses', 'upper 95 %', 'level', 'raised', 'period, ms', 'promised', 'measured',
+        'ratio'), rows)
     for condition, by_task in found.items():
         if condition.startswith('scheduled'):
             worst = max(row['miss_ratio'] for row in by_task.values())
             ratio = sum(row['measured'] for row in by_task.values()) / max(1e-9, sum(row['promised'] for row in
                                                                                      by_task.values()))
-            print(f'{condition}: misses of the worst task {worst:.2%}, goal {GOAL_MISSES:.0%} '
-                  f'{"met" if worst <= GOAL_MISSES else "missed"}; measured over promised quality {ratio:.3f}, goal '
-                  f'{GOAL_QUALITY} {"met" if ratio >= GOAL_QUALITY else "missed"}')
+            run.goal(f'{condition}: misses of the worst task', worst, most=GOAL_MISSES)
+            run.goal(f'{condition}: measured over promised quality', ratio, least=GOAL_QUALITY)
 
 
 if __name__ == '__main__':
-    sys.exit(exit_status(Path(__file__).name, main))
+    run_script(main, {
+        '--minutes': {'type': float, 'default': 10.0, 'help': 'of all four conditions together'},
+        '--tasks': {'type': Path, 'help': 'task file; its cameras are not looked at'},
+        '--busy': {'type': int, 'default': 1, 'help': 'busy programs'},
+        '--threads': {'type': int, 'default': 1, 'help': 'per network operation'},
+        '--priority': {'choices': MODES, 'default': 'auto', 'help': "as the nodes' parameter of that name"},
+        '--alone': {'help': argparse.SUPPRESS},
+        '--seconds': {'type': float, 'help': argparse.SUPPRESS}},
+        quick='5 s per condition')

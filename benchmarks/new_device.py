@@ -12,24 +12,17 @@ results/new_device.json.
 """
 from __future__ import annotations
 
-import argparse
-import json
 import random
-import sys
-from dataclasses import asdict, replace
-from datetime import date
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from path_bounds import PATHS, PATHS_SEED, Bounds, Frame, Look, Recorder, forecast_error
-from rich.console import Console
 from rich.progress import track
-from rich.table import Table
 
 from deadline_perception.detector.checkpoint import load_detector
 from deadline_perception.engine.choice import choose_engine
 from deadline_perception.latency.device import read_device_facts, use_threads
-from deadline_perception.latency.json_file import write_text_atomically
 from deadline_perception.latency.path_bound import PathForecast
 from deadline_perception.latency.profile import LatencyProfile, default_profile_path
 from deadline_perception.latency.quantiles import Quantiles
@@ -37,26 +30,17 @@ from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.latency.transferred_profile import PATHS as TIMED_PATHS, find_reference, transfer
 from deadline_perception.rendering.drive import render_drive
 from deadline_perception.share_folder import share_folder
-from deadline_perception.tools.command_line import exit_status
 from deadline_perception.model_set.model_reference import find_weights
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
 from deadline_perception.tools.profile import restart_with_environment
+from parts.harness import Run, run_script, show
 
-RESULTS = Path(__file__).parent / 'results' / 'new_device.json'
 TIMED = (2, 4, TIMED_PATHS, 16)
 FIRST = (100, 1000)
-GOALS = {'coverage of the first 100 frames': 0.985, 'bound over latency of the first 100': 1.5,
-         'bound over latency of the last': 1.2}
 
 
-def main() -> int:
-    """See the module."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--weights', type=Path, default=DEFAULT_WEIGHTS)
-    parser.add_argument('--reference', type=Path, help='profile of another device; the shipped one without')
-    parser.add_argument('--frames', type=int, default=3000)
-    parser.add_argument('--quick', action='store_true', help='few frames; nothing is written')
-    args = parser.parse_args()
+def main(run: Run) -> None:
+    args = run.args
     restart_with_environment(1)
     use_threads(1)
     weights, facts = find_weights(args.weights), read_device_facts()
@@ -75,27 +59,18 @@ def main() -> int:
     profiles['slower'] = transfer(_faster(reference, 3.0), detector)
     recorder = Recorder(detector, images, random.Random(PATHS_SEED).sample(list(space), PATHS))
     detector.warm_up(recorder.paths, image_size=images[0].shape[:2])
-    for _ in track(range(300 if args.quick else args.frames), 'frames'):
+    for _ in track(range(300 if run.quick else args.frames), 'frames'):
         recorder.step()
     events = recorder.take()
     found = {name: _judge(PathForecast(profile, space), events) | {'timing_ms': took_ms.get(name)}
              for name, profile in profiles.items()}
     _print(found)
     shipped = found[f'scaled by {TIMED_PATHS} paths']
-    goals = {'coverage of the first 100 frames': shipped['coverage_100'],
-             'bound over latency of the first 100': shipped['tightness_100'],
-             'bound over latency of the last': shipped['tightness_last']}
-    for name, value in goals.items():
-        met = value >= GOALS[name] if name.startswith('coverage') else value <= GOALS[name]
-        print(f'{name}: {value:.3f}, goal {GOALS[name]}: {"met" if met else "missed"}')
-    if not args.quick:
-        write_text_atomically(RESULTS, json.dumps({
-            'date': date.today().isoformat(), 'device': asdict(facts), 'reference': str(reference.facts),
-            'reference_date': reference.date, 'engine': detector.engine.identity,
-            'reference_engine': reference.engine, 'frames': args.frames, 'found': found,
-            'goals': GOALS}, indent=1) + '\n')
-        print(f'wrote {RESULTS}')
-    return 0
+    run.goal('coverage of the first 100 frames', shipped['coverage_100'], least=0.985)
+    run.goal('bound over latency of the first 100', shipped['tightness_100'], most=1.5)
+    run.goal('bound over latency of the last', shipped['tightness_last'], most=1.2)
+    run.write(reference=str(reference.facts), reference_date=reference.date, engine=detector.engine.identity,
+              reference_engine=reference.engine, frames=args.frames, found=found)
 
 
 def _reference(file: Path | None, detector, facts) -> LatencyProfile:
@@ -126,18 +101,20 @@ def _judge(forecast: PathForecast, events: list[Frame | Look]) -> dict[str, floa
 
 
 def _print(found: dict[str, dict]) -> None:
-    table = Table(title='bounds of paths on a device that was not measured')
-    for title in ('times', 'timing, s', 'error of paths: median, p90, max, %', 'coverage of 100, 1,000, all, %',
-                  'bound over latency, the same, and the last 100'):
-        table.add_column(title)
+    rows = []
     for name, row in found.items():
         errors = ', '.join(f'{100 * row[f"forecast_error_{part}"]:.1f}' for part in ('median', 'p90', 'max'))
         coverage = ', '.join(f'{100 * row[f"coverage_{count}"]:.1f}' for count in (*FIRST, 'all'))
         tightness = ', '.join(f'{row[f"tightness_{count}"]:.2f}' for count in (*FIRST, 'all', 'last'))
-        seconds = '' if row['timing_ms'] is None else f'{row["timing_ms"] / 1000.0:.1f}'
-        table.add_row(name, seconds, errors, coverage, tightness)
-    Console(width=150).print(table)
+        seconds = None if row['timing_ms'] is None else row['timing_ms'] / 1000.0
+        rows.append((name, seconds, errors, coverage, tightness))
+    show('bounds of paths on a device that was not measured', (
+        'times', 'timing, s', 'error of paths: median, p90, max, %', 'coverage of 100, 1,000, all, %',
+        'bound over latency, the same, and the last 100'), rows)
 
 
 if __name__ == '__main__':
-    sys.exit(exit_status('new_device', main))
+    run_script(main, {
+        '--weights': {'type': Path, 'default': DEFAULT_WEIGHTS},
+        '--reference': {'type': Path, 'help': 'profile of another device; the shipped one without'},
+        '--frames': {'type': int, 'default': 3000}}, quick='300 frames')

@@ -7,14 +7,10 @@ JPEG, with every node in a process of its own and with all in one. Prints a tabl
 """
 from __future__ import annotations
 
-import argparse
 import itertools
-import json
 import math
-import sys
 import tempfile
 from dataclasses import asdict, replace
-from datetime import date
 from pathlib import Path
 
 import yaml
@@ -26,15 +22,14 @@ from deadline_perception.runtime.tracks import Outcome
 from deadline_perception.evaluation.recorded_bag import read_recording
 from deadline_perception.evaluation.recording import Recording
 from deadline_perception.evaluation.timeliness import Spread
-from deadline_perception.tools.command_line import exit_status
-from deadline_perception.tools.demo import check_ros, machine_facts
+from deadline_perception.tools.demo import check_ros
 from deadline_perception.share_folder import share_folder
 from deadline_perception.tools.node_run import run_nodes
 from deadline_perception.tools.profile_at_hand import ensure_profile
 from deadline_perception.model_set.model_reference import find_weights
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
+from parts.harness import Run, run_script
 
-RESULTS = Path(__file__).parent / 'results' / 'node_overhead.json'
 SIZES = ((640, 380), (1280, 720))
 RATE_HZ = 4.0
 SPEED_MPS = 12.0  # leaves about 80 ms, so that frames end long before the next one comes
@@ -63,14 +58,10 @@ def overheads(recording: Recording) -> dict:
             'parts_ms': {part: asdict(Spread.of(f.phase_ms[part] for f in frames)) for part in PARTS}}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument('--seconds', type=float, default=15.0, help='length of each run')
-    parser.add_argument('--threads', type=int, default=DEFAULT_THREADS, help='CPU threads of the network')
-    parser.add_argument('--model', type=Path, default=DEFAULT_WEIGHTS, help='network that runs')
-    args = parser.parse_args()
+def main(run: Run) -> None:
+    args = run.args
     if not 1.0 <= args.seconds <= 200.0:
-        parser.error(f'--seconds is {args.seconds}, expected 1 to 200 s')
+        raise ValueError(f'--seconds is {args.seconds}, expected 1 to 200 s')
     check_ros()
     weights = find_weights(args.model)
     profile = ensure_profile(weights, 'cpu', args.threads, share_folder() / 'models' / 'profiles')
@@ -91,11 +82,11 @@ def main() -> None:
                 print(f'{width:>5}x{height:<4} {transport:>10} {"one" if one_process else "per node":>10} '
                       + ' '.join(f'{spread[key]:7.2f}' for key in ('p50', 'p95', 'p99', 'max')) + '   '
                       + ', '.join(f'{found["parts_ms"][part]["p50"]:.2f}' for part in PARTS), flush=True)
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps({'date': date.today().isoformat(), 'machine': machine_facts(profile.facts),
-                                   'rate_hz': RATE_HZ, 'rows': rows}, indent=1) + '\n', encoding='utf-8')
-    print(f'wrote {RESULTS}')
+    run.write(rate_hz=RATE_HZ, rows=rows)
 
 
 if __name__ == '__main__':
-    sys.exit(exit_status(Path(__file__).name, main))
+    run_script(main, {
+        '--seconds': {'type': float, 'default': 15.0, 'help': 'length of each run'},
+        '--threads': {'type': int, 'default': DEFAULT_THREADS, 'help': 'CPU threads of the network'},
+        '--model': {'type': Path, 'default': DEFAULT_WEIGHTS, 'help': 'network that runs'}})

@@ -11,36 +11,27 @@ results/own_models.json.
 """
 from __future__ import annotations
 
-import argparse
-import json
-import random
 import statistics
-import sys
 import tempfile
 from dataclasses import dataclass, replace
-from datetime import date
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
 from deadline_perception.datasets.class_names import relabelled, with_mapping
 from deadline_perception.datasets.records import Sequence
 from deadline_perception.datasets.source import open_source
 from deadline_perception.evaluation.average_precision import average_precision
 from deadline_perception.evaluation.path_accuracy import annotated_frames
-from deadline_perception.latency.device import read_device_facts, use_threads
-from deadline_perception.latency.json_file import write_text_atomically
+from deadline_perception.latency.device import use_threads
 from deadline_perception.latency.profile import time_frame
 from deadline_perception.model_set.set_file import ModelSpec, load_model
 from deadline_perception.networks.external.coco_names import COCO_NAMES
 from deadline_perception.networks.external.model_error import ModelError
-from deadline_perception.tools.command_line import exit_status
 from deadline_perception.tools.model_conventions import FoundConventions, TrialImages, find_conventions, inspect_file
 from deadline_perception.tools.model_variants import quantised
+from parts.harness import Run, run_script, show, turns
 
-RESULTS = Path(__file__).parent / 'results' / 'own_models.json'
 CLASSES = ('vehicle', 'person', 'bike')
 MERGED = {'car': 'vehicle', 'bus': 'vehicle', 'truck': 'vehicle', 'rider': 'person', 'motor': 'bike',
           'bicycle': 'bike', 'motorcycle': 'bike', 'motorbike': 'bike'}
@@ -80,18 +71,10 @@ MODELS = (
                 'bgr, 0 to 255, stretch, boxes corners px', (49.3, 39.6, 8.9)))
 
 
-def main() -> int:
-    """See the module."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--models', type=Path, default=Path('../shared/data/public_models'))
-    parser.add_argument('--data', type=Path, default=Path('../shared/data/bdd100k'), help='has train.json and val.json')
-    parser.add_argument('--images', type=int, default=500)
-    parser.add_argument('--only', nargs='+', default=[], metavar='NAME', help='files whose name holds one of these')
-    parser.add_argument('--float-only', action='store_true')
-    parser.add_argument('--quick', action='store_true', help='few images; nothing is written')
-    args = parser.parse_args()
+def main(run: Run) -> None:
+    args = run.args
     use_threads(1)
-    images = 12 if args.quick else args.images
+    images = 12 if run.quick else args.images
     training = _sequence(args.data / 'train.json')
     trial, calibration = TrialImages.of(training), annotated_frames(training, CALIBRATION_IMAGES)
     rows, specs = [], []
@@ -116,12 +99,7 @@ def main() -> int:
                     row['8 bit'] = {'refused': str(error)}
         _measure(specs, _sequence(args.data / 'val.json'), images)
     _print(rows)
-    if not args.quick:
-        write_text_atomically(RESULTS, json.dumps({
-            'device': str(read_device_facts()), 'date': date.today().isoformat(), 'threads': 1, 'images': images,
-            'rows': rows}, indent=1) + '\n')
-        print(f'wrote {RESULTS}')
-    return 0
+    run.write(threads=1, images=images, rows=rows)
 
 
 def _sequence(file: Path) -> Sequence:
@@ -146,11 +124,9 @@ def _measure(specs: list[tuple[dict, str, ModelSpec]], sequence: Sequence, image
     networks = [load_model(spec) for _, _, spec in specs]
     found = [[None] * len(frames) for _ in specs]
     times = [[] for _ in specs]
-    turns = [(image, number) for image in range(len(frames)) for number in range(len(specs))]
-    random.Random(0).shuffle(turns)
     for network in networks:
         time_frame(network, frames[0].load_bgr(), network.path_space.largest)
-    for image, number in turns:
+    for image, number in turns(range(len(specs)), len(frames)):
         network = networks[number]
         took_ms, detections = _run(network, frames[image].load_bgr())
         times[number].append(took_ms)
@@ -181,9 +157,7 @@ def _run(network, image_bgr: np.ndarray) -> tuple[float, object]:
 
 
 def _print(rows: list[dict]) -> None:
-    table = Table(title='AP50 / AP in percent; reference AP50 in brackets')
-    for column in ('file', 'precision', 'ms', *CLASSES):
-        table.add_column(column)
+    lines = []
     for row in rows:
         for precision in ('float', '8 bit'):
             measured = row.get(precision, {})
@@ -194,9 +168,14 @@ def _print(rows: list[dict]) -> None:
                 reference = row.get('reference_ap50', {}).get(name)
                 told = '' if reference is None or precision != 'float' else f' ({reference})'
                 shown.append(f'{measured["ap50"][name]}{told} / {measured["ap"][name]}')
-            table.add_row(row['file'], precision, f'{measured["ms"]:.1f}', *shown)
-    Console(width=130).print(table)
+            lines.append((row['file'], precision, measured['ms'], *shown))
+    show('AP50 / AP in percent; reference AP50 in brackets', ('file', 'precision', 'ms', *CLASSES), lines)
 
 
 if __name__ == '__main__':
-    sys.exit(exit_status('own_models', main))
+    run_script(main, {
+        '--models': {'type': Path, 'default': Path('../shared/data/public_models')},
+        '--data': {'type': Path, 'default': Path('../shared/data/bdd100k'), 'help': 'has train.json and val.json'},
+        '--images': {'type': int, 'default': 500},
+        '--only': {'nargs': '+', 'default': [], 'metavar': 'NAME', 'help': 'files whose name holds one of these'},
+        '--float-only': {'action': 'store_true'}}, quick='few images')

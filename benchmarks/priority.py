@@ -23,12 +23,9 @@ import sys
 import threading
 import time
 from dataclasses import asdict, dataclass
-from datetime import date
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
 from deadline_perception.contention.load import busy_programs
 from deadline_perception.latency.device import process_environment, read_device_facts, use_threads
@@ -36,7 +33,7 @@ from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.rendering.drive import render_drive
 from deadline_perception.runtime.kernel_thread import name_thread
 from deadline_perception.runtime.priority import RealTimeShare, Role, ThreadPriority, read_real_time_share
-from deadline_perception.tools.command_line import exit_status
+from parts.harness import Run, run_script, show
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / 'benchmarks' / 'results' / 'priority.json'
@@ -150,41 +147,30 @@ def summary(times_ms: dict[tuple[str, str, str], list[float]]) -> list[dict]:
     return rows
 
 
-def show(found: dict) -> None:
+def show_frames(found: dict) -> None:
     """Prints the table."""
-    table = Table(title=f'frames in ms; middle: {found["paths"]["middle"]}')
-    for title in ('condition', 'setting', 'path', 'frames', 'median', 'p95', 'worst', 'median over alone, off'):
-        table.add_column(title, justify='left' if title in ('condition', 'setting', 'path') else 'right')
-    for row in found['rows']:
-        table.add_row(row['condition'], row['setting'], row['path'], str(row['frames']), f'{row["median_ms"]:.1f}',
-                      f'{row["p95_ms"]:.1f}', f'{row["worst_ms"]:.1f}', f'{row["over_alone"]:.2f}')
-    console = Console(width=140)
-    console.print(table)
+    show(f'frames in ms; middle: {found["paths"]["middle"]}',
+         ('condition', 'setting', 'path', 'frames', 'median', 'p95', 'worst', 'median over alone, off'),
+         [row.values() for row in found['rows']])
     for name, words in found['in_force'].items():
-        console.print(f'{name}: {words}')
+        print(f'{name}: {words}')
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=' '.join(__doc__.split('\n\n')[0].split()))
-    parser.add_argument('--weights', type=Path, default=Path('models/compact.safetensors'))
-    parser.add_argument('--quick', action='store_true', help='fewer frames; nothing is written')
-    parser.add_argument('--measure', action='store_true', help=argparse.SUPPRESS)
-    args = parser.parse_args()
+def main(run: Run) -> None:
+    args = run.args
     if args.measure:
-        print(json.dumps(measure(args.weights, QUICK_ROUNDS if args.quick else ROUNDS)))
+        print(json.dumps(measure(args.weights, QUICK_ROUNDS if run.quick else ROUNDS)))
         return
-    load_before = round(os.getloadavg()[0], 2)
     # A session of its own, as the launch files give it to the node.
-    run = subprocess.run([sys.executable, __file__, '--measure', '--weights', str(args.weights),
-                          *['--quick'] * args.quick], env={**os.environ, **process_environment(1)}, check=True,
+    done = subprocess.run([sys.executable, __file__, '--measure', '--weights', str(args.weights),
+                          *['--quick'] * run.quick], env={**os.environ, **process_environment(1)}, check=True,
                          stdout=subprocess.PIPE, start_new_session=True)
-    found = json.loads(run.stdout)
-    show(found)
-    if not args.quick:
-        RESULTS.write_text(json.dumps({'date': date.today().isoformat(), 'load_average_before': load_before, **found},
-                                      indent=1) + '\n', encoding='utf-8')
-        print(f'wrote {RESULTS}')
+    found = json.loads(done.stdout)
+    show_frames(found)
+    run.write(**found)
 
 
 if __name__ == '__main__':
-    sys.exit(exit_status(Path(__file__).name, main))
+    run_script(main, {
+        '--weights': {'type': Path, 'default': Path('models/compact.safetensors')},
+        '--measure': {'action': 'store_true', 'help': argparse.SUPPRESS}}, quick='fewer frames')

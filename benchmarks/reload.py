@@ -11,28 +11,20 @@ results/reload.json.
 """
 from __future__ import annotations
 
-import argparse
-import json
-import os
-import sys
 import tempfile
 import time
-from datetime import date
 from pathlib import Path
 
 import numpy as np
-from node_listener import HeardFrame
-from node_process import StandError, profile_for
-from node_stand import Stand
+from parts.harness import Run, run_script
+from parts.node_listener import HeardFrame
+from parts.node_process import StandError, profile_for
+from parts.node_stand import Stand
 from std_srvs.srv import Trigger
 
-from deadline_perception.latency.device import read_device_facts
-from deadline_perception.latency.json_file import write_text_atomically
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.msg import FrameLatency
-from deadline_perception.tools.command_line import exit_status
 
-RESULTS = Path(__file__).parent / 'results' / 'reload.json'
 AFTER_S, LIMIT_S = 30.0, 120.0
 SETTLED_S = 4.0  # first frames are another benchmark's, `start_up.py`
 TIMES = ('before', 'during', 'after')
@@ -96,12 +88,8 @@ def measure(profile: Path, reloads: int, between_s: float) -> dict:
                 'times': {name: figures(frames, len(images)) for name, (images, frames) in found.items()}}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--reloads', type=int, default=4)
-    parser.add_argument('--between', type=float, default=36.0, help='s from one reload to the next')
-    parser.add_argument('--profile', type=Path)
-    args = parser.parse_args()
+def main(run: Run) -> None:
+    args = run.args
     if args.reloads < 1 or not args.between > AFTER_S:
         raise ValueError(f'--reloads is {args.reloads} and --between {args.between} s, expected at least 1 and '
                          f'more than {AFTER_S:.0f} s')
@@ -113,11 +101,11 @@ def main() -> None:
                                          for key in ('median_ms', 'p99_ms', 'longest_ms'))
         print(f'{name:8} {row["images"]:7} {median_ms:>8} {p99_ms:>8} {longest_ms:>8} {row["late"]:10} {row["lost"]:6} '
               f'{row["tracks"]:11}')
-    write_text_atomically(RESULTS, json.dumps({
-        'date': date.today().isoformat(), 'device': read_device_facts('cpu').name,
-        'load_average': round(os.getloadavg()[0], 2), **result}, indent=1) + '\n')
-    print(f'wrote {RESULTS.relative_to(RESULTS.parents[1])}')
+    run.write(**result)
 
 
 if __name__ == '__main__':
-    sys.exit(exit_status(Path(__file__).name, main))
+    run_script(main, {
+        '--reloads': {'type': int, 'default': 4},
+        '--between': {'type': float, 'default': 36.0, 'help': 's from one reload to the next'},
+        '--profile': {'type': Path}})

@@ -1,6 +1,6 @@
 """A soak: all nodes run for long under a camera, odometry and watchers; does any of them take more and more?
 
-    python benchmarks/soak.py [--minutes 60] [--profile FILE] [--out FILE]
+    python benchmarks/soak.py [--minutes 60] [--profile FILE]
 
 Every few seconds, memory (resident), threads and file descriptors of every node process are noted. After a warm-up, the
 first fifth of the run and at least 30 s, they are judged. Memory grows when the slope of the medians of 20 equal
@@ -11,16 +11,12 @@ fails, too. Prints a table and writes results/soak.json.
 """
 from __future__ import annotations
 
-import argparse
-import json
 import math
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from datetime import date
 from pathlib import Path
 
 from scipy.stats import theilslopes
@@ -28,16 +24,14 @@ from nav_msgs.msg import Odometry
 from sensor_msgs.msg import Image
 from visualization_msgs.msg import MarkerArray
 
-from deadline_perception.latency.device import read_device_facts
 from deadline_perception.nodes.bringup import NODES
 from deadline_perception.nodes.middleware import make_room_for_images
-from deadline_perception.tools.command_line import exit_status
-from deadline_perception.tools.demo import check_ros, machine_facts
+from deadline_perception.tools.demo import check_ros
 from deadline_perception.tools.node_run import keep_to_this_machine
-from node_process import ProcessFigures, profile_for
-from node_stand import Feed, Stand
+from parts.harness import Run, run_script
+from parts.node_process import ProcessFigures, profile_for
+from parts.node_stand import Feed, Stand
 
-RESULTS = Path(__file__).parent / 'results' / 'soak.json'
 STRETCHES = 20
 WARM_UP_SHARE, WARM_UP_S = 0.2, 30.0
 GROWTH_MB_PER_H, GROWTH_MB = 4.0, 1.0
@@ -110,15 +104,10 @@ def soak(stand: Stand, seconds: float) -> tuple[list[float], list[dict[str, tupl
     return at_s, samples
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument('--minutes', type=float, default=60.0, help='length of the run')
-    parser.add_argument('--profile', type=Path, help="latency profile of the shipped weights; default: this device's "
-                        'own, measured quickly where there is none')
-    parser.add_argument('--out', type=Path, default=RESULTS, help='file of the results')
-    args = parser.parse_args()
+def main(run: Run) -> int:
+    args = run.args
     if not 1.0 <= args.minutes <= 10_000.0:
-        parser.error(f'--minutes is {args.minutes}, expected 1 to 10,000 min')
+        raise ValueError(f'--minutes is {args.minutes}, expected 1 to 10,000 min')
     check_ros()
     keep_to_this_machine()
     make_room_for_images()
@@ -153,14 +142,12 @@ def main() -> int:
               f'{growth.slope_mb_per_h[0]:7.2f} ({growth.slope_mb_per_h[1]:6.2f}, {growth.slope_mb_per_h[2]:6.2f}) '
               f'{growth.threads[0]:4d}-{growth.threads[1]:<4d} {growth.descriptors[0]:5d}-{growth.descriptors[1]:<6d}  '
               f'{", ".join(growth.grows) or "no"}')
-    args.out.parent.mkdir(exist_ok=True)
-    args.out.write_text(json.dumps({
-        'date': date.today().isoformat(), 'machine': machine_facts(read_device_facts('cpu')), 'minutes': args.minutes,
-        'warm_up_s': warm_s, 'images': images, 'answered': answered, 'growth_mb_per_h': GROWTH_MB_PER_H,
-        'withstood': not failed, 'nodes': rows}, indent=1) + '\n', encoding='utf-8')
-    print(f'wrote {args.out}')
+    run.write(minutes=args.minutes, warm_up_s=warm_s, images=images, answered=answered,
+              growth_mb_per_h=GROWTH_MB_PER_H, withstood=not failed, nodes=rows)
     return int(failed)
 
 
 if __name__ == '__main__':
-    sys.exit(exit_status(Path(__file__).name, main))
+    run_script(main, {
+        '--minutes': {'type': float, 'default': 60.0, 'help': 'length of the run'},
+        '--profile': {'type': Path, 'help': 'of the shipped weights; without it this device\'s own'}})

@@ -8,25 +8,17 @@ Every start is a process of its own under a camera of 10 Hz that sends already: 
 """
 from __future__ import annotations
 
-import argparse
-import json
-import os
 import re
-import sys
 import tempfile
 import time
-from datetime import date
 from pathlib import Path
 from statistics import median
 
-from deadline_perception.latency.device import read_device_facts
-from deadline_perception.latency.json_file import write_text_atomically
 from deadline_perception.latency.stopwatch import now_ms
-from deadline_perception.tools.command_line import exit_status
-from node_process import profile_for
-from node_stand import Stand
+from parts.harness import Run, run_script
+from parts.node_process import profile_for
+from parts.node_stand import Stand
 
-RESULTS = Path(__file__).parent / 'results' / 'start_up.json'
 FIRST_FRAMES, SETTLED_S = 5, 4.0
 GOAL_S, GOAL_MB = 15.0, 1000.0
 
@@ -38,7 +30,7 @@ def memory_mb(pid: int) -> dict[str, float]:
             for name in ('Rss', 'Pss')}
 
 
-def start(profile: Path, keep_paths: int) -> dict:
+def start_node(profile: Path, keep_paths: int) -> dict:
     """Starts the detector once, and ends it."""
     with tempfile.TemporaryDirectory() as folder:
         stand = Stand(('detector',), Path(folder), profile, parameters={'keep_paths': keep_paths})
@@ -60,31 +52,27 @@ def start(profile: Path, keep_paths: int) -> dict:
                 'later_latency_ms': round(median(frame.total_ms for frame in frames[FIRST_FRAMES:]), 1)}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument('--starts', type=int, default=5, help='of each kind')
-    parser.add_argument('--kept', type=int, default=20, help='levels of contention whose best paths are kept ready')
-    parser.add_argument('--profile', type=Path)
-    args = parser.parse_args()
+def main(run: Run) -> None:
+    args = run.args
     profile = profile_for(args.profile)
     kinds = {'all paths': 0, f'keep_paths {args.kept}': args.kept}
     rows: dict[str, list[dict]] = {kind: [] for kind in kinds}
     print('paths             first answer   RSS, PSS         first latencies, and the median of later ones')
     for _ in range(args.starts):
         for kind, keep_paths in kinds.items():
-            row = start(profile, keep_paths)
+            row = start_node(profile, keep_paths)
             rows[kind].append(row)
             print(f'{kind:17} {row["first_answer_s"]:6.1f} s   {row["rss"]:6.0f}, {row["pss"]:5.0f} MB   '
                   f'{", ".join(f"{ms:.0f}" for ms in row["first_latencies_ms"])}; {row["later_latency_ms"]:.0f} ms',
                   flush=True)
     for kind, starts in rows.items():
-        slowest_s, largest_mb = max(row['first_answer_s'] for row in starts), max(row['rss'] for row in starts)
-        print(f'{kind}: at most {slowest_s:.1f} s (goal {GOAL_S:.0f}) and {largest_mb:.0f} MB (goal {GOAL_MB:.0f})')
-    write_text_atomically(RESULTS, json.dumps({
-        'date': date.today().isoformat(), 'device': read_device_facts('cpu').name, 'starts_of_each': args.starts,
-        'load_average': round(os.getloadavg()[0], 2), 'rows': rows}, indent=1) + '\n')
-    print(f'wrote {RESULTS.relative_to(RESULTS.parents[1])}')
+        run.goal(f'{kind}: s to the first answer', max(row['first_answer_s'] for row in starts), most=GOAL_S)
+        run.goal(f'{kind}: resident MB', max(row['rss'] for row in starts), most=GOAL_MB)
+    run.write(starts_of_each=args.starts, rows=rows)
 
 
 if __name__ == '__main__':
-    sys.exit(exit_status(Path(__file__).name, main))
+    run_script(main, {
+        '--starts': {'type': int, 'default': 5, 'help': 'of each kind'},
+        '--kept': {'type': int, 'default': 20, 'help': 'levels of contention whose best paths are kept ready'},
+        '--profile': {'type': Path}})

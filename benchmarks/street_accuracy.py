@@ -13,20 +13,14 @@ precision and recall at scores of 0.3 and 0.5. Prints tables, and writes results
 """
 from __future__ import annotations
 
-import argparse
-import json
 import random
 import statistics
-import sys
 import tempfile
 from dataclasses import dataclass, replace
-from datetime import date
 from pathlib import Path
 
 import numpy as np
 from own_models import CALIBRATION_IMAGES, MERGED, MODELS
-from rich.console import Console
-from rich.table import Table
 
 from deadline_perception.datasets.class_names import relabelled, with_mapping
 from deadline_perception.datasets.records import Frame
@@ -39,20 +33,18 @@ from deadline_perception.evaluation.path_accuracy import annotated_frames
 from deadline_perception.evaluation.reliability import scored_detections
 from deadline_perception.execution_path import ExecutionPath
 from deadline_perception.latency.device import read_device_facts, use_threads
-from deadline_perception.latency.json_file import write_text_atomically
 from deadline_perception.latency.path_bound import PathForecast
 from deadline_perception.latency.profile import LatencyProfile, default_profile_path
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.model_set.set_file import ModelSpec, load_model
 from deadline_perception.networks.external.model_error import ModelError
-from deadline_perception.tools.command_line import exit_status
 from deadline_perception.model_set.model_reference import find_weights
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
 from deadline_perception.tools.model_conventions import TrialImages, find_conventions
 from deadline_perception.tools.model_variants import quantised
 from deadline_perception.tools.profile import restart_with_environment
+from parts.harness import Run, run_script, show
 
-RESULTS = Path(__file__).parent / 'results' / 'street_accuracy.json'
 CLASSES = ('vehicle', 'person', 'bike', 'traffic_light', 'traffic_sign')
 NAMES = MERGED | {
     'traffic light': 'traffic_light', 'stop sign': 'traffic_sign', 'trafficlight': 'traffic_light',
@@ -97,19 +89,11 @@ class Candidate:
                                 labels=labels[kept])
 
 
-def main() -> int:
-    """See the module."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--data', type=Path, default=Path('../shared/data'))
-    parser.add_argument('--weights', type=Path, default=DEFAULT_WEIGHTS)
-    parser.add_argument('--paths', type=int, default=10, help='paths of our frontier')
-    parser.add_argument('--limit', type=int, help='images of each source')
-    parser.add_argument('--own-only', action='store_true', help='no public detectors')
-    parser.add_argument('--quick', action='store_true', help='few images; nothing is written')
-    args = parser.parse_args()
+def main(run: Run) -> None:
+    args = run.args
     restart_with_environment(1)
     use_threads(1)
-    limit = 6 if args.quick else args.limit
+    limit = 6 if run.quick else args.limit
     with tempfile.TemporaryDirectory() as folder:
         candidates = _own(find_weights(args.weights), args.paths)
         if not args.own_only:
@@ -118,20 +102,15 @@ def main() -> int:
                   for name, (file, classes) in SOURCES.items()}
         phantoms = _phantoms(candidates, args.data / HIGHWAY, limit)
     file, classes = SOURCES['bdd100k']
-    reliability = _reliability(candidates[0], args.data / file, classes, 6 if args.quick else None)
+    reliability = _reliability(candidates[0], args.data / file, classes, 6 if run.quick else None)
     for name in SOURCES:
         _print(name, result[name])
     print('phantoms a frame on the highway: ' + ', '.join(f'{name} {value:.3f}' for name, value in phantoms.items()))
     for name, row in reliability.items():
         print(f'{name}: calibration error {row["calibration_error"]:.3f}, precision and recall at 0.3 '
               f'{row["at_0.3"][0]:.2f} {row["at_0.3"][1]:.2f}, at 0.5 {row["at_0.5"][0]:.2f} {row["at_0.5"][1]:.2f}')
-    if not args.quick:
-        write_text_atomically(RESULTS, json.dumps({
-            'device': str(read_device_facts()), 'date': date.today().isoformat(), 'threads': 1, 'sources': result,
-            'phantoms_a_frame': phantoms, 'reliability_bdd100k_full_path': reliability}, indent=1) + '\n')
-        _draw(result['bdd100k'], RESULTS.with_suffix('.png'))
-        print(f'wrote {RESULTS}')
-    return 0
+    run.write(threads=1, sources=result, phantoms_a_frame=phantoms, reliability_bdd100k_full_path=reliability)
+    _draw(result['bdd100k'], run.file.with_suffix('.png'))
 
 
 def _own(weights: Path, count: int) -> list[Candidate]:
@@ -221,12 +200,9 @@ def _phantoms(candidates: list[Candidate], file: Path, limit: int | None) -> dic
 def _print(source: str, measured: dict) -> None:
     rows = measured['rows']
     classes = [name for name in CLASSES if name in next(iter(rows.values()))]
-    table = Table(title=f'{source}, {measured["images"]} images: AP50 / AP in percent')
-    for column in ('detector', 'ms', *classes):
-        table.add_column(column)
-    for name, row in sorted(rows.items(), key=lambda item: item[1]['ms']):
-        table.add_row(name, f'{row["ms"]:.1f}', *(f'{row[one]["ap50"]} / {row[one]["ap"]}' for one in classes))
-    Console(width=140).print(table)
+    show(f'{source}, {measured["images"]} images: AP50 / AP in percent', ('detector', 'ms', *classes), [
+        (name, row['ms'], *(f'{row[one]["ap50"]} / {row[one]["ap"]}' for one in classes))
+        for name, row in sorted(rows.items(), key=lambda item: item[1]['ms'])])
 
 
 def _draw(measured: dict, file: Path) -> None:
@@ -257,4 +233,9 @@ def _draw(measured: dict, file: Path) -> None:
 
 
 if __name__ == '__main__':
-    sys.exit(exit_status('street_accuracy', main))
+    run_script(main, {
+        '--data': {'type': Path, 'default': Path('../shared/data')},
+        '--weights': {'type': Path, 'default': DEFAULT_WEIGHTS},
+        '--paths': {'type': int, 'default': 10, 'help': 'paths of our frontier'},
+        '--limit': {'type': int, 'help': 'images of each source'},
+        '--own-only': {'action': 'store_true', 'help': 'no public detectors'}}, quick='few images')

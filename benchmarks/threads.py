@@ -12,31 +12,25 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import random
 import statistics
 import subprocess
 import sys
-from datetime import date
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
 from deadline_perception.contention.load import beside_programs
-from deadline_perception.latency.device import process_environment, read_device_facts, use_threads
-from deadline_perception.latency.json_file import write_text_atomically
+from deadline_perception.latency.device import process_environment, use_threads
 from deadline_perception.latency.profile import time_frame
 from deadline_perception.model_set.set_file import ModelSpec, load_model
 from deadline_perception.rendering.drive import render_drive
 from deadline_perception.runtime.loading import warm_up
 from deadline_perception.runtime.priority import Role, ThreadPriority, inference_thread
-from deadline_perception.tools.command_line import exit_status
 from deadline_perception.model_set.model_reference import find_weights
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
 from deadline_perception.tools.model_probe import resident_mb
+from parts.harness import Run, run_script, show, turns
 
-RESULTS = Path(__file__).parent / 'results' / 'threads.json'
 PATHS = {'full': 's000-w1.00-p100-h1', 'middle': 's000-w0.50-p100-h1', 'cheapest': 'r0.50-s111-w0.25-f0.50-p10-h0'}
 FRAMES = 25
 BUSY = 'while True:\n    pass\n'
@@ -65,45 +59,33 @@ def serve(weights: Path, threads: int) -> None:
             print(json.dumps({'in_force': in_force, 'ms': found}), flush=True)
 
 
-def main() -> int:
-    """See the module."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--threads', type=int, nargs='+', default=[1, 2])
-    parser.add_argument('--rounds', type=int, default=6, help=f'of {FRAMES} frames of each path in each case')
-    parser.add_argument('--busy', type=int, nargs='+', default=[0, 1, 2], help='programs beside the network')
-    parser.add_argument('--weights', type=Path, default=DEFAULT_WEIGHTS)
-    parser.add_argument('--quick', action='store_true', help='one round; nothing is written')
-    parser.add_argument('--serve', type=int, help=argparse.SUPPRESS)
-    args = parser.parse_args()
+def main(run: Run) -> None:
+    args = run.args
     weights = find_weights(args.weights)
     if args.serve:
         serve(weights, args.serve)
-        return 0
+        return
     processes = {threads: subprocess.Popen(
         [sys.executable, __file__, '--serve', str(threads), '--weights', str(weights)], stdin=subprocess.PIPE,
         stdout=subprocess.PIPE, text=True, env={**os.environ, **process_environment(threads)})
         for threads in args.threads}
     facts = {threads: json.loads(process.stdout.readline()) for threads, process in processes.items()}
-    rng, times, in_force = random.Random(0), {}, {}
+    times, in_force = {}, {}
     for busy in args.busy:
         for priority in ('off', 'auto'):
             with beside_programs(BUSY, [()] * busy):
-                for _ in range(1 if args.quick else args.rounds):
-                    for threads in rng.sample(args.threads, len(args.threads)):
-                        process = processes[threads]
-                        process.stdin.write(f'{priority}\n')
-                        process.stdin.flush()
-                        answer = json.loads(process.stdout.readline())
-                        in_force[priority] = answer['in_force']
-                        for path, took_ms in answer['ms'].items():
-                            times.setdefault((busy, priority, path, threads), []).extend(took_ms)
+                for _, threads in turns(args.threads, 1 if run.quick else args.rounds):
+                    process = processes[threads]
+                    process.stdin.write(f'{priority}\n')
+                    process.stdin.flush()
+                    answer = json.loads(process.stdout.readline())
+                    in_force[priority] = answer['in_force']
+                    for path, took_ms in answer['ms'].items():
+                        times.setdefault((busy, priority, path, threads), []).extend(took_ms)
     for process in processes.values():
         process.stdin.close()
         process.wait()
-    table = Table(title='ms: median / 95 % / worst')
-    for column in ('busy programs', 'priority', 'path', *(f'{threads} threads' for threads in args.threads)):
-        table.add_column(column)
-    rows = []
+    rows, shown = [], []
     for busy, priority, path in dict.fromkeys(key[:3] for key in times):
         found = {}
         for threads in args.threads:
@@ -111,18 +93,19 @@ def main() -> int:
             found[threads] = {'median_ms': statistics.median(took_ms), 'p95_ms': float(np.quantile(took_ms, 0.95)),
                               'worst_ms': max(took_ms), 'frames': len(took_ms)}
         rows.append({'busy': busy, 'priority': priority, 'path': path, 'by_threads': found})
-        table.add_row(str(busy), priority, path, *(
-            f'{row["median_ms"]:.1f} / {row["p95_ms"]:.1f} / {row["worst_ms"]:.1f}' for row in found.values()))
-    Console(width=120).print(table)
+        shown.append((busy, priority, path, *(
+            f'{row["median_ms"]:.1f} / {row["p95_ms"]:.1f} / {row["worst_ms"]:.1f}' for row in found.values())))
+    show('ms: median / 95 % / worst', ('busy programs', 'priority', 'path', *(
+        f'{threads} threads' for threads in args.threads)), shown)
     for threads, told in facts.items():
         print(f'{threads} threads: {told["memory_mb"]:.0f} MB, {told["kernel_threads"]} threads of the kernel')
-    if not args.quick:
-        write_text_atomically(RESULTS, json.dumps({
-            'device': str(read_device_facts()), 'date': date.today().isoformat(), 'paths': PATHS, 'rows': rows,
-            'processes': facts, 'priorities': in_force}, indent=1) + '\n')
-        print(f'wrote {RESULTS}')
-    return 0
+    run.write(paths=PATHS, rows=rows, processes=facts, priorities=in_force)
 
 
 if __name__ == '__main__':
-    sys.exit(exit_status('threads', main))
+    run_script(main, {
+        '--threads': {'type': int, 'nargs': '+', 'default': [1, 2]},
+        '--rounds': {'type': int, 'default': 6, 'help': f'of {FRAMES} frames of each path in each case'},
+        '--busy': {'type': int, 'nargs': '+', 'default': [0, 1, 2], 'help': 'programs beside the network'},
+        '--weights': {'type': Path, 'default': DEFAULT_WEIGHTS},
+        '--serve': {'type': int, 'help': argparse.SUPPRESS}}, quick='one round')

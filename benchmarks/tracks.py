@@ -13,29 +13,20 @@ Prints a table and writes results/tracks.json; with --quick below out/benchmarks
 """
 from __future__ import annotations
 
-import argparse
-import json
 import math
 import statistics
-import sys
 from collections.abc import Sequence
-from datetime import date
-from pathlib import Path
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
 from deadline_perception.datasets.records import Frame, GroundTruth
 from deadline_perception.detector.detections import Detections
 from deadline_perception.evaluation.average_precision import average_precision
-from deadline_perception.latency.device import read_device_facts
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.rendering.drive import CLASS_NAMES, render_drive
 from deadline_perception.runtime.tracks import Tracks, pairwise_iou
-from deadline_perception.tools.command_line import exit_status
+from parts.harness import Run, run_script, show
 
-ROOT = Path(__file__).resolve().parents[1]
 RATE_HZ = 20
 AGES = (1, 2, 3, 4, 5, 6, 8)  # frames of the drive
 INTERVALS = (2, 4, 8)
@@ -157,31 +148,21 @@ def times_us() -> dict[str, float]:
     return {'update': 1000.0 * statistics.median(updates), 'predict': 1000.0 * statistics.median(predictions)}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--seeds', default='0,1,2,3', help='of the rendered drives')
-    parser.add_argument('--seconds', type=float, default=45.0, help='of each drive')
-    parser.add_argument('--quick', action='store_true', help='one drive of 6 s')
-    args = parser.parse_args()
-    seeds, seconds = ([0], 6.0) if args.quick else ([int(seed) for seed in args.seeds.split(',')], args.seconds)
+def main(run: Run) -> None:
+    args = run.args
+    seeds, seconds = ([0], 6.0) if run.quick else ([int(seed) for seed in args.seeds.split(',')], args.seconds)
     drives = [render_drive(seconds=seconds, rate_hz=RATE_HZ, seed=seed).frames for seed in seeds]
     period_ms = 1000 // RATE_HZ
     rows = {str(interval * period_ms): precision_by_age(drives, interval) for interval in INTERVALS}
-    table = Table('result every', '', *(f'{age * period_ms} ms' for age in AGES), title='AP by age of the evidence')
-    for interval, ways in rows.items():
-        for name, values in ways.items():
-            table.add_row(f'{interval} ms', name, *(f'{value:.1f}' for value in values))
-    Console().print(table)
+    show('AP by age of the evidence', ('result every', 'way', *(f'{age * period_ms} ms' for age in AGES)),
+         [(f'{interval} ms', name, *values) for interval, ways in rows.items() for name, values in ways.items()])
     times = times_us()
     print(f'{TIMED_OBJECTS} objects: update {times["update"]:.0f} us, predict {times["predict"]:.0f} us')
-    folder = ROOT / 'out' / 'benchmarks' if args.quick else ROOT / 'benchmarks' / 'results'
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / 'tracks.json').write_text(json.dumps({
-        'date': date.today().isoformat(), 'device': str(read_device_facts('cpu')), 'seeds': seeds, 'seconds': seconds,
-        'ages_ms': [age * period_ms for age in AGES], 'ap_by_interval_ms': rows,
-        f'us_of_{TIMED_OBJECTS}_objects': times}) + '\n')
-    print(f'wrote {folder.relative_to(ROOT) / "tracks.json"}')
+    run.write(seeds=seeds, seconds=seconds, ages_ms=[age * period_ms for age in AGES], ap_by_interval_ms=rows,
+              **{f'us_of_{TIMED_OBJECTS}_objects': times})
 
 
 if __name__ == '__main__':
-    sys.exit(exit_status(Path(__file__).name, main))
+    run_script(main, {
+        '--seeds': {'default': '0,1,2,3', 'help': 'of the rendered drives'},
+        '--seconds': {'type': float, 'default': 45.0, 'help': 'of each drive'}}, quick='one drive of 6 s')

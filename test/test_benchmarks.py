@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import random
 import re
 import subprocess
@@ -28,15 +29,6 @@ FIRST, SECOND = SPACE.parse('s0-w1.00-p10-h0'), SPACE.parse('s1-w1.00-p10-h0')
 @pytest.fixture(scope='module')
 def path_bounds(load_benchmark):
     return load_benchmark('path_bounds')
-
-
-def test_times_weigh_every_path_the_same_in_the_mean_and_every_frame_in_the_tail(path_bounds):
-    events = [path_bounds.Look(1.0, 1.0), *(path_bounds.Frame(FIRST, ms, 1, 1.0) for ms in (10.0, 20.0, 30.0)),
-              path_bounds.Frame(SECOND, 100.0, 1, 1.0)]
-    times = path_bounds.times_of(events)
-    assert times['frames'] == 4
-    assert times['mean_of_path_medians_ms'] == pytest.approx(60.0)
-    assert times['p95_ms'] == pytest.approx(30.0 + 0.85 * 70.0)
 
 
 def test_forecast_error_is_taken_over_paths(path_bounds):
@@ -77,32 +69,6 @@ def test_summary_of_four_frames(path_bounds):
     assert found['whole']['median_error'] == pytest.approx(0.05)
     assert found['whole']['median_tightness'] == pytest.approx(1.15)
     assert found['whole']['miss_ratio_upper_95'] == pytest.approx(0.7514, abs=1e-3)
-
-
-@pytest.mark.parametrize(('length', 'share'), [(1, 0.0), (2, 0.0), (3, 1 / 3), (6, 4 / 6), (200, 4 / 6)])
-def test_worst_stretch(path_bounds, length, share):
-    assert path_bounds.worst_stretch(np.array([1, 1, 0, 0, 1, 1], bool), length) == pytest.approx(share)
-
-
-def test_resampling_draws_consecutive_events_of_every_condition(path_bounds):
-    conditions = [[path_bounds.Frame(path, float(index), 1, 1.0) for index in range(60)] for path in (FIRST, SECOND)]
-    drawn = path_bounds.resample(conditions, random.Random(0), frames=5000)
-    assert len(drawn) >= 5000
-    assert {frame.path for frame in drawn} == {FIRST, SECOND}
-    steps = [after.latency_ms - before.latency_ms for before, after in zip(drawn, drawn[1:])]
-    assert steps.count(1.0) > 0.9 * len(steps)
-
-
-def test_goals_of_path_bounds_are_met_or_not_by_their_figures(path_bounds):
-    part = {'coverage': 0.9895, 'median_error': 0.06, 'median_tightness': 1.1}
-    parts = {name: part for name in ('whole', 'rest', 'rest_by_whole')}
-    found = {'1 thread': {'alpha': 0.01, 'conditions': {
-        'alone': {'recorded': parts, 'simulated': parts},
-        'mixed': {'simulated': {**parts, 'rest': {**part, 'coverage': 0.9}}}}}}
-    met = {(goal['condition'], goal['of'], goal['goal']): goal['met'] for goal in path_bounds.check_goals(found)}
-    assert met['alone', 'whole', 'coverage off its target'] and met['alone', 'rest', 'median bound/latency']
-    assert not met['alone', 'whole', 'median error'] and not met['mixed', 'rest', 'coverage off its target']
-    assert len(met) == 8
 
 
 def test_loop_around_a_network_that_does_nothing_decides_at_every_operator(load_benchmark):
@@ -196,11 +162,6 @@ def test_draws_a_column_for_each_load_also_where_nothing_is_known(deadline_plot,
         assert cv2.imread(str(tmp_path / 'drawn.png')).shape == (1280, 600 * len(loads), 3)
 
 
-def test_ranges_of_budgets_have_names_of_their_own(deadline_plot):
-    assert deadline_plot.ranges([71.4, 100.0, 250.0], [100.0, 250.0, 250.0]) == ['71 to 100 ms', '100 to 250 ms',
-                                                                                 '250 ms']
-
-
 def test_picture_of_a_demo_is_small_and_not_empty(tmp_path, load_benchmark):
     write_drive(tmp_path / 'run', frames=60)
     source = Sequence('plain', NAMES, tuple(
@@ -263,15 +224,43 @@ def test_every_benchmark_of_the_list_is_there_and_in_its_document(load_benchmark
     assert len(listed) == len(every.BENCHMARKS)
     for benchmark in every.BENCHMARKS:
         text = (root / benchmark.file).read_text(encoding='utf-8')
-        assert ("'--quick'" in text) == benchmark.quick, benchmark.script
+        assert bool(re.search(r"'--quick'|\bquick=f?'", text)) == benchmark.quick, benchmark.script
         for option in (*benchmark.arguments, *['--profile'] * benchmark.profiled):
             assert not option.startswith('--') or f"'{option}'" in text, (benchmark.script, option)
     document = (folder / 'README.md').read_text(encoding='utf-8')
     linked = set(re.findall(r'\(\.\./(\w+/[\w/]+\.py)\)', document))
     assert linked == {benchmark.file for benchmark in every.BENCHMARKS}
     programs = {file.stem for file in (*folder.glob('*.py'), *root.glob('research/*/*.py'))
-                if re.search(r"^RESULTS = ", file.read_text(encoding='utf-8'), re.MULTILINE)}
+                if re.search(r'^RESULTS = |^    run_script\(', file.read_text(encoding='utf-8'), re.MULTILINE)}
     assert programs - listed == {'first_minutes'}  # which runs these tests
+
+
+def test_a_goal_is_met_or_missed_by_its_figure_and_what_is_unknown_meets_nothing(load_benchmark, capsys):
+    run = load_benchmark('harness').Run('name', None)
+    assert not run.goal('share', 0.2, most=0.1) and run.goal('coverage', 0.99, least=0.99)
+    assert not run.goal('quality', None, least=0.0)
+    assert 'goal: share at most 0.1: 0.2, missed' in capsys.readouterr().out
+    assert [goal['met'] for goal in run.goals] == [False, True, False]
+
+
+def test_results_of_a_quick_run_never_replace_published_ones(load_benchmark, monkeypatch, tmp_path):
+    harness = load_benchmark('harness')
+    monkeypatch.setattr(harness, 'ROOT', tmp_path)
+    for quick, folder in ((True, 'out/benchmarks'), (False, 'benchmarks/results')):
+        run = harness.Run('name', None, quick)
+        run.goal('share', 0.05, most=0.1)
+        run.write(rows=[1])
+        found = json.loads((tmp_path / folder / 'name.json').read_text())
+        assert found['rows'] == [1] and found['goals'][0]['met'] and {'date', 'device', 'load_before'} <= set(found)
+
+
+def test_kinds_take_turns_in_every_round_and_quantiles_of_nothing_are_none(load_benchmark):
+    harness = load_benchmark('harness')
+    taken = list(harness.turns('abc', 4))
+    assert [sorted(kind for number, kind in taken if number == at) for at in range(4)] == [['a', 'b', 'c']] * 4
+    assert taken == list(harness.turns('abc', 4)) != sorted(taken)
+    assert harness.quantiles([1.0, 2.0, 3.0], 'p50', 'max', 'mean') == {'p50': 2.0, 'max': 3.0, 'mean': 2.0}
+    assert harness.quantiles([], 'p50', 'p99') == {'p50': None, 'p99': None}
 
 
 def test_a_benchmark_that_fails_or_takes_too_long_is_told(load_benchmark, monkeypatch, tmp_path):
@@ -308,7 +297,8 @@ def test_images_without_an_answer_are_lost_and_late_answers_and_tracks_counted(l
 
 def test_what_a_script_takes_from_the_one_beside_it_is_there(repository):
     for folder in (repository / 'benchmarks', *repository.glob('research/*')):
-        trees = {file.stem: ast.parse(file.read_text(encoding='utf-8')) for file in folder.glob('*.py')}
+        trees = {'.'.join(file.relative_to(folder).with_suffix('').parts): ast.parse(file.read_text(encoding='utf-8'))
+                 for file in folder.rglob('*.py')}
         for name, tree in trees.items():
             for node in ast.walk(tree):
                 if isinstance(node, ast.ImportFrom) and node.module in trees:

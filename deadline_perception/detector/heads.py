@@ -25,7 +25,7 @@ def region_features(levels: list[Tensor], boxes: Tensor, box_levels: Tensor, ima
     """Bilinear region features from the pyramid (RoIAlign, 7x7 bins of 2x2 samples, aligned), differentiable.
 
     Written as one weighted sum of rows, which on a CPU is several times as fast as torchvision's operator because
-    rows of channels-last features are contiguous (measured: benchmarks/region_features.py) and gives the same values.
+    rows of channels-last features are contiguous, and gives the same values.
 
     Args:
         levels: per stride of `STRIDES` features `[N, c, H, W]`.

@@ -25,8 +25,8 @@ from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.msg import TimeBudget
 from deadline_perception.model_set.model_reference import find_weights
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
-from node_process import NodeProcess
-from node_stand import BUDGET_MS, Stand
+from parts.node_process import NodeProcess
+from parts.node_stand import BUDGET_MS, Stand
 
 NAN, INF = math.nan, math.inf
 NANOSECONDS = 1_000_000_000

@@ -20,7 +20,7 @@ from deadline_perception.latency.device import use_threads
 from deadline_perception.model_set.model_reference import load_network
 from deadline_perception.workers import Workers
 
-MODELS = Path(__file__).resolve().parents[1] / 'models'
+MODELS = Path(__file__).resolve().parents[2] / 'models'
 Found = dict[ExecutionPath, list[Detections]]
 Sources = Many[Path | str]
 Item, Result = TypeVar('Item'), TypeVar('Result')

@@ -106,7 +106,7 @@ class Tune(Kind):
 
     def prepare(self, folder: Path) -> None:
         os.environ[CALLABLES] = f'{__name__}:tiny_classifier'
-        os.environ['PYTHONPATH'] = str(Path(__file__).parent)
+        os.environ['PYTHONPATH'] = str(Path(__file__).parents[1])
         rng = np.random.default_rng(0)
         for name, level in (('bright', 200), ('dark', 50)):
             (folder / 'images' / name).mkdir(parents=True)

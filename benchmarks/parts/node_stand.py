@@ -36,8 +36,8 @@ from deadline_perception.msg import ContentionState, FrameLatency, TimeBudget
 from deadline_perception.nodes.bringup import NODES, NODES_PACKAGE, process_order
 from deadline_perception.nodes.launch_arguments import read_values
 from deadline_perception.rendering.drive import render_drive
-from node_listener import NodeListener
-from node_process import NodeProcess, ProcessFigures, StandError, children, process_figures
+from parts.node_listener import NodeListener
+from parts.node_process import NodeProcess, ProcessFigures, StandError, children, process_figures
 
 HERE = Path(__file__).parent
 BUDGET_MS, MIN_BUDGET_MS = 200.0, 100.0

@@ -13,13 +13,13 @@ from rclpy.qos import ReliabilityPolicy
 from deadline_perception.msg import ContentionState, TimeBudget
 from deadline_perception.model_set.model_reference import find_weights
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
-from fault_acts import (Fault, INF, Images, NAN, all_end, any_number, best_effort_visitor, boxes, budget_of,
+from parts.fault_acts import (Fault, INF, Images, NAN, all_end, any_number, best_effort_visitor, boxes, budget_of,
                         calibration, camera_leaves, clock, file_given, flood, foreign_topic, forward, frame_of,
                         frame_times, images_of, killed_again_and_again, late_comer, misfit_reader, nan_times,
                         parameter_file, parameters, profile, put, reader, second_camera, signalled, sized, speed_of,
                         stamped, start_of, started, state_of, step, struck, turned_while_hung, turning_budgets,
                         turning_sizes, turns, two_sources, weights)
-from node_stand import BUDGET_MS
+from parts.node_stand import BUDGET_MS
 
 # What the nodes of each stand are, and their parameters.
 STANDS = {'detector': {'names': ('detector',)}, 'points': {'names': ('detector',), 'points': True},

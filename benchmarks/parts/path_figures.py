@@ -4,15 +4,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
 
 from deadline_perception.execution_path import WIDTH, ExecutionPath, PathSpace
-from held_out_choice import EXPECTED, MEASURED
+from parts.harness import Run, show
+from parts.held_out_choice import EXPECTED, MEASURED
 
-GOALS = {'full AP': 40.0, 'full pooled': 51.2, 'longest over shortest path': 20.0, 'useful points': 15,
-         'alone, points under': 0.5, 'alone, full path, points under': 0.2}
-OLD_TIME_SHARE = 1 / 3  # of an old path's time, in which its accuracy is reached
-OLD_GAIN_POINTS = 3.0  # over an old path, in its time
 NESTED_POINTS = 0.5  # a path with no operator smaller should not be worse by more than this
 
 
@@ -21,78 +17,25 @@ def short_name(classes: list[str]) -> str:
     return '+'.join(name.split('_')[-1][0].upper() for name in classes)
 
 
-def goal_rows(result: dict, space: PathSpace) -> list[dict]:
-    """Each goal with the figure reached, and by which AP it is judged."""
-    by_name = {row['path']: row for row in result['paths']}
-    full, cheapest = by_name[str(space.largest)], by_name[str(space.smallest)]
+def judge_goals(run: Run, result: dict, space: PathSpace) -> None:
+    """Judges the figures, each with the images that it is judged by."""
+    full = next(row for row in result['paths'] if row['path'] == str(space.largest))
     in_turn = [row for row in result['held_out'] if row['split'] == 0 and row['by'] == EXPECTED]
     longest, shortest = (choose(row['ms'] for row in result['paths']) for choose in (max, min))
-    ranking = f'{len(result["ranked_by"])} classes, {result["images"]} images'
-    pooled = f'{short_name(result["pooled_classes"])}, {result["pooled_images"]} images'
-    overall = f'AP, {result["pooled_images"]} images'
-    figures = (('full AP', 'full path', overall, full['ap']), ('full pooled', 'full path', pooled, full['pooled']),
-               ('longest over shortest path', 'longest over shortest path', 'time', longest / shortest),
-               ('useful points', 'useful points', ranking, min(len(row['useful']) for row in in_turn)))
-    rows = [{'goal': f'{words} at least {GOALS[name]:g}', 'by': by, 'figure': round(figure, 2),
-             'met': figure >= GOALS[name]} for name, words, by, figure in figures]
-    paying = [row['operator'] for row in result['operators'] if row['pays']]
-    rows.append({'goal': f'every operator pays beyond {result["pays_beyond"]}', 'by': ranking,
-                 'figure': f'{len(paying)} of {len(result["operators"])}',
-                 'met': len(paying) == len(result['operators'])})
-    over = result['worth_of_expected'][EXPECTED]['best_other_over_full']
-    rows.append({'goal': 'best other path, chosen on other images, not above the full one (points)', 'by': ranking,
-                 'figure': round(over, 2), 'met': over <= 0})
-    if result['old']:
-        rows += [{**row, 'by': pooled} for row in old_goal_rows(result['paths'], result['old'], cheapest)]
-    for row in result['alone']:
-        rows.append({'goal': f'{row["path"]} at most {row["goal"]} AP under trained alone', 'by': overall,
-                     'figure': round(row['points_under'], 2), 'met': row['points_under'] <= row['goal']})
-    return rows
-
-
-def against_old(paths: list[dict], old: list[dict]) -> list[dict]:
-    """Each path on the old frontier against the new ones, by measured values.
-
-    Args:
-        paths, old: rows with `ms` and `pooled`.
-
-    Returns:
-        The rows of the old frontier, the shortest first, with `share`: time of the first new path that is at least as
-        accurate over its own, None where there is none; and `gain`: points of the best new path that takes at most its
-        time, None where there is none.
-    """
-    rows, best = [], float('-inf')
-    for row in sorted(old, key=lambda row: (row['ms'], -row['pooled'])):
-        if row['pooled'] <= best:
-            continue
-        best = row['pooled']
-        times_ms = [new['ms'] for new in paths if new['pooled'] >= row['pooled']]
-        points = [new['pooled'] for new in paths if new['ms'] <= row['ms']]
-        rows.append({**row, 'share': min(times_ms) / row['ms'] if times_ms else None,
-                     'gain': max(points) - row['pooled'] if points else None})
-    return rows
-
-
-def old_goal_rows(paths: list[dict], old: list[dict], cheapest: dict) -> list[dict]:
-    """The goals against an older network, with the figures reached."""
-    rows = against_old(paths, old)
-    shares, gains = ([row[key] for row in rows] for key in ('share', 'gain'))
-    unreached, shortest = shares.count(None), rows[0]
-    worst = max((share for share in shares if share is not None), default=float('nan'))
-    least = min((gain for gain in gains if gain is not None), default=float('nan'))
-    share = cheapest['ms'] / shortest['ms']
-    return [{'goal': 'time for each accuracy of the old frontier: at most a third (worst of '
-                     f'{len(rows)}; {unreached} not reached)', 'figure': round(worst, 3),
-             'met': not unreached and worst <= OLD_TIME_SHARE},
-            {'goal': f'points over the old frontier at each of its times: at least {OLD_GAIN_POINTS:g} (least)',
-             'figure': round(least, 2), 'met': None not in gains and least >= OLD_GAIN_POINTS},
-            {'goal': 'cheapest path: at most a third of the time of the shortest of the old frontier, as accurate',
-             'figure': f'{share:.3f}, {cheapest["pooled"] - shortest["pooled"]:+.2f}',
-             'met': share <= OLD_TIME_SHARE and cheapest['pooled'] >= shortest['pooled']}]
+    ranking = f'({len(result["ranked_by"])} classes, {result["images"]} images)'
+    pooled = f'({short_name(result["pooled_classes"])}, {result["pooled_images"]} images)'
+    run.goal(f'AP of the full path ({result["pooled_images"]} images)', full['ap'], least=40.0)
+    run.goal(f'AP of the full path {pooled}', full['pooled'], least=51.2)
+    run.goal('longest over shortest path', longest / shortest, least=20.0)
+    run.goal(f'useful points of the frontier {ranking}', min(len(row['useful']) for row in in_turn), least=15)
+    run.goal(f'operators that pay beyond {result["pays_beyond"]} {ranking}',
+             sum(row['pays'] for row in result['operators']), least=len(result['operators']))
+    run.goal(f'points of the best other path, chosen on other images, over the full one {ranking}',
+             result['worth_of_expected'][EXPECTED]['best_other_over_full'], most=0.0)
 
 
 def plot(result: dict, space: PathSpace, file: Path) -> None:
-    """Above, the expected AP by which paths are chosen; below, the AP in which the older network can be compared."""
+    """Above, the expected AP by which paths are chosen; below, the measured one."""
     import matplotlib
     matplotlib.use('Agg')
     from matplotlib import pyplot
@@ -100,8 +43,7 @@ def plot(result: dict, space: PathSpace, file: Path) -> None:
     figure, (above, below) = pyplot.subplots(2, figsize=(8.6, 8.8), height_ratios=(1.25, 1), layout='constrained')
     plot_paths(above, result, [(space.parse(row['path']), row) for row in result['paths']], space)
     lines = (('paths', '#16202c', '-', f'as shipped ({result["engine"].split()[0]})'),
-             ('eager', '#8a63c2', '--', 'the same weights in eager PyTorch'),
-             ('old', '#c02626', '-', 'the older network in eager PyTorch'))
+             ('eager', '#8a63c2', '--', 'the same weights in eager PyTorch'))
     for key, colour, style, words in lines:
         points = measured_frontier(result[key])
         if points:
@@ -176,15 +118,6 @@ def print_tables(result: dict) -> None:
     """Goals, frontier, operators and, where given, paths trained alone."""
     console = Console(width=max(Console().width, 144))
 
-    def show(title: str, heads: tuple[str, ...], rows: list[tuple]) -> None:
-        table = Table(title=title, title_justify='left')
-        for head in heads:
-            table.add_column(head, no_wrap=True, justify='left' if head == heads[0] else 'right')
-        for row in rows:
-            table.add_row(*('-' if value is None else f'{value:.1f}' if isinstance(value, float) else str(value)
-                            for value in row))
-        console.print(table)
-
     in_turn = [row for row in result['held_out'] if row['split'] == 0 and row['by'] == EXPECTED]
     useful_once = {path for row in in_turn for path in row['useful']}
     ranking, pooled = f'{len(result["ranked_by"])} classes', short_name(result['pooled_classes'])
@@ -200,23 +133,9 @@ def print_tables(result: dict) -> None:
          [(row['operator'], row['saves_ms'], row['ranked_points'], spanned(row['interval_points']),
            row['mean_of_seeds'], row['spread_of_seeds'], 'yes' if row['pays'] else 'no', row['ap_points'],
            row['pooled_points']) for row in result['operators']])
-    for key, title in (('eager', 'the same weights in eager PyTorch'), ('old', 'the older network in eager PyTorch')):
-        if result[key]:
-            show(title, ('path', 'ms', 'AP', 'AP50', pooled),
-                 [tuple(row[name] for name in ('path', 'ms', 'ap', 'ap50', 'pooled')) for row in result[key]])
-    if result['old']:
-        show('older frontier: share of its time for its accuracy; points gained in its time',
-             ('path', 'ms', pooled, 'share of time', 'points gained'),
-             [(row['path'], row['ms'], row['pooled'], None if row['share'] is None else f'{row["share"]:.2f}',
-               row['gain'])
-              for row in against_old(result['paths'], result['old'])])
-    if result['alone']:
-        show('against the path trained alone', ('path', 'AP', 'seeds', 'alone', 'AP under', '95 %', pooled, 'alone'),
-             [(row['path'], row['ap'], ' '.join(f'{ap:.1f}' for ap in row['ap_of_seeds']) or None, row['ap_alone'],
-               row['points_under'], spanned(row['interval_points']), row['pooled'], row['pooled_alone'])
-              for row in result['alone']])
-    show('goals', ('goal', 'by', 'figure', 'met'),
-         [(row['goal'], row['by'], row['figure'], 'yes' if row['met'] else 'no') for row in result['goals']])
+    if result['eager']:
+        show('the same weights in eager PyTorch', ('path', 'ms', 'AP', 'AP50', pooled),
+             [tuple(row[name] for name in ('path', 'ms', 'ap', 'ap50', 'pooled')) for row in result['eager']])
     for row in in_turn:
         console.print(f'frontier chosen on half of the images: {row["points"]} points, {row["useful_where_chosen"]} of '
                       f'them useful there, {len(row["useful"])} on the other half')

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from deadline_plot import GOAL_MISSES, TRACED, long_part
+from parts.deadline_plot import GOAL_MISSES, TRACED, long_part
 from rich.console import Console
 from rich.table import Table
 

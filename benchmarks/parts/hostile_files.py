@@ -19,7 +19,7 @@ import cv2
 import numpy as np
 import torch
 import zstandard
-from hostile_detectors import ESCAPE, damaged_models, odd_detectors
+from parts.hostile_detectors import ESCAPE, damaged_models, odd_detectors
 from mcap.data_stream import RecordBuilder
 from mcap.records import Chunk
 from rosbags.rosbag2 import StoragePlugin

@@ -1,0 +1,1 @@
+"""What several scripts of this folder use, or one that would be too long otherwise."""

@@ -1,0 +1,143 @@
+"""What every benchmark shares: arguments, turns, tables, goals, the machine's facts, and the file of results.
+
+A script measures in `main(run)` and ends with
+
+    if __name__ == '__main__':
+        run_script(main, {'--rounds': {'type': int, 'default': 25, 'help': 'of all paths'}}, quick='5 rounds')
+"""
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import date
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from deadline_perception.latency.device import read_device_facts
+from deadline_perception.latency.json_file import write_text_atomically
+from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.tools.command_line import exit_status
+
+ROOT = Path(__file__).resolve().parents[2]
+Kind = TypeVar('Kind')
+Arguments = Mapping[str, Mapping[str, object]]
+
+
+@dataclass
+class Run:
+    """One run of a script.
+
+    Attributes:
+        name: of the script, and so of its file of results.
+        args: as they were given.
+        quick: figures that show no more than that the script works.
+        goals: those that were judged, as they go into the file.
+        load_before: of the machine, as the script began.
+    """
+
+    name: str
+    args: argparse.Namespace
+    quick: bool = False
+    goals: list[dict] = field(default_factory=list)
+    load_before: float = field(default_factory=lambda: round(os.getloadavg()[0], 2))
+
+    @property
+    def file(self) -> Path:
+        """Where results go: those of a quick run never in place of published ones."""
+        if getattr(self.args, 'out', None):
+            return self.args.out.absolute()
+        folder = ROOT / ('out/benchmarks' if self.quick else 'benchmarks/results')
+        return folder / f'{self.name}.json'
+
+    def goal(self, words: str, figure: float | None, *, least: float | None = None, most: float | None = None) -> bool:
+        """Judges a figure, prints the verdict and notes it; a figure that is unknown meets nothing."""
+        is_met = figure is not None and (least is None or figure >= least) and (most is None or figure <= most)
+        bound = f'at least {least:g}' if most is None else f'at most {most:g}'
+        found = 'unknown' if figure is None else f'{figure:.4g}'
+        print(f'goal: {words} {bound}: {found}, {"met" if is_met else "missed"}', flush=True)
+        self.goals.append({'goal': f'{words} {bound}', 'figure': figure, 'met': is_met})
+        return is_met
+
+    def write(self, **figures: object) -> None:
+        """Writes the file of results: date, machine and goals come with the figures."""
+        goals = {'goals': self.goals} if self.goals else {}
+        found = {'date': date.today().isoformat(), 'device': asdict(read_device_facts()),
+                 'load_before': self.load_before, **figures, **goals}
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        write_text_atomically(self.file, json.dumps(found, indent=1) + '\n')
+        print(f'wrote {self.file}')
+
+
+def run_script(main: Callable[[Run], int | None], arguments: Arguments | None = None, quick: str = '') -> None:
+    """Runs a script and ends the process: one line and status 1 for an error that was to be expected.
+
+    Args:
+        main: measures; may return a status.
+        arguments: by flag, what `add_argument` takes.
+        quick: what `--quick` does to the measurement; empty where there is no such argument.
+    """
+    script = Path(main.__globals__['__file__'])
+    parser = argparse.ArgumentParser(description=main.__globals__['__doc__'],
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    for flag, settings in (arguments or {}).items():
+        parser.add_argument(flag, **settings)
+    parser.add_argument('--out', type=Path, help='file of the results, in place of the one in results/')
+    if quick:
+        parser.add_argument('--quick', action='store_true', help=f'{quick}: shows that the script works')
+
+    def run() -> int | None:
+        args = parser.parse_args()
+        return main(Run(script.stem, args, getattr(args, 'quick', False)))
+
+    sys.exit(exit_status(script.name, run))
+
+
+def turns(kinds: Iterable[Kind], rounds: int, seed: int = 0) -> Iterator[tuple[int, Kind]]:
+    """Each kind once in every round, in random order: what else the machine does falls on all alike."""
+    rng, kinds = random.Random(seed), list(kinds)
+    for number in range(rounds):
+        for kind in rng.sample(kinds, len(kinds)):
+            yield number, kind
+
+
+def timed_ms(function: Callable[[], object]) -> float:
+    """How long a call takes."""
+    begun_ms = now_ms()
+    function()
+    return now_ms() - begun_ms
+
+
+def quantiles(values: Iterable[float], *names: str, digits: int = 3) -> dict[str, float | None]:
+    """Quantiles by name, as `p50`, `p99`, `max` and `mean`; None of no values."""
+    values = np.asarray(list(values), float)
+    if not len(values):
+        return dict.fromkeys(names)
+    found = {'max': values.max, 'mean': values.mean}
+    return {name: round(float(found[name]() if name in found else np.quantile(values, float(name[1:]) / 100)), digits)
+            for name in names}
+
+
+def shown(value: object) -> str:
+    """A value as a table's cell."""
+    if value is None:
+        return '-'
+    return f'{value:.2f}' if isinstance(value, float) else str(value)
+
+
+def show(title: str, heads: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
+    """Prints a table; numbers of its own form come as text."""
+    table = Table(title=title, title_justify='left')
+    for number, head in enumerate(heads):
+        table.add_column(head, justify='right' if number else 'left')
+    for row in rows:
+        table.add_row(*map(shown, row))
+    Console(width=max(140, Console().width)).print(table)
