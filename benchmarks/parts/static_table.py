@@ -12,8 +12,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from deadline_perception.decision.baselines import FixedPath
-from deadline_perception.decision.policy import Choice, Forecast, Quality
+from deadline_perception.decision.policy import Choice, Quality
 from deadline_perception.execution_path import ExecutionPath, PathSpace
+from deadline_perception.latency.time_model import Forecast
 from deadline_perception.latency.profile import time_frame
 
 
