@@ -6,7 +6,7 @@
 #   make setup                     only the environment, in .venv; nothing is installed on the system
 #   make doctor                    what this machine has and what is missing
 #   make clean                     removes the environment and all that was built
-# Variables: ROS_DISTRO_WHEELS=jazzy|kilted (kilted gets an environment of its own), PYTHON=python3.12.
+# Variables: ROS_DISTRO_WHEELS=jazzy|kilted (kilted gets an environment of its own), PYTHON=python3.12, WORKERS=3 (tests).
 #
 # With a ROS 2 install, use colcon instead, in a workspace with this repository in src/:
 #   rosdep install --from-paths src --ignore-src && colcon build --symlink-install
@@ -65,7 +65,7 @@ $(STAMPS)/environment:
 	@cmake/setup.sh environment
 	@mkdir -p $(STAMPS) && touch $@
 
-$(STAMPS)/packages: $(STAMPS)/environment pyproject.toml constraints.txt
+$(STAMPS)/packages: $(STAMPS)/environment $(wildcard cmake/lock*.txt)
 	@cmake/setup.sh packages
 	@touch $@
 

@@ -296,8 +296,8 @@ def main(run: Run) -> None:
               'prediction_error': asdict(error), 'prediction_error_text': str(error)}
     print_tables(result)
     judge_goals(run, result, space)
-    plot(result, space, run.file.with_suffix('.png'))
     run.write(**result)
+    plot(result, space, run.file.with_suffix('.png'))
 
 
 if __name__ == '__main__':

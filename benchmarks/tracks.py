@@ -4,16 +4,14 @@
 
 Rendered drives give the known objects every 50 ms. Detections are made of them: boxes off by 4 % of their sides
 (standard deviation), 15 % missing, 2 false ones per image of mostly low scores; the same for everybody. Every 100, 200
-or 400 ms one result comes in; scored against what is there 50 to 400 ms later is (still) that result as it is, (steps)
-its objects moved along the filtered steps of those matched greedily by their overlap, which the detector did before,
-and (tracks) its `Tracks`. The age counts from the image of the result.
+or 400 ms one result comes in; scored against what is there 50 to 400 ms later is (still) that result as it is, and
+(tracks) the detector's `Tracks`. The age counts from the image of the result.
 `moved`: the detections of the result itself along their tracks, with the scores that they have, as with `boxes_at:
 publication`.
 Prints a table and writes results/tracks.json; with --quick below out/benchmarks.
 """
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Sequence
 
@@ -24,7 +22,7 @@ from deadline_perception.detector.detections import Detections
 from deadline_perception.evaluation.average_precision import average_precision
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.rendering.drive import CLASS_NAMES, render_drive
-from deadline_perception.runtime.tracks import Tracks, pairwise_iou
+from deadline_perception.runtime.tracks import Tracks
 from parts.harness import Run, run_script, show
 
 RATE_HZ = 20
@@ -61,37 +59,6 @@ class Still:
         return self.last
 
 
-class Steps:
-    """The objects of the last result, moved along filtered steps; pairs of largest overlap first."""
-
-    MIN_IOU, GAIN, HALF_LIFE_S = 0.3, 0.6, 0.5
-
-    def __init__(self) -> None:
-        self.found, self.velocity, self.known = Detections.none(), np.zeros((0, 4)), np.zeros(0, bool)
-        self.stamp_s = math.nan
-
-    def update(self, found: Detections, stamp_s: float) -> None:
-        velocity, known = np.zeros((len(found), 4)), np.zeros(len(found), bool)
-        if len(self.found) and len(found):
-            passed_s = stamp_s - self.stamp_s
-            overlap = pairwise_iou(self.found.boxes_xyxy_px + self.velocity * passed_s, found.boxes_xyxy_px)
-            overlap[self.found.labels[:, None] != found.labels[None]] = 0.0
-            while overlap.max() >= self.MIN_IOU:
-                old, new = np.unravel_index(overlap.argmax(), overlap.shape)
-                step = (found.boxes_xyxy_px[new] - self.found.boxes_xyxy_px[old]) / passed_s
-                gain = self.GAIN if self.known[old] else 1.0
-                velocity[new], known[new] = self.velocity[old] + gain * (step - self.velocity[old]), True
-                overlap[old], overlap[:, new] = 0.0, 0.0
-        self.found, self.velocity, self.known, self.stamp_s = found, velocity, known, stamp_s
-
-    def predict(self, stamp_s: float) -> Detections:
-        passed_s = stamp_s - self.stamp_s
-        boxes = np.clip(self.found.boxes_xyxy_px + self.velocity * passed_s, 0, SIZE[::-1] * 2)
-        seen = (boxes[:, 2:] > boxes[:, :2]).all(axis=1)
-        scores = self.found.scores * 0.5 ** (passed_s / self.HALF_LIFE_S)
-        return Detections(boxes[seen], scores[seen], self.found.labels[seen])
-
-
 class Moved:
     """The last result along its tracks."""
 
@@ -106,7 +73,7 @@ class Moved:
         return self.tracks.advance(self.last, stamp_s - self.stamp_s)
 
 
-WAYS = {'still': Still, 'steps': Steps, 'tracks': lambda: Tracks(SIZE), 'moved': Moved}
+WAYS = {'still': Still, 'tracks': lambda: Tracks(SIZE), 'moved': Moved}
 
 
 def precision_by_age(drives: Sequence[Sequence[Frame]], interval: int) -> dict[str, list[float]]:

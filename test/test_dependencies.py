@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 import yaml
+from packaging.markers import Marker
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[1]
 DISTRIBUTIONS = {'cv2': 'opencv-python-headless', 'yaml': 'PyYAML', 'backports': 'backports.zstd',
@@ -59,10 +61,45 @@ def test_a_robot_gets_the_versions_that_the_suite_passed_with():
     assert {normal(name) for name in declared()} <= pinned
 
 
+def locked(distro):
+    """Name, version, marker and hashes of each line of the files that `make setup` installs from."""
+    lines = [line for name in ('lock.txt', f'lock-{distro}.txt')
+             for line in (ROOT / 'cmake' / name).read_text().splitlines() if not line.startswith('#')]
+    return [re.fullmatch(r'([\w.-]+)==(\S+)(?: ; (.+?))?((?: --hash=sha256:[0-9a-f]{64})+)', line).groups()
+            for line in lines]
+
+
+@pytest.mark.parametrize('distro', ['jazzy', 'kilted'])
+@pytest.mark.parametrize('python', ['3.10', '3.11', '3.12', '3.13'])
+def test_set_up_installs_what_is_declared_and_pinned(distro, python):
+    place = {'python_version': python, 'python_full_version': f'{python}.9', 'sys_platform': 'linux',
+             'platform_system': 'Linux', 'platform_machine': 'x86_64'}
+    versions = {normal(name): version for name, version, marker, _ in locked(distro)
+                if not marker or Marker(marker).evaluate(place)}
+    text = (ROOT / 'pyproject.toml').read_text()
+    groups = [re.search(rf'^{group} = \[\n(.*?)^\]', text, re.M | re.S)[1]
+              for group in ('dependencies', 'test', 'benchmarks', f'ros-{distro}')]
+    wanted = [Requirement(line[1]) for group in groups for line in re.finditer(r"^    '(.+)',", group, re.M)]
+    pins = [Requirement(line) for line in (ROOT / 'constraints.txt').read_text().splitlines() if line[0] != '#']
+    pins = [pin for pin in pins if normal(pin.name) in versions]  # not each is needed by each Python
+    assert len(wanted) > 40 and len(pins) > 60
+    for one in wanted + pins:
+        if not one.marker or one.marker.evaluate(place):
+            assert one.specifier.contains(versions[normal(one.name)]), one
+
+
+def test_set_up_installs_nothing_without_a_hash():
+    lines = re.sub(r'\\\n *', '', (ROOT / 'cmake' / 'setup.sh').read_text()).splitlines()
+    installs = [line for line in lines if 'pip install' in line and 'logged' in line]
+    assert len(installs) == 3 and all(' --require-hashes ' in line for line in installs)
+
+
 def test_a_change_passes_the_suite_and_an_audit_of_the_dependencies():
     workflow = yaml.safe_load((ROOT / '.github' / 'workflows' / 'ci.yml').read_text())
     steps = [step.get('run', '') for job in workflow['jobs'].values() for step in job['steps']]
-    assert '.ci/run' in steps and any('pip-audit --requirement constraints.txt' in step for step in steps)
+    audits = [step for step in steps if step.startswith('pip-audit')]
+    assert '.ci/run' in steps and set(re.findall(r'\S+\.txt', ' '.join(audits))) == {
+        'cmake/lock.txt', 'cmake/lock-jazzy.txt', 'cmake/lock-kilted.txt', 'constraints.txt'}
     assert workflow['permissions'] == {'contents': 'read'}
 
 

@@ -61,6 +61,18 @@ def test_an_image_in_no_count_is_lost_silently(faults):
     assert faults.silently_lost(7, [*frames, frame(faults, 17, 0)]) is None
 
 
+@pytest.mark.parametrize(('last', 'words'), [
+    ((100, 20, 30), ''), ((139, 20, 30), ''), ((141, 20, 30), 'memory grew from 100 to 141 MB'),
+    ((100, 21, 31), 'threads grew from 20 to 21; descriptors grew from 30 to 31')])
+def test_what_grows_from_the_second_fifth_to_the_last_is_told(faults, load_benchmark, last, words):
+    repeats = load_benchmark('fault_repeats')
+
+    def figures(memory_mb, threads, descriptors):
+        return repeats.ProcessFigures(memory_mb * 1024, threads, descriptors)
+    warm_up, usual = figures(50, 10, 15), figures(100, 20, 30)
+    assert repeats.growth_between([warm_up] * 4 + [usual] * 12 + [figures(*last)] * 4) == words
+
+
 def test_a_soak_sees_growth_and_only_growth(soak):
     at_s = [float(second) for second in range(600)]
     steady = [soak.ProcessFigures(100_000 + second % 7 * 100, 12 + second % 2, 40) for second in range(600)]

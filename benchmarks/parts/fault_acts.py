@@ -219,14 +219,15 @@ def turned_while_hung(stand: Stand) -> str:
     return problem
 
 
-def other_program(stand: Stand, lines: str, name: str) -> NodeProcess:
+def other_program(stand: Stand, lines: str, name: str, environment: Mapping[str, str] | None = None) -> NodeProcess:
     """Starts a process with a node `node` in the stand's namespace; returns once its lines have run."""
     program = ('import sys, time, rclpy\nfrom std_msgs.msg import String\n'
                'from vision_msgs.msg import Detection2DArray\n'
                'from deadline_perception.msg import FrameLatency, PathDecision\nrclpy.init()\n'
                f'node = rclpy.create_node("{name}", namespace=sys.argv[1])\n{lines}\n'
                f'print("{name} is ready", flush=True)\nrclpy.spin(node)\n')
-    process = NodeProcess(name, (sys.executable, '-c', program, stand.namespace), {}, stand.folder / f'{name}.log')
+    process = NodeProcess(name, (sys.executable, '-c', program, stand.namespace), environment or {},
+                          stand.folder / f'{name}.log')
     stand.wait(lambda: f'{name} is ready' in process.output, name, 20.0)
     return process
 
@@ -387,7 +388,7 @@ def started(node: str, words: Callable[[Stand], list[str]], *, status: int | Non
         status: exit status; None when it must still run after a while.
         says: a word of its output.
         end: signal that it is sent after a while, instead of nothing.
-        after_s: the while.
+        after_s: the while; a process that is to end by itself has longer on a busy machine.
     """
     def inflict(stand: Stand) -> str:
         command, environment = stand.order(node)
@@ -395,7 +396,7 @@ def started(node: str, words: Callable[[Stand], list[str]], *, status: int | Non
         process = NodeProcess(node, (*command, *words(stand)), environment, log)
         found = None
         try:
-            found = process.process.wait(after_s)
+            found = process.process.wait(25.0 if end is None and status is not None else after_s)
         except subprocess.TimeoutExpired:
             if end is not None:
                 os.kill(process.pid, end)

@@ -8,6 +8,8 @@ from array import array
 from functools import partial
 
 from diagnostic_msgs.msg import DiagnosticArray
+from sensor_msgs.msg import Image
+from vision_msgs.msg import Detection2DArray
 from rclpy.qos import ReliabilityPolicy
 
 from deadline_perception.msg import ContentionState, TimeBudget
@@ -19,6 +21,7 @@ from parts.fault_acts import (Fault, INF, Images, NAN, all_end, any_number, best
                         parameter_file, parameters, profile, put, reader, second_camera, signalled, sized, speed_of,
                         stamped, start_of, started, state_of, step, struck, turned_while_hung, turning_budgets,
                         turning_sizes, turns, two_sources, weights)
+from parts.fault_repeats import configured_again, default_camera, reloaded, rewritten_in_place
 from parts.node_stand import BUDGET_MS
 
 # What the nodes of each stand are, and their parameters.
@@ -83,6 +86,9 @@ FAULTS = (
     Fault('best effort comes and goes', 'images', 'detector', best_effort_visitor.__doc__, Images.AFTERWARDS,
           best_effort_visitor, counted=False),
     Fault('second camera', 'images', 'detector', second_camera.__doc__, Images.IN_TIME, second_camera, counted=False),
+    Fault('default camera', 'images', 'detector', 'a camera with the default settings of Fast DDS, alone',
+          Images.AFTERWARDS, default_camera(Detection2DArray, 'detector/detections'), feed={'images_hz': 0.0},
+          counted=False),
     Fault('camera leaves', 'images', 'detector', camera_leaves.__doc__, Images.AFTERWARDS, camera_leaves,
           counted=False),
 
@@ -130,6 +136,10 @@ FAULTS = (
           lasts_s=0.5),
     Fault('configure anew', 'lifecycle', 'detector', 'taken through all states under load', Images.AFTERWARDS,
           turns('deactivate', 'cleanup', 'configure', 'activate'), counted=False, recovers_s=30.0),
+    Fault('configured fifty times', 'lifecycle', 'detector', 'taken through all states 50 times: nothing may grow',
+          Images.AFTERWARDS, configured_again(50), counted=False, recovers_s=30.0),
+    Fault('reloaded thirty times', 'lifecycle', 'detector', '30 reloads, every third of half a file: nothing may grow',
+          Images.AFTERWARDS, reloaded(30), counted=False, recovers_s=30.0),
     Fault('illegal transition', 'lifecycle', 'detector', 'configured while active', Images.IN_TIME,
           turns('configure', refused=True)),
 
@@ -164,6 +174,8 @@ FAULTS = (
     file_given('calibration unwritable', 'calibration_file', lambda stand: None, '', kept=True,
                place='/proc/kept.json'),
     file_given('calibration 1e300', 'calibration_file', calibration, '.json', kept=True, own=True),
+    Fault('weights rewritten in place', 'files', 'detector', '10 reloads while another program writes over the file',
+          Images.AFTERWARDS, rewritten_in_place(10), counted=False, recovers_s=30.0),
     Fault('best effort', 'images', 'detector', 'a camera that offers best effort only', Images.AFTERWARDS,
           partial(camera_leaves, reliability=ReliabilityPolicy.BEST_EFFORT), counted=False),
 
@@ -207,6 +219,8 @@ FAULTS = (
     frame_of('frame times NaN', 'latency messages of NaN', frame_times(NAN)),
     frame_of('frame times infinite', 'infinite latency messages', frame_times(INF)),
     frame_of('frame times negative', 'latency messages of -70 ms', frame_times(-70.0)),
+    Fault('default camera drawn', 'drawing', 'inputs', 'a camera with the default settings of Fast DDS is drawn on',
+          Images.NONE, default_camera(Image, 'path_visualizer/image'), feed={'images_hz': 0.0, 'frames_hz': 0.0}),
     frame_of('drawn on garbage', 'images of an unknown encoding while somebody watches', image=put(encoding='none')),
 
     Fault('clock stops', 'clocks', 'simulated', '/clock stands still for 3 s', inflict=clock(0.0), **_WHOLE),

@@ -1,0 +1,160 @@
+"""Faults that show only when something is done again and again: growth, files rewritten while read, lossy cameras."""
+from __future__ import annotations
+
+import statistics
+import threading
+import time
+from collections.abc import Callable
+from contextlib import contextmanager
+
+from std_srvs.srv import Trigger
+from vision_msgs.msg import Detection2DArray
+
+from deadline_perception.nodes.middleware import VARIABLES
+from parts.fault_acts import other_program, weights
+from parts.node_process import ProcessFigures
+from parts.node_stand import Stand
+
+GROWTH_MB = 40.0  # a network that stayed would be more, each time
+ANSWER_S = 120.0
+CAMERA_S, CAMERA_HZ = 5.0, 10.0
+HEARD_SHARE = 0.9  # of the images of a camera of `CAMERA_HZ`
+_CAMERA = f'''
+import array, itertools
+from sensor_msgs.msg import Image
+from deadline_perception.msg import FrameLatency
+out = node.create_publisher(Image, 'image', 10)
+judges = [node.create_publisher(kind, 'detector/' + topic, 10) for kind, topic in (
+    (Detection2DArray, 'detections'), (FrameLatency, 'latency'))] if {{detects}} else []
+pixels = array.array('B', bytes(640 * 380 * 3))
+numbers = itertools.count()
+def send():
+    image = Image(width=640, height=380, step=1920, encoding='bgr8', data=pixels)
+    image.header.frame_id, image.header.stamp = f'default {{{{next(numbers)}}}}', node.get_clock().now().to_msg()
+    out.publish(image)
+    for judge in judges:
+        judge.publish(judge.msg_type(header=image.header))
+node.create_timer({1.0 / CAMERA_HZ}, send)
+'''
+
+
+def growth_between(figures: list[ProcessFigures]) -> str:
+    """What grew from the second fifth of these, the first being warm-up, to the last; empty when nothing did."""
+    fifth = len(figures) // 5
+    before, after = figures[fifth:2 * fifth], figures[-fifth:]
+    first_mb, last_mb = (statistics.median(found.memory_kb / 1024.0 for found in some) for some in (before, after))
+    grown = [f'memory grew from {first_mb:.0f} to {last_mb:.0f} MB'] if last_mb - first_mb > GROWTH_MB else []
+    for name in ('threads', 'descriptors'):
+        most, fewest = (pick(getattr(found, name) for found in some) for pick, some in ((max, before), (min, after)))
+        grown += [f'{name} grew from {most} to {fewest}'] if fewest > most else []
+    return '; '.join(grown)
+
+
+def configured_again(times: int) -> Callable[[Stand], str]:
+    """Takes the detector through all states; memory, threads and descriptors must not grow."""
+    def inflict(stand: Stand) -> str:
+        figures = []
+        for number in range(times):
+            found = stand.turn('detector', 'deactivate', 'cleanup', 'configure', 'activate', limit_s=ANSWER_S)
+            if found != [True] * 4:
+                return f'round {number + 1}: transitions answered {found}'
+            figures.append(stand.figures()['detector'])
+        _tell(figures)
+        return growth_between(figures)
+    return inflict
+
+
+def reloaded(times: int) -> Callable[[Stand], str]:
+    """Asks for reloads, of which every third finds half a file; memory, threads and descriptors must not grow."""
+    def inflict(stand: Stand) -> str:
+        content, figures = weights(stand), []
+        with _weights_of_its_own(stand) as file:
+            for number in range(times):
+                whole = number % 3 != 2
+                file.with_suffix('.new').write_bytes(content if whole else content[:len(content) // 2])
+                file.with_suffix('.new').replace(file)
+                answer = stand.call(Trigger, 'detector/reload', Trigger.Request(), ANSWER_S)
+                if answer is None or answer.success != whole:
+                    return f'reload {number + 1} of {"a whole" if whole else "half a"} file answered {answer}'
+                time.sleep(1.0)
+                figures.append(stand.figures()['detector'])
+        _tell(figures)
+        return growth_between(figures)
+    return inflict
+
+
+def rewritten_in_place(times: int) -> Callable[[Stand], str]:
+    """Asks for reloads while another program writes over the file, without end."""
+    def inflict(stand: Stand) -> str:
+        content, ends = weights(stand), threading.Event()
+
+        def rewrite() -> None:
+            while not ends.is_set():
+                with file.open('r+b', buffering=0) as stream:
+                    stream.truncate(0)
+                    for begin in range(0, len(content), 2**20):
+                        stream.write(content[begin:begin + 2**20])
+                time.sleep(0.01)
+
+        with _weights_of_its_own(stand) as file:
+            writer = threading.Thread(target=rewrite)
+            writer.start()
+            try:
+                answers = [stand.call(Trigger, 'detector/reload', Trigger.Request(), ANSWER_S) for _ in range(times)]
+            finally:
+                ends.set()
+                writer.join()
+            if None in answers or not all(answer.message for answer in answers):
+                return f'reloads answered {answers}'
+            last = stand.call(Trigger, 'detector/reload', Trigger.Request(), ANSWER_S)
+            return '' if last and last.success else f'the whole file again, reload answered {last}'
+    return inflict
+
+
+def default_camera(kind: type, topic: str) -> Callable[[Stand], str]:
+    """A camera driver with the middleware's default settings, in a process of its own: nearly all of its images must
+    reach the node, which answers each on a topic; or the diagnostics tell how many were lost."""
+    def inflict(stand: Stand) -> str:
+        heard, said = [], len(stand.heard.diagnostics)
+        subscription = stand.node.create_subscription(
+            kind, topic, lambda message: heard.append(message.header.frame_id), 100)
+        lines = _CAMERA.format(detects=kind is not Detection2DArray)
+        driver = other_program(stand, lines, 'driver', environment=dict.fromkeys(VARIABLES, ''))
+        time.sleep(3.0)  # the stand's own camera is silent, the node and the driver know each other
+        begun = len(heard)
+        time.sleep(CAMERA_S)
+        numbers = {int(frame.partition(' ')[2]) for frame in heard[begun:] if frame.startswith('default ')}
+        driver.end()
+        stand.node.destroy_subscription(subscription)
+        found, wanted = len(numbers), max(numbers, default=1) - min(numbers, default=0) + 1
+        told = any(level > 0 and 'lost' in text for _, _, level, text in stand.heard.diagnostics[said:])
+        if found >= HEARD_SHARE * wanted or told:
+            return ''
+        return f'{found} of {wanted} images heard, and no word of it'
+    return inflict
+
+
+@contextmanager
+def _weights_of_its_own(stand: Stand):
+    """A copy of the weights that the detector has loaded meanwhile."""
+    file = stand.folder / 'own' / 'compact.safetensors'
+    file.parent.mkdir(exist_ok=True)
+    file.write_bytes(weights(stand))
+    _use_model(stand, str(file))
+    try:
+        yield file
+    finally:
+        _use_model(stand, 'compact')
+
+
+def _use_model(stand: Stand, model: str) -> None:
+    stand.turn('detector', 'deactivate', 'cleanup', limit_s=ANSWER_S)
+    reason = stand.set_parameters('detector', model=model)
+    assert reason == '', reason
+    assert stand.turn('detector', 'configure', 'activate', limit_s=ANSWER_S) == [True, True], model
+
+
+def _tell(figures: list[ProcessFigures]) -> None:
+    memory = [round(found.memory_kb / 1024.0) for found in figures]
+    print(f'           resident MB: {memory}; threads {figures[0].threads} to {figures[-1].threads}, descriptors '
+          f'{figures[0].descriptors} to {figures[-1].descriptors}', flush=True)
