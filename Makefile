@@ -4,6 +4,7 @@
 #   make test                      the whole test suite; ARGS="test/decision -k frontier" for some of it
 #   make benchmarks                every benchmark, one after the other; ARGS="--list" says what there is
 #   make setup                     only the environment, in .venv; nothing is installed on the system
+#   make parameters                writes config/NODE.yaml from the nodes' declarations
 #   make doctor                    what this machine has and what is missing
 #   make clean                     removes the environment and all that was built
 # Variables: ROS_DISTRO_WHEELS=jazzy|kilted (kilted gets an environment of its own), PYTHON=python3.12, WORKERS=3 (tests).
@@ -37,7 +38,7 @@ ARGS ?=
 # One worker more than the two cores of a small machine: tests of nodes wait a third of their time.
 WORKERS ?= 3
 
-.PHONY: help setup demo test benchmarks doctor clean FORCE
+.PHONY: help setup demo test benchmarks parameters doctor clean FORCE
 
 help:
 	@sed -n 's/^#   \(make .*\)/  \1/p; s/^# \(Variables: .*\)/  \1/p' $(firstword $(MAKEFILE_LIST))
@@ -53,6 +54,9 @@ test: setup
 
 benchmarks: setup
 	@$(VENV)/bin/python benchmarks/all.py $(ARGS)
+
+parameters: setup
+	@$(VENV)/bin/python -m deadline_perception.nodes.parameter_document config
 
 doctor: setup
 	@$(VENV)/bin/deadline-perception doctor $(ARGS)

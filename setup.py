@@ -9,14 +9,19 @@ from setuptools import setup
 ROOT = Path(__file__).parent
 
 
+# Folder of the tree -> package whose share folder takes it; the definitions of messages are read by bags.
+SHARED = {'config': 'deadline_perception', 'launch': 'deadline_perception', 'models': 'deadline_perception',
+          'msg': 'deadline_perception', 'third_party/vision_msgs/msg': 'vision_msgs'}
+
+
 def shared_files() -> list[tuple[str, list[str]]]:
-    """Files of `config/`, `launch/` and `models/` by the folder below the prefix that takes them."""
+    """Files of those folders by the folder below the prefix that takes them."""
     files: dict[str, list[str]] = {}
-    for name in ('config', 'launch', 'models'):
+    for name, package in SHARED.items():
         for file in sorted((ROOT / name).rglob('*')):
             if file.is_file() and '__pycache__' not in file.parts:
-                inside = file.relative_to(ROOT)
-                files.setdefault(f'share/deadline_perception/{inside.parent}', []).append(str(inside))
+                place = (Path('share') / package / Path(name).name / file.relative_to(ROOT / name)).parent
+                files.setdefault(str(place), []).append(str(file.relative_to(ROOT)))
     return sorted(files.items())
 
 

@@ -57,6 +57,7 @@ import random
 import statistics
 import sys
 import time
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import date
@@ -88,18 +89,16 @@ from parts.deadline_scores import (
 from parts.static_table import StaticTable, best_fixed, measure_p99_ms
 
 from deadline_perception.contention.load import beside_programs
-from deadline_perception.contention.probe import Probe
+from deadline_perception.contention.probe import PROBE_ROUNDS, PROBE_SHARE, Probe
 from deadline_perception.contention.slowdown import SlowdownEstimator
 from deadline_perception.datasets.class_names import with_class_names
 from deadline_perception.datasets.records import Frame
 from deadline_perception.datasets.source import open_source
 from deadline_perception.deadline_detector import DeadlineDetector
-from deadline_perception.decision.baselines import GivenFactor, spread_evenly
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.decision.policy import Choice, Policy, Quality
 from deadline_perception.decision.speed_budget import Budget, TableBudget
-from deadline_perception.decision.thresholds import largest_that_fits
 from deadline_perception.engine.choice import ENGINES
 from deadline_perception.evaluation.scenario import with_speed_in_every_frame
 from deadline_perception.execution_path import ExecutionPath
@@ -120,10 +119,18 @@ from deadline_perception.runtime.tracks import LatePolicy, Outcome
 from deadline_perception.tools.command_line import exit_status
 from deadline_perception.tools.profile import restart_with_environment
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / 'research' / 'policies'))
+from baselines import FixedPath, GivenFactor, Reactive, spread_evenly
+from expected_utility import ExpectedUtilityPolicy
+from slowdown_belief import SlowdownBelief
+from thresholds import ThresholdPolicy, largest_that_fits
+
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / 'benchmarks' / 'results'
 LEAST_FACTOR = 2.0
+RESERVE_MS = 1.0  # least that the time model keeps for publishing
 FULL_FACTOR, FULL_FRAMES = 1.5, 20  # the largest budget over the full path's median of so many frames
+MONITOR_RATE_HZ = 3.0  # of the contention monitor
 LONG_PERIOD_MS = 100.0  # of the long part: that of the demo's camera
 TABLE_PATHS, TABLE_FRAMES, QUICK_TABLE_FRAMES = 12, 100, 5  # of the 99th percentiles measured beforehand
 # Each co-runner works for a share of every 20 ms.
@@ -151,13 +158,10 @@ class Contender:
 
     def __init__(self, executor: Executor, network, policy: Policy, forecast: PathForecast, late_policy: LatePolicy,
                  keeps_time: bool = True) -> None:
-        node = parameters('detector')
         self._forecast, self._executor = forecast, executor
         self._estimator, self._ended_late = SlowdownEstimator(), False
         calibrator = make_calibrator(NetworkOptions(model=''), forecast, None)[0]
-        rules = FrameRules(
-            late_policy=late_policy, late_grace_ms=node['late_grace_ms'], max_coasted=node['max_coasted'],
-            spare_next_image=node['spare_next_image'] and policy.name == 'frontier')
+        rules = FrameRules(late_policy=late_policy, spare_next_image=policy.name == 'frontier')
         self._times = TimeModel(network.path_space, forecast, calibrator, parts=TimeParts(reserve=keeps_time))
         self.detector = DeadlineDetector(Task(network, policy, self._times), rules=rules, executor=executor)
         self._stream = self.detector.stream(on_late_record=self._hear_late)
@@ -239,7 +243,7 @@ def make_budgets(network, forecast: PathForecast, images: list[np.ndarray], spee
     full_ms = statistics.median(taken_ms)
     factor = make_calibrator(NetworkOptions(model=''), forecast, None)[0].factor
     cheapest_ms = float(forecast.table(list(space)).min()) * factor
-    least_ms, most_ms = given_ms or (LEAST_FACTOR * (cheapest_ms + 1.0),
+    least_ms, most_ms = given_ms or (LEAST_FACTOR * (cheapest_ms + RESERVE_MS),
                                      FULL_FACTOR * full_ms)
     by_table_ms = [table.budget_ms(speed_mps).budget_ms for speed_mps in speeds_mps]
     told = {'least_ms': least_ms, 'most_ms': most_ms, 'full_path_median_ms': full_ms, 'cheapest_bound_ms': cheapest_ms,
@@ -261,8 +265,7 @@ class Monitor:
     """The contention monitor's probe, as often as that node runs it by default."""
 
     def __init__(self) -> None:
-        self._node = parameters('contention_monitor')
-        self._probe = Probe(rounds=self._node['probe_rounds'])
+        self._probe = Probe(rounds=PROBE_ROUNDS)
         self._next_ms = 0.0
 
     def look(self) -> tuple[float, float] | None:
@@ -271,7 +274,7 @@ class Monitor:
         if begun_ms < self._next_ms:
             return None
         probe_ms = self._probe.run()
-        self._next_ms = begun_ms + max(probe_ms / self._node['probe_share'], 1000.0 / self._node['rate_hz'])
+        self._next_ms = begun_ms + max(probe_ms / PROBE_SHARE, 1000.0 / MONITOR_RATE_HZ)
         return probe_ms, self._probe.idle_ms
 
 
@@ -292,6 +295,12 @@ class WithoutRecourse:
         return self._policy.redecide(path, segment, remaining_ms, factor, elapsed_ms)
 
 
+def prepared(policy: FrontierPolicy) -> FrontierPolicy:
+    """The same policy, ready to decide."""
+    policy.prepare()
+    return policy
+
+
 def make_contenders(executor: Executor, network, forecast: PathForecast, quality: Quality, budgets_ms: list[float],
                     p99_ms: dict[ExecutionPath, float]) -> tuple[dict[str, Contender], GivenFactor]:
     """All policies, and the clairvoyant's, to be told each frame's slowdown.
@@ -306,24 +315,29 @@ def make_contenders(executor: Executor, network, forecast: PathForecast, quality
     """
     space = network.path_space
     factor = make_calibrator(NetworkOptions(model=''), forecast, None)[0].factor
-    start = str(largest_that_fits(space, forecast, min(budgets_ms) / factor))
+    start = largest_that_fits(space, forecast, min(budgets_ms) / factor)
     best = best_fixed(p99_ms, quality, budgets_ms)
     print(f'thresholds from {start}, and from {space.largest}; best fixed path {best}')
-    special = {'thresholds': {'fixed_path': start}, 'oblivious': {'fixed_path': start},
-               'fixed cheapest': {'fixed_path': str(space.smallest)}, FIXED_BEST: {'fixed_path': str(best)}}
+    of_space = space, forecast, quality
+    make: dict[str, Callable[[], Policy]] = {
+        'frontier': lambda: make_policy('frontier', *of_space),
+        NO_RECOURSE: lambda: WithoutRecourse(make_policy('frontier', *of_space)),
+        'expected_utility': lambda: prepared(ExpectedUtilityPolicy(*of_space, miss_cost=1.0, belief=SlowdownBelief())),
+        'thresholds': lambda: ThresholdPolicy(*of_space, start=start),
+        'thresholds full width': lambda: ThresholdPolicy(*of_space),
+        'oblivious': lambda: GivenFactor(ThresholdPolicy(*of_space, start=start), 'oblivious'),
+        'reactive_1': lambda: Reactive(*of_space, to_the_lowest=False),
+        'reactive_n': lambda: Reactive(*of_space, to_the_lowest=True),
+        STATIC_TABLE: lambda: StaticTable(p99_ms, *of_space),
+        FIXED_BEST: lambda: FixedPath(best, *of_space),
+        'fixed full': lambda: FixedPath(space.largest, *of_space),
+        'fixed cheapest': lambda: FixedPath(space.smallest, *of_space)}
     contenders = {}
     for name in CAUSAL:
-        if name == STATIC_TABLE:
-            policy: Policy = StaticTable(p99_ms, space, forecast, quality)
-        else:
-            policy = make_policy(NetworkOptions(model='', policy=name.split()[0].rstrip(','), **special.get(name, {})),
-                                 space, forecast, quality)
-            if name == NO_RECOURSE:
-                policy = WithoutRecourse(policy)
+        policy = make[name]()
         contenders[name] = Contender(executor, network, policy, forecast,
                                      LatePolicy.COASTED if name in WITH_BOUNDS else LatePolicy.LATE)
-    frontier = FrontierPolicy(space, forecast, quality, keep_epsilon=0.0)
-    frontier.prepare()
+    frontier = prepared(FrontierPolicy(*of_space, keep_epsilon=0.0))
     clairvoyant = GivenFactor(frontier, ORACLE)
     contenders[ORACLE] = Contender(executor, network, clairvoyant, forecast, LatePolicy.LATE, keeps_time=False)
     return contenders, clairvoyant

@@ -15,6 +15,7 @@ import gc
 import os
 import random
 import statistics
+import sys
 import time
 from pathlib import Path
 
@@ -23,7 +24,6 @@ import numpy as np
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.decision.policy import Policy
-from deadline_perception.decision.thresholds import ThresholdPolicy
 from deadline_perception.runtime.timed_frame import FrameProgress, TimedInference, WhateverItTakes
 from deadline_perception.detector.declaration import multi_path_space
 from deadline_perception.detector.detections import Detections
@@ -37,6 +37,9 @@ from deadline_perception.latency.quantiles import Quantiles
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.latency.time_model import FrameTimes
 from parts.harness import ROOT, Run, quantiles, run_script, show
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / 'research' / 'policies'))
+from thresholds import ThresholdPolicy
 
 LIKELY = 0.8  # share of its bound that a path must fit; the node learns it from frames
 PROFILE = ROOT / 'benchmarks' / 'results' / 'latency_profile_compact_amd-epyc_1_thread.json'

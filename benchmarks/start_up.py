@@ -1,10 +1,10 @@
 """How long the detector takes to start, what memory it holds, and how late its first frames are, for real.
 
-    python benchmarks/start_up.py [--starts 5] [--kept 20] [--profile FILE]
+    python benchmarks/start_up.py [--starts 5] [--profile FILE]
 
-Every start is a process of its own under a camera of 10 Hz that sends already: with all paths ready, and with some
-(parameter `keep_paths`). The time until the first answer counts from the start of the process. Needs prepared segments
-(`deadline-perception profile`). A start takes 10 to 20 s; writes results/start_up.json.
+Every start is a process of its own under a camera of 10 Hz that sends already. The time until the first answer counts
+from the start of the process. Needs prepared segments (`deadline-perception profile`). A start takes 10 to 20 s; writes
+results/start_up.json.
 """
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def memory_mb(pid: int) -> dict[str, float]:
             for name in ('Rss', 'Pss')}
 
 
-def start_node(profile: Path, keep_paths: int) -> dict:
+def start_node(profile: Path) -> dict:
     """Starts the detector once, and ends it."""
     with tempfile.TemporaryDirectory() as folder:
-        stand = Stand(('detector',), Path(folder), profile, parameters={'keep_paths': keep_paths})
+        stand = Stand(('detector',), Path(folder), profile)
         launched: list[float] = []
         launch = stand.launch
 
@@ -55,24 +55,20 @@ def start_node(profile: Path, keep_paths: int) -> dict:
 def main(run: Run) -> None:
     args = run.args
     profile = profile_for(args.profile)
-    kinds = {'all paths': 0, f'keep_paths {args.kept}': args.kept}
-    rows: dict[str, list[dict]] = {kind: [] for kind in kinds}
-    print('paths             first answer   RSS, PSS         first latencies, and the median of later ones')
+    rows: list[dict] = []
+    print('first answer   RSS, PSS         first latencies, and the median of later ones')
     for _ in range(args.starts):
-        for kind, keep_paths in kinds.items():
-            row = start_node(profile, keep_paths)
-            rows[kind].append(row)
-            print(f'{kind:17} {row["first_answer_s"]:6.1f} s   {row["rss"]:6.0f}, {row["pss"]:5.0f} MB   '
-                  f'{", ".join(f"{ms:.0f}" for ms in row["first_latencies_ms"])}; {row["later_latency_ms"]:.0f} ms',
-                  flush=True)
-    for kind, starts in rows.items():
-        run.goal(f'{kind}: s to the first answer', max(row['first_answer_s'] for row in starts), most=GOAL_S)
-        run.goal(f'{kind}: resident MB', max(row['rss'] for row in starts), most=GOAL_MB)
-    run.write(starts_of_each=args.starts, rows=rows)
+        row = start_node(profile)
+        rows.append(row)
+        print(f'{row["first_answer_s"]:6.1f} s   {row["rss"]:6.0f}, {row["pss"]:5.0f} MB   '
+              f'{", ".join(f"{ms:.0f}" for ms in row["first_latencies_ms"])}; {row["later_latency_ms"]:.0f} ms',
+              flush=True)
+    run.goal('s to the first answer', max(row['first_answer_s'] for row in rows), most=GOAL_S)
+    run.goal('resident MB', max(row['rss'] for row in rows), most=GOAL_MB)
+    run.write(starts=args.starts, rows=rows)
 
 
 if __name__ == '__main__':
     run_script(main, {
-        '--starts': {'type': int, 'default': 5, 'help': 'of each kind'},
-        '--kept': {'type': int, 'default': 20, 'help': 'levels of contention whose best paths are kept ready'},
+        '--starts': {'type': int, 'default': 5},
         '--profile': {'type': Path}})

@@ -31,8 +31,9 @@ TOOLS = ('uv', 'cmake>=3.20', 'ninja')  # of the set-up itself
 def resolved(distro: str) -> list[dict]:
     """The packages of a ROS distribution as uv resolves them for all Pythons, as pylock.toml has them."""
     project = tomllib.loads((HERE.parent / 'pyproject.toml').read_text(encoding='utf-8'))['project']
+    others = {'all', *(f'ros-{other}' for other in DISTROS if other != distro)}
     groups = [project['dependencies'],
-              *(project['optional-dependencies'][group] for group in (f'ros-{distro}', 'test', 'benchmarks'))]
+              *(group for name, group in project['optional-dependencies'].items() if name not in others)]
     with tempfile.TemporaryDirectory() as folder:
         wanted, lock = Path(folder, 'wanted.in'), Path(folder, 'pylock.toml')
         wanted.write_text('\n'.join((*(line for group in groups for line in group), *TOOLS)), encoding='utf-8')

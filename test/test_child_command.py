@@ -28,9 +28,9 @@ def test_code_sees_its_arguments_and_no_module_of_the_folder(folder):
 
 
 def test_a_module_sees_its_arguments_and_no_module_of_the_folder(folder):
-    command = module_command('deadline_perception.tools.command_line', 'schedule', '--help')
+    command = module_command('deadline_perception.tools.command_line', 'machine', 'schedule', '--help')
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
-    assert done.returncode == 0 and done.stdout.startswith('usage: deadline-perception schedule'), done.stderr
+    assert done.returncode == 0 and done.stdout.startswith('usage: deadline-perception machine schedule'), done.stderr
 
 
 def test_nobody_else_starts_python(repository):

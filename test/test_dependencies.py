@@ -11,6 +11,11 @@ import yaml
 from packaging.markers import Marker
 from packaging.requirements import Requirement
 
+try:
+    import tomllib
+except ImportError:  # Python 3.10
+    from pip._vendor import tomli as tomllib
+
 ROOT = Path(__file__).parents[1]
 DISTRIBUTIONS = {'cv2': 'opencv-python-headless', 'yaml': 'PyYAML', 'backports': 'backports.zstd',
                  'pynvml': 'nvidia-ml-py'}
@@ -24,11 +29,20 @@ def normal(name):
     return re.sub(r'[-_.]+', '-', name).lower()
 
 
-def declared():
-    """Names of the package's own dependencies in pyproject.toml."""
-    text = (ROOT / 'pyproject.toml').read_text()
-    block = re.search(r'^dependencies = \[\n(.*?)^\]', text, re.M | re.S)[1]
-    return {normal(re.match(r"\s*'([\w.-]+)", line)[1]) for line in block.splitlines()}
+def groups():
+    """The package's own dependencies in pyproject.toml, under an empty name, and those of each optional group."""
+    project = tomllib.loads((ROOT / 'pyproject.toml').read_text(encoding='utf-8'))['project']
+    optional = project['optional-dependencies']
+    inner, = (re.fullmatch(r'deadline_perception\[(.*)\]', line)[1] for line in optional.pop('all'))
+    of_package = sorted(name for name in optional if name not in ('benchmarks', 'test') and not name.startswith('ros-'))
+    assert inner.split(',') == of_package
+    return {'': project['dependencies'], **optional}
+
+
+def declared(optional=True):
+    """Names of what the package itself needs."""
+    return {normal(Requirement(line).name) for name, lines in groups().items() for line in lines
+            if not name or optional and name not in ('benchmarks', 'test') and not name.startswith('ros-')}
 
 
 def imported():
@@ -49,6 +63,10 @@ def test_every_package_that_is_imported_is_declared():
     package = (ROOT / 'package.xml').read_text()
     assert all(f'<exec_depend>{name}<' in package or f'<depend>{name}<' in package for name in others & OF_ROS)
     assert {'apsw', 'zstandard', 'torch'} <= others  # otherwise nothing was looked at
+
+
+def test_heavy_packages_are_optional():
+    assert not {'nncf', 'openvino', 'matplotlib', 'rosbags', 'mcap', 'pycocotools'} & declared(optional=False)
 
 
 def test_a_robot_gets_the_versions_that_the_suite_passed_with():
@@ -76,10 +94,8 @@ def test_set_up_installs_what_is_declared_and_pinned(distro, python):
              'platform_system': 'Linux', 'platform_machine': 'x86_64'}
     versions = {normal(name): version for name, version, marker, _ in locked(distro)
                 if not marker or Marker(marker).evaluate(place)}
-    text = (ROOT / 'pyproject.toml').read_text()
-    groups = [re.search(rf'^{group} = \[\n(.*?)^\]', text, re.M | re.S)[1]
-              for group in ('dependencies', 'test', 'benchmarks', f'ros-{distro}')]
-    wanted = [Requirement(line[1]) for group in groups for line in re.finditer(r"^    '(.+)',", group, re.M)]
+    wanted = [Requirement(line) for name, lines in groups().items() for line in lines
+              if not name.startswith('ros-') or name == f'ros-{distro}']
     pins = [Requirement(line) for line in (ROOT / 'constraints.txt').read_text().splitlines() if line[0] != '#']
     pins = [pin for pin in pins if normal(pin.name) in versions]  # not each is needed by each Python
     assert len(wanted) > 40 and len(pins) > 60

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from deadline_perception.nodes.launch_arguments import ARGUMENTS
-from deadline_perception.tools.command_line import COMMANDS
+from deadline_perception.tools.command_line import COMMANDS, GROUPS, module_of
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = {str(file.relative_to(ROOT)): file.read_text(encoding='utf-8')
@@ -58,17 +58,26 @@ def test_scripts_and_results_exist(name):
 
 @each_document
 def test_commands_are_accepted(name):
-    assert set(re.findall(r'`deadline-perception ([\w-]+)', DOCUMENTS[name])) <= set(COMMANDS)
+    assert set(re.findall(r'`deadline-perception ([\w-]+)', DOCUMENTS[name])) <= {*COMMANDS, *GROUPS}
     for command, *words in commands(DOCUMENTS[name]):
-        assert command in COMMANDS, f'{name}: {command}'
+        members = COMMANDS
+        if command in GROUPS:
+            members, (command, *words) = GROUPS[command][1], words
+        assert command in members, f'{name}: {command}'
         parser = argparse.ArgumentParser()
-        importlib.import_module(f'deadline_perception.tools.{command.replace("-", "_")}').add_arguments(parser)
+        importlib.import_module(module_of(command)).add_arguments(parser)
         parser.parse_args(words)
 
 
 @each_document
 def test_launch_arguments_exist(name):
     assert set(re.findall(r'(\w+):=', DOCUMENTS[name])) <= {argument.name for argument in ARGUMENTS}
+
+
+def test_the_tables_of_the_results_are_those_of_the_files(load_benchmark):
+    page = DOCUMENTS['docs/results.md']
+    assert load_benchmark('results_page').rewritten(page) == page, 'run `python benchmarks/results_page.py`'
+    assert len(page.splitlines()) <= 150
 
 
 def test_documents_name_commands():

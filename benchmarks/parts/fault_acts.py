@@ -355,6 +355,12 @@ def weights(_stand: Stand) -> bytes:
     return find_weights(DEFAULT_WEIGHTS).read_bytes()
 
 
+def with_quality(stand: Stand, name: str, table: bytes) -> bytes:
+    """The shipped weights, for a file of this name that has another table of qualities beside it."""
+    (stand.folder / f'{name}.quality.json').write_bytes(table)
+    return weights(stand)
+
+
 def profile(stand: Stand, change: Callable[[dict], object]) -> bytes:
     """The profile in force, changed."""
     content = json.loads(stand.profile.read_text())

@@ -20,7 +20,7 @@ from parts.fault_acts import (Fault, INF, Images, NAN, all_end, any_number, best
                         frame_times, images_of, killed_again_and_again, late_comer, misfit_reader, nan_times,
                         parameter_file, parameters, profile, put, reader, second_camera, signalled, sized, speed_of,
                         stamped, start_of, started, state_of, step, struck, turned_while_hung, turning_budgets,
-                        turning_sizes, turns, two_sources, weights)
+                        turning_sizes, turns, two_sources, weights, with_quality)
 from parts.fault_repeats import configured_again, default_camera, reloaded, rewritten_in_place
 from parts.node_stand import BUDGET_MS
 
@@ -119,11 +119,11 @@ FAULTS = (
     state_of('diagnostics flood', "1000 foreign diagnostics a second", inflict=flood(DiagnosticArray, '/diagnostics'),
              lasts_s=0.2),
 
-    parameters('legal parameter', '', {'late_grace_ms': 900.0}),
-    parameters('illegal parameter', 'out of range', {'max_coasted': -1}),
+    parameters('legal parameter', '', {'min_score': 0.1}),
+    parameters('illegal parameter', 'out of range', {'threads': -1}),
     parameters('parameter NaN', 'out of range', {'default_budget_ms': NAN}),
     parameters('parameter of another type', 'expected', {'target_miss_probability': 'often'}),
-    parameters('parameters that contradict', 'floor', {'reserve_floor_ms': 50.0, 'reserve_ceiling_ms': 5.0}),
+    parameters('parameter that names nothing', 'expected frontier', {'policy': 'oracle'}),
     parameters('budget parameters that contradict', 'expected', {'min_budget_ms': 900.0}, 'time_budget'),
     parameters('speed parameter NaN', 'out of range', {'time_constant_s': NAN}, 'vehicle_speed'),
 
@@ -166,9 +166,11 @@ FAULTS = (
     file_given('profile foreign', 'profile', partial(profile, change=lambda given: given.update(network_hash='0' * 16)),
                '.json'),
     file_given('profile NaN', 'profile', partial(profile, change=nan_times), '.json'),
-    file_given('quality garbage', 'quality', lambda stand: b'[1, 2', '.json'),
-    file_given('quality foreign', 'quality', lambda stand: find_weights(DEFAULT_WEIGHTS).with_suffix(
-        '.quality.json').read_bytes().replace(b'"weights_hash": "', b'"weights_hash": "0'), '.json'),
+    file_given('quality garbage', 'model', lambda stand: with_quality(stand, 'quality_garbage', b'[1, 2'),
+               '.safetensors'),
+    file_given('quality foreign', 'model', lambda stand: with_quality(
+        stand, 'quality_foreign', find_weights(DEFAULT_WEIGHTS).with_suffix('.quality.json').read_bytes().replace(
+            b'"weights_hash": "', b'"weights_hash": "0')), '.safetensors'),
     file_given('calibration of a shell', 'calibration_file', lambda stand: b'export PATH=/usr/bin\n', '.bashrc',
                kept=True),
     file_given('calibration unwritable', 'calibration_file', lambda stand: None, '', kept=True,
@@ -249,7 +251,8 @@ FAULTS = (
     start_of('unknown parameter', 'a parameter file with a misspelt name', started('vehicle_speed', parameter_file(
         '/**:\n  ros__parameters:\n    timeout: 1.0\n'), status=None, says='timeout_s meant')),
     start_of('illegal file value', 'a parameter file with a value out of range', started(
-        'vehicle_speed', parameter_file('/**:\n  ros__parameters:\n    rate_hz: -4.0\n'), status=1, says='rate_hz')),
+        'vehicle_speed', parameter_file('/**:\n  ros__parameters:\n    timeout_s: -4.0\n'), status=1,
+        says='timeout_s')),
     start_of('file value of another type', 'a parameter file with a word for a number', started(
         'detector', parameter_file('/**:\n  ros__parameters:\n    threads: two\n'), status=1, says='threads')),
     start_of('broken parameter file', 'a parameter file that is no YAML', started('time_budget', parameter_file(

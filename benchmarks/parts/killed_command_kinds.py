@@ -124,8 +124,8 @@ class Tune(Kind):
         (folder / 'net.quality.json').unlink(missing_ok=True)
 
     def first(self, folder: Path) -> Sequence[str]:
-        return ('tune', '--weights', str(folder / 'net.safetensors'), '--data', str(folder / 'images'), '--budget-ms',
-                '60000', '--minutes', MINUTES, '--learning-rate', '0.01')
+        return ('network', 'tune', '--weights', str(folder / 'net.safetensors'), '--data', str(folder / 'images'),
+                '--budget-ms', '60000', '--minutes', MINUTES, '--learning-rate', '0.01')
 
     def begin_again(self, folder: Path, progress: int) -> int:
         return 0

@@ -7,15 +7,19 @@ profiles the models of a set offline and takes the most accurate one whose 99th 
 from __future__ import annotations
 
 import random
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
-from deadline_perception.decision.baselines import FixedPath
 from deadline_perception.decision.policy import Choice, Quality
 from deadline_perception.execution_path import ExecutionPath, PathSpace
 from deadline_perception.latency.time_model import Forecast
 from deadline_perception.latency.profile import time_frame
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / 'research' / 'policies'))
+from baselines import FixedPath
 
 
 def measure_p99_ms(network, images: Sequence[np.ndarray], paths: Sequence[ExecutionPath],

@@ -15,8 +15,6 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
-from scipy.fft import dct
-from scipy.optimize import brentq
 
 from deadline_perception.contention.load import check_units, units_text
 from deadline_perception.errors import DeadlinePerceptionError
@@ -183,21 +181,15 @@ def delay_density(delays_ms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     low, high = low - margin, high + margin
     edges = np.linspace(low, high, _GRID + 1)
     counts = np.histogram(logs, edges)[0] / len(logs)
+    from scipy.fft import dct, idct  # slow to load: the monitor reads levels and finds none
+
     transformed = dct(counts, norm=None) / 2.0
     transformed[0] = counts.sum()
     time = max(_WIDER ** 2 * _bandwidth(transformed, len(logs)), (_NARROWEST / (high - low)) ** 2)
     damped = transformed * np.exp(-0.5 * (np.arange(_GRID) * math.pi) ** 2 * time)
-    density = np.maximum(_inverse(damped), 0.0)
+    density = np.maximum(idct(damped), 0.0)
     density /= density.sum() * (edges[1] - edges[0])
     return np.exp(0.5 * (edges[:-1] + edges[1:])), density
-
-
-def _inverse(coefficients: np.ndarray) -> np.ndarray:
-    """The function whose cosine series has these coefficients, up to a factor."""
-    doubled = coefficients * 2.0
-    doubled[0] = coefficients[0]
-    places = (np.arange(_GRID) + 0.5) * math.pi / _GRID
-    return np.cos(np.outer(places, np.arange(_GRID))) @ doubled
 
 
 def _bandwidth(transformed: np.ndarray, count: int) -> float:
@@ -222,6 +214,8 @@ def _bandwidth(transformed: np.ndarray, count: int) -> float:
         gaps = np.array([gap(time) for time in times])
         crossings = np.flatnonzero((gaps[:-1] < 0.0) & (gaps[1:] >= 0.0))
         if len(crossings):
+            from scipy.optimize import brentq
+
             return brentq(gap, times[crossings[0]], times[crossings[0] + 1])
     return 0.01 ** 2  # few delays, far apart: a part of their range
 
@@ -361,8 +355,8 @@ class ContentionGrading:
             content['unit_delays'] = tuple(UnitDelay(**delay) for delay in content['unit_delays'])
             return cls(**content)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise JsonFileError(f'contention levels {file} cannot be used: {error}; `deadline-perception grade` writes '
-                                f'them') from error
+            raise JsonFileError(f'contention levels {file} cannot be used: {error}; '
+                                f'`deadline-perception machine grade` writes them') from error
 
 
 def default_levels_path(config_name: str, facts: DeviceFacts) -> Path:

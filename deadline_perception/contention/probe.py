@@ -14,6 +14,8 @@ import numpy as np
 
 from deadline_perception.latency.stopwatch import now_ms
 
+PROBE_ROUNDS = 8  # 1 to 3 ms on a current core
+PROBE_SHARE = 0.006  # of one core; measured: benchmarks/monitor_cost.py
 PAUSES_BESIDE_FRAMES = 3  # times as long as without: one probe then weighs a twentieth of what the frames do
 
 

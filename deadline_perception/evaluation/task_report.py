@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import base64
-import html
 import io
 import json
 from collections.abc import Sequence
@@ -13,27 +12,13 @@ import numpy as np
 
 from deadline_perception.datasets.bag_file import BagFile
 from deadline_perception.evaluation.recorded_bag import RecordingError
+from deadline_perception.evaluation.report_template import render
 from deadline_perception.latency.calibration import clopper_pearson_upper
 from deadline_perception.latency.stopwatch import NS_PER_MS
 
 _JOB = 'deadline_perception/msg/JobReport'
 _DONE = 0  # JobReport.DONE
 _SHOWN_MS = 3000.0  # of the timeline, from the middle of the run
-_PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>Several networks on one processor</title>
-<style>body{{font:15px/1.5 system-ui,sans-serif;max-width:70em;margin:2em auto;padding:0 1em;color-scheme:light dark}}
-table{{border-collapse:collapse}}td,th{{padding:.2em .8em;text-align:right;border-bottom:1px solid #8888}}
-td:first-child,th:first-child{{text-align:left}}img{{max-width:100%;background:#fff}}</style></head><body>
-<h1>Several networks on one processor</h1>
-<table><tr><th>task</th><th>jobs</th><th>missed</th><th>limit (95 %)</th><th>mean level</th><th>raised</th>
-<th>mean period, ms</th><th>mean time, ms</th><th>share of the processor</th></tr>{rows}</table>
-<p>A job misses when its result is not there by its deadline, one period after its release. Raised: jobs that ran at a
-higher level than the schedule's, in time that earlier jobs had left.</p>
-<h2>Timeline</h2><p>{seconds:.1f} s from the middle of the run: a bar for each job, darker at higher levels, red where
-it missed; marks are releases.</p><img alt="timeline of all tasks" src="data:image/png;base64,{picture}">
-{notes}</body></html>
-"""
-
 
 @dataclass(frozen=True)
 class TaskJobs:
@@ -137,13 +122,15 @@ def write_task_report(recording: Path, folder: Path, notes: Sequence[str] = ()) 
     """
     tasks = read_jobs(recording)
     summary = summarise_jobs(tasks)
-    rows = ''.join(
-        f'<tr><td>{html.escape(name)}</td><td>{row["jobs"]}</td><td>{row["missed"]}</td>'
-        f'<td>{row["miss_ratio_upper_95"]:.2%}</td><td>{row["mean_level"]:.1f}</td><td>{row["raised"]:.0%}</td>'
-        f'<td>{row["mean_period_ms"]:.0f}</td><td>{row["mean_time_ms"]:.1f}</td><td>{row["share"]:.1%}</td></tr>'
-        for name, row in summary.items())
-    page = _PAGE.format(rows=rows, seconds=_SHOWN_MS / 1000.0, picture=base64.b64encode(draw_timeline(tasks)).decode(),
-                        notes=''.join(f'<p>{html.escape(note)}</p>' for note in notes))
+    rows = [(name, row['jobs'], row['missed'], f'{row["miss_ratio_upper_95"]:.2%}', f'{row["mean_level"]:.1f}',
+             f'{row["raised"]:.0%}', f'{row["mean_period_ms"]:.0f}', f'{row["mean_time_ms"]:.1f}',
+             f'{row["share"]:.1%}')
+            for name, row in summary.items()]
+    page = render(title='Several networks on one processor', name=recording.name,
+                  subtitle=f'{sum(row["jobs"] for row in summary.values())} jobs', tasks=rows, notes=notes,
+                  picture=base64.b64encode(draw_timeline(tasks)).decode(), frames={'frames': []},
+                  timeline_note=f'{_SHOWN_MS / 1000.0:.1f} s from the middle of the run: a bar for each job, darker at '
+                                f'higher levels, red where it missed; marks are releases.')
     folder.mkdir(parents=True, exist_ok=True)
     (folder / 'report.html').write_text(page, encoding='utf-8')
     (folder / 'summary.json').write_text(json.dumps({'tasks': summary}, indent=1) + '\n', encoding='utf-8')

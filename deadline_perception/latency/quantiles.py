@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
-from scipy.special import bdtr
 
 _LONGEST_MS = 3.6e6  # an hour; a profile of longer ones is damaged
 PROBABILITIES = (0.05, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
@@ -88,27 +87,6 @@ class Quantiles:
         if not isinstance(record, dict) or set(record) != names:
             raise ValueError(f'quantiles are {record!r}, expected the names {", ".join(sorted(names))}')
         return cls(**record)
-
-
-def bounding_rank(count: int, probability: float, confidence: float = 0.95) -> int | None:
-    """Which of `count` independent samples bounds a quantile.
-
-    Args:
-        count: samples, >= 1.
-        probability: of the quantile, in (0, 1).
-        confidence: least probability that the sample of this rank is no smaller than the quantile, in (0, 1).
-
-    Returns:
-        The lowest such rank, from 1 for the smallest sample to `count` for the largest; None when not even that will
-        do.
-
-    Raises:
-        ValueError: a value lies outside its range.
-    """
-    _check_count(count)
-    _check_probabilities(probability, confidence)
-    below = int(np.searchsorted(bdtr(np.arange(count), count, probability), confidence))
-    return below + 1 if below < count else None
 
 
 def samples_needed(probability: float, confidence: float = 0.95) -> int:

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -61,6 +62,18 @@ class ModelReference:
             return cls(ModelKind.CALLABLE, Path(before), after)
         return cls(ModelKind.WEIGHTS, Path(before).expanduser(), after)
 
+    def find(self) -> Callable:
+        """The callable that is meant.
+
+        Raises:
+            ModelNotFound: there is no such module or callable.
+        """
+        try:
+            return getattr(importlib.import_module(str(self.file)), self.detail)
+        except (ImportError, AttributeError) as error:
+            raise ModelNotFound(f'{self.file}:{self.detail} is not there, expected package.module:callable: '
+                                f'{error}') from error
+
 
 def is_set(file: Path) -> bool:
     """Whether a file describes a set of models, which have engines and profiles of their own."""
@@ -114,7 +127,7 @@ def load_network(model: str | Path | Network, device: str, models_folder: Path |
 
         return load_exported(reference.file, device), reference.file
     if reference.kind is ModelKind.CALLABLE:
-        return _make(reference, str(model), device), Path(str(model))
+        return reference.find()(device), Path(str(model))
     weights = find_weights(model if reference.kind is ModelKind.TORCHVISION else reference.file, models_folder)
     network = load_weights(weights, device)
     use_engine(network, engine, device, weights)
@@ -164,11 +177,3 @@ def load_weights(weights: Path, device: str = 'cpu', engine: str = 'auto') -> Ne
     if read_metadata(Path(weights))[0].get('kind') == checkpoint.KIND:
         return checkpoint.load_classifier(weights, device)
     return load_detector(weights, device)
-
-
-def _make(reference: ModelReference, text: str, device: str) -> Network:
-    try:
-        make = getattr(importlib.import_module(str(reference.file)), reference.detail)
-    except (ImportError, AttributeError) as error:
-        raise ModelNotFound(f'model is {text!r}, expected package.module:callable: {error}') from error
-    return make(device)

@@ -48,7 +48,8 @@ class OnnxDetector(WholeDetector):
         if decode:
             self.head = own_head(decode, size)
         else:
-            self.head = in_file(file, lambda: recognise(given, len(outputs), size, stated))[0]
+            known = stated or exported.stated.outputs
+            self.head = in_file(file, lambda: recognise(given, len(outputs), size, known))[0]
         self._resize = form.resize or self.head.usual[0]
         layers = [(op.get_type_name(), [str(output.get_partial_shape()) for output in op.outputs()])
                   for op in exported.model.get_ordered_ops()]
@@ -104,7 +105,7 @@ def input_size(exported: ExportedFile, form: InputForm, file: Path) -> tuple[int
     Raises:
         ModelError: the file leaves it open, and neither its metadata nor the form say it.
     """
-    size = form.size or (exported.stated_size if exported.is_open else exported.size)
+    size = form.size or (exported.stated.size if exported.is_open else exported.size)
     if size is None:
         listed = ', '.join('?' if side is None else str(side) for side in exported.size)
         raise ModelError(f'input of {file} is [{listed}], of open size: say which, with --input-size HEIGHT WIDTH or '

@@ -196,9 +196,7 @@ def load_model(spec: ModelSpec, device: str = 'cpu', engine: str = 'auto') -> Ne
         DeadlinePerceptionError: it cannot be used; says why.
     """
     if spec.kind == 'onnx':
-        if device != 'cpu':
-            raise ModelError(f'model {spec.name} is an ONNX file and the device {device}, expected cpu: OpenVINO runs '
-                             f'it there')
+        check_device(spec, device)
         from deadline_perception.model_set.onnx_detector import OnnxDetector
         from deadline_perception.networks.external.pixels import InputForm
 
@@ -222,6 +220,17 @@ def load_model(spec: ModelSpec, device: str = 'cpu', engine: str = 'auto') -> Ne
         return network
     except ValueError as error:
         raise ModelError(f'model {spec.name}: {error}') from error
+
+
+def check_device(spec: ModelSpec, device: str) -> None:
+    """Makes sure that a device has an engine for a detector.
+
+    Raises:
+        ModelError: it has none.
+    """
+    if spec.kind == 'onnx' and device != 'cpu':
+        raise ModelError(f'model {spec.name} is an exported file, {spec.file.name}, and the device {device}, expected '
+                         f'cpu: OpenVINO runs it there, also in 8 bit')
 
 
 def load_set(file: Path, device: str = 'cpu', engine: str = 'auto') -> ModelSet:

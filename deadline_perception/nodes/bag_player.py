@@ -14,7 +14,7 @@ from rosgraph_msgs.msg import Clock as ClockMessage
 
 from deadline_perception.datasets.bag_file import BagError, BagTopic
 from deadline_perception.latency.stopwatch import now_ns
-from deadline_perception.nodes.bag_source import EXCLUDED, choose_camera, is_excluded, open_bag, read_ahead
+from deadline_perception.nodes.bag_source import choose_camera, is_excluded, open_bag, read_ahead
 from deadline_perception.nodes.bag_types import MessageTypeError, message_class
 from deadline_perception.nodes.health import Health, Level, Report
 from deadline_perception.nodes.messages import ns_to_stamp
@@ -31,8 +31,6 @@ PARAMETERS = (
     Parameter('loop', False, 'Begin anew at the end; otherwise the node ends there.'),
     Parameter('restamp', True, 'Move header stamps to the time of their publication. Otherwise they stay as recorded '
               'and /clock carries the time of the bag; so it is also with use_sim_time.', read_only=True),
-    Parameter('clock_rate_hz', 100.0, 'How often /clock is published between messages.', 'Hz', 1.0, 1000.0,
-              read_only=True),
     Parameter('camera', '', 'Image topic of the bag that the detector is to see; empty: its only one, or the only one '
               'in colour. Other image topics are played as they are, and nobody has to listen to them.',
               read_only=True),
@@ -40,19 +38,16 @@ PARAMETERS = (
               read_only=True),
     Parameter('camera_info_topic', '', "Name that the camera's calibration, camera_info beside its images in the bag, "
               'is played under; empty: camera_info beside image_topic.', read_only=True),
-    Parameter('exclude', list(EXCLUDED), 'Topics that are not played, with * and ?; by default those that the running '
-              "nodes publish themselves. [''] plays all.", read_only=True),
     Parameter('wait_for_subscribers', 1, 'Subscribers that the camera must have before the first message; 0 begins '
               'at once.', '', 0, 100, read_only=True),
-    Parameter('settle_s', 3.5, 'Time without a new subscriber that must pass before the first message: longer than the '
-              'middleware takes to introduce two processes again whose first introduction was lost, 3 s.', 's', 0.0,
-              60.0, read_only=True),
     Parameter('wait_timeout_s', 30.0, 'Longest time to wait for subscribers; then the node ends with an error.', 's',
               0.1, 3600.0, read_only=True),
-    Parameter('longest_gap_s', 10.0, 'Longer pauses in the bag are shortened to this.', 's', 0.1, 86400.0,
-              read_only=True),
 )
 _POLL_S = 0.05
+_CLOCK_RATE_HZ = 100.0
+_LONGEST_GAP_NS = 10_000_000_000  # longer pauses in a bag are shortened to this
+# Without a new subscriber: the middleware takes 3 s to introduce two processes again whose first introduction was lost.
+_SETTLE_S = 3.5
 _ACKNOWLEDGE_S = 4.0  # all topics together; the middleware asks subscribers for it only every few seconds
 
 
@@ -66,7 +61,7 @@ class BagPlayerNode(Node):
         self._keeps_stamps = not self._values['restamp'] or self.get_parameter('use_sim_time').value
         self._restamper = Restamper(self._bag.store)
         self._outputs: dict[str, Publisher] = {}
-        self._camera = choose_camera(self._bag, self._values['camera'], self._values['exclude'])
+        self._camera = choose_camera(self._bag, self._values['camera'])
         self._camera_out: Publisher | None = None
         self._sent = self._sent_images = self._loops = self._shortened = 0
         self._behind_ms = 0.0
@@ -75,7 +70,7 @@ class BagPlayerNode(Node):
         self.done: Future = Future()
         renamed = self._renamed()
         for topic in sorted(self._bag.topics, key=lambda topic: topic.name not in renamed):
-            if topic.count and not is_excluded(topic.name, self._values['exclude']):
+            if topic.count and not is_excluded(topic.name):
                 self._open_topic(topic, renamed.get(topic.name, topic.name))
         if not self._outputs:
             raise BagError(f'bag {self._values["bag"]} holds nothing to play but excluded topics: '
@@ -148,7 +143,7 @@ class BagPlayerNode(Node):
             if counts != before:
                 settled_s = now_s
             is_heard = wanted == 0 or self._camera_out.get_subscription_count() >= wanted
-            if is_heard and (wanted == 0 or now_s - settled_s >= self._values['settle_s']):
+            if is_heard and (wanted == 0 or now_s - settled_s >= _SETTLE_S):
                 return True
             if now_s - begun_s > self._values['wait_timeout_s']:
                 self.get_logger().error(
@@ -175,16 +170,16 @@ class BagPlayerNode(Node):
         return 0
 
     def _play_once(self) -> None:
-        rate, longest_ns = self._values['rate'], int(self._values['longest_gap_s'] * 1e9)
+        rate = self._values['rate']
         due_ns, before_ns = now_ns(), None
         for topic, msgtype, bag_ns, raw in read_ahead(self._bag, set(self._outputs)):
             if before_ns is not None:
                 gap_ns = max(0, bag_ns - before_ns)
-                if gap_ns > longest_ns:
+                if gap_ns > _LONGEST_GAP_NS:
                     self._shortened += 1
                     self.get_logger().warning(f'a pause of {gap_ns / 1e9:.1f} s in the bag is shortened to '
-                                              f'{longest_ns / 1e9:g} s')
-                due_ns += int(min(gap_ns, longest_ns) / rate)
+                                              f'{_LONGEST_GAP_NS / 1e9:g} s')
+                due_ns += int(min(gap_ns, _LONGEST_GAP_NS) / rate)
             if not self._wait_until(due_ns, bag_ns, rate):
                 return
             before_ns = bag_ns
@@ -201,7 +196,7 @@ class BagPlayerNode(Node):
                 pause_s = left_s
             else:
                 self._publish_clock(bag_ns - int(left_s * rate * 1e9))
-                pause_s = min(left_s, 1.0 / self._values['clock_rate_hz'])
+                pause_s = min(left_s, 1.0 / _CLOCK_RATE_HZ)
             if self._stopped.wait(pause_s):
                 return False
 

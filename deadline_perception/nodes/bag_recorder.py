@@ -38,12 +38,10 @@ PARAMETERS = (
     Parameter('topics', [''], "Topics to record, each as NAME, NAME:pkg/msg/Type or a pattern with * and ?; ['*'] "
               "records all topics that are published, images too; [''] what the report needs: this package's topics, "
               'diagnostics, camera_info and ground truth.', read_only=True),
-    Parameter('depth', 1000, 'Messages per topic that the middleware keeps until they are taken.', 'messages', 1,
-              100000, read_only=True),
-    Parameter('discovery_period_s', 0.2, 'How often topics without a known type are looked for.', 's', 0.02, 10.0,
-              read_only=True),
 )
 _TICK_S = 0.1
+_DEPTH = 1000  # messages per topic that the middleware keeps until they are taken
+_DISCOVERY_PERIOD_S = 0.2  # between two looks for topics without a known type
 _QUIET_TICKS = 3  # without a message, before a recording that shall end is closed
 _LONGEST_END_TICKS = 30
 
@@ -70,7 +68,7 @@ class BagRecorderNode(Node):
             if topic not in self._patterns:
                 self._want(topic, msgtype)
         steady = Clock(clock_type=ClockType.STEADY_TIME)
-        self.create_timer(self._values['discovery_period_s'], self._discover, clock=steady)
+        self.create_timer(_DISCOVERY_PERIOD_S, self._discover, clock=steady)
         self.create_timer(_TICK_S, self._tick, clock=steady)
         self._health = Health(self, self._report)
         self.get_logger().info(f'recording {len(self._topics)} topics to {self._values["output"]}')
@@ -96,7 +94,7 @@ class BagRecorderNode(Node):
 
     def _subscribe(self, name: str, kind: type, latched: bool, reliability: QoSReliabilityPolicy) -> None:
         quality = QoSProfile(
-            history=QoSHistoryPolicy.KEEP_LAST, depth=self._values['depth'], reliability=reliability,
+            history=QoSHistoryPolicy.KEEP_LAST, depth=_DEPTH, reliability=reliability,
             durability=QoSDurabilityPolicy.TRANSIENT_LOCAL if latched else QoSDurabilityPolicy.VOLATILE)
         events = SubscriptionEventCallbacks(incompatible_qos=lambda _: self._subscribe_weaker(name, kind))
         old = self._topics.get(name)

@@ -5,7 +5,7 @@ import fnmatch
 import queue
 import re
 import threading
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from deadline_perception.datasets.bag_file import BagError, BagFile, BagTopic
@@ -78,25 +78,24 @@ def _offer(entry: object, ahead: queue.Queue, stopped: threading.Event) -> bool:
     return False
 
 
-def is_excluded(topic: str, patterns: Collection[str]) -> bool:
-    """Whether one of the patterns, with * and ?, fits a topic; an empty one fits none."""
-    return any(fnmatch.fnmatch(topic, pattern) for pattern in patterns if pattern)
+def is_excluded(topic: str) -> bool:
+    """Whether the running nodes publish a topic themselves."""
+    return any(fnmatch.fnmatch(topic, pattern) for pattern in EXCLUDED)
 
 
-def choose_camera(bag: BagFile, camera: str = '', exclude: Collection[str] = EXCLUDED) -> BagTopic | None:
+def choose_camera(bag: BagFile, camera: str = '') -> BagTopic | None:
     """The image topic that the detector is to see; None for a bag without images.
 
     Args:
         bag: what is played.
         camera: its topic, with or without `/compressed`; empty for the only one, or else the only one in colour. Of a
             camera that was recorded both raw and compressed, the raw images.
-        exclude: patterns of topics that are not played.
 
     Raises:
         BagError: there is no such topic, or more than one that it could be.
     """
     images = sorted((topic for topic in bag.topics
-                     if topic.is_image and topic.count and not is_excluded(topic.name, exclude)),
+                     if topic.is_image and topic.count and not is_excluded(topic.name)),
                     key=lambda topic: topic.name)
     if camera:
         wanted = [topic for name in (camera, camera + _COMPRESSED) for topic in images if topic.name == name]

@@ -10,7 +10,7 @@ from rclpy.clock import Clock, ClockType
 from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 
 from deadline_perception.contention.levels import ContentionGrading, ContentionLevel, level_at
-from deadline_perception.contention.probe import Probe, probe_pause_ms
+from deadline_perception.contention.probe import PROBE_ROUNDS, PROBE_SHARE, Probe, probe_pause_ms
 from deadline_perception.contention.sensors import (
     JETSON_GPU_LOADS, Nvml, Readings, SensorAbsent, find_jetson_gpu, open_nvml, read_contention)
 from deadline_perception.contention.slowdown import SlowdownEstimator
@@ -25,27 +25,19 @@ from deadline_perception.nodes.process import run_node
 from deadline_perception.nodes.service_quality import FRAMES, RESULTS, publisher_events
 from deadline_perception.runtime.priority import MODES, Role, ThreadPriority
 
+RATE_HZ = 3.0
 PARAMETERS = (
     Parameter('autostart', True, 'Configure and activate without being asked.', read_only=True),
     Parameter('device', 'cpu', 'Processor that the detector runs on, such as cpu, cuda or cuda:1; GPU sensors are read '
               'in any case.', read_only=True),
-    Parameter('rate_hz', 3.0, 'How often the sensors and the frames since are read, and the state is published.', 'Hz',
-              0.1, 20.0, read_only=True),
-    Parameter('probe_rounds', 8, 'Work in one probe; 8 rounds take 1 to 3 ms on a current core.', '', 1, 1000,
-              read_only=True),
-    Parameter('probe_share', 0.006, 'Largest share of one core that probes may take; a third of it while frames come, '
-              'which say more.', '', 0.0, 1.0),
     Parameter('priority', 'auto', "Niceness of the probe; set it as the detector's parameter of that name. Raised "
               'frames hardly wait for other programs, and a probe that does would say that they do.', choices=MODES,
               read_only=True),
-    Parameter('probe_idle_ms', 0.0, 'Time of one probe on the idle machine; 0: learn it: smallest low quantile seen.',
-              'ms', 0.0, 10000.0, read_only=True),
     Parameter('gpu_load_files', [''], "Where a Jetson's GPU shows its load, 0 to 1000, below / and with * and ?; the "
               "first that exists when the node is configured is read; [''] where the boards known so far have it.",
               read_only=True),
-    Parameter('frame_id', 'base_link', 'Frame of the published state.'),
-    Parameter('levels', '', 'File of contention levels that `deadline-perception grade` wrote; empty: the slowdown '
-              'alone is published.', read_only=True),
+    Parameter('levels', '', 'File of contention levels that `deadline-perception machine grade` wrote; empty: the '
+              'slowdown alone is published.', read_only=True),
 )
 
 
@@ -122,8 +114,7 @@ class ContentionMonitorNode(ManagedNode):
             except DeadlinePerceptionError as error:
                 self.get_logger().error(f'{error}; the state has no level')
                 self._why_no_levels = str(error)
-        idle_ms = self._values['probe_idle_ms'] or math.nan
-        self._probe = Probe(rounds=self._values['probe_rounds'], idle_ms=idle_ms)
+        self._probe = Probe(rounds=PROBE_ROUNDS)
         self._estimator = SlowdownEstimator()
         self._probe_ms, self._probed_ms, self._probing_ms = math.nan, 0.0, 0.0
         self._frames_came = False  # before the last look
@@ -139,7 +130,7 @@ class ContentionMonitorNode(ManagedNode):
                                                     callback_group=self._taken)
                            for topic in ('detector/latency', 'detector/late')]
         # The steady clock: the machine is busy at its own pace, whatever a simulated clock says.
-        self._timer = self.create_timer(1.0 / self._values['rate_hz'], self._measure,
+        self._timer = self.create_timer(1.0 / RATE_HZ, self._measure,
                                         clock=Clock(clock_type=ClockType.STEADY_TIME))
         return super().on_activate(state)
 
@@ -188,7 +179,7 @@ class ContentionMonitorNode(ManagedNode):
             degraded=bool(self._problem), reason=self._problem,
             **{name: getattr(self._readings, name) for name in (
                 'cpu_utilisation', 'cpu_pressure', 'memory_pressure', 'gpu_utilisation', 'gpu_memory_used')})
-        message.header.stamp, message.header.frame_id = self.get_clock().now().to_msg(), self._values['frame_id']
+        message.header.stamp, message.header.frame_id = self.get_clock().now().to_msg(), 'base_link'
         self._publisher.publish(message)
 
     @property
@@ -198,7 +189,7 @@ class ContentionMonitorNode(ManagedNode):
     def _run_probe(self) -> None:
         """Runs the probe when its share of the time allows it; a slow probe makes the next one wait longer."""
         begun_ms = now_ms()
-        pause_ms = probe_pause_ms(self._probing_ms, self._values['probe_share'], beside_frames=self._frames_came)
+        pause_ms = probe_pause_ms(self._probing_ms, PROBE_SHARE, beside_frames=self._frames_came)
         if begun_ms < self._probed_ms + pause_ms:
             return
         self._probe_ms = self._probe.run()

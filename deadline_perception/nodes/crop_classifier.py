@@ -28,7 +28,7 @@ from deadline_perception.latency.device import DEFAULT_THREADS
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.msg import ContentionState, TimeBudget
 from deadline_perception.nodes.health import Health, Level, Report
-from deadline_perception.nodes.image_input import IMAGE_TIMEOUT, RELIABILITY, ImageInput
+from deadline_perception.nodes.image_input import RELIABILITY, ImageInput
 from deadline_perception.nodes.managed_node import ManagedNode
 from deadline_perception.nodes.message_intake import THROTTLE_S, MessageIntake
 from deadline_perception.nodes.messages import stamp_to_ns, to_bgr
@@ -50,12 +50,9 @@ PARAMETERS = (
     Parameter('image_transport', 'raw', 'Form of the camera images: raw, or compressed on IMAGE/compressed.',
               choices=('raw', 'compressed'), read_only=True),
     replace(RELIABILITY, read_only=True),
-    replace(IMAGE_TIMEOUT, read_only=True),
     Parameter('model', 'crop_classifier', 'Weights of a nested classifier: a safetensors file, or the name of one in '
               'models/.', read_only=True),
     Parameter('profile', '', "Latency profile; empty: this device's own, or the one in models/profiles.",
-              read_only=True),
-    Parameter('quality', '', 'Table of accuracies; empty: the one beside the weights, or longer is better.',
               read_only=True),
     Parameter('device', 'cpu', 'Processor of the network: cpu, cuda or cuda:INDEX.', read_only=True),
     Parameter('engine', 'auto', 'What runs the segments on the CPU, as for the detector.', choices=ENGINES,
@@ -64,19 +61,15 @@ PARAMETERS = (
     Parameter('target_miss_probability', 0.01, 'Share of crops that may exceed their bound.', '', 0.0001, 0.5,
               read_only=True),
     Parameter('extra_ms', 0.0, "Time after the detector's deadline that may be taken. 0: only what the detector leaves "
-              "of the budget; the detector's reserve_floor_ms makes it leave more.", 'ms', 0.0, 1000.0),
-    Parameter('reserve_floor_ms', 2.0, 'Least reserve for publication; more where it was observed to take longer.',
-              'ms', 0.0, 1000.0, read_only=True),
+              "of the budget.", 'ms', 0.0, 1000.0),
     Parameter('default_budget_ms', 100.0, 'Budget until the first one is heard.', 'ms', 1.0, 60000.0, read_only=True),
     Parameter('budget_timeout_ms', 1000.0, 'An older budget is stale, and the smallest is in force.', 'ms', 10.0,
               60000.0, read_only=True),
-    Parameter('contention_timeout_ms', 3000.0, 'An older slowdown is stale; it stays in force.', 'ms', 10.0, 60000.0,
-              read_only=True),
     Parameter('min_score', 0.2, 'Detections of a lower score are not classified.', '', 0.0, 1.0),
-    Parameter('min_size_px', 8.0, 'Nor are those whose longer side is shorter.', 'px', 1.0, 1000.0),
-    Parameter('cache_size', 8, 'Images kept until their detections come.', 'images', 1, 500, read_only=True),
 )
-_LONGEST_RESERVE_MS = 15.0
+_LEAST_RESERVE_MS, _LONGEST_RESERVE_MS = 2.0, 15.0
+_CACHED_IMAGES = 8  # until their detections come
+_LEAST_SIZE_PX = 8.0  # of the longer side: smaller signs cannot be read
 _SWEEP_PERIOD_S = 0.01
 _LEAST_AGREEMENT = 0.5  # probability of the classes that the detector's class may be, below which the two contradict
 _SHOWN = 3  # hypotheses of the classifier that are published
@@ -184,16 +177,15 @@ class CropClassifierNode(ManagedNode):
         self._levels.clear()
         self._ages = ImageAge()
         self._conditions = ConditionTracker(default_budget_ms=values['default_budget_ms'],
-                                            budget_timeout_ms=values['budget_timeout_ms'],
-                                            contention_timeout_ms=values['contention_timeout_ms'])
-        self._reserve = Reserve(values['reserve_floor_ms'], max(values['reserve_floor_ms'], _LONGEST_RESERVE_MS),
+                                            budget_timeout_ms=values['budget_timeout_ms'])
+        self._reserve = Reserve(_LEAST_RESERVE_MS, _LONGEST_RESERVE_MS,
                                 quantile=0.95)
-        self._images: StampCache[Image | CompressedImage] = StampCache(values['cache_size'])
+        self._images: StampCache[Image | CompressedImage] = StampCache(_CACHED_IMAGES)
         self._waiting: dict[int, _Round] = {}
         result = super().on_activate(state)
         # Two images wait, since those of detections lie some frames back.
         self._images_in = ImageInput(self, 'image', values['image_transport'], values['reliability'],
-                                     values['image_timeout_s'], on_image=self._on_image, depth=2)
+                                     on_image=self._on_image, depth=2)
         listen = self._intake.listen
         self._inputs = [listen(Detection2DArray, 'detector/detections', self._on_detections, RESULTS,
                                on_refused=self._on_refused),
@@ -340,7 +332,7 @@ class CropClassifierNode(ManagedNode):
         for at, detection in enumerate(detections):
             best = _best(detection) if detection.results else None
             if best is None or best.score < self._values['min_score'] \
-                    or max(detection.bbox.size_x, detection.bbox.size_y) < self._values['min_size_px']:
+                    or max(detection.bbox.size_x, detection.bbox.size_y) < _LEAST_SIZE_PX:
                 continue
             if best.class_id in REFINED or best.class_id in CLASS_NAMES:
                 chosen.append(at)

@@ -26,13 +26,14 @@ from deadline_perception.nodes import detector_parameters
 from deadline_perception.nodes.frame_messages import RESULT_KINDS, frame_latency, path_decision
 from deadline_perception.nodes.health import Health, Level, Report
 from deadline_perception.nodes.image_input import ImageInput
-from deadline_perception.nodes.managed_node import ManagedNode
+from deadline_perception.nodes.managed_node import REPLACE_STATUS, ManagedNode
 from deadline_perception.nodes.message_intake import THROTTLE_S, MessageIntake
 from deadline_perception.nodes.messages import stamp_to_ns, to_bgr
 from deadline_perception.nodes.parameters import Value, declare
 from deadline_perception.nodes.process import run_node
 from deadline_perception.nodes.reload import ReloadService
 from deadline_perception.nodes.service_quality import LATCHED, RESULTS, publisher_events
+from deadline_perception.runtime.image_age import ImageAge
 from deadline_perception.runtime.frame_record import Arrival, Conditions, FrameRecord
 from deadline_perception.runtime.loading import LoadedTask, NetworkOptions, SetupError
 from deadline_perception.runtime.pipeline import FramePipeline
@@ -40,7 +41,6 @@ from deadline_perception.runtime.priority import Role
 from deadline_perception.runtime.status import DetectorStatus
 
 END_AFTER_S = 1.0  # a process that must be replaced answers and reports first
-REPLACE_STATUS = 70  # EX_SOFTWARE of sysexits.h
 # A thread that returns from a network operation waits so long, by default 5 ms, for one that runs Python meanwhile.
 SWITCH_INTERVAL_S = 0.0005
 
@@ -69,7 +69,7 @@ class DetectorNode(ManagedNode):
         self._outputs: list[LifecyclePublisher] = []
         self._status = DetectorStatus()
         self._reload = ReloadService(self, lambda: self._detector, self._replacement, self._replaced)
-        self._health = Health(self, self._report, period_s=self._values['diagnostics_period_s'])
+        self._health = Health(self, self._report)
         if self._values['autostart']:
             self.start_by_itself()
 
@@ -111,7 +111,7 @@ class DetectorNode(ManagedNode):
         values, loaded = self._values.snapshot(), self._detector.loaded
         self._status, self._lost = DetectorStatus(), 0
         self._image_size: tuple[int, int] | None = None
-        self._ages = detector_parameters.make_image_age(values)
+        self._ages = ImageAge()
         self._conditions = detector_parameters.make_conditions(values, loaded.degraded)
         priority = detector_parameters.make_priority(values, loaded.facts.kind)
         priority.raise_thread(Role.SUPPORTING)
@@ -184,8 +184,8 @@ class DetectorNode(ManagedNode):
         self._inputs = [listen(TimeBudget, 'time_budget/budget', self._on_budget, RESULTS),
                         listen(ContentionState, 'contention_monitor/state', self._on_contention, RESULTS)]
         self._images = ImageInput(
-            self, 'image', values['image_transport'], values['reliability'], values['image_timeout_s'],
-            on_image=self._on_image, is_wanted=lambda: self._pipeline is None or self._pipeline.wants_image)
+            self, 'image', values['image_transport'], values['reliability'], on_image=self._on_image,
+            is_wanted=lambda: self._pipeline is None or self._pipeline.wants_image)
 
     def _on_image(self, message: Image | CompressedImage, waited_ns: int, left_out: int) -> None:
         stamp = self._ages.read(stamp_to_ns(message.header.stamp), self.get_clock().now().nanoseconds - waited_ns)

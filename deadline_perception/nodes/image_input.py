@@ -18,7 +18,7 @@ from sensor_msgs.msg import CompressedImage, Image
 
 from deadline_perception.nodes.parameters import Parameter
 from deadline_perception.nodes.service_quality import subscription_events
-from deadline_perception.runtime.image_flow import ImageFlow
+from deadline_perception.runtime.image_flow import IMAGE_TIMEOUT_S, ImageFlow
 
 LONGEST_TRANSPORT_NS = 10_000_000_000  # an image that seems to have waited longer was received by another clock
 # Humble's rclpy does not tell a callback which number a message has.
@@ -29,9 +29,6 @@ _STRENGTHEN_PERIOD_S = 1.0
 RELIABILITY = Parameter(
     'reliability', 'auto', 'Whether lost images are sent again. auto: while no camera offers best effort only. Large '
     'images lose parts even within one machine when it is busy.', choices=('auto', 'reliable', 'best_effort'))
-IMAGE_TIMEOUT = Parameter(
-    'image_timeout_s', 2.0, 'Without an image for so long, the diagnostics warn; five times as long after one came is '
-    'an error.', 's', 0.05, 3600.0)
 
 
 class _WhileWanted(MutuallyExclusiveCallbackGroup):
@@ -56,18 +53,18 @@ class ImageInput:
         topic: of the raw images.
         transport: `raw`, or `compressed` for `CompressedImage` on TOPIC/compressed.
         reliability: `reliable`, `best_effort`, or `auto`: reliable while that is offered by all.
-        timeout_s: of `ImageFlow`.
         on_image: is given an image, how many ns ago it was received, and how many images a newer one replaced in the
             middleware since the one before.
         is_wanted: whether an image is to be taken, from any thread.
+        timeout_s: of `ImageFlow`.
         depth: images that wait in the middleware.
 
     Attributes:
         flow: whether images come.
     """
 
-    def __init__(self, node: Node, topic: str, transport: str, reliability: str, timeout_s: float, *,
-                 on_image: Callable[[Image | CompressedImage, int, int], None],
+    def __init__(self, node: Node, topic: str, transport: str, reliability: str, *,
+                 on_image: Callable[[Image | CompressedImage, int, int], None], timeout_s: float = IMAGE_TIMEOUT_S,
                  is_wanted: Callable[[], bool] = lambda: True, depth: int = 1) -> None:
         self._node, self._group, self._on_image = node, _WhileWanted(is_wanted), on_image
         self._is_wanted, self._reliability, self._depth = is_wanted, reliability, depth

@@ -97,7 +97,7 @@ ARGUMENTS = (
     Argument('model', '', 'weights (safetensors), the name of a shipped model, or a set of own models (set.yaml, see '
              'deadline-perception adopt); empty: as in config/detector.yaml'),
     Argument('profile', '', "latency profile; empty: this device's own"),
-    Argument('levels', '', 'contention levels, as `deadline-perception grade` writes them; empty: none'),
+    Argument('levels', '', 'contention levels, as `deadline-perception machine grade` writes them; empty: none'),
     Argument('device', '', 'processor of the network, cpu or cuda; empty: as in config/detector.yaml'),
     Argument('classify_crops', False, 'bring up crop_classifier as well; off, because it takes a second copy of every '
              'image and time of a core, which the detector may need. It needs a latency profile of its own: '

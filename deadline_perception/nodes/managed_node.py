@@ -1,10 +1,13 @@
 """A lifecycle node that starts itself when wanted, and survives requests that do not fit its state."""
 from __future__ import annotations
 
+import os
+import threading
 import traceback
 from collections.abc import Callable
 from functools import partial
 
+from lifecycle_msgs.msg import State
 from lifecycle_msgs.srv import ChangeState
 from rclpy.clock import Clock, ClockType
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
@@ -14,6 +17,8 @@ from deadline_perception.errors import DeadlinePerceptionError
 
 # What loading raises of files and parameters that do not fit, with words for whoever gave them.
 _EXPECTED = (DeadlinePerceptionError, ValueError, OSError)
+MOST_LOADING_S = 1800.0  # of a configuration; a model file may compute without end, and no thread can be ended
+REPLACE_STATUS = 70  # EX_SOFTWARE of sysexits.h: only another process can go on
 
 
 def cause(error: BaseException) -> str:
@@ -36,6 +41,7 @@ class ManagedNode(LifecycleNode):
         super().__init__(name, **options)
         # rclpy's own table of the methods above, the same from Humble to Kilted.
         self._callbacks = {state: partial(self._told, callback) for state, callback in self._callbacks.items()}
+        self._callbacks[State.TRANSITION_STATE_CONFIGURING] = partial(self._limited, self.on_configure)
 
     def _told(self, callback: Callable, state: LifecycleState) -> TransitionCallbackReturn:
         """Logs what a transition raises, which rclpy turns into its result without a word."""
@@ -46,6 +52,22 @@ class ManagedNode(LifecycleNode):
                 self._refusal = f'a transition failed: {cause(error)}'
                 self.get_logger().error(traceback.format_exc())
             raise RuntimeError(cause(error)) from error
+
+    def _limited(self, callback: Callable, state: LifecycleState) -> TransitionCallbackReturn:
+        """Ends the process when a configuration does not end."""
+        limit = threading.Timer(MOST_LOADING_S, self._end_overdue)
+        limit.daemon = True
+        limit.start()
+        try:
+            return self._told(callback, state)
+        finally:
+            limit.cancel()
+
+    def _end_overdue(self) -> None:
+        self.get_logger().fatal(
+            f'cannot be configured: loading has taken more than {MOST_LOADING_S:.0f} s. This process ends with status '
+            f'{REPLACE_STATUS}, so that launch or a service manager replaces it')
+        os._exit(REPLACE_STATUS)
 
     def _refuse(self, error: BaseException) -> TransitionCallbackReturn:
         """Stays unconfigured, and says why."""

@@ -21,8 +21,8 @@ from deadline_perception.evaluation.annotate import annotate
 from deadline_perception.datasets.image_message import ImageError
 from deadline_perception.msg import ContentionState, FrameLatency
 from deadline_perception.nodes.health import Health, Level, Report
-from deadline_perception.nodes.image_input import IMAGE_TIMEOUT, RELIABILITY, ImageInput
-from deadline_perception.nodes.markers import FOCAL_RANGE_PX, PinholeCamera, detection_markers
+from deadline_perception.nodes.image_input import RELIABILITY, ImageInput
+from deadline_perception.nodes.markers import PinholeCamera, detection_markers
 from deadline_perception.nodes.message_intake import MessageIntake
 from deadline_perception.nodes.messages import (
     bgr_to_image,
@@ -40,15 +40,14 @@ PARAMETERS = (
     Parameter('image_transport', 'raw', 'Form of the camera images: raw, or compressed on IMAGE/compressed.',
               choices=('raw', 'compressed'), read_only=True),
     replace(RELIABILITY, read_only=True),
-    replace(IMAGE_TIMEOUT, read_only=True),
     Parameter('camera_info_topic', '', "Topic of the camera's calibration; empty: camera_info beside the image.",
               read_only=True),
-    Parameter('cache_size', 20, 'Images kept until their detections come.', 'images', 1, 500, read_only=True),
     Parameter('min_score', 0.3, 'Detections with a lower score are not drawn.', '', 0.0, 1.0),
     Parameter('marker_distance_m', 5.0, 'Distance from the camera of the plane that RViz shows the boxes on.', 'm', 0.1,
               1000.0),
-    Parameter('focal_px', 500.0, 'Focal length for the markers while no camera_info has come.', 'px', *FOCAL_RANGE_PX),
 )
+_CACHED_IMAGES = 20  # until their detections come
+_FOCAL_PX = 500.0  # while no camera_info has come
 OUTCOMES = {outcome.value: outcome.name.lower() for outcome in Outcome}
 _LOOK_PERIOD_S = 0.5
 _IMAGE_DEPTH = 10  # images that come while one is drawn
@@ -68,9 +67,8 @@ class PathVisualizerNode(Node):
     def __init__(self) -> None:
         super().__init__('path_visualizer')
         self._values = declare(self, PARAMETERS)
-        size = self._values['cache_size']
-        self._images: StampCache[Image | CompressedImage] = StampCache(size)
-        self._answers: StampCache[Answer] = StampCache(size)
+        self._images: StampCache[Image | CompressedImage] = StampCache(_CACHED_IMAGES)
+        self._answers: StampCache[Answer] = StampCache(_CACHED_IMAGES)
         self._camera: PinholeCamera | None = None
         self._contention: ContentionState | None = None
         self._drawn = self._without_image = self._rejected = 0
@@ -105,7 +103,7 @@ class PathVisualizerNode(Node):
         # Empty: where image_transport puts it.
         info = values['camera_info_topic'] or f'{image.rpartition("/")[0]}/camera_info'
         self._images_in = ImageInput(self, 'image', values['image_transport'], values['reliability'],
-                                     values['image_timeout_s'], on_image=self._on_image, depth=_IMAGE_DEPTH)
+                                     on_image=self._on_image, depth=_IMAGE_DEPTH)
         self._info_in = self._intake.listen(CameraInfo, info, self._on_camera_info, ANY_SOURCE, meaning='camera_info')
 
     def _on_image(self, message: Image | CompressedImage, waited_ns: int, left_out: int) -> None:
@@ -176,8 +174,7 @@ class PathVisualizerNode(Node):
         self._drawn += 1
 
     def _assumed_camera(self) -> PinholeCamera:
-        focal_px = self._values['focal_px']
-        return PinholeCamera((focal_px, focal_px), (focal_px * 0.64, focal_px * 0.38))
+        return PinholeCamera((_FOCAL_PX, _FOCAL_PX), (_FOCAL_PX * 0.64, _FOCAL_PX * 0.38))
 
     def _reject(self, problem: str) -> None:
         self._rejected += 1

@@ -29,11 +29,10 @@ from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.latency.device import DEFAULT_THREADS, use_threads
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.msg import ContentionState, JobReport, Schedule
-from deadline_perception.nested.allocation import Method
 from deadline_perception.nodes.detector import SWITCH_INTERVAL_S
 from deadline_perception.nodes.frame_messages import RESULT_KINDS
 from deadline_perception.nodes.health import Health, Level, Report
-from deadline_perception.nodes.image_input import IMAGE_TIMEOUT, RELIABILITY, ImageInput
+from deadline_perception.nodes.image_input import RELIABILITY, ImageInput
 from deadline_perception.nodes.managed_node import ManagedNode
 from deadline_perception.nodes.message_intake import THROTTLE_S, MessageIntake
 from deadline_perception.nodes.messages import to_bgr
@@ -55,23 +54,18 @@ from deadline_perception.runtime.network_schedule import NetworkSchedule, make_s
 from deadline_perception.runtime.object_crop import Crop, most_important_crop
 from deadline_perception.runtime.kernel_thread import parse_cores
 from deadline_perception.runtime.priority import MODES, Role, ThreadPriority
-from deadline_perception.runtime.status import TOLD_MS
+from deadline_perception.runtime.deadline import TOLD_MS
 from deadline_perception.runtime.task_file import read_tasks
 from deadline_perception.runtime.work_thread import WorkThread
 
-METHODS = (Method.GREEDY_NEXT, Method.GREEDY, Method.EXACT)
 PARAMETERS = (
     Parameter('autostart', True, 'Configure and activate without being asked.', read_only=True),
     Parameter('tasks', '', 'Task file (YAML): a name for each task, and its network, camera, levels and periods.',
               waits_for='configure'),
     Parameter('active_tasks', [''], 'Names of the tasks that take part; empty: all. A change makes a new schedule.'),
-    Parameter('method', 'greedy_next', 'How levels and periods are selected. greedy_next takes 1 ms and reaches nearly '
-              'the optimum, which exact finds in some 10 ms; greedy is that of the thesis.',
-              choices=tuple(method.value for method in METHODS)),
     Parameter('image_transport', 'raw', 'Subscribe to sensor_msgs/Image, or to sensor_msgs/CompressedImage on '
               'TOPIC/compressed.', choices=('raw', 'compressed'), waits_for='activate'),
     replace(RELIABILITY, waits_for='activate'),
-    replace(IMAGE_TIMEOUT, waits_for='activate'),
     Parameter('engine', 'auto', "What runs the segments of weights on the CPU, as the detector's parameter of that "
               'name.', choices=ENGINES, waits_for='configure'),
     Parameter('threads', DEFAULT_THREADS, 'Threads per network operation.', minimum=1, maximum=256,
@@ -84,12 +78,9 @@ PARAMETERS = (
               minimum=0.0001, maximum=0.5, waits_for='configure'),
     Parameter('raise_levels', True, 'Use what jobs leave of their time for higher levels while all deadlines are met.',
               waits_for='activate'),
-    Parameter('hanging_ms', 500.0, 'A job that is so long past its bound and its deadline hangs: another thread serves '
-              'the other tasks.', 'ms', 10.0, 60000.0, waits_for='activate'),
     Parameter('default_speed_mps', 13.9, 'Speed of the vehicle until the first one is heard.', 'm/s', 0.0, 200.0),
-    Parameter('look_period_s', 0.5, 'How often bounds and conditions are compared with those of the schedule.', 's',
-              0.05, 10.0, read_only=True),
 )
+_LOOK_PERIOD_S = 0.5  # between two comparisons of bounds and conditions with those of the schedule
 _COLLECTED_JOBS = 50  # between two looks for garbage, which is then of few jobs
 _STOP_TIMEOUT_S = 3.0
 
@@ -184,12 +175,12 @@ class QosSchedulerNode(ManagedNode):
                        if seat.task.request.device == device}
             self._executors[device] = NetworkExecutor(
                 jobbers, failed=self._failed, prepare=partial(self._prepare, values['threads']), between=self._between,
-                hanging_ms=values['hanging_ms'], raises_levels=values['raise_levels'])
+                raises_levels=values['raise_levels'])
         for seat in self._seats.values():
             seat.publish_labels(self._labels(seat))
         self._look()
         self._subscribe(values)
-        self._timer = self.create_timer(values['look_period_s'], self._look,
+        self._timer = self.create_timer(_LOOK_PERIOD_S, self._look,
                                         clock=Clock(clock_type=ClockType.STEADY_TIME))
         gc.collect()
         gc.freeze()
@@ -246,7 +237,7 @@ class QosSchedulerNode(ManagedNode):
                 continue
             by_topic.setdefault(seat.task.request.image_topic or f'~/{name}/image', []).append(name)
         self._images = [ImageInput(self, topic, values['image_transport'], values['reliability'],
-                                   values['image_timeout_s'], on_image=partial(self._on_image, tuple(names)))
+                                   on_image=partial(self._on_image, tuple(names)))
                         for topic, names in by_topic.items()]
         listen = self._intake.listen
         self._inputs = [listen(ContentionState, 'contention_monitor/state', self._on_contention, RESULTS),
@@ -294,7 +285,7 @@ class QosSchedulerNode(ManagedNode):
                 executor.follow({})
                 self._schedules.pop(device, None)
             elif schedule is None or not schedule.holds(tasks, self._speed):
-                schedule = make_schedule(tasks, self._speed, Method(self._values['method']))
+                schedule = make_schedule(tasks, self._speed)
                 self._made += 1
                 executor.follow(schedule.plans)
                 self._schedules[device] = schedule

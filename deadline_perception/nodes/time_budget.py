@@ -29,6 +29,7 @@ ROAD_BUDGETS_MS = tuple(round(1000.0 / speed, 1) for speed in ROAD_SPEEDS_MPS)
 TABLES = {'road': (ROAD_SPEEDS_MPS, ROAD_BUDGETS_MS),
           'subflow_robot': (SUBFLOW_ROBOT_SPEEDS_MPS, SUBFLOW_ROBOT_BUDGETS_MS)}
 
+_RATE_HZ = 5.0  # also when no speed comes
 PARAMETERS = (
     Parameter('policy', 'table', 'How a speed becomes a budget: by a table, or by the distance needed to stop.',
               choices=('table', 'stopping_distance')),
@@ -46,9 +47,6 @@ PARAMETERS = (
     Parameter('min_budget_ms', 30.0, 'Smallest budget; also in force while the speed is unknown.', 'ms', 0.1, 60000.0),
     Parameter('max_budget_ms', 250.0, 'Largest budget, at standstill.', 'ms', 0.1, 60000.0),
     Parameter('speed_timeout_s', 0.5, 'Age above which the speed counts as unknown.', 's', 0.01, 60.0),
-    Parameter('rate_hz', 5.0, 'How often the budget is published even when no speed comes.', 'Hz', 0.1, 100.0,
-              read_only=True),
-    Parameter('frame_id', 'base_link', 'Frame of the published budget.'),
 )
 
 
@@ -79,7 +77,7 @@ class TimeBudgetNode(Node):
         self._intake = MessageIntake(self)
         self._intake.listen(TwistStamped, 'vehicle_speed/speed', self._on_speed, ANY_SOURCE)
         self._clock_of_ages = periodic_clock(self)
-        self.create_timer(1.0 / self._values['rate_hz'], self._publish, clock=self._clock_of_ages)
+        self.create_timer(1.0 / _RATE_HZ, self._publish, clock=self._clock_of_ages)
         self._health = Health(self, self._report)
 
     def _apply(self, values: Mapping) -> None:
@@ -95,7 +93,7 @@ class TimeBudgetNode(Node):
         message = TimeBudget(budget_ms=budget.budget_ms, min_budget_ms=self._policy.min_budget_ms,
                              max_budget_ms=self._policy.max_budget_ms, speed_mps=speed_mps,
                              policy=self._policy.name, degraded=budget.degraded, reason=budget.reason)
-        message.header.stamp, message.header.frame_id = self.get_clock().now().to_msg(), self._values['frame_id']
+        message.header.stamp, message.header.frame_id = self.get_clock().now().to_msg(), 'base_link'
         self._publisher.publish(message)
 
     def _current(self) -> tuple[Budget, float]:

@@ -21,6 +21,7 @@ from deadline_perception.nodes.service_quality import ANY_SOURCE, RESULTS, publi
 
 TOPICS = {'odometry': (Odometry, 'odom'), 'twist': (TwistStamped, 'vehicle/speed')}
 
+_RATE_HZ = 20.0
 PARAMETERS = (
     Parameter('source', 'auto', 'Where the speed comes from: odometry (topic odom), twist (topic vehicle/speed), '
               'trace (a file), or auto: odometry or twist, whichever speaks first.', read_only=True,
@@ -30,8 +31,6 @@ PARAMETERS = (
     Parameter('trace_loop', False, 'Start the trace again at its end; otherwise the speed is unknown from then on.'),
     Parameter('time_constant_s', 0.2, 'Time constant of the low-pass filter; 0 switches it off.', 's', 0.0, 60.0),
     Parameter('timeout_s', 0.5, 'Age of the latest speed above which the speed is unknown.', 's', 0.01, 60.0),
-    Parameter('rate_hz', 20.0, 'How often the speed is published.', 'Hz', 0.5, 200.0, read_only=True),
-    Parameter('frame_id', 'base_link', 'Frame of the published speed.'),
 )
 
 
@@ -76,7 +75,7 @@ class VehicleSpeedNode(Node):
                 self._intake.listen(kind, topic, getattr(self, f'_on_{source}'), ANY_SOURCE)
         self._publisher = self.create_publisher(TwistStamped, '~/speed', RESULTS,
                                                 event_callbacks=publisher_events(self, '~/speed'))
-        self.create_timer(1.0 / self._values['rate_hz'], self._publish, clock=self._clock_of_ages)
+        self.create_timer(1.0 / _RATE_HZ, self._publish, clock=self._clock_of_ages)
         self._health = Health(self, self._report)
 
     def _apply(self, values: Mapping) -> None:
@@ -111,7 +110,7 @@ class VehicleSpeedNode(Node):
                 self._hear('trace', recorded)
         message = TwistStamped()
         message.header.stamp = self.get_clock().now().to_msg()
-        message.header.frame_id = self._values['frame_id']
+        message.header.frame_id = 'base_link'
         message.twist.linear.x = self._filter.speed_mps(now_s)
         self._publisher.publish(message)
 

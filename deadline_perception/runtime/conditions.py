@@ -11,6 +11,7 @@ from deadline_perception.runtime.frame_record import Conditions, FrameRecord
 from deadline_perception.runtime.tracks import Outcome
 
 OWN_SOURCE = 'own frames'
+CONTENTION_TIMEOUT_MS = 3000.0  # nine states of the contention monitor
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class SlowdownTracker:
         ValueError: the time is not positive.
     """
 
-    def __init__(self, timeout_ms: float = 3000.0, *, is_expected: bool = False,
+    def __init__(self, timeout_ms: float = CONTENTION_TIMEOUT_MS, *, is_expected: bool = False,
                  clock_ms: Callable[[], float] = now_ms) -> None:
         if not timeout_ms > 0:
             raise ValueError(f'contention_timeout_ms is {timeout_ms}, expected a positive time')
@@ -104,8 +105,9 @@ class ConditionTracker:
         ValueError: a time is not positive.
     """
 
-    def __init__(self, *, default_budget_ms: float, budget_timeout_ms: float, contention_timeout_ms: float,
-                 standing: tuple[str, ...] = (), clock_ms: Callable[[], float] = now_ms) -> None:
+    def __init__(self, *, default_budget_ms: float, budget_timeout_ms: float,
+                 contention_timeout_ms: float = CONTENTION_TIMEOUT_MS, standing: tuple[str, ...] = (),
+                 clock_ms: Callable[[], float] = now_ms) -> None:
         if not min(default_budget_ms, budget_timeout_ms) > 0:
             raise ValueError(f'default_budget_ms is {default_budget_ms} and budget_timeout_ms {budget_timeout_ms}, '
                              f'expected positive times')

@@ -6,6 +6,7 @@ from typing import TypeVar
 Times = TypeVar('Times')  # float, or float64 array of any shape
 
 MAX_BUDGET_MS = 60_000.0  # a longer one is a fault: no vehicle drives blind for a minute
+TOLD_MS = 5000.0  # that a diagnostic tells of what has passed
 
 
 def deadline_at_ms(captured_ms: Times, budget_ms: Times) -> Times:

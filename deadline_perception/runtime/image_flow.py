@@ -5,8 +5,9 @@ import math
 from collections.abc import Callable
 
 from deadline_perception.latency.stopwatch import now_ms
-from deadline_perception.runtime.status import TOLD_MS
+from deadline_perception.runtime.deadline import TOLD_MS
 
+IMAGE_TIMEOUT_S = 2.0  # without an image for so long, the diagnostics warn
 STOPPED_FACTOR = 5.0  # a camera that is silent for so many timeouts has stopped
 # Fast DDS shares 512 KiB by default, less than one raw image of 640 x 380, and best effort does not send it again.
 MORE_ROOM = ('let the camera driver publish reliably, or start it with FASTRTPS_DEFAULT_PROFILES_FILE (and '
@@ -28,7 +29,7 @@ class ImageFlow:
         ValueError: the timeout is not above 0.
     """
 
-    def __init__(self, topic: str, timeout_s: float, clock_ms: Callable[[], float] = now_ms) -> None:
+    def __init__(self, topic: str, timeout_s: float = IMAGE_TIMEOUT_S, clock_ms: Callable[[], float] = now_ms) -> None:
         if not 0.0 < timeout_s < math.inf:
             raise ValueError(f'image_timeout_s is {timeout_s} s, expected a finite time above 0 s')
         self.topic, self._timeout_s, self._clock_ms = topic, timeout_s, clock_ms

@@ -10,15 +10,11 @@ from pathlib import Path
 
 import numpy as np
 
-from deadline_perception.decision.baselines import FixedPath, GivenFactor, Reactive
-from deadline_perception.decision.expected_utility import ExpectedUtilityPolicy
 from deadline_perception.decision.frontier import FrontierPolicy
-from deadline_perception.decision.kept_paths import kept_paths
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.decision.policy import Policy, Quality
-from deadline_perception.decision.thresholds import ThresholdPolicy
 from deadline_perception.engine.segment_run import Network
-from deadline_perception.errors import DeadlinePerceptionError, command_line
+from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.execution_path import ExecutionPath, PathSpace
 from deadline_perception.latency.calibration import BoundCalibrator, CalibrationFile, ForeignFile
 from deadline_perception.latency.device import (
@@ -40,14 +36,16 @@ from deadline_perception.latency.profile import (
 )
 from deadline_perception.latency.time_model import Forecast, TimeModel
 from deadline_perception.latency.transferred_profile import find_reference, transfer
-from deadline_perception.model_set.model_reference import is_set, load_network
+from deadline_perception.model_set.model_reference import ModelKind, ModelNotFound, ModelReference, is_set, load_network
 from deadline_perception.runtime.process_memory import give_back_memory, touch_memory
 from deadline_perception.runtime.replacement import check_replacement
 from deadline_perception.runtime.task import Task
 
-POLICIES = ('frontier', 'expected_utility', 'thresholds', 'fixed', 'reactive_1', 'reactive_n', 'oblivious')
-CHOOSING_POLICIES = ('frontier', 'expected_utility')  # among all paths, or those that are kept
+_INITIAL_FACTOR, _LARGEST_FACTOR = 1.25, 8.0  # of a bound over its forecast, before frames tell, and at most
+_CALIBRATION_STEP = 0.05  # of the factor's logarithm after each frame; measured: benchmarks/path_bounds.py
 _COARSE = {'repeats': 2, 'whole_paths': 8, 'path_repeats': 2, 'time_limit_s': 8.0}  # of a profile measured at start
+
+PolicyMaker = Callable[[PathSpace, Forecast, Quality], Policy]
 
 
 class SetupError(DeadlinePerceptionError):
@@ -71,15 +69,9 @@ class NetworkOptions:
         device: `cpu` or `cuda`.
         engine: what runs the segments of weights on the CPU, one of `ENGINES`; on a GPU CUDA graphs do.
         threads: threads per network operation.
-        policy: one of `POLICIES`, or what gives a policy of path space, forecast and quality.
-        fixed_path: name of the path for the policy `fixed`, and of the one that gives the policies `thresholds` and
-            `oblivious` what they do not decide; empty: the largest.
-        miss_cost: quality that one late frame costs besides its own, under the policy `expected_utility`.
-        min_quality: paths of a lower quality are never chosen by the `CHOOSING_POLICIES`; 0: any may be.
-        keep_paths: these policies choose among the best paths at so many levels of contention, and only they are kept
-            ready; 0: all are.
+        policy: `frontier`; or what gives a policy of path space, forecast and quality, or its name as
+            `package.module:callable`.
         target_miss_probability: of the bounds.
-        calibration_step: step of the calibrator.
         calibration_file: keeps what the calibrator learnt over a restart; empty: nothing is kept.
     """
 
@@ -89,13 +81,8 @@ class NetworkOptions:
     device: str = 'cpu'
     engine: str = 'auto'
     threads: int = DEFAULT_THREADS
-    policy: str | Callable[[PathSpace, Forecast, Quality], Policy] = 'frontier'
-    fixed_path: str = ''
-    miss_cost: float = 1.0
-    min_quality: float = 0.0
-    keep_paths: int = 0
+    policy: str | PolicyMaker = 'frontier'
     target_miss_probability: float = 0.01
-    calibration_step: float = 0.05
     calibration_file: str = ''
 
 
@@ -158,8 +145,8 @@ def load_task(options: NetworkOptions, models_folder: Path, running: LoadedTask 
         profile, differences = measure_anew(network, facts, images()), [f'measured in seconds, coarsely: {error}']
     forecast = PathForecast(profile, network.path_space)
     quality = _load_quality(options, network, forecast, weights)
-    kept = _kept_paths(options, network, forecast, quality)
-    policy = make_policy(options, network.path_space, forecast, quality, kept)
+    kept = getattr(network, 'kept_paths', None) if options.policy == 'frontier' else None
+    policy = make_policy(options.policy, network.path_space, forecast, quality, kept)
     warm_up(network, profile.image_size, kept)
     if running is None:  # beside a network that runs, it would take away what that one's frames need
         give_back_memory()
@@ -315,54 +302,42 @@ def _load_quality(options: NetworkOptions, network, forecast: PathForecast,
     return quality
 
 
-def _kept_paths(options: NetworkOptions, network, forecast: PathForecast,
-                quality: PathQuality) -> Sequence[ExecutionPath] | None:
-    """The paths that are kept ready, by the network's own word or by the options; None: all."""
-    if options.policy not in CHOOSING_POLICIES:
-        return None
-    own = getattr(network, 'kept_paths', None)
-    if own is not None or not options.keep_paths:
-        return own
-    return kept_paths(network.path_space, forecast, quality, options.keep_paths)
-
-
-def make_policy(options: NetworkOptions, space: PathSpace, forecast: Forecast, quality: Quality,
+def make_policy(policy: str | PolicyMaker, space: PathSpace, forecast: Forecast, quality: Quality,
                 kept: Sequence[ExecutionPath] | None = None) -> Policy:
-    """The policy that the options name, ready to decide.
+    """The policy of that name, ready to decide.
 
     Raises:
-        SetupError: there is no such policy or path.
-        ValueError: a number is out of range, or forecast or quality gives values that are.
+        SetupError: there is none.
+        ValueError: forecast or quality gives values that are out of range.
     """
-    if callable(options.policy):
-        return options.policy(space, forecast, quality)
-    if options.policy in CHOOSING_POLICIES:
-        if options.min_quality and not getattr(quality, 'measured', True):
-            raise SetupError(f'min_quality is {options.min_quality}, but no path was ever scored: it needs a table of '
-                             f'qualities, see {command_line("evaluate --paths sample")}')
-        try:
-            if options.policy == 'frontier':
-                policy = FrontierPolicy(space, forecast, quality, paths=kept, min_quality=options.min_quality)
-            else:
-                policy = ExpectedUtilityPolicy(space, forecast, quality, miss_cost=options.miss_cost, paths=kept,
-                                               min_quality=options.min_quality)
-        except ValueError as error:
-            raise SetupError(f'policy {options.policy} cannot be used: {error}') from error
-        policy.prepare()
-        return policy
-    if options.policy in ('reactive_1', 'reactive_n'):
-        return Reactive(space, forecast, quality, to_the_lowest=options.policy == 'reactive_n')
+    if policy == 'frontier':
+        made = FrontierPolicy(space, forecast, quality, paths=kept)
+        made.prepare()
+        return made
+    return (find_policy(policy) if isinstance(policy, str) else policy)(space, forecast, quality)
+
+
+def check_policy(name: str) -> None:
+    """Refuses what names no policy; whether its module is there is looked at when it is made.
+
+    Raises:
+        ValueError: it does not.
+    """
+    if name != 'frontier' and ModelReference.parse(name).kind is not ModelKind.CALLABLE:
+        raise ValueError(f'policy is {name!r}, expected frontier or package.module:callable')
+
+
+def find_policy(name: str) -> PolicyMaker:
+    """What makes the policy that is named `package.module:callable`.
+
+    Raises:
+        SetupError: there is none of that name.
+    """
     try:
-        path = space.parse(options.fixed_path) if options.fixed_path else space.largest
-        if options.policy == 'fixed':
-            return FixedPath(path, space, forecast, quality)
-        if options.policy == 'thresholds':
-            return ThresholdPolicy(space, forecast, quality, start=path)
-        if options.policy == 'oblivious':
-            return GivenFactor(ThresholdPolicy(space, forecast, quality, start=path), options.policy)
-    except ValueError as error:
-        raise SetupError(f'policy {options.policy} cannot be used: {error}') from error
-    raise SetupError(f'policy is {options.policy!r}, expected one of {", ".join(POLICIES)}')
+        check_policy(name)
+        return ModelReference.parse(name).find()
+    except (ValueError, ModelNotFound) as error:
+        raise SetupError(f'policy {name} cannot be used: {error}') from error
 
 
 def make_calibrator(options: NetworkOptions, forecast: PathForecast,
@@ -371,13 +346,13 @@ def make_calibrator(options: NetworkOptions, forecast: PathForecast,
     begun_anew = []
     if kept is not None and kept.file.exists():
         try:
-            return kept.load(alpha=options.target_miss_probability, eta=options.calibration_step), []
+            return kept.load(alpha=options.target_miss_probability, eta=_CALIBRATION_STEP), []
         except DeadlinePerceptionError as error:
             begun_anew.append(f'{error}; the calibration begins anew')
-    width = math.log(8.0)  # a frame takes from half to four times its forecast
+    width = math.log(_LARGEST_FACTOR)
     try:
         log_factor = forecast.residual_quantile(1.0 - options.target_miss_probability)
     except ValueError:
-        log_factor = math.log(1.25)  # a profile without whole paths: a fifth more than expected, until frames tell
-    return BoundCalibrator(options.target_miss_probability, options.calibration_step, width,
+        log_factor = math.log(_INITIAL_FACTOR)  # a profile without whole paths
+    return BoundCalibrator(options.target_miss_probability, _CALIBRATION_STEP, width,
                            min(max(log_factor, 0.0), width)), begun_anew

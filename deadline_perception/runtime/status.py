@@ -7,12 +7,12 @@ from collections import Counter, deque
 from dataclasses import dataclass, field
 
 from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.runtime.deadline import TOLD_MS
 from deadline_perception.runtime.frame_record import FrameRecord
 from deadline_perception.runtime.pipeline import FramePipeline
 
 WINDOW = 200  # frames that the miss ratio is taken over
 HANGING_MS = 5000.0
-TOLD_MS = 5000.0  # that a diagnostic tells of what has passed
 MAX_CAUSES = 20
 FURTHER = 'further causes'
 

@@ -10,7 +10,6 @@ import math
 from enum import Enum, IntEnum
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from deadline_perception.detector.detections import Detections
 
@@ -72,6 +71,9 @@ def match_objects(first: Detections, second: Detections, min_iou: float) -> tupl
     """
     overlap = pairwise_iou(first.boxes_xyxy_px, second.boxes_xyxy_px)
     overlap[(first.labels[:, None] != second.labels[None]) | (overlap < min_iou)] = 0.0
+    # Slow to load, which the nodes that have no tracks need not pay; the detector has it from loading its times.
+    from scipy.optimize import linear_sum_assignment
+
     rows, columns = linear_sum_assignment(overlap, maximize=True)
     kept = overlap[rows, columns] > 0
     return rows[kept], columns[kept]

@@ -9,24 +9,31 @@ from collections.abc import Callable
 
 from deadline_perception.errors import DeadlinePerceptionError, printable_lines
 
+_PROGRAM = 'deadline-perception'
 COMMANDS = {
     'demo': 'play a drive through the running nodes and write a report',
     'doctor': 'say what this machine has and what is missing',
     'profile': 'measure how long every part of a network takes on this device',
-    'grade': 'find the levels of contention of this machine, and what reproduces them',
-    'sweep': 'measure how the time of single layers changes with their size, and predict it from few measurements',
-    'schedule': 'select levels and periods for several networks that share a machine',
-    'bag': 'turn a driving sequence into an mcap bag',
-    'report': 'turn a recorded bag into tables and plots',
-    'label': 'label a folder, video, bag or COCO file with detectors, as data to train on',
-    'construct': 'grow a network that fits a deadline and a memory limit on this device',
-    'train': 'train a multi-path detector',
-    'train-classifier': 'train the nested classifier of crops',
-    'elastic': 'make a network of torchvision or your own run at any share of its neurons, without training',
-    'tune': 'train an elastic network on this device, each iteration within a time budget',
-    'soup': 'model soup: the mean of the weights of training runs that began with the same weights',
     'adopt': 'measure own detectors (ONNX, torchvision) and write the set that the detector node launches',
+    'label': 'label a folder, video, bag or COCO file with detectors, as data to train on',
+    'train': 'train a multi-path detector',
     'evaluate': 'average precision of execution paths on annotated images',
+    'report': 'turn a recorded bag into tables and plots',
+    'bag': 'turn a driving sequence into an mcap bag',
+}
+GROUPS = {  # of what the papers need besides
+    'network': ('make and train networks of other kinds', {
+        'construct': 'grow a network that fits a deadline and a memory limit on this device',
+        'elastic': 'make a network of torchvision or your own run at any share of its neurons, without training',
+        'tune': 'train an elastic network on this device, each iteration within a time budget',
+        'soup': 'model soup: the mean of the weights of training runs that began with the same weights',
+        'train-classifier': 'train the nested classifier of crops',
+    }),
+    'machine': ('find out how this machine behaves', {
+        'grade': 'find the levels of contention of this machine, and what reproduces them',
+        'sweep': 'measure how the time of single layers changes with their size, and predict it from few measurements',
+        'schedule': 'select levels and periods for several networks that share a machine',
+    }),
 }
 
 
@@ -40,21 +47,35 @@ class _Help(argparse.ArgumentDefaultsHelpFormatter):
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs one sub-command; returns its exit status: 0 done, 1 failed, 2 wrong arguments."""
-    parser = argparse.ArgumentParser(prog='deadline-perception',
-                                     description='Object detection that meets a moving deadline, and says how it '
-                                                 'knows.')
-    subparsers = parser.add_subparsers(dest='command', required=True, metavar='COMMAND')
+    parser = argparse.ArgumentParser(prog=_PROGRAM, description='Object detection that meets a moving deadline, and '
+                                     'says how it knows.')
     arguments = sys.argv[1:] if arguments is None else arguments
-    wanted = next((word for word in arguments if not word.startswith('-')), None)
-    for name, summary in COMMANDS.items():
-        sub = subparsers.add_parser(name, help=summary, formatter_class=_Help)
-        if name == wanted:
-            module = importlib.import_module(f'deadline_perception.tools.{name.replace("-", "_")}')
+    wanted = [word for word in arguments if not word.startswith('-')][:2]
+    commands = _add_commands(parser, COMMANDS, wanted[:1], _PROGRAM)
+    for group, (summary, members) in GROUPS.items():
+        sub = commands.add_parser(group, help=f'{summary}: {", ".join(members)}', description=f'{summary}.')
+        _add_commands(sub, members, wanted[1:] if wanted[:1] == [group] else [], f'{_PROGRAM} {group}')
+    parsed = parser.parse_args(arguments)
+    return exit_status(parsed.name, lambda: parsed.run(parsed))
+
+
+def _add_commands(parser: argparse.ArgumentParser, commands: dict[str, str], wanted: list[str],
+                  name: str) -> argparse._SubParsersAction:
+    """Adds commands; only the one that is wanted is loaded, so that help needs no torch."""
+    added = parser.add_subparsers(required=True, metavar='COMMAND')
+    for command, summary in commands.items():
+        sub = added.add_parser(command, help=summary, formatter_class=_Help)
+        if [command] == wanted:
+            module = importlib.import_module(module_of(command))
             sub.description = module.__doc__
             module.add_arguments(sub)
-            sub.set_defaults(run=module.run)
-    parsed = parser.parse_args(arguments)
-    return exit_status(f'deadline-perception {parsed.command}', lambda: parsed.run(parsed))
+            sub.set_defaults(run=module.run, name=f'{name} {command}')
+    return added
+
+
+def module_of(command: str) -> str:
+    """Where a command lies, such as `train-classifier`."""
+    return f'deadline_perception.tools.{command.replace("-", "_")}'
 
 
 def exit_status(name: str, run: Callable[[], int | None]) -> int:

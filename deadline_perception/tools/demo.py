@@ -166,7 +166,7 @@ def grade_contention(args: argparse.Namespace, weights: Path, schedule: Schedule
     file, steps = args.out / 'levels.json', args.out / 'graded_contention.json'
     graded = schedule.each_once(_GRADED_S)
     graded.save(steps)
-    words = ['grade', '--weights', str(weights), '--device', args.device, '--threads', str(args.threads),
+    words = ['machine', 'grade', '--weights', str(weights), '--device', args.device, '--threads', str(args.threads),
              '--contention', str(steps), '--cores', network_cores(args.threads), '--path', graded_path(profile),
              '--most-units', str(max(graded.most.values(), default=1)), '--priority', 'off', '--seconds',
              str(graded.lasts_s), '--unit-seconds', '1', '--out', str(file)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import sys
 import statistics
 import time
 from collections.abc import Mapping, Sequence
@@ -15,7 +16,6 @@ from selection_methods import METHODS, OURS, PAPERS, OursByUtility, Terms
 from selection_replay import Outcome, Recording, violations_ratio
 
 from prediction import AdaptiveRegression
-from deadline_perception.decision.expected_utility import ExpectedUtilityPolicy
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.latency.profile import time_frame
 from deadline_perception.latency.stopwatch import now_ms
@@ -24,6 +24,9 @@ from deadline_perception.model_set.model_set import ModelSet
 from deadline_perception.share_folder import share_folder
 from deadline_perception.runtime.loading import NetworkOptions, load_task
 from deadline_perception.runtime.timed_frame import FrameProgress, TimedInference, WhateverItTakes
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / 'policies'))
+from expected_utility import ExpectedUtilityPolicy
 
 LIVE_METHODS = (PAPERS, OURS)
 LIVE_COSTS, DETECTOR_COSTS = (26.0, 30.0, 35.0, 42.0), (30.0, 42.0, 60.0)  # AP that a late frame costs

@@ -3,10 +3,12 @@ from __future__ import annotations
 
 import math
 import random
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
+from pathlib import Path
 
 import numpy as np
 
@@ -16,11 +18,13 @@ from prediction import (
     FilteredRatio,
     LaggedRegression,
 )
-from deadline_perception.decision.baselines import Reactive
-from deadline_perception.decision.expected_utility import ExpectedUtilityPolicy
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.execution_path import MODEL, ExecutionPath, Operator, PathSpace, Segment
 from deadline_perception.latency.calibration import BoundCalibrator
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / 'policies'))
+from baselines import Reactive
+from expected_utility import ExpectedUtilityPolicy
 
 ALPHA, ETA = 0.01, 0.05  # target miss probability and calibration step, as in config/detector.yaml
 _WIDTH, _FIRST = math.log(8.0), math.log(1.25)  # as runtime/loading.py begins without a profile of whole paths

@@ -35,11 +35,9 @@ from rich.progress import Progress
 from rich.table import Table
 
 from deadline_perception.datasets.coco import read_coco
-from deadline_perception.decision.baselines import FixedPath
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.decision.policy import Policy
-from deadline_perception.decision.thresholds import ThresholdPolicy, largest_that_fits
 from deadline_perception.runtime.deadline import deadline_at_ms, is_met
 from deadline_perception.model_set.model_reference import load_network
 from deadline_perception.runtime.loading import warm_up
@@ -58,6 +56,10 @@ from deadline_perception.latency.profile import LatencyProfile, measure_profile
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.tools.command_line import exit_status
 from deadline_perception.tools.profile import restart_with_environment
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / 'policies'))
+from baselines import FixedPath
+from thresholds import ThresholdPolicy, largest_that_fits
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = Path(__file__).parent / 'results' / 'accuracy_by_deadline.json'

@@ -5,9 +5,10 @@
 
 The user's weights are made here: torchvision's network, trained as a whole for `--train-minutes` on objects cut out of
 the driving images (three of four; the others score, as in both commands), and written by `torch.save`. Then
-`deadline-perception elastic` converts and ranks it without training, and `deadline-perception tune` trains it for
-`--minutes` with iterations of at most `--budget-ms`. Accuracy on the scored objects at every utilisation after each
-step, beside that of the ordinary network. Writes results/elastic_network.json, with --quick below out/benchmarks.
+`deadline-perception network elastic` converts and ranks it without training, and `deadline-perception network tune`
+trains it for `--minutes` with iterations of at most `--budget-ms`. Accuracy on the scored objects at every utilisation
+after each step, beside that of the ordinary network. Writes
+results/elastic_network.json, with --quick below out/benchmarks.
 """
 from __future__ import annotations
 
@@ -98,11 +99,11 @@ def main() -> int:
         whole = 100.0 * (found == torch.from_numpy(data.scoring.labels)).float().mean().item()
         torch.save(network.state_dict(), given)
         words = ('--data', args.data, '--threads', args.threads)
-        printed = {'elastic': command('elastic', args.model, '--weights', given, '--size', *SIZE, '--classes',
-                                      ','.join(data.class_names), *words, '--out', made)}
+        printed = {'elastic': command('network', 'elastic', args.model, '--weights', given, '--size', *SIZE,
+                                      '--classes', ','.join(data.class_names), *words, '--out', made)}
         before = accuracies(made)
-        printed['tune'] = command('tune', '--weights', made, '--budget-ms', args.budget_ms, '--minutes', args.minutes,
-                                  *words, '--out', tuned)
+        printed['tune'] = command('network', 'tune', '--weights', made, '--budget-ms', args.budget_ms,
+                                  '--minutes', args.minutes, *words, '--out', tuned)
         after = accuracies(tuned) if tuned.exists() else before
     table = Table(title=f'{args.model}, {len(data.class_names)} classes; accuracy of the ordinary network '
                         f'{whole:.1f} %')

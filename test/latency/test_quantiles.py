@@ -4,13 +4,11 @@ import math
 import random
 from dataclasses import asdict, replace
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import binom
 
-from deadline_perception.latency.quantiles import Quantiles, bounded_share, bounding_rank, samples_needed
+from deadline_perception.latency.quantiles import Quantiles, bounded_share, samples_needed
 
 
 def test_quantiles_of_101_durations_are_hand_computable():
@@ -54,39 +52,12 @@ def test_number_of_samples_whose_largest_bounds_a_quantile_is_the_published_one(
     assert samples_needed(probability, confidence) == needed
 
 
-def test_ranks_by_hand():
-    # Of 473 samples the second largest bounds the 99 % quantile with 95 % confidence, of 472 only the largest.
-    assert [bounding_rank(count, 0.99) for count in (298, 299, 472, 473)] == [None, 299, 472, 472]
-    # The larger of two coin tosses is below the median with a chance of 1 in 4, the smaller one with 3 in 4.
-    assert [bounding_rank(2, 0.5, confidence) for confidence in (0.25, 0.75, 0.76)] == [1, 2, None]
-
-
-@settings(max_examples=100, deadline=None)
-@given(count=st.integers(1, 2000), probability=st.floats(0.01, 0.999), confidence=st.floats(0.01, 0.999))
-def test_a_rank_exists_from_the_number_needed_on_and_is_the_lowest_that_will_do(count, probability, confidence):
-    rank = bounding_rank(count, probability, confidence)
-    chances = binom.cdf(np.arange(count), count, probability)  # that fewer samples than a rank lie below the quantile
-    expected = next((index + 1 for index, chance in enumerate(chances) if chance >= confidence), None)
-    if np.abs(chances - confidence).min() > 1e-9:
-        assert rank == expected
-        assert (rank is not None) == (count >= samples_needed(probability, confidence))
-
-
-@pytest.mark.parametrize('draw', [np.random.default_rng(0).standard_normal, np.random.default_rng(1).exponential])
-def test_the_confidence_holds_for_unlike_distributions(draw):
-    quantile = np.quantile(draw(size=400_000), 0.95)
-    rank = bounding_rank(120, 0.95, 0.9)
-    holds = np.sort(draw(size=(4000, 120)))[:, rank - 1] >= quantile
-    assert 0.9 - 0.02 < holds.mean() < 0.97
-
-
 def test_share_below_the_largest_sample_by_hand():
     assert bounded_share(1, 0.5) == pytest.approx(0.5)
     assert bounded_share(299) >= 0.99 > bounded_share(298)
 
 
-@pytest.mark.parametrize('call', [lambda: bounding_rank(0, 0.5), lambda: bounding_rank(5, 1.0),
-                                  lambda: bounding_rank(5, 0.5, math.nan), lambda: samples_needed(0.0),
+@pytest.mark.parametrize('call', [lambda: samples_needed(0.0), lambda: samples_needed(math.nan),
                                   lambda: samples_needed(0.5, 1.0), lambda: bounded_share(0),
                                   lambda: bounded_share(5, 0.0)])
 def test_impossible_counts_and_probabilities_are_refused(call):

@@ -81,5 +81,5 @@ def test_files_that_hold_something_else_are_refused(tmp_path, text, said):
 def test_a_missing_file_and_a_device_that_cannot_run_it_are_refused(folder, tmp_path):
     with pytest.raises(ModelError, match='none.yaml cannot be read'):
         SetFile.load(tmp_path / 'none.yaml')
-    with pytest.raises(ModelError, match='yolo is an ONNX file and the device cuda'):
+    with pytest.raises(ModelError, match='yolo is an exported file, .*, and the device cuda'):
         load_model(ModelSpec('yolo', 'onnx', folder / 'small_yolo.onnx', CLASSES), 'cuda')

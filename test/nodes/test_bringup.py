@@ -19,12 +19,18 @@ from deadline_perception.child_command import module_command
 from deadline_perception.datasets.bag import write_bag
 from deadline_perception.datasets.bag_file import BagError
 from deadline_perception.nodes import bringup
+from deadline_perception.nodes.parameter_document import document_of
 from deadline_perception.nodes.bringup import NODES, OPTIONAL_NODES, PLAYER, RECORDER
 from deadline_perception.nodes.launch_arguments import ARGUMENTS, read_values
 from deadline_perception.rendering.drive import render_drive
 
 WAIT_S = 90.0
 ALL = (*NODES, *OPTIONAL_NODES, PLAYER, RECORDER)
+
+
+def parameters_of(entry):
+    name = 'detector_parameters' if entry.name == 'detector' else entry.name
+    return importlib.import_module(f'deadline_perception.nodes.{name}').PARAMETERS
 
 
 def values(**given):
@@ -53,15 +59,11 @@ def test_an_optional_node_is_started_and_awaited_where_its_argument_asks_for_it(
             assert ('crop_classifier' in before_ros) == wanted
 
 
-def parameters_of(entry):
-    name = 'detector_parameters' if entry.name == 'detector' else entry.name
-    return importlib.import_module(f'deadline_perception.nodes.{name}').PARAMETERS
-
-
 @pytest.mark.parametrize('entry', ALL, ids=lambda entry: entry.name)
-def test_config_holds_every_parameter_of_its_node_with_its_default_and_no_other(entry, repository):
-    content = yaml.safe_load((repository / 'config' / f'{entry.name}.yaml').read_text())
-    ((node, section),) = content.items()
+def test_config_is_what_the_declaration_writes(entry, repository):
+    text = (repository / 'config' / f'{entry.name}.yaml').read_text()
+    assert text == document_of(entry.name), 'run `make parameters`'
+    ((node, section),) = yaml.safe_load(text).items()
     assert node == f'/**/{entry.name}'
     assert section['ros__parameters'] == {row.name: row.default for row in parameters_of(entry)}
 

@@ -61,7 +61,7 @@ def test_state_names_its_sources_and_holds_the_probe(start_node, observer, wait_
 
 
 def test_all_frames_since_the_last_state_are_in_the_next_and_none_has_one_of_its_own(start_node, observer, wait_for):
-    start_node('contention_monitor', {'rate_hz': 1.0})
+    start_node('contention_monitor', {'priority': 'auto'})
     heard = observer.hear(ContentionState, 'contention_monitor/state')
     latencies = observer.speaker(FrameLatency, 'detector/latency')
     wait_for(lambda: latencies.publish(latency()) or (heard and 'frames' in heard[-1].sources),

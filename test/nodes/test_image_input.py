@@ -35,8 +35,8 @@ def images(observer, namespace, taken):
     made = []
 
     def make(reliability='auto', timeout_s=60.0):
-        made.append(ImageInput(observer.node, f'{namespace}/image', 'raw', reliability, timeout_s, on_image=taken.image,
-                               is_wanted=lambda: taken.wanted))
+        made.append(ImageInput(observer.node, f'{namespace}/image', 'raw', reliability, on_image=taken.image,
+                               timeout_s=timeout_s, is_wanted=lambda: taken.wanted))
         return made[-1]
 
     yield make

@@ -271,7 +271,7 @@ def test_a_node_that_dies_again_and_again_is_given_up_with_a_word(repository, mo
     monkeypatch.setattr(module, 'RESPAWN_DELAY_S', 0.1)
     said = []
     broken = tmp_path / 'broken.yaml'
-    broken.write_text('/**/time_budget:\n  ros__parameters:\n    rate_hz: 5000.0\n')
+    broken.write_text('/**/time_budget:\n  ros__parameters:\n    speed_timeout_s: 5000.0\n')
     entry = next(entry for entry in NODES if entry.name == 'time_budget')
     node = module._node(entry, read_values({'params_file': str(broken)}))
     service = LaunchService(noninteractive=True)
@@ -281,4 +281,4 @@ def test_a_node_that_dies_again_and_again_is_given_up_with_a_word(repository, mo
     monkeypatch.setattr(module, 'LogInfo', lambda msg: logged.append(msg) or LogInfo(msg=msg))
     assert service.run() == 0
     assert logged == ['time_budget died 3 times: it stays down, the others go on without it']
-    assert ''.join(said).count('rate_hz is 5000.0 Hz, expected [0.1, 100] Hz') == 3
+    assert ''.join(said).count('speed_timeout_s is 5000.0 s, expected [0.01, 60] s') == 3

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import sys
+
 import pytest
 import rclpy
 from lifecycle_msgs.msg import State, Transition
@@ -104,6 +106,22 @@ class Ended(Recorded):
     def on_configure(self, state):
         self.context.shutdown()
         self.create_publisher(State, 'state', 1)
+
+
+def test_a_configuration_that_does_not_end_ends_the_process_with_a_word(start_node, tmp_path):
+    script = tmp_path / 'endless.py'
+    script.write_text('import time\n'
+                      'import rclpy\n'
+                      'from deadline_perception.nodes import managed_node\n'
+                      'managed_node.MOST_LOADING_S = 0.5\n'
+                      'class Endless(managed_node.ManagedNode):\n'
+                      '    def on_configure(self, state):\n'
+                      '        time.sleep(1000)\n'
+                      'rclpy.init()\n'
+                      'Endless("endless").trigger_configure()\n')
+    node = start_node('endless', program=(sys.executable, script))
+    assert node.process.wait(120) == 70
+    assert 'cannot be configured: loading has taken more than 0 s. This process ends with status 70' in node.output
 
 
 def test_what_fails_because_the_process_ends_meanwhile_is_not_told(capfd):

@@ -40,7 +40,8 @@ def set_file(adopted, tmp_path, monkeypatch):
 def test_the_model_follows_the_budget_and_every_frame_has_a_bound(set_file, start_node, observer, wait_for, namespace):
     labels = observer.hear(LabelInfo, f'{namespace}/detector/label_info', LATCHED)
     # Each image comes as soon as the one before is answered; to be in time for the next is not what is shown here.
-    detector = start_node('detector', {'model': set_file, 'min_score': 0.01, 'spare_next_image': False})
+    detector = start_node('detector', {
+        'model': set_file, 'min_score': 0.01, 'policy': 'deadline_perception.decision.frontier:FrontierPolicy'})
     results = observer.hear(Detection2DArray, f'{namespace}/detector/detections')
     latencies = observer.hear(FrameLatency, f'{namespace}/detector/latency')
     decisions = observer.hear(PathDecision, f'{namespace}/detector/path')

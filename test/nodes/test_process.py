@@ -31,7 +31,7 @@ def test_signal_ends_the_process_cleanly(start_node, observer, wait_for, number)
 def test_unusable_parameter_file_ends_the_process_with_one_line(start_node, tmp_path):
     contents = {
         'params file': 'time_budget: [broken', 'Error opening YAML file': None,
-        "rate_hz is 'fast', expected a decimal number": '/**:\n  ros__parameters:\n    rate_hz: fast\n',
+        "speed_timeout_s is 'fast', expected a decimal number": '/**:\n  ros__parameters:\n    speed_timeout_s: fast\n',
         'use_sim_time': '/**:\n  ros__parameters:\n    use_sim_time: 5\n'}
     nodes = {}
     for number, (complaint, content) in enumerate(contents.items()):

@@ -20,7 +20,6 @@ from deadline_perception.latency.device import DEFAULT_THREADS, process_environm
 from deadline_perception.latency.profile import measure_profile
 from deadline_perception.msg import ContentionState, JobReport, Schedule
 from deadline_perception.nodes.messages import bgr_to_image, ns_to_stamp
-from deadline_perception.nodes.qos_scheduler import PARAMETERS
 from deadline_perception.nodes.service_quality import LATCHED, RESULTS
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (48, 64, 3), dtype=np.uint8)
@@ -82,8 +81,7 @@ def test_two_networks_and_one_of_crops_share_a_device_and_follow_what_changes(st
               'profile': write_profile(tmp_path, make_classifier), 'weight': 0.5},
         closer={'model': 'invented_networks:make_classifier', 'crops_of': 'front', 'periods_ms': [480],
                 'profile': str(tmp_path / 'make_classifier.json')})
-    node = start_node('qos_scheduler', {'tasks': tasks, 'priority': "'off'", 'look_period_s': 0.1,
-                                        'image_timeout_s': 1.0})
+    node = start_node('qos_scheduler', {'tasks': tasks, 'priority': "'off'"})
     schedules = observer.hear(Schedule, f'{namespace}/qos_scheduler/schedule', LATCHED)
     jobs = observer.hear(JobReport, f'{namespace}/qos_scheduler/jobs')
     found = observer.hear(Detection2DArray, f'{namespace}/qos_scheduler/front/detections')
@@ -154,7 +152,7 @@ def test_a_network_that_hangs_does_not_take_the_other_down(start_node, observer,
              'profile': write_profile(tmp_path, make)},
         good={'model': 'invented_networks:make_classifier', 'image_topic': 'image', 'periods_ms': [200],
               'profile': write_profile(tmp_path, make_classifier)})
-    node = start_node('qos_scheduler', {'tasks': tasks, 'priority': "'off'", 'hanging_ms': 100.0})
+    node = start_node('qos_scheduler', {'tasks': tasks, 'priority': "'off'"})
     jobs = observer.hear(JobReport, f'{namespace}/qos_scheduler/jobs')
     with Camera(observer, f'{namespace}/image'):
         wait_for(lambda: {job.task for job in jobs} == {'bad', 'good'}, f'jobs of both: {node.output}')
@@ -186,8 +184,3 @@ def test_what_it_cannot_work_with_is_said_and_it_stays(start_node, observer, wai
     wait_for(lambda: observer.status('qos_scheduler')[0] == 2, f'an error: {node.output}')
     assert words in observer.status('qos_scheduler')[1]
     assert node.end() == 0, node.output
-
-
-def test_parameters_name_their_methods():
-    method = next(row for row in PARAMETERS if row.name == 'method')
-    assert method.choices == ('greedy_next', 'greedy', 'exact')

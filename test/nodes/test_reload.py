@@ -28,6 +28,7 @@ torch = pytest.importorskip('torch')
 SMALL = replace(COMPACT, name='small', input_size=(64, 96), scales=(1.0,), widths=(1.0, 0.5))
 IMAGE = np.random.default_rng(0).integers(0, 256, (64, 96, 3), dtype=np.uint8)
 PERIOD_S = 0.1
+TESTS = str(Path(__file__).parents[1])
 
 
 def write(file, label, seed, config=SMALL, class_names=CLASSES):
@@ -81,9 +82,9 @@ def test_new_weights_are_taken_between_two_frames_and_what_does_not_fit_is_refus
     path = bikes.path_space.smallest
     shutil.copy(files / 'vehicles.safetensors', files / 'model.safetensors')
     node = start_node('detector', {
-        'model': files / 'model.safetensors', 'profile': files / 'profile.json', 'engine': 'eager', 'policy': 'fixed',
-        'fixed_path': path, 'default_budget_ms': 20_000.0, 'autostart': False},
-        environment={**process_environment(DEFAULT_THREADS), 'PYTHONPATH': str(Path(__file__).parents[1])})
+        'model': files / 'model.safetensors', 'profile': files / 'profile.json', 'engine': 'eager',
+        'policy': 'one_path_policies:cheapest', 'default_budget_ms': 20_000.0, 'autostart': False},
+        environment={**process_environment(DEFAULT_THREADS), 'PYTHONPATH': TESTS})
     found = observer.hear(Detection2DArray, f'{namespace}/detector/detections')
     latencies = observer.hear(FrameLatency, f'{namespace}/detector/latency')
 
@@ -153,9 +154,9 @@ def test_a_network_on_prepared_segments_is_replaced_and_given_back_without_a_los
     profile = prepared.weights.with_name('profile.json')
     made_up_profile(network, image_size=IMAGE.shape[:2]).save(profile)
     node = start_node('detector', {
-        'model': prepared.weights, 'profile': profile, 'engine': 'openvino', 'policy': 'fixed',
-        'fixed_path': network.path_space.largest, 'default_budget_ms': 20_000.0, 'min_score': 0.0},
-        environment=process_environment(DEFAULT_THREADS))
+        'model': prepared.weights, 'profile': profile, 'engine': 'openvino',
+        'policy': 'one_path_policies:largest', 'default_budget_ms': 20_000.0, 'min_score': 0.0},
+        environment={**process_environment(DEFAULT_THREADS), 'PYTHONPATH': TESTS})
     found = observer.hear(Detection2DArray, f'{namespace}/detector/detections')
     latencies = observer.hear(FrameLatency, f'{namespace}/detector/latency')
     camera = Camera(observer, f'{namespace}/image')
@@ -182,9 +183,9 @@ def test_failed_reloads_leave_no_memory_behind(start_node, observer, wait_for, n
     network = load_detector(weights)
     made_up_profile(network, image_size=IMAGE.shape[:2]).save(tmp_path / 'profile.json')
     node = start_node('detector', {
-        'model': weights, 'profile': tmp_path / 'profile.json', 'engine': 'eager', 'policy': 'fixed',
-        'fixed_path': network.path_space.smallest},
-        environment={'OMP_WAIT_POLICY': 'PASSIVE'})
+        'model': weights, 'profile': tmp_path / 'profile.json', 'engine': 'eager',
+        'policy': 'one_path_policies:cheapest'},
+        environment={'OMP_WAIT_POLICY': 'PASSIVE', 'PYTHONPATH': TESTS})
     wait_for(lambda: observer.status('detector')[2].get('state') == 'active', f'the active node: {node.output}')
     for _ in range(2):
         answer = observer.call(Trigger, f'{namespace}/detector/reload', Trigger.Request())

@@ -170,7 +170,7 @@ def test_bad_start_values_end_the_process_with_one_line(start_node):
         'source is trace and trace_file is empty, expected a file': {'source': 'trace'},
         'speed trace /none/trace.csv does not exist': {'source': 'trace', 'trace_file': '/none/trace.csv'},
         "source is 'wheel', expected one of auto, odometry, twist, trace": {'source': 'wheel'},
-        'rate_hz is 1000.0 Hz, expected [0.5, 200] Hz': {'rate_hz': 1000.0}}
+        'timeout_s is 1000.0 s, expected [0.01, 60] s': {'timeout_s': 1000.0}}
     nodes = {complaint: start_node('vehicle_speed', parameters) for complaint, parameters in complaints.items()}
     for complaint, node in nodes.items():
         assert node.wait_ended() == 1

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from deadline_perception.runtime.image_flow import STOPPED_FACTOR, ImageFlow
-from deadline_perception.runtime.status import TOLD_MS
+from deadline_perception.runtime.deadline import TOLD_MS
 
 
 class Clock:

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.detector.declaration import multi_path_space
 from deadline_perception.detector.detections import Detections
@@ -20,7 +21,6 @@ from deadline_perception.latency.profile import LatencyProfile, ProfileMismatch,
 from deadline_perception.latency.quantiles import Quantiles
 from deadline_perception.model_set.model_reference import ModelNotFound, load_network
 from deadline_perception.runtime.loading import (
-    POLICIES,
     NetworkOptions,
     SetupError,
     environment_faults,
@@ -37,17 +37,17 @@ class Forecast:
 
 
 def test_a_kept_calibration_goes_on_only_where_it_was_learnt(tmp_path):
-    options = NetworkOptions('compact', target_miss_probability=0.02, calibration_step=0.1)
-    learnt = BoundCalibrator(0.02, 0.1, math.log(8.0), 0.25)
+    options = NetworkOptions('compact', target_miss_probability=0.02)
+    learnt = BoundCalibrator(0.02, 0.05, math.log(8.0), 0.25)
     learnt.observe(10.0, None)
     here = CalibrationFile(tmp_path / 'factor.json', {'threads': 1})
     assert make_calibrator(options, Forecast(), here)[1] == []
     here.save(learnt.state())
     calibrator, begun_anew = make_calibrator(options, Forecast(), here)
     assert (calibrator.state(), begun_anew) == (learnt.state(), [])
-    calibrator, begun_anew = make_calibrator(replace(options, calibration_step=0.2), Forecast(), here)
-    assert (calibrator.frames, calibrator.eta) == (0, 0.2)
-    assert 'eta is 0.1 in the file and 0.2 here; the calibration begins anew' in begun_anew[0]
+    calibrator, begun_anew = make_calibrator(replace(options, target_miss_probability=0.1), Forecast(), here)
+    assert (calibrator.frames, calibrator.alpha) == (0, 0.1)
+    assert 'alpha is 0.02 in the file and 0.1 here; the calibration begins anew' in begun_anew[0]
     calibrator, begun_anew = make_calibrator(options, Forecast(), replace(here, origin={'threads': 2}))
     assert (calibrator.frames, calibrator.log_factor) == (0, 0.25)
     assert 'threads is 1 in the file and 2 here; the calibration begins anew' in begun_anew[0]
@@ -156,39 +156,26 @@ class EvenForecast:
         return np.array([self.forecast_ms(path, segment) for path in paths])
 
 
-def test_every_policy_that_can_be_named_is_made_and_decides():
-    space = multi_path_space(skips_per_stage=(1, 1), widths=(1.0, 0.5), pyramid_widths=(1.0,), proposals=(10, 100),
-                             heads=2)
-    forecast = EvenForecast(space)
-    quality = PathQuality.from_forecast(space, forecast)
-    for name in POLICIES:
-        policy = make_policy(NetworkOptions('compact', policy=name), space, forecast, quality)
-        assert policy.name == name
-        choice = policy.plan(1000.0, 2.0)
-        policy.observe(choice.forecast_ms, 1000.0)
-        assert policy.redecide(choice.path, 0, 1000.0, 2.0).path == choice.path
-    fixed = make_policy(NetworkOptions('compact', policy='fixed', fixed_path=str(space.smallest)), space, forecast,
-                        quality)
-    assert fixed.plan(1.0, 1.0).path == space.smallest
-    for name in ('thresholds', 'oblivious'):
-        start = str(space.largest.replace(width=0.5))
-        narrow = make_policy(NetworkOptions('compact', policy=name, fixed_path=start), space, forecast, quality)
-        assert narrow.plan(1000.0, 1.0).path['width'] == 0.5
-    measured = PathQuality(dict(zip(space, np.linspace(0.1, 0.9, len(space)))))
-    daring, timid = (make_policy(NetworkOptions('compact', policy='expected_utility', miss_cost=cost), space, forecast,
-                                 measured).plan(24.0, 1.0) for cost in (0.0, 100.0))
-    assert daring.quality > timid.quality
-    good = make_policy(NetworkOptions('compact', min_quality=0.5), space, forecast, measured)
-    assert good.plan(0.0, 1.0).quality >= 0.5
-    for options, of_paths, message in ((NetworkOptions('compact', min_quality=0.95), measured, 'expected at most 0.9'),
-                                       (NetworkOptions('compact', min_quality=0.5), quality,
-                                        'no path was ever scored')):
-        with pytest.raises(SetupError, match=message):
-            make_policy(options, space, forecast, of_paths)
-    with pytest.raises(SetupError, match="policy is 'oracle', expected one of frontier, expected_utility, thresholds"):
-        make_policy(NetworkOptions('compact', policy='oracle'), space, forecast, quality)
-    with pytest.raises(SetupError, match='policy fixed cannot be used: execution path is'):
-        make_policy(NetworkOptions('compact', policy='fixed', fixed_path='s0-w1.00-p10-h0'), space, forecast, quality)
+SPACE = multi_path_space(skips_per_stage=(1, 1), widths=(1.0, 0.5), pyramid_widths=(1.0,), proposals=(10, 100), heads=2)
+
+
+@pytest.mark.parametrize('name', ['frontier', 'one_path_policies:largest', FrontierPolicy])
+def test_every_policy_that_can_be_given_is_made_and_decides(name):
+    forecast = EvenForecast(SPACE)
+    policy = make_policy(name, SPACE, forecast, PathQuality.from_forecast(SPACE, forecast))
+    choice = policy.plan(1000.0, 2.0)
+    assert choice.feasible and choice.forecast_ms == forecast.forecast_ms(SPACE.largest)
+    policy.observe(choice.forecast_ms, 1000.0)
+    assert policy.redecide(choice.path, 0, 1000.0, 2.0).path == choice.path
+
+
+@pytest.mark.parametrize(('name', 'said'), [
+    ('oracle', "policy is 'oracle', expected frontier or package.module:callable"),
+    ('no.module:Policy', 'No module named'), ('one_path_policies:dearest', "no attribute 'dearest'")])
+def test_what_names_no_policy_is_refused(name, said):
+    forecast = EvenForecast(SPACE)
+    with pytest.raises(SetupError, match=f'policy {name} cannot be used: .*{said}'):
+        make_policy(name, SPACE, forecast, PathQuality.from_forecast(SPACE, forecast))
 
 
 @pytest.mark.parametrize(('content', 'kept', 'degraded', 'notice'), [
@@ -238,5 +225,5 @@ def test_any_callable_gives_the_network_and_without_a_table_longer_paths_are_bet
     choice = loaded.task.policy.plan(math.inf, 1.0)
     assert choice.path in network.path_space and choice.feasible
     for model, said in (('no_such_module:make', 'No module named'), ('invented_networks:make_none', 'make_none')):
-        with pytest.raises(ModelNotFound, match=f"model is '{model}', expected package.module:callable: .*{said}"):
+        with pytest.raises(ModelNotFound, match=f'{model} is not there, expected package.module:callable: .*{said}'):
             load_network(model, 'cpu', tmp_path)

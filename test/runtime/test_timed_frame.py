@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from deadline_perception.decision.baselines import FixedPath
-from deadline_perception.decision.expected_utility import ExpectedUtilityPolicy
+from baselines import FixedPath
+from expected_utility import ExpectedUtilityPolicy
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.latency.reserve import FrameReserve

@@ -26,10 +26,14 @@ def command(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[argparse.Nam
     return install
 
 
-@pytest.mark.parametrize('name', command_line.COMMANDS)
+ALL = [*command_line.COMMANDS, *(f'{group} {name}' for group, (_, members) in command_line.GROUPS.items()
+                                 for name in members)]
+
+
+@pytest.mark.parametrize('name', ALL)
 def test_every_command_explains_itself(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match='^0$'):
-        command_line.main([name, '--help'])
+        command_line.main([*name.split(), '--help'])
     text = capsys.readouterr().out
     assert text.startswith(f'usage: deadline-perception {name}')
     sentence = next(line for line in text.splitlines()[1:] if line and not line.startswith(' '))
@@ -42,7 +46,7 @@ def test_help_lists_all_commands_without_loading_them(repository: Path) -> None:
             'try:\n    main(["--help"])\nfinally:\n    print("torch" in sys.modules or "numpy" in sys.modules)')
     shown = subprocess.run([sys.executable, '-c', code], cwd=repository, capture_output=True, text=True, timeout=60)
     assert shown.returncode == 0, shown.stderr
-    assert all(name in shown.stdout for name in command_line.COMMANDS)
+    assert all(name.split()[-1] in shown.stdout for name in ALL)
     assert shown.stdout.splitlines()[-1] == 'False'
 
 
@@ -91,7 +95,8 @@ def test_interruption_ends_quietly(command) -> None:
     assert command_line.main(['bag']) == 130
 
 
-@pytest.mark.parametrize('arguments', [[], ['unheard-of'], ['doctor', '--unheard-of']])
+@pytest.mark.parametrize('arguments', [[], ['unheard-of'], ['doctor', '--unheard-of'], ['network'],
+                                       ['network', 'grade']])
 def test_wrong_arguments_show_the_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match='^2$'):
         command_line.main(arguments)

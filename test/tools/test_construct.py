@@ -20,7 +20,8 @@ def family(tmp_path, monkeypatch):
     monkeypatch.setenv('DEADLINE_PERCEPTION_RESTARTED', '1')  # stay in this process
     monkeypatch.setattr(construct, '_ROUNDS', 2)
     save_configuration(FAMILY, tmp_path / 'small.json')
-    return ['construct', '--family', str(tmp_path / 'small.json'), '--out', str(tmp_path / 'out' / 'built.json')]
+    return ['network', 'construct', '--family', str(tmp_path / 'small.json'),
+            '--out', str(tmp_path / 'out' / 'built.json')]
 
 
 def test_writes_a_configuration_that_trains(family, tmp_path, capsys):

@@ -35,7 +35,7 @@ def made(tmp_path_factory) -> tuple[Path, list[str], str]:
     data = write_images(folder / 'images')
     source = NetworkSource('mobilenet_v3_small', CLASSES, (32, 32))
     torch.save(source.ordinary().state_dict(), folder / 'user.pth')
-    ran = subprocess.run([sys.executable, '-m', 'deadline_perception.tools.command_line', 'elastic',
+    ran = subprocess.run([sys.executable, '-m', 'deadline_perception.tools.command_line', 'network', 'elastic',
                           'mobilenet_v3_small', '--weights', str(folder / 'user.pth'), '--data', str(data), '--size',
                           '32', '32', '--out', str(folder / 'net.safetensors')], capture_output=True, text=True,
                          check=False)
@@ -60,7 +60,7 @@ def test_one_command_makes_a_network_elastic(made):
 def test_refuses_in_one_line(made, words, message, monkeypatch, capsys, tmp_path):
     folder, data, _ = made
     monkeypatch.setenv('DEADLINE_PERCEPTION_RESTARTED', '1')
-    assert main(['elastic', *words, '--weights', str(folder / 'user.pth'), *data, '--out',
+    assert main(['network', 'elastic', *words, '--weights', str(folder / 'user.pth'), *data, '--out',
                  str(tmp_path / 'out.safetensors')]) == 1
     error = capsys.readouterr().err
     assert message in error and not (tmp_path / 'out.safetensors').exists()

@@ -16,7 +16,7 @@ pytest.importorskip('torch')
 @pytest.fixture(scope='module')
 def graded(measurable_weights, tmp_path_factory):
     folder = tmp_path_factory.mktemp('graded')
-    run = run_command('grade', '--weights', str(measurable_weights), '--engine', 'eager', '--seconds', '2',
+    run = run_command('machine', 'grade', '--weights', str(measurable_weights), '--engine', 'eager', '--seconds', '2',
                       '--most-units', '1', '--unit-seconds',
                       '0.1', '--contention', 'bursts', '--source', 'drive:seed=1,seconds=0.5', '--priority', 'off',
                       environment={'XDG_CACHE_HOME': str(folder)})
@@ -40,8 +40,8 @@ def test_grades_beside_a_command_and_ends_it_with_delays_beside_units_from_befor
     file, = (graded[1] / 'deadline_perception' / 'levels').glob('*.json')
     mark = tmp_path / 'mark'
     code = f'import os, time; open({str(mark)!r}, "w").write(str(os.getpid())); time.sleep(300)'
-    run = run_command('grade', '--weights', str(measurable_weights), '--engine', 'eager', '--seconds', '3', '--reuse',
-                      str(file), '--out',
+    run = run_command('machine', 'grade', '--weights', str(measurable_weights), '--engine', 'eager', '--seconds', '3',
+                      '--reuse', str(file), '--out',
                       str(tmp_path / 'levels.json'), '--source', 'drive:seed=1,seconds=0.5', '--', sys.executable, '-c',
                       code, environment=process_environment(DEFAULT_THREADS))
     assert run.returncode == 0, run.stderr
@@ -54,10 +54,10 @@ def test_grades_beside_a_command_and_ends_it_with_delays_beside_units_from_befor
 def test_a_command_that_fails_and_a_file_of_another_path_are_told_in_one_line(graded, measurable_weights, tmp_path):
     file, = (graded[1] / 'deadline_perception' / 'levels').glob('*.json')
     common = ('--weights', str(measurable_weights), '--engine', 'eager', '--source', 'drive:seed=1,seconds=0.5')
-    run = run_command('grade', *common, '--seconds', '60', '--', sys.executable, '-c', 'raise SystemExit(3)',
+    run = run_command('machine', 'grade', *common, '--seconds', '60', '--', sys.executable, '-c', 'raise SystemExit(3)',
                       environment=process_environment(DEFAULT_THREADS))
     assert run.returncode == 1 and 'ended with status 3 after' in run.stderr.splitlines()[-1]
-    run = run_command('grade', *common, '--reuse', str(file), '--path',
+    run = run_command('machine', 'grade', *common, '--reuse', str(file), '--path',
                       ContentionGrading.load(file).path.replace('w1.00', 'w0.25'),
                       environment=process_environment(DEFAULT_THREADS))
     assert run.returncode == 1 and 'of the network measurable on the path' in run.stderr.splitlines()[-1]
@@ -77,6 +77,6 @@ def test_wrong_arguments_are_told_in_one_line(monkeypatch, capsys, arguments, me
     from deadline_perception.tools.command_line import main
 
     monkeypatch.setattr(grade, 'restart_with_environment', lambda threads: None)
-    assert main(['grade', *arguments]) == 1
+    assert main(['machine', 'grade', *arguments]) == 1
     error = capsys.readouterr().err
     assert message in error and error.count('\n') == 1

@@ -31,8 +31,8 @@ def folder(tmp_path_factory):
 
 
 def run(folder, repository, *words):
-    return subprocess.run([sys.executable, '-m', 'deadline_perception.tools.command_line', 'schedule', *words],
-                          cwd=folder, capture_output=True, text=True, timeout=120,
+    return subprocess.run([sys.executable, '-m', 'deadline_perception.tools.command_line', 'machine', 'schedule',
+                           *words], cwd=folder, capture_output=True, text=True, timeout=120,
                           env={**os.environ, 'PYTHONPATH': str(repository / 'test'), 'COLUMNS': '150'})
 
 
@@ -47,7 +47,7 @@ def test_prints_a_schedule_and_draws_it(folder, repository):
 def test_what_does_not_fit_is_one_line(folder, repository):
     done = run(folder, repository, 'tasks.yaml', '--slowdown', '100000')
     assert done.returncode == 1 and done.stderr.count('\n') == 1
-    assert 'deadline-perception schedule: cpu: no option of task' in done.stderr
+    assert 'deadline-perception machine schedule: cpu: no option of task' in done.stderr
     done = run(folder, repository, 'missing.yaml')
     assert done.returncode == 1 and 'missing.yaml cannot be read' in done.stderr
 

@@ -1,4 +1,4 @@
-"""The command `deadline-perception soup` on weights files of small networks."""
+"""The command `deadline-perception network soup` on weights files of small networks."""
 from __future__ import annotations
 
 import json
@@ -23,7 +23,7 @@ def files(tmp_path):
 
 def test_every_weight_is_the_mean(files, tmp_path, capsys):
     out = tmp_path / 'made' / 'mean.safetensors'
-    assert main(['soup', *map(str, files), '--out', str(out)]) == 0
+    assert main(['network', 'soup', *map(str, files), '--out', str(out)]) == 0
     first, second, mean = (load_detector(file).state_dict() for file in (*files, out))
     for name, tensor in mean.items():
         # Files hold float16, 11 significant bits.
@@ -35,12 +35,12 @@ def test_every_weight_is_the_mean(files, tmp_path, capsys):
 def test_weights_of_other_classes_are_refused(files, tmp_path, capsys):
     other = tmp_path / 'other.safetensors'
     save_detector(build_detector('compact', ('vehicle',), seed=0), other)
-    assert main(['soup', str(files[0]), str(other), '--out', str(tmp_path / 'mean.safetensors')]) == 1
+    assert main(['network', 'soup', str(files[0]), str(other), '--out', str(tmp_path / 'mean.safetensors')]) == 1
     assert "is a 'compact' with classes vehicle; expected a 'compact' with vehicle, traffic_light" in (
         capsys.readouterr().err)
     assert not (tmp_path / 'mean.safetensors').exists()
 
 
 def test_one_file_is_no_soup(files, tmp_path, capsys):
-    assert main(['soup', str(files[0])]) == 1
+    assert main(['network', 'soup', str(files[0])]) == 1
     assert 'expected at least two for a soup' in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""The command `deadline-perception sweep`."""
+"""The command `deadline-perception machine sweep`."""
 from __future__ import annotations
 
 import os
@@ -26,8 +26,8 @@ sys.exit(main(sys.argv[1:]))
 
 def run_command(*arguments: str) -> subprocess.CompletedProcess:
     settings = {name: value for name, value in os.environ.items() if name not in process_environment(2)}
-    return subprocess.run([sys.executable, '-c', PROGRAM, 'sweep', *arguments], capture_output=True, text=True,
-                          env={**settings, 'COLUMNS': '150'}, timeout=120)
+    return subprocess.run([sys.executable, '-c', PROGRAM, 'machine', 'sweep', *arguments], capture_output=True,
+                          text=True, env={**settings, 'COLUMNS': '150'}, timeout=120)
 
 
 def test_goes_on_measures_and_predicts(tmp_path):

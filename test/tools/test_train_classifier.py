@@ -41,8 +41,9 @@ def weights(annotations, tmp_path_factory):
     """Ended after two of three steps, and gone on with."""
     folder = tmp_path_factory.mktemp('weights')
     before = torch.get_num_threads()
-    words = ['train-classifier', '--data', str(annotations), '--rendered', '1', '--backgrounds', '2', '--steps', '3',
-             '--batch', '4', '--state', str(folder / 'state.safetensors'), '--out', str(folder / 'small.safetensors')]
+    words = ['network', 'train-classifier', '--data', str(annotations), '--rendered', '1', '--backgrounds', '2',
+             '--steps', '3', '--batch', '4', '--state', str(folder / 'state.safetensors'),
+             '--out', str(folder / 'small.safetensors')]
     assert main([*words, '--minutes', '1e-9']) == 0
     steps = (folder / 'state.jsonl').read_text().splitlines()
     assert len(steps) == 1 and json.loads(steps[0])['level10'] > 0.0
@@ -61,8 +62,8 @@ def test_a_run_writes_weights_with_their_recipe(weights, capsys):
 
 
 def test_weights_to_start_from_are_part_of_the_recipe_and_the_result(weights, annotations, tmp_path):
-    words = ['train-classifier', '--data', str(annotations), '--rendered', '1', '--steps', '1', '--batch', '2',
-             '--seed', '7',
+    words = ['network', 'train-classifier', '--data', str(annotations), '--rendered', '1', '--steps', '1',
+             '--batch', '2', '--seed', '7',
              '--learning-rate', '1e-9', '--start', str(weights), '--state', str(tmp_path / 'state.safetensors'),
              '--out', str(tmp_path / 'next.safetensors')]
     assert main(words) == 0
@@ -98,6 +99,6 @@ def test_profile_and_evaluation_serve_it_and_the_task_loads_with_both(weights, a
     (['--start', 'a.safetensors', '--out', 'a.safetensors'], '--start and --out are both a.safetensors, expected two'),
     (['--start', 'none.safetensors'], 'weights file none.safetensors does not exist')])
 def test_arguments_that_cannot_be_are_refused_in_one_line(annotations, capsys, words, match):
-    assert main(['train-classifier', '--data', str(annotations), *words]) == 1
+    assert main(['network', 'train-classifier', '--data', str(annotations), *words]) == 1
     said = capsys.readouterr().err
     assert match in said and said.count('\n') == 1

@@ -52,7 +52,7 @@ def weights(tmp_path, monkeypatch) -> Path:
 def tune(weights, data, monkeypatch):
     """Runs the command in this process; returns its exit status."""
     monkeypatch.setenv('DEADLINE_PERCEPTION_RESTARTED', '1')
-    return lambda *words: main(['tune', '--weights', str(weights), '--data', str(data), *words])
+    return lambda *words: main(['network', 'tune', '--weights', str(weights), '--data', str(data), *words])
 
 
 def test_weights_that_are_better_afterwards_replace_those_before_with_their_scores(tune, weights, data, capsys):
@@ -92,8 +92,9 @@ def test_another_file_can_be_written_and_ctrl_c_ends_the_training_early(tune, we
 
 def test_one_that_is_killed_leaves_the_weights_before(weights, data):
     before, log = weights.read_bytes(), weights.parent / 'log'
-    command = [sys.executable, '-m', 'deadline_perception.tools.command_line', 'tune', '--weights', str(weights),
-               '--data', str(data), '--budget-ms', '60000', '--minutes', '5', '--learning-rate', '0.02']
+    command = [sys.executable, '-m', 'deadline_perception.tools.command_line', 'network', 'tune',
+               '--weights', str(weights), '--data', str(data), '--budget-ms', '60000', '--minutes', '5',
+               '--learning-rate', '0.02']
     tests = str(Path(made_up_elastic.__file__).parent)
     with log.open('w') as stream:
         process = subprocess.Popen(command, stderr=stream, stdout=stream, env={

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from deadline_perception.contention.slowdown_belief import SlowdownBelief
+from slowdown_belief import SlowdownBelief
 
 
 def after(*ratios: float) -> SlowdownBelief:

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from deadline_perception.contention.slowdown_belief import SlowdownBelief
+from slowdown_belief import SlowdownBelief
 from deadline_perception.decision.frontier import FrontierPolicy, SegmentFrontiers
 from deadline_perception.decision.policy import Choice, Quality, check_outcome, check_time_left
 from deadline_perception.execution_path import ExecutionPath, PathSpace

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from deadline_perception.decision.baselines import FixedPath, GivenFactor, Reactive, spread_evenly
+from baselines import FixedPath, GivenFactor, Reactive, spread_evenly
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.detector.declaration import multi_path_space
 

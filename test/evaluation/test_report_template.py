@@ -1,10 +1,15 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
-from deadline_perception.evaluation.report_style import SCRIPT, STYLE
+from deadline_perception.evaluation import report_template
+
+PAGE = Path(report_template.__file__).with_name('report.html.j2').read_text(encoding='utf-8')
+STYLE = re.search(r'<style>\n(.*?)</style>', PAGE, re.DOTALL)[1]
+SCRIPT = re.search(r'<script>\n(.*?)</script>', PAGE, re.DOTALL)[1]
 
 VARIABLE = re.compile(r'(--[a-z0-9-]+):\s*(#[0-9a-f]{6})\b')
 

@@ -5,7 +5,7 @@ import math
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from deadline_perception.decision.thresholds import ThresholdPolicy, largest_that_fits
+from thresholds import ThresholdPolicy, largest_that_fits
 from deadline_perception.detector.declaration import multi_path_space
 
 SPACE = multi_path_space(skips_per_stage=(1, 1), widths=(1.0, 0.5), pyramid_widths=(1.0,), proposals=(10, 25, 100),

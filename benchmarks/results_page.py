@@ -1,0 +1,117 @@
+"""Writes the tables of docs/results.md that a later run replaces, from the files in results/.
+
+    python benchmarks/results_page.py
+
+Each stands between `<!-- NAME -->` and `<!-- end -->`; what is said around them is written by hand. A test says when
+the page is behind its files.
+"""
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / 'docs' / 'results.md'
+RESULTS = ROOT / 'benchmarks' / 'results'
+CONDITIONS = {'alone': 'alone', 'beside 2 co-runners': 'loaded',
+              'beside 2 co-runners, priority off': 'loaded, `priority: off`'}
+SHOWN_PATHS = 5  # of ours, besides the longest
+PEER_POLICIES = ('frontier', 'static p99 table', 'reactive_n', 'thresholds full width', 'fixed best', 'fixed full',
+                 'median clairvoyant')
+
+
+def read(name: str) -> dict:
+    """What a benchmark wrote."""
+    return json.loads((RESULTS / f'{name}.json').read_text(encoding='utf-8'))
+
+
+def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """As Markdown."""
+    lines = [titles, ['---'] * len(titles), *rows]
+    return '\n'.join(f'| {" | ".join(line)} |' for line in lines)
+
+
+def percent(share: float) -> str:
+    """With a digit."""
+    return f'{100 * share:.1f} %'
+
+
+def claim() -> str:
+    """Misses of the frontier's feasible frames, and its accuracy beside that of fixed paths."""
+    rows = []
+    for key, name in CONDITIONS.items():
+        load = read('deadlines')['loads'][key]
+        feasible, policies = load['long_part']['frontier']['feasible'], load['policies']
+        rows.append((name, f'{feasible["misses"]} of {feasible["frames"]:,}', f'{100 * feasible["upper_95"]:.2f} %',
+                     percent(load['long_part']['frontier']['infeasible_ratio']),
+                     *(f'{100 * policies[policy]["ap"]:.1f}' for policy in ('frontier', 'fixed best', 'fixed full'))))
+    return table(('condition', 'feasible frames missed', '95 % limit', 'infeasible', 'AP',
+                  'AP of the best fixed path', 'AP of the full path'), rows)
+
+
+def policies() -> str:
+    """AP, streaming AP and misses of policies in each condition."""
+    loads = [read('deadlines')['loads'][key]['policies'] for key in CONDITIONS]
+    rows = [(name, *(f'{100 * load[name]["ap"]:.1f}, {100 * load[name]["streaming_ap"]:.1f}, '
+                     f'{percent(load[name]["miss_ratio_all"])}' for load in loads)) for name in PEER_POLICIES]
+    return table(('policy: AP, streaming AP, missed', *CONDITIONS.values()), rows)
+
+
+def streets() -> str:
+    """AP50 of paths and of public detectors over their time, on real images."""
+    sources = {name: source['rows'] for name, source in read('street_accuracy')['sources'].items()}
+
+    def ap50(source: str, name: str, kind: str) -> str:
+        return f'{sources[source][name][kind]["ap50"]:.1f}' if kind in sources[source].get(name, {}) else ''
+
+    times = {name: row['ms'] for name, row in sources['bdd100k'].items()}
+    ours = sorted((name for name in times if name.startswith('ours')), key=times.get)
+    step = max(1, round(len(ours) / SHOWN_PATHS))
+    peers = [name for name in times if not name.startswith('ours')]
+    shown = sorted({*ours[::step], ours[-1], *peers}, key=times.get)
+    return table(('detector', 'ms', 'vehicle', 'person', 'bike', 'vehicle, Dhaka', 'vehicle, CARLA'),
+                 ((f'**ours** `{name[5:]}`' if name in ours else name, f'{times[name]:.1f}',
+                   *(ap50('bdd100k', name, kind) for kind in ('vehicle', 'person', 'bike')),
+                   ap50('dhaka', name, 'vehicle'), ap50('carla', name, 'vehicle')) for name in shown))
+
+
+def demo() -> str:
+    """Each run of the demo's drive."""
+    def spread(values: list[float], form: str) -> str:
+        return f'{format(min(values), form)} to {format(max(values), form)}'
+
+    rows = []
+    runs = read('demo_drive')['runs']
+    for programs in sorted({run['busy_programs'] for run in runs}):
+        group = [run for run in runs if run['busy_programs'] == programs]
+        rows.append((str(programs), str(len(group)),
+                     *(spread([100 * run[key] for run in group], '.1f') + ' %'
+                       for key in ('feasible_miss_ratio', 'deadline_miss_ratio', 'infeasible_ratio')),
+                     spread([100 * run['ap50'] for run in group], '.1f')))
+    return table(('busy programs', 'runs of 320 images', 'feasible frames missed', 'deadlines missed', 'infeasible',
+                  'AP50'), rows)
+
+
+TABLES = {'claim': claim, 'policies': policies, 'streets': streets, 'demo': demo}
+
+
+def rewritten(page: str) -> str:
+    """The page with every table as its file has it."""
+    for name, make in TABLES.items():
+        page, found = re.subn(rf'(<!-- {name} -->\n)(?:.*?\n)??(<!-- end -->)',
+                              lambda match: f'{match[1]}{make()}\n{match[2]}', page, flags=re.DOTALL)
+        if found != 1:
+            raise ValueError(f'{PAGE.name} has {found} places for the table {name}, expected one')
+    return page
+
+
+def main() -> int:
+    PAGE.write_text(rewritten(PAGE.read_text(encoding='utf-8')), encoding='utf-8')
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
