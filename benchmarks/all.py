@@ -81,6 +81,7 @@ BENCHMARKS = (
     Benchmark('engines', 8, '8 bit against float on 60 paths: time, accuracy, efficiency',
               arguments=('--paths', '60', '--rounds', '12', '--data', VALIDATION)),
     Benchmark('path_bounds', 9, 'coverage and tightness of the bounds of paths'),
+    Benchmark('time_model', 3, 'what each part of the time model earns, over recorded frames'),
     Benchmark('operator_times', 4, 'time of each operator at each setting', f'{MULTI_PATH}, scales of Table V'),
     Benchmark('accuracy_by_deadline', 5, 'AP against the relative deadline', f'{MULTI_PATH}, Fig. 9'),
     Benchmark('training_strategies', 11, 'AP after training by each strategy at equal compute',
