@@ -44,7 +44,7 @@ def test_the_calibration_goes_on_while_the_times_that_it_holds_for_are_the_same(
         save_detector(build_detector(SMALL, CLASSES, seed=seed), tmp_path / f'{seed}.safetensors')
     made_up_profile(detector).save(tmp_path / 'profile.json')
     options = NetworkOptions(str(tmp_path / '0.safetensors'), profile=str(tmp_path / 'profile.json'), engine='eager',
-                             policy='fixed')
+                             policy='one_path_policies:largest')
     running = load_task(options, tmp_path)
     running.task.times.calibrator.observe(10.0, None)
     other = replace(options, model=str(tmp_path / '1.safetensors'))
