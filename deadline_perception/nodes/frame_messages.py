@@ -107,7 +107,7 @@ def frame_latency(record: FrameRecord, *, device: str, replaced_total: int, reje
         publish_ms=record.publish_ms, network_ms=float(frame.network_ms),
         overhead_ms=record.overhead_ms, total_ms=record.total_ms,
         forecast_ms=frame.plan.forecast_ms * frame.slowdown if planned else math.nan,
-        idle_forecast_ms=float(record.idle_forecast_ms), bound_ms=float(record.bound_ms),
+        idle_forecast_ms=float(record.forecast_ms), bound_ms=float(record.bound_ms),
         evidence_age_ms=float(record.evidence_age_ms),
         feasible=bool(planned and frame.plan.feasible), deadline_met=bool(record.deadline_met),
         replaced_frames=record.replaced, replaced_frames_total=replaced_total, rejected_frames_total=rejected_total,

@@ -12,7 +12,7 @@ import numpy as np
 
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
-from deadline_perception.decision.policy import Forecast, Policy, Quality
+from deadline_perception.decision.policy import Policy, Quality
 from deadline_perception.engine.segment_run import Network
 from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.execution_path import ExecutionPath, PathSpace
@@ -25,7 +25,6 @@ from deadline_perception.latency.device import (
     use_threads,
 )
 from deadline_perception.latency.measurement_plan import covering_paths
-from deadline_perception.latency.level_forecast import Knot, level_knots
 from deadline_perception.latency.path_bound import PathForecast
 from deadline_perception.latency.profile import (
     LatencyProfile,
@@ -35,11 +34,12 @@ from deadline_perception.latency.profile import (
     profile_command,
     timing_key,
 )
+from deadline_perception.latency.time_model import Forecast, TimeModel
 from deadline_perception.latency.transferred_profile import find_reference, transfer
 from deadline_perception.model_set.model_reference import ModelKind, ModelNotFound, ModelReference, is_set, load_network
 from deadline_perception.runtime.process_memory import give_back_memory, touch_memory
 from deadline_perception.runtime.replacement import check_replacement
-from deadline_perception.runtime.task import Outlook, Task
+from deadline_perception.runtime.task import Task
 from deadline_perception.wcet.profile_wcet import with_wcet
 
 _INITIAL_FACTOR, _LARGEST_FACTOR = 1.25, 8.0  # of a bound over its forecast, before frames tell, and at most
@@ -145,11 +145,10 @@ def load_task(options: NetworkOptions, models_folder: Path, running: LoadedTask 
         if images is None:
             raise
         profile, differences = measure_anew(network, facts, images()), [f'measured in seconds, coarsely: {error}']
-    knots = level_knots(profile, network.path_space)
-    forecast = knots[0].forecast
+    forecast = PathForecast(profile, network.path_space)
     quality = _load_quality(options, network, forecast, weights)
     kept = getattr(network, 'kept_paths', None) if options.policy == 'frontier' else None
-    outlooks = make_outlooks(options, network.path_space, knots, quality, kept)
+    policy = make_policy(options.policy, network.path_space, forecast, quality, kept)
     warm_up(network, profile.image_size, kept)
     if running is None:  # beside a network that runs, it would take away what that one's frames need
         give_back_memory()
@@ -168,12 +167,13 @@ def load_task(options: NetworkOptions, models_folder: Path, running: LoadedTask 
             degraded.append(f'{error}; nothing is kept over a restart: name another file')
             calibration_file = None
     if running is not None and running.origin == origin:
-        calibrator, notices = running.task.calibrator, []
+        times, notices = running.task.times, []
     else:
         calibrator, notices = make_calibrator(options, forecast, calibration_file)
+        times = TimeModel(network.path_space, forecast, calibrator)
     if network.engine.notice:
         notices.append(network.engine.notice)
-    task = Task(network, forecast, outlooks[0].policy, calibrator, network.result_type, outlooks)
+    task = Task(network, policy, times, network.result_type)
     ready_paths = len(network.path_space if kept is None else kept)
     return LoadedTask(task, options, facts, origin, ready_paths, calibration_file, tuple(notices), tuple(degraded))
 
@@ -302,25 +302,6 @@ def _load_quality(options: NetworkOptions, network, forecast: PathForecast,
     quality = PathQuality.load(file, network.path_space)
     quality.check(network.weights_hash)
     return quality
-
-
-def make_outlooks(options: NetworkOptions, space: PathSpace, knots: Sequence[Knot],
-                  quality: Quality, kept: Sequence[ExecutionPath] | None = None) -> tuple[Outlook, ...]:
-    """What frames are decided by, for each range of slowdowns.
-
-    Args:
-        options: name the policy.
-        space: of the network.
-        knots: the forecasts.
-        quality: of the paths.
-        kept: paths that `frontier` may choose; None: all.
-
-    Raises:
-        SetupError: as `make_policy`.
-        ValueError: as `make_policy`.
-    """
-    return tuple(Outlook(knot.slowdown, knot.forecast, make_policy(options.policy, space, knot.forecast, quality, kept))
-                 for knot in knots)
 
 
 def make_policy(policy: str | PolicyMaker, space: PathSpace, forecast: Forecast, quality: Quality,
