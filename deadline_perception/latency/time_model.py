@@ -89,6 +89,7 @@ class FrameTimes:
         miss_correction: part of the factor that late frames brought.
         remaining: calibration factors of what is left; None where they depend on the segment alone.
         highest: the largest factor from each segment on, and without `remaining` the factor; None: as of the whole.
+        worst: analytical worst cases without contention; None without.
     """
 
     forecast: Forecast
@@ -100,6 +101,7 @@ class FrameTimes:
     miss_correction: float = 1.0
     remaining: RemainingCalibrators | None = None
     highest: Sequence[float] | None = None
+    worst: Forecast | None = None
 
     def forecast_ms(self, path: ExecutionPath, segment: int = 0) -> float:
         """Time of a path from a segment on, without contention."""
@@ -108,6 +110,10 @@ class FrameTimes:
     def expected_ms(self, path: ExecutionPath, segment: int = 0) -> float:
         """Time of a path from a segment on, as expected now."""
         return self.forecast.forecast_ms(path, segment) * self.slowdown
+
+    def worst_ms(self, path: ExecutionPath, segment: int = 0) -> float:
+        """Analytical worst case of a path from a segment on, slowed down as now; NaN where there is none."""
+        return math.nan if self.worst is None else self.worst.forecast_ms(path, segment) * self.slowdown
 
     def bound_ms(self, path: ExecutionPath, segment: int = 0, spent_ms: float = 0.0) -> float:
         """The same, exceeded only with the target miss probability.
@@ -173,6 +179,7 @@ class TimeModel:
         begin = min(max(calibrator.log_factor, -width), width)
         self._p90 = BoundCalibrator(P90_TAIL, _QUANTILE_STEP, width, begin)
         self._p10 = BoundCalibrator(P10_TAIL, _QUANTILE_STEP, width)
+        self._worst = wcet
         self._highest = None if wcet is None or parts.bounds == CALIBRATED else _highest_factors(
             path_space, forecast, wcet)
 
@@ -198,7 +205,7 @@ class TimeModel:
         p90_share = min(max(slowdown * self._p90.factor / factor, _LEAST_P90_SHARE), 1.0) if parts.p90 else 1.0
         p10_factor = slowdown * (self._p10.factor if parts.p10 else 1.0)
         return FrameTimes(self.forecast, slowdown, factor, p90_share, p10_factor, self.reserve, correction, remaining,
-                          highest)
+                          highest, self._worst)
 
     def expected_ms(self, path: ExecutionPath, segment: int = 0, slowdown: float = 1.0) -> float:
         """Time of a path from a segment on at a slowdown."""

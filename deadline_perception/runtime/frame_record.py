@@ -1,6 +1,7 @@
 """One image of a task and what became of it: arrival, conditions, and the record of its answer. Free of ROS."""
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from deadline_perception.runtime.deadline import is_met
@@ -75,6 +76,8 @@ class FrameRecord:
             finished, such that the network's time over it is as for the whole plan; NaN without a path.
         evidence_age_ms: from the image on which what was published rests to this one: 0 for its own result, NaN
             when there was nothing to go on from.
+        wcet_ms: analytical worst case of the network's time on the path that was planned, slowed down as the frame;
+            NaN without.
     """
 
     arrival: Arrival
@@ -89,6 +92,7 @@ class FrameRecord:
     failure: str
     forecast_ms: float
     evidence_age_ms: float
+    wcet_ms: float = math.nan
 
     @property
     def elapsed_ms(self) -> float:

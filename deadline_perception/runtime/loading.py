@@ -34,8 +34,9 @@ from deadline_perception.latency.profile import (
     profile_command,
     timing_key,
 )
-from deadline_perception.latency.time_model import Forecast, TimeModel
+from deadline_perception.latency.time_model import BOTH, WCET, Forecast, TimeModel, TimeParts
 from deadline_perception.latency.transferred_profile import find_reference, transfer
+from deadline_perception.latency.wcet_forecast import WcetForecast
 from deadline_perception.model_set.model_reference import ModelKind, ModelNotFound, ModelReference, is_set, load_network
 from deadline_perception.runtime.process_memory import give_back_memory, touch_memory
 from deadline_perception.runtime.replacement import check_replacement
@@ -75,6 +76,7 @@ class NetworkOptions:
             `package.module:callable`.
         target_miss_probability: of the bounds.
         calibration_file: keeps what the calibrator learnt over a restart; empty: nothing is kept.
+        bounds: what bounds are made of, see `TimeParts`.
     """
 
     model: str | Network
@@ -86,6 +88,7 @@ class NetworkOptions:
     policy: str | PolicyMaker = 'frontier'
     target_miss_probability: float = 0.01
     calibration_file: str = ''
+    bounds: str = BOTH
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,6 +159,9 @@ def load_task(options: NetworkOptions, models_folder: Path, running: LoadedTask 
         warm_up(network, profile.image_size, (ready[0], ready[-1]))
     touch_memory()
     degraded = differences + environment_faults(options.device, options.threads)
+    if profile.wcet is None and options.bounds == WCET:
+        degraded.append('bounds is wcet, and the latency profile has no worst cases, so that they are calibrated. '
+                        f'Measure one: {profile_command(str(weights), options.device, options.threads)}')
     origin = {'profile': profile.digest, **timing_key(network_hash=network.network_hash, facts=facts,
                                                       input_size=network.input_size, engine=network.engine.identity)}
     calibration_file = None
@@ -170,7 +176,8 @@ def load_task(options: NetworkOptions, models_folder: Path, running: LoadedTask 
         times, notices = running.task.times, []
     else:
         calibrator, notices = make_calibrator(options, forecast, calibration_file)
-        times = TimeModel(network.path_space, forecast, calibrator)
+        wcet = None if profile.wcet is None else WcetForecast(network.path_space, profile.wcet)
+        times = TimeModel(network.path_space, forecast, calibrator, wcet=wcet, parts=TimeParts(bounds=options.bounds))
     if network.engine.notice:
         notices.append(network.engine.notice)
     task = Task(network, policy, times, network.result_type)

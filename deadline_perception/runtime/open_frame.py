@@ -67,6 +67,7 @@ class OpenFrame:
         taken_ms = published_ms if self.taken_ms is None else self.taken_ms
         begun_ms = self.progress.begun_ms or published_ms
         forecast_ms = bound_ms = skipped_ms = math.nan
+        wcet_ms = math.nan if ran.plan is None else self.times.worst_ms(ran.plan.path)
         if ran.path is not None:
             skipped_ms = self.times.skipped_ms(ran.plan.path, ran.path) if ran.plan is not None else 0.0
             expected_ms = self.times.expected_ms(ran.path) + skipped_ms
@@ -79,4 +80,4 @@ class OpenFrame:
             convert_ms=begun_ms - taken_ms, publish_ms=max(0.0, published_ms - begun_ms - ran.elapsed_ms),
             bound_ms=bound_ms, replaced=self.replaced, failure=failure, forecast_ms=forecast_ms,
             evidence_age_ms=math.nan if self.evidence_s is None else
-            1000.0 * (self.arrival.motion_s - self.evidence_s))
+            1000.0 * (self.arrival.motion_s - self.evidence_s), wcet_ms=wcet_ms)

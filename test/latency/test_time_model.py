@@ -297,6 +297,11 @@ class TestWorstCase:
                 assert model.bound_ms(path, segment) >= worse.forecast_ms(path, segment) - 1e-9
         assert np.isclose(model.bound_ms(CLASSIFIER.smallest), max(worse.table(list(CLASSIFIER))))
 
+    def test_is_told_slowed_down_and_nan_where_there_is_none(self):
+        times = self.model('calibrated').model.begin(2.0)
+        assert (times.worst_ms(PATH), times.worst_ms(PATH, 1)) == (24.0, 18.0)
+        assert math.isnan(Learnt().model.begin(2.0).worst_ms(PATH))
+
     def test_other_bounds_are_refused(self):
         with pytest.raises(ValueError, match="bounds is 'tight', expected one of calibrated, wcet, both"):
             TimeParts(bounds='tight')

@@ -64,6 +64,7 @@ def test_the_other_commands_take_the_set_as_they_take_weights(adopted, tmp_path,
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp('refused')
     small_yolo(folder)
+    (folder / 'small_yolo.xml').write_text('<net/>')  # refused before it is read
     return folder
 
 
@@ -76,7 +77,7 @@ def folder(tmp_path_factory):
     (['small_yolo.onnx', '--classes', 'a,a'], "class name 'a' occurs 2 times"),
     (['nothing_like_that', '--classes', 'a'], "model is 'nothing_like_that', expected an exported detector"),
     (['small_yolo.onnx', '--classes', 'a,b,c', '--minutes', '0'], '--minutes is 0.0, expected more than 0'),
-    (['small_yolo.onnx', '--classes', 'a,b,c', '--device', 'cuda'],
+    (['small_yolo.xml', '--classes', 'a,b,c', '--device', 'cuda'],
      'model small_yolo is an exported file, .*, and the device cuda, expected cpu'),
     (['none.yaml'], 'set of models .*none.yaml cannot be read')])
 def test_arguments_that_make_no_sense_are_refused_in_one_line(folder, arguments, said, capsys, monkeypatch):
