@@ -3,6 +3,7 @@
 #   make demo ARGS="--source DIR"  the same on other input; `make demo ARGS=--help` lists the choices
 #   make test                      the whole test suite; ARGS="test/decision -k frontier" for some of it
 #   make benchmarks                every benchmark, one after the other; ARGS="--list" says what there is
+#   make gpu                       every test and benchmark that needs a GPU, into one folder; ARGS="--list" says what
 #   make setup                     only the environment, in .venv; nothing is installed on the system
 #   make parameters                writes config/NODE.yaml from the nodes' declarations
 #   make doctor                    what this machine has and what is missing
@@ -38,7 +39,7 @@ ARGS ?=
 # One worker more than the two cores of a small machine: tests of nodes wait a third of their time.
 WORKERS ?= 3
 
-.PHONY: help setup demo test benchmarks parameters doctor clean FORCE
+.PHONY: help setup demo test benchmarks gpu parameters doctor clean FORCE
 
 help:
 	@sed -n 's/^#   \(make .*\)/  \1/p; s/^# \(Variables: .*\)/  \1/p' $(firstword $(MAKEFILE_LIST))
@@ -51,6 +52,9 @@ demo: setup
 test: setup
 	@$(VENV)/bin/ruff check --quiet .
 	@$(VENV)/bin/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --max-worker-restart 0 $(ARGS)
+
+gpu: setup
+	@$(VENV)/bin/python benchmarks/gpu.py $(ARGS)
 
 benchmarks: setup
 	@$(VENV)/bin/python benchmarks/all.py $(ARGS)

@@ -107,6 +107,7 @@ from deadline_perception.latency.measurement_plan import covering_paths
 from deadline_perception.latency.path_bound import PathForecast
 from deadline_perception.latency.profile import LatencyProfile, measure_profile
 from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.latency.time_model import TimeModel, TimeParts
 from deadline_perception.runtime.executor import Executor
 from deadline_perception.runtime.frame_client import FrameRules
 from deadline_perception.runtime.frame_record import FrameRecord
@@ -127,6 +128,7 @@ from thresholds import ThresholdPolicy, largest_that_fits
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / 'benchmarks' / 'results'
 LEAST_FACTOR = 2.0
+RESERVE_MS = 1.0  # least that the time model keeps for publishing
 FULL_FACTOR, FULL_FRAMES = 1.5, 20  # the largest budget over the full path's median of so many frames
 MONITOR_RATE_HZ = 3.0  # of the contention monitor
 LONG_PERIOD_MS = 100.0  # of the long part: that of the demo's camera
@@ -160,15 +162,14 @@ class Contender:
         self._estimator, self._ended_late = SlowdownEstimator(), False
         calibrator = make_calibrator(NetworkOptions(model=''), forecast, None)[0]
         rules = FrameRules(late_policy=late_policy, spare_next_image=policy.name == 'frontier')
-        if not keeps_time:
-            rules = replace(rules, reserve_floor_ms=0.0, reserve_ceiling_ms=0.0)
-        self.detector = DeadlineDetector(Task(network, forecast, policy, calibrator), rules=rules, executor=executor)
+        self._times = TimeModel(network.path_space, forecast, calibrator, parts=TimeParts(reserve=keeps_time))
+        self.detector = DeadlineDetector(Task(network, policy, self._times), rules=rules, executor=executor)
         self._stream = self.detector.stream(on_late_record=self._hear_late)
 
     @property
-    def late_margin(self) -> float:
+    def miss_correction(self) -> float:
         """Factor on its bounds for late frames."""
-        return self._stream.pipeline.late_margin.factor
+        return self._times.miss_correction.factor
 
     def hear_probe(self, probe_ms: float, idle_ms: float) -> None:
         """Takes in the monitor's probe."""
@@ -176,7 +177,7 @@ class Contender:
 
     def _hear_late(self, record: FrameRecord) -> None:
         """Takes in a frame that ended after it had been answered; it counts once."""
-        self._estimator.observe_frame(record.idle_forecast_ms, record.frame.network_ms)
+        self._estimator.observe_frame(record.forecast_ms, record.frame.network_ms)
         self._ended_late = True
 
     def run(self, image: np.ndarray, captured_ms: float, stamp_ns: int, budget_ms: float,
@@ -194,7 +195,7 @@ class Contender:
         frame = record.frame
         if frame.path is None:
             return Run(record, None, None, found)
-        idle_ms = record.idle_forecast_ms
+        idle_ms = record.forecast_ms
         if record.outcome is Outcome.COASTED:
             begun = 0 if frame.reason else 1  # without a reason the segment was running, and took its part of the time
             least_ms = frame.network_ms + self._forecast.forecast_ms(frame.path, frame.segment + begun)
@@ -242,7 +243,7 @@ def make_budgets(network, forecast: PathForecast, images: list[np.ndarray], spee
     full_ms = statistics.median(taken_ms)
     factor = make_calibrator(NetworkOptions(model=''), forecast, None)[0].factor
     cheapest_ms = float(forecast.table(list(space)).min()) * factor
-    least_ms, most_ms = given_ms or (LEAST_FACTOR * (cheapest_ms + FrameRules().reserve_floor_ms),
+    least_ms, most_ms = given_ms or (LEAST_FACTOR * (cheapest_ms + RESERVE_MS),
                                      FULL_FACTOR * full_ms)
     by_table_ms = [table.budget_ms(speed_mps).budget_ms for speed_mps in speeds_mps]
     told = {'least_ms': least_ms, 'most_ms': most_ms, 'full_path_median_ms': full_ms, 'cheapest_bound_ms': cheapest_ms,
@@ -553,7 +554,7 @@ def measure(args: argparse.Namespace, parser: argparse.ArgumentParser, executor:
                            priority='; '.join((priority.in_force, *priority.refusals)))
         for name, part in loads[load]['long_part'].items():
             part.update(period_ms=LONG_PERIOD_MS, replaced=replaced[name],
-                        late_margin=alone[name].late_margin)
+                        miss_correction=alone[name].miss_correction)
         show(load, loads[load])
     for contender in contenders.values():
         contender.detector.close()

@@ -35,6 +35,7 @@ from deadline_perception.latency.path_bound import PathForecast
 from deadline_perception.latency.profile import LatencyProfile
 from deadline_perception.latency.quantiles import Quantiles
 from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.latency.time_model import FrameTimes
 from parts.harness import ROOT, Run, quantiles, run_script, show
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / 'research' / 'policies'))
@@ -139,16 +140,16 @@ class NoRun(SegmentRun):
         return Detections.none()
 
 
-def time_loop(policy: Policy, space: PathSpace, longest_ms: float, frames: int, rng: random.Random,
-              sweep: np.ndarray | None) -> list[float]:
+def time_loop(policy: Policy, space: PathSpace, forecast: PathForecast, longest_ms: float, frames: int,
+              rng: random.Random, sweep: np.ndarray | None) -> list[float]:
     """Times in us that frames spend in the inference loop outside the network."""
     inference, image, times = TimedInference(NoNetwork(space, sweep), space, policy), np.zeros((4, 4, 3), np.uint8), []
     for _ in range(frames):
         remaining_ms, factor = longest_ms * rng.uniform(0.1, 1.5), rng.uniform(1.0, 2.0)
         if sweep is not None:
             sweep += 1
-        frame = inference.run(image, FrameProgress(), WhateverItTakes(), due_ms=now_ms() + remaining_ms, slowdown=1.0,
-                              calibration_factor=factor, likely=LIKELY, best_case=1.0, may_give_up=False)
+        frame = inference.run(image, FrameProgress(), WhateverItTakes(), due_ms=now_ms() + remaining_ms,
+                              times=FrameTimes(forecast, 1.0, factor, LIKELY), may_give_up=False)
         times.append(1000.0 * frame.decision_ms)
     return times
 
@@ -180,7 +181,7 @@ def main(run: Run) -> None:
             for caches in ('hot', 'cold'):
                 swept, count = (None, frames) if caches == 'hot' else (sweep, max(frames // 3, 1))
                 plans, again, totals = time_decisions(policy, space, longest_ms, count, rng, swept)
-                loop = time_loop(policy, space, longest_ms, count, rng, swept)
+                loop = time_loop(policy, space, forecast, longest_ms, count, rng, swept)
                 loop_share = statistics.median(loop) / 1000.0 / cheapest_ms
                 share = statistics.median(totals) / 1000.0 / cheapest_ms
                 rows.append({'paths': len(space), 'policy': name, 'caches': caches, 'prepared_s': round(prepared_s, 2),

@@ -23,18 +23,18 @@ from rich.progress import track
 
 from deadline_perception.contention.probe import Probe
 from deadline_perception.contention.slowdown import SlowdownEstimator
-from deadline_perception.decision.policy import MAX_FACTOR
 from deadline_perception.detector.checkpoint import load_detector
 from deadline_perception.engine.choice import choose_engine
 from deadline_perception.execution_path import ExecutionPath
-from deadline_perception.latency.calibration import BoundCalibrator, RestCalibrators, clopper_pearson_upper
+from deadline_perception.latency.calibration import BoundCalibrator, clopper_pearson_upper
 from deadline_perception.latency.device import read_device_facts, use_threads
 from deadline_perception.latency.measurement_plan import distinct_paths
 from deadline_perception.latency.path_bound import PathForecast
 from deadline_perception.latency.profile import LatencyProfile
 from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.latency.time_model import TimeModel
 from deadline_perception.rendering.drive import render_drive
-from deadline_perception.runtime.frame_times import begun, rest_factor
+from deadline_perception.runtime.timed_frame import Decision, TimedFrame
 from deadline_perception.share_folder import share_folder
 from deadline_perception.runtime.loading import NetworkOptions, make_calibrator
 from deadline_perception.tools.profile import restart_with_environment
@@ -129,7 +129,7 @@ class Bounds:
         self._estimator = SlowdownEstimator()
         self._slowdown = 1.0
         self.calibrator = _calibrator(forecast)
-        self._rests = RestCalibrators(self.calibrator, len(forecast.path_space.segments))
+        self._times = TimeModel(forecast.path_space, forecast, self.calibrator)
 
     def follow(self, events: Sequence[Frame | Look]) -> np.ndarray:
         """Goes through events; for each frame `[slowdown, forecast, bound, rest's forecast, its bound by the frame's
@@ -141,20 +141,22 @@ class Bounds:
                     self._estimator.observe_probe(event.probe_ms, event.idle_ms)
                 self._slowdown = self._estimator.slowdown
                 continue
-            slowdown = self._slowdown
-            factor = min(self.calibrator.factor, MAX_FACTOR / slowdown)
-            idle_ms = self._forecast.forecast_ms(event.path)
-            expected_ms = idle_ms * slowdown
-            rest_ms = self._forecast.forecast_ms(event.path, event.segment) * slowdown
-            of_rest = rest_factor(self._rests, self._forecast, slowdown)(event.path, event.segment, event.spent_ms)
-            rest_bounds = np.array([1.0, factor, of_rest]) * rest_ms / event.rest_ms
-            rows.append((slowdown, expected_ms / event.latency_ms, expected_ms * factor / event.latency_ms,
-                         *rest_bounds))
-            self._estimator.observe_frame(idle_ms, event.latency_ms)
-            self.calibrator.observe(expected_ms, event.latency_ms)
-            pace = begun(self._forecast, event.path, event.segment, event.spent_ms, slowdown)
-            self._rests.observe(event.segment, pace, rest_ms, event.rest_ms)
+            times = self._times.begin(self._slowdown)
+            forecast_ms, rest_ms = times.forecast_ms(event.path), times.forecast_ms(event.path, event.segment)
+            of_rest_ms = times.bound_ms(event.path, event.segment, event.spent_ms)
+            whole = np.array([times.slowdown, times.factor]) * forecast_ms / event.latency_ms
+            rest = np.array([times.slowdown * rest_ms, times.factor * rest_ms, of_rest_ms]) / event.rest_ms
+            rows.append((times.slowdown, *whole, *rest))
+            self._estimator.observe_frame(forecast_ms, event.latency_ms)
+            self._times.observe(times, _ran(event, rest_ms), publish_ms=0.0, in_time=True)
         return np.array(rows)
+
+
+def _ran(frame: Frame, rest_ms: float) -> TimedFrame:
+    """A frame that was decided once, at its segment, and kept its path."""
+    decision = Decision('', frame.segment, frame.spent_ms, False, 0.0, rest_ms, 0.0, 0.0)
+    return TimedFrame(None, frame.path, 0.0, 1.0, 0.0, (decision,), {'': frame.latency_ms}, frame.latency_ms, frame,
+                      '', frame.segment)
 
 
 def _calibrator(forecast: PathForecast) -> BoundCalibrator:

@@ -240,12 +240,12 @@ class DeadlineDetector:
     def _end_frame(self) -> None:
         loaded, keeper = self.loaded, self._keeper
         if keeper is not None and loaded.calibration_file is not None:
-            keeper.end_frame(loaded.calibration_file, loaded.task.calibrator)
+            keeper.end_frame(loaded.calibration_file, loaded.task.times.calibrator)
 
     def _keep_calibration(self) -> None:
         loaded = self.loaded
         if loaded.calibration_file is not None:
-            self._keeper.keep(loaded.calibration_file, loaded.task.calibrator)
+            self._keeper.keep(loaded.calibration_file, loaded.task.times.calibrator)
 
     def __enter__(self) -> DeadlineDetector:
         return self

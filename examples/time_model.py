@@ -4,6 +4,7 @@ import sys
 from deadline_perception.datasets.source import open_source
 from deadline_perception.latency.path_bound import PathForecast
 from deadline_perception.latency.profile import measure_profile, time_frame
+from deadline_perception.latency.time_model import TimeModel
 from deadline_perception.model_set.model_reference import load_network
 from deadline_perception.runtime.loading import NetworkOptions, make_calibrator
 
@@ -14,14 +15,14 @@ def main(model: str = 'compact', seconds: float = 10.0, frames: int = 30) -> Non
     profile = measure_profile(network, [image_bgr], repeats=4, whole_paths=8, path_repeats=3, time_limit_s=seconds)
     forecast = PathForecast(profile, network.path_space)
     calibrator, _ = make_calibrator(NetworkOptions(model), forecast, None)
+    times = TimeModel(network.path_space, forecast, calibrator)
     paths = list(network.path_space)
     for path in paths[::max(1, len(paths) // 5)]:
         expected_ms = forecast.forecast_ms(path)
         for _ in range(frames):
             took_ms, _ = time_frame(network, image_bgr, path)
             calibrator.observe(expected_ms, took_ms)
-        print(f'{path}: expected {expected_ms:.2f} ms, bound {calibrator.bound_ms(expected_ms):.2f} ms, last '
-              f'{took_ms:.2f} ms')
+        print(f'{path}: expected {expected_ms:.2f} ms, bound {times.bound_ms(path):.2f} ms, last {took_ms:.2f} ms')
     print(f'{calibrator.certificate().misses} of {calibrator.frames} frames took longer than their bound')
 
 

@@ -65,11 +65,10 @@ def adopted(tmp_path_factory) -> Adopted:
         yolo, weights = exported(folder / 'yolo.xml', {'output0': columns}), ssdlite_weights(folder)
         rename = folder / 'rename.yaml'
         rename.write_text('car: vehicle\nbike: null\n')
+        data = write_annotations(folder)
         run = run_adopt(folder / 'cache', f'ssdlite320_mobilenet_v3_large:{weights}', yolo, '--classes',
-                        'car,person,bike',
-                        '--rename', rename, '--data', write_annotations(folder), '--minutes', '0.05',
-                         '--float-only', '--out',
-                        folder / 'sets' / 'set.yaml')
+                        'car,person,bike', '--rename', rename, '--data', data, '--images', data, '--minutes', '0.05',
+                        '--float-only', '--out', folder / 'sets' / 'set.yaml')
         (folder / 'run.pickle').write_bytes(pickle.dumps(run))
 
     folder = made_once(tmp_path_factory, 'adopted', make)

@@ -114,6 +114,7 @@ class RunWriter:
             'queue_ms': total_ms - network_ms - 5.0, 'outcome': 0, 'path': PATH,
                   'overhead_ms': total_ms - network_ms - 4,
             'forecast_ms': 0.9 * network_ms, 'idle_forecast_ms': 0.9 * network_ms, 'bound_ms': 1.2 * network_ms,
+            'wcet_ms': 1.5 * network_ms,
             'feasible': True,
             'deadline_met': total_ms <= budget_ms, 'replaced_frames': 0, 'replaced_frames_total': 0,
             'rejected_frames_total': 0, 'middleware_lost_total': 0, 'device': 'cpu (1 thread)', 'degraded': False,
@@ -130,7 +131,7 @@ class RunWriter:
             changed=changed and operator.name == 'head', remaining_ms=20.0, bound_ms=8.0, decision_us=3.0)
             for operator, level in zip(SPACE.operators, SPACE.parse(path).settings)]
         values = {'planned_path': path, 'feasible': True, 'budget_ms': 100.0, 'remaining_ms': 90.0, 'forecast_ms': 45.0,
-                  'bound_ms': 60.0, 'slowdown': 1.0, 'contention_source': 'proc_stat+probe',
+                  'bound_ms': 60.0, 'wcet_ms': 75.0, 'slowdown': 1.0, 'contention_source': 'proc_stat+probe',
                   'target_miss_probability': 0.01, 'quality': 0.35, 'decision_us': 12.0, 'policy': 'frontier',
                   'reason': 'best quality whose bound fits'} | fields
         self.write('/detector/path', self.make(

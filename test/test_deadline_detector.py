@@ -14,6 +14,7 @@ from deadline_perception.deadline_detector import DeadlineDetector, DetectorHang
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.latency.calibration import BoundCalibrator
+from deadline_perception.latency.time_model import TimeModel
 from deadline_perception.latency.path_bound import PathForecast
 from deadline_perception.latency.profile import measure_profile
 from deadline_perception.model_set.model_reference import ModelNotFound
@@ -63,7 +64,8 @@ def task_of(network, profile):
     forecast = PathForecast(profile, network.path_space)
     policy = FrontierPolicy(network.path_space, forecast, PathQuality.from_forecast(network.path_space, forecast))
     policy.prepare()
-    return Task(network, forecast, policy, BoundCalibrator(0.01, 0.05, math.log(8.0)))
+    calibrator = BoundCalibrator(0.01, 0.05, math.log(8.0))
+    return Task(network, policy, TimeModel(network.path_space, forecast, calibrator))
 
 
 @pytest.fixture
@@ -107,7 +109,7 @@ def test_bounds_are_calibrated_by_the_frames_of_every_stream(detector):
         detector.detect(IMAGE, AMPLE_MS)
     with detector.stream() as stream:
         stream.detect(IMAGE, AMPLE_MS)
-    assert detector.loaded.task.calibrator.frames == 4
+    assert detector.loaded.task.times.calibrator.frames == 4
 
 
 def test_a_network_that_is_late_is_answered_for_by_tracks_at_the_deadline(detector, network):
@@ -249,7 +251,7 @@ def test_rules_leave_out_low_scores_and_may_prefer_late_results(network, profile
     with DeadlineDetector(task_of(network, profile), rules=FrameRules(min_score=0.95)) as detector:
         assert len(detector.detect(IMAGE, AMPLE_MS).scores) == 0
     for rules, said in (({'min_score': 1.5}, 'min_score is 1.5'), ({'late_grace_ms': -1.0}, 'late_grace_ms is -1.0'),
-                        ({'max_track_age_ms': 0.0}, 'max_track_age_ms is 0.0'), ({'reserve_floor_ms': 99.0}, 'floor')):
+                        ({'max_track_age_ms': 0.0}, 'max_track_age_ms is 0.0')):
         with pytest.raises(ValueError, match=said):
             FrameRules(**rules)
 

@@ -25,7 +25,8 @@ LAYERS = (
 # Within a line, only these: the detector times its segments on an engine, the probe reads the clock, layers are timed,
 # an elastic network finds what a detector finds and runs on an engine, its training keeps a budget.
 ALLOWED_ACROSS = {('execution_path', 'errors'), ('detector', 'engine'), ('detector', 'latency'), ('engine', 'latency'),
-                  ('contention', 'latency'), ('wcet', 'latency'), ('detector', 'wcet'), ('rendering', 'datasets'),
+                  ('contention', 'latency'), ('wcet', 'latency'), ('wcet', 'engine'), ('detector', 'wcet'),
+                  ('rendering', 'datasets'),
                   ('classifier', 'detector'), ('classifier', 'engine'), ('classifier', 'latency'),
                   ('datasets', 'rendering'), ('evaluation', 'datasets'), ('evaluation', 'rendering'),
                   ('subnetwork', 'detector'), ('subnetwork', 'engine'), ('subnetwork', 'latency')}

@@ -4,8 +4,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 ESCAPE = '\x1b]0;title\x07\x1b[2J\x9b31m\u202e'
-_FLOAT, _INT64 = 1, 7  # types of ONNX's tensors
-_INT = 2  # of its attributes
+_FLOAT, _INT64, _BOOL = 1, 7, 9  # types of ONNX's tensors
+_INT, _GRAPH = 2, 5  # of its attributes
 
 
 def damaged_models() -> Iterator[tuple[str, bytes]]:
@@ -40,6 +40,8 @@ def odd_detectors() -> Iterator[tuple[str, bytes]]:
     yield 'sixteen colours', _with_outputs({'output0': (1, 5, 100)}, {'images': (1, 16, 64, 64)})
     yield 'a batch of four', _with_outputs({'output0': (4, 5, 100)}, {'images': (4, 3, 64, 64)})
     twice = 2 * _field(1, _expand(0, 'same'))
+    yield 'a loop of 2 ** 62 rounds', _loop(2**62)
+    yield 'a loop without end', _loop(-1)
     yield 'outputs of one name', _graph(_field(1, _mean('images')) + twice + _shape(0, (1, 5, 100)),
                                         {'images': (1, 3, 64, 64)}, {'same': (1, 5, 100)})
 
@@ -68,6 +70,22 @@ def _graph(content: bytes, inputs: dict[str, tuple[int, ...]], outputs: dict[str
     return _field(1, 8) + _field(7, graph) + _field(8, _field(1, '') + _field(2, version))
 
 
+def _loop(rounds: int) -> bytes:
+    """A YOLO whose image passes through a loop first."""
+    same = [_field(1, _field(1, given) + _field(2, name) + _field(4, 'Identity'))
+            for given, name in (('on', 'still_on'), ('value', 'next'))]
+    sides = [_field(number, _value(name, shape, kind)) for number, name, shape, kind in (
+        (11, 'round', (), _INT64), (11, 'on', (), _BOOL), (11, 'value', (1, 3, 64, 64), _FLOAT),
+        (12, 'still_on', (), _BOOL), (12, 'next', (1, 3, 64, 64), _FLOAT))]
+    body = _field(1, 'body') + _field(6, b''.join(same) + _field(2, 'body') + b''.join(sides)) + _field(20, _GRAPH)
+    words = [_field(1, name) for name in ('rounds', 'true', 'images')] + [_field(2, 'looped'), _field(4, 'Loop')]
+    constants = _field(5, _field(2, _INT64) + _field(8, 'rounds') + _field(9, (rounds % 2**64).to_bytes(8, 'little')))
+    constants += _field(5, _field(2, _BOOL) + _field(8, 'true') + _field(9, b'\x01'))
+    parts = [constants, _field(1, b''.join(words) + _field(5, body)), _field(1, _mean('looped')),
+             _field(1, _expand(0, 'output0')), _shape(0, (1, 5, 100))]
+    return _graph(b''.join(parts), {'images': (1, 3, 64, 64)}, {'output0': (1, 5, 100)})
+
+
 def _mean(name: str) -> bytes:
     flat = _field(1, 'keepdims') + _field(3, 0) + _field(20, _INT)
     return _field(1, name) + _field(2, 'mean') + _field(4, 'ReduceMean') + _field(5, flat)
@@ -82,9 +100,9 @@ def _shape(number: int, shape: tuple[int, ...]) -> bytes:
     return _field(5, _field(1, len(shape)) + _field(2, _INT64) + _field(8, f'shape{number}') + _field(9, values))
 
 
-def _value(name: str, shape: tuple[int, ...]) -> bytes:
+def _value(name: str, shape: tuple[int, ...], kind: int = _FLOAT) -> bytes:
     sides = b''.join(_field(1, _field(1, side)) for side in shape)
-    return _field(1, name) + _field(2, _field(1, _field(1, _FLOAT) + _field(2, sides)))
+    return _field(1, name) + _field(2, _field(1, _field(1, kind) + _field(2, sides)))
 
 
 def _field(number: int, value: int | str | bytes) -> bytes:

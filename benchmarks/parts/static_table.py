@@ -13,8 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
-from deadline_perception.decision.policy import Choice, Forecast, Quality
+from deadline_perception.decision.policy import Choice, Quality
 from deadline_perception.execution_path import ExecutionPath, PathSpace
+from deadline_perception.latency.time_model import Forecast
 from deadline_perception.latency.profile import time_frame
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / 'research' / 'policies'))

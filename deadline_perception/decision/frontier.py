@@ -16,15 +16,14 @@ import numpy as np
 
 from deadline_perception.decision.policy import (
     Choice,
-    Forecast,
     Quality,
-    check_allowance,
     check_outcome,
     check_position,
     check_time_left,
 )
 from deadline_perception.decision.recourse import LEVELS, level_of, needed_times_ms
 from deadline_perception.execution_path import ExecutionPath, PathSpace
+from deadline_perception.latency.time_model import Forecast
 
 
 @dataclass(frozen=True)
@@ -81,14 +80,13 @@ class FrontierPolicy:
         forecast: expected idle times. Where measurement noise says that what remains takes longer than the whole,
             the whole is taken to be that long too.
         quality: expected average precision of the paths.
-        allowance_ms: constant part of every bound, for the scheduler's time slice.
         keep_epsilon: gain in quality that is worth a change of plan.
         paths: those that are kept ready and may be chosen, at least one; None: all of the network.
         min_quality: paths of a lower one are never chosen: then the cheapest of the others is, and is late, where it
             does not fit (SubFlow, section II: a minimum utilisation).
 
     Raises:
-        ValueError: allowance, epsilon or minimum is out of range, there is no path, none is good enough, or forecast or
+        ValueError: epsilon or minimum is out of range, there is no path, none is good enough, or forecast or
             quality gives values that are out of range.
     """
 
@@ -96,7 +94,7 @@ class FrontierPolicy:
     keeps_bounds = True
     _levels = LEVELS
 
-    def __init__(self, path_space: PathSpace, forecast: Forecast, quality: Quality, *, allowance_ms: float = 0.0,
+    def __init__(self, path_space: PathSpace, forecast: Forecast, quality: Quality, *,
                  keep_epsilon: float = 0.005, paths: Sequence[ExecutionPath] | None = None,
                  min_quality: float = 0.0) -> None:
         if not 0.0 <= keep_epsilon <= 1.0:
@@ -104,7 +102,6 @@ class FrontierPolicy:
         if not 0.0 <= min_quality <= 1.0:
             raise ValueError(f'min_quality is {min_quality}, expected a quality in [0, 1]')
         self._space = path_space
-        self._allowance_ms = check_allowance(allowance_ms)
         self._keep_epsilon = keep_epsilon
         self._paths = list(path_space) if paths is None else list(dict.fromkeys(paths))
         if not self._paths:
@@ -157,7 +154,7 @@ class FrontierPolicy:
         if best < begin or frontiers.members[best] == planned:
             return self._choose(segment, frontiers, begin, best, factor)
         needed_ms, quality = self._needed_ms[level].item(segment, planned), self._qualities.item(planned)
-        bound_ms = needed_ms * factor + self._allowance_ms
+        bound_ms = needed_ms * factor
         if bound_ms > remaining_ms or frontiers.qualities[best] - quality > self._keep_epsilon:
             return self._choose(segment, frontiers, begin, best, factor)
         # Kept only where no path is both better and needs no more: else less time could give more quality.
@@ -199,12 +196,12 @@ class FrontierPolicy:
     def _last_that_fits(self, frontiers: SegmentFrontiers, begin: int, end: int, remaining_ms: float,
                         factor: float) -> int:
         """Place of the best path of one frontier whose bound fits; the one before `begin` when none does."""
-        times, allowance_ms = frontiers.remaining_ms, self._allowance_ms
-        at = bisect_right(times, (remaining_ms - allowance_ms) / factor, begin, end) - 1
+        times = frontiers.remaining_ms
+        at = bisect_right(times, remaining_ms / factor, begin, end) - 1
         # The division rounds; the bound itself has the last word.
-        while at + 1 < end and times[at + 1] * factor + allowance_ms <= remaining_ms:
+        while at + 1 < end and times[at + 1] * factor <= remaining_ms:
             at += 1
-        while at >= begin and times[at] * factor + allowance_ms > remaining_ms:
+        while at >= begin and times[at] * factor > remaining_ms:
             at -= 1
         return at
 
@@ -212,7 +209,7 @@ class FrontierPolicy:
         at = max(best, begin)
         chosen = frontiers.members[at]
         return Choice(self._paths[chosen], self._remaining_ms.item(segment, chosen),
-                      frontiers.remaining_ms[at] * factor + self._allowance_ms, best >= begin, frontiers.qualities[at])
+                      frontiers.remaining_ms[at] * factor, best >= begin, frontiers.qualities[at])
 
     def _build(self, segment: int, level: float = 1.0) -> SegmentFrontiers:
         if level not in self._needed_ms:

@@ -24,9 +24,9 @@ from pathlib import Path
 import numpy as np
 from scipy.optimize import nnls
 
-from deadline_perception.decision.policy import Forecast
 from deadline_perception.errors import DeadlinePerceptionError, command_line
 from deadline_perception.execution_path import MODEL, ExecutionPath, PathSpace
+from deadline_perception.latency.time_model import Forecast
 from deadline_perception.latency.json_file import JsonFileError, read_object, write_text_atomically
 
 _LOGIT_LIMIT = 1e-3  # average precision nearer to 0 or 1 than this is taken to be this near

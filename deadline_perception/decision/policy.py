@@ -9,14 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from deadline_perception.execution_path import ExecutionPath, PathSpace
-
-MAX_FACTOR = 1e6  # a larger one is a fault, and its product could overflow
-
-
-def limited_factor(calibration_factor: float, slowdown: float) -> float:
-    """A calibration factor, made smaller where its product with a slowdown >= 1 would lie above `MAX_FACTOR`."""
-    # One step below the quotient, so that no rounding of the product lies above.
-    return min(calibration_factor, math.nextafter(MAX_FACTOR / slowdown, 0.0))
+from deadline_perception.latency.time_model import MAX_FACTOR
 
 
 @dataclass(frozen=True)
@@ -25,10 +18,9 @@ class Choice:
 
     Attributes:
         path: agrees with everything that has already run.
-        forecast_ms: expected time of what remains, on an idle machine or, by the outlook of a level of contention, over
-            the slowdown.
-        bound_ms: `forecast_ms * factor` plus the policy's allowance; exceeded only with the target miss probability. Of
-            a path that fits only because later operators may still leave it: what has to fit, so at most the time left.
+        forecast_ms: time of what remains on an idle machine.
+        bound_ms: `forecast_ms * factor`; exceeded only with the target miss probability. Of a path that fits only
+            because later operators may still leave it: what has to fit, so at most the time left.
         feasible: the bound of at least one path that the policy may still choose fits the remaining time.
         quality: expected average precision of the path, in [0, 1].
 
@@ -102,16 +94,6 @@ class Policy(Protocol):
         """
 
 
-class Forecast(Protocol):
-    """Expected times on an idle machine, such as `latency.path_bound.PathForecast`."""
-
-    def forecast_ms(self, path: ExecutionPath, segment: int = 0) -> float:
-        """Expected time of what `path` runs from `segment` on."""
-
-    def table(self, paths: Sequence[ExecutionPath], segment: int = 0) -> np.ndarray:
-        """The same for many paths: float64 `[len(paths)]`."""
-
-
 class Quality(Protocol):
     """Expected average precision of paths, such as `decision.path_quality.PathQuality`."""
 
@@ -158,14 +140,3 @@ def check_position(path_space: PathSpace, path: ExecutionPath, segment: int) -> 
         raise ValueError(f'path {path} is not one of the network\'s {len(path_space)} paths')
     if not 0 <= segment < len(path_space.segments):
         raise ValueError(f'segment is {segment}, expected an index in [0, {len(path_space.segments) - 1}]')
-
-
-def check_allowance(allowance_ms: float) -> float:
-    """Gives the constant part of every bound back as a float.
-
-    Raises:
-        ValueError: it is negative or not finite.
-    """
-    if not 0.0 <= allowance_ms < math.inf:
-        raise ValueError(f'allowance is {allowance_ms} ms, expected a finite time of at least 0')
-    return float(allowance_ms)

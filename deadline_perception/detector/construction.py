@@ -61,7 +61,7 @@ def building_blocks(family: DetectorConfig) -> DetectorConfig:
 
 def construct(family: DetectorConfig, *, deadline_ms: float, memory_mb: float,
               predict_ms: Callable[[str], float], weight_bytes: Mapping[str, int],
-              skips: int = SKIP_OPERATORS) -> Construction:
+              skips: int = SKIP_OPERATORS, name_deadline_ms: float | None = None) -> Construction:
     """The largest network of a family that keeps two limits, grown in the order of the paper.
 
     From one block per stage and the middle head: residual blocks evenly towards the depths of the ResNets, then larger
@@ -80,6 +80,7 @@ def construct(family: DetectorConfig, *, deadline_ms: float, memory_mb: float,
         weight_bytes: bytes by part: `stage1` to `stage4` with one block, `skip0` to `skip3` for one further block,
             `pyramid`, `rpn`, and `head0`, `head1`, ...
         skips: skip operators to place at most, >= 0.
+        name_deadline_ms: deadline that the configuration is named after; None: `deadline_ms`.
 
     Raises:
         ValueError: a limit is not positive and finite, or `skips` is negative.
@@ -104,7 +105,7 @@ def construct(family: DetectorConfig, *, deadline_ms: float, memory_mb: float,
     further = tuple(depth - 1 for depth in shape.depths)
     groups = place_skips(further, cost_model.block_ms, skips, _LEAST_SKIP_SHARE * longest_ms)
     config = replace(_configuration(family, shape), skip_groups=groups,
-                     name=f'{family.name}-{_digits(deadline_ms)}ms-{_digits(memory_mb)}mb',
+                     name=f'{family.name}-{_digits(name_deadline_ms or deadline_ms)}ms-{_digits(memory_mb)}mb',
                      kept_blocks=tuple(depth - sum(sizes) for depth, sizes in zip(shape.depths, groups)))
     return Construction(config, longest_ms, cost_model.weight_bytes(shape), activation_bytes(config))
 

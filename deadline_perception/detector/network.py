@@ -77,9 +77,13 @@ class MultiPathDetector(TorchModule):
 
     @property
     def shape(self) -> list[object]:
-        """See `TorchNetwork`; the precision is part of it."""
-        precision = [str(self.precision)] * (self.precision != torch.float32)
-        return [self.config.identity, len(self.class_names), *precision]
+        """See `TorchNetwork`."""
+        return [self.config.identity, len(self.class_names)]
+
+    @property
+    def variant(self) -> list[str]:
+        """See `TorchNetwork`."""
+        return [str(self.precision)] * (self.precision != torch.float32)
 
     @property
     def precision(self) -> torch.dtype:

@@ -6,7 +6,7 @@ from deadline_perception.engine.segment_store import SegmentStore, StoreError, d
 from deadline_perception.latency.device import DeviceFacts
 from deadline_perception.latency.profile import profile_command
 
-ENGINES = ('auto', 'eager', 'openvino')
+ENGINES = ('auto', 'eager', 'openvino', 'float16')  # the last on a GPU alone
 
 
 def is_installed() -> bool:
@@ -35,6 +35,8 @@ def choose_engine(engine: str, network, facts: DeviceFacts, weights: str = 'WEIG
     """
     if engine not in ENGINES:
         raise ValueError(f'engine is {engine!r}, expected one of {", ".join(ENGINES)}')
+    if engine == 'float16':
+        raise StoreError('engine is float16, which needs a GPU: expected auto, eager or openvino on a CPU')
     if engine == 'eager':
         return Eager()
     try:

@@ -47,6 +47,8 @@ class CudaGraphs(Eager):
         self.failures: dict[str, str] = {}
         self._record = record
         self._buffers: dict[tuple, Values] = {}
+        self._pinned: dict[tuple, Values] = {}
+        self._stream = torch.cuda.Stream(device, priority=-1) if device.startswith('cuda') else None
         self._recorded: dict[str, tuple[Replay, Values]] = {}
         self._frame = 0
 
@@ -67,11 +69,17 @@ class CudaGraphs(Eager):
         """Forgets all, because the weights are about to move; the frame that is running cannot go on."""
         self.failures.clear()
         self._buffers.clear()
+        self._pinned.clear()
         self._recorded.clear()
         self._frame += 1
 
     def begin_frame(self) -> int:
-        """Gives the buffers to a new frame; returns its number."""
+        """Gives the buffers to a new frame, whose thread works on a stream of its own, ahead of others of this process;
+        returns its number."""
+        if self._stream is not None:
+            if torch.cuda.current_stream(self._device) != self._stream:
+                self._stream.wait_stream(torch.cuda.current_stream(self._device))  # such as weights on their way
+                torch.cuda.set_stream(self._stream)
         self._frame += 1
         return self._frame
 
@@ -81,9 +89,21 @@ class CudaGraphs(Eager):
             raise ValueError('another frame has begun since or the weights have moved, expected one frame at a time')
 
     def hold(self, name: str, values: Values | Arrays) -> Values:
-        """Copies values to where recorded segments look for them; returns their buffers."""
+        """Copies values to where recorded segments look for them; returns their buffers.
+
+        Values of the host pass through pinned memory, from where the GPU fetches them itself while the processor goes
+        on; the segment's end is waited for before the next frame writes there.
+        """
         values = as_tensors(values)
         buffers = self._buffers_of(name, values)
+        if self._device.startswith('cuda') and all(value.device.type == 'cpu' for value in values):
+            kind = (name, *(value.shape for value in values))
+            if kind not in self._pinned:
+                self._pinned[kind] = tuple(torch.empty_like(value, pin_memory=True) for value in values)
+            _write(self._pinned[kind], values)
+            for buffer, value in zip(buffers, self._pinned[kind]):
+                buffer.copy_(value, non_blocking=True)
+            return buffers
         _write(buffers, values)
         return buffers
 

@@ -46,14 +46,19 @@ class TorchNetwork(ABC):
         """See `Network`."""
 
     @property
+    def variant(self) -> list[str]:
+        """What execution times depend on beside the shape, and accuracy hardly, such as the precision."""
+        return []
+
+    @property
     def network_hash(self) -> str:
         """Identifies the shape, on which execution times depend; weights of the same shape share it."""
-        return hashlib.sha256(json.dumps(self.shape, sort_keys=True).encode()).hexdigest()[:16]
+        return _digest([self.shape, self.variant] if self.variant else self.shape)
 
     @property
     def weights_hash(self) -> str:
         """Identifies shape and weights, on which accuracy depends."""
-        digest = hashlib.sha256(self.network_hash.encode())
+        digest = hashlib.sha256(_digest(self.shape).encode())
         for name, tensor in self.named_weights():
             digest.update(name.encode())
             digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
@@ -118,3 +123,7 @@ class TorchModule(TorchNetwork, nn.Module):
     def normalise(self, pixels: Tensor) -> Tensor:
         """Pixel values 0 to 255 `[N, 3, h, w]`, BGR -> zero mean and unit standard deviation."""
         return (pixels - self.pixel_mean) * self.pixel_scale
+
+
+def _digest(content: object) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]

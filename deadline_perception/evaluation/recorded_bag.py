@@ -171,7 +171,8 @@ def _frame(message, decision: DecisionRecord | None, detections: Detections | No
         overhead_ms=message.overhead_ms, total_ms=message.total_ms, forecast_ms=message.forecast_ms,
         bound_ms=message.bound_ms, feasible=message.feasible, deadline_met=message.deadline_met,
         replaced=message.replaced_frames, device=message.device, degraded=message.reason if message.degraded else '',
-        decision=decision, detections=detections)
+        decision=decision, detections=detections,
+        wcet_ms=getattr(message, 'wcet_ms', math.nan) or math.nan)  # of recordings before it
 
 
 def _samples(pairs: list[tuple[int, float]]) -> Samples:

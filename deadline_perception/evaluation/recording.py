@@ -69,6 +69,7 @@ class FrameRecord:
         degraded: reason for a degraded state, empty when there was none.
         decision: None where no PathDecision was recorded.
         detections: what was published; None where it was not recorded.
+        wcet_ms: analytical worst case of `network_ms` on the planned path; NaN where none was known.
     """
 
     stamp_ns: int
@@ -89,6 +90,7 @@ class FrameRecord:
     degraded: str
     decision: DecisionRecord | None
     detections: Detections | None
+    wcet_ms: float = math.nan
 
     @property
     def age_unknown(self) -> bool:

@@ -125,11 +125,13 @@ def _thinned(recording: Recording, frames: Sequence[FrameRecord]) -> str:
 
 
 def _bounds_note(summary: dict) -> str:
-    ratio = summary['latency_over_bound']['p50']
+    ratio, worst_ms = summary['latency_over_bound']['p50'], summary['wcet_ms']['p50']
+    worst = '' if worst_ms is None else (f' The analytical worst case (WCET) was {worst_ms:.1f} ms in the median, and '
+                                         f'{summary["wcet_exceeded"]} frames took longer than theirs.')
     return (f'{summary["bound_exceeded"]} of {summary["frames_delivered"]} frames took longer than promised (right of '
             f'1). The median frame used {"?" if ratio is None else f"{100 * ratio:.0f} %"} of its bound; the closer to '
             f'1 without crossing it, the less time is wasted. Frames that were aborted within their bound are not '
-            f'drawn.')
+            f'drawn.{worst}')
 
 
 def _quality(summary: dict) -> list[list[str]]:

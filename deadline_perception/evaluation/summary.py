@@ -122,6 +122,7 @@ def summarise(recording: Recording, facts: dict[str, str]) -> dict:
         'latency_ms': asdict(timely.latency_ms), 'bound_ms': asdict(timely.bound_ms),
         'overhead_ms': asdict(timely.overhead_ms), 'decision_us': asdict(timely.decision_us),
         'latency_over_bound': asdict(timely.latency_over_bound),
+        'wcet_exceeded': timely.wcet_exceeded, 'wcet_ms': asdict(timely.wcet_ms),
         'paths': {use.path: {'frames': use.frames, 'network_p50_ms': use.network_p50_ms,
                              'bound_p50_ms': use.bound_p50_ms, 'quality': use.quality, 'misses': use.misses}
                   for use in path_uses(recording)},

@@ -80,6 +80,8 @@ class Timeliness:
         overhead_ms: the node's own time outside the network.
         decision_us: one decision, planning or re-decision.
         latency_over_bound: network time over its bound.
+        wcet_exceeded: delivered frames whose network took longer than the analytical worst case.
+        wcet_ms: that worst case, of the frames that had one.
     """
 
     account: FrameAccount
@@ -101,6 +103,8 @@ class Timeliness:
     overhead_ms: Spread
     decision_us: Spread
     latency_over_bound: Spread
+    wcet_exceeded: int
+    wcet_ms: Spread
 
 
 def account_frames(recording: Recording) -> FrameAccount:
@@ -144,4 +148,6 @@ def timeliness(recording: Recording) -> Timeliness:
         overhead_ms=Spread.of(frame.overhead_ms for frame in frames),
         decision_us=Spread.of(value for decision in decisions for value in
                               (decision.decision_us, *(operator.decision_us for operator in decision.operators))),
-        latency_over_bound=Spread.of(frame.network_ms / frame.bound_ms for frame in frames if frame.bound_ms > 0))
+        latency_over_bound=Spread.of(frame.network_ms / frame.bound_ms for frame in frames if frame.bound_ms > 0),
+        wcet_exceeded=sum(frame.network_ms > frame.wcet_ms for frame in frames),
+        wcet_ms=Spread.of(frame.wcet_ms for frame in frames if frame.wcet_ms > 0.0))

@@ -1,19 +1,17 @@
 """Online calibration factor that holds a target miss probability, whatever the distribution of latencies.
 
-The bound of a frame is `U = forecast * exp(q) + allowance`. After each frame `q += eta * (e - alpha)`, with `e = 1`
+The bound of a frame is `U = forecast * exp(q)`. After each frame `q += eta * (e - alpha)`, with `e = 1`
 when the frame took longer than U, or would have if it had not been aborted, else 0. (Online conformal inference: Gibbs
 and Candes 2021, with the quantile itself tracked as in Angelopoulos, Candes and Tibshirani 2023; unchanged, on log
 ratios.)
 
-What it promises. Call `log((latency - allowance) / forecast)` a frame's score; the latency of a frame that was aborted
+What it promises. Call `log(latency / forecast)` a frame's score; the latency of a frame that was aborted
 is the time it had taken plus the forecast of its rest, and it is reported only when that exceeds U: so T counts the
 frames that finished and those misses. Summing the update over T frames gives, exactly,
 `mean(e) - alpha = (q_T - q_0) / (eta * T)`. If all scores lie in one interval of width B that contains `q_0`, then a
 q above the interval can only sink (no score exceeds it) and a q below it can only rise, so q never leaves the interval
 by more than one step, `|q_T - q_0| <= B + eta`, and therefore `|mean(e) - alpha| <= (B + eta) / (eta * T)`: for every
-sequence, also one chosen by an adversary who knows q. Nothing is assumed about independence or load. Frames that take
-less than the allowance have no score: under an allowance, a q below -B counts every frame as a miss, so that it does
-not sink for as long as the allowance alone is enough, and more misses are counted than happened, never fewer.
+sequence, also one chosen by an adversary who knows q. Nothing is assumed about independence or load.
 
 What happens when a score leaves the interval. q is not clamped: it follows, the first equation still holds, and the
 miss ratio still returns to alpha, only later. The certificate then states the larger of the two bounds, so that it is
@@ -37,7 +35,7 @@ _LARGEST_EXPONENT = math.log(sys.float_info.max) - 1.0
 _MOST_FRAMES = 2**53  # what a float counts exactly; a camera of 1000 Hz needs 285,000 years
 # A frame of an eighth or of 64 times its forecast is a fault of forecast or device; no calibration begins with it.
 _KEPT_FACTORS = (1.0 / 8.0, 64.0)
-_PARAMETERS = ('alpha', 'eta', 'score_width', 'initial_log_factor', 'allowance_ms')
+_PARAMETERS = ('alpha', 'eta', 'score_width', 'initial_log_factor')
 
 
 @dataclass(frozen=True)
@@ -89,14 +87,12 @@ class BoundCalibrator:
             may take from half to four times its forecast.
         initial_log_factor: q of the first frame, within `score_width` of 0; a positive one, such as a high quantile of
             the profile's residuals, makes the first frames safe.
-        allowance_ms: constant part of every bound, for the time slices of other programs.
 
     Raises:
         ValueError: a value lies outside its range.
     """
 
-    def __init__(self, alpha: float, eta: float, score_width: float, initial_log_factor: float = 0.0,
-                 allowance_ms: float = 0.0) -> None:
+    def __init__(self, alpha: float, eta: float, score_width: float, initial_log_factor: float = 0.0) -> None:
         if not 0.0 < alpha < 1.0:
             raise ValueError(f'alpha is {alpha}, expected a miss ratio in (0, 1)')
         if not 0.0 < eta <= sys.float_info.max:
@@ -106,13 +102,10 @@ class BoundCalibrator:
         if not abs(initial_log_factor) <= score_width:
             raise ValueError(f'initial_log_factor is {initial_log_factor}, expected at most score_width = '
                              f'{score_width} away from 0')
-        if not 0.0 <= allowance_ms < math.inf:
-            raise ValueError(f'allowance_ms is {allowance_ms}, expected a finite time of at least 0')
         self.alpha = float(alpha)
         self.eta = float(eta)
         self.score_width = float(score_width)
         self.initial_log_factor = float(initial_log_factor)
-        self.allowance_ms = float(allowance_ms)
         self.frames = 0
         self.misses = 0
 
@@ -133,7 +126,7 @@ class BoundCalibrator:
             ValueError: the forecast is not a positive, finite number.
         """
         _check_positive('forecast', forecast_ms)
-        return min(float(forecast_ms) * self.factor + self.allowance_ms, sys.float_info.max)
+        return min(float(forecast_ms) * self.factor, sys.float_info.max)
 
     def observe(self, forecast_ms: float, latency_ms: float | None) -> None:
         """Learns from one frame. Nothing changes when an argument is refused.
@@ -149,8 +142,7 @@ class BoundCalibrator:
         bound_ms = self.bound_ms(forecast_ms)
         if latency_ms is not None:
             _check_positive('latency', latency_ms)
-        self.misses += int(latency_ms is None or latency_ms > bound_ms
-                           or (self.allowance_ms > 0 and self.log_factor < -self.score_width))
+        self.misses += int(latency_ms is None or latency_ms > bound_ms)
         self.frames += 1
 
     def certificate(self) -> Certificate:
@@ -187,116 +179,6 @@ class BoundCalibrator:
                 raise ValueError(f'calibration factor is {factor:g}, expected {_KEPT_FACTORS[0]:g} to '
                                  f'{_KEPT_FACTORS[1]:g}')
         return calibrator
-
-
-class RestCalibrators:
-    """Bounds of what is left of a frame as one of its segments begins: from its forecast, and from how slow the frame
-    has been so far.
-
-    What is left varies more than the whole frame, and a frame that began slowly mostly goes on slowly. So each segment
-    has a calibrator of its own, of forecasts that are first multiplied by a power of `begun`: what the frame has taken
-    so far over what was expected of that. The power is the slope of the line through what frames showed, on log scales,
-    newer ones counting more. Since it rests on earlier frames alone, each calibrator keeps its promise.
-
-    Args:
-        whole: of whole frames; the others begin with its factor, and have its target, step and allowance.
-        segments: of the network, at least 1.
-    """
-
-    def __init__(self, whole: BoundCalibrator, segments: int) -> None:
-        begin = min(max(whole.log_factor, -whole.score_width), whole.score_width)
-        self._from = [BoundCalibrator(whole.alpha, whole.eta, whole.score_width, begin, whole.allowance_ms)
-                      for _ in range(segments)]
-        self._slopes = [_Slope() for _ in range(segments)]
-
-    def factor(self, segment: int, begun: float) -> float:
-        """What the forecast of the rest from a segment on is multiplied with; `begun` is 1 where nothing has run."""
-        return self._slopes[segment].pace(begun) * self._from[segment].factor
-
-    def observe(self, segment: int, begun: float, forecast_ms: float, took_ms: float) -> None:
-        """Learns from a rest that ended.
-
-        Raises:
-            ValueError: a time is not a positive, finite number, and nothing was learnt.
-        """
-        slope = self._slopes[segment]
-        self._from[segment].observe(forecast_ms * slope.pace(begun), took_ms)
-        slope.observe(begun, took_ms / forecast_ms)
-
-    def observe_aborted(self, segment: int, begun: float, forecast_ms: float, would_take_ms: float) -> None:
-        """Learns from a rest that was aborted, where it would have exceeded its bound; else that says nothing."""
-        forecast_ms *= self._slopes[segment].pace(begun)
-        if would_take_ms > self._from[segment].bound_ms(forecast_ms):
-            self._from[segment].observe(forecast_ms, None)
-
-
-class _Slope:
-    """By what power of `begun` rests grow: regression on log scales, of weights that fall by half every 140 frames."""
-
-    _KEPT = 0.995
-    _LEAST_VARIANCE = 0.002  # of begun, as of frames that spread by 4.5 %; of less than that nothing is concluded
-
-    def __init__(self) -> None:
-        self._frames = self._begun = self._rest = self._square = self._product = 0.0
-
-    def pace(self, begun: float) -> float:
-        """Factor on what is left, 1 for a frame that began as usual."""
-        if not self._frames:
-            return 1.0
-        mean = self._begun / self._frames
-        variance = self._square / self._frames - mean * mean + self._LEAST_VARIANCE
-        covariance = self._product / self._frames - mean * self._rest / self._frames
-        return math.exp(min(max(covariance / variance, 0.0), 1.0) * (_log_ratio(begun) - mean))
-
-    def observe(self, begun: float, rest: float) -> None:
-        """Takes in a frame: what its begin and its rest took over what was expected."""
-        x, y, kept = _log_ratio(begun), _log_ratio(rest), self._KEPT
-        self._frames = kept * self._frames + 1.0
-        self._begun = kept * self._begun + x
-        self._rest = kept * self._rest + y
-        self._square = kept * self._square + x * x
-        self._product = kept * self._product + x * y
-
-
-def _log_ratio(ratio: float) -> float:
-    """Of a frame's part; one of an eighth or of eight times what was expected says no more than that."""
-    return math.log(min(max(ratio, 0.125), 8.0))
-
-
-class LateMargin:
-    """Factor >= 1 on bounds that holds the share of late frames, whatever has made them late.
-
-    A frame rests on several bounds: that of its plan, those of what is left at each of its decisions, and the reserve.
-    So more of them may be late than exceed any one. Here late frames themselves are counted. After each frame that was
-    to be in time, the log m of the factor becomes `max(0, m + eta * (late - alpha))`, at most log(2). Until it reaches
-    that, no step adds less than `eta * (late - alpha)`, so of T frames at most `alpha * T + m_T / eta` were late, for
-    every sequence: T / 100 and 14 more with the defaults.
-
-    Args:
-        alpha: target share of late frames, in (0, 1).
-        eta: step, > 0.
-
-    Attributes:
-        frames: observed.
-        late: of these.
-    """
-
-    _MOST = math.log(2.0)  # what is late for other reasons than the network's time does not make every path too long
-
-    def __init__(self, alpha: float, eta: float) -> None:
-        self._alpha, self._eta, self._log = alpha, eta, 0.0
-        self.frames = self.late = 0
-
-    @property
-    def factor(self) -> float:
-        """What bounds are multiplied with."""
-        return math.exp(self._log)
-
-    def observe(self, late: bool) -> None:
-        """Takes in a frame that was to be in time, or was so against expectation."""
-        self.frames += 1
-        self.late += late
-        self._log = min(max(self._log + self._eta * (late - self._alpha), 0.0), self._MOST)
 
 
 class CalibrationMismatch(DeadlinePerceptionError):
@@ -345,13 +227,12 @@ class CalibrationFile:
         self.check_place()
         write_text_atomically(self.file, json.dumps({'origin': dict(self.origin), **state}, indent=2) + '\n')
 
-    def load(self, *, alpha: float, eta: float, allowance_ms: float = 0.0) -> BoundCalibrator:
+    def load(self, *, alpha: float, eta: float) -> BoundCalibrator:
         """A calibrator that goes on where the file was written.
 
         Args:
             alpha: target miss ratio wanted.
             eta: step wanted.
-            allowance_ms: constant part of every bound wanted.
 
         Raises:
             JsonFileError: the file is missing, unreadable, or holds something else.
@@ -359,7 +240,7 @@ class CalibrationFile:
         """
         state = read_object(self.file, 'calibration file')
         origin = state.get('origin')
-        wanted = {'alpha': alpha, 'eta': eta, 'allowance_ms': allowance_ms}
+        wanted = {'alpha': alpha, 'eta': eta}
         learnt = {**(origin if isinstance(origin, dict) else {}), **{name: state.get(name) for name in wanted}}
         differences = [f'{name} is {learnt.get(name)!r:.100} in the file and {value!r} here'
                        for name, value in {**self.origin, **wanted}.items() if learnt.get(name) != value]

@@ -182,7 +182,7 @@ class PathForecast(SegmentForecast):
         for index, (_, quantiles) in enumerate(self._measured):
             others = np.arange(len(rows)) != index
             forecast_ms = rows[index] @ _fit(rows[others], latencies_ms[others])
-            residuals.append(np.log(_rebuild_sample(quantiles) / forecast_ms))
+            residuals.append(np.log(rebuilt_sample(quantiles) / forecast_ms))
         return np.concatenate(residuals) if residuals else np.empty(0)
 
 
@@ -204,7 +204,7 @@ def _fit(rows: np.ndarray, latencies_ms: np.ndarray) -> np.ndarray:
     return nnls(matrix, np.concatenate([np.ones(len(rows)), np.full(kinds, pull)]))[0]
 
 
-def _rebuild_sample(quantiles: Quantiles) -> np.ndarray:
+def rebuilt_sample(quantiles: Quantiles) -> np.ndarray:
     """Durations in ms at evenly spaced probabilities, and the longest."""
     values = np.interp(_GRID, PROBABILITIES, quantiles.values_ms)
     return np.append(values, quantiles.max)

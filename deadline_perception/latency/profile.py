@@ -21,6 +21,8 @@ from deadline_perception.latency.json_file import JsonFileError, read_object, wr
 from deadline_perception.latency.measurement_plan import covering_paths, distinct_paths, interleave
 from deadline_perception.latency.quantiles import Quantiles
 from deadline_perception.latency.stopwatch import now_ms, synchronise
+from deadline_perception.latency.interference import Interference
+from deadline_perception.latency.wcet_table import WcetTable
 
 FORMAT = 2
 _MOST_PIXELS = 2**26  # of an image; a profile must not decide how much memory warming up takes
@@ -73,9 +75,11 @@ class LatencyProfile:
         levels: times at levels of contention, each with the same segments; empty when none was measured.
         scaled_from: the device whose times these are, brought to this one (`transferred_profile.py`); empty where all
             were measured here.
+        wcet: worst cases of the same segments, see `wcet/segment_model.py`; None where they were not fitted.
 
     Raises:
-        ValueError: a size is not positive or beyond reason, there is no segment, or a level lacks one.
+        ValueError: a size is not positive or beyond reason, there is no segment, or a level or the worst cases lack
+            one.
     """
 
     facts: DeviceFacts
@@ -90,6 +94,7 @@ class LatencyProfile:
     engine: str = 'eager'
     levels: tuple[LevelTimes, ...] = ()
     scaled_from: str = ''
+    wcet: WcetTable | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.scaled_from, str) or len(self.scaled_from) > _LONGEST_NAME:
@@ -109,6 +114,9 @@ class LatencyProfile:
             if set(level.segments) != set(self.segments):
                 raise ValueError(f'level beside {level.units} has {len(level.segments)} segments, expected the '
                                  f'{len(self.segments)} of the idle device')
+        if self.wcet is not None and set(self.wcet.segments_ms) != set(self.segments):
+            raise ValueError(f'{len(self.wcet.segments_ms)} segments have worst-case times, expected the '
+                             f'{len(self.segments)} that were measured')
 
     def save(self, file: Path) -> None:
         """Writes the profile as JSON, one line per segment and path, in one step."""
@@ -131,6 +139,12 @@ class LatencyProfile:
             levels = (f'  {{"units": {json.dumps(level.units)},\n{_table_text("segments", level.segments)},\n'
                       f'{_table_text("paths", level.paths)}}}' for level in self.levels)
             lines.append('  "levels": [\n' + ',\n'.join(levels) + ']')
+        if self.wcet is not None:
+            rows = [f'    {json.dumps(key)}: {json.dumps(value)}'
+                    for key, value in self.wcet.segments_ms.items()]
+            lines.append('  "wcet_ms": {\n' + ',\n'.join(rows) + '\n  }')
+            pairs = zip(self.wcet.interference.windows_ms, self.wcet.interference.taken_ms)
+            lines.append('  "interference_ms": ' + json.dumps([list(pair) for pair in pairs]))
         return '{\n' + ',\n'.join(lines) + '\n}\n'
 
     @classmethod
@@ -148,6 +162,7 @@ class LatencyProfile:
             content |= _tables(content)
             content['levels'] = tuple(LevelTimes(units=level['units'], **_tables(level))
                                       for level in content.get('levels', ()))
+            content['wcet'] = _wcet(content.pop('wcet_ms', None), content.pop('interference_ms', ()))
             return cls(**content)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise JsonFileError(f'latency profile {file} cannot be used: {error}; '
@@ -190,6 +205,13 @@ def _table_text(name: str, table: dict[str, Quantiles]) -> str:
 def _tables(content: dict) -> dict[str, dict[str, Quantiles]]:
     return {name: {key: Quantiles.from_record(record) for key, record in content[name].items()}
             for name in ('segments', 'paths')}
+
+
+def _wcet(segments_ms: dict[str, float] | None, interference: Sequence[Sequence[float]]) -> WcetTable | None:
+    if segments_ms is None:
+        return None
+    windows_ms, taken_ms = zip(*interference) if interference else ((), ())
+    return WcetTable(dict(segments_ms), Interference(windows_ms, taken_ms))
 
 
 def timing_key(*, network_hash: str, facts: DeviceFacts, input_size: tuple[int, int],

@@ -68,7 +68,7 @@ def transfer(reference: LatencyProfile, detector, *, paths: int = PATHS, repeats
     if paths < 2 or repeats < 2:
         raise ValueError(f'paths is {paths} and repeats is {repeats}, expected at least 2 of each')
     space, rng = detector.path_space, random.Random(seed)
-    image = _blocks(reference.image_size, seed) if image is None else image
+    image = blocks_image(reference.image_size, seed) if image is None else image
     lowest = tuple(space.largest.replace(**{operator.name: operator.settings[0]}) for operator in space.operators)
     chosen = distinct_paths(space, paths, rng, first=lowest)
     segments: dict[str, list[float]] = {}
@@ -88,7 +88,7 @@ def transfer(reference: LatencyProfile, detector, *, paths: int = PATHS, repeats
     here = {key: Quantiles.from_samples(durations_ms) for key, durations_ms in segments.items()}
     return replace(reference, facts=read_device_facts(detector.device), engine=detector.engine.identity,
                    scaled_from=reference.scaled_from or str(reference.facts),
-                   date=datetime.now(timezone.utc).isoformat(timespec='seconds'), levels=(),
+                   date=datetime.now(timezone.utc).isoformat(timespec='seconds'), levels=(), wcet=None,
                    segments=scaled_segments(reference.segments, here),
                    paths={name: Quantiles.from_samples(durations_ms) for name, durations_ms in totals.items()})
 
@@ -115,8 +115,9 @@ def _scaled(times: Quantiles, factor: float) -> Quantiles:
     return Quantiles(*(value * factor for value in times.values_ms), count=times.count)
 
 
-def _blocks(size: tuple[int, int], seed: int) -> np.ndarray:
-    """An image with edges at many places, so that proposals are made and suppressed as on a street."""
+def blocks_image(size: tuple[int, int], seed: int = 0) -> np.ndarray:
+    """An image of that height and width with edges at many places, so that proposals are made and suppressed as on a
+    street."""
     height, width = size
     rows, columns = -(-height // _BLOCK_PX), -(-width // _BLOCK_PX)
     blocks = np.random.default_rng(seed).integers(0, 256, (rows, columns, 3), np.uint8)

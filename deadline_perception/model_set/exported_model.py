@@ -51,13 +51,13 @@ def read_facts(file: Path, size: tuple[int, int] | None = None, stated: str = ''
         ModelError: it is no detector that can be read; says what was found.
     """
     exported = read_exported(file)
-    size = size or (exported.stated_size if exported.is_open else exported.size)
+    size = size or (exported.stated.size if exported.is_open else exported.size)
     labels: set[int] = set()
     if size is not None:
         given = with_size(exported, size, file)
-        labels = in_file(file, lambda: _labels(given, size, stated, classes))
-    return FileFacts(tuple(exported.class_names), tuple(sorted(labels)), None if exported.is_open else exported.size,
-                     exported.stated_size, exported.layers)
+        labels = in_file(file, lambda: _labels(given, size, stated or exported.stated.outputs, classes))
+    return FileFacts(exported.stated.class_names, tuple(sorted(labels)), None if exported.is_open else exported.size,
+                     exported.stated.size, exported.layers)
 
 
 def _labels(outputs, size: tuple[int, int], stated: str, classes: int | None) -> set[int]:

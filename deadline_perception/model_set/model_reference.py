@@ -9,6 +9,7 @@ from pathlib import Path
 
 from deadline_perception.engine.choice import choose_engine
 from deadline_perception.engine.segment_run import Network
+from deadline_perception.engine.segment_store import StoreError
 from deadline_perception.errors import DeadlinePerceptionError, command_line
 from deadline_perception.latency.device import read_device_facts
 from deadline_perception.networks.external.exported_file import SUFFIXES
@@ -139,14 +140,20 @@ def load_network(model: str | Path | Network, device: str, models_folder: Path |
 
 
 def use_engine(network: Network, engine: str, device: str, weights: Path) -> None:
-    """Puts a network of this package on the engine that is asked for: CUDA graphs on a GPU but for `eager`.
+    """Puts a network of this package on the engine that is asked for: CUDA graphs on a GPU but for `eager`, with
+    `float16` after its weights have become that.
 
     Raises:
-        StoreError: it is asked for by its name and is not ready.
+        StoreError: it is asked for by its name and is not ready, or the network has no such precision.
     """
     if not device.startswith('cuda'):
         network.engine = choose_engine(engine, network, read_device_facts(device), str(weights))
-    elif engine != 'eager':
+        return
+    if engine == 'float16':
+        if not hasattr(network, 'use_float16'):
+            raise StoreError(f'engine is float16, which {network.config_name} does not compute in')
+        network.use_float16()
+    if engine != 'eager':
         network.use_graphs()
 
 

@@ -40,7 +40,7 @@ class OnnxDetector(WholeDetector):
 
     def __init__(self, file: Path, outputs: Sequence[str | None], *, name: str = '', form: InputForm = InputForm(),
                  stated: str = '', decode: str = '', threads: int = 1) -> None:
-        openvino, core = load_openvino(), openvino_core()
+        openvino = load_openvino()
         file = Path(file)
         exported = read_exported(file)
         size = input_size(exported, form, file)
@@ -48,7 +48,8 @@ class OnnxDetector(WholeDetector):
         if decode:
             self.head = own_head(decode, size)
         else:
-            self.head = in_file(file, lambda: recognise(given, len(outputs), size, stated))[0]
+            known = stated or exported.stated.outputs
+            self.head = in_file(file, lambda: recognise(given, len(outputs), size, known))[0]
         self._resize = form.resize or self.head.usual[0]
         layers = [(op.get_type_name(), [str(output.get_partial_shape()) for output in op.outputs()])
                   for op in exported.model.get_ordered_ops()]
@@ -56,10 +57,16 @@ class OnnxDetector(WholeDetector):
         super().__init__(name or file.stem, outputs, input_size=size, shape=layers, file=file, device='cpu',
                          engine=engine, options=[asdict(form), self.head.name, decode])
         self.overlapping = self.overlapping or self.head.overlapping
+        self._compile(exported, form, threads)
+
+    def _compile(self, exported: ExportedFile, form: InputForm, threads: int) -> None:
+        """Makes ready what `run_layers` uses."""
+        openvino = load_openvino()
         try:
-            compiled = core.compile_model(_with_pixels(openvino, exported, form), 'CPU', cpu_settings(threads))
+            compiled = openvino_core().compile_model(_with_pixels(openvino, exported, form), 'CPU',
+                                                     cpu_settings(threads))
         except RuntimeError as error:
-            raise ModelError(f'{file} cannot be compiled: {told(error)}') from error
+            raise ModelError(f'{self.config_name} cannot be compiled: {told(error)}') from error
         self._tensor, self._request = openvino.Tensor, compiled.create_infer_request()
         self._count = len(compiled.outputs)
 
@@ -104,7 +111,7 @@ def input_size(exported: ExportedFile, form: InputForm, file: Path) -> tuple[int
     Raises:
         ModelError: the file leaves it open, and neither its metadata nor the form say it.
     """
-    size = form.size or (exported.stated_size if exported.is_open else exported.size)
+    size = form.size or (exported.stated.size if exported.is_open else exported.size)
     if size is None:
         listed = ', '.join('?' if side is None else str(side) for side in exported.size)
         raise ModelError(f'input of {file} is [{listed}], of open size: say which, with --input-size HEIGHT WIDTH or '

@@ -21,6 +21,7 @@ from deadline_perception.untrusted_file import FileRefused
 
 FORMAT = 1
 KINDS = ('onnx', 'torchvision', 'multi-path')
+ENGINES_OF_ONNX = ('openvino', 'onnxruntime', 'onnxruntime-float16')
 _MOST_MODELS, _MOST_LABELS = 64, 10_000  # the latter of one model
 _MOST_SIDE_PX, _MOST_VALUE = 2**15, 1e6  # the latter of a pixel's mean or deviation
 _NAME = re.compile(r'[A-Za-z0-9_.]+')
@@ -46,6 +47,7 @@ class ModelSpec:
         decode: `package.module:function` that reads them instead, see `own_head`.
         resize, channels, mean, deviation: of an exported file's input, see `InputForm`.
         memory_mb: that it takes, as measured; 0 where it is not known.
+        engine: of an ONNX file, one of `ENGINES_OF_ONNX`; empty: OpenVINO on a CPU, else ONNX Runtime.
 
     Raises:
         ModelError: a value is none of these.
@@ -66,6 +68,7 @@ class ModelSpec:
     mean: tuple[float, ...] = (0.0, 0.0, 0.0)
     deviation: tuple[float, ...] = (255.0, 255.0, 255.0)
     memory_mb: float = 0.0
+    engine: str = ''
 
     def __post_init__(self) -> None:
         object.__setattr__(self, 'file', Path(self.file))
@@ -88,6 +91,9 @@ class ModelSpec:
         if not isinstance(self.memory_mb, (int, float)) or not 0 <= self.memory_mb < 2**30:
             raise ModelError(f'memory of model {self.name} is {_told(self.memory_mb)} MB, expected a number of at '
                              f'least 0')
+        if self.engine not in ('', *ENGINES_OF_ONNX):
+            raise ModelError(f'engine of model {self.name} is {_told(self.engine)}, expected one of '
+                             f'{", ".join(ENGINES_OF_ONNX)}')
         for name in ('architecture', 'path', 'outputs', 'resize', 'channels'):
             if not isinstance(getattr(self, name), str):
                 raise ModelError(f'{name} of model {self.name} is {_told(getattr(self, name))}, expected a text')
@@ -196,15 +202,20 @@ def load_model(spec: ModelSpec, device: str = 'cpu', engine: str = 'auto') -> Ne
         DeadlinePerceptionError: it cannot be used; says why.
     """
     if spec.kind == 'onnx':
-        if device != 'cpu':
-            raise ModelError(f'model {spec.name} is an ONNX file and the device {device}, expected cpu: OpenVINO runs '
-                             f'it there')
-        from deadline_perception.model_set.onnx_detector import OnnxDetector
+        check_device(spec, device)
         from deadline_perception.networks.external.pixels import InputForm
 
         form = InputForm(spec.input_size, spec.resize, spec.channels, spec.mean, spec.deviation)
-        return OnnxDetector(spec.file, spec.classes, name=spec.name, form=form, stated=spec.outputs,
-                            decode=spec.decode, threads=read_device_facts().threads)
+        options = {'name': spec.name, 'form': form, 'stated': spec.outputs, 'decode': spec.decode,
+                   'threads': read_device_facts().threads}
+        if spec.engine.startswith('onnxruntime') or device != 'cpu':
+            from deadline_perception.model_set.onnx_runtime_detector import OnnxRuntimeDetector
+
+            return OnnxRuntimeDetector(spec.file, spec.classes, device=device,
+                                       precision=spec.engine.partition('-')[2] or 'float32', **options)
+        from deadline_perception.model_set.onnx_detector import OnnxDetector
+
+        return OnnxDetector(spec.file, spec.classes, **options)
     if spec.kind == 'torchvision':
         from deadline_perception.model_set.torchvision_detector import TorchvisionDetector
 
@@ -222,6 +233,17 @@ def load_model(spec: ModelSpec, device: str = 'cpu', engine: str = 'auto') -> Ne
         return network
     except ValueError as error:
         raise ModelError(f'model {spec.name}: {error}') from error
+
+
+def check_device(spec: ModelSpec, device: str) -> None:
+    """Makes sure that a device has an engine for a detector.
+
+    Raises:
+        ModelError: it has none.
+    """
+    if spec.kind == 'onnx' and device != 'cpu' and spec.file.suffix.lower() != '.onnx':
+        raise ModelError(f'model {spec.name} is an exported file, {spec.file.name}, and the device {device}, expected '
+                         f'cpu, where OpenVINO runs it, or an ONNX file')
 
 
 def load_set(file: Path, device: str = 'cpu', engine: str = 'auto') -> ModelSet:

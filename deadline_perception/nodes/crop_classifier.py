@@ -42,7 +42,7 @@ from deadline_perception.runtime.deadline import deadline_at_ms
 from deadline_perception.runtime.image_age import ImageAge
 from deadline_perception.share_folder import share_folder
 from deadline_perception.runtime.loading import LoadedTask, NetworkOptions, SetupError, load_task
-from deadline_perception.runtime.reserve import Reserve
+from deadline_perception.latency.reserve import Reserve
 from deadline_perception.runtime.work_thread import WorkThread
 
 PARAMETERS = (
@@ -353,7 +353,7 @@ class CropClassifierNode(ManagedNode):
             return Report(Level.ERROR, self._refusal, values)
         if self._state != 'active':
             return Report(Level.OK, self._state, values)
-        calibrator, conditions = self._loaded.task.calibrator, self._conditions.now()
+        calibrator, conditions = self._loaded.task.times.calibrator, self._conditions.now()
         values |= {'budget_ms': conditions.budget_ms, 'images_without_detections': self._images.unused,
                    'middleware_lost': self._images_in.flow.lost,
                    'calibration_factor': calibrator.factor,

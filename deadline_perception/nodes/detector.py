@@ -241,7 +241,7 @@ class DetectorNode(ManagedNode):
         self._conditions.hear_frame(record)
         self._publish_latency(self._latency_message(record))
         self._publish_path(path_decision(record, policy=task.policy.name,
-                                         target_miss_probability=task.calibrator.alpha))
+                                         target_miss_probability=task.times.calibrator.alpha))
 
     def on_late_record(self, record: FrameRecord) -> None:
         """See `FrameClient`."""
@@ -289,13 +289,14 @@ class DetectorNode(ManagedNode):
         degraded = () if loaded is None else loaded.degraded
         if pipeline is None:
             return Report(Level.WARN if degraded else Level.OK, '; '.join((self._state, *degraded)), values)
-        calibrator, priority = loaded.task.calibrator, self._detector.priority
+        calibrator, priority = loaded.task.times.calibrator, self._detector.priority
+        corrected = loaded.task.times.miss_correction
         certificate = calibrator.certificate()
         values |= {'late_results': pipeline.late_results, 'calibration_factor': calibrator.factor,
                    'bound_misses': certificate.misses,
                    'bound_frames': certificate.frames, 'guaranteed_miss_ratio': certificate.guaranteed_miss_ratio,
-                   'late_margin': pipeline.late_margin.factor, 'margin_late': pipeline.late_margin.late,
-                   'margin_frames': pipeline.late_margin.frames,
+                   'miss_correction': corrected.factor, 'feasible_frames': corrected.frames,
+                   'late_feasible_frames': corrected.late,
                    'unpublished_frames': pipeline.unpublished, 'ready_paths': loaded.ready_paths,
                    'priority': priority.in_force, 'priority_refused': '; '.join(priority.refusals)}
         fault, images = self._images.fault, self._images.concerns

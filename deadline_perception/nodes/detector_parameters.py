@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from deadline_perception.engine.choice import ENGINES
+from deadline_perception.latency.time_model import BOTH, BOUNDS, FEW_FRAMES
 from deadline_perception.latency.device import DEFAULT_THREADS
 from deadline_perception.runtime.conditions import ConditionTracker
 from deadline_perception.runtime.frame_client import FrameRules
@@ -40,6 +41,9 @@ PARAMETERS = (
               'and quality.'),
     Parameter('target_miss_probability', 0.01, 'Share of frames that may exceed their bound.', minimum=0.0001,
               maximum=0.5),
+    Parameter('bounds', BOTH, 'What bounds of times are made of. calibrated: measured times and what frames show. '
+              'wcet: the analytical worst case of the latency profile alone. both: the smaller one until the '
+              f'calibration has seen {FEW_FRAMES} frames, then calibrated.', choices=BOUNDS),
     Parameter('calibration_file', '', 'Keeps what the calibration learnt over a restart with the same network, '
               'device and threads; empty: nothing is kept.'),
     Parameter('default_budget_ms', 100.0, 'Budget until the first one is heard.', unit='ms', minimum=1.0,
@@ -52,7 +56,7 @@ PARAMETERS = (
               'detections (for other results the last one again); or the own ones, late.', choices=('coasted', 'late')),
 )
 _OF_NETWORK = ('model', 'profile', 'device', 'engine', 'threads', 'policy', 'target_miss_probability',
-               'calibration_file')
+               'calibration_file', 'bounds')
 _RELOADED = ('model', 'profile')
 
 

@@ -84,7 +84,7 @@ def path_decision(record: FrameRecord, *, policy: str, target_miss_probability: 
         header=record.arrival.message.header, budget_ms=conditions.budget_ms, remaining_ms=frame.remaining_ms,
         slowdown=conditions.slowdown, contention_source=conditions.contention_source, policy=policy,
         target_miss_probability=target_miss_probability, decision_us=frame.decision_us, forecast_ms=math.nan,
-        bound_ms=math.nan, quality=math.nan, reason=record.explanation)
+        bound_ms=math.nan, wcet_ms=record.wcet_ms, quality=math.nan, reason=record.explanation)
     if frame.plan is not None:
         message.planned_path, message.path = str(frame.plan.path), str(frame.path)
         message.feasible, message.quality = bool(frame.plan.feasible), float(frame.plan.quality)
@@ -107,7 +107,7 @@ def frame_latency(record: FrameRecord, *, device: str, replaced_total: int, reje
         publish_ms=record.publish_ms, network_ms=float(frame.network_ms),
         overhead_ms=record.overhead_ms, total_ms=record.total_ms,
         forecast_ms=frame.plan.forecast_ms * frame.slowdown if planned else math.nan,
-        idle_forecast_ms=float(record.idle_forecast_ms), bound_ms=float(record.bound_ms),
+        idle_forecast_ms=float(record.forecast_ms), bound_ms=float(record.bound_ms), wcet_ms=float(record.wcet_ms),
         evidence_age_ms=float(record.evidence_age_ms),
         feasible=bool(planned and frame.plan.feasible), deadline_met=bool(record.deadline_met),
         replaced_frames=record.replaced, replaced_frames_total=replaced_total, rejected_frames_total=rejected_total,

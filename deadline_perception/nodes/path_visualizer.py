@@ -202,7 +202,8 @@ def headline(latency: FrameLatency, contention: ContentionState | None = None) -
     level = ''
     if contention is not None and contention.levels:
         level = f'  contention {contention.level} of 0 to {contention.levels - 1}, slowdown {contention.slowdown:.2f}'
-    return f'{taken} of {latency.budget_ms:.0f} ms{verdict}  {latency.path}{level}'
+    worst = f'  bound {latency.bound_ms:.0f}, WCET {latency.wcet_ms:.0f} ms' if latency.wcet_ms > 0.0 else ''
+    return f'{taken} of {latency.budget_ms:.0f} ms{verdict}  {latency.path}{worst}{level}'
 
 
 def main() -> int:

@@ -106,6 +106,8 @@ class TimeBudgetNode(Node):
         if age_s > self._values['speed_timeout_s']:
             return self._unknown(f'the latest speed is {age_s:.2f} s old, expected at most '
                                  f'{self._values["speed_timeout_s"]:g} s'), math.nan
+        if math.isnan(self._speed_mps):
+            return self._unknown('vehicle_speed does not know the speed, and says why'), math.nan
         budget = self._policy.budget_ms(self._speed_mps)
         return budget, self._speed_mps if self._speed_mps < math.inf else math.nan
 

@@ -57,7 +57,7 @@ class SlowdownTracker:
         """Takes in how a frame went: it moves the last contention state, and takes its place when there is none."""
         observe = {Outcome.DETECTED: self._own.observe_frame, Outcome.COASTED: self._own.observe_unfinished,
                    Outcome.LATE: self._own.observe_late}[record.outcome]
-        observe(record.idle_forecast_ms, record.frame.network_ms, record.bound_ms)
+        observe(record.forecast_ms, record.frame.network_ms, record.bound_ms)
 
     def hear_contention(self, slowdown: float, source: str) -> None:
         """Takes in a contention state.

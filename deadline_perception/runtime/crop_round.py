@@ -71,11 +71,12 @@ class CropClassifier:
         results: list[Classification | None] = [None] * len(boxes_xyxy_px)
         paths: list[ExecutionPath | None] = [None] * len(boxes_xyxy_px)
         refused = 0
-        task = self._task
+        task, times = self._task, self._task.times
         for done, at in enumerate(order):
             begun_ms = self._clock_ms()
             time_left_ms = left_ms(until_ms, begun_ms)
-            choice = task.policy.plan(time_left_ms / (len(order) - done), slowdown * task.calibrator.factor)
+            factor = times.begin(slowdown, keeps_bounds=False).factor
+            choice = task.policy.plan(time_left_ms / (len(order) - done), factor)
             if choice.bound_ms > time_left_ms:
                 break
             try:
@@ -88,10 +89,10 @@ class CropClassifier:
             if results[at] is None:
                 rest_ms = choice.forecast_ms * slowdown
                 if took_ms + rest_ms > choice.bound_ms:
-                    task.calibrator.observe(choice.forecast_ms * slowdown, None)
+                    times.calibrator.observe(choice.forecast_ms * slowdown, None)
                 break
             paths[at] = choice.path
-            task.calibrator.observe(choice.forecast_ms * slowdown, took_ms)
+            times.calibrator.observe(choice.forecast_ms * slowdown, took_ms)
             task.policy.observe(took_ms, time_left_ms)
         return CropRound(tuple(results), tuple(paths), refused)
 

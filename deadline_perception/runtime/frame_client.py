@@ -7,7 +7,6 @@ from typing import Protocol
 import numpy as np
 
 from deadline_perception.runtime.frame_record import Arrival, Conditions, FrameRecord
-from deadline_perception.runtime.reserve import Reserve
 from deadline_perception.runtime.tracks import BoxesAt, LatePolicy
 
 
@@ -57,7 +56,6 @@ class FrameRules:
         boxes_at: the time that published boxes are for.
         spare_next_image: take a path that is expected to end before an image comes, the next one if that is possible,
             rather than the best one that fits the budget.
-        reserve_floor_ms, reserve_ceiling_ms, reserve_quantile: of what is reserved for publishing, see `Reserve`.
 
     Raises:
         ValueError: a number lies outside its range.
@@ -70,9 +68,6 @@ class FrameRules:
     max_track_age_ms: float = 1000.0
     boxes_at: BoxesAt = BoxesAt.IMAGE
     spare_next_image: bool = False
-    reserve_floor_ms: float = 1.0
-    reserve_ceiling_ms: float = 15.0
-    reserve_quantile: float = 0.95
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.min_score <= 1.0:
@@ -82,11 +77,6 @@ class FrameRules:
                              f'numbers of at least 0')
         if not self.max_track_age_ms > 0:
             raise ValueError(f'max_track_age_ms is {self.max_track_age_ms}, expected more than 0')
-        self.make_reserve()
-
-    def make_reserve(self) -> Reserve:
-        """Learns how long publishing takes."""
-        return Reserve(self.reserve_floor_ms, self.reserve_ceiling_ms, quantile=self.reserve_quantile)
 
     def finish(self, result):
         """What is made of every result of a network before anything else is done with it."""

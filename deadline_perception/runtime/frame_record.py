@@ -68,17 +68,16 @@ class FrameRecord:
         outcome: what was published.
         frame: how far the network came.
         queue_ms, convert_ms, publish_ms: the node's own times around it.
-        calibration_factor: from expected time to bound.
-        allowance_ms: constant part of the bound.
+        bound_ms: of the network's time on the path that ran, where that is shorter than the plan as of the plan, less
+            what was skipped of it; NaN without a path. That of the plan is `frame.plan`'s.
         replaced: frames that it replaced, in the mailbox or before.
         failure: error of conversion or network, empty otherwise.
-        idle_forecast_ms: expected time of the path that ran over the slowdown that it met: that on the idle device or,
-            with levels of contention, that at the level over its slowdown; where the frame left its plan for a shorter
-            path, so that the time of the network over it is that of the whole plan; NaN without a path.
+        forecast_ms: time on the idle device of the path that ran; where a frame left its plan for a shorter path and
+            finished, such that the network's time over it is as for the whole plan; NaN without a path.
         evidence_age_ms: from the image on which what was published rests to this one: 0 for its own result, NaN
             when there was nothing to go on from.
-        forecast_ms: as `idle_forecast_ms`, but of the slowdown that was assumed; NaN where they are the same.
-        left_out_ms: expected time of what the plan had beyond the path that ran; see `TimedFrame.left_out_ms`.
+        wcet_ms: analytical worst case of the network's time on the path that was planned, slowed down as the frame;
+            NaN without.
     """
 
     arrival: Arrival
@@ -88,14 +87,12 @@ class FrameRecord:
     queue_ms: float
     convert_ms: float
     publish_ms: float
-    calibration_factor: float
-    allowance_ms: float
+    bound_ms: float
     replaced: int
     failure: str
-    idle_forecast_ms: float
+    forecast_ms: float
     evidence_age_ms: float
-    forecast_ms: float = math.nan
-    left_out_ms: float = 0.0
+    wcet_ms: float = math.nan
 
     @property
     def elapsed_ms(self) -> float:
@@ -111,14 +108,6 @@ class FrameRecord:
     def overhead_ms(self) -> float:
         """The node's own time outside the network."""
         return self.elapsed_ms - self.frame.network_ms
-
-    @property
-    def bound_ms(self) -> float:
-        """Bound of the network's time on the path that ran, where that is shorter than the plan as of the plan, less
-        what was left out of it; NaN without a path. That of the plan is `frame.plan`'s."""
-        forecast_ms = self.idle_forecast_ms if math.isnan(self.forecast_ms) else self.forecast_ms
-        expected_ms = forecast_ms * self.frame.slowdown + self.left_out_ms
-        return expected_ms * self.calibration_factor + self.allowance_ms - self.left_out_ms
 
     @property
     def deadline_met(self) -> bool:

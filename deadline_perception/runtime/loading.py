@@ -12,7 +12,7 @@ import numpy as np
 
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
-from deadline_perception.decision.policy import Forecast, Policy, Quality
+from deadline_perception.decision.policy import Policy, Quality
 from deadline_perception.engine.segment_run import Network
 from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.execution_path import ExecutionPath, PathSpace
@@ -25,7 +25,6 @@ from deadline_perception.latency.device import (
     use_threads,
 )
 from deadline_perception.latency.measurement_plan import covering_paths
-from deadline_perception.latency.level_forecast import Knot, level_knots
 from deadline_perception.latency.path_bound import PathForecast
 from deadline_perception.latency.profile import (
     LatencyProfile,
@@ -35,15 +34,19 @@ from deadline_perception.latency.profile import (
     profile_command,
     timing_key,
 )
+from deadline_perception.latency.time_model import BOTH, WCET, Forecast, TimeModel, TimeParts
 from deadline_perception.latency.transferred_profile import find_reference, transfer
+from deadline_perception.latency.wcet_forecast import WcetForecast
 from deadline_perception.model_set.model_reference import ModelKind, ModelNotFound, ModelReference, is_set, load_network
 from deadline_perception.runtime.process_memory import give_back_memory, touch_memory
 from deadline_perception.runtime.replacement import check_replacement
-from deadline_perception.runtime.task import Outlook, Task
+from deadline_perception.runtime.task import Task
+from deadline_perception.wcet.profile_wcet import with_wcet
 
 _INITIAL_FACTOR, _LARGEST_FACTOR = 1.25, 8.0  # of a bound over its forecast, before frames tell, and at most
 _CALIBRATION_STEP = 0.05  # of the factor's logarithm after each frame; measured: benchmarks/path_bounds.py
 _COARSE = {'repeats': 2, 'whole_paths': 8, 'path_repeats': 2, 'time_limit_s': 8.0}  # of a profile measured at start
+_WATCHED_S = 1.0  # for which interruptions are watched at start
 
 PolicyMaker = Callable[[PathSpace, Forecast, Quality], Policy]
 
@@ -73,6 +76,7 @@ class NetworkOptions:
             `package.module:callable`.
         target_miss_probability: of the bounds.
         calibration_file: keeps what the calibrator learnt over a restart; empty: nothing is kept.
+        bounds: what bounds are made of, see `TimeParts`.
     """
 
     model: str | Network
@@ -84,6 +88,7 @@ class NetworkOptions:
     policy: str | PolicyMaker = 'frontier'
     target_miss_probability: float = 0.01
     calibration_file: str = ''
+    bounds: str = BOTH
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,11 +148,10 @@ def load_task(options: NetworkOptions, models_folder: Path, running: LoadedTask 
         if images is None:
             raise
         profile, differences = measure_anew(network, facts, images()), [f'measured in seconds, coarsely: {error}']
-    knots = level_knots(profile, network.path_space)
-    forecast = knots[0].forecast
+    forecast = PathForecast(profile, network.path_space)
     quality = _load_quality(options, network, forecast, weights)
     kept = getattr(network, 'kept_paths', None) if options.policy == 'frontier' else None
-    outlooks = make_outlooks(options, network.path_space, knots, quality, kept)
+    policy = make_policy(options.policy, network.path_space, forecast, quality, kept)
     warm_up(network, profile.image_size, kept)
     if running is None:  # beside a network that runs, it would take away what that one's frames need
         give_back_memory()
@@ -155,6 +159,9 @@ def load_task(options: NetworkOptions, models_folder: Path, running: LoadedTask 
         warm_up(network, profile.image_size, (ready[0], ready[-1]))
     touch_memory()
     degraded = differences + environment_faults(options.device, options.threads)
+    if profile.wcet is None and options.bounds == WCET:
+        degraded.append('bounds is wcet, and the latency profile has no worst cases, so that they are calibrated. '
+                        f'Measure one: {profile_command(str(weights), options.device, options.threads)}')
     origin = {'profile': profile.digest, **timing_key(network_hash=network.network_hash, facts=facts,
                                                       input_size=network.input_size, engine=network.engine.identity)}
     calibration_file = None
@@ -166,12 +173,14 @@ def load_task(options: NetworkOptions, models_folder: Path, running: LoadedTask 
             degraded.append(f'{error}; nothing is kept over a restart: name another file')
             calibration_file = None
     if running is not None and running.origin == origin:
-        calibrator, notices = running.task.calibrator, []
+        times, notices = running.task.times, []
     else:
         calibrator, notices = make_calibrator(options, forecast, calibration_file)
+        wcet = None if profile.wcet is None else WcetForecast(network.path_space, profile.wcet)
+        times = TimeModel(network.path_space, forecast, calibrator, wcet=wcet, parts=TimeParts(bounds=options.bounds))
     if network.engine.notice:
         notices.append(network.engine.notice)
-    task = Task(network, forecast, outlooks[0].policy, calibrator, network.result_type, outlooks)
+    task = Task(network, policy, times, network.result_type)
     ready_paths = len(network.path_space if kept is None else kept)
     return LoadedTask(task, options, facts, origin, ready_paths, calibration_file, tuple(notices), tuple(degraded))
 
@@ -275,7 +284,7 @@ def _transferred(network, facts: DeviceFacts, file: Path, folder: Path, command:
     if reference is None:
         raise NoProfile(f'no latency profile of {network.config_name!r} for {facts} in {file.parent} or {folder}. '
                         f'Measure one: {command}')
-    profile = transfer(reference, network)
+    profile = with_wcet(transfer(reference, network), network, watched_s=_WATCHED_S)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         profile.save(file)
@@ -286,8 +295,8 @@ def _transferred(network, facts: DeviceFacts, file: Path, folder: Path, command:
 
 def measure_anew(network: Network, facts: DeviceFacts, images: Sequence[np.ndarray]) -> LatencyProfile:
     """Measures a coarse profile in seconds, and keeps it where the next start will look for it."""
-    profile = measure_profile(network, [network.example(image) if hasattr(network, 'example') else image
-                                        for image in images], **_COARSE)
+    profile = with_wcet(measure_profile(network, [network.example(image) if hasattr(network, 'example') else image
+                                                  for image in images], **_COARSE), network, watched_s=_WATCHED_S)
     profile.save(default_profile_path(network.config_name, facts))
     return profile
 
@@ -300,25 +309,6 @@ def _load_quality(options: NetworkOptions, network, forecast: PathForecast,
     quality = PathQuality.load(file, network.path_space)
     quality.check(network.weights_hash)
     return quality
-
-
-def make_outlooks(options: NetworkOptions, space: PathSpace, knots: Sequence[Knot],
-                  quality: Quality, kept: Sequence[ExecutionPath] | None = None) -> tuple[Outlook, ...]:
-    """What frames are decided by, for each range of slowdowns.
-
-    Args:
-        options: name the policy.
-        space: of the network.
-        knots: the forecasts.
-        quality: of the paths.
-        kept: paths that `frontier` may choose; None: all.
-
-    Raises:
-        SetupError: as `make_policy`.
-        ValueError: as `make_policy`.
-    """
-    return tuple(Outlook(knot.slowdown, knot.forecast, make_policy(options.policy, space, knot.forecast, quality, kept))
-                 for knot in knots)
 
 
 def make_policy(policy: str | PolicyMaker, space: PathSpace, forecast: Forecast, quality: Quality,

@@ -10,7 +10,6 @@ import numpy as np
 
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
-from deadline_perception.decision.policy import Forecast, limited_factor
 from deadline_perception.execution_path import ExecutionPath, PathSpace
 from deadline_perception.latency.calibration import BoundCalibrator
 from deadline_perception.latency.device import read_device_facts
@@ -22,7 +21,8 @@ from deadline_perception.runtime.job_record import JobOutcome, JobRecord
 from deadline_perception.model_set.model_reference import ModelNotFound, load_network
 from deadline_perception.runtime.loading import NetworkOptions, SetupError, load_profile, make_calibrator, warm_up
 from deadline_perception.runtime.network_executor import TaskPlan
-from deadline_perception.runtime.reserve import Reserve
+from deadline_perception.latency.reserve import Reserve
+from deadline_perception.latency.time_model import Forecast, limited_factor
 from deadline_perception.runtime.task_file import TaskRequest
 
 OVERHEAD_FLOOR_MS, OVERHEAD_CEILING_MS = 1.0, 30.0  # of converting an image and publishing a result
@@ -92,8 +92,8 @@ class NestedTask:
 
     def bounds_ms(self) -> tuple[float, ...]:
         """Bound of a job at each level, never falling with the level."""
-        factor = limited_factor(self.calibrator.factor, self.slowdown)
-        bounds = [self.expected_ms(level) * factor + self.calibrator.allowance_ms for level in range(len(self.paths))]
+        factor = limited_factor(1.0, self.calibrator.factor)
+        bounds = [self.expected_ms(level) * factor for level in range(len(self.paths))]
         return tuple(float(bound) for bound in np.maximum.accumulate(bounds))
 
     def options(self, speed_mps: float, bounds_ms: Sequence[float]) -> list[Option]:

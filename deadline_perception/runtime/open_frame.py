@@ -4,8 +4,7 @@ from __future__ import annotations
 import math
 
 from deadline_perception.runtime.frame_record import Arrival, Conditions, FrameRecord
-from deadline_perception.runtime.reserve import FrameReserve
-from deadline_perception.runtime.task import Outlook, Task
+from deadline_perception.latency.time_model import FrameTimes
 from deadline_perception.runtime.timed_frame import FrameProgress, TimedFrame
 from deadline_perception.runtime.tracks import Outcome
 
@@ -27,8 +26,7 @@ class OpenFrame:
     Attributes:
         taken_ms: when the worker took it, None until then.
         replaced: images that it stands for beside its own.
-        outlook: what it is decided by, None until it is taken; so calibration factor and reserve.
-        margin: for late frames, in the calibration factor.
+        times: that it is decided by; None until it is taken.
         publish_ms: that its answer took.
         is_in_time: its own result was published in time.
         progress: of the network with it.
@@ -43,10 +41,7 @@ class OpenFrame:
         self.deadline_ms, self.stand_in_ms = deadline_ms, stand_in_ms
         self.taken_ms: float | None = None
         self.replaced = arrival.left_out
-        self.calibration_factor = math.nan
-        self.outlook: Outlook | None = None
-        self.reserve = FrameReserve(0.0, 0.0)
-        self.margin = 1.0
+        self.times: FrameTimes | None = None
         self.publish_ms, self.is_in_time = 0.0, False
         self.progress = FrameProgress(phases)
         self.attempts = 0
@@ -60,11 +55,10 @@ class OpenFrame:
         self.stand_in_ms = max(self.deadline_ms, at_ms + HANGING_PUBLICATION_MS * 2 ** (self.attempts - 1))
         return self.attempts == 1
 
-    def record(self, task: Task, outcome: Outcome, ran: TimedFrame, failure: str, published_ms: float) -> FrameRecord:
+    def record(self, outcome: Outcome, ran: TimedFrame, failure: str, published_ms: float) -> FrameRecord:
         """What is known about it once it was answered.
 
         Args:
-            task: that it was run by.
             outcome: what the answer was.
             ran: how far the network came.
             failure: of the network, empty without.
@@ -72,18 +66,18 @@ class OpenFrame:
         """
         taken_ms = published_ms if self.taken_ms is None else self.taken_ms
         begun_ms = self.progress.begun_ms or published_ms
-        forecast_ms = idle_ms = math.nan
-        left_out_ms = 0.0
+        forecast_ms = bound_ms = skipped_ms = math.nan
+        wcet_ms = math.nan if ran.plan is None else self.times.worst_ms(ran.plan.path)
         if ran.path is not None:
-            forecast_ms = idle_ms = self.outlook.forecast.forecast_ms(ran.path)
-            left_out_ms = ran.left_out_ms(self.outlook.forecast)
+            skipped_ms = self.times.skipped_ms(ran.plan.path, ran.path) if ran.plan is not None else 0.0
+            expected_ms = self.times.expected_ms(ran.path) + skipped_ms
+            bound_ms = expected_ms * self.times.factor / self.times.slowdown - skipped_ms
+            forecast_ms = self.times.forecast_ms(ran.path)
             if ran.result is not None and ran.network_ms > 0.0:  # else it would have taken longer than it did
-                idle_ms = task.met_forecast_ms(ran.path, ran.network_ms)
-                idle_ms = (idle_ms + left_out_ms / ran.slowdown) / (1.0 + left_out_ms / ran.network_ms)
+                forecast_ms = expected_ms / self.times.slowdown / (1.0 + skipped_ms / ran.network_ms)
         return FrameRecord(
             self.arrival, self.conditions, outcome, ran, queue_ms=taken_ms - self.arrival.arrived_ms,
             convert_ms=begun_ms - taken_ms, publish_ms=max(0.0, published_ms - begun_ms - ran.elapsed_ms),
-            calibration_factor=self.calibration_factor, allowance_ms=task.calibrator.allowance_ms,
-            replaced=self.replaced, failure=failure, idle_forecast_ms=idle_ms,
+            bound_ms=bound_ms, replaced=self.replaced, failure=failure, forecast_ms=forecast_ms,
             evidence_age_ms=math.nan if self.evidence_s is None else
-            1000.0 * (self.arrival.motion_s - self.evidence_s), forecast_ms=forecast_ms, left_out_ms=left_out_ms)
+            1000.0 * (self.arrival.motion_s - self.evidence_s), wcet_ms=wcet_ms)

@@ -9,14 +9,11 @@ import math
 import threading
 from functools import partial
 
-from deadline_perception.decision.policy import limited_factor
 from deadline_perception.execution_path import ExecutionPath
-from deadline_perception.latency.calibration import LateMargin
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.runtime.deadline import deadline_at_ms, left_ms
 from deadline_perception.runtime.frame_client import FrameClient, FrameRules
 from deadline_perception.runtime.frame_record import Arrival, Conditions
-from deadline_perception.runtime.frame_times import FrameTimes, rest_factor
 from deadline_perception.runtime.image_period import ImagePeriod
 from deadline_perception.runtime.mailbox import Mailbox
 from deadline_perception.runtime.open_frame import OpenFrame
@@ -77,11 +74,10 @@ class FramePipeline:
     def __init__(self, task: Task, client: FrameClient, rules: FrameRules, mailbox: Mailbox,
                  watchdog: Watchdog) -> None:
         self._task, self._client, self._rules = task, client, rules
-        self._mailbox, self._watchdog, self._reserve = mailbox, watchdog, rules.make_reserve()
+        self._mailbox, self._watchdog = mailbox, watchdog
         self._inference = self._inference_of(task)
         self._successor: tuple[Task, TimedInference, threading.Event] | None = None
         self._stand_in = task.make_stand_in(rules.max_track_age_ms / 1000.0)
-        self._times = FrameTimes(self._reserve, task.calibrator)
         self._lock = threading.Lock()  # of all below and of the stand-in; never held over a call that may hang
         self.stopped = False
         self._open: list[OpenFrame] = []  # arrived, and neither answered, replaced nor rejected
@@ -115,11 +111,6 @@ class FramePipeline:
     def _inference_of(self, task: Task) -> TimedInference:
         return TimedInference(task.network, task.path_space, task.policy, finish=self._rules.finish)
 
-    @property
-    def late_margin(self) -> LateMargin:
-        """On the bounds of policies that keep them."""
-        return self._times.margin
-
     # --- on the thread that receives ---
 
     @property
@@ -134,7 +125,8 @@ class FramePipeline:
         with self._lock:
             if self.stopped:
                 return
-            reserve_ms = self._reserve.reserve_ms + min(HOPELESS_SHARE * conditions.budget_ms, HOPELESS_MS)
+            reserve_ms = self._task.times.reserve.publishing_ms
+            reserve_ms += min(HOPELESS_SHARE * conditions.budget_ms, HOPELESS_MS)
             frame = OpenFrame(arrival, conditions, until_ms, until_ms - reserve_ms + self._grace_ms,
                               self._task.path_space.phases)
             if arrival.left_out and self._last_captured_ms is not None:
@@ -215,12 +207,9 @@ class FramePipeline:
         if not frame.attempts:
             frame.replaced += self._not_told
             self._not_told = 0
-        frame.outlook = self._task.outlook(conditions.slowdown)
-        frame.margin = self.late_margin.factor if frame.outlook.policy.keeps_bounds else 1.0
-        frame.calibration_factor = limited_factor(self._task.calibrator.factor * frame.margin, conditions.slowdown)
-        frame.reserve = self._times.reserve
+        frame.times = self._task.times.begin(conditions.slowdown, keeps_bounds=self._task.policy.keeps_bounds)
         frame.deadline_ms = deadline_at_ms(frame.arrival.captured_ms, conditions.budget_ms)
-        due_ms = frame.deadline_ms - frame.reserve.publishing_ms
+        due_ms = frame.deadline_ms - frame.times.reserve.publishing_ms
         # An image that is too old to be met is left to the thread at hand, which will notice at once.
         late_ms = max(due_ms, taken_ms) if self._grace_ms else due_ms
         frame.stand_in_ms = max(late_ms + self._grace_ms, taken_ms + 1.0)
@@ -229,7 +218,7 @@ class FramePipeline:
     def _run(self, frame: OpenFrame, due_ms: float) -> None:
         failure = None
         with self._lock:
-            next_images = NextImages(self._period.next_ms(now_ms()), self._period.period_ms, frame.outlook.forecast)
+            next_images = NextImages(self._period.next_ms(now_ms()), self._period.period_ms)
         self._watchdog.expect(frame.stand_in_ms)
         try:
             image = self._client.convert(frame.arrival)
@@ -239,14 +228,9 @@ class FramePipeline:
             with self._lock:
                 self._stand_in.follow(image.shape[:2])
             ran = self._inference.run(
-                image, frame.progress, _Late(self, frame), due_ms=due_ms, slowdown=frame.conditions.slowdown,
-                calibration_factor=frame.calibration_factor,
-                rest_factor=rest_factor(self._task.rests, frame.outlook.forecast, frame.conditions.slowdown,
-                                        frame.margin),
-                likely=self._times.likely(frame.calibration_factor), best_case=self._times.best_case_factor,
+                image, frame.progress, _Late(self, frame), due_ms=due_ms, times=frame.times,
                 may_give_up=self._rules.late_policy is not LatePolicy.LATE,
-                deciding_ms=frame.reserve.deciding_ms,
-                next_images=next_images if self._rules.spare_next_image else None, policy=frame.outlook.policy)
+                next_images=next_images if self._rules.spare_next_image else None)
         except Exception as error:  # whatever a network throws, the node goes on
             failure, ran = error, frame.progress.look(now_ms())
             self._client.on_failure(error)
@@ -263,14 +247,14 @@ class FramePipeline:
             self._renew(frame, ran)
         if failure is None and ran.path is not None:
             try:
-                self._times.observe(self._task.calibrator, self._task.rests, frame.outlook.forecast, frame.reserve, ran,
-                                    publish_ms=None if is_late else frame.publish_ms, in_time=frame.is_in_time)
+                self._task.times.observe(frame.times, ran, publish_ms=None if is_late else frame.publish_ms,
+                                         in_time=frame.is_in_time)
             except ValueError as error:  # a clock that jumped: the frame is out, and teaches nothing
                 self._client.on_failure(error)
         if renews and is_late and not self.stopped:
             self.late_results += 1
             frame.evidence_s = frame.arrival.motion_s
-            self._client.on_late_record(frame.record(self._task, Outcome.LATE, ran, '', now_ms()))
+            self._client.on_late_record(frame.record(Outcome.LATE, ran, '', now_ms()))
         self._coasted = 0 if renews else self._coasted + 1
 
     def _claim(self, frame: OpenFrame) -> bool:
@@ -322,10 +306,10 @@ class FramePipeline:
             waiting = self._waiting()
         if waiting is None:
             return ''
-        remaining_ms = left_ms(waiting.deadline_ms, at_ms, frame.reserve.publishing_ms + frame.reserve.deciding_ms)
-        rest_ms = frame.outlook.forecast.forecast_ms(path, segment) * frame.conditions.slowdown
-        now, after = (frame.outlook.policy.plan(left, frame.conditions.slowdown * frame.calibration_factor)
-                      for left in (remaining_ms, remaining_ms - rest_ms))
+        times = frame.times
+        remaining_ms = left_ms(waiting.deadline_ms, at_ms, times.reserve.publishing_ms + times.reserve.deciding_ms)
+        now, after = (self._task.policy.plan(left, times.factor)
+                      for left in (remaining_ms, remaining_ms - times.expected_ms(path, segment)))
         return 'the next image can be in time only without it' if now.feasible and not after.feasible else ''
 
     # --- on either ---
@@ -339,14 +323,14 @@ class FramePipeline:
             if result is not None:
                 self._client.publish(frame.arrival, result)
             published_ms = now_ms()
-            record = frame.record(self._task, outcome, ran, failure, published_ms)
+            record = frame.record(outcome, ran, failure, published_ms)
             with self._lock:
                 if self.stopped or frame not in self._open:  # another thread was faster
                     return
                 self._open.remove(frame)
                 frame.publish_ms, frame.is_in_time = record.publish_ms, record.is_in_time
                 if frame.attempts == 1:
-                    self._reserve.observe(max(0.0, published_ms - frame.claimed_ms))
+                    self._task.times.observe_publication(max(0.0, published_ms - frame.claimed_ms))
             self._client.on_ready()
             self._client.on_record(record)
         except Exception as error:  # the frame stays open, and the watchdog tries again

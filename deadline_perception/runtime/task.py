@@ -1,15 +1,13 @@
 """A task of the runtime: one network with all that its frames are decided by, and what stands in when it is late."""
 from __future__ import annotations
 
-from bisect import bisect_right
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Protocol
 
-from deadline_perception.decision.policy import Forecast, Policy
+from deadline_perception.decision.policy import Policy
 from deadline_perception.detector.detections import Detections
-from deadline_perception.execution_path import ExecutionPath, PathSpace
-from deadline_perception.latency.calibration import BoundCalibrator, RestCalibrators
+from deadline_perception.execution_path import PathSpace
+from deadline_perception.latency.time_model import TimeModel
 from deadline_perception.runtime.tracks import Tracks
 
 
@@ -59,62 +57,20 @@ class LastResult:
 
 
 @dataclass(frozen=True, eq=False)
-class Outlook:
-    """What frames are decided by while the slowdown lies in one range.
-
-    Attributes:
-        slowdown: where the range begins, >= 1.
-        forecast: expected times of the paths over the slowdown: times it, those to expect.
-        policy: chooses paths by that forecast.
-    """
-
-    slowdown: float
-    forecast: Forecast
-    policy: Policy
-
-
-@dataclass(frozen=True, eq=False)
 class Task:
     """See the module. It is triggered by whoever hands its pipeline an image.
 
     Attributes:
         network: `path_space`, `class_names`, and `start(image, path)` for a run.
-        forecast: expected idle times of its paths.
         policy: chooses its paths, by their quality.
-        calibrator: calibration factor of its bounds.
+        times: expected times and bounds of its paths.
         result_type: of what its runs give.
-        outlooks: for contention, ascending; where there is none `forecast` and `policy` serve every slowdown.
     """
 
     network: object
-    forecast: Forecast
     policy: Policy
-    calibrator: BoundCalibrator
+    times: TimeModel
     result_type: type = Detections
-    outlooks: tuple[Outlook, ...] = ()
-
-    @cached_property
-    def rests(self) -> RestCalibrators:
-        """Calibration factors of what is left of a frame."""
-        return RestCalibrators(self.calibrator, len(self.path_space.segments))
-
-    def outlook(self, slowdown: float) -> Outlook:
-        """What a frame is decided by at a slowdown."""
-        at = bisect_right(self.outlooks, slowdown, key=lambda outlook: outlook.slowdown)
-        return self.outlooks[at - 1] if at else Outlook(1.0, self.forecast, self.policy)
-
-    def met_forecast_ms(self, path: ExecutionPath, took_ms: float) -> float:
-        """Expected time of a path over the slowdown, at the slowdown that a frame has met that took so long.
-
-        What it took over this is that slowdown, at whatever other one it was decided: so one frame tells it.
-        """
-        met = self.forecast.forecast_ms(path)
-        for outlook in self.outlooks:
-            forecast_ms = outlook.forecast.forecast_ms(path)
-            if forecast_ms * outlook.slowdown > took_ms:
-                break
-            met = forecast_ms
-        return met
 
     @property
     def path_space(self) -> PathSpace:

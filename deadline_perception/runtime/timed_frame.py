@@ -13,14 +13,11 @@ from typing import Protocol
 
 import numpy as np
 
-from deadline_perception.decision.policy import Choice, Forecast, Policy
+from deadline_perception.decision.policy import Choice, Policy
 from deadline_perception.execution_path import ExecutionPath, PathSpace
 from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.latency.time_model import FrameTimes
 from deadline_perception.runtime.deadline import left_ms
-
-# Factor from the expected time of what is left to its bound: of a path, the segment that it begins with, and what the
-# frame has taken so far, ms.
-RestFactor = Callable[[ExecutionPath, int, float], float]
 
 _ROUNDING = 1.0 + 1e-9  # that of a bound does not make the plan too long
 # That are looked at for one plan: the next, the first that the cheapest path fits before, and one more for rounding.
@@ -91,16 +88,6 @@ class TimedFrame:
     def decision_ms(self) -> float:
         """Planning, all re-decisions and the loop around them."""
         return max(0.0, self.elapsed_ms - self.network_ms)
-
-    def left_out_ms(self, forecast: Forecast) -> float:
-        """Expected time of what the plan had beyond the path that ran; 0 where it had nothing.
-
-        A slow frame goes on along a shorter path, by whose time alone it would look slower than it was. So what it left
-        out counts as if it had been run, at the pace that was expected.
-        """
-        if self.plan is None or self.path is None:
-            return 0.0
-        return max(0.0, forecast.forecast_ms(self.plan.path) - forecast.forecast_ms(self.path)) * self.slowdown
 
 
 class FrameProgress:
@@ -185,7 +172,6 @@ class NextImages:
     Attributes:
         first_ms: when the next one is expected, on the monotonic clock; inf when nobody knows.
         period_ms: time between two of them, > 0.
-        forecast: expected idle times of the paths.
 
     Raises:
         ValueError: the period is not above 0.
@@ -193,7 +179,6 @@ class NextImages:
 
     first_ms: float
     period_ms: float
-    forecast: Forecast
 
     def __post_init__(self) -> None:
         if not self.period_ms > 0:
@@ -202,20 +187,15 @@ class NextImages:
 
 @dataclass(frozen=True)
 class _Terms:
-    """What a frame is decided under once it is planned: by which policy, when it is due, and the image before which it
-    should end; what is reserved for deciding, the factors, and the constant part of a bound; see `TimedInference.run`.
+    """What a frame is decided under once it is planned: when it is due, the image before which it should end, the
+    factor to its best case, its times, and the share of its bound that has to fit; see `TimedInference.run`.
     """
 
-    policy: Policy
     due_ms: float
     until_ms: float
-    next_images: NextImages | None
-    deciding_ms: float
     least: float
-    slowdown: float
-    rest_factor: RestFactor
+    times: FrameTimes
     likely: float
-    allowance_ms: float
 
 
 class TimedInference:
@@ -239,10 +219,8 @@ class TimedInference:
         self._finish = finish
         self._clock_ms = clock_ms
 
-    def run(self, image_bgr: np.ndarray, progress: FrameProgress, late: Late, *, due_ms: float, slowdown: float,
-            calibration_factor: float, best_case: float, may_give_up: bool, rest_factor: RestFactor | None = None,
-            likely: float = 1.0, deciding_ms: float = 0.0, next_images: NextImages | None = None,
-            policy: Policy | None = None) -> TimedFrame:
+    def run(self, image_bgr: np.ndarray, progress: FrameProgress, late: Late, *, due_ms: float, times: FrameTimes,
+            may_give_up: bool, next_images: NextImages | None = None) -> TimedFrame:
         """Takes one frame through the network.
 
         Where the next images are known, the plan is the best path that is expected to end before the next one comes;
@@ -255,65 +233,55 @@ class TimedInference:
             progress: a fresh one; another thread may look at it meanwhile.
             late: what to do when time has run out.
             due_ms: time of the monotonic clock at which the network must be done.
-            slowdown: factor >= 1 of contention on every forecast.
-            calibration_factor: turns the expected time of a frame into a bound.
-            best_case: factor that turns the expected time into one that few frames undercut.
+            times: of this frame. Where its share for p90 is below 1 the policy may plan what later operators can take
+                back; not for frames that are to end before an image, which needs no bound. What its decisions take is
+                reserved in proportion to the segments that are left, since those made are in the time that has passed.
             may_give_up: do so at an operator once not even the best case of what remains fits. (Not once its bound does
                 not: a frame whose bound no longer fits mostly makes it all the same, and one whose expected time no
                 longer fits does so half the time.)
-            rest_factor: the same for what is left of it; None: as of a frame.
-            likely: share of their bounds that most frames stay below; with less than 1 the policy may plan what later
-                operators can take back. Not for frames that are to end before an image, which needs no bound.
-            deciding_ms: what the decisions of a frame take; reserved in proportion to the segments that are left, since
-                those already made are in the time that has passed.
             next_images: None where the frame is not to look at them.
-            policy: decides this frame in place of the usual one, which does when it is None.
 
         Returns:
             The frame; its result is None when it was aborted.
         """
-        factor, policy = slowdown * calibration_factor, policy or self._policy
-        progress.slowdown = slowdown
+        policy, progress.slowdown = self._policy, times.slowdown
         progress.begun_ms = self._clock_ms()
-        progress.remaining_ms = left_ms(due_ms, progress.begun_ms, deciding_ms)
-        plan, until_ms = self._plan(policy, progress, factor, calibration_factor, likely, next_images)
+        progress.remaining_ms = left_ms(due_ms, progress.begun_ms, times.reserve.deciding_ms)
+        plan, until_ms = self._plan(progress, times, next_images)
         planned_ms = self._clock_ms()
         progress.decision_us = (planned_ms - progress.begun_ms) * 1000.0
         progress.plan, progress.path = plan, plan.path
-        is_late, least = late.is_answered(), slowdown * best_case if may_give_up else -math.inf
+        is_late, least = late.is_answered(), times.p10_factor if may_give_up else -math.inf
         if not is_late and not plan.feasible and plan.forecast_ms * least > left_ms(due_ms, planned_ms):
             progress.reason = self._too_late('the frame', plan, least, left_ms(due_ms, planned_ms))
             late.give_up()
             is_late = True
         if is_late:
-            progress.path = policy.plan(left_ms(late.until_ms(), self._clock_ms()), slowdown).path
-        terms = _Terms(policy, due_ms, until_ms, next_images, deciding_ms, least, slowdown,
-                       rest_factor or (lambda path, segment, spent_ms: calibration_factor),
-                       likely if until_ms == math.inf else 1.0,
-                       max(0.0, plan.bound_ms - plan.forecast_ms * factor))
+            progress.path = policy.plan(left_ms(late.until_ms(), self._clock_ms()), times.slowdown).path
+        terms = _Terms(due_ms, until_ms, least, times, times.p90_share if until_ms == math.inf else 1.0)
         is_late = self._run_segments(self._network.start(image_bgr, progress.path), progress, late, is_late, terms)
         progress.ended_ms = self._clock_ms()
         frame = progress.look(progress.ended_ms)
         policy.observe(math.inf if frame.result is None or is_late else frame.elapsed_ms, frame.remaining_ms)
         return frame
 
-    @staticmethod
-    def _plan(policy: Policy, progress: FrameProgress, factor: float, calibration_factor: float,
-              likely: float, next_images: NextImages | None) -> tuple[Choice, float]:
+    def _plan(self, progress: FrameProgress, times: FrameTimes,
+              next_images: NextImages | None) -> tuple[Choice, float]:
         """The path to start on, and when the image comes before which it is expected to end; inf without any."""
+        policy, factor, calibration_factor = self._policy, times.factor, times.factor / times.slowdown
         image_ms = math.inf if next_images is None else next_images.first_ms
         for _ in range(_MOST_IMAGES):
             # Of the bound only the calibration factor lies above the expected time.
             until_image_ms = left_ms(image_ms, progress.begun_ms) * calibration_factor
             if not until_image_ms < progress.remaining_ms:
-                return policy.plan(progress.remaining_ms, factor, likely), math.inf
+                return policy.plan(progress.remaining_ms, factor, times.p90_share), math.inf
             plan = policy.plan(until_image_ms, factor)
             if plan.feasible:
                 return plan, image_ms
             # On to the first image that the path fits before, however many lie between.
             missing_ms = (plan.bound_ms - until_image_ms) / calibration_factor
             image_ms += max(1, math.ceil(missing_ms / next_images.period_ms)) * next_images.period_ms
-        return policy.plan(progress.remaining_ms, factor, likely), math.inf
+        return policy.plan(progress.remaining_ms, factor, times.p90_share), math.inf
 
     def _run_segments(self, run, progress: FrameProgress, late: Late, is_late: bool, terms: _Terms) -> bool:
         """Runs what there is to run. Returns whether the frame was late before its last segment."""
@@ -328,19 +296,19 @@ class TimedInference:
                 return True
             if segment.operator is not None and self._applies(run.segment, run.path):
                 if not is_late:
-                    factor = terms.rest_factor(run.path, run.segment, progress.spent_ms)
+                    factor = terms.times.factor_from(run.path, run.segment, progress.spent_ms)
                     remaining_ms = left_ms(terms.due_ms, self._clock_ms(),
-                                           terms.deciding_ms * (1.0 - run.segment / count))
-                    choice = self._redecide(terms.policy, run, segment.operator, progress, remaining_ms, self._limit_ms(
-                        run, remaining_ms, factor, terms), terms.slowdown * factor, terms.likely)
+                                           terms.times.reserve.deciding_ms * (1.0 - run.segment / count))
+                    limit_ms = self._limit_ms(run, remaining_ms, factor, terms)
+                    choice = self._redecide(run, segment.operator, progress, remaining_ms, limit_ms, factor,
+                                            terms.likely)
                     if not choice.feasible and choice.forecast_ms * terms.least > remaining_ms:
                         progress.reason = self._too_late(segment.name, choice, terms.least, remaining_ms)
                         late.give_up()
                         is_late = True
                 if is_late:
                     remaining_ms = left_ms(late.until_ms(), self._clock_ms())
-                    self._redecide(terms.policy, run, segment.operator, progress, remaining_ms, remaining_ms,
-                                   terms.slowdown)
+                    self._redecide(run, segment.operator, progress, remaining_ms, remaining_ms, terms.times.slowdown)
             progress.enter(segment.phase, self._clock_ms())
             progress.leave(segment.phase, run.run_segment())
         begun_ms, phase = self._clock_ms(), self._segments[-1].phase
@@ -355,15 +323,14 @@ class TimedInference:
         later."""
         if terms.until_ms == math.inf:
             return remaining_ms
-        until_ms = left_ms(terms.until_ms, self._clock_ms()) * factor
-        rest_ms = terms.next_images.forecast.forecast_ms(run.path, run.segment)
-        planned_ms = rest_ms * terms.slowdown * factor
-        return min(remaining_ms, max(until_ms, (planned_ms + terms.allowance_ms) * _ROUNDING))
+        until_ms = left_ms(terms.until_ms, self._clock_ms()) * factor / terms.times.slowdown
+        planned_ms = terms.times.forecast_ms(run.path, run.segment) * factor
+        return min(remaining_ms, max(until_ms, planned_ms * _ROUNDING))
 
-    def _redecide(self, policy: Policy, run, operator: str, progress: FrameProgress, remaining_ms: float,
+    def _redecide(self, run, operator: str, progress: FrameProgress, remaining_ms: float,
                   limit_ms: float, factor: float, likely: float = 1.0) -> Choice:
         begun_ms = self._clock_ms()
-        choice = policy.redecide(run.path, run.segment, limit_ms, factor, begun_ms - progress.begun_ms, likely)
+        choice = self._policy.redecide(run.path, run.segment, limit_ms, factor, begun_ms - progress.begun_ms, likely)
         decided_ms = self._clock_ms()
         if choice.path != run.path:
             run.redirect(choice.path)

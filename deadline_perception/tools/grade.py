@@ -77,7 +77,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--source', help='images to run on: a folder, annotation, video or bag file; a rendered drive '
                                          'otherwise')
     parser.add_argument('--out', type=Path, help='file to write; by default in the folder of the user\'s own levels')
-    parser.add_argument('--plot', type=Path, help='picture to write; beside the file by default')
 
 
 def run(args: argparse.Namespace) -> int:
@@ -94,9 +93,8 @@ def run(args: argparse.Namespace) -> int:
     parse_cores(args.cores)
     units = {'core': most, 'memory': most}
     schedule = read_schedule(args.contention, args.seed, args.seconds, units) if args.contention else None
-    for option, file in (('--out', args.out), ('--plot', args.plot)):
-        if file is not None:
-            check_file(option, file)
+    if args.out is not None:
+        check_file('--out', args.out)
     earlier = ContentionGrading.load(args.reuse) if args.reuse else None
     restart_with_environment(args.threads)
     with inference_thread(args.priority, cores=parse_cores(args.cores), lock_memory=args.device == 'cpu') as priority:
@@ -127,7 +125,7 @@ def _grade(args: argparse.Namespace, most: int, schedule: Schedule | None, earli
         grade_levels(delays_ms, unit_delays=unit_delays), unit_delays, tuple(delays_ms))
     file = args.out or default_levels_path(network.config_name, facts)
     grading.save(file)
-    plot = args.plot or file.with_suffix('.png')
+    plot = file.with_suffix('.png')
     from deadline_perception.evaluation.contention_plot import draw_grading
 
     draw_grading(grading, plot)

@@ -2,6 +2,7 @@
 ends its process spoils nothing else."""
 from __future__ import annotations
 
+import resource
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -15,7 +16,8 @@ from deadline_perception.networks.external.model_error import ModelError
 from deadline_perception.tools.model_process import ask, serve
 
 _MODULE = 'model_conventions'
-_INSPECTION_LIMIT_S, _SEARCH_LIMIT_S = 20.0, 600.0
+_INSPECTION_LIMIT_S, _INSPECTION_PROCESSOR_S = 120.0, 20  # the latter on a machine that others use, too
+_SEARCH_LIMIT_S = 3600.0  # of work for a minute, on a machine that others use, too
 _LEAST_AP = 0.03  # of annotated images, below which a detector that is sure of its boxes is read wrongly
 _SURE_BOXES = 20  # that such a detector has at least
 _CONFIDENT = 0.3
@@ -85,8 +87,13 @@ def inspect_file(file: Path, size: tuple[int, int] | None = None, stated: str = 
                      _pair(answer['stated_size']), answer['layers'])
 
 
-def find_conventions(spec: ModelSpec, images: TrialImages) -> FoundConventions:
+def find_conventions(spec: ModelSpec, images: TrialImages, least: int = 0) -> FoundConventions:
     """Tries how a file may be read on some 20 images. Blocks for some 10 s.
+
+    Args:
+        spec: the detector.
+        images: that it is tried on.
+        least: see `search`.
 
     Raises:
         ModelError: no convention gives plausible objects; says what was tried.
@@ -94,8 +101,8 @@ def find_conventions(spec: ModelSpec, images: TrialImages) -> FoundConventions:
     record = {**asdict(spec), 'file': str(spec.file.absolute())}
     arrays = {f'image{number}': image for number, image in enumerate(images.images_bgr)}
     arrays |= {f'objects{number}': rows for number, rows in enumerate(images.ground_truths or ())}
-    answer = ask(_MODULE, {'task': 'search', 'spec': record, 'class_names': images.class_names}, arrays, spec.name,
-                 _SEARCH_LIMIT_S)
+    order = {'task': 'search', 'spec': record, 'class_names': images.class_names, 'least': least}
+    answer = ask(_MODULE, order, arrays, spec.name, _SEARCH_LIMIT_S)
     found = {**answer['spec'], 'file': spec.file}
     return FoundConventions(ModelSpec(**found), answer['words'], answer['value'],
                             tuple((words, value) for words, value in answer['tried']), answer['ap'])
@@ -110,6 +117,7 @@ def _work(order: dict, arrays: dict[str, np.ndarray]) -> dict:
 
 
 def _inspect(order: dict) -> dict:
+    resource.setrlimit(resource.RLIMIT_CPU, (_INSPECTION_PROCESSOR_S, _INSPECTION_PROCESSOR_S + 5))
     return asdict(read_facts(Path(order['file']), _pair(order['size']), order['stated'], order['classes']))
 
 
@@ -125,12 +133,13 @@ def _search(order: dict, arrays: dict[str, np.ndarray]) -> dict:
     exported = read_exported(spec.file)
     size = input_size(exported, InputForm(spec.input_size), spec.file)
     given = with_size(exported, size, spec.file)
-    readings = in_file(spec.file, lambda: possible_readings(given, spec.classes, size, spec.outputs))
+    readings = in_file(spec.file, lambda: possible_readings(given, spec.classes, size,
+                                                             spec.outputs or exported.stated.outputs))
     layers = _Layers(exported, images)
     evaluation = _Evaluation(images, objects, tuple(order['class_names']), size)
     resize, channels, known_range = readings[0][0].usual
     best, trials = search(layers.run, InputForm.of_range(size, resize, channels, known_range), readings,
-                          evaluation.value, len(images), is_8_bit=layers.is_8_bit)
+                          evaluation.value, len(images), is_8_bit=layers.is_8_bit, least=order['least'])
     chosen = best.conventions
     found = [evaluation.thinned(chosen, chosen.head.decode(layers.run(chosen.form, number)))
              for number in range(len(images))]

@@ -3,6 +3,7 @@ the process takes is the file's own."""
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import tempfile
@@ -43,6 +44,9 @@ def ask(module: str, order: Mapping[str, object], arrays: Mapping[str, np.ndarra
         except subprocess.TimeoutExpired:
             raise ModelError(f'{name} gave no result within {limit_s:.0f} s, expected a file that is loaded sooner and '
                              f'ends') from None
+        if done.returncode == -signal.SIGXCPU:
+            raise ModelError(f'{name} took all the processor time that it may take, expected a file that is loaded '
+                             f'sooner and ends')
         answer = place / _ANSWER
         if done.returncode or not answer.is_file():
             lines = done.stderr.decode(errors='replace').strip().splitlines()

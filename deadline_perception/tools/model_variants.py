@@ -12,8 +12,7 @@ from deadline_perception.networks.external.exported_file import read_exported
 from deadline_perception.tools.model_process import ask, serve
 
 _SHARES = (1.0, 0.75, 0.5)  # of the longer side, in which a file of open size is taken
-_STRIDE_PX = 32  # that sizes are multiples of
-_LIMIT_S = 900.0
+_LIMIT_S = 3600.0
 
 
 def at_open_sizes(spec: ModelSpec, image_size: tuple[int, int], is_stated: bool) -> list[ModelSpec]:
@@ -25,17 +24,19 @@ def at_open_sizes(spec: ModelSpec, image_size: tuple[int, int], is_stated: bool)
         image_size: height and width of the camera's images in px.
         is_stated: the user has said the size.
     """
-    if spec.kind != 'onnx' or spec.input_size is None or is_stated or not read_exported(spec.file).is_open:
+    if spec.kind != 'onnx' or spec.input_size is None or is_stated:
+        return [spec]
+    exported = read_exported(spec.file)
+    if not exported.is_open:
         return [spec]
     longest = max(spec.input_size)
-    sizes = dict.fromkeys(size_at(longest * share, image_size) for share in _SHARES)
+    sizes = dict.fromkeys(size_at(longest * share, image_size, exported.stated.stride_px) for share in _SHARES)
     return [replace(spec, name=f'{spec.name}_{width}x{height}', input_size=(height, width)) for height, width in sizes]
 
 
-def size_at(longest_px: float, image_size: tuple[int, int]) -> tuple[int, int]:
-    """Height and width in px, multiples of 32, of a longest side and about the proportions of an image."""
-    sides = [max(_STRIDE_PX, _STRIDE_PX * round(longest_px * side / max(image_size) / _STRIDE_PX))
-             for side in image_size]
+def size_at(longest_px: float, image_size: tuple[int, int], stride_px: int) -> tuple[int, int]:
+    """Height and width in px, multiples of a stride, of a longest side and about the proportions of an image."""
+    sides = [max(stride_px, stride_px * round(longest_px * side / max(image_size) / stride_px)) for side in image_size]
     return sides[0], sides[1]
 
 

@@ -36,6 +36,7 @@ from deadline_perception.runtime.priority import Role, ThreadPriority, inference
 from deadline_perception.model_set.model_reference import find_weights
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, check_file
 from deadline_perception.tools.segment_preparation import PreparationFailed, prepare_segments
+from deadline_perception.wcet.profile_wcet import with_wcet
 
 _RESTARTED = 'DEADLINE_PERCEPTION_RESTARTED'
 _IMAGES = 40
@@ -133,6 +134,7 @@ def _measure(args: argparse.Namespace, minutes: float, levels: Sequence[dict[str
                                               progress=progress))
                 load.check()
             profile = replace(profile, levels=(*profile.levels, LevelTimes(units, segments, paths)))
+    profile = with_wcet(profile, detector)
     file = args.out or default_profile_path(detector.config_name, facts)
     profile.save(file)
     if detector.engine.notice:
@@ -235,10 +237,10 @@ def _print_tables(profile: LatencyProfile, space: PathSpace, forms: dict[str, st
     console.print(segments)
     forecast = PathForecast(profile, space)
     paths = Table(title='whole frames, ms')
-    for title in ('path', '', 'forecast', 'median', 'p99', 'max'):
+    for title in ('path', '', 'forecast', 'WCET', 'median', 'p99', 'max'):
         paths.add_column(title, justify='left' if title in ('path', '') else 'right')
     for label, path in (('cheapest', space.smallest), ('full', space.largest)):
-        paths.add_row(str(path), label, *_path_row(path, profile, forecast))
+        paths.add_row(str(path), label, *_path_row(path, profile, forecast, space))
     console.print(paths)
     if profile.levels:
         levels = Table(title='beside contention units, times of the idle device')
@@ -267,6 +269,7 @@ def sufficiency(frames: int) -> str:
     return f'{said}: enough for {100.0 * _TARGET:.0f} %, which takes {needed}.'
 
 
-def _path_row(path: ExecutionPath, profile: LatencyProfile, forecast: PathForecast) -> list[str]:
+def _path_row(path: ExecutionPath, profile: LatencyProfile, forecast: PathForecast, space: PathSpace) -> list[str]:
     times = profile.paths[str(path)]
-    return [f'{value:.2f}' for value in (forecast.forecast_ms(path), times.p50, times.p99, times.max)]
+    worst_ms = float(profile.wcet.bound_ms(sum(profile.wcet.segments_ms[key] for key in space.keys(path))))
+    return [f'{value:.2f}' for value in (forecast.forecast_ms(path), worst_ms, times.p50, times.p99, times.max)]

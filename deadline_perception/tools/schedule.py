@@ -22,15 +22,12 @@ from deadline_perception.runtime.task_file import read_tasks
 from deadline_perception.tools.file_arguments import check_file
 from deadline_perception.share_folder import share_folder
 
-_METHODS = (Method.EXACT, Method.GREEDY_NEXT, Method.GREEDY, Method.RANDOM, Method.WORST, Method.MAXIMUM)
 _SHOWN_PERIODS = 4  # of the longest one
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
     parser.add_argument('tasks', type=Path, help='task file (YAML)')
-    parser.add_argument('--method', choices=[method.value for method in _METHODS], default='exact',
-                        help='how options are selected')
     parser.add_argument('--speed', type=float, default=13.9, help='of the vehicle, m/s')
     parser.add_argument('--slowdown', type=float, default=1.0, help='factor of contention on all times')
     parser.add_argument('--threads', type=int, default=1, help='CPU threads per network operation')
@@ -55,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     for device, found in by_device.items():
         options = [task.options(args.speed, task.bounds_ms()) for task in found]
         try:
-            allocation = allocate(options, Method(args.method), names=[task.name for task in found])
+            allocation = allocate(options, Method.EXACT, names=[task.name for task in found])
         except Infeasible as error:
             raise Infeasible(f'{device}: {error}') from error
         _print(device, found, allocation)

@@ -20,6 +20,7 @@ from deadline_perception.tools.file_arguments import check_file
 from deadline_perception.tools.profile import restart_with_environment
 from deadline_perception.tools.stop_request import StopRequest
 
+_IMAGES = 200  # used at most, of a classifier of each class
 _NORM_BATCH = 32
 _MOST_IMAGES_OF_DETECTOR = 96  # whose outputs are kept as what to learn
 
@@ -32,8 +33,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--minutes', type=float, default=10.0, help='how long to train')
     parser.add_argument('--batch', type=int, default=8, help='images of one iteration')
     parser.add_argument('--learning-rate', type=float, default=0.001, help='step of gradient descent')
-    parser.add_argument('--limit', type=int, default=200, help='images used, of a classifier of each class')
-    parser.add_argument('--seed', type=int, default=0, help='of the images and sub-networks drawn')
     parser.add_argument('--threads', type=int, default=1, help='CPU threads')
     parser.add_argument('--out', type=Path, help='file to write; by default the weights themselves')
 
@@ -59,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     use_threads(args.threads)
     network = load_elastic(args.weights)
     detects = network.result_type is Detections
-    data = read_data(args.data, detects, network.input_size, args.limit)
+    data = read_data(args.data, detects, network.input_size, _IMAGES)
     paths = list(network.path_space)
     before = score_paths(network, data, paths)
     images = data.learning[:_MOST_IMAGES_OF_DETECTOR] if detects else data.learning
@@ -72,8 +71,8 @@ def run(args: argparse.Namespace) -> int:
         labels = [network.class_names.index(name) for name in data.class_names]
         targets = (torch.tensor(labels)[torch.from_numpy(data.labels)],)
     trainer = TimeBoundTrainer(network.module, distillation_loss if detects else class_loss, budget_ms=args.budget_ms,
-                               learning_rate=args.learning_rate, seed=args.seed)
-    generator = torch.Generator().manual_seed(args.seed)
+                               learning_rate=args.learning_rate, seed=0)
+    generator = torch.Generator().manual_seed(0)
 
     def draw() -> tuple[torch.Tensor, tuple[torch.Tensor, ...]]:
         rows = torch.randperm(len(inputs), generator=generator)[:args.batch]

@@ -68,9 +68,9 @@ def fit_interval_model(layers: Sequence[MeasuredLayer], processor: Processor) ->
         FitNotFound: the solver found none.
     """
     _check_enough(layers)
-    fits = [_covering_model(layers, processor)]
+    fits = [covering_model(layers, processor)]
     for left_out in range(len(layers)):
-        others = _covering_model([layer for i, layer in enumerate(layers) if i != left_out], processor)
+        others = covering_model([layer for i, layer in enumerate(layers) if i != left_out], processor)
         bound_ms = others.wcet_ms(layers[left_out].counts)
         fits.append(replace(others, calibration_factor=max(1.0, layers[left_out].worst_ms / bound_ms)))
     return CoveringModel(tuple(fits))
@@ -129,8 +129,8 @@ def _columns(layers: Sequence[MeasuredLayer], processor: Processor) -> np.ndarra
     return np.array(rows) * processor.ms(1.0) / processor.processors
 
 
-def _covering_model(layers: Sequence[MeasuredLayer], processor: Processor) -> IntervalModel:
-    """The fit without calibration factor.
+def covering_model(layers: Sequence[MeasuredLayer], processor: Processor) -> IntervalModel:
+    """One fit to all measured layers, without a calibration factor: it bounds these and promises nothing of others.
 
     The bound takes the larger of two memory delays, so that "bound above observation" is no linear constraint. It is
     one once it is settled which of the two is the larger for each layer: that is guessed, solved and put right until

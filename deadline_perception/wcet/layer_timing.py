@@ -106,8 +106,8 @@ def layer_call(shape: LayerShape, device: str) -> Callable[[], object]:
 
     if isinstance(shape, ConvolutionShape):
         x = image(shape.in_channels, shape.height, shape.width, shape.batch)
-        weight = image(shape.in_channels, shape.kernel, shape.kernel, shape.out_channels)
-        return lambda: F.conv2d(x, weight, None, shape.stride, shape.kernel // 2)
+        weight = image(shape.in_channels // shape.groups, shape.kernel, shape.kernel, shape.out_channels)
+        return lambda: F.conv2d(x, weight, None, shape.stride, shape.kernel // 2, groups=shape.groups)
     if isinstance(shape, GroupNormShape):
         x = image(shape.channels, shape.height, shape.width, shape.batch)
         scale, shift = torch.randn(2, shape.channels, device=device)
@@ -176,11 +176,11 @@ def read_cpu_lanes(cpu_info: Path = Path('/proc/cpuinfo')) -> int:
     return max((lanes for flag, lanes in _LANES.items() if flag in words), default=4)
 
 
-def measure_bandwidth_gb_s(device: str) -> float:
-    """Bandwidth of the device's memory, GB/s: the fastest of a few copies of 256 MiB, read and written."""
+def measure_bandwidth_gb_s(device: str, copy_bytes: int = _COPY_BYTES) -> float:
+    """Bandwidth of the device's memory, GB/s: the fastest of a few copies of so many bytes, read and written."""
     import torch
 
-    source = torch.ones(_COPY_BYTES // 4, device=device)
+    source = torch.ones(copy_bytes // 4, device=device)
     target = torch.empty_like(source)
     times_ms = []
     for _ in range(_COPIES):
@@ -189,7 +189,7 @@ def measure_bandwidth_gb_s(device: str) -> float:
         target.copy_(source)
         synchronise(device)
         times_ms.append(now_ms() - started)
-    return 2 * _COPY_BYTES / min(times_ms) / 1e6
+    return 2 * copy_bytes / min(times_ms) / 1e6
 
 
 class CoRunner:

@@ -42,7 +42,7 @@ def trace_layers(call: Callable[[], object]) -> tuple[LayerShape, ...]:
 
         def __torch_dispatch__(self, function, types, args=(), kwargs=None):
             result = function(*args, **(kwargs or {}))
-            shape = _shape(function.__name__.split('.')[0], args, result)
+            shape = layer_shape(function.__name__.split('.')[0], args, result)
             if shape is not None:
                 found.append(shape)
             return result
@@ -52,7 +52,7 @@ def trace_layers(call: Callable[[], object]) -> tuple[LayerShape, ...]:
     return tuple(found)
 
 
-def _shape(name: str, args: tuple, result: object) -> LayerShape | None:
+def layer_shape(name: str, args: tuple, result: object) -> LayerShape | None:
     """The record of one operation of PyTorch, None when it is no layer."""
     if name in ('convolution', 'conv2d'):
         return _convolution(args[0], args[1], args[3] if len(args) > 3 else 1)  # defaults are left out
@@ -79,7 +79,8 @@ def _shape(name: str, args: tuple, result: object) -> LayerShape | None:
 def _convolution(x: Tensor, weight: Tensor, stride: int | list[int]) -> ConvolutionShape:
     batch, channels, height, width = x.shape
     step = stride if isinstance(stride, int) else stride[0]
-    return ConvolutionShape(channels, weight.shape[0], weight.shape[2], step, height, width, batch)
+    return ConvolutionShape(channels, weight.shape[0], weight.shape[2], step, height, width, batch,
+                            groups=channels // weight.shape[1])
 
 
 def _four(shape: tuple[int, ...]) -> tuple[int, int, int, int]:

@@ -75,6 +75,7 @@ class ConvolutionShape(LayerShape):
         stride: step in px.
         height, width: size of the input in px.
         batch: images, or regions in a head.
+        groups: of channels that are convolved apart; as many as there are channels in a depthwise convolution.
     """
 
     kind = LayerKind.CONVOLUTION
@@ -85,11 +86,13 @@ class ConvolutionShape(LayerShape):
     height: int
     width: int
     batch: int = 1
+    groups: int = 1
 
     @property
     def family(self) -> str:
         # Libraries take other kernels for 1x1 than for wider ones, and others when rows are left out.
-        return f'{self.kind.value} {self.kernel}x{self.kernel}/{self.stride}'
+        apart = ' in groups' if self.groups > 1 else ''
+        return f'{self.kind.value} {self.kernel}x{self.kernel}/{self.stride}{apart}'
 
     @property
     def out_height(self) -> int:
@@ -109,7 +112,7 @@ class ConvolutionShape(LayerShape):
     @property
     def weights(self) -> int:
         """Values in the kernels."""
-        return self.out_channels * self.in_channels * self.kernel ** 2
+        return self.out_channels * self.in_channels // self.groups * self.kernel ** 2
 
     @property
     def operations(self) -> int:

@@ -141,7 +141,7 @@ class AdaptiveRegression:
     what was followed so sinks slowly: no prediction lies below it. Without that, the bound would have to cover every
     begin of a burst.
 
-    The defaults were chosen on made-up traces of steps, ramps and bursts; level_bounds.py compares
+    The defaults were chosen on made-up traces of steps, ramps and bursts; model_selection.py compares
     predictors on recorded ones.
 
     Args:

@@ -19,6 +19,7 @@ from prediction import AdaptiveRegression
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.latency.profile import time_frame
 from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.latency.time_model import FrameTimes, limited_factor
 from deadline_perception.model_set.model_set import ModelSet
 from deadline_perception.share_folder import share_folder
 from deadline_perception.runtime.loading import NetworkOptions, load_task
@@ -72,26 +73,28 @@ class LiveDetector:
     def __init__(self, weights: Path, threshold_ms: float, costs: Sequence[float]) -> None:
         task = load_task(NetworkOptions(str(weights)), share_folder() / 'models').task
         self._task, self._space, self._threshold_ms = task, task.path_space, threshold_ms
-        self._inference = TimedInference(task.network, self._space, task.policy)
         self._quality = PathQuality.load(weights.with_suffix('.quality.json'), self._space)
         self._predictor = AdaptiveRegression({'idle': 1.0})
+        forecast = task.times.forecast
         self.policies = {DETECTOR: task.policy, **{
             f'{DETECTOR_BY_UTILITY} {cost}': ExpectedUtilityPolicy(
-                self._space, task.forecast, self._quality, miss_cost=cost / 100.0, late_worth=1.0) for cost in costs}}
+                self._space, forecast, self._quality, miss_cost=cost / 100.0, late_worth=1.0) for cost in costs}}
         for policy in self.policies.values():
             policy.prepare()
+        self._inferences = {name: TimedInference(task.network, self._space, policy)
+                            for name, policy in self.policies.items()}
 
     def run(self, image: np.ndarray, name: str) -> tuple[float, float]:
         """Runs one frame under a policy; its AP, 0 to 100, and its time in ms."""
-        calibrator, slowdown = self._task.calibrator, max(1.0, self._predictor.predict_ms('idle'))
+        forecast, calibrator = self._task.times.forecast, self._task.times.calibrator
+        slowdown = max(1.0, self._predictor.predict_ms('idle'))
+        times = FrameTimes(forecast, slowdown, limited_factor(slowdown, calibrator.factor))
         begun_ms = now_ms()
-        frame = self._inference.run(image, FrameProgress(self._space.phases), WhateverItTakes(),
-                                    due_ms=begun_ms + self._threshold_ms, slowdown=slowdown,
-                                    calibration_factor=calibrator.factor, best_case=1.0, may_give_up=False,
-                                    policy=self.policies[name])
+        frame = self._inferences[name].run(image, FrameProgress(self._space.phases), WhateverItTakes(),
+                                           due_ms=begun_ms + self._threshold_ms, times=times, may_give_up=False)
         took_ms = now_ms() - begun_ms
         if name == DETECTOR:  # the others decide by what they have seen themselves
-            idle_ms = self._task.forecast.forecast_ms(frame.path)
+            idle_ms = forecast.forecast_ms(frame.path)
             calibrator.observe(idle_ms * slowdown, took_ms)
             self._predictor.observe('idle', took_ms / idle_ms)
         return 100.0 * self._quality.quality(frame.path), took_ms

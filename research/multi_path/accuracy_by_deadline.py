@@ -41,7 +41,7 @@ from deadline_perception.decision.policy import Policy
 from deadline_perception.runtime.deadline import deadline_at_ms, is_met
 from deadline_perception.model_set.model_reference import load_network
 from deadline_perception.runtime.loading import warm_up
-from deadline_perception.runtime.frame_times import UNLIKELY_SHARE
+from deadline_perception.latency.time_model import P90_TAIL, FrameTimes
 from deadline_perception.runtime.timed_frame import FrameProgress, TimedInference, WhateverItTakes
 from deadline_perception.datasets.class_names import relabelled
 from deadline_perception.detector.detections import Detections
@@ -87,35 +87,33 @@ class Taken:
         return self.detections if is_met(self.latency_ms, deadline_ms) else Detections.none()
 
 
-def run_frame(detector, policy: Policy, image: np.ndarray, deadline_ms: float, factor: float,
-              likely: float) -> Taken:
+def run_frame(detector, policy: Policy, image: np.ndarray, deadline_ms: float, times: FrameTimes) -> Taken:
     """Runs one image against a deadline that begins now."""
     inference = TimedInference(detector, detector.path_space, policy)
     begun_ms = now_ms()
     frame = inference.run(image, FrameProgress(), WhateverItTakes(), due_ms=deadline_at_ms(begun_ms, deadline_ms),
-                          slowdown=1.0, calibration_factor=factor, likely=likely, best_case=1.0, may_give_up=False)
+                          times=times, may_give_up=False)
     return Taken(frame.result, now_ms() - begun_ms, str(frame.path))
 
 
 def run_all(detector, cells: dict[tuple[str, float], Policy], images: list[np.ndarray],
-            factor: float, likely: float) -> dict[tuple[str, float], list[Taken]]:
+            times: FrameTimes) -> dict[tuple[str, float], list[Taken]]:
     """Every image in every cell, image by image, the cells in random order.
 
     Args:
         detector: the network.
         cells: policy by its name and the deadline in ms.
         images: uint8 `[H, W, 3]` each.
-        factor: turns forecasts into bounds.
-        likely: share of their bounds that most frames stay below.
+        times: of all frames.
     """
     rng = random.Random(0)
     taken: dict[tuple[str, float], list[Taken]] = {cell: [] for cell in cells}
     for (_, deadline_ms), policy in cells.items():  # no figure may pay for first calls
-        run_frame(detector, policy, images[0], deadline_ms, factor, likely)
+        run_frame(detector, policy, images[0], deadline_ms, times)
     with Progress(console=Console(stderr=True)) as progress:
         for image in progress.track(images, description='images'):
             for cell in rng.sample(list(cells), len(cells)):
-                taken[cell].append(run_frame(detector, cells[cell], image, cell[1], factor, likely))
+                taken[cell].append(run_frame(detector, cells[cell], image, cell[1], times))
     return taken
 
 
@@ -261,7 +259,7 @@ def main() -> None:
     warm_up(detector, images[0].shape[:2])
     forecast = PathForecast(profile, space)
     factor, likely_factor = (math.exp(max(0.0, forecast.residual_quantile(1.0 - share)))
-                             for share in (MISS, UNLIKELY_SHARE))
+                             for share in (MISS, P90_TAIL))
     frontier = FrontierPolicy(space, forecast, quality)
     frontier.prepare()
     full_bound_ms = forecast.forecast_ms(space.largest) * factor
@@ -281,7 +279,7 @@ def main() -> None:
     cells['fixed', math.inf] = FixedPath(space.largest, space, forecast, quality)
     best_path = max(space, key=quality.quality)
     cells['best', math.inf] = FixedPath(best_path, space, forecast, quality)
-    taken = run_all(detector, cells, images, factor, likely_factor / factor)
+    taken = run_all(detector, cells, images, FrameTimes(forecast, 1.0, factor, likely_factor / factor))
     single = taken['fixed', math.inf]
     full, best = (Scored.of([frame.detections for frame in taken[name, math.inf]], ground_truths, detector.class_names,
                             ranked_by) for name in ('fixed', 'best'))

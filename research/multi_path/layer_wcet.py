@@ -7,7 +7,7 @@ in the same rounds; the table's layers take no part. A round visits every layer 
 utilisations of a second process that runs convolutions and group norms on the same device for that part of the time;
 what it achieved is recorded, and a goal is missed where it is off by more than 0.1. Rounds in which further programs
 ran are left out and counted. Counts come from geometry, or from a profiler's file whose column `layer` names each layer
-as `convolution 64x256x1x1x136x240x1`, its attributes in order.
+as `convolution 64x256x1x1x136x240x1x1`, its attributes in order.
 
 A visit runs a layer five times and times the last four. Judged are all of them, against the WCET plus an allowance: the
 longest interruption of a fitted layer at that utilisation. Interrupted are runs in which the system took the processor

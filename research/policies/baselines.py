@@ -8,15 +8,14 @@ from functools import cache
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.policy import (
     Choice,
-    Forecast,
     Policy,
     Quality,
-    check_allowance,
     check_outcome,
     check_position,
     check_time_left,
 )
 from deadline_perception.execution_path import ExecutionPath, PathSpace
+from deadline_perception.latency.time_model import Forecast
 
 
 class FixedPath:
@@ -27,23 +26,20 @@ class FixedPath:
         path_space: all paths of the network.
         forecast: expected idle times.
         quality: expected average precision of the paths.
-        allowance_ms: constant part of every bound.
 
     Raises:
-        ValueError: the path is not in the space, or the allowance is negative or not finite.
+        ValueError: the path is not in the space.
     """
 
     name = 'fixed'
     keeps_bounds = False
 
-    def __init__(self, path: ExecutionPath, path_space: PathSpace, forecast: Forecast, quality: Quality, *,
-                 allowance_ms: float = 0.0) -> None:
+    def __init__(self, path: ExecutionPath, path_space: PathSpace, forecast: Forecast, quality: Quality) -> None:
         check_position(path_space, path, 0)
         self._path = path
         self._space = path_space
         self._forecast = forecast
         self._quality = cache(quality.quality)  # one that is predicted takes long
-        self._allowance_ms = check_allowance(allowance_ms)
 
     def plan(self, remaining_ms: float, factor: float, likely: float = 1.0) -> Choice:
         """The fixed path; `feasible` says whether its own bound fits. See `Policy.plan`."""
@@ -62,7 +58,7 @@ class FixedPath:
     def _keep(self, path: ExecutionPath, segment: int, remaining_ms: float, factor: float) -> Choice:
         check_time_left(remaining_ms, factor)
         forecast_ms = self._forecast.forecast_ms(path, segment)
-        bound_ms = forecast_ms * factor + self._allowance_ms
+        bound_ms = forecast_ms * factor
         return Choice(path, forecast_ms, bound_ms, bound_ms <= remaining_ms, self._quality(path))
 
 
@@ -80,23 +76,21 @@ class Reactive:
         to_the_lowest: descend to the lowest rung (N-step) instead of by one (1-step).
         rungs: most paths of the ladder, >= 2: the best ones at times spread evenly, on a logarithmic scale, from the
             cheapest path to the best. The paper's set has three networks, after its pruning.
-        allowance_ms: constant part of every bound.
 
     Raises:
-        ValueError: `rungs` or the allowance is out of range, or forecast or quality gives values that are.
+        ValueError: `rungs` is out of range, or forecast or quality gives values that are.
     """
 
     keeps_bounds = False
 
     def __init__(self, path_space: PathSpace, forecast: Forecast, quality: Quality, *, to_the_lowest: bool,
-                 rungs: int = 8, allowance_ms: float = 0.0) -> None:
+                 rungs: int = 8) -> None:
         if rungs < 2:
             raise ValueError(f'rungs is {rungs}, expected at least 2')
         self.name = 'reactive_n' if to_the_lowest else 'reactive_1'
         best = FrontierPolicy(path_space, forecast, quality).frontier(path_space.largest, 0)
         self.ladder = spread_evenly(best, rungs)
-        self._fixed = [FixedPath(path, path_space, forecast, quality, allowance_ms=allowance_ms)
-                       for path in self.ladder]
+        self._fixed = [FixedPath(path, path_space, forecast, quality) for path in self.ladder]
         self._to_the_lowest = to_the_lowest
         self._rung = 0
 
@@ -128,7 +122,6 @@ class GivenFactor:
     Args:
         policy: decides.
         name: of this policy.
-        allowance_ms: constant part of every bound that is stated.
 
     Attributes:
         factor: from forecast to bound; may be set before each frame.
@@ -136,11 +129,10 @@ class GivenFactor:
 
     keeps_bounds = False
 
-    def __init__(self, policy: Policy, name: str, factor: float = 1.0, *, allowance_ms: float = 0.0) -> None:
+    def __init__(self, policy: Policy, name: str, factor: float = 1.0) -> None:
         self._policy = policy
         self.name = name
         self.factor = factor
-        self._allowance_ms = check_allowance(allowance_ms)
 
     def plan(self, remaining_ms: float, factor: float, likely: float = 1.0) -> Choice:
         """What the other policy plans by the given factor; see `Policy.plan`."""
@@ -152,7 +144,7 @@ class GivenFactor:
         return self._honest(self._policy.redecide(path, segment, remaining_ms, self.factor, elapsed_ms), factor)
 
     def _honest(self, choice: Choice, factor: float) -> Choice:
-        return replace(choice, bound_ms=choice.forecast_ms * factor + self._allowance_ms)
+        return replace(choice, bound_ms=choice.forecast_ms * factor)
 
     def observe(self, latency_ms: float, remaining_ms: float) -> None:
         """Passes it on; see `Policy.observe`."""

@@ -14,8 +14,9 @@ import numpy as np
 
 from slowdown_belief import SlowdownBelief
 from deadline_perception.decision.frontier import FrontierPolicy, SegmentFrontiers
-from deadline_perception.decision.policy import Choice, Forecast, Quality, check_outcome, check_time_left
+from deadline_perception.decision.policy import Choice, Quality, check_outcome, check_time_left
 from deadline_perception.execution_path import ExecutionPath, PathSpace
+from deadline_perception.latency.time_model import Forecast
 
 MAX_MISS_COST = 100.0
 
@@ -37,7 +38,6 @@ class ExpectedUtilityPolicy(FrontierPolicy):
             possible comes in time.
         late_worth: share of its quality that a result has when it is late, 0 to 1; 0 where something else stands in.
         belief: what is known of the slowdown; policies that serve the same frames share one. A new one by default.
-        allowance_ms: see there.
         keep_epsilon: see there; here of utility.
         paths: see there.
         min_quality: see there.
@@ -51,15 +51,15 @@ class ExpectedUtilityPolicy(FrontierPolicy):
     _levels = (1.0,)  # the chance to be in time is weighed, not allowed for
 
     def __init__(self, path_space: PathSpace, forecast: Forecast, quality: Quality, *, miss_cost: float,
-                 late_worth: float = 0.0, belief: SlowdownBelief | None = None, allowance_ms: float = 0.0,
-                 keep_epsilon: float = 0.005, paths: Sequence[ExecutionPath] | None = None,
+                 late_worth: float = 0.0, belief: SlowdownBelief | None = None, keep_epsilon: float = 0.005,
+                 paths: Sequence[ExecutionPath] | None = None,
                  min_quality: float = 0.0) -> None:
         if not 0.0 <= miss_cost <= MAX_MISS_COST:
             raise ValueError(f'miss_cost is {miss_cost}, expected a quality in [0, {MAX_MISS_COST:.0f}]')
         if not 0.0 <= late_worth <= 1.0:
             raise ValueError(f'late_worth is {late_worth}, expected a share in [0, 1]')
-        super().__init__(path_space, forecast, quality, allowance_ms=allowance_ms, keep_epsilon=keep_epsilon,
-                         paths=paths, min_quality=min_quality)
+        super().__init__(path_space, forecast, quality, keep_epsilon=keep_epsilon, paths=paths,
+                         min_quality=min_quality)
         self._miss_cost, self._late_worth = miss_cost, late_worth
         self._belief = belief or SlowdownBelief()
         self._tables: list[tuple[np.ndarray, np.ndarray] | None] = [None] * len(self._frontiers)
@@ -110,13 +110,12 @@ class ExpectedUtilityPolicy(FrontierPolicy):
             table = self._tables[segment] = (np.log(np.maximum(frontiers.remaining_ms, 1e-9)),
                                              np.array(frontiers.qualities))
         logs, qualities = table[0][begin:end], table[1][begin:end]
-        left_ms = remaining_ms - self._allowance_ms
-        if left_ms == math.inf:
+        if remaining_ms == math.inf:
             return qualities
-        if left_ms <= 0.0:
+        if remaining_ms <= 0.0:
             late = np.ones_like(logs)  # of equal ones the first, the cheapest, is late by the least
         else:
-            late = self._belief.probability_above(math.log(left_ms) - logs, begun)
+            late = self._belief.probability_above(math.log(remaining_ms) - logs, begun)
         # So written, paths that are late for certain are exactly equal.
         return qualities * (1.0 - late) + (self._late_worth * qualities - self._miss_cost) * late
 
@@ -124,4 +123,4 @@ class ExpectedUtilityPolicy(FrontierPolicy):
                 factor: float) -> Choice:
         self._whole_ms = self._remaining_ms.item(0, frontiers.members[at])
         choice, least_ms = self._choose(segment, frontiers, at, at, factor), frontiers.remaining_ms[begin]
-        return replace(choice, feasible=least_ms * factor + self._allowance_ms <= remaining_ms)
+        return replace(choice, feasible=least_ms * factor <= remaining_ms)

@@ -15,23 +15,23 @@ SPACE = multi_path_space(skips_per_stage=(1, 1), widths=(1.0, 0.5), pyramid_widt
 @pytest.fixture
 def policy(path_space, make_forecast, make_quality):
     return FixedPath(path_space.largest, path_space, make_forecast(path_space, lambda name: 2.0),
-                     make_quality(dict.fromkeys(path_space, 0.4)), allowance_ms=1.0)
+                     make_quality(dict.fromkeys(path_space, 0.4)))
 
 
 def test_plans_the_same_path_however_little_time_is_left(policy, path_space):
     forecast_ms = 2.0 * len(path_space.segments)
-    for remaining_ms, fits in ((math.inf, True), (forecast_ms * 1.5 + 1.0, True), (forecast_ms, False), (-4.0, False)):
+    for remaining_ms, fits in ((math.inf, True), (forecast_ms * 1.5, True), (forecast_ms, False), (-4.0, False)):
         choice = policy.plan(remaining_ms, 1.5)
         assert choice.path == path_space.largest
-        assert (choice.forecast_ms, choice.bound_ms) == (forecast_ms, forecast_ms * 1.5 + 1.0)
+        assert (choice.forecast_ms, choice.bound_ms) == (forecast_ms, forecast_ms * 1.5)
         assert (choice.feasible, choice.quality) == (fits, 0.4)
 
 
 def test_redecision_changes_nothing_and_bounds_what_remains(policy, path_space):
     path = path_space.parse('s10-w0.50-f0.50-p25-h1')
-    choice = policy.redecide(path, len(path_space.segments) - 1, 3.0, 1.0)
-    assert (choice.path, choice.forecast_ms, choice.bound_ms, choice.feasible) == (path, 2.0, 3.0, True)
-    assert not policy.redecide(path, len(path_space.segments) - 1, 2.9, 1.0).feasible
+    choice = policy.redecide(path, len(path_space.segments) - 1, 2.0, 1.0)
+    assert (choice.path, choice.forecast_ms, choice.bound_ms, choice.feasible) == (path, 2.0, 2.0, True)
+    assert not policy.redecide(path, len(path_space.segments) - 1, 1.9, 1.0).feasible
 
 
 def test_refuses_a_path_of_another_network(policy, path_space, foreign_path, make_forecast, make_quality):
@@ -78,16 +78,14 @@ def test_reactive_stays_on_its_ladder_and_never_looks_at_the_time_left(models, l
 
 
 def test_reactive_keeps_the_path_of_a_frame_that_runs_and_bounds_what_remains(models):
-    policy = Reactive(SPACE, *models, to_the_lowest=False, allowance_ms=1.0)
-    choice = policy.redecide(SPACE.largest, len(SPACE.segments) - 1, 2.5, 2.0)
-    assert (choice.path, choice.bound_ms, choice.feasible) == (SPACE.largest, 3.0, False)
+    policy = Reactive(SPACE, *models, to_the_lowest=False)
+    choice = policy.redecide(SPACE.largest, len(SPACE.segments) - 1, 1.5, 2.0)
+    assert (choice.path, choice.bound_ms, choice.feasible) == (SPACE.largest, 2.0, False)
 
 
 def test_reactive_refuses_a_ladder_of_one_rung_and_impossible_outcomes(models):
     with pytest.raises(ValueError, match='rungs is 1, expected at least 2'):
         Reactive(SPACE, *models, to_the_lowest=True, rungs=1)
-    with pytest.raises(ValueError, match='allowance is -1.0 ms'):
-        Reactive(SPACE, *models, to_the_lowest=True, allowance_ms=-1.0)
     policy = Reactive(SPACE, *models, to_the_lowest=True)
     for latency_ms, remaining_ms in ((math.nan, 1.0), (-1.0, 1.0), (1.0, math.nan)):
         with pytest.raises(ValueError, match='frame took'):
@@ -104,14 +102,14 @@ def test_rungs_lie_evenly_on_a_logarithmic_scale_with_both_ends_and_none_twice()
 
 def test_a_given_factor_decides_and_the_learnt_one_bounds(models):
     frontier = FrontierPolicy(SPACE, *models)
-    policy = GivenFactor(frontier, 'oblivious', allowance_ms=2.0)
+    policy = GivenFactor(frontier, 'oblivious')
     assert policy.name == 'oblivious'
     head = next(index for index, segment in enumerate(SPACE.segments) if segment.operator == 'head')
     for policy.factor in (1.0, 1.5):
         for choice, decided in ((policy.plan(25.0, 9.0), frontier.plan(25.0, policy.factor)),
                                 (policy.redecide(SPACE.largest, head, 7.0, 9.0),
                                  frontier.redecide(SPACE.largest, head, 7.0, policy.factor))):
-            assert choice == replace(decided, bound_ms=choice.forecast_ms * 9.0 + 2.0)
+            assert choice == replace(decided, bound_ms=choice.forecast_ms * 9.0)
     with pytest.raises(ValueError, match='frame took nan ms'):
         policy.observe(math.nan, 1.0)
 

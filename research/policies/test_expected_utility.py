@@ -46,14 +46,14 @@ def chance(belief: SlowdownBelief, forecast_ms: float, left_ms: float) -> float:
 @settings(max_examples=25, deadline=None)
 @given(cost=COSTS, ratios=RATIOS, left_ms=st.floats(1.0, 400.0))
 def test_no_path_has_a_greater_utility_than_the_plan(parts, cost, ratios, left_ms):
-    policy, belief = policy_of(parts, cost, ratios, allowance_ms=0.5)
+    policy, belief = policy_of(parts, cost, ratios)
     forecast, quality, _ = parts
-    late = [chance(belief, forecast.forecast_ms(path), max(left_ms - 0.5, 1e-9)) for path in PATHS]
+    late = [chance(belief, forecast.forecast_ms(path), left_ms) for path in PATHS]
     utilities = [quality.quality(path) * (1.0 - chance) - cost * chance for path, chance in zip(PATHS, late)]
     choice = policy.plan(left_ms, 1.5)
     assert utilities[PATHS.index(choice.path)] >= max(utilities) - 1e-6
-    assert choice.bound_ms == choice.forecast_ms * 1.5 + 0.5
-    assert choice.feasible == (min(forecast.forecast_ms(path) for path in PATHS) * 1.5 + 0.5 <= left_ms)
+    assert choice.bound_ms == choice.forecast_ms * 1.5
+    assert choice.feasible == (min(forecast.forecast_ms(path) for path in PATHS) * 1.5 <= left_ms)
 
 
 @settings(max_examples=25, deadline=None)

@@ -104,13 +104,6 @@ def test_what_can_fit_overruns_by_no_more_than_the_choice_of_proposals_takes(pol
     assert policy.plan(24.4, 1.0).path['skip0'] == 'skip' and policy.plan(24.6, 1.0).path['skip0'] == 'run'
 
 
-def test_allowance_is_kept_back_from_every_threshold(make_policy):
-    # 25 of 30 ms count: 2 are left before the proposals (40 of 100), 1 before the head, less than any head takes.
-    choice = make_policy(allowance_ms=5.0).plan(30.0, 1.0)
-    assert choice.path == SPACE.parse('s01-w1.00-p25-h0')
-    assert (choice.forecast_ms, choice.bound_ms) == (25.25, 30.25)
-
-
 def test_redecision_keeps_what_has_run_and_decides_the_rest_anew(policy):
     path = SPACE.parse('s10-w0.50-p25-h1')
     choice = policy.redecide(path, segment_of('proposals'), 50.0, 1.0)
@@ -146,5 +139,3 @@ def test_refuses_what_cannot_be_decided_on(policy, make_policy, foreign_path):
         policy.redecide(SPACE.largest, 99, 10.0, 1.0)
     with pytest.raises(ValueError, match='path whole is not one of'):
         make_policy(start=foreign_path)
-    with pytest.raises(ValueError, match='allowance is inf ms'):
-        make_policy(allowance_ms=math.inf)

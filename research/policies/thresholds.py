@@ -16,14 +16,13 @@ from functools import cache
 
 from deadline_perception.decision.policy import (
     Choice,
-    Forecast,
     Quality,
-    check_allowance,
     check_outcome,
     check_position,
     check_time_left,
 )
 from deadline_perception.execution_path import PROPOSALS, SKIP, SWITCH, ExecutionPath, Operator, PathSpace
+from deadline_perception.latency.time_model import Forecast
 
 DECIDED = (SKIP, PROPOSALS, SWITCH)
 
@@ -65,23 +64,20 @@ class ThresholdPolicy:
         forecast: expected idle times.
         quality: expected average precision of the paths, reported only.
         start: gives the settings that are not decided, such as widths; by default the largest path.
-        allowance_ms: constant part of every bound; taken off the remaining time before it meets a threshold.
 
     Raises:
-        ValueError: the network has other operators, the path is not one of the space, or the allowance is negative or
-            not finite.
+        ValueError: the network has other operators, or the path is not one of the space.
     """
 
     name = 'thresholds'
     keeps_bounds = False
 
     def __init__(self, path_space: PathSpace, forecast: Forecast, quality: Quality, *,
-                 start: ExecutionPath | None = None, allowance_ms: float = 0.0) -> None:
+                 start: ExecutionPath | None = None) -> None:
         self._start = start or path_space.largest
         check_position(path_space, self._start, 0)
         self._space = path_space
         self._forecast = forecast
-        self._allowance_ms = check_allowance(allowance_ms)
         self._proposals, self._switch = (self._only(kind) for kind in (PROPOSALS, SWITCH))
         self._segments = {segment.operator: at for at, segment in enumerate(path_space.segments) if segment.operator}
         self._after_proposals = self._segments[self._proposals.name] + 1
@@ -134,7 +130,7 @@ class ThresholdPolicy:
 
     def _decide(self, path: ExecutionPath, segment: int, remaining_ms: float, factor: float) -> Choice:
         check_time_left(remaining_ms, factor)
-        left_ms = remaining_ms - self._allowance_ms
+        left_ms = remaining_ms
         chosen = path
         for at in range(segment, len(self._space.segments)):
             name = self._space.segments[at].operator
@@ -146,8 +142,8 @@ class ThresholdPolicy:
             left_ms -= self._segment_ms(chosen, at) * factor
         forecast_ms = self._rest_ms(chosen, segment)
         cheapest_ms = min(forecast_ms, self._rest_ms(self._cheapest(path, segment), segment))
-        return Choice(chosen, forecast_ms, forecast_ms * factor + self._allowance_ms,
-                      cheapest_ms * factor + self._allowance_ms <= remaining_ms, self._quality(chosen))
+        return Choice(chosen, forecast_ms, forecast_ms * factor, cheapest_ms * factor <= remaining_ms,
+                      self._quality(chosen))
 
     def _decided(self, path: ExecutionPath, operator: Operator, left_ms: float, factor: float) -> str | int:
         if operator.kind == SKIP:

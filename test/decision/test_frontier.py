@@ -39,7 +39,7 @@ def policies(make_forecast, make_quality):
                 exact_ms(path, segment) * noise[path, segment])
         quality = make_quality({path: float(rng.integers(0, 20)) / 20 if seed % 2 else float(rng.uniform())
                                 for path in PATHS})
-        made.append((FrontierPolicy(SPACE, forecast, quality, allowance_ms=float(seed), keep_epsilon=0.02), quality))
+        made.append((FrontierPolicy(SPACE, forecast, quality, keep_epsilon=0.02), quality))
     return made
 
 
@@ -47,9 +47,9 @@ def remaining_of(policy: FrontierPolicy, path: ExecutionPath, segment: int) -> f
     return float(policy._remaining_ms[segment, policy._index[path]])
 
 
-def best_by_search(policy, quality, path, segment, remaining_ms, factor, allowance_ms):
+def best_by_search(policy, quality, path, segment, remaining_ms, factor):
     """Every continuation looked at one by one: best quality that fits (None: nothing fits) and the smallest bound."""
-    rows = [(remaining_of(policy, other, segment) * factor + allowance_ms, quality.quality(other))
+    rows = [(remaining_of(policy, other, segment) * factor, quality.quality(other))
             for other in SPACE.continuations(path, segment)]
     fitting = [value for bound_ms, value in rows if bound_ms <= remaining_ms]
     return max(fitting, default=None), min(rows)[0]
@@ -80,14 +80,14 @@ def test_paths_iterate_in_the_order_that_prefixes_are_numbered_by(policies):
 def test_plan_is_what_an_exhaustive_search_finds(policies, which, remaining_ms, factor):
     policy, quality = policies[which]
     choice = policy.plan(remaining_ms, factor)
-    best, cheapest_bound_ms = best_by_search(policy, quality, PATHS[0], 0, remaining_ms, factor, float(which))
+    best, cheapest_bound_ms = best_by_search(policy, quality, PATHS[0], 0, remaining_ms, factor)
     assert choice.feasible == (best is not None)
     if choice.feasible:
         assert choice.quality == best
         assert choice.bound_ms <= remaining_ms
     else:
         assert choice.bound_ms == cheapest_bound_ms
-    assert choice.bound_ms == choice.forecast_ms * factor + float(which)
+    assert choice.bound_ms == choice.forecast_ms * factor
     assert choice.forecast_ms == remaining_of(policy, choice.path, 0)
     assert choice.quality == quality.quality(choice.path)
 
@@ -100,7 +100,7 @@ def test_redecision_agrees_with_the_prefix_and_is_nearly_the_best(policies, whic
     policy, quality = policies[which]
     path = PATHS[index]
     choice = policy.redecide(path, segment, remaining_ms, factor)
-    best, cheapest_bound_ms = best_by_search(policy, quality, path, segment, remaining_ms, factor, float(which))
+    best, cheapest_bound_ms = best_by_search(policy, quality, path, segment, remaining_ms, factor)
     assert SPACE.prefix(choice.path, segment) == SPACE.prefix(path, segment)
     assert choice.feasible == (best is not None)
     if choice.feasible:
@@ -201,8 +201,6 @@ def test_refuses_impossible_forecasts_qualities_and_settings(make_forecast, make
     for wrong in (math.nan, -0.1, 1.1):
         with pytest.raises(ValueError, match=f'quality of path {PATHS[7]} is'):
             FrontierPolicy(SPACE, good_forecast, make_quality({**dict.fromkeys(PATHS, 0.5), PATHS[7]: wrong}))
-    with pytest.raises(ValueError, match='allowance is -1.0 ms'):
-        FrontierPolicy(SPACE, good_forecast, good_quality, allowance_ms=-1.0)
     with pytest.raises(ValueError, match='keep_epsilon is nan'):
         FrontierPolicy(SPACE, good_forecast, good_quality, keep_epsilon=math.nan)
 

@@ -3,17 +3,12 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from deadline_perception.decision.policy import (
-    MAX_FACTOR,
     Choice,
-    check_allowance,
     check_outcome,
     check_position,
     check_time_left,
-    limited_factor,
 )
 
 
@@ -32,9 +27,6 @@ def test_choice_refuses_impossible_quality(foreign_path, quality):
 def test_checks_pass_what_can_be_decided_on_and_name_what_cannot(path_space):
     assert check_time_left(-math.inf, 1e6) is None
     assert check_position(path_space, path_space.smallest, len(path_space.segments) - 1) is None
-    assert check_allowance(3) == 3.0
-    with pytest.raises(ValueError, match='allowance is nan ms'):
-        check_allowance(math.nan)
     with pytest.raises(ValueError, match='factor is 1000001.0'):
         check_time_left(1.0, 1_000_001.0)
 
@@ -45,14 +37,3 @@ def test_outcomes_that_no_frame_can_have_are_refused():
     for latency_ms, remaining_ms in ((math.nan, 1.0), (-0.1, 1.0), (1.0, math.nan)):
         with pytest.raises(ValueError, match=f'frame took {latency_ms} ms of {remaining_ms} ms'):
             check_outcome(latency_ms, remaining_ms)
-
-
-@given(st.floats(0.01, 1e300), st.floats(1.0, 1e300))
-def test_no_limited_factor_is_refused_for_its_rounding(calibration_factor, slowdown):
-    """1000000.0000000001 was, where the quotient of 1e6 had been rounded up."""
-    limited = limited_factor(calibration_factor, slowdown)
-    assert limited <= calibration_factor
-    if limited:  # 0 beyond all floats of a quotient
-        check_time_left(1.0, limited * slowdown)
-    if calibration_factor * slowdown < 0.999 * MAX_FACTOR:
-        assert limited == calibration_factor

@@ -31,9 +31,8 @@ def cases(make_forecast, make_quality):
         forecast = make_forecast(SPACE, dict(zip(keys, times_ms.tolist())).__getitem__)
         quality = make_quality({path: float(rng.integers(0, 20)) / 20 if seed % 2 else float(rng.uniform())
                                 for path in PATHS})
-        made.append(SimpleNamespace(policy=FrontierPolicy(SPACE, forecast, quality, allowance_ms=seed / 2,
-                                                          keep_epsilon=0.0),
-                                    forecast_ms=forecast.forecast_ms, quality=quality.quality, allowance_ms=seed / 2))
+        made.append(SimpleNamespace(policy=FrontierPolicy(SPACE, forecast, quality, keep_epsilon=0.0),
+                                    forecast_ms=forecast.forecast_ms, quality=quality.quality))
     return made
 
 
@@ -66,8 +65,8 @@ def test_the_choice_is_what_an_exhaustive_search_finds(cases, which, index, segm
     found, slack = {}, 1e-9 * (1.0 + remaining_ms)
     for margin in (-slack, slack):  # what lies within the rounding of the times may be found or not
         found[margin] = max((case.quality(other) for other in SPACE.continuations(path, segment)
-                             if needed_ms(case, other, segment, likely) * factor + case.allowance_ms
-                             <= remaining_ms + margin), default=None)
+                             if needed_ms(case, other, segment, likely) * factor <= remaining_ms + margin),
+                            default=None)
     assert SPACE.prefix(choice.path, segment) == SPACE.prefix(path, segment)
     if found[-slack] is not None:
         assert choice.feasible and choice.bound_ms <= remaining_ms
@@ -83,7 +82,7 @@ def test_the_choice_is_what_an_exhaustive_search_finds(cases, which, index, segm
        paces=st.lists(st.floats(0.0, 1.0), min_size=SEGMENTS, max_size=SEGMENTS))
 def test_a_frame_whose_segments_keep_their_bounds_is_in_time(cases, which, share, factor, likely, paces):
     case = cases[which]
-    shortest_ms = min(case.forecast_ms(path) for path in PATHS) * factor + case.allowance_ms
+    shortest_ms = min(case.forecast_ms(path) for path in PATHS) * factor
     left_ms = share * shortest_ms * (1.0 + 1e-9)
     choice = case.policy.plan(left_ms, factor, likely)
     assert choice.feasible
@@ -93,7 +92,7 @@ def test_a_frame_whose_segments_keep_their_bounds_is_in_time(cases, which, share
             assert choice.feasible
         after_ms = case.forecast_ms(choice.path, segment + 1) if segment + 1 < SEGMENTS else 0.0
         left_ms -= (case.forecast_ms(choice.path, segment) - after_ms) * factor * paces[segment]
-    assert left_ms >= case.allowance_ms - 1e-6
+    assert left_ms >= -1e-6
 
 
 @settings(max_examples=60, deadline=None)

@@ -171,9 +171,11 @@ def test_float16_gives_nearly_the_same_outputs(tiny_network):
     images = torch.randn(1, 3, 64, 96)
     path = tiny_network.path_space.largest
     full, full_hash = _outputs(tiny_network, path, images), tiny_network.network_hash
+    weights_hash = tiny_network.weights_hash
     tiny_network.use_float16()
     assert tiny_network.precision == torch.float16
     assert tiny_network.network_hash != full_hash, 'times of one precision say nothing of the other'
+    assert tiny_network.weights_hash == weights_hash, 'and the table of qualities serves both'
     for one, other in zip(full, _outputs(tiny_network, path, images.half())):
         assert other.dtype == torch.float16
         torch.testing.assert_close(one, other.float(), atol=0.02, rtol=0.02)

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from deadline_perception.latency.device import DeviceFacts, read_device_facts
+from deadline_perception.latency.interference import Interference
 from deadline_perception.latency.json_file import JsonFileError
 from deadline_perception.latency.profile import (
     LatencyProfile,
@@ -16,6 +17,7 @@ from deadline_perception.latency.profile import (
     time_frame,
 )
 from deadline_perception.latency.quantiles import Quantiles
+from deadline_perception.latency.wcet_table import WcetTable
 
 FACTS = DeviceFacts(name='Test Board (R) 9', kind='cpu', cores=4, threads=2, wait_policy='passive',
                     allocator='retaining', power_mode='15W', torch_version='2.9', cpu_capability='AVX2')
@@ -194,3 +196,23 @@ def test_damaged_levels_are_refused(tmp_path, change, message):
     file.write_text(json.dumps(content))
     with pytest.raises(JsonFileError, match=message):
         LatencyProfile.load(file)
+
+
+def test_keeps_worst_cases(tmp_path):
+    wcet = WcetTable({'pre': 3.5, 'post@p10': 4.0}, Interference((1.0, 10.0), (0.1, 2.0)))
+    replace(PROFILE, wcet=wcet).save(tmp_path / 'profile.json')
+    assert LatencyProfile.load(tmp_path / 'profile.json').wcet == wcet
+    PROFILE.save(tmp_path / 'without.json')
+    assert LatencyProfile.load(tmp_path / 'without.json').wcet is None
+
+
+@pytest.mark.parametrize('change', [{'wcet_ms': {'pre': 1.0}}, {'wcet_ms': {'pre': -1.0, 'post@p10': 1.0}},
+                                    {'wcet_ms': {'pre': 1.0, 'post@p10': 1.0}, 'interference_ms': [[1.0, 2.0]]},
+                                    {'wcet_ms': [1.0]}, {'wcet_ms': {'pre': 1.0, 'post@p10': 1.0},
+                                                         'interference_ms': 5}])
+def test_refuses_worst_cases_that_cannot_be(tmp_path, change):
+    PROFILE.save(tmp_path / 'profile.json')
+    content = json.loads((tmp_path / 'profile.json').read_text()) | change
+    (tmp_path / 'profile.json').write_text(json.dumps(content))
+    with pytest.raises(JsonFileError, match='cannot be used'):
+        LatencyProfile.load(tmp_path / 'profile.json')

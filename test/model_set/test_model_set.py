@@ -15,6 +15,7 @@ from deadline_perception.latency.path_bound import PathForecast
 from deadline_perception.latency.profile import measure_profile
 from deadline_perception.model_set.model_set import FixedPathNetwork, ModelSet
 from deadline_perception.networks.external.model_error import ModelError
+from deadline_perception.latency.time_model import FrameTimes
 from deadline_perception.runtime.timed_frame import FrameProgress, TimedInference, WhateverItTakes
 
 IMAGE = np.random.default_rng(0).integers(0, 256, (48, 64, 3), dtype=np.uint8)
@@ -187,7 +188,7 @@ def test_a_timed_frame_decides_what_the_model_that_it_takes_leaves_open(models, 
                               table=lambda paths: np.array([0.1 * order[p] for p in paths]))
     policy = FrontierPolicy(models.path_space, forecast, quality, keep_epsilon=1.0)
     frame = TimedInference(models, models.path_space, policy, clock_ms=lambda: 0.0).run(
-        IMAGE, FrameProgress(models.path_space.phases), WhateverItTakes(), due_ms=budget_ms, slowdown=1.0,
-        calibration_factor=1.0, best_case=1.0, may_give_up=False)
+        IMAGE, FrameProgress(models.path_space.phases), WhateverItTakes(), due_ms=budget_ms,
+        times=FrameTimes(forecast), may_give_up=False)
     assert str(frame.path) == path and [decision.operator for decision in frame.decisions] == decided
     assert frame.result.labels.tolist() == [0 if path == 'msmall' else 1]

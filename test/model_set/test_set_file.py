@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from deadline_perception.detector.checkpoint import build_detector, save_detector
-from deadline_perception.model_set.set_file import ModelSpec, SetFile, check_memory, load_model, load_set
+from deadline_perception.model_set.set_file import ModelSpec, SetFile, check_device, check_memory, load_model, load_set
 from deadline_perception.networks.external.model_error import ModelError
 from made_up_detector import TINY
 from made_up_models import CLASSES, small_yolo, ssdlite_weights
@@ -81,5 +81,15 @@ def test_files_that_hold_something_else_are_refused(tmp_path, text, said):
 def test_a_missing_file_and_a_device_that_cannot_run_it_are_refused(folder, tmp_path):
     with pytest.raises(ModelError, match='none.yaml cannot be read'):
         SetFile.load(tmp_path / 'none.yaml')
-    with pytest.raises(ModelError, match='yolo is an ONNX file and the device cuda'):
-        load_model(ModelSpec('yolo', 'onnx', folder / 'small_yolo.onnx', CLASSES), 'cuda')
+    with pytest.raises(ModelError, match='engine of model yolo is .* expected one of openvino'):
+        ModelSpec('yolo', 'onnx', folder / 'small_yolo.onnx', CLASSES, engine='tensorflow')
+    with pytest.raises(ModelError, match='signs is an exported file, .*, and the device cuda'):
+        check_device(ModelSpec('signs', 'onnx', folder / 'signs.xml', CLASSES), 'cuda')
+
+
+def test_an_onnx_file_can_name_its_engine(folder, tmp_path):
+    pytest.importorskip('onnxruntime')
+    spec = ModelSpec('yolo', 'onnx', folder / 'small_yolo.onnx', CLASSES, engine='onnxruntime')
+    SetFile((spec,)).save(tmp_path / 'set.yaml')
+    assert SetFile.load(tmp_path / 'set.yaml').models[0].engine == 'onnxruntime'
+    assert load_model(spec).engine.identity.startswith('onnxruntime ')

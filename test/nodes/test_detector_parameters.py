@@ -19,7 +19,6 @@ def values(**given):
 def test_the_defaults_fit_each_other_and_make_every_part():
     check(values())
     assert network_options(values()).model == 'compact'
-    assert make_rules(values()).make_reserve().reserve_ms == 1.0
     assert make_conditions(values()).now().budget_ms == 100.0
     assert make_rules(values()).spare_next_image and not make_rules(values(policy='own.policy:Mine')).spare_next_image
 

@@ -9,6 +9,7 @@ from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.detector.detections import Classification
 from deadline_perception.latency.calibration import BoundCalibrator
+from deadline_perception.latency.time_model import TimeModel
 from deadline_perception.runtime.crop_round import CropClassifier, importance_order
 from deadline_perception.runtime.task import Task
 
@@ -51,8 +52,8 @@ def stand():
     stand_factor = [1.0]
     space, forecast = network.path_space, Times()
     quality = PathQuality({path: 0.2 + 0.3 * path.settings[0] for path in space})
-    task = Task(network, forecast, FrontierPolicy(space, forecast, quality),
-                BoundCalibrator(0.01, 1e-6, 2.0, 1e-4, 0.0), Classification)
+    times = TimeModel(space, forecast, BoundCalibrator(0.01, 1e-6, 2.0, 1e-4))
+    task = Task(network, FrontierPolicy(space, forecast, quality), times, Classification)
     return CropClassifier(task, clock), clock, task, stand_factor
 
 
@@ -89,13 +90,13 @@ def test_a_job_that_overruns_ends_after_its_segment_and_counts_as_a_miss(stand):
     begun_ms = clock.ms
     found = classifier.run(IMAGE, BOXES[:1], [0], until_ms=begun_ms + 25.0)
     assert names(found) == [None] and clock.ms - begun_ms <= 25.0 + 5.0 * 4.0
-    assert (task.calibrator.frames, task.calibrator.misses) == (1, 1)
+    assert (task.times.calibrator.frames, task.times.calibrator.misses) == (1, 1)
 
 
 def test_a_box_outside_the_image_is_refused_and_the_others_go_on(stand):
     classifier, clock, task, _ = stand
     found = classifier.run(IMAGE, [(200.0, 200.0, 220.0, 220.0), *BOXES[:1]], [0, 1], until_ms=clock.ms + 100.0)
-    assert found.refused == 1 and names(found) == [None, 'l3'] and task.calibrator.frames == 1
+    assert found.refused == 1 and names(found) == [None, 'l3'] and task.times.calibrator.frames == 1
 
 
 def test_what_can_be_refined_comes_first_then_what_is_larger_then_what_is_nearer():

@@ -17,7 +17,6 @@ from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.latency.calibration import BoundCalibrator, CalibrationFile
 from deadline_perception.latency.device import DeviceFacts, process_environment, read_device_facts
 from deadline_perception.latency.json_file import JsonFileError
-from deadline_perception.latency.level_forecast import Knot
 from deadline_perception.latency.profile import LatencyProfile, ProfileMismatch, measure_profile
 from deadline_perception.latency.quantiles import Quantiles
 from deadline_perception.model_set.model_reference import ModelNotFound, load_network
@@ -28,7 +27,6 @@ from deadline_perception.runtime.loading import (
     load_profile,
     load_task,
     make_calibrator,
-    make_outlooks,
     make_policy,
 )
 
@@ -178,16 +176,6 @@ def test_what_names_no_policy_is_refused(name, said):
     forecast = EvenForecast(SPACE)
     with pytest.raises(SetupError, match=f'policy {name} cannot be used: .*{said}'):
         make_policy(name, SPACE, forecast, PathQuality.from_forecast(SPACE, forecast))
-
-
-def test_policies_have_an_outlook_of_each_range_of_slowdowns():
-    forecast = EvenForecast(SPACE)
-    knots = [Knot(1.0, forecast), Knot(1.5, SimpleNamespace(
-        forecast_ms=lambda path, segment=0: 3.0 * forecast.forecast_ms(path, segment),
-        table=lambda paths, segment=0: 3.0 * forecast.table(paths, segment)))]
-    outlooks = make_outlooks(NetworkOptions('compact'), SPACE, knots, PathQuality.from_forecast(SPACE, forecast))
-    idle, busy = (outlook.policy.plan(1e6, 1.0) for outlook in outlooks)
-    assert busy.path == idle.path and busy.forecast_ms == 3.0 * idle.forecast_ms
 
 
 @pytest.mark.parametrize(('content', 'kept', 'degraded', 'notice'), [

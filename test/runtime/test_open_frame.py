@@ -2,23 +2,19 @@
 from __future__ import annotations
 
 import math
-from types import SimpleNamespace
 
 import pytest
-from invented_networks import CLASSIFIER, make_classifier
+from invented_networks import CLASSIFIER
 
-from deadline_perception.detector.detections import Classification
-from deadline_perception.latency.calibration import BoundCalibrator
 from deadline_perception.latency.path_bound import SegmentForecast
+from deadline_perception.latency.time_model import FrameTimes
 from deadline_perception.runtime.frame_record import Arrival, Conditions
 from deadline_perception.runtime.image_age import StampReading
 from deadline_perception.runtime.open_frame import HANGING_PUBLICATION_MS, OpenFrame
-from deadline_perception.runtime.task import Task
 from deadline_perception.runtime.timed_frame import TimedFrame
 from deadline_perception.runtime.tracks import Outcome
 
 FORECAST = SegmentForecast(CLASSIFIER, {'input': 4.0} | {CLASSIFIER.key(1, path): 6.0 for path in CLASSIFIER})
-TASK = Task(make_classifier(), FORECAST, SimpleNamespace(), BoundCalibrator(0.01, 0.05, math.log(2.0)), Classification)
 
 
 @pytest.fixture
@@ -46,17 +42,16 @@ def test_an_answer_of_the_watchdog_began_when_it_should_have(frame):
 
 
 def test_the_record_of_a_frame_splits_its_time(frame):
-    frame.taken_ms, frame.calibration_factor, frame.evidence_s = 1050.0, 1.2, 6.9
-    frame.outlook = TASK.outlook(1.5)
+    frame.taken_ms, frame.times, frame.evidence_s = 1050.0, FrameTimes(FORECAST, 1.5, 1.5 * 1.2), 6.9
     frame.progress.begun_ms = 1055.0
-    record = frame.record(TASK, Outcome.DETECTED, ran(), '', 1090.0)
+    record = frame.record(Outcome.DETECTED, ran(), '', 1090.0)
     assert (record.queue_ms, record.convert_ms, record.publish_ms) == (20.0, 5.0, 1090.0 - 1055.0 - 32.0)
-    assert (record.replaced, record.calibration_factor, record.failure) == (2, 1.2, '')
-    assert (record.forecast_ms, record.idle_forecast_ms) == (10.0, 10.0)
+    assert (record.replaced, record.failure) == (2, '')
+    assert (record.forecast_ms, record.bound_ms) == (10.0, pytest.approx(18.0))
     assert record.evidence_age_ms == pytest.approx(100.0) and record.outcome is Outcome.DETECTED
 
 
 def test_the_record_of_a_frame_that_nobody_took_has_waited_all_the_time(frame):
-    record = frame.record(TASK, Outcome.COASTED, ran(path=None, result=None), 'it hung', 1185.0)
+    record = frame.record(Outcome.COASTED, ran(path=None, result=None), 'it hung', 1185.0)
     assert (record.queue_ms, record.convert_ms, record.publish_ms) == (155.0, 0.0, 0.0)
     assert math.isnan(record.forecast_ms) and math.isnan(record.evidence_age_ms) and record.failure == 'it hung'

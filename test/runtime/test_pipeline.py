@@ -12,14 +12,16 @@ from deadline_perception.decision.policy import Choice
 from deadline_perception.detector.declaration import multi_path_space
 from deadline_perception.detector.detections import Classification, Detections
 from deadline_perception.latency.calibration import BoundCalibrator
+from deadline_perception.latency.reserve import Reserve
 from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.latency.time_model import TimeModel
 from deadline_perception.runtime.image_age import StampReading
 from deadline_perception.runtime.mailbox import Mailbox
 from deadline_perception.runtime.frame_record import Arrival, Conditions
 from deadline_perception.runtime.executor import serve
 from deadline_perception.runtime.frame_client import FrameClient, FrameRules
 from deadline_perception.runtime.pipeline import FramePipeline
-from deadline_perception.runtime.task import Outlook, Task
+from deadline_perception.runtime.task import Task
 from deadline_perception.runtime.tracks import BoxesAt, LatePolicy, Outcome
 from deadline_perception.runtime.watchdog import Watchdog
 
@@ -105,11 +107,13 @@ class Bench(FrameClient):
         self.hear = lambda arrival, found: None
         self.pipelines = []
 
-    def build(self, policy=None, network=None, result_type=Detections, outlooks=(), **rules):
+    def build(self, policy=None, network=None, result_type=Detections, reserve_ms=0.0, **rules):
         policy = policy or OnePath()
+        network = network or self.network
+        self.times = times = TimeModel(network.path_space, policy, self.calibrator,
+                                       publishing=Reserve(reserve_ms, math.inf, quantile=0.99))
         pipeline = FramePipeline(
-            Task(network or self.network, policy, policy, self.calibrator, result_type, outlooks), self,
-            FrameRules(**{'reserve_floor_ms': 0.0, 'reserve_ceiling_ms': math.inf, 'reserve_quantile': 0.99, **rules}),
+            Task(network, policy, times, result_type), self, FrameRules(**rules),
             self.mailbox, self.watchdog)
         self.pipelines.append(pipeline)
         return pipeline
@@ -176,7 +180,7 @@ def test_a_frame_gives_one_message_of_each_kind_and_its_times_add_up(bench):
     parts = (record.queue_ms, record.convert_ms, record.frame.decision_ms, record.frame.network_ms, record.publish_ms)
     assert record.elapsed_ms == pytest.approx(sum(parts))
     assert min(parts) >= 0.0
-    assert record.idle_forecast_ms == 0.01
+    assert record.forecast_ms == 0.01
     assert bench.calibrator.frames == 1
 
 
@@ -416,7 +420,7 @@ def test_an_image_that_cannot_be_in_time_is_answered_at_once_and_its_result_rene
     assert [len(found) for found in bench.published] == [0, 1, 1]
     assert [record.evidence_age_ms for record in bench.records] == pytest.approx([math.nan, 100.0, 100.0], nan_ok=True)
     assert [record.outcome for record in bench.late] == [Outcome.LATE] * 3
-    assert all(record.frame.network_ms > 0 and record.idle_forecast_ms == 1e6 and record.evidence_age_ms == 0
+    assert all(record.frame.network_ms > 0 and record.forecast_ms == 1e6 and record.evidence_age_ms == 0
                for record in bench.late)
     assert pipeline.late_results == bench.calibrator.frames == 3
 
@@ -557,10 +561,10 @@ def test_the_margin_for_late_frames_is_on_all_bounds_of_a_policy_that_keeps_them
     policy.redecide = lambda path, segment, remaining_ms, factor, *more: (
         factors.append(factor), redecide(path, segment, remaining_ms, factor))[1]
     pipeline = bench.build(policy)
-    pipeline.late_margin.observe(True)
+    bench.times.miss_correction.observe(True)
     bench.run(pipeline)
     factor = math.exp(0.05 * 0.99) if keeps_bounds else 1.0
-    assert bench.records[0].calibration_factor == pytest.approx(factor)
+    assert bench.records[0].bound_ms == pytest.approx(factor * bench.records[0].forecast_ms)
     assert factors == [pytest.approx(factor)] * len(factors) and factors
 
 
@@ -573,15 +577,15 @@ def test_frames_that_were_to_be_in_time_and_are_late_are_counted(bench):
         wait_until(lambda: len(bench.records) == count)
         assert bench.records[-1].outcome is outcome
         bench.network.gate.set()
-        wait_until(lambda: pipeline.late_margin.frames == count)
-    assert pipeline.late_margin.late == 1
+        wait_until(lambda: bench.times.miss_correction.frames == count)
+    assert bench.times.miss_correction.late == 1
 
 
 def test_a_frame_that_was_never_to_be_in_time_leaves_the_margin(bench):
     pipeline = bench.build()
     bench.budget_ms = 0.0
     bench.run(pipeline)
-    assert pipeline.late_margin.frames == 0
+    assert bench.times.miss_correction.frames == 0
 
 
 def test_the_late_policy_publishes_a_late_result_as_late(bench):
@@ -602,7 +606,7 @@ def test_the_bound_is_that_of_the_path_that_ran_and_what_a_shorter_one_left_out_
     begun, gone_on = (space.largest, space.smallest) if shorter else (space.smallest, space.largest)
     policy.plan = lambda remaining_ms, factor, *more: Choice(begun, 40.0, 40.0 * factor, True, 0.5)
     policy.redecide = lambda path, segment, remaining_ms, factor, *more: Choice(gone_on, 10.0, 10.0 * factor, True, 0.2)
-    bench.calibrator = BoundCalibrator(0.01, 0.05, math.log(8), math.log(1.5), allowance_ms=3.0)
+    bench.calibrator = BoundCalibrator(0.01, 0.05, math.log(8), math.log(1.5))
     bench.network.path_space = space
     bench.run(bench.build(policy))
     (record,) = bench.records
@@ -610,11 +614,11 @@ def test_the_bound_is_that_of_the_path_that_ran_and_what_a_shorter_one_left_out_
     assert record.frame.plan.bound_ms == pytest.approx(60.0)
     took_ms = record.frame.network_ms
     if shorter:
-        assert record.bound_ms == pytest.approx(40.0 * 1.5 + 3.0 - 30.0)
-        assert took_ms / record.idle_forecast_ms == pytest.approx((took_ms + 30.0) / 40.0)
+        assert record.bound_ms == pytest.approx(40.0 * 1.5 - 30.0)
+        assert took_ms / record.forecast_ms == pytest.approx((took_ms + 30.0) / 40.0)
     else:
-        assert record.bound_ms == pytest.approx(40.0 * 1.5 + 3.0)
-        assert record.idle_forecast_ms == 40.0
+        assert record.bound_ms == pytest.approx(40.0 * 1.5)
+        assert record.forecast_ms == 40.0
 
 
 def test_an_error_of_the_network_is_published_as_degraded_and_the_next_frame_runs(bench):
@@ -719,7 +723,7 @@ def test_the_watchdog_reserves_what_publishing_takes_and_not_what_deciding_takes
     first, second = bench.records
     assert first.frame.decision_ms >= 200.0
     assert second.frame.remaining_ms <= 1000.0 - 200.0  # the median of all frames so far is reserved for deciding
-    assert pipeline._reserve.reserve_ms < 200.0
+    assert bench.times.reserve.publishing_ms < 200.0
 
 
 def test_aborted_frames_that_were_slow_keep_the_best_case_from_sinking(bench):
@@ -730,10 +734,10 @@ def test_aborted_frames_that_were_slow_keep_the_best_case_from_sinking(bench):
     bench.network.segment_ms = 40.0
     pipeline = bench.build(policy)
     bench.mailbox.holds_other = lambda task: True
-    before = pipeline._times.best_case_factor
+    before = bench.times.begin(1.0).p10_factor
     bench.run(pipeline)
     assert bench.records[0].frame.result is None
-    assert pipeline._times.best_case_factor > before
+    assert bench.times.begin(1.0).p10_factor > before
 
 
 @pytest.mark.parametrize('segment_ms', [math.nan, -5.0, math.inf])
@@ -744,28 +748,6 @@ def test_a_clock_that_jumps_is_told_and_teaches_the_bounds_nothing(bench, segmen
     assert len(bench.published) == 2
     assert bench.calibrator.frames == 1 and 0.0 < bench.calibrator.factor < 1.1
     assert 'expected a positive, finite number' in str(bench.failures[0]) and len(bench.failures) == 1
-
-
-def test_a_frame_is_decided_and_judged_by_the_outlook_of_its_slowdown(bench):
-    idle, busy = OnePath(0.01), OnePath(0.04)
-    pipeline = bench.build(idle, outlooks=(Outlook(1.0, idle, idle), Outlook(1.5, busy, busy)))
-    for slowdown, wanted in ((1.0, 0.01), (1.49, 0.01), (1.5, 0.04), (4.0, 0.04)):
-        bench.slowdown = slowdown
-        bench.run(pipeline)
-        record = bench.records[-1]
-        assert (record.frame.plan.forecast_ms, record.forecast_ms) == (wanted, wanted)
-        assert record.idle_forecast_ms == 0.04  # the network took long: that is the slowdown that it met
-        assert record.bound_ms == pytest.approx(wanted * slowdown * record.calibration_factor)
-
-
-def test_calibration_learns_from_what_the_outlook_expected(bench):
-    idle, busy = OnePath(0.001), OnePath(1000.0)
-    pipeline = bench.build(idle, outlooks=(Outlook(1.0, idle, idle), Outlook(2.0, busy, busy)))
-    bench.run(pipeline)
-    assert bench.calibrator.misses == 1  # the network took longer than expected on the idle device
-    bench.slowdown = 2.0
-    bench.run(pipeline)
-    assert (bench.calibrator.frames, bench.calibrator.misses) == (2, 1)
 
 
 def test_who_works_beside_frames_can_wait_for_the_gap_after_one(bench):
@@ -793,7 +775,7 @@ def test_another_task_takes_its_place_between_two_frames(bench):
     pipeline.arrive(arrive())
     wait_until(lambda: before.begun)
     calibrator = BoundCalibrator(0.01, 0.05, math.log(8))
-    swapped = pipeline.swap(Task(after, OnePath(), OnePath(), calibrator))
+    swapped = pipeline.swap(Task(after, OnePath(), TimeModel(SPACE, OnePath(), calibrator)))
     assert not swapped.is_set()  # a frame is at work
     before.gate.set()
     wait_until(lambda: len(bench.records) == 1)

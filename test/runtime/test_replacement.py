@@ -44,14 +44,14 @@ def test_the_calibration_goes_on_while_the_times_that_it_holds_for_are_the_same(
         save_detector(build_detector(SMALL, CLASSES, seed=seed), tmp_path / f'{seed}.safetensors')
     made_up_profile(detector).save(tmp_path / 'profile.json')
     options = NetworkOptions(str(tmp_path / '0.safetensors'), profile=str(tmp_path / 'profile.json'), engine='eager',
-                             policy='fixed')
+                             policy='one_path_policies:largest')
     running = load_task(options, tmp_path)
-    running.task.calibrator.observe(10.0, None)
+    running.task.times.calibrator.observe(10.0, None)
     other = replace(options, model=str(tmp_path / '1.safetensors'))
     loaded = load_task(other, tmp_path, running)
-    assert loaded.task.calibrator is running.task.calibrator
+    assert loaded.task.times.calibrator is running.task.times.calibrator
     assert loaded.task.network.weights_hash != running.task.network.weights_hash
     made_up_profile(detector, date='2025-02-02T00:00:00+00:00').save(tmp_path / 'profile.json')
-    begun_anew = load_task(other, tmp_path, running).task.calibrator
-    assert (begun_anew.frames, running.task.calibrator.frames) == (0, 1)
+    begun_anew = load_task(other, tmp_path, running).task.times.calibrator
+    assert (begun_anew.frames, running.task.times.calibrator.frames) == (0, 1)
     assert math.isfinite(begun_anew.factor)

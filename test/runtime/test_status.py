@@ -17,7 +17,7 @@ from deadline_perception.runtime.frame_record import Arrival, Conditions, FrameR
 def record(outcome=Outcome.DETECTED, budget_ms=100.0, reasons=(), replaced=0):
     arrival = Arrival(SimpleNamespace(), 0.0, StampReading(math.nan, ''))
     return FrameRecord(arrival, Conditions(budget_ms, 1.5, 'probe', reasons), outcome, FrameProgress().look(0.0),
-                       1.0, 2.0, 3.0, 1.1, 0.0, replaced, '', math.nan, 0.0)
+                       1.0, 2.0, 3.0, math.nan, replaced, '', math.nan, 0.0)
 
 
 def test_counts_frames_replacements_and_misses():

@@ -9,6 +9,8 @@ from baselines import FixedPath
 from expected_utility import ExpectedUtilityPolicy
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
+from deadline_perception.latency.reserve import FrameReserve
+from deadline_perception.latency.time_model import FrameTimes
 from deadline_perception.runtime.timed_frame import FrameProgress, NextImages, TimedInference
 from deadline_perception.detector.declaration import multi_path_space
 from deadline_perception.detector.detections import Detections
@@ -102,13 +104,14 @@ class Late:
         return self.why()
 
 
-def run(network, budget_ms, *, late=None, may_give_up=True, slowdown=1.0, calibration_factor=1.0, best_case=1.0,
-        policy=POLICY, likely=1.0, deciding_ms=0.0, next_images=None):
+def run(network, budget_ms, *, late=None, may_give_up=True, slowdown=1.0, calibration_factor=1.0, p10_factor=1.0,
+        policy=POLICY, p90_share=1.0, deciding_ms=0.0, next_images=None):
     progress, late = FrameProgress(), late or Late(network)
+    times = FrameTimes(FORECAST, slowdown, slowdown * calibration_factor, p90_share, slowdown * p10_factor,
+                       FrameReserve(deciding_ms, 0.0))
     frame = TimedInference(network, SPACE, policy, clock_ms=network.clock_ms).run(
-        IMAGE, progress, late, due_ms=network.now_ms + budget_ms, slowdown=slowdown,
-        calibration_factor=calibration_factor, best_case=best_case, may_give_up=may_give_up, likely=likely,
-        deciding_ms=deciding_ms, next_images=next_images)
+        IMAGE, progress, late, due_ms=network.now_ms + budget_ms, times=times,
+        may_give_up=may_give_up, next_images=next_images)
     return frame, late
 
 
@@ -134,7 +137,7 @@ def test_the_plan_fits_the_time_left_and_the_calibration_factor():
 @pytest.mark.parametrize('pace', [1.0, 1.5, 2.0])
 def test_what_is_likely_to_fit_is_begun_and_a_slow_frame_is_brought_home_by_its_later_operators(pace):
     bound, _ = run(CountingNetwork(lambda segment: pace), 70.0, calibration_factor=2.0)
-    frame, late = run(CountingNetwork(lambda segment: pace), 70.0, calibration_factor=2.0, likely=0.5)
+    frame, late = run(CountingNetwork(lambda segment: pace), 70.0, calibration_factor=2.0, p90_share=0.5)
     assert frame.plan.feasible and frame.plan.quality > bound.plan.quality
     assert frame.elapsed_ms <= 70.0 and late.given_up_after is None
     if pace == 1.0:
@@ -144,9 +147,10 @@ def test_what_is_likely_to_fit_is_begun_and_a_slow_frame_is_brought_home_by_its_
 
 
 def test_a_frame_that_is_to_end_before_the_next_image_is_planned_without_recourse():
-    images = NextImages(first_ms=1000.0 + 30.0, period_ms=100.0, forecast=FORECAST)
-    with_recourse, without = (run(CountingNetwork(), 60.0, calibration_factor=1.5, likely=likely, next_images=images)[0]
-                              for likely in (0.7, 1.0))
+    images = NextImages(first_ms=1000.0 + 30.0, period_ms=100.0)
+    with_recourse, without = (
+        run(CountingNetwork(), 60.0, calibration_factor=1.5, p90_share=share, next_images=images)[0]
+        for share in (0.7, 1.0))
     assert with_recourse.plan == without.plan and with_recourse.path == without.path
 
 
@@ -223,11 +227,11 @@ def test_is_in_time_as_long_as_the_best_case_of_the_rest_fits():
     tight_ms = 0.8 * FORECAST.forecast_ms(SPACE.smallest)
     assert run(CountingNetwork(), tight_ms)[1].given_up_after == []
     network = CountingNetwork(lambda segment: 0.79)
-    frame, late = run(network, tight_ms, best_case=0.75)
+    frame, late = run(network, tight_ms, p10_factor=0.75)
     assert frame.result is not None and late.given_up_after is None
     assert not frame.plan.feasible
     assert network.now_ms <= 1000.0 + tight_ms
-    frame, late = run(CountingNetwork(), tight_ms, best_case=0.85)
+    frame, late = run(CountingNetwork(), tight_ms, p10_factor=0.85)
     assert late.given_up_after == []
     assert 'at best' in frame.reason
 
@@ -259,7 +263,7 @@ def test_a_policy_that_weighs_late_frames_learns_from_the_frames_that_it_decides
 
 
 def spared(network, first_ms, period_ms=100.0):
-    return NextImages(network.now_ms + first_ms, period_ms, FORECAST)
+    return NextImages(network.now_ms + first_ms, period_ms)
 
 
 def test_takes_the_best_path_that_is_expected_to_end_before_the_next_image():
@@ -295,7 +299,7 @@ def test_a_slow_frame_keeps_its_plan_though_the_next_image_comes_and_takes_no_lo
 
 def test_a_period_of_nothing_is_refused():
     with pytest.raises(ValueError, match='period of the images is 0.0 ms'):
-        NextImages(1.0, 0.0, FORECAST)
+        NextImages(1.0, 0.0)
 
 
 def test_another_thread_sees_what_is_running():

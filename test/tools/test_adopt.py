@@ -2,12 +2,17 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
+import sys
 
+import numpy as np
 import pytest
 
 pytest.importorskip('torch')
 
 from adopted_models import write_annotations  # noqa: E402
+from exported_files import exported  # noqa: E402
 from made_up_models import small_yolo  # noqa: E402
 
 from deadline_perception.decision.path_quality import PathQuality  # noqa: E402
@@ -59,6 +64,7 @@ def test_the_other_commands_take_the_set_as_they_take_weights(adopted, tmp_path,
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp('refused')
     small_yolo(folder)
+    (folder / 'small_yolo.xml').write_text('<net/>')  # refused before it is read
     return folder
 
 
@@ -71,14 +77,22 @@ def folder(tmp_path_factory):
     (['small_yolo.onnx', '--classes', 'a,a'], "class name 'a' occurs 2 times"),
     (['nothing_like_that', '--classes', 'a'], "model is 'nothing_like_that', expected an exported detector"),
     (['small_yolo.onnx', '--classes', 'a,b,c', '--minutes', '0'], '--minutes is 0.0, expected more than 0'),
+    (['small_yolo.xml', '--classes', 'a,b,c', '--device', 'cuda'],
+     'model small_yolo is an exported file, .*, and the device cuda, expected cpu'),
     (['none.yaml'], 'set of models .*none.yaml cannot be read')])
 def test_arguments_that_make_no_sense_are_refused_in_one_line(folder, arguments, said, capsys, monkeypatch):
-    import re
-
     monkeypatch.chdir(folder)
     assert main(['adopt', *arguments]) == 1
     told = capsys.readouterr().err
     assert re.search(said, told) and told.count('\n') == 1
+
+
+def test_a_file_is_refused_before_torch_is_loaded(tmp_path):
+    file = exported(tmp_path / 'net.xml', {'logits': np.zeros((1, 1000), np.float32)})
+    code = ('import sys\nfrom deadline_perception.tools.command_line import main\n'
+            f'status = main(["adopt", {str(file)!r}, "--classes", "car"])\nprint(status, "torch" in sys.modules)')
+    run = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, timeout=240)
+    assert run.stdout == '1 False\n' and 'as of a classifier: expected a detector' in run.stderr
 
 
 def test_a_model_that_cannot_be_used_is_told_before_anything_is_measured(folder, tmp_path, capsys, monkeypatch):
@@ -100,6 +114,10 @@ def test_a_detector_that_is_sure_of_wrong_boxes_is_refused_with_what_was_tried(f
     data = write_annotations(tmp_path / 'data')
     assert main(['adopt', str(folder / 'small_yolo.onnx'), '--classes', 'vehicle,b,c', '--data', str(data), '--out',
                  str(tmp_path / 'set.yaml')]) == 1
-    told = capsys.readouterr().err.splitlines()[-1]
-    assert 'small_yolo.onnx was tried in' in told and 'AP on 8 annotated images is 0.0 %' in told
-    assert 'Tried: rgb, 0 to 1, letterbox, yolov8 px' in told and not (tmp_path / 'set.yaml').exists()
+    assert main(['adopt', str(folder / 'small_yolo.onnx'), '--classes', 'vehicle,b,c', '--images', 'none.json', '--out',
+                 str(tmp_path / 'set.yaml')]) == 1
+    told, missing = capsys.readouterr().err.splitlines()[-2:]
+    assert 'none.json' in missing
+    assert re.search(r'small_yolo.onnx was tried in \d+ ways, .* AP on 8 annotated images is [0-2]\.\d %.* Tried: .*'
+                     r'letterbox, yolov8 px', told)
+    assert not (tmp_path / 'set.yaml').exists()

@@ -18,9 +18,12 @@ def runs(monkeypatch, code: str) -> None:
     ('import os; os.abort()', r'yolo ended the process that loaded it \(status -6\)'),
     ('import sys; sys.exit("a\\x1b[31m reason")', r'\(status 1, a\\x1b\[31m reason\)'),
     ('pass', r'yolo ended the process that loaded it \(status 0\)'),
+    ('import resource; resource.setrlimit(resource.RLIMIT_CPU, (1, 5))\nwhile True: pass',
+     'yolo took all the processor time that it may take'),
     ('while True: pass', 'yolo gave no result within 2 s')])
 def test_a_process_that_ends_or_hangs_is_told(monkeypatch, code, said):
     runs(monkeypatch, code)
+    limit_s = 2.0 if code.startswith('while') else 120.0
     with pytest.raises(ModelError, match=said) as error:
-        ask('model_probe', {}, {}, 'yolo', 2.0)
+        ask('model_probe', {}, {}, 'yolo', limit_s)
     assert str(error.value).isprintable()

@@ -18,8 +18,9 @@ IMAGES = [np.random.default_rng(number).integers(0, 256, (60, 90, 3), dtype=np.u
 
 
 def test_sizes_are_multiples_of_the_stride_in_the_proportions_of_the_camera():
-    assert size_at(640, (360, 640)) == (352, 640) and size_at(320, (360, 640)) == (192, 320)
-    assert size_at(640, (640, 360)) == (640, 352) and size_at(10, (100, 100)) == (32, 32)
+    assert size_at(640, (360, 640), 32) == (352, 640) and size_at(320, (360, 640), 32) == (192, 320)
+    assert size_at(640, (640, 360), 32) == (640, 352) and size_at(10, (100, 100), 32) == (32, 32)
+    assert size_at(640, (360, 640), 64) == (384, 640)
 
 
 def test_a_file_of_open_size_becomes_one_model_for_each_size(tmp_path):

@@ -6,10 +6,13 @@ import pytest
 from measurable_network import run_command
 
 from deadline_perception.contention.levels import ContentionGrading, ContentionLevel, UnitDelay
+from deadline_perception.latency.device import DEFAULT_THREADS, process_environment
 from deadline_perception.latency.profile import LatencyProfile
+from deadline_perception.tools.command_line import main
 from deadline_perception.tools.profile import sufficiency
 
 torch = pytest.importorskip('torch')
+SETTINGS = process_environment(DEFAULT_THREADS)  # with which the command need not start itself anew
 
 
 def test_measures_with_the_settings_of_the_node_and_writes_where_the_node_looks(measurable_weights, tmp_path):
@@ -43,13 +46,13 @@ def test_prepares_missing_segments_in_a_process_of_its_own_and_says_which_form_e
 def test_too_few_images_to_prepare_with_are_told_in_one_line(prepared):
     shutil.rmtree(prepared.folder)
     run = run_command('profile', '--weights', str(prepared.weights), '--source', 'drive:seed=1,seconds=0.3',
-                      environment={'XDG_CACHE_HOME': str(prepared.cache)})
+                      environment={**SETTINGS, 'XDG_CACHE_HOME': str(prepared.cache)})
     assert run.returncode == 1
     assert 'images to prepare segments with, expected at least 8' in run.stderr.splitlines()[-1]
 
 
 def test_missing_weights_are_told_in_one_line(tmp_path):
-    run = run_command('profile', '--weights', str(tmp_path / 'none.safetensors'))
+    run = run_command('profile', '--weights', str(tmp_path / 'none.safetensors'), environment=SETTINGS)
     assert run.returncode == 1
     assert run.stderr.strip().startswith('deadline-perception profile: weights file')
     assert len(run.stderr.strip().splitlines()) == 1
@@ -57,7 +60,7 @@ def test_missing_weights_are_told_in_one_line(tmp_path):
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason='a CUDA device is here')
 def test_absent_cuda_is_told_in_one_line_before_weights_are_looked_for():
-    run = run_command('profile', '--weights', 'none.safetensors', '--device', 'cuda')
+    run = run_command('profile', '--weights', 'none.safetensors', '--device', 'cuda', environment=SETTINGS)
     assert run.returncode == 1
     assert "device is 'cuda', but PyTorch" in run.stderr and len(run.stderr.strip().splitlines()) == 1
 
@@ -65,9 +68,9 @@ def test_absent_cuda_is_told_in_one_line_before_weights_are_looked_for():
 @pytest.mark.parametrize(('arguments', 'message'), [(('--threads', '0'), 'threads is 0'),
                                                     (('--minutes', '-1'), '--minutes is -1.0'),
                                                     (('--minutes', 'nan'), '--minutes is nan')])
-def test_impossible_numbers_are_refused(arguments, message):
-    run = run_command('profile', *arguments)
-    assert run.returncode == 1 and message in run.stderr
+def test_impossible_numbers_are_refused(arguments, message, capsys):
+    assert main(['profile', *arguments]) == 1  # in this process: refused before it would start itself anew
+    assert message in capsys.readouterr().err
 
 
 def test_says_from_how_many_whole_frames_on_their_longest_bounds_what_the_detector_aims_at():
@@ -90,5 +93,5 @@ def test_levels_are_measured_beside_their_units(measurable_weights, tmp_path):
     assert level.units == {'core': 1} and set(level.paths) == set(profile.paths)
     assert 'beside 1 core units' in run.stderr and 'beside contention units, times of the idle device' in run.stdout
     ContentionGrading('measurable', 'abc', 's1', 'cpu', '', 'a bag', graded[:1], beside).save(levels)
-    run = run_command('profile', '--weights', str(measurable_weights), '--levels', str(levels))
+    run = run_command('profile', '--weights', str(measurable_weights), '--levels', str(levels), environment=SETTINGS)
     assert run.returncode == 1 and 'none of the 1 contention levels needs units' in run.stderr.splitlines()[-1]

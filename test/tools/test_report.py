@@ -1,4 +1,4 @@
-"""The command `deadline-perception report`, run as a user runs it."""
+"""The command `deadline-perception report`: once as a user runs it, and in this process for what it says."""
 from __future__ import annotations
 
 import json
@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from deadline_perception.datasets.bag_file import BagFile
 from deadline_perception.datasets.records import Frame, Sequence
 from deadline_perception.evaluation.recorded_bag import read_recording
 from deadline_perception.evaluation.summary import summarise
+from deadline_perception.tools.command_line import main
 from deadline_perception.tools.report import print_closing_table
 
 COMMAND = [sys.executable, '-m', 'deadline_perception.tools.command_line', 'report']
@@ -24,6 +26,16 @@ COMMAND = [sys.executable, '-m', 'deadline_perception.tools.command_line', 'repo
 
 def run(*arguments) -> subprocess.CompletedProcess:
     return subprocess.run([*COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=120)
+
+
+@pytest.fixture
+def report(capsys):
+    """Runs the command in this process."""
+    def run_here(*arguments) -> SimpleNamespace:
+        status, said = main(['report', *map(str, arguments)]), capsys.readouterr()
+        return SimpleNamespace(returncode=status, stdout=said.out, stderr=said.err)
+
+    return run_here
 
 
 @pytest.fixture(scope='module')
@@ -44,22 +56,22 @@ def test_reports_a_recording_of_a_namespaced_robot_with_its_images(drive, tmp_pa
     assert (tmp_path / 'out' / 'report.html').read_text().count('data:image/jpeg') == 8
 
 
-def test_says_in_one_line_what_is_wrong_with_the_recording(tmp_path):
+def test_says_in_one_line_what_is_wrong_with_the_recording(tmp_path, report):
     with RunWriter(tmp_path / 'camera') as writer:
         writer.camera(SECOND_NS)
     for bag, words in ((tmp_path / 'absent', 'does not exist'), (tmp_path / 'camera', 'holds no deadline_perception')):
-        done = run(bag, '--out', tmp_path / 'out')
+        done = report(bag, '--out', tmp_path / 'out')
         assert done.returncode == 1 and words in done.stderr
         assert done.stderr.count('\n') == 1 and done.stderr.startswith('deadline-perception report: ')
     assert not (tmp_path / 'out').exists()
 
 
-def test_a_recording_that_was_cut_off_is_reported_up_to_there(tmp_path):
+def test_a_recording_that_was_cut_off_is_reported_up_to_there(tmp_path, report):
     file = tmp_path / 'run.mcap'
     write_long_recording(file)
     with file.open('r+b') as stream:
         stream.truncate(file.stat().st_size * 2 // 3)
-    done = run(file, '--out', tmp_path / 'out')
+    done = report(file, '--out', tmp_path / 'out')
     assert (done.returncode, done.stderr) == (0, '')
     sentence = re.search('run.mcap was cut off or damaged; the [0-9]+ messages of its first [0-9.]+ s are read',
                          done.stdout.replace('\n', ' '))
@@ -85,16 +97,16 @@ def write_long_recording(file):
 
 
 @pytest.mark.parametrize('content', [b'\x89MCAP0\r\n', b'\x89MCAP0\r\n' + bytes(300)])
-def test_an_mcap_of_nothing_but_its_magic_is_refused_in_one_line(tmp_path, content):
+def test_an_mcap_of_nothing_but_its_magic_is_refused_in_one_line(tmp_path, report, content):
     (tmp_path / 'run.mcap').write_bytes(content)
-    done = run(tmp_path / 'run.mcap', '--out', tmp_path / 'out')
+    done = report(tmp_path / 'run.mcap', '--out', tmp_path / 'out')
     assert done.returncode == 1 and done.stderr.count('\n') == 1
     assert 'run.mcap cannot be read as a ROS 2 bag and holds no whole message' in done.stderr
 
 
-def test_a_file_in_the_place_of_the_report_is_told_before_the_recording_is_read(tmp_path):
+def test_a_file_in_the_place_of_the_report_is_told_before_the_recording_is_read(tmp_path, report):
     (tmp_path / 'out').touch()
-    done = run(tmp_path / 'absent', '--out', tmp_path / 'out')
+    done = report(tmp_path / 'absent', '--out', tmp_path / 'out')
     assert (done.returncode, done.stderr) == (1, f'deadline-perception report: --out is {tmp_path / "out"}, which is a '
                                                  f'file; expected a folder\n')
 

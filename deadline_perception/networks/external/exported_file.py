@@ -5,8 +5,6 @@ boxes come in px of the input. A loop that states no bound, or a large one, is r
 """
 from __future__ import annotations
 
-import ast
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,11 +15,11 @@ from deadline_perception.errors import printable
 from deadline_perception.networks.external.head import Output
 from deadline_perception.networks.external.model_error import ModelError
 from deadline_perception.networks.external.pixels import MOST_SIDE_PX
+from deadline_perception.networks.external.stated_facts import StatedFacts, read_stated
 from deadline_perception.networks.external.tflite_file import read_tflite
 from deadline_perception.untrusted_file import FileRefused, check_kind
 
 SUFFIXES = ('.onnx', '.xml', '.tflite')
-_MOST_NAMES_BYTES = 2**20
 _MOST_ROUNDS = 100_000  # of a loop
 _WIDTH_FIRST = ('orig_target_sizes', 'orig_size')  # inputs of sizes, by name; others have the height first
 _IMAGE_NAMES = ('image', 'images', 'input', 'pixel_values', 'x', 'data')
@@ -36,8 +34,7 @@ class ExportedFile:
         by_planes: its channels come before height and width.
         size: height and width of the input in px, None where the file leaves them open.
         outputs: in its order.
-        class_names: that it states; empty without.
-        stated_size: height and width in px that it was made for, where it states them.
+        stated: what it says of itself.
         layers: precision of its layers, `float` or `8 bit`.
     """
 
@@ -45,8 +42,7 @@ class ExportedFile:
     by_planes: bool
     size: tuple[int | None, int | None]
     outputs: tuple[Output, ...]
-    class_names: tuple[str, ...]
-    stated_size: tuple[int, int] | None
+    stated: StatedFacts
     layers: str
 
     @property
@@ -72,9 +68,8 @@ def read_exported(file: Path) -> ExportedFile:
     sides = shape[2:] if by_planes else shape[1:3]
     if any(side is not None and not 1 <= side <= MOST_SIDE_PX for side in sides):
         raise ModelError(f'input of {file} has {sides[0]} x {sides[1]} px, expected 1 to {MOST_SIDE_PX} px a side')
-    facts = _stated(model)
-    return ExportedFile(model, by_planes, tuple(sides), tuple(_outputs(model)), _names(facts, file),
-                        _stated_size(facts), precision(model))
+    return ExportedFile(model, by_planes, tuple(sides), tuple(_outputs(model)), read_stated(model, file),
+                        precision(model))
 
 
 def with_size(exported: ExportedFile, size: tuple[int, int], file: Path) -> list[Output]:
@@ -218,54 +213,3 @@ def _check_loops(model, file: Path) -> None:
 
 def _outputs(model) -> list[Output]:
     return [Output(_name(value), sizes_of(value), value.get_element_type().is_integral()) for value in model.outputs]
-
-
-def _stated(model) -> dict[str, str]:
-    """What the file says of itself, as text by name."""
-    found = {}
-    for section in ('framework', 'model_info'):
-        if not model.has_rt_info([section]):
-            continue
-        for key in model.get_rt_info()[section]:
-            value = model.get_rt_info([section, key]).value
-            if isinstance(value, (str, int, float)) and len(str(value)) <= _MOST_NAMES_BYTES:
-                found[str(key)] = str(value)
-    return found
-
-
-def _names(facts: dict[str, str], file: Path) -> tuple[str, ...]:
-    """Class names as Ultralytics writes them (`{0: 'person', ...}`), or OpenVINO's Model API (`person car`)."""
-    task = facts.get('task', 'detect')
-    if task not in ('detect', 'detection', ''):
-        raise ModelError(f'{file} says that its task is {task[:30]!r}, expected detect: export a detector')
-    if facts.get('names'):
-        try:
-            content = ast.literal_eval(facts['names'])
-        except (ValueError, SyntaxError, MemoryError, RecursionError):
-            return ()
-        names = list(content.values()) if isinstance(content, dict) else content
-        return _usable(names)
-    return _usable(facts['labels'].split()) if facts.get('labels') else ()
-
-
-def _usable(names: object) -> tuple[str, ...]:
-    if not isinstance(names, (list, tuple)) or len(set(map(str, names))) < len(names):
-        return ()
-    usable = all(isinstance(name, str) and name.isprintable() and 1 <= len(name) <= 100 for name in names)
-    return tuple(names) if usable else ()
-
-
-def _stated_size(facts: dict[str, str]) -> tuple[int, int] | None:
-    try:
-        size = ast.literal_eval(facts.get('imgsz', ''))
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return None
-    fits = isinstance(size, (list, tuple)) and len(size) == 2
-    if not fits or not all(isinstance(side, int) and 1 <= side <= MOST_SIDE_PX for side in size):
-        return None
-    return tuple(size)
-
-
-def listed_sizes(sizes: Sequence[tuple[int, int]]) -> str:
-    """Sizes in words."""
-    return ', '.join(f'{height} x {width}' for height, width in sizes)

@@ -60,5 +60,6 @@ def _guess(outputs: Sequence[Output], classes: int | None, input_size: tuple[int
         return ', as of a classifier: expected a detector, which gives boxes'
     if len(outputs) == 1 and len(shapes[0]) >= 2 and len(outputs[0].shape) == 4 and shapes[0][-2:] == input_size:
         return ', as of a segmenter, with a value for each pixel: expected a detector, which gives boxes'
-    return (f': no known head of a detector. Known are {", ".join(NAMES)} (docs/own_models.md); any other is read by '
-            f'`decode: package.module:function` in the set file')
+    unnamed = ', or one that its classes tell (--classes)' if classes is None else ''
+    return (f': no known head of a detector{unnamed}. Known are {", ".join(NAMES)} (docs/own_models.md); any other is '
+            f'read by `decode: package.module:function` in the set file')

@@ -1,6 +1,7 @@
 """Heads of the YOLO family: a box and scores of classes per cell or anchor, decoded in the file or not.
 
-- `yolov8` (v8, v9, 11, 12, RT-DETR as Ultralytics exports it): `[1, 4 + C, N]` or transposed: centre, size, scores.
+- `yolov8` (v8, v9, 11, 12, RT-DETR as Ultralytics exports it): `[1, 4 + C, N]` or transposed: centre, size, scores; or
+  `corners` in place of centre and size (PicoDet and RTMDet of LibreYOLO).
 - `yolov5` (v5, v6, v7): `[1, N, 5 + C]`: centre, size, score of being an object, scores of classes given an object.
 - `yolox`: the same shape, one row per cell, not decoded: offset from the cell and logarithm of the size, in strides.
 - `maps`: YOLOv5 and v7 exported before their decoding: `[1, A, rows, columns, 5 + C]` per stride, with COCO's anchors.
@@ -9,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import product
 
 import numpy as np
 
-from deadline_perception.networks.external.head import (CENTRES, FRACTION, PX, Head, Objects, Output, best_classes,
-                                                        cell_corners, cells, sigmoid, to_corners)
+from deadline_perception.networks.external.head import (CENTRES, CORNERS, FRACTION, PX, Head, Objects, Output,
+                                                        best_classes, cell_corners, cells, sigmoid, to_corners)
 
 NAMES = ('yolov8', 'yolov5', 'yolox', 'maps')
 ULTRALYTICS, YOLOX = ('letterbox', 'rgb', '0 to 1'), ('letterbox-corner', 'bgr', '0 to 255')  # see `Head.usual`
@@ -41,13 +43,10 @@ def _of_rows(place: int, shape: tuple[int | None, int | None], classes: int | No
         if values is None or values < 5 or (boxes is not None and boxes <= values):
             continue
         if classes in (None, values - 4) and values > 6:
-            found += [Head(f'yolov8 {unit}', values - 4,
-                           partial(_plain, place=place, transposed=transposed, unit=unit, input_size=input_size), True,
-                           usual=ULTRALYTICS)
-                      for unit in (PX, FRACTION)]
+            found += [_of_scores(place, transposed, values - 4, form, unit, input_size)
+                      for form, unit in product((CENTRES, CORNERS), (PX, FRACTION))]
         elif classes == values - 4:  # five and six values may also be boxes with a score, see `objects`
-            found.append(Head(f'yolov8 {PX}', values - 4, partial(_plain, place=place, transposed=transposed, unit=PX,
-                                                                  input_size=input_size), True, usual=ULTRALYTICS))
+            found.append(_of_scores(place, transposed, classes, CENTRES, PX, input_size))
         if values < 6 or classes not in (None, values - 5):
             continue
         strides = next((known for known in (STRIDES, LARGE_STRIDES) if boxes == _cell_count(input_size, known)), None)
@@ -61,6 +60,12 @@ def _of_rows(place: int, shape: tuple[int | None, int | None], classes: int | No
     return found
 
 
+def _of_scores(place: int, transposed: bool, labels: int, form: str, unit: str, input_size: tuple[int, int]) -> Head:
+    name = f'yolov8 {unit}' if form == CENTRES else f'yolov8 {form} {unit}'
+    decode = partial(_plain, place=place, transposed=transposed, form=form, unit=unit, input_size=input_size)
+    return Head(name, labels, decode, True, usual=ULTRALYTICS)
+
+
 def _cell_count(input_size: tuple[int, int], strides: Sequence[int]) -> int:
     return sum(int(np.prod(cells(input_size, stride))) for stride in strides)
 
@@ -71,11 +76,11 @@ def _rows(values: Sequence[np.ndarray], place: int, transposed: bool) -> np.ndar
     return rows.T if transposed else rows
 
 
-def _plain(values: Sequence[np.ndarray], *, place: int, transposed: bool, unit: str,
+def _plain(values: Sequence[np.ndarray], *, place: int, transposed: bool, form: str, unit: str,
            input_size: tuple[int, int]) -> Objects:
     rows = _rows(values, place, transposed)
     kept, scores, labels = best_classes(rows[:, 4:])
-    return Objects(to_corners(rows[kept, :4], CENTRES, unit, input_size), scores, labels)
+    return Objects(to_corners(rows[kept, :4], form, unit, input_size), scores, labels)
 
 
 def _with_objectness(values: Sequence[np.ndarray], *, place: int, transposed: bool, unit: str,

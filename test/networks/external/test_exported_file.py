@@ -11,6 +11,7 @@ from exported_files import SIZE, exported  # noqa: E402
 
 from deadline_perception.networks.external.exported_file import read_exported, with_size  # noqa: E402
 from deadline_perception.networks.external.model_error import ModelError  # noqa: E402
+from deadline_perception.networks.external.stated_facts import StatedFacts  # noqa: E402
 
 ROWS = {'output0': np.zeros((1, 20, 6), np.float32)}
 PUBLIC = Path(__file__).parents[4] / 'shared' / 'data' / 'public_models'
@@ -19,7 +20,7 @@ PUBLIC = Path(__file__).parents[4] / 'shared' / 'data' / 'public_models'
 def test_what_ultralytics_writes_into_a_file_is_read(tmp_path):
     facts = {'names': "{0: 'car', 1: 'traffic light'}", 'imgsz': '[384, 640]', 'stride': '32', 'task': 'detect'}
     read = read_exported(exported(tmp_path / 'net.xml', ROWS, size=(None, None), facts=facts))
-    assert read.class_names == ('car', 'traffic light') and read.stated_size == (384, 640)
+    assert read.stated == StatedFacts(('car', 'traffic light'), (384, 640))
     assert read.is_open and read.size == (None, None) and read.layers == 'float'
     assert [str(output) for output in with_size(read, (384, 640), Path('net.xml'))] == ['output0 [1, 20, 6]']
 
@@ -28,7 +29,7 @@ def test_what_ultralytics_writes_into_a_file_is_read(tmp_path):
                                    "{0: '\\x1b[31m'}"])
 def test_names_that_are_none_are_left_to_the_user(tmp_path, names):
     assert read_exported(exported(tmp_path / 'net.xml', ROWS, facts={'names': names, 'imgsz': '[0, -3]'})
-                         ).class_names == ()
+                         ).stated.class_names == ()
 
 
 def test_another_task_is_refused(tmp_path):

@@ -63,6 +63,11 @@ def test_what_is_no_detector_is_refused_with_what_was_found(outputs, said):
     assert len(str(error.value)) < 600
 
 
+def test_an_unknown_number_of_classes_is_told():
+    with pytest.raises(ModelError, match=r'no known head of a detector, or one that its classes tell \(--classes\). K'):
+        names([((1, 6, 100),)], None)
+
+
 def test_scores_tell_whether_they_are_probabilities():
     outputs = [Output('logits', (1, 900, 80)), Output('boxes', (1, 900, 4))]
     by_name = {head.name: head for head in recognise(outputs, 80, SIZE)}

@@ -48,6 +48,14 @@ def test_yolov8(tmp_path, transposed):
     assert found(tmp_path, {'output0': values}) == ('yolov8 px', approx([BOX]), [pytest.approx(0.8)], ['person'])
 
 
+@pytest.mark.parametrize(('box', 'name'), [(BOX, 'yolov8 corners px'), (FRACTION, 'yolov8 corners fraction'),
+                                           ([40 / 96, 32 / 64, 32 / 96, 32 / 64], 'yolov8 fraction')])
+def test_boxes_of_yolov8_in_other_forms(tmp_path, box, name):
+    rows = rows_with([*box, 0.1, 0.8, 0.0], 30)
+    read = found(tmp_path, {'output': rows[None]}, stated=name)
+    assert read == (name, approx([BOX]), [pytest.approx(0.8)], ['person'])
+
+
 def test_yolov5(tmp_path):
     rows = rows_with([*CENTRE, 0.5, 0.2, 0.0, 0.8], 30)
     assert found(tmp_path, {'output': rows[None]}) == ('yolov5 px', approx([BOX]), [pytest.approx(0.4)], ['bike'])

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deadline_perception.runtime.reserve import FrameReserve, Reserve
+from deadline_perception.latency.reserve import FrameReserve, Reserve
 from deadline_perception.latency.calibration import BoundCalibrator
 
 

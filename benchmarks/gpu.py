@@ -1,0 +1,162 @@
+"""Every test and benchmark that needs a GPU, in parts of at most ten minutes, into one folder to commit or send.
+
+    make gpu                                  # or: python benchmarks/gpu.py [--only PART ...] [--into FOLDER] [--list]
+
+On a machine without a GPU it says within a minute what it would do, and why it does nothing of it. A part that takes
+longer than its time is ended, one that fails does not stop the others, and a part whose results are there already is
+not run again, so that it can be called until all is done. The folder, by default out/gpu/DEVICE, holds what each part
+printed, its results, what the board's sensors said before and after it (clock, temperature, power), and summary.json:
+what ran, what was skipped, and why. The two of research/ write beside their scripts, into files named after the device.
+"""
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from deadline_perception.contention.board_sensors import read_board
+from deadline_perception.latency.device import DeviceNotFound, read_device_facts
+from deadline_perception.latency.json_file import JsonFileError, read_object, write_text_atomically
+from deadline_perception.tools.command_line import exit_status
+from parts.harness import ROOT, show
+
+LIMIT_S = 600.0
+SUMMARY = 'summary.json'
+CUDA_TESTS = ('test/engine/test_cuda_graphs.py', 'test/engine/test_onnx_runtime.py', 'test/detector/test_network.py',
+              'test/detector/test_operators.py', 'test/wcet/test_layer_timing.py', 'test/wcet/test_layer_sweep.py',
+              'test/contention/test_unit.py', 'test/contention/test_load.py', 'test/tools/test_profile.py')
+
+
+@dataclass(frozen=True)
+class Part:
+    """One thing to run.
+
+    Attributes:
+        name: of its files.
+        shows: in a few words.
+        command: words after the Python interpreter; `{into}` is the folder of results.
+        minutes: that it is expected to take; it is ended after `LIMIT_S`.
+        needs: module without which it is skipped.
+    """
+
+    name: str
+    shows: str
+    command: tuple[str, ...]
+    minutes: float
+    needs: str = ''
+
+
+def command(*words: str) -> tuple[str, ...]:
+    """A command of the package."""
+    return ('-m', 'deadline_perception.tools.command_line', *words)
+
+
+PARTS = (
+    Part('doctor', 'what the machine has and lacks', command('doctor'), 1),
+    Part('tests', 'tests that are skipped without a GPU', ('-m', 'pytest', '-q', '-rs', '-n', '0', *CUDA_TESTS), 8),
+    Part('profile_float32', 'times of all segments as CUDA graphs, and their worst cases',
+         command('profile', '--device', 'cuda', '--minutes', '4', '--out', '{into}/profile_float32.json'), 6),
+    Part('profile_float16', 'the same in float16',
+         command('profile', '--device', 'cuda', '--engine', 'float16', '--minutes', '4', '--out',
+                 '{into}/profile_float16.json'), 6),
+    Part('profile_eager', 'the same without CUDA graphs',
+         command('profile', '--device', 'cuda', '--engine', 'eager', '--quick', '--out', '{into}/profile_eager.json'),
+         2),
+    Part('gpu_engines', 'eager, CUDA graphs and float16 interleaved: time, and what float16 changes',
+         ('benchmarks/gpu_engines.py', '--out', '{into}/gpu_engines.json'), 5),
+    Part('onnx_engines', 'public models through TensorRT, CUDA and CPU',
+         ('benchmarks/onnx_engines.py', '--device', 'cuda', '--out', '{into}/onnx_engines.json'), 10, 'onnxruntime'),
+    Part('wcet_bounds', 'the analytical model of CUDA graphs: predictions, bounds, AP',
+         ('benchmarks/wcet_bounds.py', '--device', 'cuda', '--frames', '6000', '--out', '{into}/wcet_bounds.json'), 9),
+    Part('layer_wcet', 'worst cases of layers (multi-path paper, table VI)',
+         ('research/multi_path/layer_wcet.py', '--device', 'cuda'), 6),
+    Part('operator_times', 'time of each operator at each setting',
+         ('research/multi_path/operator_times.py', '--device', 'cuda'), 6),
+)
+
+
+def main() -> int:
+    """See the module."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--only', nargs='+', choices=[part.name for part in PARTS], metavar='PART',
+                        help=', '.join(part.name for part in PARTS))
+    parser.add_argument('--into', type=Path, help='folder of results; out/gpu/DEVICE without')
+    parser.add_argument('--list', action='store_true', help='say what there is, and run nothing')
+    args = parser.parse_args()
+    parts = [part for part in PARTS if args.only is None or part.name in args.only]
+    try:
+        device, why_not = str(read_device_facts('cuda').slug), ''
+    except DeviceNotFound as error:
+        device, why_not = 'none', str(error)
+    into = (args.into or ROOT / 'out' / 'gpu' / device).absolute()
+    plan = [(part, why_not or skipped_because(part, into)) for part in parts]
+    show(f'parts, some {sum(part.minutes for part in parts):.0f} minutes in all, into {into}',
+         ('part', 'minutes', 'shows', 'skipped because'),
+         ((part.name, f'{part.minutes:g}', part.shows, reason or '-') for part, reason in plan))
+    if args.list:
+        return 0
+    into.mkdir(parents=True, exist_ok=True)
+    failed = 0
+    for part, reason in plan:
+        outcome = {'skipped': reason} if reason else run(part, into)
+        failed += outcome.get('status', 0) != 0
+        note(into, part.name, outcome)
+    print(f'wrote {into / SUMMARY}')
+    if why_not:
+        print(f'nothing was run: {why_not}')
+    return int(failed > 0)
+
+
+def skipped_because(part: Part, into: Path) -> str:
+    """Why a part is not run on this machine; empty where it is."""
+    if part.needs:
+        from importlib.util import find_spec
+
+        if find_spec(part.needs) is None:
+            return f'{part.needs} is not installed'
+    return 'it is done already' if summary(into).get(part.name, {}).get('status') == 0 else ''
+
+
+def summary(into: Path) -> dict:
+    """What is noted of each part so far."""
+    try:
+        return read_object(into / SUMMARY, 'summary')
+    except JsonFileError:
+        return {}
+
+
+def note(into: Path, name: str, outcome: dict) -> None:
+    """Adds what came of a part; that of an earlier call stays where this one skipped it as done."""
+    known = summary(into)
+    if outcome.get('skipped') != 'it is done already':
+        known[name] = outcome
+    write_text_atomically(into / SUMMARY, json.dumps(known, indent=1) + '\n')
+
+
+def run(part: Part, into: Path, python: Sequence[str] = (sys.executable,)) -> dict:
+    """Runs a part, and says what came of it."""
+    words = [*python, *(word.replace('{into}', str(into)) for word in part.command)]
+    print(f'{part.name}: {part.shows}', flush=True)
+    before, begun_s = read_board(), time.monotonic()
+    with (into / f'{part.name}.log').open('w', encoding='utf-8') as log:
+        try:
+            status = subprocess.run(words, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT, timeout=LIMIT_S, check=False,
+                                    env={**os.environ, 'PYTHONUNBUFFERED': '1'}).returncode
+        except subprocess.TimeoutExpired:
+            status = 124
+    outcome = {'status': status, 'seconds': round(time.monotonic() - begun_s, 1), 'board_before': asdict(before),
+               'board_after': asdict(read_board())}
+    if status == 124:
+        outcome['why'] = f'it took more than {LIMIT_S:.0f} s and was ended'
+    print(f'{part.name}: status {status} after {outcome["seconds"]:.0f} s', flush=True)
+    return outcome
+
+
+if __name__ == '__main__':
+    sys.exit(exit_status('gpu', main))

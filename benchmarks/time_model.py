@@ -1,0 +1,266 @@
+"""What each part of the time model earns: recorded frames replayed with the part switched off.
+
+    python benchmarks/time_model.py --record      frames of random paths alone, beside a co-runner, and beside bursts
+    python benchmarks/time_model.py               replays them; seconds
+
+Recorded is the time of every segment of the shipped network on this device's engine, at the priority that the
+detector node asks for. In a replay the real inference loop chooses paths against budgets that wander, on a clock that
+advances by what each segment of the path it takes would have lasted: its forecast times what the recorded frame's
+segment took over its own. What a recorded frame took beside its segments stands for publishing. The slowdown is that of
+its own frames. The forecast is the shipped profile's, brought to this machine by the median ratio of the frames alone.
+
+Of each row: `late`, feasible frames whose answer was late; `beyond`, frames that exceeded the bound of their plan;
+bound over time of the network, median; and the mean quality of paths, AP, late and aborted frames counting 0.
+Differences to the first row within the range that it shows over the seeds of the budgets are noise.
+"""
+from __future__ import annotations
+
+import json
+import math
+import random
+import statistics
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+import numpy as np
+
+from deadline_perception.contention.load import beside_programs, busy_programs
+from deadline_perception.contention.slowdown import SlowdownEstimator
+from deadline_perception.decision.frontier import FrontierPolicy
+from deadline_perception.decision.path_quality import PathQuality
+from deadline_perception.execution_path import ExecutionPath
+from deadline_perception.latency.calibration import BoundCalibrator
+from deadline_perception.latency.path_bound import PathForecast, SegmentForecast
+from deadline_perception.latency.profile import LatencyProfile
+from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.latency.time_model import TimeModel, TimeParts
+from deadline_perception.model_set.model_reference import load_network
+from deadline_perception.rendering.drive import render_drive
+from deadline_perception.runtime.loading import warm_up
+from deadline_perception.runtime.priority import Role, ThreadPriority
+from deadline_perception.runtime.timed_frame import FrameProgress, TimedInference, WhateverItTakes
+from parts.harness import ROOT, Run, run_script, show
+
+TRACES = ROOT / 'benchmarks' / 'results' / 'time_model_traces.json'
+PROFILE = ROOT / 'models' / 'profiles' / 'compact-reference-t1.json'
+WEIGHTS = ROOT / 'models' / 'compact.safetensors'
+SEEDS = 2
+SWITCHES = tuple(part.name for part in fields(TimeParts) if part.name != 'bounds')
+BURSTS = ('import random, sys, time\nrng = random.Random(int(sys.argv[1]))\nwhile True:\n'
+          '    until = time.monotonic() + rng.uniform(0.2, 1.5)\n    while time.monotonic() < until:\n'
+          '        sum(value * value for value in range(20_000))\n    time.sleep(rng.uniform(0.2, 1.5))\n')
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """One frame: its path, what each segment took (0 where it was skipped), and the rest of its time, ms."""
+
+    path: str
+    segments_ms: tuple[float, ...]
+    rest_ms: float
+
+
+def record(frames: int) -> dict[str, list[Recorded]]:
+    """Frames of random paths under each condition, taken on this machine as it is now."""
+    network, _ = load_network(str(WEIGHTS), 'cpu')
+    images = [frame.load_bgr() for frame in render_drive(seconds=4.0).frames]
+    warm_up(network, images[0].shape[:2])
+    ThreadPriority('auto', lock_memory=False).raise_thread(Role.INFERENCE)
+    rng, paths = random.Random(0), list(network.path_space)
+    conditions = {'alone': nullcontext(), 'busy': busy_programs(1), 'bursts': beside_programs(BURSTS, [('1',), ('2',)])}
+    found: dict[str, list[Recorded]] = {}
+    for name, load in conditions.items():
+        with load:
+            found[name] = [record_frame(network, rng.choice(images), rng.choice(paths)) for _ in range(frames)]
+    return found
+
+
+def record_frame(network, image: np.ndarray, path: ExecutionPath) -> Recorded:
+    """Runs one frame."""
+    segments_ms = [0.0] * len(network.path_space.segments)
+    begun_ms = now_ms()
+    run = network.start(image, path)
+    while not run.finished:
+        segment = run.segment
+        segments_ms[segment] = run.run_segment()
+    run.result()
+    rest_ms = now_ms() - begun_ms - sum(segments_ms)
+    return Recorded(str(path), tuple(round(took_ms, 4) for took_ms in segments_ms), round(rest_ms, 4))
+
+
+class ReplayedNetwork:
+    """Lets a clock advance by what a recorded frame says that each segment of a path would have taken."""
+
+    def __init__(self, forecast: SegmentForecast) -> None:
+        self._forecast, self.path_space = forecast, forecast.path_space
+        self.now_ms, self._ratios = 0.0, ()
+
+    def follow(self, frame: Recorded) -> None:
+        """From now on goes as a recorded frame went; a segment that it skipped, as its whole."""
+        path = self.path_space.parse(frame.path)
+        expected_ms = [self._forecast.segment_ms(at, path) for at in range(len(self.path_space.segments))]
+        whole = sum(frame.segments_ms) / sum(expected_ms)
+        self._ratios = [took_ms / forecast_ms if took_ms > 0.0 and forecast_ms > 0.0 else whole
+                        for took_ms, forecast_ms in zip(frame.segments_ms, expected_ms)]
+
+    def start(self, image: object, path: ExecutionPath) -> ReplayedRun:
+        """Begins a frame."""
+        return ReplayedRun(self, path)
+
+    def segment_ms(self, segment: int, path: ExecutionPath) -> float:
+        """Time of one segment of the frame that is followed."""
+        return self._forecast.segment_ms(segment, path) * self._ratios[segment]
+
+
+class ReplayedRun:
+    """A frame of it."""
+
+    def __init__(self, network: ReplayedNetwork, path: ExecutionPath) -> None:
+        self._network, self.path, self.segment = network, path, 0
+
+    @property
+    def finished(self) -> bool:
+        """All segments have run."""
+        return self.segment == len(self._network.path_space.segments)
+
+    def redirect(self, path: ExecutionPath) -> None:
+        """Goes on along another path."""
+        self.path = path
+
+    def run_segment(self) -> float:
+        """Lets the clock advance."""
+        took_ms = self._network.segment_ms(self.segment, self.path)
+        self._network.now_ms += took_ms
+        self.segment += 1
+        return took_ms
+
+    def result(self) -> str:
+        """Something."""
+        return 'found'
+
+
+class Aborted(WhateverItTakes):
+    """Answered once it is aborted; then it goes on along the cheapest path."""
+
+    def __init__(self, network: ReplayedNetwork) -> None:
+        self._network, self.is_aborted = network, False
+
+    def give_up(self) -> None:
+        """See `Late`."""
+        self.is_aborted = True
+
+    def is_answered(self) -> bool:
+        """See `Late`."""
+        return self.is_aborted
+
+    def until_ms(self) -> float:
+        """See `Late`: at once."""
+        return self._network.now_ms
+
+    def abandoned(self, path: ExecutionPath, segment: int) -> str:
+        """See `Late`: never."""
+        return ''
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Of one replay; see the module."""
+
+    late: float
+    beyond: float
+    bound_over_time: float
+    quality: float
+
+
+def replay(trace: Sequence[Recorded], forecast: SegmentForecast, log_factor: float, policy: FrontierPolicy,
+           quality: PathQuality, parts: TimeParts, seed: int) -> Figures:
+    """Goes through a trace against budgets that wander, from the cheapest path's to more than the whole network's."""
+    space, rng = forecast.path_space, random.Random(seed)
+    calibrator = BoundCalibrator(0.01, 0.05, math.log(8.0), log_factor)
+    network, model = ReplayedNetwork(forecast), TimeModel(space, forecast, calibrator, parts=parts)
+    inference = TimedInference(network, space, policy, clock_ms=lambda: network.now_ms)
+    estimator = SlowdownEstimator()
+    least_ms = 1.3 * float(forecast.table(list(space)).min())
+    most_ms = 1.2 * forecast.forecast_ms(space.largest)
+    late = feasible = beyond = 0
+    over, qualities, budget_ms = [], [], math.sqrt(least_ms * most_ms)
+    for frame in trace:
+        budget_ms = min(max(budget_ms * math.exp(rng.gauss(0.0, 0.15)), least_ms), most_ms)
+        network.follow(frame)
+        times = model.begin(estimator.slowdown)
+        aborted, due_ms = Aborted(network), network.now_ms + budget_ms
+        ran = inference.run(None, FrameProgress(space.phases), aborted, due_ms=due_ms - times.reserve.publishing_ms,
+                            times=times, may_give_up=True)
+        in_time = not aborted.is_aborted and network.now_ms + frame.rest_ms <= due_ms
+        model.observe_publication(frame.rest_ms)
+        model.observe(times, ran, publish_ms=None if aborted.is_aborted else frame.rest_ms, in_time=in_time)
+        estimator.observe_frame(forecast.forecast_ms(ran.path), ran.network_ms, times.bound_ms(ran.path))
+        took_ms = ran.network_ms + times.skipped_ms(ran.plan.path, ran.path)
+        bound_ms = times.bound_ms(ran.plan.path)
+        feasible += ran.plan.feasible
+        late += ran.plan.feasible and not in_time
+        beyond += took_ms > bound_ms
+        over.append(bound_ms / took_ms)
+        qualities.append(quality.quality(ran.path) if in_time else 0.0)
+    return Figures(late / max(feasible, 1), beyond / len(trace), statistics.median(over), statistics.mean(qualities))
+
+
+def read_traces(file: Path) -> dict[str, list[Recorded]]:
+    """As `record` gave them."""
+    content = json.loads(file.read_text(encoding='utf-8'))
+    return {name: [Recorded(path, tuple(segments_ms), rest_ms) for path, segments_ms, rest_ms in frames]
+            for name, frames in content['traces'].items()}
+
+
+def write_traces(run: Run, frames: int) -> None:
+    """Records, and keeps what was recorded."""
+    found = {name: [[frame.path, frame.segments_ms, frame.rest_ms] for frame in trace]
+             for name, trace in record(frames).items()}
+    TRACES.write_text(json.dumps({'load_before': run.load_before, 'traces': found}) + '\n', encoding='utf-8')
+    print(f'wrote {TRACES}')
+
+
+def variants() -> dict[str, TimeParts]:
+    """All parts, each one switched off, and nothing but forecasts."""
+    alone = {f'without {name}': TimeParts(**{name: False}) for name in SWITCHES}
+    return {'all parts': TimeParts(), **alone, 'forecast alone': TimeParts(**dict.fromkeys(SWITCHES, False))}
+
+
+def main(run: Run) -> None:
+    """Records or replays."""
+    if run.args.record:
+        write_traces(run, run.args.frames)
+        return
+    space = load_network(str(WEIGHTS), 'cpu')[0].path_space
+    traces, profiled = read_traces(TRACES), PathForecast(LatencyProfile.load(PROFILE), space)
+    scale = statistics.median(sum(frame.segments_ms) / profiled.forecast_ms(space.parse(frame.path))
+                              for frame in traces['alone'])
+    forecast = SegmentForecast(space, {key: cost_ms * scale for key, cost_ms in profiled.costs_ms.items()})
+    log_factor = profiled.residual_quantile(0.99)
+    quality = PathQuality.load(WEIGHTS.with_suffix('.quality.json'), space)
+    policy = FrontierPolicy(space, forecast, quality)
+    policy.prepare()
+    rows = []
+    for condition, trace in traces.items():
+        trace = trace[:60] if run.quick else trace
+        for name, parts in variants().items():
+            figures = [replay(trace, forecast, log_factor, policy, quality, parts, seed) for seed in range(SEEDS)]
+            mean = {key: statistics.mean(getattr(figure, key) for figure in figures)
+                    for key in asdict(figures[0])}
+            spread = {key: max(getattr(figure, key) for figure in figures) -
+                      min(getattr(figure, key) for figure in figures) for key in asdict(figures[0])}
+            rows.append({'condition': condition, 'parts': name, 'frames': len(trace), **mean, 'range': spread})
+    heads = ('condition', 'parts', 'frames', 'late %', 'beyond %', 'bound/time', 'AP')
+    show('time model, each part switched off', heads,
+         [(row['condition'], row['parts'], row['frames'], 100.0 * row['late'], 100.0 * row['beyond'],
+           f'{row["bound_over_time"]:.3f}', f'{100.0 * row["quality"]:.2f} +- {50.0 * row["range"]["quality"]:.2f}')
+          for row in rows])
+    run.write(seeds=SEEDS, scale=scale, profile=PROFILE.name, rows=rows)
+
+
+if __name__ == '__main__':
+    run_script(main, {'--record': {'action': 'store_true', 'help': 'record frames in place of replaying them'},
+                      '--frames': {'type': int, 'default': 1500, 'help': 'to record under each condition'}},
+               quick='60 frames of each trace')

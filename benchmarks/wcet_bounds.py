@@ -1,0 +1,335 @@
+"""The analytical model of the engine in use: what it predicts from few measurements, and what its bounds hold.
+
+    python benchmarks/wcet_bounds.py [--quick] [--threads 1] [--frames 20000] [--profile FILE]
+
+Needs prepared segments (`deadline-perception profile`). All times are of the engine that the node would run:
+
+- Predictions: from 5, 10 and 20 % of the segments, drawn anew 6 times, and from whole paths, the errors of the other
+  segments' medians and of 300 random paths (of sums of medians, since hardly any of these was run). Models: all terms;
+  without bytes (memory); without calls; a constant per kind; with the times of another device; with the step model of
+  the layer-latency paper in the place of the interval model where steps are found.
+- Worst cases of segments that were not measured: the share of their own 99th percentiles that is covered, and by how
+  much, by the interval model with and without its memory terms, and by the oblivious one times a factor.
+- Bounds of whole frames, fitted to one half of the measurement and held against frames of 50 random paths that follow,
+  alone and beside one busy program per core, there times the slowdown that the frames before had. Interruptions are
+  watched before and after. `added up` is what bounds each segment with the interruptions in it.
+- Budgets of 10 to 60 ms: each frame is planned by `calibrated`, `wcet` and `both`, and run. Its AP is that of its path
+  by the quality table, 0 where it was late: not measured on the frame, and without decisions mid-frame.
+
+With --profile, only the first two, from the times of a stored profile: of any machine, at any time. 20,000 frames take
+7 minutes on an idle core. Writes results/wcet_bounds.json, and keeps of it what was not measured again.
+"""
+from __future__ import annotations
+
+import math
+import random
+import statistics
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from rich.progress import track
+
+from deadline_perception.contention.load import busy_programs
+from deadline_perception.decision.frontier import FrontierPolicy
+from deadline_perception.decision.path_quality import PathQuality
+from deadline_perception.detector.checkpoint import load_detector
+from deadline_perception.execution_path import ExecutionPath, PathSpace
+from deadline_perception.latency.calibration import BoundCalibrator
+from deadline_perception.latency.device import DeviceFacts, read_device_facts, use_threads
+from deadline_perception.latency.interference import Interference, interference_of, watch_interruptions
+from deadline_perception.latency.json_file import read_object
+from deadline_perception.latency.measurement_plan import covering_paths, random_path
+from deadline_perception.latency.path_bound import PathForecast, SegmentForecast, kind_of
+from deadline_perception.latency.profile import LatencyProfile, measure_profile, time_frame
+from deadline_perception.latency.quantiles import Quantiles
+from deadline_perception.latency.wcet_forecast import WcetForecast
+from deadline_perception.model_set.model_reference import find_weights, use_engine
+from deadline_perception.rendering.drive import render_drive
+from deadline_perception.runtime.loading import NetworkOptions, make_calibrator
+from deadline_perception.share_folder import share_folder
+from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
+from deadline_perception.tools.profile import restart_with_environment
+from deadline_perception.wcet.interval_fit import MeasuredLayer, fit_oblivious_model
+from deadline_perception.wcet.interval_model import LayerCounts, Processor
+from deadline_perception.wcet.profile_wcet import processor_here, whole_paths
+from deadline_perception.wcet.segment_model import (
+    EXECUTION, TERMS, fit_segment_model, fit_wcet, predict_times, worst_execution)
+from deadline_perception.wcet.segment_work import SegmentWork, count_work
+from deadline_perception.wcet.step_model import LEAST_VALUES, fit_step_model
+from parts.harness import Run, run_script, show
+
+PARTS = ('predictions', 'unmeasured', 'bounds', 'budgets')
+SHARES, DRAWS, PATHS = (0.05, 0.1, 0.2), 6, 300
+BUDGETS_MS = (10.0, 15.0, 20.0, 30.0, 40.0, 60.0)
+JUDGED_PATHS, WATCHED_S = 50, 3.0
+GOAL_OVER_P99 = 1.3
+STEPS = 200.0  # of the operations of a kind's largest segment, in which step functions are looked for
+FEW_FRAMES = 300  # of a certificate: the fewest that bound a miss probability of 1 % with 95 % confidence
+
+
+@dataclass(frozen=True)
+class Frames:
+    """Frames of some paths in the order in which they ran: the path of each, and its time in ms."""
+
+    paths: tuple[ExecutionPath, ...]
+    times_ms: np.ndarray
+
+
+def main(run: Run) -> None:
+    """See the module."""
+    args = run.args
+    restart_with_environment(args.threads)
+    use_threads(args.threads)
+    weights, facts = find_weights(args.weights), read_device_facts(args.device)
+    detector = load_detector(weights, args.device)
+    work = count_work(detector)
+    if args.profile is None:
+        use_engine(detector, 'auto', args.device, weights)
+        images = [frame.load_bgr() for frame in render_drive(seconds=4.0).frames]
+        profile, found = measure(run, detector, images, work, weights, facts)
+    else:
+        profile, found = LatencyProfile.load(args.profile), {}
+    found = {'predictions': predictions(profile, detector.path_space, work, _reference(profile)),
+             'unmeasured': unmeasured(profile, work, processor_here(profile, args.device)), **found}
+    for title, rows in found.items():
+        show(title, rows[0], ([f'{value:.3f}' if isinstance(value, float) else value for value in row.values()]
+                              for row in rows))
+    for row in found.get('bounds', ()):
+        if row['bound'].startswith('wcet') and row['load'] == 'alone':
+            run.goal('wcet over p99 of paths', row['over_p99_median'], most=GOAL_OVER_P99)
+    kept = read_object(run.file, 'results') if run.file.exists() else {}
+    about = {'profile': str(profile.facts), 'profile_date': profile.date, 'engine': profile.engine,
+             'network_hash': profile.network_hash, 'load_before': profile.load_before, 'segments': len(work),
+             'frames': 0 if args.profile else args.frames}
+    run.write(**{part: kept[part] for part in PARTS if part in kept and part not in found},
+              **{part: {**about, 'rows': rows} for part, rows in found.items()})
+
+
+def measure(run: Run, detector, images: list[np.ndarray], work: dict[str, SegmentWork], weights: Path,
+            facts: DeviceFacts) -> tuple[LatencyProfile, dict[str, list[dict]]]:
+    """Times of this machine, and what the bounds made of them hold here."""
+    frames = 400 if run.quick else run.args.frames
+    gaps, watched_ms = watch_interruptions(WATCHED_S)
+    profile = measure_profile(detector, images, repeats=6 if run.quick else 40, whole_paths=40, path_repeats=6,
+                              time_limit_s=30.0 if run.quick else 240.0)
+    later, later_ms = watch_interruptions(WATCHED_S)
+    gaps += [(watched_ms + begin, length) for begin, length in later]
+    watched_ms += later_ms
+    judged = [random_path(detector.path_space, random.Random(number)) for number in range(JUDGED_PATHS)]
+    alone = run_frames(detector, images, judged, frames // 2, 'alone')
+    with busy_programs(facts.cores):
+        beside = run_frames(detector, images, judged, frames // 2, 'beside a program per core')
+    table = fit_wcet({key: getattr(times, EXECUTION) for key, times in profile.segments.items()},
+                     interference_of(gaps, watched_ms, 0.99), whole_paths(profile, detector))
+    quality = PathQuality.load(weights.with_suffix('.quality.json'), detector.path_space)
+    forecasts = PathForecast(profile, detector.path_space), WcetForecast(detector.path_space, table)
+    processor = processor_here(profile, run.args.device)
+    judged_frames = {'alone': alone, 'beside': beside}
+    return profile, {'bounds': bounds(profile, detector, work, processor, gaps, watched_ms, judged_frames),
+                     'budgets': budgets(detector, images, *forecasts, quality, 5 if run.quick else 150)}
+
+
+def run_frames(detector, images: Sequence[np.ndarray], paths: Sequence[ExecutionPath], count: int,
+               words: str) -> Frames:
+    """Frames of paths in turn."""
+    rng, ran = random.Random(11), []
+    for number in track(range(count), words):
+        path = paths[number % len(paths)]
+        ran.append((path, time_frame(detector, rng.choice(images), path)[0]))
+    return Frames(tuple(path for path, _ in ran), np.array([time_ms for _, time_ms in ran]))
+
+
+def _reference(profile: LatencyProfile) -> LatencyProfile | None:
+    """The shipped profile of another number of threads, as times of another device; None where it is of other
+    segments."""
+    for file in sorted((share_folder() / 'models' / 'profiles').glob('*.json')):
+        other = LatencyProfile.load(file)
+        if other.segments.keys() == profile.segments.keys() and other.facts.threads != profile.facts.threads:
+            return other
+    return None
+
+
+def predictions(profile: LatencyProfile, space: PathSpace, work: dict[str, SegmentWork],
+                reference: LatencyProfile | None) -> list[dict]:
+    """Errors of medians predicted from few."""
+    if profile.segments.keys() != work.keys():
+        raise ValueError(f'the profile has {len(profile.segments)} segments, expected the {len(work)} of the network')
+    truth_ms = {key: max(times.p50, 1e-4) for key, times in profile.segments.items()}
+    sums = [space.keys(random_path(space, random.Random(number))) for number in range(PATHS)]
+    samples: dict[str, list[set[str]]] = {f'{share:.0%} of segments': [
+        set(random.Random(draw).sample(sorted(work), round(share * len(work)))) for draw in range(DRAWS)]
+        for share in SHARES}
+    for count in (2, 4, 8):
+        samples[f'{count} whole paths'] = [{key for path in covering_paths(space, 1, random.Random(draw))[:count]
+                                            for key in space.keys(path)} for draw in range(DRAWS)]
+    other_ms = None if reference is None else {key: times.p50 for key, times in reference.segments.items()}
+    models = {'all terms': {}, 'without bytes': {'terms': ('operations', 'calls')},
+              'without calls': {'terms': TERMS[:-1]}, 'a constant per kind': {'terms': ()}}
+    if other_ms is not None:
+        models['with another device'] = {'reference_ms': other_ms}
+    rows = []
+    for sample, drawn in samples.items():
+        for model, options in (*models.items(), ('all terms, steps', {})):
+            errors = []
+            for measured in drawn:
+                known_ms = {key: truth_ms[key] for key in measured}
+                predicted = predict_times(work, known_ms, **options)
+                if model == 'all terms, steps':
+                    predicted = with_steps(work, known_ms, predicted)
+                errors.append(_errors(predicted, truth_ms, measured, sums))
+            rows.append({'measured': sample, 'segments': statistics.mean(map(len, drawn)), 'model': model,
+                         **{name: statistics.mean(error[name] for error in errors) for name in errors[0]}})
+    return rows
+
+
+def with_steps(work: dict[str, SegmentWork], measured_ms: dict[str, float],
+               predicted_ms: dict[str, float]) -> dict[str, float]:
+    """Predictions of a step function of the operations, for kinds of segments where one was found."""
+    found = dict(predicted_ms)
+    for kind in {kind_of(key) for key in measured_ms}:
+        keys = [key for key in measured_ms if kind_of(key) == kind and work[key].operations >= 1.0]
+        of_kind = {key: counts.operations for key, counts in work.items() if kind_of(key) == kind}
+        sizes = {key: 1.0 + STEPS * value / max(1.0, *of_kind.values()) for key, value in of_kind.items()}
+        if len({math.ceil(sizes[key]) for key in keys}) < LEAST_VALUES:
+            continue
+        model = fit_step_model([sizes[key] for key in keys], [measured_ms[key] for key in keys])
+        if model.has_steps:
+            found |= {key: model.predict(size) for key, size in sizes.items() if key not in measured_ms}
+    return found
+
+
+def _errors(predicted: dict[str, float], truth_ms: dict[str, float], measured: set[str],
+            sums: Sequence[Sequence[str]]) -> dict[str, float]:
+    segments = [abs(predicted[key] / truth_ms[key] - 1.0) for key in truth_ms if key not in measured]
+    paths = [abs(sum(predicted[key] for key in keys) / sum(truth_ms[key] for key in keys) - 1.0) for keys in sums]
+    return {'segment_mean': float(np.mean(segments)), 'segment_median': float(np.median(segments)),
+            'path_mean': float(np.mean(paths)), 'path_p99': float(np.quantile(paths, 0.99))}
+
+
+def unmeasured(profile: LatencyProfile, work: dict[str, SegmentWork], processor: Processor) -> list[dict]:
+    """How often the 99th percentile of a segment that was not measured is covered, and by how much."""
+    rows: dict[tuple[str, str], list[np.ndarray]] = defaultdict(list)
+    worst_ms = {key: max(times.p99, 1e-4) for key, times in profile.segments.items()}
+    for share in SHARES:
+        for draw in range(DRAWS):
+            measured = set(random.Random(draw).sample(sorted(work), round(share * len(work))))
+            known = {key: profile.segments[key] for key in measured}
+            expected = predict_times(work, {key: times.p50 for key, times in known.items()})
+            worst = {key: worst_ms[key] for key in measured}
+            models = fit_segment_model(work, worst, processor)
+            for name, bound in (
+                    ('interval model', lambda key: models[kind_of(key)].wcet_ms(LayerCounts.of(work[key], processor))),
+                    ('oblivious times factor', _oblivious(work, known, worst, processor)),
+                    ('expected times most', _times_most(expected, worst))):
+                rows[f'{share:.0%}', name].append(np.array([
+                    bound(key) / worst_ms[key] for key in work if key not in measured and kind_of(key) in models]))
+    return [{'measured': share, 'bound': name, 'segments': float(np.mean([len(part) for part in parts])),
+             'covered': float(np.mean(np.concatenate(parts) >= 1.0)),
+             'over_p99_median': float(np.median(np.concatenate(parts)))} for (share, name), parts in rows.items()]
+
+
+def _oblivious(work: dict[str, SegmentWork], known: dict[str, Quantiles], worst: dict[str, float],
+               processor: Processor):
+    """Assumption 1 alone, fitted to medians, times the factor that covers what was measured of the kind."""
+    models = {}
+    for kind in {kind_of(key) for key in known}:
+        keys = [key for key in known if kind_of(key) == kind]
+        if len(keys) >= 3:
+            model = fit_oblivious_model([MeasuredLayer(LayerCounts.of(work[key], processor), known[key].p50 + 1e-4,
+                                                       known[key].p50 + 1e-4) for key in keys], processor)
+            factor = max(worst[key] / max(model.wcet_ms(LayerCounts.of(work[key], processor)), 1e-9) for key in keys)
+            models[kind] = model, factor
+    return lambda key: (models[kind_of(key)][0].wcet_ms(LayerCounts.of(work[key], processor))
+                        * models[kind_of(key)][1])
+
+
+def _times_most(expected: dict[str, float], worst: dict[str, float]):
+    most = max(value / expected[key] for key, value in worst.items() if expected[key] > 0.0)
+    return lambda key: expected[key] * most
+
+
+def bounds(profile: LatencyProfile, detector, work: dict[str, SegmentWork], processor: Processor,
+           gaps: list[tuple[float, float]], watched_ms: float, judged: dict[str, Frames]) -> list[dict]:
+    """How often frames exceed their bounds, and how far above the 99th percentile of their path these lie."""
+    space, paths, rows = detector.path_space, whole_paths(profile, detector), []
+    interference = interference_of(gaps, watched_ms, 0.99)
+    partly = set(random.Random(0).sample(sorted(profile.segments), round(0.2 * len(profile.segments))))
+    own = {name: {key: getattr(times, name) for key, times in profile.segments.items()}
+           for name in ('p50', EXECUTION, 'p99', 'max')}
+    known = {key: profile.segments[key] for key in partly}
+    expected_ms = predict_times(work, {key: times.p50 for key, times in known.items()})
+    predicted = worst_execution(work, expected_ms, known, processor)
+    few = dict(list(paths.items())[::5])
+    tables = {
+        'wcet, as it is shipped': fit_wcet(own[EXECUTION], interference, paths),
+        'the same for maxima': fit_wcet(own[EXECUTION], interference_of(gaps, watched_ms, 1.0), paths, 1.0),
+        'without whole paths': fit_wcet(own[EXECUTION], interference, {}),
+        'medians, without whole paths': fit_wcet(own['p50'], interference, {}),
+        'p99 added up': fit_wcet(own['p99'], Interference(), {}),
+        'maxima added up': fit_wcet(own['max'], Interference(), {}),
+        '20 % of segments, 8 whole paths': fit_wcet(predicted, interference, few)}
+    for words, table in tables.items():
+        forecast = WcetForecast(space, table)
+        for load, frames in judged.items():
+            bound_ms = np.array([forecast.forecast_ms(path) for path in frames.paths])
+            slowdown = np.ones(len(bound_ms)) if load == 'alone' else _slowdowns(profile, space, frames)
+            by_path: dict[ExecutionPath, list[float]] = defaultdict(list)
+            for path, time_ms in zip(frames.paths, frames.times_ms):
+                by_path[path].append(time_ms)
+            over = [forecast.forecast_ms(path) / float(np.quantile(times, 0.99)) for path, times in by_path.items()]
+            rows.append({'bound': words, 'load': load, 'frames': len(bound_ms),
+                         'overruns': float(np.mean(frames.times_ms > bound_ms * slowdown)),
+                         'over_p99_median': float(np.median(over)) if load == 'alone' else math.nan,
+                         'over_latency_median': float(np.median(bound_ms * slowdown / frames.times_ms))})
+    return rows
+
+
+def _slowdowns(profile: LatencyProfile, space, frames: Frames) -> np.ndarray:
+    """Median of the 20 frames before over what was expected of them, at least 1."""
+    expected = SegmentForecast(space, {key: times.p50 for key, times in profile.segments.items()})
+    ratios = [time_ms / expected.forecast_ms(path) for path, time_ms in zip(frames.paths, frames.times_ms)]
+    return np.array([max(1.0, statistics.median(ratios[max(0, at - 20):at] or [1.0])) for at in range(len(ratios))])
+
+
+def budgets(detector, images: Sequence[np.ndarray], expected: PathForecast, worst: WcetForecast, quality: PathQuality,
+            count: int) -> list[dict]:
+    """AP of frames that are planned by each kind of bound."""
+    space, rng, rows = detector.path_space, random.Random(5), []
+    policies = {'calibrated': FrontierPolicy(space, expected, quality), 'wcet': FrontierPolicy(space, worst, quality)}
+    paths = list(space)
+    cap = float(np.max(worst.table(paths) / expected.table(paths)))
+    calibrators: dict[str, BoundCalibrator] = {name: make_calibrator(NetworkOptions(model=''), expected, None)[0]
+                                               for name in ('calibrated', 'both')}
+    outcomes: dict[tuple[float, str], list[float]] = defaultdict(list)
+    late: dict[tuple[float, str], int] = defaultdict(int)
+    for _ in track(range(count), 'budgets'):
+        for budget_ms in BUDGETS_MS:
+            for name in rng.sample(('calibrated', 'wcet', 'both'), 3):
+                factor = 1.0
+                if name != 'wcet':
+                    factor = calibrators[name].factor
+                    factor = min(factor, cap) if name == 'both' and calibrators[name].frames < FEW_FRAMES else factor
+                choice = policies['wcet' if name == 'wcet' else 'calibrated'].plan(budget_ms, factor)
+                took_ms = time_frame(detector, rng.choice(images), choice.path)[0]
+                if name != 'wcet':
+                    calibrators[name].observe(expected.forecast_ms(choice.path), took_ms)
+                is_late = took_ms > budget_ms
+                outcomes[budget_ms, name].append(0.0 if is_late else quality.quality(choice.path))
+                late[budget_ms, name] += is_late and choice.feasible
+    for (budget_ms, name), values in sorted(outcomes.items()):
+        rows.append({'budget_ms': budget_ms, 'bounds': name, 'frames': len(values), 'ap': float(np.mean(values)),
+                     'late_though_feasible': late[budget_ms, name] / len(values)})
+    return rows
+
+
+if __name__ == '__main__':
+    run_script(main, {
+        '--weights': {'type': Path, 'default': DEFAULT_WEIGHTS},
+        '--threads': {'type': int, 'default': 1},
+        '--device': {'default': 'cpu'},
+        '--profile': {'type': Path, 'help': 'predict from these times, and run no frames'},
+        '--frames': {'type': int, 'default': 20_000, 'help': 'held against the bounds, alone and beside others'}},
+        quick='400 frames')

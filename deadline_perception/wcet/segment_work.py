@@ -1,0 +1,126 @@
+"""What the segments of a network do, counted by running them: operations, bytes and calls, by the keys of the segments.
+
+Counted is what PyTorch is asked to compute, whatever engine runs the segment in the end: a faster engine does the same
+work by other means, and what that saves is fitted. A network that PyTorch does not compute has no counts; its segments
+are then told apart by what was measured of them alone. Loads PyTorch when called, not before.
+"""
+from __future__ import annotations
+
+import random
+from contextlib import suppress
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from deadline_perception.engine.eager import Eager
+from deadline_perception.latency.measurement_plan import covering_paths
+from deadline_perception.latency.transferred_profile import blocks_image
+from deadline_perception.wcet.layer_trace import layer_shape
+
+
+@dataclass(frozen=True)
+class SegmentWork:
+    """Counts of one segment, of the names that `LayerCounts.of` reads.
+
+    Attributes:
+        operations: arithmetic operations of layers; of what is no layer, values that it gives.
+        load_bytes, store_bytes: read and written by all calls, in the types of PyTorch.
+        calls: of kernels.
+
+    Raises:
+        ValueError: a count is negative.
+    """
+
+    operations: float = 0.0
+    load_bytes: float = 0.0
+    store_bytes: float = 0.0
+    calls: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not all(0 <= getattr(self, field.name) < float('inf') for field in fields(self)):
+            raise ValueError(f'{self}, expected counts of at least 0')
+
+    def plus(self, other: SegmentWork) -> SegmentWork:
+        """Both together."""
+        return SegmentWork(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(self)))
+
+
+class _Counter(Eager):
+    """Computes eagerly, and counts what a segment brings to the network from outside, as from an image."""
+
+    def __init__(self) -> None:
+        self.held = SegmentWork()
+
+    def hold(self, name: str, values: tuple) -> tuple:
+        """See `Eager`."""
+        size = float(sum(value.nbytes for value in values))
+        self.held = self.held.plus(SegmentWork(0.0, size, size, 1.0))
+        return super().hold(name, values)
+
+
+def count_work(network, image: np.ndarray | None = None) -> dict[str, SegmentWork]:
+    """The work of every segment of a network, by the names of `PathSpace.key`; blocks for some 50 ms per segment.
+
+    The network runs eagerly meanwhile, and has its engine back afterwards.
+
+    Args:
+        network: see `engine/segment_run.py`.
+        image: uint8 `[h, w, 3]`; without, one with edges at many places, of the network's own size.
+    """
+    import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Tally(TorchDispatchMode):
+        """Adds up what operations do."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.work = SegmentWork()
+
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            result = function(*args, **(kwargs or {}))
+            self.work = self.work.plus(_work_of(function.__name__.split('.')[0], args, kwargs or {}, result))
+            return result
+
+    space, engine, found = network.path_space, network.engine, {}
+    image = blocks_image(network.input_size) if image is None else image
+    counter = _Counter()
+    try:
+        with suppress(AttributeError):  # of a set, whose models have their own
+            network.engine = counter
+        with torch.inference_mode():
+            for path in covering_paths(space, 1, random.Random(0)):
+                if set(space.keys(path)) <= found.keys():
+                    continue
+                for counts in (False, True):  # the first run lays out weights and folds norms into them
+                    run = network.start(image, path)
+                    while not run.finished:
+                        key = space.key(run.segment, path)
+                        if not counts or key is None or key in found:
+                            run.run_segment()
+                            continue
+                        counter.held = SegmentWork()
+                        with Tally() as tally:
+                            run.run_segment()
+                        found[key] = tally.work.plus(counter.held)
+    finally:
+        with suppress(AttributeError):
+            network.engine = engine
+    return found
+
+
+def _work_of(name: str, args: tuple, kwargs: dict, result: object) -> SegmentWork:
+    """Of one operation of PyTorch; none of one that only looks at memory in another way."""
+    import torch
+    from torch.utils._pytree import tree_leaves
+
+    inputs = [value for value in tree_leaves((args, kwargs)) if isinstance(value, torch.Tensor)]
+    outputs = [value for value in tree_leaves(result) if isinstance(value, torch.Tensor)]
+    read = {value.untyped_storage().data_ptr() for value in inputs}
+    is_view = not name.endswith('_') and any(value.untyped_storage().data_ptr() in read for value in outputs)
+    if not outputs or is_view:
+        return SegmentWork()
+    shape = layer_shape(name, args, result)
+    operations = sum(value.numel() for value in outputs) if shape is None else shape.operations
+    return SegmentWork(float(operations), float(sum(value.nbytes for value in inputs)),
+                       float(sum(value.nbytes for value in outputs)), 1.0)

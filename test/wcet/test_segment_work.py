@@ -1,0 +1,70 @@
+"""Work of segments, counted by running them."""
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip('torch')
+
+from torch.nn import functional as F  # noqa: E402
+
+from deadline_perception.engine.eager import Eager  # noqa: E402
+from deadline_perception.engine.segment_run import SegmentRun  # noqa: E402
+from deadline_perception.execution_path import WIDTH, Operator, PathSpace, Segment  # noqa: E402
+from deadline_perception.wcet.segment_work import SegmentWork, count_work  # noqa: E402
+
+
+class _Run(SegmentRun):
+    """Reads the image, convolves it depthwise, and once more by as many channels as the path says."""
+
+    def __init__(self, network: _Network, image: np.ndarray, path) -> None:
+        super().__init__(network.path_space, path)
+        self._network, self._image, self._value = network, image, ()
+
+    def compute(self, name: str, key: str) -> None:
+        """See `SegmentRun`."""
+        engine = self._network.engine
+        if name == 'pre':
+            self._value = engine.hold('image', (self._image[None].astype(np.float32),))
+        elif name == 'depthwise':
+            self._value = engine.run(key, name, lambda read: (F.conv2d(
+                read['image'][0], torch.ones(3, 1, 3, 3), padding=1, groups=3),), {'image': self._value})
+        else:
+            self._value = engine.run(key, name, lambda read: (F.conv2d(
+                read['depthwise'][0], torch.ones(self.path['width'], 3, 1, 1)).relu_(),), {'depthwise': self._value})
+
+    def result(self) -> object:
+        """See `SegmentRun`."""
+        return self._value
+
+
+class _Network:
+    path_space = PathSpace((Operator('width', WIDTH, (2, 4), 'w'),),
+                           (Segment('pre', 'pre'), Segment('depthwise', 'conv'),
+                            Segment('wide', 'conv', 'width', ('width',))))
+    input_size, device = (8, 10), 'cpu'
+
+    def __init__(self) -> None:
+        self.engine = Eager()
+
+    def start(self, image: np.ndarray, path) -> _Run:
+        return _Run(self, image, path)
+
+
+def test_counts_by_hand() -> None:
+    network = _Network()
+    engine = network.engine
+    found = count_work(network)
+    positions = 80
+    assert found.keys() == {'pre', 'depthwise', 'wide@w2', 'wide@w4'}
+    assert found['pre'] == SegmentWork(0.0, 3 * positions * 4, 3 * positions * 4, 1.0)
+    weights = 3 * 9
+    assert found['depthwise'].operations == positions * weights + weights, 'and the making of its weights'
+    assert found['wide@w4'].operations == positions * 3 * 4 + 3 * 4 + positions * 4
+    assert found['wide@w4'].store_bytes == 4 * (positions * 4 + 3 * 4 + positions * 4)
+    assert network.engine is engine
+
+
+def test_refuses_counts_that_cannot_be() -> None:
+    with pytest.raises(ValueError, match='expected counts'):
+        SegmentWork(-1.0)
