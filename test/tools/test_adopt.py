@@ -15,6 +15,7 @@ from adopted_models import write_annotations  # noqa: E402
 from exported_files import exported  # noqa: E402
 from made_up_models import small_yolo  # noqa: E402
 
+from deadline_perception.engine.openvino_library import load_openvino
 from deadline_perception.decision.path_quality import PathQuality  # noqa: E402
 from deadline_perception.latency.device import DEFAULT_THREADS, process_environment  # noqa: E402
 from deadline_perception.latency.profile import LatencyProfile  # noqa: E402
@@ -64,7 +65,8 @@ def test_the_other_commands_take_the_set_as_they_take_weights(adopted, tmp_path,
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp('refused')
     small_yolo(folder)
-    (folder / 'small_yolo.xml').write_text('<net/>')  # refused before it is read
+    openvino = load_openvino()
+    openvino.save_model(openvino.convert_model(folder / 'small_yolo.onnx'), folder / 'small_yolo.xml')
     return folder
 
 
