@@ -98,18 +98,18 @@ def main(run: Run) -> None:
         candidates = _own(find_weights(args.weights), args.paths)
         if not args.own_only:
             candidates += _public(args.data, Path(folder))
-        result = {name: _measure(candidates, args.data / file, classes, limit)
+        result = {name: measure(candidates, args.data / file, classes, limit)
                   for name, (file, classes) in SOURCES.items()}
-        phantoms = _phantoms(candidates, args.data / HIGHWAY, limit)
+        seen = phantoms(candidates, args.data / HIGHWAY, limit)
     file, classes = SOURCES['bdd100k']
     reliability = _reliability(candidates[0], args.data / file, classes, 6 if run.quick else None)
     for name in SOURCES:
-        _print(name, result[name])
-    print('phantoms a frame on the highway: ' + ', '.join(f'{name} {value:.3f}' for name, value in phantoms.items()))
+        print_table(name, result[name])
+    print('phantoms a frame on the highway: ' + ', '.join(f'{name} {value:.3f}' for name, value in seen.items()))
     for name, row in reliability.items():
         print(f'{name}: calibration error {row["calibration_error"]:.3f}, precision and recall at 0.3 '
               f'{row["at_0.3"][0]:.2f} {row["at_0.3"][1]:.2f}, at 0.5 {row["at_0.5"][0]:.2f} {row["at_0.5"][1]:.2f}')
-    run.write(threads=1, sources=result, phantoms_a_frame=phantoms, reliability_bdd100k_full_path=reliability)
+    run.write(threads=1, sources=result, phantoms_a_frame=seen, reliability_bdd100k_full_path=reliability)
     _draw(result['bdd100k'], run.file.with_suffix('.png'))
 
 
@@ -145,7 +145,7 @@ def _public(data: Path, folder: Path) -> list[Candidate]:
     return candidates
 
 
-def _measure(candidates: list[Candidate], file: Path, classes: tuple[str, ...], limit: int | None) -> dict:
+def measure(candidates: list[Candidate], file: Path, classes: tuple[str, ...], limit: int | None) -> dict:
     """Accuracy and times of all candidates on one source."""
     sequence = with_mapping(open_source(str(file)), NAMES)
     frames = annotated_frames(sequence, limit)
@@ -184,7 +184,7 @@ def _reliability(candidate: Candidate, file: Path, classes: tuple[str, ...], lim
                    'at_0.5': scored[name].at(0.5), 'diagram': scored[name].diagram()} for name in classes}
 
 
-def _phantoms(candidates: list[Candidate], file: Path, limit: int | None) -> dict[str, float]:
+def phantoms(candidates: list[Candidate], file: Path, limit: int | None) -> dict[str, float]:
     frames = list(open_source(str(file)).frames)[:limit]
     counts = dict.fromkeys((candidate.name for candidate in candidates), 0)
     for frame in frames:
@@ -197,7 +197,7 @@ def _phantoms(candidates: list[Candidate], file: Path, limit: int | None) -> dic
     return {name: round(count / len(frames), 4) for name, count in counts.items()}
 
 
-def _print(source: str, measured: dict) -> None:
+def print_table(source: str, measured: dict) -> None:
     rows = measured['rows']
     classes = [name for name in CLASSES if name in next(iter(rows.values()))]
     show(f'{source}, {measured["images"]} images: AP50 / AP in percent', ('detector', 'ms', *classes), [
