@@ -144,7 +144,7 @@ class CropClassifierNode(ManagedNode):
 
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Loads network, profile and accuracies, and warms every segment."""
-        names = ('model', 'profile', 'quality', 'device', 'engine', 'threads', 'target_miss_probability')
+        names = ('model', 'profile', 'device', 'engine', 'threads', 'target_miss_probability')
         options = NetworkOptions(**{name: self._values[name] for name in names})
         self._worker = WorkThread('crops')
         try:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from deadline_perception.detector.configuration import COMPACT, CONFIGURATIONS
+from deadline_perception.detector.configuration import COMPACT, ORIN, PAPER
 from deadline_perception.detector.heads import decode_detections, region_features
 from deadline_perception.detector.network import MultiPathDetector
 from deadline_perception.detector.operators import SlicedFrozenNorm, SlicedNorm
@@ -147,7 +147,7 @@ def test_channels_may_change_places_with_their_norm_groups(tiny_config):
     assert (before[narrow][0] - _outputs(tiny_network, narrow, images)[0]).abs().max() > 1e-2
 
 
-@pytest.mark.parametrize('config', [*CONFIGURATIONS.values(), replace(COMPACT, skip_groups=((), (1, 2), (), ()))],
+@pytest.mark.parametrize('config', [COMPACT, ORIN, PAPER, replace(COMPACT, skip_groups=((), (1, 2), (), ()))],
                          ids=lambda config: config.name)
 def test_operators_describe_the_path_space(config):
     with torch.device('meta'):

@@ -62,7 +62,7 @@ def test_other_sweeps_in_the_folder_are_told_in_one_line(tmp_path):
 def test_wrong_arguments_are_told_in_one_line(arguments, message, tmp_path, monkeypatch, capsys):
     for name, value in process_environment(1).items():  # with which the command need not start itself anew
         monkeypatch.setenv(name, value)
-    assert main(['sweep', *(('--out', str(tmp_path)) if '--out' not in arguments else ()), *arguments]) == 1
+    assert main(['machine', 'sweep', *(('--out', str(tmp_path)) if '--out' not in arguments else ()), *arguments]) == 1
     said = capsys.readouterr().err
     assert message in said and len(said.strip().splitlines()) == 1
 
