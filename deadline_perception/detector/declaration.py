@@ -24,13 +24,7 @@ def multi_path_space(*, skips_per_stage: Sequence[int], widths: Sequence[float],
     """
     if not skips_per_stage or min(skips_per_stage) < 0:
         raise ValueError(f'skips_per_stage is {tuple(skips_per_stage)}, expected one count >= 0 per stage')
-    for name, values in (('widths', widths), ('pyramid_widths', pyramid_widths), ('scales', scales)):
-        if not values or values[0] != 1.0 or list(values) != sorted(set(values), reverse=True) or values[-1] <= 0:
-            raise ValueError(f'{name} is {tuple(values)}, expected fractions in (0, 1], descending from 1.0')
-        if any(round(value, 2) != value for value in values):
-            raise ValueError(f'{name} is {tuple(values)}, expected at most two decimals, as in the names of paths')
-    if not proposals or list(proposals) != sorted(set(proposals)) or proposals[0] < 1:
-        raise ValueError(f'proposals is {tuple(proposals)}, expected ascending counts of at least 1')
+    check_choices(proposals, widths=widths, pyramid_widths=pyramid_widths, scales=scales)
     if heads < 1:
         raise ValueError(f'heads is {heads}, expected at least 1')
     scaled = [Operator('scale', SCALE, tuple(map(float, reversed(scales))), 'r', full_unnamed=True)] * (len(scales) > 1)
@@ -55,6 +49,25 @@ def multi_path_space(*, skips_per_stage: Sequence[int], widths: Sequence[float],
                  Segment('head', 'head', 'head', ('head', 'pyramid_width', 'proposals')),
                  Segment('post', 'post', None, (*scale, 'proposals'))]
     return PathSpace((*scaled, *skips, *others), tuple(segments))
+
+
+def check_choices(proposals: Sequence[int], **fractions: Sequence[float]) -> None:
+    """Makes sure of what the operators of a detector can be set to.
+
+    Args:
+        proposals: numbers of proposals, ascending.
+        fractions: by name, fractions that descend from 1, with two decimals at most.
+
+    Raises:
+        ValueError: one is empty or out of order, or a fraction does not survive in a path's name.
+    """
+    for name, values in fractions.items():
+        if not values or values[0] != 1.0 or list(values) != sorted(set(values), reverse=True) or values[-1] <= 0:
+            raise ValueError(f'{name} is {tuple(values)}, expected fractions in (0, 1], descending from 1.0')
+        if any(round(value, 2) != value for value in values):
+            raise ValueError(f'{name} is {tuple(values)}, expected at most two decimals, as in the names of paths')
+    if not proposals or list(proposals) != sorted(set(proposals)) or proposals[0] < 1:
+        raise ValueError(f'proposals is {tuple(proposals)}, expected ascending counts of at least 1')
 
 
 def scale_of(path: ExecutionPath) -> float:

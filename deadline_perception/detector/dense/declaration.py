@@ -1,6 +1,7 @@
 """What a dense multi-path detector can decide. Needs no torch."""
 from __future__ import annotations
 
+from deadline_perception.detector.declaration import check_choices
 from deadline_perception.execution_path import (PROPOSALS, SCALE, SKIP, SWITCH, WIDTH, Operator, PathSpace, Segment)
 
 
@@ -18,13 +19,7 @@ def dense_path_space(*, skips_per_stage: tuple[int, ...], widths: tuple[float, .
     Raises:
         ValueError: a choice is empty or out of order, or a fraction does not survive in a path's name.
     """
-    for name, values in (('widths', widths), ('scales', scales)):
-        if not values or values[0] != 1.0 or list(values) != sorted(set(values), reverse=True) or values[-1] <= 0:
-            raise ValueError(f'{name} is {tuple(values)}, expected fractions in (0, 1], descending from 1.0')
-        if any(round(value, 2) != value for value in values):
-            raise ValueError(f'{name} is {tuple(values)}, expected at most two decimals, as in the names of paths')
-    if not proposals or list(proposals) != sorted(set(proposals)) or proposals[0] < 1:
-        raise ValueError(f'proposals is {tuple(proposals)}, expected ascending counts of at least 1')
+    check_choices(proposals, widths=widths, scales=scales)
     skips = [Operator(f'skip{number}', SKIP, ('skip', 'run'), 's', labels=('1', '0'))
              for number in range(sum(skips_per_stage))]
     operators = (Operator('scale', SCALE, tuple(reversed(scales)), 'r', full_unnamed=True), *skips,
