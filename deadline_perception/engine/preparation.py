@@ -28,7 +28,7 @@ from deadline_perception.engine.openvino_library import load_openvino, own_signa
 from deadline_perception.engine.segment_models import SegmentModels
 from deadline_perception.engine.segment_store import Form, SegmentStore
 from deadline_perception.engine.turns import Turns
-from deadline_perception.execution_path import SKIP, ExecutionPath
+from deadline_perception.execution_path import SCALE, SKIP, ExecutionPath, PathSpace
 from deadline_perception.latency.measurement_plan import covering_paths
 from deadline_perception.latency.stopwatch import now_ms
 
@@ -124,19 +124,34 @@ def prepare(network, images: Sequence[np.ndarray], store: SegmentStore, threads:
               for index in range(min(len(images), CALIBRATION_IMAGES + CHECK_IMAGES))]
     random.Random(0).shuffle(images)  # those of the check come from all of the sequence
     turns, done = turns or Turns(), progress or (lambda key: None)
-    maker = SegmentMaker(store, threads, models, turns)
-    left = set(network.path_space.carriers() if keys is None else keys) - store.segments.keys()
-    at_hand = {key for key in left if models and any(models.of(key))}
-    for key, calls in _recorded(network, images[-CHECK_IMAGES:], at_hand, turns):
-        if not calls or maker.take(key, calls):
-            done(key)
-            left.remove(key)
-    for key, calls in _recorded(network, images, left, turns):
-        if calls:
-            maker.make(key, calls)
-        done(key)
+    maker = SegmentMaker(store, threads, turns, models.weights_hash if models else '')
+    space, wanted = network.path_space, set(network.path_space.carriers() if keys is None else keys)
+    middle = {key for path in _of_middle_size(space, covering_paths(space, 1, random.Random(0)))
+              for key in space.keys(path)}
+    # What is at hand is only compiled. The rest is quantised on images of middle size first: it may serve all sizes.
+    for at_hand, some, count in ((models, wanted, CHECK_IMAGES), (None, middle, len(images)),
+                                 (maker.made, wanted, CHECK_IMAGES), (None, wanted, len(images))):
+        left = {key for key in wanted & some if key not in store.segments}
+        if at_hand is not None:
+            left = {key for key in left if any(at_hand.of(key))}
+        for key, calls in _recorded(network, images[-count:], left, turns):
+            if not calls:
+                wanted.remove(key)
+            elif at_hand is None:
+                maker.make(key, calls)
+            else:
+                maker.take(key, calls, at_hand)
+            if not calls or key in store.segments:
+                done(key)
     store.finish()
     return maker.made
+
+
+def _of_middle_size(space: PathSpace, paths: Iterable[ExecutionPath]) -> list[ExecutionPath]:
+    """The paths with images of the size in the middle of those that they choose from."""
+    sizes = {operator.name: operator.settings[len(operator.settings) // 2] for operator in space.operators
+             if operator.kind == SCALE}
+    return [path.replace(**sizes) for path in paths]
 
 
 def _recorded(network, images: Sequence[np.ndarray], keys: Collection[str],
@@ -145,7 +160,8 @@ def _recorded(network, images: Sequence[np.ndarray], keys: Collection[str],
     space, engine, left = network.path_space, network.engine, set(keys)
     network.engine = recorder = Recorder()
     try:
-        for path in (space.largest, *covering_paths(space, 1, random.Random(0))):
+        paths = (space.largest, *covering_paths(space, 1, random.Random(0)))
+        for path in (*_of_middle_size(space, paths), *paths):
             recorder.wanted = left & set(space.keys(path))
             if not recorder.wanted:
                 continue
@@ -179,8 +195,8 @@ class SegmentMaker:
     Args:
         store: keeps what is made.
         threads: that one segment is spread over.
-        models: of segments, as they were made elsewhere.
         turns: of this process, where others prepare other segments.
+        weights_hash: of the weights that they hold.
 
     Attributes:
         made: the models that were made here and are accurate.
@@ -189,24 +205,23 @@ class SegmentMaker:
         StoreError: OpenVINO cannot be loaded.
     """
 
-    def __init__(self, store: SegmentStore, threads: int, models: SegmentModels | None = None,
-                 turns: Turns | None = None) -> None:
+    def __init__(self, store: SegmentStore, threads: int, turns: Turns | None = None, weights_hash: str = '') -> None:
         self._openvino, self._compiler, self._store = load_openvino(), Compiler(threads), store
-        self._models, self._turns = models or SegmentModels(''), turns or Turns()
-        self._quantised: dict[str, list] = {}
-        self.made = SegmentModels(self._models.weights_hash)
+        self._turns = turns or Turns()
+        self.made = SegmentModels(weights_hash)
 
     @torch.inference_mode()
-    def take(self, key: str, calls: list[Call]) -> bool:
-        """Finds the form of a segment among models at hand, and keeps it; False where none is accurate here.
+    def take(self, key: str, calls: list[Call], models: SegmentModels) -> None:
+        """Finds the form of a segment among models at hand, and keeps it where one is accurate here.
 
         Args:
             key: of the segment.
             calls: on images, to check and time with.
+            models: of this segment, or of its layers for images of another size.
         """
-        forms = ((form, partial(self._models.model, name)) for form, name in self._models.of(key))
+        forms = ((form, partial(models.model, name)) for form, name in models.of(key))
         with self._interruptible():
-            return self._choose(key, forms, calls, {}) or False
+            self._choose(key, forms, calls, {}, makes=models is self.made)
 
     @torch.inference_mode()
     def make(self, key: str, calls: list[Call]) -> None:
@@ -292,11 +307,8 @@ class SegmentMaker:
     def _forms(self, key: str, calls: list[Call]) -> Iterator[tuple[Form, Callable]]:
         """Forms to try, the fastest first, and what makes the model of each; a model that is converted serves them
         all."""
-        example, of_segment = calls[0].tensors, self._quantised.setdefault(key.partition('@')[0], [])
-        shapes = [tuple(value.shape[1:2]) for value in example]
-        for made_for, model in of_segment:  # the same layers for another number of regions or size of image, often
-            if made_for == shapes:
-                yield Form.INT8, partial(_given, model)
+        for form, name in self.made.of(key):  # the same layers for another number of regions, often
+            yield form, partial(self.made.model, name)
         try:
             converted = self._convert(calls[0])
         except Exception as error:  # of any kind, as above
@@ -306,12 +318,7 @@ class SegmentMaker:
             yield Form.EXACT, partial(_given, converted)
             return
         for saturating in (False, True):
-            def quantise():
-                model = self._quantise(converted, calls, saturating)
-                of_segment.append((shapes, model))
-                return model
-
-            yield Form.INT8, quantise
+            yield Form.INT8, partial(self._quantise, converted, calls, saturating)
         yield Form.FLOAT, partial(_given, converted)
 
     @torch.inference_mode(False)

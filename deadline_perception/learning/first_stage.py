@@ -140,7 +140,7 @@ class DenseStage:
         from deadline_perception.detector import boxes as box_ops
         from deadline_perception.detector.dense.first_stage import DELTA_WEIGHTS
 
-        logits, centred, deltas = (part.float() for part in network.rpn.logits(levels))
+        logits, centred, deltas = (part.float() for part in network.rpn(levels))
         said = logits.detach().sigmoid()
         wanted = targets.wanted if taught is None else targets.wanted.lerp(taught, trained.distillation_weight)
         focus = (wanted - said).abs() ** _FOCUS * targets.counts
@@ -154,8 +154,7 @@ class DenseStage:
                   'dense_boxes': box_losses.sum() * (_BOX_WEIGHT * weight),
                   'centredness': F.binary_cross_entropy_with_logits(centred.flatten()[targets.positives],
                                                                     targets.centred, reduction='sum') * per_object}
-        scores = said * centred.detach().sigmoid()[..., None]
-        return FirstAnswer(losses, (scores, deltas.detach()), said)
+        return FirstAnswer(losses, tuple(part.detach() for part in (logits, centred, deltas)), said)
 
 
 def first_stage_of(network: MultiPathDetector) -> FirstStage:

@@ -91,14 +91,15 @@ def test_anchors_are_centred_on_whole_strides():
 
 def test_proposals_are_the_best_boxes_without_repetition():
     anchors = torch.cat(lay_out_anchors((96, 160), torch.device('cpu')))
-    scores = torch.zeros(1, len(anchors), 2)
+    scores = torch.full((1, len(anchors), 2), 1e-4)
     at = 3 * (5 * 20 + 8) + 1  # the square anchor of position (5, 8) of the finest level
     scores[0, at] = torch.tensor([0.2, 0.9])
     scores[0, at + 3] = torch.tensor([0.6, 0.1])  # one stride on: an overlap of 56 / 72, more than is kept
-    scores[0, at - 12] = torch.tensor([0.5, 0.0])  # four strides back: an overlap of a third
-    boxes, found = DenseProposals()(scores, torch.zeros(1, len(anchors), 4), 2, (96, 160))
+    scores[0, at - 12] = torch.tensor([0.5, 0.1])  # four strides back: an overlap of a third
+    certain = torch.full(scores.shape[:2], 100.0)  # well centred
+    boxes, found = DenseProposals()(scores.logit(), certain, torch.zeros(1, len(anchors), 4), 2, (96, 160))
     torch.testing.assert_close(boxes, torch.tensor([[32.0, 8, 96, 72], [0.0, 8, 64, 72]]))
-    torch.testing.assert_close(found, torch.tensor([[0.2, 0.9], [0.5, 0.0]]))
+    torch.testing.assert_close(found, torch.tensor([[0.2, 0.9], [0.5, 0.1]]))
 
 
 def test_weights_survive_their_file(network, image, tmp_path):

@@ -63,7 +63,7 @@ class FirstStage(nn.Module):
         with torch.no_grad():
             self.class_output.bias.fill_(-4.6)  # a probability of 1 %: almost every anchor is background
 
-    def logits(self, levels: list[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+    def forward(self, levels: list[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
         """Pyramid levels -> class logits `[N, A, classes]`, logits of centredness `[N, A]`, deltas `[N, A, 4]`."""
         parts = []
         for number, level in enumerate(levels):
@@ -75,11 +75,6 @@ class FirstStage(nn.Module):
                           for output, size in zip(outputs, (self.classes, 1, 4))])
         logits, centred, deltas = (torch.cat(part, 1) for part in zip(*parts))
         return logits, centred[..., 0], deltas
-
-    def forward(self, levels: list[Tensor]) -> tuple[Tensor, Tensor]:
-        """Pyramid levels -> scores `[N, A, classes]` and box deltas `[N, A, 4]`."""
-        logits, centred, deltas = self.logits(levels)
-        return logits.sigmoid() * centred.sigmoid()[..., None], deltas
 
 
 @cache
@@ -102,40 +97,46 @@ def all_anchors(size: tuple[int, int], device: torch.device) -> Tensor:
 
 
 class DenseProposals:
-    """Keeps the best boxes of the first stage; how many is decided when the scores are known."""
+    """Keeps the best boxes of the first stage; how many is decided when the scores are known.
+
+    A score is the probability of the class times how well the anchor is centred.
+    """
 
     @torch.no_grad()
-    def __call__(self, scores: Tensor, deltas: Tensor, proposals: int, size: tuple[int, int]) -> tuple[Tensor, Tensor]:
+    def __call__(self, logits: Tensor, centred: Tensor, deltas: Tensor, proposals: int,
+                 size: tuple[int, int]) -> tuple[Tensor, Tensor]:
         """Of one image the best boxes `[proposals, 4]`, and their scores `[proposals, classes]`; where there are fewer,
         the last ones are zero.
 
         Args:
-            scores, deltas: of a batch of one, see `FirstStage`.
+            logits, centred, deltas: of a batch of one, see `FirstStage`.
             proposals: number of boxes.
             size: height and width of the image in px.
         """
-        best, boxes, chosen = self._candidates(scores, deltas, proposals, size)
+        best, boxes, chosen = self._candidates(logits, centred, deltas, proposals, size)
         kept = nms(boxes[0], best[0], _NMS_IOU)
         none = kept.new_full((proposals,), best.shape[1])
         places = torch.cat((kept, none))[:proposals].view(proposals)
-        scores = torch.cat((scores[0][chosen[0]], scores.new_zeros((1, scores.shape[2]))))
+        scores = logits[0][chosen[0]].sigmoid() * centred[0][chosen[0]].sigmoid()[:, None]
+        scores = torch.cat((scores, scores.new_zeros((1, scores.shape[1]))))
         return torch.cat((boxes[0], boxes.new_zeros((1, 4))))[places], scores[places]
 
     @torch.no_grad()
-    def of_batch(self, scores: Tensor, deltas: Tensor, proposals: int, size: tuple[int, int]) -> list[np.ndarray]:
+    def of_batch(self, logits: Tensor, centred: Tensor, deltas: Tensor, proposals: int,
+                 size: tuple[int, int]) -> list[np.ndarray]:
         """The boxes `[P, 4]` of every image of a batch, best first, on the CPU."""
         from torchvision.ops import nms as suppress  # of training; see suppression.py
 
-        best, boxes, _ = self._candidates(scores, deltas, proposals, size)
+        best, boxes, _ = self._candidates(logits, centred, deltas, proposals, size)
         return [of_image[suppress(of_image, score, _NMS_IOU)[:proposals]].cpu().numpy()
                 for of_image, score in zip(boxes, best)]
 
-    def _candidates(self, scores: Tensor, deltas: Tensor, proposals: int,
+    def _candidates(self, logits: Tensor, centred: Tensor, deltas: Tensor, proposals: int,
                     size: tuple[int, int]) -> tuple[Tensor, Tensor, Tensor]:
         """Of the best anchors of each image the scores `[N, K]`, boxes `[N, K, 4]` and places `[N, K]`."""
-        best = scores.amax(2).float()
+        best = (logits.amax(2).sigmoid() * centred.sigmoid()).float()
         top, chosen = best.topk(min(_CANDIDATES * proposals, best.shape[1]))
-        anchors = all_anchors(size, scores.device)[chosen]
+        anchors = all_anchors(size, best.device)[chosen]
         found = deltas.gather(1, chosen[..., None].expand(-1, -1, 4)).float()
         boxes = box_ops.clip(box_ops.decode(found.flatten(0, 1), anchors.flatten(0, 1), DELTA_WEIGHTS), size)
-        return top, boxes.view(len(scores), -1, 4), chosen
+        return top, boxes.view(len(logits), -1, 4), chosen

@@ -54,8 +54,8 @@ class DenseDetector(MultiPathDetector):
         return super().reads(segment)
 
     def compute(self, segment: str, path: ExecutionPath, values: dict[str, tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
-        """See `MultiPathDetector`. `rpn` makes scores `[N, A, classes]` and deltas `[N, A, 4]`; `proposals`, boxes
-        `[R, 4]` and their scores `[R, classes]`."""
+        """See `MultiPathDetector`. `rpn` makes what `FirstStage` does; `proposals`, boxes `[R, 4]` and their scores
+        `[R, classes]`."""
         if segment == 'pyramid':
             return tuple(self.pyramid([values[stage][0] for stage in self.reads(segment)]))
         if segment == 'rpn':
