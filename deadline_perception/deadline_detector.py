@@ -1,6 +1,6 @@
 """A detector that answers before a deadline, for any program: no ROS. The detector node and benchmarks are its users.
 
-    detector = DeadlineDetector('compact')
+    detector = DeadlineDetector('street')
     answer = detector.detect(image_bgr, budget_ms=50.0)
 
 See docs/python_api.md.
@@ -26,7 +26,7 @@ from deadline_perception.runtime.loading import LoadedTask, NetworkOptions, Setu
 from deadline_perception.runtime.pipeline import FramePipeline
 from deadline_perception.runtime.priority import ThreadPriority
 from deadline_perception.runtime.task import Task
-from deadline_perception.share_folder import share_folder
+from deadline_perception.share_folder import DEFAULT_MODEL, share_folder
 
 STOP_TIMEOUT_S = 3.0
 _MEASURED_IMAGES = 4
@@ -40,7 +40,7 @@ class DeadlineDetector:
     """A network, loaded and warm, with all that its frames are decided by.
 
     Args:
-        model: a shipped network's name, such as `compact`; a file of weights of this package, multi-path, elastic or
+        model: a shipped network's name, such as `street`; a file of weights of this package, multi-path, elastic or
             classifier; a `set.yaml`; an exported detector (ONNX, OpenVINO IR, TensorFlow Lite);
             `package.module:callable`; a network (`engine.segment_run.Network`); or options that name one of these.
             A `Task` is taken as it is.
@@ -58,7 +58,7 @@ class DeadlineDetector:
         ValueError: a number is out of its range.
     """
 
-    def __init__(self, model: str | Path | Network | NetworkOptions | Task = 'compact', *,
+    def __init__(self, model: str | Path | Network | NetworkOptions | Task = DEFAULT_MODEL, *,
                  rules: FrameRules | None = None, priority: str = 'off', executor: Executor | None = None,
                  measures: bool = True) -> None:
         ThreadPriority(priority, lock_memory=False)  # refuses a mode that is none before a network is loaded

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from deadline_perception.errors import DeadlinePerceptionError
 
+DEFAULT_MODEL = 'street'  # of the weights in `models`
+
 
 class NotInstalled(DeadlinePerceptionError):
     """The package is installed without its files."""

@@ -15,7 +15,7 @@ class HalfTheTime(FrontierPolicy):
         return super().plan(remaining_ms / 2.0, factor, likely)
 
 
-def main(model: str = 'compact', budget_ms: float = 100.0) -> None:
+def main(model: str = 'street', budget_ms: float = 100.0) -> None:
     image_bgr = next(iter(open_source('drive:seconds=1').frames)).load_bgr()
     for policy in ('frontier', HalfTheTime):  # called with path space, forecast and quality
         with DeadlineDetector(NetworkOptions(model, policy=policy)) as detector:

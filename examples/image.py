@@ -7,7 +7,7 @@ from deadline_perception.datasets.source import open_source
 from deadline_perception.deadline_detector import DeadlineDetector
 
 
-def main(file: str = '', model: str = 'compact') -> None:
+def main(file: str = '', model: str = 'street') -> None:
     image_bgr = cv2.imread(file) if file else next(iter(open_source('drive:seconds=1').frames)).load_bgr()
     with DeadlineDetector(model) as detector:
         answer = detector.detect(image_bgr, budget_ms=100.0)

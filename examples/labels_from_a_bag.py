@@ -10,7 +10,7 @@ from deadline_perception.datasets.source import open_source
 from deadline_perception.deadline_detector import DeadlineDetector
 
 
-def main(source: str, out: str, model: str = 'compact', min_score: float = 0.5) -> dict:
+def main(source: str, out: str, model: str = 'street', min_score: float = 0.5) -> dict:
     images, boxes = [], []
     with DeadlineDetector(model) as detector:
         categories = [{'id': number, 'name': name} for number, name in enumerate(detector.class_names, 1)]

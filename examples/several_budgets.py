@@ -5,7 +5,7 @@ from deadline_perception.datasets.source import open_source
 from deadline_perception.deadline_detector import DeadlineDetector
 
 
-def main(model: str = 'compact', budgets_ms: tuple[float, ...] = (200.0, 100.0, 50.0, 25.0, 10.0, 1.0)) -> None:
+def main(model: str = 'street', budgets_ms: tuple[float, ...] = (200.0, 100.0, 50.0, 25.0, 10.0, 1.0)) -> None:
     image_bgr = next(iter(open_source('drive:seconds=1').frames)).load_bgr()
     with DeadlineDetector(model) as detector:
         for budget_ms in budgets_ms:

@@ -7,7 +7,7 @@ from deadline_perception.deadline_detector import DeadlineDetector
 from deadline_perception.runtime.executor import Executor
 
 
-def main(far: str = 'compact', near: str = 'compact', budgets_ms: tuple[float, float] = (200.0, 400.0)) -> list[str]:
+def main(far: str = 'street', near: str = 'street', budgets_ms: tuple[float, float] = (200.0, 400.0)) -> list[str]:
     image_bgr = next(iter(open_source('drive:seconds=1').frames)).load_bgr()
     told: list[str] = []
     with Executor() as executor:

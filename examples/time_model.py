@@ -9,7 +9,7 @@ from deadline_perception.model_set.model_reference import load_network
 from deadline_perception.runtime.loading import NetworkOptions, make_calibrator
 
 
-def main(model: str = 'compact', seconds: float = 10.0, frames: int = 30) -> None:
+def main(model: str = 'street', seconds: float = 10.0, frames: int = 30) -> None:
     network, _ = load_network(model, 'cpu')
     image_bgr = next(iter(open_source('drive:seconds=1').frames)).load_bgr()
     profile = measure_profile(network, [image_bgr], repeats=4, whole_paths=8, path_repeats=3, time_limit_s=seconds)

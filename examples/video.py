@@ -9,7 +9,7 @@ from deadline_perception.deadline_detector import DeadlineDetector
 from deadline_perception.runtime.answer import Answer
 
 
-def main(source: str = '0', model: str = 'compact', budget_ms: float = 80.0, seconds: float = 30.0) -> Counter:
+def main(source: str = '0', model: str = 'street', budget_ms: float = 80.0, seconds: float = 30.0) -> Counter:
     video = cv2.VideoCapture(int(source) if source.isdecimal() else source)
     period_s = 1.0 / (video.get(cv2.CAP_PROP_FPS) or 30.0)
     outcomes: Counter = Counter()

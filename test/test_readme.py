@@ -14,17 +14,17 @@ def snippets(text: str) -> list[str]:
 
 
 @pytest.fixture
-def small_compact(tmp_path, monkeypatch):
-    """A package whose `compact` is a network that is ready within a second."""
+def small_street(tmp_path, monkeypatch):
+    """A package whose `street` is a network that is ready within a second."""
     from prepared_network import write_small
 
     (tmp_path / 'models').mkdir()
-    write_small(tmp_path / 'models').rename(tmp_path / 'models' / 'compact.safetensors')
+    write_small(tmp_path / 'models').rename(tmp_path / 'models' / 'street.safetensors')
     monkeypatch.setattr('deadline_perception.deadline_detector.share_folder', lambda: tmp_path)
     monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path))
 
 
-def test_the_first_screen_runs(small_compact, repository, capsys):
+def test_the_first_screen_runs(small_street, repository, capsys):
     snippet, = snippets((repository / 'README.md').read_text())
     assert (repository / 'README.md').read_text().index(snippet) < 1500
     names = {'image_bgr': np.full((48, 64, 3), 90, np.uint8)}
@@ -33,12 +33,12 @@ def test_the_first_screen_runs(small_compact, repository, capsys):
     assert names['answer'].in_time and capsys.readouterr().out.endswith('True\n')
 
 
-def test_the_page_on_the_api_runs(small_compact, repository):
+def test_the_page_on_the_api_runs(small_street, repository):
     blocking, stream = snippets((repository / 'docs' / 'python_api.md').read_text())
     names = {'image_bgr': np.full((48, 64, 3), 90, np.uint8), 'stamp_ns': 1, 'budget_ms': 20_000.0}
     exec(compile(blocking, 'python_api.md', 'exec'), names)
     assert names['answer'].budget_ms == 50.0
     answers = []
-    with DeadlineDetector('compact') as detector:
+    with DeadlineDetector('street') as detector:
         exec(compile(stream, 'python_api.md', 'exec'), {**names, 'detector': detector, 'on_answer': answers.append})
     assert len(answers) == 1 and answers[0].in_time

@@ -85,7 +85,7 @@ def find_weights(model: str | Path, models_folder: Path | None = None) -> Path:
     """The file itself, whatever it holds, or the one of that name that came with the package.
 
     Args:
-        model: a file, such as `models/compact.safetensors` from any folder; or the name of a shipped one.
+        model: a file, such as `models/street.safetensors` from any folder; or the name of a shipped one.
         models_folder: holds the shipped ones; None: that of the package.
 
     Raises:

@@ -13,6 +13,7 @@ from deadline_perception.runtime.loading import NetworkOptions, check_policy
 from deadline_perception.runtime.kernel_thread import parse_cores
 from deadline_perception.runtime.priority import MODES, ThreadPriority
 from deadline_perception.runtime.tracks import LatePolicy
+from deadline_perception.share_folder import DEFAULT_MODEL
 from deadline_perception.nodes.image_input import RELIABILITY
 from deadline_perception.nodes.parameters import Parameter, Value
 
@@ -21,7 +22,7 @@ PARAMETERS = (
     Parameter('image_transport', 'raw', 'Subscribe to sensor_msgs/Image on `image`, or to sensor_msgs/CompressedImage '
               'on `image/compressed`.', choices=('raw', 'compressed')),
     RELIABILITY,
-    Parameter('model', 'compact', 'Weights: a safetensors file, or the name of one in models/. Or a set of own models: '
+    Parameter('model', DEFAULT_MODEL, 'Weights: a safetensors file, or the name of one in models/. Or a set of own models: '
               'the set.yaml that `deadline-perception adopt` wrote. Or any network: package.module:callable, called '
               'with the device.'),
     Parameter('profile', '', "Latency profile; empty: this device's own, or the one in models/profiles."),

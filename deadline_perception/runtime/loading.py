@@ -64,7 +64,7 @@ class NetworkOptions:
     """Where the parts of the detector lie.
 
     Attributes:
-        model: weights file, or the name of one in the package's `models` folder, such as `compact`; or a set of models,
+        model: weights file, or the name of one in the package's `models` folder, such as `street`; or a set of models,
             as `deadline-perception adopt` writes it; or any other network as `package.module:callable`, which is called
             with the device; or a network.
         profile: latency profile; empty: the one of this device, the user's own before the package's.

@@ -4,6 +4,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from deadline_perception.share_folder import DEFAULT_MODEL
 
 
 def check_file(option: str, file: Path) -> None:
@@ -40,4 +41,4 @@ def _check(option: str, place: Path) -> None:
         raise ValueError(f'{option} is {place}, but this user may not write {there}; expected another place')
 
 
-DEFAULT_WEIGHTS = Path('models/compact.safetensors')
+DEFAULT_WEIGHTS = Path(f'models/{DEFAULT_MODEL}.safetensors')
