@@ -22,9 +22,9 @@ PARAMETERS = (
     Parameter('image_transport', 'raw', 'Subscribe to sensor_msgs/Image on `image`, or to sensor_msgs/CompressedImage '
               'on `image/compressed`.', choices=('raw', 'compressed')),
     RELIABILITY,
-    Parameter('model', DEFAULT_MODEL, 'Weights: a safetensors file, or the name of one in models/. Or a set of own models: '
-              'the set.yaml that `deadline-perception adopt` wrote. Or any network: package.module:callable, called '
-              'with the device.'),
+    Parameter('model', DEFAULT_MODEL, 'Weights: a safetensors file, or the name of one in models/. Or a set of own '
+              'models: the set.yaml that `deadline-perception adopt` wrote. Or any network: package.module:callable, '
+              'called with the device.'),
     Parameter('profile', '', "Latency profile; empty: this device's own, or the one in models/profiles."),
     Parameter('device', 'cpu', 'Processor of the network: cpu, cuda or cuda:INDEX.'),
     Parameter('engine', 'auto', 'What runs the segments of weights on the CPU. openvino: compiled ones, 8 bit where '
