@@ -4,6 +4,7 @@ strange words; the sentences at its top say what the figures say.
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from html.parser import HTMLParser
 
@@ -99,6 +100,14 @@ def test_has_every_section_and_asks_for_nothing_outside_itself(drive):
     assert 'a command' in page.words  # in an element of its own
     assert picture.data_uri in page.addresses
     assert all(address.startswith(('data:image/jpeg;base64,', '#')) for address in page.addresses)
+
+
+def test_legends_name_every_setting_that_ran_in_its_colour(drive):
+    page = report_page(drive, summarise(drive, {}), (), {}, ())
+    seen = {operator.setting for frame in drive.frames if frame.decision for operator in frame.decision.operators}
+    legends = ''.join(re.findall(r'<div class="legend">.*?</div>', page, re.S))
+    shown = set(re.findall(r'background: var\(--level\d\)"></i>([^<]+)</span>', legends))
+    assert seen == shown
 
 
 def test_words_of_a_recording_cannot_break_out_of_the_page(tmp_path):
