@@ -46,7 +46,7 @@ from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.latency.time_model import TimeModel
 from deadline_perception.rendering.drive import CLASS_NAMES, render_drive
 from deadline_perception.runtime.frame_client import FrameClient, FrameRules
-from deadline_perception.runtime.frame_record import Arrival, Conditions, FrameRecord
+from deadline_perception.runtime.job import Conditions, Job, JobRecord
 from deadline_perception.runtime.image_age import StampReading
 from deadline_perception.runtime.pipeline import FramePipeline
 from deadline_perception.runtime.task import Task
@@ -112,7 +112,7 @@ class Camera(FrameClient):
         self._lock, self._newest, self._left_out = threading.Lock(), None, 0
         self.pipeline: FramePipeline | None = None
         self.answers: dict[int, Detections] = {}
-        self.records: list[FrameRecord] = []
+        self.records: list[JobRecord] = []
         self.failures: list[Exception] = []
         self.on_record, self.on_failure, self.on_ready = self.records.append, self.failures.append, self.deliver
 
@@ -129,20 +129,20 @@ class Camera(FrameClient):
             if self._newest is None or not self.pipeline.wants_image:
                 return
             (frame, came_ms), left_out, self._newest, self._left_out = self._newest, self._left_out, None, 0
-        self.pipeline.arrive(Arrival(frame, came_ms, StampReading(AGE_MS, '', frame.stamp_ns + 1), left_out))
+        self.pipeline.arrive(Job(frame, came_ms, StampReading(AGE_MS, '', frame.stamp_ns + 1), left_out))
 
-    def conditions(self, arrival: Arrival) -> Conditions:
+    def conditions(self, job: Job) -> Conditions:
         """See `FrameClient`."""
         return Conditions(self._budget_ms, 1.0, '')
 
-    def convert(self, arrival: Arrival) -> np.ndarray:
+    def convert(self, job: Job) -> np.ndarray:
         """See `FrameClient`: the network knows the objects of a frame."""
-        self._network.frame = arrival.message
+        self._network.frame = job.message
         return IMAGE
 
-    def publish(self, arrival: Arrival, result: Detections) -> None:
+    def publish(self, job: Job, result: Detections) -> None:
         """See `FrameClient`."""
-        self.answers[arrival.message.stamp_ns] = result
+        self.answers[job.message.stamp_ns] = result
 
 
 def run(frames: Sequence[Frame], network: WaitingNetwork, budget_ms: float, late: str) -> dict:
