@@ -110,7 +110,7 @@ from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.latency.time_model import TimeModel, TimeParts
 from deadline_perception.runtime.executor import Executor
 from deadline_perception.runtime.frame_client import FrameRules
-from deadline_perception.runtime.frame_record import FrameRecord
+from deadline_perception.runtime.job import JobRecord
 from deadline_perception.model_set.model_reference import load_network
 from deadline_perception.runtime.loading import NetworkOptions, make_calibrator, make_policy
 from deadline_perception.runtime.priority import Role, ThreadPriority
@@ -175,9 +175,9 @@ class Contender:
         """Takes in the monitor's probe."""
         self._estimator.observe_probe(probe_ms, idle_ms)
 
-    def _hear_late(self, record: FrameRecord) -> None:
+    def _hear_late(self, record: JobRecord) -> None:
         """Takes in a frame that ended after it had been answered; it counts once."""
-        self._estimator.observe_frame(record.forecast_ms, record.frame.network_ms)
+        self._estimator.observe_frame(record.forecast_ms, record.network_ms)
         self._ended_late = True
 
     def run(self, image: np.ndarray, captured_ms: float, stamp_ns: int, budget_ms: float,
@@ -192,18 +192,17 @@ class Contender:
         if self._stream.failures:
             raise RuntimeError(f'{self._stream.failures} frames failed, expected none; see above')
         record, found = answer.record, answer.result
-        frame = record.frame
-        if frame.path is None:
+        if record.path is None:
             return Run(record, None, None, found)
         idle_ms = record.forecast_ms
         if record.outcome is Outcome.COASTED:
-            begun = 0 if frame.reason else 1  # without a reason the segment was running, and took its part of the time
-            least_ms = frame.network_ms + self._forecast.forecast_ms(frame.path, frame.segment + begun)
+            begun = 0 if record.reason else 1  # without a reason the segment was running, and took its part of the time
+            least_ms = record.network_ms + self._forecast.forecast_ms(record.path, record.segment + begun)
             if not self._ended_late:
                 self._estimator.observe_unfinished(idle_ms, least_ms)
             return Run(record, None, None, found)
-        self._estimator.observe_frame(idle_ms, frame.network_ms)
-        return Run(record, found, frame.network_ms / idle_ms, found)
+        self._estimator.observe_frame(idle_ms, record.network_ms)
+        return Run(record, found, record.network_ms / idle_ms, found)
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,9 @@ import numpy as np
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.decision.policy import Policy
-from deadline_perception.runtime.timed_frame import FrameProgress, TimedInference, WhateverItTakes
+from deadline_perception.runtime.image_age import StampReading
+from deadline_perception.runtime.job import Job
+from deadline_perception.runtime.timed_inference import TimedInference, WhateverItTakes
 from deadline_perception.detector.declaration import multi_path_space
 from deadline_perception.detector.detections import Detections
 from deadline_perception.engine.segment_run import SegmentRun
@@ -148,9 +150,10 @@ def time_loop(policy: Policy, space: PathSpace, forecast: PathForecast, longest_
         remaining_ms, factor = longest_ms * rng.uniform(0.1, 1.5), rng.uniform(1.0, 2.0)
         if sweep is not None:
             sweep += 1
-        frame = inference.run(image, FrameProgress(), WhateverItTakes(), due_ms=now_ms() + remaining_ms,
-                              times=FrameTimes(forecast, 1.0, factor, LIKELY), may_give_up=False)
-        times.append(1000.0 * frame.decision_ms)
+        job = Job(None, now_ms(), StampReading(0.0, '', 0))
+        job.times = FrameTimes(forecast, 1.0, factor, LIKELY)
+        inference.run(image, job, WhateverItTakes(), due_ms=now_ms() + remaining_ms, may_abort=False)
+        times.append(1000.0 * job.decision_ms)
     return times
 
 

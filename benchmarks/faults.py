@@ -234,7 +234,8 @@ def judge_images(fault: Fault, stand: Stand, numbers: range, frames_before: int,
         elif verdict.silently_lost > 0:
             verdict.why.append(f'{verdict.silently_lost} images lost silently')
     if fault.images in (Images.IN_TIME, Images.AFTERWARDS):
-        answers = {number: at_ms for number, at_ms in stand.heard.answers.items() if number >= numbers.start}
+        heard = dict(stand.heard.answers)  # which goes on growing meanwhile
+        answers = {number: at_ms for number, at_ms in heard.items() if number >= numbers.start}
         found = answers_of(numbers, stand.sent, answers)
         verdict.in_time, verdict.replaced = found['in_time'], found['replaced']
         verdict.late, verdict.unanswered = found['late'], found['unanswered']

@@ -32,9 +32,10 @@ from deadline_perception.latency.measurement_plan import distinct_paths
 from deadline_perception.latency.path_bound import PathForecast
 from deadline_perception.latency.profile import LatencyProfile
 from deadline_perception.latency.stopwatch import now_ms
-from deadline_perception.latency.time_model import TimeModel
+from deadline_perception.latency.time_model import FrameTimes, TimeModel
 from deadline_perception.rendering.drive import render_drive
-from deadline_perception.runtime.timed_frame import Decision, TimedFrame
+from deadline_perception.runtime.image_age import StampReading
+from deadline_perception.runtime.job import Decision, Job
 from deadline_perception.share_folder import share_folder
 from deadline_perception.runtime.loading import NetworkOptions, make_calibrator
 from deadline_perception.tools.profile import restart_with_environment
@@ -148,15 +149,17 @@ class Bounds:
             rest = np.array([times.slowdown * rest_ms, times.factor * rest_ms, of_rest_ms]) / event.rest_ms
             rows.append((times.slowdown, *whole, *rest))
             self._estimator.observe_frame(forecast_ms, event.latency_ms)
-            self._times.observe(times, _ran(event, rest_ms), publish_ms=0.0, in_time=True)
+            self._times.observe(_job(event, times, rest_ms))
         return np.array(rows)
 
 
-def _ran(frame: Frame, rest_ms: float) -> TimedFrame:
+def _job(frame: Frame, times: FrameTimes, rest_ms: float) -> Job:
     """A frame that was decided once, at its segment, and kept its path."""
-    decision = Decision('', frame.segment, frame.spent_ms, False, 0.0, rest_ms, 0.0, 0.0)
-    return TimedFrame(None, frame.path, 0.0, 1.0, 0.0, (decision,), {'': frame.latency_ms}, frame.latency_ms, frame,
-                      '', frame.segment)
+    job = Job(frame, 0.0, StampReading(0.0, '', 0))
+    job.times, job.path, job.result, job.is_in_time, job.publish_ms = times, frame.path, frame, True, 0.0
+    job.begun_ms, job.ended_ms, job.network_ms = 0.0, frame.latency_ms, frame.latency_ms
+    job.decisions.append(Decision('', frame.segment, frame.spent_ms, False, 0.0, rest_ms, 0.0, 0.0))
+    return job
 
 
 def _calibrator(forecast: PathForecast) -> BoundCalibrator:

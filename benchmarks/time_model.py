@@ -40,7 +40,9 @@ from deadline_perception.model_set.model_reference import load_network
 from deadline_perception.rendering.drive import render_drive
 from deadline_perception.runtime.loading import warm_up
 from deadline_perception.runtime.priority import Role, ThreadPriority
-from deadline_perception.runtime.timed_frame import FrameProgress, TimedInference, WhateverItTakes
+from deadline_perception.runtime.image_age import StampReading
+from deadline_perception.runtime.job import Job
+from deadline_perception.runtime.timed_inference import TimedInference, WhateverItTakes
 from parts.harness import ROOT, Run, run_script, show
 
 TRACES = ROOT / 'benchmarks' / 'results' / 'time_model_traces.json'
@@ -147,7 +149,7 @@ class Aborted(WhateverItTakes):
     def __init__(self, network: ReplayedNetwork) -> None:
         self._network, self.is_aborted = network, False
 
-    def give_up(self) -> None:
+    def abort(self) -> None:
         """See `Late`."""
         self.is_aborted = True
 
@@ -191,19 +193,21 @@ def replay(trace: Sequence[Recorded], forecast: SegmentForecast, log_factor: flo
         network.follow(frame)
         times = model.begin(estimator.slowdown)
         aborted, due_ms = Aborted(network), network.now_ms + budget_ms
-        ran = inference.run(None, FrameProgress(space.phases), aborted, due_ms=due_ms - times.reserve.publishing_ms,
-                            times=times, may_give_up=True)
-        in_time = not aborted.is_aborted and network.now_ms + frame.rest_ms <= due_ms
+        job = Job(None, network.now_ms, StampReading(0.0, '', 0))
+        job.times = times
+        inference.run(None, job, aborted, due_ms=due_ms - times.reserve.publishing_ms, may_abort=True)
+        job.is_in_time = not aborted.is_aborted and network.now_ms + frame.rest_ms <= due_ms
+        job.publish_ms = None if aborted.is_aborted else frame.rest_ms
         model.observe_publication(frame.rest_ms)
-        model.observe(times, ran, publish_ms=None if aborted.is_aborted else frame.rest_ms, in_time=in_time)
-        estimator.observe_frame(forecast.forecast_ms(ran.path), ran.network_ms, times.bound_ms(ran.path))
-        took_ms = ran.network_ms + times.skipped_ms(ran.plan.path, ran.path)
-        bound_ms = times.bound_ms(ran.plan.path)
-        feasible += ran.plan.feasible
-        late += ran.plan.feasible and not in_time
+        model.observe(job)
+        estimator.observe_frame(forecast.forecast_ms(job.path), job.network_ms, times.bound_ms(job.path))
+        took_ms = job.network_ms + times.skipped_ms(job.plan.path, job.path)
+        bound_ms = times.bound_ms(job.plan.path)
+        feasible += job.plan.feasible
+        late += job.plan.feasible and not job.is_in_time
         beyond += took_ms > bound_ms
         over.append(bound_ms / took_ms)
-        qualities.append(quality.quality(ran.path) if in_time else 0.0)
+        qualities.append(quality.quality(job.path) if job.is_in_time else 0.0)
     return Figures(late / max(feasible, 1), beyond / len(trace), statistics.median(over), statistics.mean(qualities))
 
 

@@ -21,7 +21,7 @@ from deadline_perception.runtime.calibration_keeper import CalibrationKeeper
 from deadline_perception.runtime.detection_stream import DetectionStream, StreamClosed
 from deadline_perception.runtime.executor import Executor
 from deadline_perception.runtime.frame_client import FrameClient, FrameRules
-from deadline_perception.runtime.frame_record import FrameRecord
+from deadline_perception.runtime.job import JobRecord
 from deadline_perception.runtime.loading import LoadedTask, NetworkOptions, SetupError, load_task
 from deadline_perception.runtime.pipeline import FramePipeline
 from deadline_perception.runtime.priority import ThreadPriority
@@ -103,7 +103,7 @@ class DeadlineDetector:
         return stream.detect(image_bgr, budget_ms, stamp_ns=stamp_ns, age_ms=age_ms)
 
     def stream(self, on_answer: Callable[[Answer], None] = lambda answer: None, *, rules: FrameRules | None = None,
-               on_late_record: Callable[[FrameRecord], None] = lambda record: None) -> DetectionStream:
+               on_late_record: Callable[[JobRecord], None] = lambda record: None) -> DetectionStream:
         """Opens a stream of images, which is a context that closes it; until then the detector takes no others.
 
         Args:

@@ -19,7 +19,7 @@ from deadline_perception.evaluation.resampled_precision import bootstrap_draws, 
 from deadline_perception.execution_path import ExecutionPath
 from deadline_perception.latency.calibration import clopper_pearson_upper
 from deadline_perception.runtime.deadline import is_met
-from deadline_perception.runtime.frame_record import FrameRecord
+from deadline_perception.runtime.job import JobRecord
 
 NO_RECOURSE = 'frontier, no recourse'
 OURS = ('frontier', NO_RECOURSE, 'expected_utility')
@@ -39,7 +39,7 @@ class Run:
     """What one policy made of one frame: its own detections and how many times longer than its path's idle forecast the
     network took, both None when it was aborted; and what was published, those detections or what stood in for them."""
 
-    record: FrameRecord
+    record: JobRecord
     detections: Detections | None
     slowdown: float | None
     published: Detections | None = None
@@ -52,7 +52,7 @@ class Run:
     @property
     def is_feasible(self) -> bool:
         """By the policy's own bound: that of the cheapest path it could choose fitted."""
-        return self.record.frame.plan is not None and self.record.frame.plan.feasible
+        return self.record.feasible
 
 
 def round_slowdowns(runs: dict[str, list[Run]]) -> np.ndarray:
@@ -122,7 +122,7 @@ def best_executed(runs: dict[str, list[Run]], quality: Callable[[ExecutionPath],
     for together in zip(*runs.values()):
         in_time = [run for run in together if run.in_time]
         if in_time:
-            last = max(in_time, key=lambda run: quality(run.record.frame.path)).detections
+            last = max(in_time, key=lambda run: quality(run.record.path)).detections
         outputs.append(last)
     return outputs
 
@@ -169,11 +169,11 @@ def timing_figures(runs: Sequence[Run], feasible: np.ndarray, possible: np.ndarr
     """
     missed = np.array([not run.in_time for run in runs])
     records = [run.record for run in runs]
-    paths = [record.frame.path for record in records]
-    tightness = [run.record.frame.plan.bound_ms / run.record.frame.plan.forecast_ms / run.slowdown for run in runs
+    paths = [record.path for record in records]
+    tightness = [run.record.plan.bound_ms / run.record.plan.forecast_ms / run.slowdown for run in runs
                  if run.slowdown is not None]
     decisions_us = [value for record in records for value in
-                    (record.frame.decision_us, *(decision.decision_us for decision in record.frame.decisions))]
+                    (record.decision_us, *(decision.decision_us for decision in record.decisions))]
     own_ms = [run.record.total_ms for run in runs if run.detections is not None]
     return {'feasible': count_misses(missed, feasible), 'possible': count_misses(missed, possible),
             'miss_ratio_all': float(missed.mean()),

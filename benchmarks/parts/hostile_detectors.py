@@ -1,7 +1,10 @@
 """Exported networks that are damaged, or no detector that can be used: ONNX files, written byte by byte."""
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+
+import numpy as np
 
 ESCAPE = '\x1b]0;title\x07\x1b[2J\x9b31m\u202e'
 _FLOAT, _INT64, _BOOL = 1, 7, 9  # types of ONNX's tensors
@@ -42,17 +45,22 @@ def odd_detectors() -> Iterator[tuple[str, bytes]]:
     twice = 2 * _field(1, _expand(0, 'same'))
     yield 'a loop of 2 ** 62 rounds', _loop(2**62)
     yield 'a loop without end', _loop(-1)
+    yield 'outputs that are no numbers', _with_outputs({'output0': (1, 5, 100)}, most=math.nan)
     yield 'outputs of one name', _graph(_field(1, _mean('images')) + twice + _shape(0, (1, 5, 100)),
                                         {'images': (1, 3, 64, 64)}, {'same': (1, 5, 100)})
 
 
-def _with_outputs(outputs: dict[str, tuple[int, ...]],
-                  inputs: dict[str, tuple[int, ...]] | None = None) -> bytes:
-    """Each output is the mean of the first input in a shape of its own."""
+def _with_outputs(outputs: dict[str, tuple[int, ...]], inputs: dict[str, tuple[int, ...]] | None = None,
+                  most: float = 1.0) -> bytes:
+    """Each output is the mean of the first input times values from 0 on, in a shape of its own."""
     inputs = inputs or {'images': (1, 3, 64, 64)}
     parts = [_field(1, _mean(next(iter(inputs))))]
     for number, (name, shape) in enumerate(outputs.items()):
-        parts += [_field(1, _expand(number, name)), _shape(number, shape)]
+        product = _field(1, 'mean') + _field(1, f'values{number}') + _field(2, name) + _field(4, 'Mul')
+        values = np.linspace(0.0, most, math.prod(shape), dtype=np.float32).tobytes()
+        sides = b''.join(_field(1, side) for side in shape)
+        parts += [_field(1, product),
+                  _field(5, sides + _field(2, _FLOAT) + _field(8, f'values{number}') + _field(9, values))]
     return _graph(b''.join(parts), inputs, outputs)
 
 

@@ -71,7 +71,8 @@ def cpu_settings(threads: int) -> dict:
     """How OpenVINO computes on so many threads. No streams for one: the calling thread computes, with its priority, and
     no model keeps threads of its own. Others help it with parts of a segment as their cores are free, so that on a busy
     machine it does all of them itself. Where it may have all cores, models share what they compute with, which else
-    takes 0.4 MB of each (the number of threads is then not looked at)."""
+    takes 0.4 MB of each (the number of threads is then not looked at); OpenVINO still gives each model a thread for
+    callbacks, which never runs: some 200 of a detector's threads."""
     shared = threads > 1 and threads >= len(os.sched_getaffinity(0))
     return {'PERFORMANCE_HINT': 'LATENCY', 'ENABLE_CPU_PINNING': False, 'INFERENCE_NUM_THREADS': threads,
             'NUM_STREAMS': 0 if threads == 1 else 1, **({'EXCLUSIVE_ASYNC_REQUESTS': True} if shared else {})}

@@ -241,47 +241,45 @@ class TimeModel:
         """
         self._publishing.observe(took_ms)
 
-    def observe(self, times: FrameTimes, ran, *, publish_ms: float | None, in_time: bool) -> None:
-        """Takes in one frame, after it is out.
+    def observe(self, job) -> None:
+        """Takes in one frame, after it is out and its network has ended.
 
         Args:
-            times: that it was decided by.
-            ran: how it went: `path`, `plan`, `network_ms`, `decision_ms`, `decisions`, `segment`, `result`.
-            publish_ms: that its answer took; None where its image was answered beside its network, which the time of
-                its decisions then has in it.
-            in_time: its own result was published in time.
+            job: see `runtime.job.Job`: `times` that it was decided by, `path`, `plan`, `network_ms`, `decision_ms`,
+                `decisions`, `segment`, `result`, `is_in_time`, and `publish_ms`, which is None where its image was
+                answered beside its network, so that the time of its decisions has that in it.
 
         Raises:
             ValueError: a time is none, because a clock has jumped; what comes after it has learnt nothing.
         """
-        skipped_ms = times.skipped_ms(ran.plan.path, ran.path) if ran.plan is not None else 0.0
-        expected_ms = times.expected_ms(ran.path) + skipped_ms
-        if in_time or (ran.plan is not None and ran.plan.feasible):
-            self.miss_correction.observe(not in_time)
-        overrun_ms = 0.0 if publish_ms is None else times.reserve.overrun_ms(ran.decision_ms, publish_ms)
-        if ran.result is None:
-            self._observe_aborted(times, ran, expected_ms, skipped_ms, overrun_ms)
+        times, publish_ms = job.times, job.publish_ms
+        skipped_ms = 0.0 if job.plan is None else times.skipped_ms(job.plan.path, job.path)
+        expected_ms = times.expected_ms(job.path) + skipped_ms
+        if job.is_in_time or (job.plan is not None and job.plan.feasible):
+            self.miss_correction.observe(not job.is_in_time)
+        overrun_ms = 0.0 if publish_ms is None else times.reserve.overrun_ms(job.decision_ms, publish_ms)
+        if job.result is None:
+            self._observe_aborted(job, expected_ms, skipped_ms, overrun_ms)
             return
-        took_ms = ran.network_ms + skipped_ms
+        took_ms = job.network_ms + skipped_ms
         self._p10.observe(expected_ms, took_ms)
         self._p90.observe(expected_ms, took_ms + overrun_ms)
         self.calibrator.observe(expected_ms, took_ms + overrun_ms)
-        for rest in _remainders(times, ran):
+        for rest in _remainders(job):
             self._remaining.observe(rest.segment, rest.progress, rest.expected_ms,
-                                    ran.network_ms - rest.spent_ms + rest.skipped_ms + overrun_ms)
+                                    job.network_ms - rest.spent_ms + rest.skipped_ms + overrun_ms)
         if publish_ms is not None:
-            self._deciding.observe(ran.decision_ms)
+            self._deciding.observe(job.decision_ms)
 
-    def _observe_aborted(self, times: FrameTimes, ran, expected_ms: float, skipped_ms: float,
-                         overrun_ms: float) -> None:
+    def _observe_aborted(self, job, expected_ms: float, skipped_ms: float, overrun_ms: float) -> None:
         """A frame is aborted because its deadline is near, and that alone says nothing about the times of its path.
         What it had taken, with the forecast of its rest, does: without slow frames all would learn from fast ones
         alone."""
-        would_take_ms = ran.network_ms + times.expected_ms(ran.path, ran.segment)
+        would_take_ms = job.network_ms + job.times.expected_ms(job.path, job.segment)
         for learner, extra_ms in ((self.calibrator, overrun_ms), (self._p90, overrun_ms), (self._p10, 0.0)):
-            if ran.network_ms > 0 and would_take_ms + skipped_ms + extra_ms > learner.bound_ms(expected_ms):
+            if job.network_ms > 0 and would_take_ms + skipped_ms + extra_ms > learner.bound_ms(expected_ms):
                 learner.observe(expected_ms, None)
-        for rest in _remainders(times, ran):
+        for rest in _remainders(job):
             self._remaining.observe_aborted(rest.segment, rest.progress, rest.expected_ms,
                                             would_take_ms - rest.spent_ms + rest.skipped_ms + overrun_ms)
 
@@ -315,12 +313,12 @@ class _Remainder:
     spent_ms: float
 
 
-def _remainders(times: FrameTimes, ran) -> list[_Remainder]:
-    found = []
-    for decision in ran.decisions:
-        ran_ms = times.expected_ms(ran.path, decision.segment)
+def _remainders(job) -> list[_Remainder]:
+    times, found = job.times, []
+    for decision in job.decisions:
+        ran_ms = times.expected_ms(job.path, decision.segment)
         if ran_ms > 0.0:
             skipped_ms = max(0.0, decision.forecast_ms * times.slowdown - ran_ms)
-            progress = times.progress(ran.path, decision.segment, decision.spent_ms)
+            progress = times.progress(job.path, decision.segment, decision.spent_ms)
             found.append(_Remainder(decision.segment, progress, ran_ms + skipped_ms, skipped_ms, decision.spent_ms))
     return found

@@ -98,11 +98,20 @@ def read_objects(head: Head, values: Sequence[np.ndarray], name: str) -> Objects
     Raises:
         ModelError: an output holds NaN or infinity.
     """
+    check_finite(values, name)
+    return head.decode(values)
+
+
+def check_finite(values: Sequence[np.ndarray], name: str) -> None:
+    """Looks at the outputs of one image.
+
+    Raises:
+        ModelError: one holds NaN or infinity.
+    """
     for value in values:
         # A sum is a fraction of the cost of looking at each value; it can overflow, so that then each is looked at.
         if value.dtype.kind == 'f' and not np.isfinite(value.sum()) and not np.isfinite(value).all():
             raise ModelError(f'{name} gave NaN or infinity, expected finite outputs')
-    return head.decode(values)
 
 
 def input_size(exported: ExportedFile, form: InputForm, file: Path) -> tuple[int, int]:

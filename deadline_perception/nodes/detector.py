@@ -34,7 +34,7 @@ from deadline_perception.nodes.process import run_node
 from deadline_perception.nodes.reload import ReloadService
 from deadline_perception.nodes.service_quality import LATCHED, RESULTS, publisher_events
 from deadline_perception.runtime.image_age import ImageAge
-from deadline_perception.runtime.frame_record import Arrival, Conditions, FrameRecord
+from deadline_perception.runtime.job import Conditions, Job, JobRecord
 from deadline_perception.runtime.loading import LoadedTask, NetworkOptions, SetupError
 from deadline_perception.runtime.pipeline import FramePipeline
 from deadline_perception.runtime.priority import Role
@@ -187,14 +187,14 @@ class DetectorNode(ManagedNode):
             self, 'image', values['image_transport'], values['reliability'], on_image=self._on_image,
             is_wanted=lambda: self._pipeline is None or self._pipeline.wants_image)
 
-    def _on_image(self, message: Image | CompressedImage, waited_ns: int, left_out: int) -> None:
+    def _on_image(self, message: Image | CompressedImage, waited_ns: int, dropped: int) -> None:
         stamp = self._ages.read(stamp_to_ns(message.header.stamp), self.get_clock().now().nanoseconds - waited_ns)
         if stamp.reason:
             self.get_logger().warning(f'{stamp.reason}; the deadline counts from the arrival',
                                       throttle_duration_sec=THROTTLE_S)
         pipeline = self._pipeline
         if pipeline is not None:
-            pipeline.arrive(Arrival(message, now_ms() - ms_from_ns(waited_ns), stamp, left_out))
+            pipeline.arrive(Job(message, now_ms() - ms_from_ns(waited_ns), stamp, dropped))
 
     def _on_budget(self, message: TimeBudget) -> None:
         reason = (message.reason or 'degraded') if message.degraded else ''
@@ -212,14 +212,14 @@ class DetectorNode(ManagedNode):
 
     # --- FrameClient: on the inference thread, publication also on the watchdog's ---
 
-    def conditions(self, arrival: Arrival) -> Conditions:
+    def conditions(self, job: Job) -> Conditions:
         """See `FrameClient`."""
         return self._conditions.now()
 
-    def convert(self, arrival: Arrival) -> np.ndarray | None:
+    def convert(self, job: Job) -> np.ndarray | None:
         """See `FrameClient`: an image that cannot be used is counted."""
         try:
-            image = to_bgr(arrival.message)
+            image = to_bgr(job.message)
         except ImageError as error:
             if self._status.reject(str(error)):
                 self.get_logger().warning(f'image rejected: {error}')
@@ -230,11 +230,11 @@ class DetectorNode(ManagedNode):
         self._image_size = image.shape[:2]
         return image
 
-    def publish(self, arrival: Arrival, result: object) -> None:
+    def publish(self, job: Job, result: object) -> None:
         """See `FrameClient`."""
-        self._publish_result(self._messages.result.fill(result, arrival.message.header))
+        self._publish_result(self._messages.result.fill(result, job.message.header))
 
-    def on_record(self, record: FrameRecord) -> None:
+    def on_record(self, record: JobRecord) -> None:
         """See `FrameClient`."""
         task = self._detector.loaded.task
         self._status.note(record)
@@ -243,12 +243,12 @@ class DetectorNode(ManagedNode):
         self._publish_path(path_decision(record, policy=task.policy.name,
                                          target_miss_probability=task.times.calibrator.alpha))
 
-    def on_late_record(self, record: FrameRecord) -> None:
+    def on_late_record(self, record: JobRecord) -> None:
         """See `FrameClient`."""
         self._conditions.hear_frame(record)
         self._publish_late_latency(self._latency_message(record))
 
-    def _latency_message(self, record: FrameRecord) -> FrameLatency:
+    def _latency_message(self, record: JobRecord) -> FrameLatency:
         status = self._status
         return frame_latency(record, device=str(self._detector.loaded.facts), replaced_total=status.replaced,
                              rejected_total=status.rejected_total, lost_total=self._lost_total)

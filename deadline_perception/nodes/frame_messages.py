@@ -14,8 +14,7 @@ from deadline_perception.detector.detections import Classification, Detections
 from deadline_perception.execution_path import PathSpace, setting_text
 from deadline_perception.msg import FrameLatency, OperatorDecision, PathDecision, PhaseTime
 from deadline_perception.nodes.messages import DetectionsMessage
-from deadline_perception.runtime.frame_record import FrameRecord
-from deadline_perception.runtime.timed_frame import TimedFrame
+from deadline_perception.runtime.job import JobRecord
 
 _ROOM_FOR_OBJECTS = 100
 
@@ -57,16 +56,16 @@ RESULT_KINDS = {Detections: ResultKind('~/detections', Detection2DArray,
                 Classification: ResultKind('~/classification', ClassificationMessage, ClassesMessage)}
 
 
-def operator_decisions(frame: TimedFrame) -> list[OperatorDecision]:
+def operator_decisions(record: JobRecord) -> list[OperatorDecision]:
     """What every operator that the path comes to was set to, in the order of execution."""
-    space: PathSpace = frame.path.space
-    decided = {decision.operator: decision for decision in frame.decisions}
+    space: PathSpace = record.path.space
+    decided = {decision.operator: decision for decision in record.decisions}
     messages = []
     for number, segment in enumerate(space.segments):
-        if segment.operator is None or not space.applies(number, frame.path):
+        if segment.operator is None or not space.applies(number, record.path):
             continue
         operator, decision = space.operator(segment.operator), decided.get(segment.operator)
-        level = frame.path.settings[space.place[operator.name]]
+        level = record.path.settings[space.place[operator.name]]
         message = OperatorDecision(name=operator.name, kind=operator.kind, level=level, levels=len(operator.settings),
                                    setting=setting_text(operator.settings[level]), decided=decision is not None,
                                    remaining_ms=math.nan, bound_ms=math.nan, decision_us=math.nan)
@@ -77,39 +76,38 @@ def operator_decisions(frame: TimedFrame) -> list[OperatorDecision]:
     return messages
 
 
-def path_decision(record: FrameRecord, *, policy: str, target_miss_probability: float) -> PathDecision:
+def path_decision(record: JobRecord, *, policy: str, target_miss_probability: float) -> PathDecision:
     """Which path a frame took, and why. A frame that never came to a plan has an empty path and NaN times."""
-    frame, conditions = record.frame, record.conditions
+    conditions = record.conditions
     message = PathDecision(
-        header=record.arrival.message.header, budget_ms=conditions.budget_ms, remaining_ms=frame.remaining_ms,
+        header=record.message.header, budget_ms=conditions.budget_ms, remaining_ms=record.remaining_ms,
         slowdown=conditions.slowdown, contention_source=conditions.contention_source, policy=policy,
-        target_miss_probability=target_miss_probability, decision_us=frame.decision_us, forecast_ms=math.nan,
+        target_miss_probability=target_miss_probability, decision_us=record.decision_us, forecast_ms=math.nan,
         bound_ms=math.nan, wcet_ms=record.wcet_ms, quality=math.nan, reason=record.explanation)
-    if frame.plan is not None:
-        message.planned_path, message.path = str(frame.plan.path), str(frame.path)
-        message.feasible, message.quality = bool(frame.plan.feasible), float(frame.plan.quality)
-        message.forecast_ms = frame.plan.forecast_ms * frame.slowdown
-        message.bound_ms = float(frame.plan.bound_ms)
-        message.operators = operator_decisions(frame)
+    if record.plan is not None:
+        message.planned_path, message.path = str(record.plan.path), str(record.path)
+        message.feasible, message.quality = bool(record.plan.feasible), float(record.plan.quality)
+        message.forecast_ms = record.plan.forecast_ms * record.slowdown
+        message.bound_ms = float(record.plan.bound_ms)
+        message.operators = operator_decisions(record)
     return message
 
 
-def frame_latency(record: FrameRecord, *, device: str, replaced_total: int, rejected_total: int,
+def frame_latency(record: JobRecord, *, device: str, replaced_total: int, rejected_total: int,
                   lost_total: int) -> FrameLatency:
     """Where the time of a frame went; the parts add up to `total_ms`."""
-    frame = record.frame
-    planned = frame.plan is not None
+    planned = record.plan is not None
     return FrameLatency(
-        header=record.arrival.message.header, outcome=int(record.outcome), path=str(frame.path) if planned else '',
-        budget_ms=record.conditions.budget_ms, age_ms=record.arrival.stamp.age_ms, queue_ms=record.queue_ms,
-        convert_ms=record.convert_ms, decision_ms=frame.decision_ms,
-        phases=[PhaseTime(name=phase, ms=float(took_ms)) for phase, took_ms in frame.phase_ms.items()],
-        publish_ms=record.publish_ms, network_ms=float(frame.network_ms),
+        header=record.message.header, outcome=int(record.outcome), path=str(record.path) if planned else '',
+        budget_ms=record.conditions.budget_ms, age_ms=record.stamp.age_ms, queue_ms=record.queue_ms,
+        convert_ms=record.convert_ms, decision_ms=record.decision_ms,
+        phases=[PhaseTime(name=phase, ms=float(took_ms)) for phase, took_ms in record.phase_ms.items()],
+        publish_ms=record.publish_ms, network_ms=float(record.network_ms),
         overhead_ms=record.overhead_ms, total_ms=record.total_ms,
-        forecast_ms=frame.plan.forecast_ms * frame.slowdown if planned else math.nan,
+        forecast_ms=record.plan.forecast_ms * record.slowdown if planned else math.nan,
         idle_forecast_ms=float(record.forecast_ms), bound_ms=float(record.bound_ms), wcet_ms=float(record.wcet_ms),
         evidence_age_ms=float(record.evidence_age_ms),
-        feasible=bool(planned and frame.plan.feasible), deadline_met=bool(record.deadline_met),
-        replaced_frames=record.replaced, replaced_frames_total=replaced_total, rejected_frames_total=rejected_total,
+        feasible=record.feasible, deadline_met=bool(record.deadline_met),
+        replaced_frames=record.superseded, replaced_frames_total=replaced_total, rejected_frames_total=rejected_total,
         middleware_lost_total=lost_total, device=device, degraded=bool(record.reasons),
         reason='; '.join(record.reasons))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from deadline_perception.detector.detections import Classification, Detections
-from deadline_perception.runtime.frame_record import FrameRecord
+from deadline_perception.runtime.job import JobRecord
 from deadline_perception.runtime.tracks import Outcome
 
 
@@ -22,7 +22,7 @@ class Answer:
 
     result: Detections | Classification | object | None
     class_names: tuple[str, ...]
-    record: FrameRecord
+    record: JobRecord
 
     @property
     def boxes_xyxy_px(self) -> np.ndarray:
@@ -55,12 +55,12 @@ class Answer:
     @property
     def path(self) -> str:
         """The execution path that ran; empty where the time was up before one was planned."""
-        return '' if self.record.frame.path is None else str(self.record.frame.path)
+        return '' if self.record.path is None else str(self.record.path)
 
     @property
     def feasible(self) -> bool:
         """A path was bound to fit when this image was planned; the promise is about such images."""
-        return self.record.frame.plan is not None and bool(self.record.frame.plan.feasible)
+        return self.record.feasible
 
     @property
     def bound_ms(self) -> float:
@@ -70,7 +70,7 @@ class Answer:
     @property
     def network_ms(self) -> float:
         """Time that the network took of it until the answer."""
-        return float(self.record.frame.network_ms)
+        return float(self.record.network_ms)
 
     @property
     def latency_ms(self) -> float:
@@ -85,7 +85,7 @@ class Answer:
     @property
     def superseded(self) -> int:
         """Images before this one that got no answer of their own, because it was there before their turn came."""
-        return self.record.replaced
+        return self.record.superseded
 
     @property
     def reason(self) -> str:

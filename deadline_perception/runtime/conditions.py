@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from deadline_perception.contention.slowdown import MAX_SLOWDOWN, SlowdownEstimator
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.runtime.deadline import MAX_BUDGET_MS
-from deadline_perception.runtime.frame_record import Conditions, FrameRecord
+from deadline_perception.runtime.job import Conditions, JobRecord
 from deadline_perception.runtime.tracks import Outcome
 
 OWN_SOURCE = 'own frames'
@@ -53,11 +53,11 @@ class SlowdownTracker:
         self._contention: _Contention | None = None
         self._own = SlowdownEstimator()
 
-    def hear_frame(self, record: FrameRecord) -> None:
+    def hear_frame(self, record: JobRecord) -> None:
         """Takes in how a frame went: it moves the last contention state, and takes its place when there is none."""
         observe = {Outcome.DETECTED: self._own.observe_frame, Outcome.COASTED: self._own.observe_unfinished,
                    Outcome.LATE: self._own.observe_late}[record.outcome]
-        observe(record.forecast_ms, record.frame.network_ms, record.bound_ms)
+        observe(record.forecast_ms, record.network_ms, record.bound_ms)
 
     def hear_contention(self, slowdown: float, source: str) -> None:
         """Takes in a contention state.

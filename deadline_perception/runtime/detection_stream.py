@@ -16,7 +16,7 @@ from deadline_perception.runtime.answer import Answer
 from deadline_perception.runtime.conditions import SlowdownTracker
 from deadline_perception.runtime.deadline import MAX_BUDGET_MS
 from deadline_perception.runtime.frame_client import FrameClient
-from deadline_perception.runtime.frame_record import Arrival, Conditions, FrameRecord
+from deadline_perception.runtime.job import Conditions, Job, JobRecord
 from deadline_perception.runtime.image_age import StampReading
 from deadline_perception.runtime.pipeline import FramePipeline
 from deadline_perception.runtime.task import Task
@@ -56,7 +56,7 @@ class DetectionStream(FrameClient):
     """
 
     def __init__(self, task: Task, on_answer: Callable[[Answer], None] = lambda answer: None,
-                 on_late_record: Callable[[FrameRecord], None] = lambda record: None) -> None:
+                 on_late_record: Callable[[JobRecord], None] = lambda record: None) -> None:
         self._task, self._on_answer, self._on_late_record = task, on_answer, on_late_record
         self._tracker = SlowdownTracker()
         self._result = threading.local()  # of the image that this thread is publishing
@@ -130,38 +130,38 @@ class DetectionStream(FrameClient):
         if pipeline is None or pipeline.stopped:
             raise StreamClosed('the stream is closed, expected it to be open')
         # An image counts as arrived when it was captured, so that the time between two of them is the camera's.
-        pipeline.arrive(Arrival(_Submitted(image_bgr, float(budget_ms), on_answer), arrived_ms - age_ms,
-                                StampReading(0.0, '', stamp_ns), dropped))
+        pipeline.arrive(Job(_Submitted(image_bgr, float(budget_ms), on_answer), arrived_ms - age_ms,
+                            StampReading(0.0, '', stamp_ns), dropped))
 
     # --- FrameClient ---
 
-    def conditions(self, arrival: Arrival) -> Conditions:
+    def conditions(self, job: Job) -> Conditions:
         """See `FrameClient`."""
-        budget_ms = arrival.message.budget_ms
+        budget_ms = job.message.budget_ms
         if self.slowdown is not None:
             return Conditions(budget_ms, self.slowdown, '')
         slowdown, source, reason = self._tracker.now()
         return Conditions(budget_ms, slowdown, source, (reason,) if reason else ())
 
-    def convert(self, arrival: Arrival) -> np.ndarray:
+    def convert(self, job: Job) -> np.ndarray:
         """See `FrameClient`."""
-        return arrival.message.image_bgr
+        return job.message.image_bgr
 
-    def publish(self, arrival: Arrival, result: object) -> None:
+    def publish(self, job: Job, result: object) -> None:
         """See `FrameClient`: the answer follows with its record."""
-        self._result.published = arrival, result
+        self._result.published = job.message, result
 
-    def on_record(self, record: FrameRecord) -> None:
+    def on_record(self, record: JobRecord) -> None:
         """See `FrameClient`."""
         self._tracker.hear_frame(record)
-        arrival, result = self._result.__dict__.pop('published', (None, None))
-        if arrival is not record.arrival:  # nothing was published for this one, or by another thread
+        message, result = self._result.__dict__.pop('published', (None, None))
+        if message is not record.message:  # nothing was published for this one, or by another thread
             result = None
         if result is None and self._task.result_type is Detections:
             result = Detections.none()
-        record.arrival.message.on_answer(Answer(result, tuple(self._task.network.class_names), record))
+        record.message.on_answer(Answer(result, tuple(self._task.network.class_names), record))
 
-    def on_late_record(self, record: FrameRecord) -> None:
+    def on_late_record(self, record: JobRecord) -> None:
         """See `FrameClient`."""
         self._tracker.hear_frame(record)
         self._on_late_record(record)

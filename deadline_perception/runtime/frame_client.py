@@ -6,7 +6,7 @@ from typing import Protocol
 
 import numpy as np
 
-from deadline_perception.runtime.frame_record import Arrival, Conditions, FrameRecord
+from deadline_perception.runtime.job import Conditions, Job, JobRecord
 from deadline_perception.runtime.tracks import BoxesAt, LatePolicy
 
 
@@ -17,19 +17,19 @@ class FrameClient(Protocol):
     from it leaves out what it does not need.
     """
 
-    def conditions(self, arrival: Arrival) -> Conditions:
+    def conditions(self, job: Job) -> Conditions:
         """Budget of an image and contention now; asked at its arrival, and again when the worker takes it."""
 
-    def convert(self, arrival: Arrival) -> np.ndarray | None:
+    def convert(self, job: Job) -> np.ndarray | None:
         """The image as uint8 BGR `[H, W, 3]`; None when it is rejected, which then is no frame."""
 
-    def publish(self, arrival: Arrival, result: object) -> None:
+    def publish(self, job: Job, result: object) -> None:
         """Publishes the result of an image; not called where there is none and nothing to coast."""
 
-    def on_record(self, record: FrameRecord) -> None:
+    def on_record(self, record: JobRecord) -> None:
         """Is told all that is known about a frame, after its result, on the same thread."""
 
-    def on_late_record(self, record: FrameRecord) -> None:
+    def on_late_record(self, record: JobRecord) -> None:
         """Is told of a result that came after its image was answered."""
 
     def on_ready(self) -> None:

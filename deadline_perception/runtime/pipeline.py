@@ -13,12 +13,11 @@ from deadline_perception.execution_path import ExecutionPath
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.runtime.deadline import deadline_at_ms, left_ms
 from deadline_perception.runtime.frame_client import FrameClient, FrameRules
-from deadline_perception.runtime.frame_record import Arrival, Conditions
 from deadline_perception.runtime.image_period import ImagePeriod
 from deadline_perception.runtime.mailbox import Mailbox
-from deadline_perception.runtime.open_frame import OpenFrame
+from deadline_perception.runtime.job import Conditions, Job, JobRecord
 from deadline_perception.runtime.task import Task
-from deadline_perception.runtime.timed_frame import NextImages, TimedFrame, TimedInference
+from deadline_perception.runtime.timed_inference import NextImages, TimedInference
 from deadline_perception.runtime.tracks import BoxesAt, LatePolicy, Outcome
 from deadline_perception.runtime.watchdog import Act, Watchdog
 
@@ -29,11 +28,11 @@ MAX_ATTEMPTS = 4  # to publish one answer
 
 
 class _Late:
-    """What becomes of one frame when it cannot be in time: `timed_frame.Late`."""
+    """What becomes of one frame when it cannot be in time: `timed_inference.Late`."""
 
-    def __init__(self, pipeline: FramePipeline, frame: OpenFrame) -> None:
+    def __init__(self, pipeline: FramePipeline, frame: Job) -> None:
         self._pipeline, self._frame = pipeline, frame
-        self.give_up = partial(pipeline._give_up, frame)
+        self.abort = partial(pipeline._answer_aborted, frame)
         self.until_ms = pipeline._free_until_ms
         self.abandoned = partial(pipeline._abandoned, frame)
 
@@ -80,7 +79,7 @@ class FramePipeline:
         self._stand_in = task.make_stand_in(rules.max_track_age_ms / 1000.0)
         self._lock = threading.Lock()  # of all below and of the stand-in; never held over a call that may hang
         self.stopped = False
-        self._open: list[OpenFrame] = []  # arrived, and neither answered, replaced nor rejected
+        self._open: list[Job] = []  # arrived, and neither answered, replaced nor rejected
         self._period = ImagePeriod()
         self._last_captured_ms: float | None = None
         self._not_told = 0  # frames that a rejected one had replaced
@@ -118,36 +117,35 @@ class FramePipeline:
         """No image is at work or waits: a further one would not only replace or age."""
         return not self._open
 
-    def arrive(self, arrival: Arrival) -> None:
+    def arrive(self, frame: Job) -> None:
         """Leaves an image for the worker; never blocks."""
-        conditions = self._client.conditions(arrival)
-        until_ms = deadline_at_ms(arrival.captured_ms, conditions.budget_ms)
+        frame.conditions, frame.phases = self._client.conditions(frame), self._task.path_space.phases
+        frame.deadline_ms = deadline_at_ms(frame.captured_ms, frame.conditions.budget_ms)
         with self._lock:
             if self.stopped:
                 return
             reserve_ms = self._task.times.reserve.publishing_ms
-            reserve_ms += min(HOPELESS_SHARE * conditions.budget_ms, HOPELESS_MS)
-            frame = OpenFrame(arrival, conditions, until_ms, until_ms - reserve_ms + self._grace_ms,
-                              self._task.path_space.phases)
-            if arrival.left_out and self._last_captured_ms is not None:
-                # Those left out came at even distances, as far as is known; the first of them is due first.
-                passed_ms = max(0.0, arrival.captured_ms - self._last_captured_ms)
-                frame.stand_in_ms -= passed_ms * arrival.left_out / (arrival.left_out + 1)
-            frame.stand_in_ms = max(frame.stand_in_ms, now_ms())  # one that is too old is due at once, not before
-            self._last_captured_ms = arrival.captured_ms
-            self._period.observe(arrival.arrived_ms, arrival.left_out)
-            self.arrived += 1 + arrival.left_out
-            self.replaced += arrival.left_out
-            replaced = self._mailbox.put(self, frame, until_ms)
+            reserve_ms += min(HOPELESS_SHARE * frame.conditions.budget_ms, HOPELESS_MS)
+            frame.fallback_ms = frame.deadline_ms - reserve_ms + self._grace_ms
+            if frame.dropped and self._last_captured_ms is not None:
+                # Those dropped came at even distances, as far as is known; the first of them is due first.
+                passed_ms = max(0.0, frame.captured_ms - self._last_captured_ms)
+                frame.fallback_ms -= passed_ms * frame.dropped / (frame.dropped + 1)
+            frame.fallback_ms = max(frame.fallback_ms, now_ms())  # one that is too old is due at once, not before
+            self._last_captured_ms = frame.captured_ms
+            self._period.observe(frame.arrived_ms, frame.dropped)
+            self.arrived += 1 + frame.dropped
+            self.replaced += frame.dropped
+            replaced = self._mailbox.put(self, frame, frame.deadline_ms)
             if replaced is frame:
                 return
             self._open.append(frame)
             if replaced is not None and replaced.attempts == 0:
                 self._open.remove(replaced)
                 self.replaced += 1
-                frame.replaced += 1 + replaced.replaced
-                frame.stand_in_ms = min(frame.stand_in_ms, replaced.stand_in_ms)
-        self._watchdog.expect(frame.stand_in_ms)
+                frame.superseded += 1 + replaced.superseded
+                frame.fallback_ms = min(frame.fallback_ms, replaced.fallback_ms)
+        self._watchdog.expect(frame.fallback_ms)
 
     @property
     def _grace_ms(self) -> float:
@@ -160,25 +158,25 @@ class FramePipeline:
         with self._lock:
             if self.stopped or not self._open:
                 return math.inf, None
-            frame = min(self._open, key=lambda frame: frame.stand_in_ms)
-            if frame.stand_in_ms > at_ms:
-                return frame.stand_in_ms, None
+            frame = min(self._open, key=lambda frame: frame.fallback_ms)
+            if frame.fallback_ms > at_ms:
+                return frame.fallback_ms, None
             self._mailbox.postpone(self, frame)
             frame.claim(at_ms)
             if frame.attempts > MAX_ATTEMPTS:
                 self._open.remove(frame)
                 self.unpublished += 1
-                self._not_told += 1 + frame.replaced  # the next answer stands for it too
+                self._not_told += 1 + frame.superseded  # the next answer stands for it too
                 return at_ms, self._client.on_ready
-            return at_ms, partial(self._answer, frame, Outcome.COASTED, None)
+            return at_ms, partial(self._answer, frame, Outcome.COASTED)
 
     # --- on the worker ---
 
-    def process(self, frame: OpenFrame) -> None:
+    def process(self, frame: Job) -> None:
         """Takes one frame to its answer, unless the image is rejected. Blocks until the network has let go of it."""
         self.busy_since_ms = taken_ms = now_ms()
         try:
-            conditions = self._client.conditions(frame.arrival)
+            conditions = self._client.conditions(frame)
             with self._lock:
                 if self.stopped:
                     return
@@ -187,9 +185,7 @@ class FramePipeline:
                     self._successor = None
                     swapped.set()
                 if frame.attempts:  # answered while it waited, which no longer concerns what is run here
-                    answered, frame = frame, OpenFrame(frame.arrival, conditions, frame.deadline_ms, math.inf,
-                                                       self._task.path_space.phases)
-                    frame.attempts = answered.attempts
+                    frame = frame.for_tracks()
                 due_ms = self._take(frame, conditions, taken_ms)
             self._run(frame, due_ms)
         finally:
@@ -201,84 +197,83 @@ class FramePipeline:
         with self._lock:
             self.stopped = True
 
-    def _take(self, frame: OpenFrame, conditions: Conditions, taken_ms: float) -> float:
+    def _take(self, frame: Job, conditions: Conditions, taken_ms: float) -> float:
         """Settles what a frame is run under. Returns when the network must be done."""
         frame.taken_ms, frame.conditions = taken_ms, conditions
         if not frame.attempts:
-            frame.replaced += self._not_told
+            frame.superseded += self._not_told
             self._not_told = 0
         frame.times = self._task.times.begin(conditions.slowdown, keeps_bounds=self._task.policy.keeps_bounds)
-        frame.deadline_ms = deadline_at_ms(frame.arrival.captured_ms, conditions.budget_ms)
+        frame.deadline_ms = deadline_at_ms(frame.captured_ms, conditions.budget_ms)
         due_ms = frame.deadline_ms - frame.times.reserve.publishing_ms
         # An image that is too old to be met is left to the thread at hand, which will notice at once.
         late_ms = max(due_ms, taken_ms) if self._grace_ms else due_ms
-        frame.stand_in_ms = max(late_ms + self._grace_ms, taken_ms + 1.0)
+        frame.fallback_ms = max(late_ms + self._grace_ms, taken_ms + 1.0)
         return due_ms
 
-    def _run(self, frame: OpenFrame, due_ms: float) -> None:
+    def _run(self, frame: Job, due_ms: float) -> None:
         failure = None
         with self._lock:
             next_images = NextImages(self._period.next_ms(now_ms()), self._period.period_ms)
-        self._watchdog.expect(frame.stand_in_ms)
+        self._watchdog.expect(frame.fallback_ms)
         try:
-            image = self._client.convert(frame.arrival)
+            image = self._client.convert(frame)
             if image is None:
                 self._drop(frame)
                 return
             with self._lock:
                 self._stand_in.follow(image.shape[:2])
-            ran = self._inference.run(
-                image, frame.progress, _Late(self, frame), due_ms=due_ms, times=frame.times,
-                may_give_up=self._rules.late_policy is not LatePolicy.LATE,
-                next_images=next_images if self._rules.spare_next_image else None)
+            may_abort = self._rules.late_policy is not LatePolicy.LATE
+            self._inference.run(image, frame, _Late(self, frame), due_ms=due_ms, may_abort=may_abort,
+                                next_images=next_images if self._rules.spare_next_image else None)
         except Exception as error:  # whatever a network throws, the node goes on
-            failure, ran = error, frame.progress.look(now_ms())
+            failure = error
             self._client.on_failure(error)
-        renews = failure is None and ran.result is not None
+        renews = failure is None and frame.result is not None
         if renews and self._rules.boxes_at is BoxesAt.PUBLICATION:  # which needs the velocities
-            self._renew(frame, ran)
+            self._renew(frame)
         is_late = not self._claim(frame)
         if not is_late:
             in_time = left_ms(frame.deadline_ms, now_ms()) >= 0.0
-            outcome = (Outcome.COASTED if ran.result is None or failure is not None else
+            outcome = (Outcome.COASTED if not renews else
                        Outcome.DETECTED if in_time else Outcome.LATE)
-            self._answer(frame, outcome, ran, '' if failure is None else f'frame failed: {failure}')
+            record = self._answer(frame, outcome, '' if failure is None else f'frame failed: {failure}')
+            frame.publish_ms = 0.0 if record is None else record.publish_ms
         if renews and self._rules.boxes_at is BoxesAt.IMAGE:
-            self._renew(frame, ran)
-        if failure is None and ran.path is not None:
+            self._renew(frame)
+        if failure is None and frame.path is not None:
             try:
-                self._task.times.observe(frame.times, ran, publish_ms=None if is_late else frame.publish_ms,
-                                         in_time=frame.is_in_time)
+                self._task.times.observe(frame)
             except ValueError as error:  # a clock that jumped: the frame is out, and teaches nothing
                 self._client.on_failure(error)
         if renews and is_late and not self.stopped:
             self.late_results += 1
-            frame.evidence_s = frame.arrival.motion_s
-            self._client.on_late_record(frame.record(Outcome.LATE, ran, '', now_ms()))
+            frame.evidence_s = frame.motion_s
+            self._client.on_late_record(frame.record(Outcome.LATE, now_ms()))
         self._coasted = 0 if renews else self._coasted + 1
 
-    def _claim(self, frame: OpenFrame) -> bool:
+    def _claim(self, frame: Job) -> bool:
         """For an answer by the worker. Returns whether nobody has begun one."""
         with self._lock:
             return not self.stopped and frame.attempts == 0 and frame.claim(now_ms())
 
-    def _renew(self, frame: OpenFrame, ran: TimedFrame) -> None:
+    def _renew(self, frame: Job) -> None:
         """Lets what stands in for the next images rest on a result."""
         with self._lock:
-            self._stand_in.update(ran.result, frame.arrival.motion_s)
+            self._stand_in.update(frame.result, frame.motion_s)
 
-    def _drop(self, frame: OpenFrame) -> None:
+    def _drop(self, frame: Job) -> None:
         """Takes back a frame whose image was rejected, unless the watchdog has answered in its place."""
         with self._lock:
             if frame in self._open and frame.attempts == 0:
                 self._open.remove(frame)
-                self._not_told += frame.replaced
+                self._not_told += frame.superseded
         self._client.on_ready()
 
-    def _give_up(self, frame: OpenFrame) -> None:
+    def _answer_aborted(self, frame: Job) -> None:
         """Answers an image that cannot be in time, unless the watchdog was faster."""
         if self._claim(frame):
-            self._answer(frame, Outcome.COASTED, None)
+            self._answer(frame, Outcome.COASTED)
 
     def _free_until_ms(self) -> float:
         """When the worker should be free for the next image: now, while one waits."""
@@ -287,11 +282,11 @@ class FramePipeline:
             next_ms = self._period.next_ms(at_ms)
             return at_ms if self._waiting() is not None or next_ms == math.inf else next_ms
 
-    def _waiting(self) -> OpenFrame | None:
+    def _waiting(self) -> Job | None:
         """The image that waits for the worker; hold the lock."""
         return next((frame for frame in self._open if frame.taken_ms is None and frame.attempts == 0), None)
 
-    def _abandoned(self, frame: OpenFrame, path: ExecutionPath, segment: int) -> str:
+    def _abandoned(self, frame: Job, path: ExecutionPath, segment: int) -> str:
         """Why a frame whose image was answered is not to be run to its end; empty while it is worth something."""
         at_ms = now_ms()
         if self.stopped:
@@ -314,39 +309,39 @@ class FramePipeline:
 
     # --- on either ---
 
-    def _answer(self, frame: OpenFrame, outcome: Outcome, ran: TimedFrame | None, failure: str = '') -> None:
-        """Publishes the result of a claimed frame, or what stands in for it."""
-        if ran is None:
-            ran = frame.progress.look(now_ms())
+    def _answer(self, frame: Job, outcome: Outcome, failure: str = '') -> JobRecord | None:
+        """Publishes the result of a claimed frame, or what stands in for it; None where that failed or came second."""
         try:
-            result = self._published(frame, outcome, ran)
+            result = self._published(frame, outcome)
             if result is not None:
-                self._client.publish(frame.arrival, result)
+                self._client.publish(frame, result)
             published_ms = now_ms()
-            record = frame.record(outcome, ran, failure, published_ms)
+            record = frame.record(outcome, published_ms, failure)
             with self._lock:
                 if self.stopped or frame not in self._open:  # another thread was faster
-                    return
+                    return None
                 self._open.remove(frame)
-                frame.publish_ms, frame.is_in_time = record.publish_ms, record.is_in_time
+                frame.is_in_time = record.is_in_time
                 if frame.attempts == 1:
                     self._task.times.observe_publication(max(0.0, published_ms - frame.claimed_ms))
             self._client.on_ready()
             self._client.on_record(record)
+            return record
         except Exception as error:  # the frame stays open, and the watchdog tries again
             self._client.on_failure(error)
+            return None
 
-    def _published(self, frame: OpenFrame, outcome: Outcome, ran: TimedFrame):
+    def _published(self, frame: Job, outcome: Outcome):
         """What an answer says; None when there is nothing to say."""
-        motion_s, at_s = frame.arrival.motion_s, frame.arrival.motion_s
+        motion_s, at_s = frame.motion_s, frame.motion_s
         if self._rules.boxes_at is BoxesAt.PUBLICATION:
-            at_s = frame.arrival.motion_at_s(now_ms())
+            at_s = frame.motion_at_s(now_ms())
         if outcome is Outcome.COASTED:
             with self._lock:
                 frame.evidence_s = self._stand_in.evidence_s
                 return self._stand_in.predict(at_s)
         frame.evidence_s = motion_s
         if at_s == motion_s:
-            return ran.result
+            return frame.result
         with self._lock:
-            return self._stand_in.advance(ran.result, at_s - motion_s)
+            return self._stand_in.advance(frame.result, at_s - motion_s)

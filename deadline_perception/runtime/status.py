@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.runtime.deadline import TOLD_MS
-from deadline_perception.runtime.frame_record import FrameRecord
+from deadline_perception.runtime.job import JobRecord
 from deadline_perception.runtime.pipeline import FramePipeline
 
 WINDOW = 200  # frames that the miss ratio is taken over
@@ -29,7 +29,7 @@ class DetectorStatus:
     last_failure: str = ''
     failed_ms: float = -math.inf
     rejected_ms: float = -math.inf
-    last: FrameRecord | None = None
+    last: JobRecord | None = None
     _missed: deque = field(default_factory=lambda: deque(maxlen=WINDOW))
     _missed_in_a_row: int = 0
     _delayed_since_ms: float | None = None
@@ -49,12 +49,12 @@ class DetectorStatus:
             self.rejected_ms = now_ms()
             return self.rejected[cause] == 1
 
-    def note(self, record: FrameRecord) -> None:
+    def note(self, record: JobRecord) -> None:
         """Counts a published frame."""
         with self._lock:
             missed = not record.is_in_time
             self.frames += 1
-            self.replaced += record.replaced
+            self.replaced += record.superseded
             self.last = record
             self._missed.append(missed)
             self._missed_in_a_row = self._missed_in_a_row + 1 if missed else 0
@@ -91,11 +91,11 @@ class DetectorStatus:
         if last is not None:
             since_ms = self._delayed_since_ms  # read once: the worker may clear it meanwhile
             delayed_ms = 0.0 if since_ms is None else now_ms() - since_ms
-            values |= {'processing_time_ms': f'{last.elapsed_ms:.2f}', 'network_ms': f'{last.frame.network_ms:.2f}',
+            values |= {'processing_time_ms': f'{last.elapsed_ms:.2f}', 'network_ms': f'{last.network_ms:.2f}',
                        'is_processing_time_ms_in_expected_range': str(last.deadline_met),
                        'consecutive_processing_delay_ms': f'{delayed_ms:.0f}',
                        'deadline_ms': f'{last.conditions.budget_ms:.2f}',
-                       'bound_ms': f'{last.bound_ms:.2f}', 'path': str(last.frame.path or ''),
+                       'bound_ms': f'{last.bound_ms:.2f}', 'path': str(last.path or ''),
                        'slowdown': f'{last.conditions.slowdown:.3f}',
                        'contention_source': last.conditions.contention_source, 'outcome': last.outcome.name.lower()}
         for cause, count in list(self.rejected.items()):

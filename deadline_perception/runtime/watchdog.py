@@ -13,11 +13,13 @@ Act = Callable[[], None]
 Look = Callable[[float], tuple[float, 'Act | None']]
 
 MAX_THREADS = 8  # so many acts may hang at once
+SPARE_THREADS = 2  # that do not hang: one watches, one relieves it
 LONGEST_WAIT_S = 1.0  # looks again after that, whatever it was told
 
 
 class Watchdog:
-    """Threads of which one waits for the next due time. One that acts is relieved by another before it begins.
+    """Threads of which one waits for the next due time. One that acts is relieved by another before it begins, which is
+    started where none is spare; one that is spare beyond two after its act ends.
 
     Args:
         failed: is told what an act or a look raises; the watch goes on.
@@ -38,8 +40,8 @@ class Watchdog:
         self.hanging = 0
         self._threads: list[threading.Thread] = []
         with self._lock:
-            self._start_thread()
-            self._start_thread()
+            for _ in range(SPARE_THREADS):
+                self._start_thread()
 
     @property
     def fault(self) -> str:
@@ -93,7 +95,7 @@ class Watchdog:
                 if act is None:
                     return
                 self.hanging += 1
-                if self.hanging >= sum(thread.is_alive() for thread in self._threads):
+                if self._spare() < 1:
                     self._start_thread()
                 self._watch_free.notify()
             try:
@@ -103,6 +105,14 @@ class Watchdog:
             finally:
                 with self._lock:
                     self.hanging -= 1
+                    if self._spare() > SPARE_THREADS:
+                        self._threads.remove(me)
+            if me not in self._threads:
+                return
+
+    def _spare(self) -> int:
+        """Living threads that are at no act."""
+        return sum(thread.is_alive() for thread in self._threads) - self.hanging
 
     def _await_due(self) -> Act | None:
         """Waits, holding the lock otherwise, for something to do; None when stopped."""

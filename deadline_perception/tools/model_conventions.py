@@ -13,10 +13,12 @@ from deadline_perception.datasets.records import Sequence as DrivingSequence
 from deadline_perception.model_set.exported_model import FileFacts, read_facts
 from deadline_perception.model_set.set_file import ModelSpec
 from deadline_perception.networks.external.model_error import ModelError
+from deadline_perception.networks.external.pixels import STRETCH, InputForm
 from deadline_perception.tools.model_process import ask, serve
 
 _MODULE = 'model_conventions'
-_INSPECTION_LIMIT_S, _INSPECTION_PROCESSOR_S = 120.0, 20  # the latter on a machine that others use, too
+_INSPECTION_LIMIT_S, _INSPECTION_PROCESSOR_S = 600.0, 20  # the latter on a machine that others use, too
+_FIRST_RUN_PROCESSOR_S = 200  # of the layers, a large detector's on a slow board
 _SEARCH_LIMIT_S = 3600.0  # of work for a minute, on a machine that others use, too
 _LEAST_AP = 0.03  # of annotated images, below which a detector that is sure of its boxes is read wrongly
 _SURE_BOXES = 20  # that such a detector has at least
@@ -75,10 +77,11 @@ class TrialImages:
 
 def inspect_file(file: Path, size: tuple[int, int] | None = None, stated: str = '',
                  classes: int | None = None) -> FileFacts:
-    """`read_facts` in a process of its own, which a file may hang or end. Takes a second, and no torch.
+    """`read_facts` in a process of its own, which a file may hang or end, and a first run of its layers, where its size
+    is known. Takes a second or two, and no torch.
 
     Raises:
-        ModelError: it is no detector that can be read; says what was found.
+        ModelError: it is no detector that can be read and run; says what was found.
     """
     answer = ask(_MODULE, {'task': 'inspect', 'file': str(file.absolute()), 'size': size, 'stated': stated,
                            'classes': classes}, {},
@@ -117,15 +120,49 @@ def _work(order: dict, arrays: dict[str, np.ndarray]) -> dict:
 
 
 def _inspect(order: dict) -> dict:
-    resource.setrlimit(resource.RLIMIT_CPU, (_INSPECTION_PROCESSOR_S, _INSPECTION_PROCESSOR_S + 5))
-    return asdict(read_facts(Path(order['file']), _pair(order['size']), order['stated'], order['classes']))
+    file = Path(order['file'])
+    _limit_processor(_INSPECTION_PROCESSOR_S)
+    facts = read_facts(file, _pair(order['size']), order['stated'], order['classes'])
+    size = _pair(order['size']) or facts.size or facts.stated_size
+    if size is not None:
+        _limit_processor(_INSPECTION_PROCESSOR_S + _FIRST_RUN_PROCESSOR_S)
+        _check_first_run(file, size)
+    return asdict(facts)
+
+
+def _limit_processor(seconds: int) -> None:
+    """Ends this process by SIGXCPU once it has taken so much processor time, or what was allowed to it before."""
+    _, most = resource.getrlimit(resource.RLIMIT_CPU)
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds if most == resource.RLIM_INFINITY else min(seconds, most), most))
+
+
+def _check_first_run(file: Path, size: tuple[int, int]) -> None:
+    """Runs the layers on one image of all levels of grey.
+
+    Raises:
+        ModelError: they cannot be run, or their outputs say nothing, whatever the image.
+    """
+    from deadline_perception.model_set.onnx_detector import check_finite
+    from deadline_perception.networks.external.exported_file import read_exported, told, with_size
+
+    exported = read_exported(file)
+    with_size(exported, size, file)
+    levels = np.linspace(0, 255, size[0] * size[1]).astype(np.uint8).reshape(*size, 1)
+    try:
+        values = _Layers(exported, [levels.repeat(3, axis=2)]).run(InputForm(size, STRETCH), 0)
+    except RuntimeError as error:
+        raise ModelError(f'{file} cannot be run: {told(error)}') from error
+    check_finite(values, str(file))
+    same = [float(value.flat[0]) for value in values if value.size > 1 and np.ptp(value) == 0]
+    if len(same) == len(values) and not any(value.is_integer() for value in same):  # 0 or -1 may fill unused rows
+        raise ModelError(f'each output of {file} holds one value only, {same[0]:.3g} in all places; expected boxes and '
+                         f'scores')
 
 
 def _search(order: dict, arrays: dict[str, np.ndarray]) -> dict:
     from deadline_perception.model_set.onnx_detector import in_file, input_size
     from deadline_perception.networks.external.conventions import implausible, possible_readings, search
     from deadline_perception.networks.external.exported_file import read_exported, with_size
-    from deadline_perception.networks.external.pixels import InputForm
 
     spec = ModelSpec(**order['spec'])
     images = [array for name, array in arrays.items() if name.startswith('image')]

@@ -23,7 +23,9 @@ from deadline_perception.latency.time_model import FrameTimes, limited_factor
 from deadline_perception.model_set.model_set import ModelSet
 from deadline_perception.share_folder import share_folder
 from deadline_perception.runtime.loading import NetworkOptions, load_task
-from deadline_perception.runtime.timed_frame import FrameProgress, TimedInference, WhateverItTakes
+from deadline_perception.runtime.image_age import StampReading
+from deadline_perception.runtime.job import Job
+from deadline_perception.runtime.timed_inference import TimedInference, WhateverItTakes
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / 'policies'))
 from expected_utility import ExpectedUtilityPolicy
@@ -88,10 +90,11 @@ class LiveDetector:
         """Runs one frame under a policy; its AP, 0 to 100, and its time in ms."""
         forecast, calibrator = self._task.times.forecast, self._task.times.calibrator
         slowdown = max(1.0, self._predictor.predict_ms('idle'))
-        times = FrameTimes(forecast, slowdown, limited_factor(slowdown, calibrator.factor))
         begun_ms = now_ms()
-        frame = self._inferences[name].run(image, FrameProgress(self._space.phases), WhateverItTakes(),
-                                           due_ms=begun_ms + self._threshold_ms, times=times, may_give_up=False)
+        frame = Job(None, begun_ms, StampReading(0.0, '', 0))
+        frame.times = FrameTimes(forecast, slowdown, limited_factor(slowdown, calibrator.factor))
+        self._inferences[name].run(image, frame, WhateverItTakes(), due_ms=begun_ms + self._threshold_ms,
+                                   may_abort=False)
         took_ms = now_ms() - begun_ms
         if name == DETECTOR:  # the others decide by what they have seen themselves
             idle_ms = forecast.forecast_ms(frame.path)

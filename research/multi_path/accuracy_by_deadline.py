@@ -42,7 +42,9 @@ from deadline_perception.runtime.deadline import deadline_at_ms, is_met
 from deadline_perception.model_set.model_reference import load_network
 from deadline_perception.runtime.loading import warm_up
 from deadline_perception.latency.time_model import P90_TAIL, FrameTimes
-from deadline_perception.runtime.timed_frame import FrameProgress, TimedInference, WhateverItTakes
+from deadline_perception.runtime.image_age import StampReading
+from deadline_perception.runtime.job import Job
+from deadline_perception.runtime.timed_inference import TimedInference, WhateverItTakes
 from deadline_perception.datasets.class_names import relabelled
 from deadline_perception.detector.detections import Detections
 from deadline_perception.evaluation.average_precision import average_precision
@@ -91,8 +93,9 @@ def run_frame(detector, policy: Policy, image: np.ndarray, deadline_ms: float, t
     """Runs one image against a deadline that begins now."""
     inference = TimedInference(detector, detector.path_space, policy)
     begun_ms = now_ms()
-    frame = inference.run(image, FrameProgress(), WhateverItTakes(), due_ms=deadline_at_ms(begun_ms, deadline_ms),
-                          times=times, may_give_up=False)
+    frame = Job(None, begun_ms, StampReading(0.0, '', 0))
+    frame.times = times
+    inference.run(image, frame, WhateverItTakes(), due_ms=deadline_at_ms(begun_ms, deadline_ms), may_abort=False)
     return Taken(frame.result, now_ms() - begun_ms, str(frame.path))
 
 

@@ -22,7 +22,8 @@ from deadline_perception.latency.time_model import (
     TimeParts,
     limited_factor,
 )
-from deadline_perception.runtime.timed_frame import Decision, TimedFrame
+from deadline_perception.runtime.image_age import StampReading
+from deadline_perception.runtime.job import Decision, Job
 
 PATH = CLASSIFIER.largest
 FORECAST = SegmentForecast(CLASSIFIER, {'input': 4.0} | {CLASSIFIER.key(1, path): 6.0 for path in CLASSIFIER})
@@ -32,12 +33,15 @@ WIDTH = math.log(2.0)
 
 
 def ran(network_ms: float, elapsed_ms: float | None = None, *, result: object | None = 'found', segment: int = 2,
-        slowdown: float = 1.0, decided_after_ms: float | None = None) -> TimedFrame:
+        slowdown: float = 1.0, decided_after_ms: float | None = None, plan: Choice | None = None, path=PATH) -> Job:
     """Of the network's two segments the second one is decided, after so much time."""
-    decisions = () if decided_after_ms is None else (
-        Decision('level', 1, decided_after_ms, False, 90.0, 6.0, 8.0, 5.0),)
-    return TimedFrame(None, PATH, 100.0, slowdown, 0.0, decisions, {'pre': network_ms / 2, 'body': network_ms / 2},
-                      network_ms if elapsed_ms is None else elapsed_ms, result, '', segment)
+    job = Job('message', 0.0, StampReading(0.0, '', 0))
+    job.times, job.plan, job.path, job.result, job.segment = FrameTimes(FORECAST, slowdown), plan, path, result, segment
+    job.begun_ms, job.ended_ms = 0.0, network_ms if elapsed_ms is None else elapsed_ms
+    job.leave('body', network_ms)
+    if decided_after_ms is not None:
+        job.decisions.append(Decision('level', 1, decided_after_ms, False, 90.0, 6.0, 8.0, 5.0))
+    return job
 
 
 class Learnt:
@@ -47,10 +51,11 @@ class Learnt:
         self.calibrator = BoundCalibrator(0.01, 0.05, width, log_factor)
         self.model = TimeModel(CLASSIFIER, forecast, self.calibrator, publishing=Reserve(3.0), **given)
 
-    def take(self, frame: TimedFrame, publish_ms: float | None = 0.0,
+    def take(self, job: Job, publish_ms: float | None = 0.0,
              reserve: FrameReserve = FrameReserve(0.0, 0.0), in_time: bool = True) -> None:
-        times = replace(self.model.begin(frame.slowdown), reserve=reserve)
-        self.model.observe(times, frame, publish_ms=publish_ms, in_time=in_time)
+        job.times = replace(self.model.begin(job.times.slowdown), reserve=reserve)
+        job.publish_ms, job.is_in_time = publish_ms, in_time
+        self.model.observe(job)
 
     def rest(self, spent_ms: float = 4.0, path=PATH) -> float:
         """Factor of what is left from the second segment on; 4 ms are expected before it."""
@@ -92,10 +97,9 @@ def test_what_a_slow_frame_skipped_counts_as_if_it_had_been_run():
     assert FrameTimes(SHORTER).skipped_ms(PATH, shorter) == 5.0
     assert FrameTimes(SHORTER, 1.5).skipped_ms(PATH, shorter) == 7.5
     assert FrameTimes(SHORTER).skipped_ms(shorter, PATH) == 0.0
-    frame = replace(ran(8.9), plan=Choice(PATH, 10.0, 10.0, True, 0.5), path=shorter)  # 5 ms where 10 were planned
-    learnt = Learnt(math.log(1.4), forecast=SHORTER)
+    learnt, plan = Learnt(math.log(1.4), forecast=SHORTER), Choice(PATH, 10.0, 10.0, True, 0.5)
     for network_ms, misses in ((8.9, 0), (9.1, 1)):  # and 5 ms, which 10 times 1.4 bounds; 8.9 of 5 alone would not fit
-        learnt.take(replace(frame, phase_ms={'pre': network_ms}))
+        learnt.take(ran(network_ms, plan=plan, path=shorter))
         assert learnt.calibrator.misses == misses
 
 
@@ -103,7 +107,7 @@ def test_what_a_slow_frame_skipped_counts_as_if_it_had_been_run():
 def test_what_was_skipped_after_a_decision_counts_for_the_rest_from_there(network_ms, exceeds):
     learnt = Learnt(forecast=SHORTER)
     # Decided after 5 ms, when 6 more were expected; then 5 of them were skipped.
-    learnt.take(replace(ran(network_ms, decided_after_ms=5.0), path=CLASSIFIER.smallest))
+    learnt.take(ran(network_ms, decided_after_ms=5.0, path=CLASSIFIER.smallest))
     assert (learnt.rest() > 1.0) is exceeds
 
 
@@ -170,12 +174,12 @@ def test_an_aborted_rest_counts_only_where_it_would_have_exceeded_its_bound(lear
 
 
 def test_late_frames_count_for_the_margin_unless_they_were_never_to_be_in_time(learnt):
-    planned = replace(ran(9.0), plan=Choice(PATH, 10.0, 10.0, True, 0.5))
-    hopeless = replace(planned, plan=replace(planned.plan, feasible=False))
-    for frame, in_time, counts in ((planned, False, (1, 1)), (planned, True, (1, 2)), (hopeless, False, (1, 2)),
-                                   (hopeless, True, (1, 3)), (ran(9.0), False, (1, 3))):
-        learnt.take(frame, in_time=in_time)
-        assert (learnt.model.miss_correction.late, learnt.model.miss_correction.frames) == counts
+    planned, hopeless = (Choice(PATH, 10.0, 10.0, feasible, 0.5) for feasible in (True, False))
+    for plan, in_time, counts in ((planned, False, (1, 1)), (planned, True, (1, 2)), (hopeless, False, (1, 2)),
+                                  (hopeless, True, (1, 3)), (None, False, (1, 3))):
+        learnt.take(ran(9.0, plan=plan), in_time=in_time)
+        corrected = learnt.model.miss_correction
+        assert (corrected.late, corrected.frames) == counts
 
 
 def test_late_frames_raise_the_bound_of_the_whole_and_of_what_is_left(learnt):

@@ -16,7 +16,9 @@ from deadline_perception.latency.profile import measure_profile
 from deadline_perception.model_set.model_set import FixedPathNetwork, ModelSet
 from deadline_perception.networks.external.model_error import ModelError
 from deadline_perception.latency.time_model import FrameTimes
-from deadline_perception.runtime.timed_frame import FrameProgress, TimedInference, WhateverItTakes
+from deadline_perception.runtime.image_age import StampReading
+from deadline_perception.runtime.job import Job
+from deadline_perception.runtime.timed_inference import TimedInference, WhateverItTakes
 
 IMAGE = np.random.default_rng(0).integers(0, 256, (48, 64, 3), dtype=np.uint8)
 
@@ -187,8 +189,9 @@ def test_a_timed_frame_decides_what_the_model_that_it_takes_leaves_open(models, 
     quality = SimpleNamespace(quality=lambda path: 0.1 * order[path],
                               table=lambda paths: np.array([0.1 * order[p] for p in paths]))
     policy = FrontierPolicy(models.path_space, forecast, quality, keep_epsilon=1.0)
-    frame = TimedInference(models, models.path_space, policy, clock_ms=lambda: 0.0).run(
-        IMAGE, FrameProgress(models.path_space.phases), WhateverItTakes(), due_ms=budget_ms,
-        times=FrameTimes(forecast), may_give_up=False)
+    frame = Job(IMAGE, 0.0, StampReading(0.0, '', 0))
+    frame.times = FrameTimes(forecast)
+    TimedInference(models, models.path_space, policy, clock_ms=lambda: 0.0).run(
+        IMAGE, frame, WhateverItTakes(), due_ms=budget_ms, may_abort=False)
     assert str(frame.path) == path and [decision.operator for decision in frame.decisions] == decided
     assert frame.result.labels.tolist() == [0 if path == 'msmall' else 1]

@@ -72,8 +72,8 @@ def test_named_topics_are_recorded_as_soon_as_their_type_is_known(start_node, ob
     words = observer.node.create_publisher(String, '/word', 10)
     first_recorded(observer, wait_for, '/word', lambda: words.publish(String(data='hello')))
     first_recorded(observer, wait_for, '/speed', lambda: speeds.publish(twist(3)))
-    wait_for(lambda: observer.status('bag_recorder')[0] == 1, 'a warning')
-    assert 'none_msgs/msg/None is not installed' in observer.status('bag_recorder')[1]
+    wait_for(lambda: observer.status('bag_recorder')[0] == 1 and 'none_msgs/msg/None is not installed'
+             in observer.status('bag_recorder')[1], 'a warning')
     assert recorder.end() == 0, recorder.output
     assert deserialize_message(recorded(tmp_path / 'run.mcap', '/word')[0], String).data == 'hello'
     assert deserialize_message(recorded(tmp_path / 'run.mcap', '/speed')[0], TwistStamped) == twist(3)

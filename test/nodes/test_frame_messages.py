@@ -12,8 +12,8 @@ from deadline_perception.execution_path import MODEL, Operator, PathSpace, Segme
 from deadline_perception.msg import FrameLatency
 from deadline_perception.nodes.frame_messages import ClassesMessage, frame_latency, path_decision
 from deadline_perception.runtime.image_age import StampReading
-from deadline_perception.runtime.frame_record import Arrival, Conditions, FrameRecord
-from deadline_perception.runtime.timed_frame import Decision, FrameProgress
+from deadline_perception.latency.time_model import FrameTimes
+from deadline_perception.runtime.job import Conditions, Decision, Job
 from deadline_perception.runtime.tracks import Outcome
 
 SPACE = multi_path_space(skips_per_stage=(1, 1), widths=(1.0, 0.5), pyramid_widths=(1.0, 0.5), proposals=(50, 100),
@@ -22,12 +22,26 @@ PLANNED = SPACE.largest.replace(skip1='skip', width=0.5, pyramid_width=0.5)
 RAN = PLANNED.replace(proposals=50, head='1')
 
 
-def frame(progress, outcome=Outcome.DETECTED, reasons=(), age_ms=4.0, bound_ms=49.0, forecast_ms=32.0):
+class EvenForecast:
+    """40 ms for the plan, 32 for any other path."""
+
+    def forecast_ms(self, path, segment=0):
+        return 40.0 if path == PLANNED else 32.0
+
+
+def job(reasons=(), age_ms=4.0):
+    """Arrived at 100 ms, taken at 102, planned at 105."""
     image = Image()
     image.header.frame_id = 'camera'
-    conditions = Conditions(120.0, 1.25, 'probe', reasons)
-    return FrameRecord(Arrival(image, 100.0, StampReading(age_ms, '')), conditions, outcome, progress.look(160.0),
-                       2.0, 3.0, 5.0, bound_ms, 7, '', forecast_ms, 0.0)
+    job = Job(image, 100.0, StampReading(age_ms, ''), 7)
+    job.conditions, job.phases = Conditions(120.0, 1.25, 'probe', reasons), SPACE.phases
+    job.taken_ms, job.begun_ms, job.evidence_s = 102.0, 105.0, job.motion_s
+    return job
+
+
+def recorded(job, outcome=Outcome.DETECTED):
+    """Published at 155 ms."""
+    return job.record(outcome, 155.0)
 
 
 def test_the_message_names_the_outcomes_as_they_are_named_elsewhere():
@@ -36,18 +50,19 @@ def test_the_message_names_the_outcomes_as_they_are_named_elsewhere():
 
 
 def ran(feasible=True, bound_ms=60.0):
-    progress = FrameProgress(SPACE.phases)
-    progress.begun_ms, progress.ended_ms, progress.slowdown = 105.0, 150.0, 1.25
-    progress.plan, progress.path = Choice(PLANNED, 40.0, bound_ms, feasible, 0.3), RAN
-    progress.remaining_ms, progress.decision_us = 90.0, 15.0
+    """Its network ended at 150 ms."""
+    planned = job()
+    planned.ended_ms, planned.times, planned.result = 150.0, FrameTimes(EvenForecast(), 1.25, 1.5), 'found'
+    planned.plan, planned.path = Choice(PLANNED, 40.0, bound_ms, feasible, 0.3), RAN
+    planned.remaining_ms, planned.decision_us = 90.0, 15.0
     for phase, took_ms in (('pre', 1.0), ('conv', 20.0), ('rpn', 8.0), ('head', 12.0), ('post', 2.0)):
-        progress.leave(phase, took_ms)
-    progress.decide(Decision('head', 8, 20.0, True, 30.0, 24.0, 25.0, 12.0))
-    return progress
+        planned.leave(phase, took_ms)
+    planned.decisions.append(Decision('head', 8, 20.0, True, 30.0, 24.0, 25.0, 12.0))
+    return planned
 
 
 def test_the_latency_adds_up_and_its_bound_is_that_of_the_path_that_ran():
-    message = frame_latency(frame(ran()), device='cpu', replaced_total=9, rejected_total=1, lost_total=2)
+    message = frame_latency(recorded(ran()), device='cpu', replaced_total=9, rejected_total=1, lost_total=2)
     assert [(phase.name, phase.ms) for phase in message.phases] == [
         ('pre', 1.0), ('conv', 20.0), ('rpn', 8.0), ('head', 12.0), ('post', 2.0)]
     assert message.network_ms == pytest.approx(43.0)
@@ -56,8 +71,9 @@ def test_the_latency_adds_up_and_its_bound_is_that_of_the_path_that_ran():
     assert message.total_ms == pytest.approx(4.0 + 12.0 + 43.0)
     assert message.header.frame_id == 'camera'
     assert (message.path, message.outcome) == (str(RAN), FrameLatency.DETECTED)
-    assert (message.forecast_ms, message.idle_forecast_ms, message.evidence_age_ms) == (50.0, 32.0, 0.0)
-    assert message.bound_ms == 49.0
+    assert (message.forecast_ms, message.evidence_age_ms) == (50.0, 0.0)
+    assert message.idle_forecast_ms == pytest.approx(43.0 / (43.0 + 10.0) * 40.0)  # 10 ms of the plan were skipped
+    assert message.bound_ms == pytest.approx(40.0 * 1.5 - 10.0)
     assert message.deadline_met
     assert not message.degraded
     assert (message.replaced_frames, message.replaced_frames_total, message.rejected_frames_total,
@@ -65,7 +81,7 @@ def test_the_latency_adds_up_and_its_bound_is_that_of_the_path_that_ran():
 
 
 def test_the_decision_names_plan_path_reason_and_every_operator_with_its_setting():
-    message = path_decision(frame(ran()), policy='frontier', target_miss_probability=0.01)
+    message = path_decision(recorded(ran()), policy='frontier', target_miss_probability=0.01)
     assert (message.planned_path, message.path) == (str(PLANNED), str(RAN))
     assert (message.remaining_ms, message.slowdown, message.forecast_ms, message.bound_ms) == (90.0, 1.25, 50.0, 60.0)
     assert message.reason == 'bound 60.0 ms fits 90.0 ms left; changed on the way: head'
@@ -81,19 +97,18 @@ def test_the_decision_names_plan_path_reason_and_every_operator_with_its_setting
 
 
 def test_an_infeasible_frame_says_so():
-    message = path_decision(frame(ran(feasible=False)), policy='frontier', target_miss_probability=0.01)
+    message = path_decision(recorded(ran(feasible=False)), policy='frontier', target_miss_probability=0.01)
     assert 'not even the cheapest path' in message.reason
     assert not message.feasible
 
 
 def test_a_policy_that_does_not_look_at_its_bound_is_not_said_to_fit():
-    message = path_decision(frame(ran(bound_ms=95.0)), policy='oblivious', target_miss_probability=0.01)
+    message = path_decision(recorded(ran(bound_ms=95.0)), policy='oblivious', target_miss_probability=0.01)
     assert message.reason.startswith('bound 95.0 ms is not looked at by this policy, with 90.0 ms left')
 
 
 def test_a_frame_without_a_plan_has_no_path_and_no_times():
-    record = frame(FrameProgress(), Outcome.COASTED, reasons=('budget is stale',), age_ms=math.nan,
-                   bound_ms=math.nan, forecast_ms=math.nan)
+    record = recorded(job(reasons=('budget is stale',), age_ms=math.nan), Outcome.COASTED)
     latency = frame_latency(record, device='cpu', replaced_total=0, rejected_total=0, lost_total=0)
     decision = path_decision(record, policy='frontier', target_miss_probability=0.01)
     assert latency.path == decision.path == ''
@@ -117,7 +132,8 @@ def test_only_operators_that_the_path_comes_to_are_told():
                       (Segment('choose', 'pre', 'model'),
                        Segment('wide', 'conv', 'width', ('width',), only_on=('model', 'wide'))))
     for path, told in ((space.parse('mplain'), ['model']), (space.parse('mwide-w0.50'), ['model', 'width'])):
-        progress = FrameProgress(space.phases)
-        progress.plan, progress.path = Choice(path, 40.0, 60.0, True, 0.3), path
-        message = path_decision(frame(progress), policy='frontier', target_miss_probability=0.01)
+        planned = job()
+        planned.times, planned.path = FrameTimes(EvenForecast()), path
+        planned.plan = Choice(path, 40.0, 60.0, True, 0.3)
+        message = path_decision(recorded(planned), policy='frontier', target_miss_probability=0.01)
         assert [operator.name for operator in message.operators] == told and message.path == str(path)

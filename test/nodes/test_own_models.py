@@ -78,6 +78,7 @@ def test_the_model_follows_the_budget_and_every_frame_has_a_bound(set_file, star
             continue
         assert 0.0 < decision.forecast_ms < decision.bound_ms < 4000.0 and math.isfinite(latency.bound_ms)
         assert latency.bound_ms > latency.idle_forecast_ms > 0.0
+    wait_for(lambda: labels, 'the class names')
     assert [entry.class_name for entry in labels[0].class_map] == ['vehicle', 'person']
     found = {detection.results[0].hypothesis.class_id for result in results[:3] for detection in result.detections}
     assert found and found <= {'vehicle', 'person'}

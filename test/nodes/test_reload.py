@@ -96,7 +96,7 @@ def test_new_weights_are_taken_between_two_frames_and_what_does_not_fit_is_refus
     assert not observer.set_parameters(f'{namespace}/detector', model='refusing_networks:exits')
     configure = ChangeState.Request(transition=Transition(id=Transition.TRANSITION_CONFIGURE))
     assert not observer.call(ChangeState, f'{namespace}/detector/change_state', configure).success
-    assert observer.status('detector')[1] == 'cannot be configured: SystemExit: 3'
+    wait_for(lambda: observer.status('detector')[1] == 'cannot be configured: SystemExit: 3', 'the diagnostic')
     assert not observer.set_parameters(f'{namespace}/detector', model=str(files / 'model.safetensors'))
     for transition in (Transition.TRANSITION_CONFIGURE, Transition.TRANSITION_ACTIVATE):
         request = ChangeState.Request(transition=Transition(id=transition))

@@ -17,7 +17,7 @@ from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.latency.time_model import TimeModel
 from deadline_perception.runtime.image_age import StampReading
 from deadline_perception.runtime.mailbox import Mailbox
-from deadline_perception.runtime.frame_record import Arrival, Conditions
+from deadline_perception.runtime.job import Conditions, Job
 from deadline_perception.runtime.executor import serve
 from deadline_perception.runtime.frame_client import FrameClient, FrameRules
 from deadline_perception.runtime.pipeline import FramePipeline
@@ -154,8 +154,8 @@ def bench():
     bench.close()
 
 
-def arrive(age_ms=1.0, reason='', stamp_ns=0, left_out=0):
-    return Arrival(SimpleNamespace(), now_ms(), StampReading(age_ms, reason, stamp_ns), left_out)
+def arrive(age_ms=1.0, reason='', stamp_ns=0, dropped=0):
+    return Job(SimpleNamespace(), now_ms(), StampReading(age_ms, reason, stamp_ns), dropped)
 
 
 def wait_until(condition):
@@ -170,14 +170,14 @@ def box_at(x):
 
 
 def test_a_frame_gives_one_message_of_each_kind_and_its_times_add_up(bench):
-    bench.run(bench.build(), arrive(age_ms=5.0, left_out=3))
+    bench.run(bench.build(), arrive(age_ms=5.0, dropped=3))
     (record,) = bench.records
     assert bench.published == [FOUND]
     assert record.outcome is Outcome.DETECTED
     assert record.deadline_met
-    assert record.replaced == 3
-    assert record.total_ms == pytest.approx(5.0 + record.overhead_ms + record.frame.network_ms)
-    parts = (record.queue_ms, record.convert_ms, record.frame.decision_ms, record.frame.network_ms, record.publish_ms)
+    assert record.superseded == 3
+    assert record.total_ms == pytest.approx(5.0 + record.overhead_ms + record.network_ms)
+    parts = (record.queue_ms, record.convert_ms, record.decision_ms, record.network_ms, record.publish_ms)
     assert record.elapsed_ms == pytest.approx(sum(parts))
     assert min(parts) >= 0.0
     assert record.forecast_ms == 0.01
@@ -214,22 +214,22 @@ def test_what_belongs_between_two_frames_is_done_after_each_although_the_next_im
 
 def test_a_newer_image_replaces_the_one_that_waits_and_counts_it(bench):
     pipeline = bench.build()
-    pipeline.arrive(arrive(left_out=2))
+    pipeline.arrive(arrive(dropped=2))
     pipeline.arrive(arrive())
     bench.run(pipeline)
-    assert [record.replaced for record in bench.records] == [4]
+    assert [record.superseded for record in bench.records] == [4]
     assert (pipeline.arrived, pipeline.replaced) == (5, 4)
 
 
 def test_a_rejected_image_gives_no_message_and_its_replaced_frames_are_counted_with_the_next(bench):
     pipeline = bench.build()
     bench.image = None
-    bench.run(pipeline, arrive(left_out=2))
+    bench.run(pipeline, arrive(dropped=2))
     assert bench.records == []
     assert pipeline.wants_image
     bench.image = IMAGE
-    bench.run(pipeline, arrive(left_out=1))
-    assert bench.records[0].replaced == 3
+    bench.run(pipeline, arrive(dropped=1))
+    assert bench.records[0].superseded == 3
 
 
 HANGS = ('network', 'conversion', 'publication')
@@ -263,7 +263,7 @@ def test_whatever_hangs_every_image_is_answered_within_its_budget_or_replaced_by
         sent.append(arrive(age_ms=0.0))
         pipeline.arrive(sent[-1])
         time.sleep(0.1)
-    wait_until(lambda: len(bench.records) - 1 + sum(record.replaced for record in bench.records[1:]) == len(sent))
+    wait_until(lambda: len(bench.records) - 1 + sum(record.superseded for record in bench.records[1:]) == len(sent))
     assert worker.is_alive()
     heard = {arrival: at_ms for arrival, at_ms in bench.heard_ms.items() if arrival in sent}
     for number, arrival in enumerate(sent):
@@ -284,7 +284,7 @@ def test_images_that_were_left_out_are_answered_for_when_the_first_of_them_is_du
     first = arrive(age_ms=0.0)
     bench.run(pipeline, first)
     time.sleep(0.4)
-    second = arrive(age_ms=0.0, left_out=3)
+    second = arrive(age_ms=0.0, dropped=3)
     pipeline.arrive(second)
     due_ms, act = pipeline.look(now_ms())
     assert act is None
@@ -344,7 +344,7 @@ def test_an_answer_that_cannot_be_published_at_all_is_counted_and_the_next_image
     bench.hear, bench.budget_ms = works, 9000.0
     pipeline.arrive(arrive(age_ms=0.0))
     pipeline.process(bench.mailbox.take(0)[1])
-    assert [record.replaced for record in bench.records] == [1]
+    assert [record.superseded for record in bench.records] == [1]
 
 
 def test_one_worker_serves_the_task_whose_deadline_is_earliest(bench):
@@ -414,13 +414,13 @@ def test_an_image_that_cannot_be_in_time_is_answered_at_once_and_its_result_rene
     for step in range(3):
         bench.run(pipeline, arrive(stamp_ns=10 ** 18 + step * 10 ** 8))
     assert [record.outcome for record in bench.records] == [Outcome.COASTED] * 3
-    assert all(record.frame.result is None and 'too late before the frame' in record.frame.reason
+    assert all(record.result is None and 'too late before the frame' in record.reason
                for record in bench.records)
-    assert not any(record.frame.plan.feasible for record in bench.records)
+    assert not any(record.plan.feasible for record in bench.records)
     assert [len(found) for found in bench.published] == [0, 1, 1]
     assert [record.evidence_age_ms for record in bench.records] == pytest.approx([math.nan, 100.0, 100.0], nan_ok=True)
     assert [record.outcome for record in bench.late] == [Outcome.LATE] * 3
-    assert all(record.frame.network_ms > 0 and record.forecast_ms == 1e6 and record.evidence_age_ms == 0
+    assert all(record.network_ms > 0 and record.forecast_ms == 1e6 and record.evidence_age_ms == 0
                for record in bench.late)
     assert pipeline.late_results == bench.calibrator.frames == 3
 
@@ -456,8 +456,8 @@ def test_the_network_goes_on_with_the_best_path_that_is_expected_to_end_before_t
     now = now_ms()
     for before_ms in (800.0, 400.0, 0.0):
         pipeline._period.observe(now - before_ms)
-    bench.run(pipeline, Arrival(SimpleNamespace(), now_ms(), StampReading(1.0, '', 0)))
-    assert [record.frame.path for record in bench.late] == [policy.SHORT, policy.LONG]
+    bench.run(pipeline, arrive())
+    assert [record.path for record in bench.late] == [policy.SHORT, policy.LONG]
     assert policy.asked_ms[0] <= 0.0 and 0.0 < policy.asked_ms[1] <= 400.0
 
 
@@ -610,9 +610,9 @@ def test_the_bound_is_that_of_the_path_that_ran_and_what_a_shorter_one_left_out_
     bench.network.path_space = space
     bench.run(bench.build(policy))
     (record,) = bench.records
-    assert record.frame.path == gone_on
-    assert record.frame.plan.bound_ms == pytest.approx(60.0)
-    took_ms = record.frame.network_ms
+    assert record.path == gone_on
+    assert record.plan.bound_ms == pytest.approx(60.0)
+    took_ms = record.network_ms
     if shorter:
         assert record.bound_ms == pytest.approx(40.0 * 1.5 - 30.0)
         assert took_ms / record.forecast_ms == pytest.approx((took_ms + 30.0) / 40.0)
@@ -687,8 +687,8 @@ def test_an_aborted_frame_misses_its_bound_only_when_what_it_took_and_the_rest_e
     bench.mailbox.holds_other = lambda task: True  # so that what is too late is aborted
     bench.run(bench.build(policy), arrive())
     (record,) = bench.records
-    assert 'too late before' in record.frame.reason
-    assert 0 < record.frame.segment < len(SPACE.segments)
+    assert 'too late before' in record.reason
+    assert 0 < record.segment < len(SPACE.segments)
     assert bench.calibrator.certificate().misses == bench.calibrator.certificate().frames == misses
 
 
@@ -721,8 +721,8 @@ def test_the_watchdog_reserves_what_publishing_takes_and_not_what_deciding_takes
     policy.plan = plan
     bench.run(pipeline, arrive(age_ms=0.0))
     first, second = bench.records
-    assert first.frame.decision_ms >= 200.0
-    assert second.frame.remaining_ms <= 1000.0 - 200.0  # the median of all frames so far is reserved for deciding
+    assert first.decision_ms >= 200.0
+    assert second.remaining_ms <= 1000.0 - 200.0  # the median of all frames so far is reserved for deciding
     assert bench.times.reserve.publishing_ms < 200.0
 
 
@@ -736,7 +736,7 @@ def test_aborted_frames_that_were_slow_keep_the_best_case_from_sinking(bench):
     bench.mailbox.holds_other = lambda task: True
     before = bench.times.begin(1.0).p10_factor
     bench.run(pipeline)
-    assert bench.records[0].frame.result is None
+    assert bench.records[0].result is None
     assert bench.times.begin(1.0).p10_factor > before
 
 

@@ -7,17 +7,17 @@ import pytest
 
 from deadline_perception.runtime.image_age import StampReading
 from deadline_perception.runtime.tracks import Outcome
-from deadline_perception.runtime.timed_frame import FrameProgress
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.runtime import status as status_module
 from deadline_perception.runtime.status import DetectorStatus, hanging
-from deadline_perception.runtime.frame_record import Arrival, Conditions, FrameRecord
+from deadline_perception.runtime.job import Conditions, Job
 
 
 def record(outcome=Outcome.DETECTED, budget_ms=100.0, reasons=(), replaced=0):
-    arrival = Arrival(SimpleNamespace(), 0.0, StampReading(math.nan, ''))
-    return FrameRecord(arrival, Conditions(budget_ms, 1.5, 'probe', reasons), outcome, FrameProgress().look(0.0),
-                       1.0, 2.0, 3.0, math.nan, replaced, '', math.nan, 0.0)
+    job = Job(SimpleNamespace(), 0.0, StampReading(math.nan, ''))
+    job.conditions, job.superseded = Conditions(budget_ms, 1.5, 'probe', reasons), replaced
+    job.taken_ms, job.begun_ms, job.ended_ms = 1.0, 3.0, 3.0
+    return job.record(outcome, 6.0)
 
 
 def test_counts_frames_replacements_and_misses():

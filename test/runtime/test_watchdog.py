@@ -93,6 +93,11 @@ def test_times_without_end_are_waited_for(watchdog):
 def test_however_many_acts_hang_another_thread_watches_and_the_last_says_so(watchdog):
     gate, hanging = threading.Event(), []
 
+    def living():
+        return sum(thread.name == 'watchdog' for thread in threading.enumerate())
+
+    usual = living()
+
     def hang():
         hanging.append(1)
         gate.wait(WAIT_S)
@@ -105,6 +110,10 @@ def test_however_many_acts_hang_another_thread_watches_and_the_last_says_so(watc
     gate.set()
     wait_until(lambda: watchdog.hanging == 0)
     assert watchdog.fault == ''
+    wait_until(lambda: living() == usual)  # what stood in has ended
+    acted = threading.Event()
+    watch(watchdog, Due(acted.set))
+    assert acted.wait(WAIT_S)
 
 
 @pytest.mark.filterwarnings('ignore::pytest.PytestUnhandledThreadExceptionWarning')

@@ -89,12 +89,16 @@ def test_arguments_that_make_no_sense_are_refused_in_one_line(folder, arguments,
     assert re.search(said, told) and told.count('\n') == 1
 
 
-def test_a_file_is_refused_before_torch_is_loaded(tmp_path):
-    file = exported(tmp_path / 'net.xml', {'logits': np.zeros((1, 1000), np.float32)})
+@pytest.mark.parametrize('name, shape, value, said', [
+    ('logits', (1, 1000), 0.0, 'as of a classifier: expected a detector'),
+    ('output0', (1, 5, 100), np.nan, 'net.xml gave NaN or infinity, expected finite outputs'),
+    ('output0', (1, 5, 100), 0.25, 'each output of .*net.xml holds one value only, 0.25 in all places')])
+def test_a_file_is_refused_before_torch_is_loaded(tmp_path, name, shape, value, said):
+    file = exported(tmp_path / 'net.xml', {name: np.full(shape, value, np.float32)})
     code = ('import sys\nfrom deadline_perception.tools.command_line import main\n'
             f'status = main(["adopt", {str(file)!r}, "--classes", "car"])\nprint(status, "torch" in sys.modules)')
     run = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, timeout=240)
-    assert run.stdout == '1 False\n' and 'as of a classifier: expected a detector' in run.stderr
+    assert run.stdout == '1 False\n' and re.search(said, run.stderr) and run.stderr.count('\n') == 1
 
 
 def test_a_model_that_cannot_be_used_is_told_before_anything_is_measured(folder, tmp_path, capsys, monkeypatch):

@@ -11,7 +11,10 @@ from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.latency.reserve import FrameReserve
 from deadline_perception.latency.time_model import FrameTimes
-from deadline_perception.runtime.timed_frame import FrameProgress, NextImages, TimedInference
+from deadline_perception.runtime.image_age import StampReading
+from deadline_perception.runtime.job import Job
+from deadline_perception.runtime.timed_inference import NextImages, TimedInference
+from deadline_perception.runtime.tracks import Outcome
 from deadline_perception.detector.declaration import multi_path_space
 from deadline_perception.detector.detections import Detections
 
@@ -90,7 +93,7 @@ class Late:
         self.network, self.due_ms, self.answered, self.why = network, network.now_ms + free_ms, answered, abandoned
         self.given_up_after = None
 
-    def give_up(self):
+    def abort(self):
         assert self.given_up_after is None
         self.given_up_after = list(self.network.ran)
 
@@ -104,15 +107,15 @@ class Late:
         return self.why()
 
 
-def run(network, budget_ms, *, late=None, may_give_up=True, slowdown=1.0, calibration_factor=1.0, p10_factor=1.0,
+def run(network, budget_ms, *, late=None, may_abort=True, slowdown=1.0, calibration_factor=1.0, p10_factor=1.0,
         policy=POLICY, p90_share=1.0, deciding_ms=0.0, next_images=None):
-    progress, late = FrameProgress(), late or Late(network)
-    times = FrameTimes(FORECAST, slowdown, slowdown * calibration_factor, p90_share, slowdown * p10_factor,
-                       FrameReserve(deciding_ms, 0.0))
-    frame = TimedInference(network, SPACE, policy, clock_ms=network.clock_ms).run(
-        IMAGE, progress, late, due_ms=network.now_ms + budget_ms, times=times,
-        may_give_up=may_give_up, next_images=next_images)
-    return frame, late
+    """The record of a job as its network ends, and what became of its image."""
+    job, late = Job(IMAGE, network.now_ms, StampReading(0.0, '', 0)), late or Late(network)
+    job.times = FrameTimes(FORECAST, slowdown, slowdown * calibration_factor, p90_share, slowdown * p10_factor,
+                           FrameReserve(deciding_ms, 0.0))
+    TimedInference(network, SPACE, policy, clock_ms=network.clock_ms).run(
+        IMAGE, job, late, due_ms=network.now_ms + budget_ms, may_abort=may_abort, next_images=next_images)
+    return job.record(Outcome.DETECTED, network.now_ms), late
 
 
 def test_a_frame_with_time_takes_the_largest_path_and_accounts_for_all_of_it():
@@ -199,7 +202,7 @@ def test_when_nothing_fits_takes_the_best_path_that_is_expected_to_end_before_th
 
 
 def test_a_frame_that_may_come_late_runs_to_its_end_on_the_cheapest_path():
-    frame, late = run(CountingNetwork(), 5.0, may_give_up=False)
+    frame, late = run(CountingNetwork(), 5.0, may_abort=False)
     assert frame.path == SPACE.smallest
     assert frame.result is not None
     assert late.given_up_after is None
@@ -244,8 +247,8 @@ def test_the_policy_is_told_what_the_frame_took_and_had_and_that_it_was_given_up
             self.outcomes.append((latency_ms, remaining_ms))
 
     policy = Told(SPACE.smallest, SPACE, FORECAST, PathQuality.from_forecast(SPACE, FORECAST))
-    for budget_ms, may_give_up in ((1000.0, True), (5.0, False), (5.0, True)):
-        run(CountingNetwork(), budget_ms, may_give_up=may_give_up, policy=policy)
+    for budget_ms, may_abort in ((1000.0, True), (5.0, False), (5.0, True)):
+        run(CountingNetwork(), budget_ms, may_abort=may_abort, policy=policy)
     cheapest_ms = pytest.approx(FORECAST.forecast_ms(SPACE.smallest))
     assert policy.outcomes == [(cheapest_ms, 1000.0), (cheapest_ms, 5.0), (math.inf, 5.0)]
 
@@ -255,7 +258,7 @@ def test_a_policy_that_weighs_late_frames_learns_from_the_frames_that_it_decides
     quick, slow = [], []
     for frames, factor in ((quick, 1.0), (slow, 2.5)):
         for _ in range(12):
-            frame, _ = run(CountingNetwork(lambda segment: factor), 60.0, policy=policy, may_give_up=False)
+            frame, _ = run(CountingNetwork(lambda segment: factor), 60.0, policy=policy, may_abort=False)
             frames.append(frame)
     assert [frame.path for frame in quick[-4:]] == [SPACE.largest] * 4
     for frame in slow[-4:]:
@@ -303,16 +306,16 @@ def test_a_period_of_nothing_is_refused():
 
 
 def test_another_thread_sees_what_is_running():
-    progress = FrameProgress()
-    progress.begun_ms = 100.0
-    progress.enter('pre', 100.0)
-    progress.leave('pre', 2.0)
-    progress.enter('conv', 103.0)
-    frame = progress.look(110.0)
-    assert frame.phase_ms['pre'] == 2.0
-    assert frame.phase_ms['conv'] == pytest.approx(7.0)
-    assert frame.decision_ms == pytest.approx(1.0)
-    assert frame.elapsed_ms == pytest.approx(10.0)
+    job = Job(IMAGE, 90.0, StampReading(0.0, '', 0))
+    job.begun_ms = 100.0
+    job.enter('pre', 100.0)
+    job.leave('pre', 2.0)
+    job.enter('conv', 103.0)
+    record = job.record(Outcome.COASTED, 110.0)
+    assert record.phase_ms['pre'] == 2.0
+    assert record.phase_ms['conv'] == pytest.approx(7.0)
+    assert record.decision_ms == pytest.approx(1.0)
+    assert record.elapsed_ms == pytest.approx(20.0)
 
 
 @pytest.mark.parametrize(('period_ms', 'calibration_factor'), [(100.0, 1e-9), (1e-9, 1.0), (1e-300, 1.0)])

@@ -1,0 +1,318 @@
+"""One image on its way from its arrival to its answer, whoever gives it, and the frozen record of it. Free of ROS."""
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from deadline_perception.decision.policy import Choice
+from deadline_perception.execution_path import ExecutionPath
+from deadline_perception.latency.time_model import FrameTimes
+from deadline_perception.runtime.deadline import is_met
+from deadline_perception.runtime.image_age import StampReading
+from deadline_perception.runtime.tracks import Outcome
+
+HANGING_PUBLICATION_MS = 20.0  # a publication that takes longer, and past the deadline, is made again by another thread
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What a job is decided under.
+
+    Attributes:
+        budget_ms: longest allowed time from capture to published result.
+        slowdown: factor >= 1 of contention.
+        contention_source: sensors behind the slowdown.
+        reasons: why the node is degraded, empty when it is not.
+    """
+
+    budget_ms: float
+    slowdown: float
+    contention_source: str
+    reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What one operator decided while its job was running.
+
+    Attributes:
+        operator: its name, such as `skip2`.
+        segment: index of the segment that it decided.
+        spent_ms: time inside the network before it.
+        changed: its setting differs from the one planned before.
+        remaining_ms: time left before the network is due.
+        forecast_ms: time of all that remained to run, on the idle device.
+        bound_ms: bound of it.
+        decision_us: time the decision took.
+    """
+
+    operator: str
+    segment: int
+    spent_ms: float
+    changed: bool
+    remaining_ms: float
+    forecast_ms: float
+    bound_ms: float
+    decision_us: float
+
+
+class Job:
+    """One image until it is answered and its network has ended.
+
+    Its pipeline's lock guards what arrival, claim and answer change; what the run changes belongs to the worker, and
+    any thread may look at it by `record` without waiting.
+
+    Args:
+        message: the image as it came.
+        arrived_ms: when, on the monotonic clock.
+        stamp: what its stamp says about its age.
+        dropped: images between the one taken before and this one, which were never taken off the middleware.
+
+    Attributes:
+        conditions: at its arrival; renewed when the worker takes it.
+        deadline_ms: when it must be answered.
+        fallback_ms: when the watchdog has to see to it.
+        phases: of the network.
+        taken_ms: when the worker took it, None until then.
+        superseded: images that it stands for beside its own.
+        attempts: to answer it.
+        claimed_ms: when its answer began, for the watchdog when it should have.
+        publish_ms: that its answer took; None where it was answered beside its network.
+        is_in_time: its own result was published in time.
+        evidence_s: when the image was taken that its answer rests on.
+        times: that it is decided by; None until it is taken.
+        plan: the choice before the network started; None until then.
+        path: the path that runs, with all re-decisions; None without a plan.
+        remaining_ms: time left when the path was planned.
+        decision_us: time of the planning.
+        begun_ms, ended_ms: of the planning and of the network, on the monotonic clock; None until then.
+        decisions: the re-decisions, in the order of execution.
+        segment: index of the segment that it was aborted before, or that is running.
+        network_ms: time of the segments that ended.
+        result: what the network gave; None where it did not finish.
+        reason: why it could not be in time or was aborted, empty otherwise.
+    """
+
+    def __init__(self, message: object, arrived_ms: float, stamp: StampReading, dropped: int = 0) -> None:
+        self.message, self.arrived_ms, self.stamp, self.dropped = message, arrived_ms, stamp, dropped
+        self.conditions = Conditions(math.inf, 1.0, '')
+        self.deadline_ms = self.fallback_ms = math.inf
+        self.phases: tuple[str, ...] = ()
+        self.taken_ms: float | None = None
+        self.superseded = dropped
+        self.attempts = 0
+        self.claimed_ms = math.nan
+        self.publish_ms: float | None = None
+        self.is_in_time = False
+        self.evidence_s: float | None = None
+        self.times: FrameTimes | None = None
+        self.plan: Choice | None = None
+        self.path: ExecutionPath | None = None
+        self.remaining_ms = self.decision_us = self.network_ms = 0.0
+        self.begun_ms: float | None = None
+        self.ended_ms: float | None = None
+        self.decisions: list[Decision] = []
+        self.segment = 0
+        self.result: object | None = None
+        self.reason = ''
+        self._done: list[tuple[str, float]] = []
+        self._running: tuple[int, str, float] | None = None
+
+    @property
+    def captured_ms(self) -> float:
+        """Monotonic time of capture; of the arrival when the age is unknown."""
+        return self.arrived_ms - self.stamp.known_age_ms
+
+    @property
+    def motion_s(self) -> float:
+        """Time along which objects move: the stamp, at whatever rate a bag is played; without one, the arrival."""
+        return self.stamp.stamp_ns / 1e9 if self.stamp.stamp_ns > 0 else self.arrived_ms / 1000.0
+
+    def motion_at_s(self, at_ms: float) -> float:
+        """The same at a time of the monotonic clock; right where a bag is played at the rate of its recording."""
+        return self.motion_s + (at_ms - self.captured_ms) / 1000.0
+
+    # --- its answer ---
+
+    def claim(self, at_ms: float) -> bool:
+        """For an answer now. Returns whether it is the first; should that hang, the watchdog will try again."""
+        self.attempts += 1
+        self.claimed_ms = min(at_ms, self.fallback_ms)
+        self.fallback_ms = max(self.deadline_ms, at_ms + HANGING_PUBLICATION_MS * 2 ** (self.attempts - 1))
+        return self.attempts == 1
+
+    def for_tracks(self) -> Job:
+        """The same image once more, for a network that runs although its answer is out."""
+        job = Job(self.message, self.arrived_ms, self.stamp)
+        job.deadline_ms, job.phases, job.attempts = self.deadline_ms, self.phases, self.attempts
+        return job
+
+    # --- its run ---
+
+    def enter(self, phase: str, at_ms: float) -> None:
+        """Notes that the network begins a segment of a phase."""
+        self._running = (len(self._done), phase, at_ms)
+
+    def leave(self, phase: str, took_ms: float) -> None:
+        """Notes that the segment is done."""
+        self._done.append((phase, took_ms))
+        self.network_ms += took_ms
+
+    @property
+    def decision_ms(self) -> float:
+        """Planning, all re-decisions and the loop around them, of a run that has ended."""
+        return max(0.0, self.ended_ms - self.begun_ms - self.network_ms)
+
+    def record(self, outcome: Outcome, at_ms: float, failure: str = '') -> JobRecord:
+        """What is known about it now.
+
+        Args:
+            outcome: what its answer was.
+            at_ms: when that was out.
+            failure: of the network, empty without.
+        """
+        end_ms = at_ms if self.ended_ms is None else self.ended_ms
+        begun_ms = at_ms if self.begun_ms is None else self.begun_ms
+        taken_ms = at_ms if self.taken_ms is None else self.taken_ms
+        run_ms = max(0.0, end_ms - begun_ms)
+        phase_ms = self._phase_ms(end_ms)
+        network_ms = sum(phase_ms.values())
+        forecast_ms, bound_ms = self._forecast_and_bound_ms(network_ms)
+        evidence_age_ms = math.nan if self.evidence_s is None else 1000.0 * (self.motion_s - self.evidence_s)
+        wcet_ms = math.nan if self.plan is None else self.times.worst_ms(self.plan.path)
+        return JobRecord(
+            message=self.message, arrived_ms=self.arrived_ms, stamp=self.stamp, conditions=self.conditions,
+            outcome=outcome, plan=self.plan, path=self.path, remaining_ms=self.remaining_ms,
+            slowdown=1.0 if self.times is None else self.times.slowdown, decision_us=self.decision_us,
+            decisions=tuple(self.decisions), phase_ms=phase_ms, network_ms=network_ms, segment=self.segment,
+            result=self.result, reason=self.reason, failure=failure, superseded=self.superseded,
+            queue_ms=taken_ms - self.arrived_ms, convert_ms=begun_ms - taken_ms,
+            decision_ms=max(0.0, run_ms - network_ms), publish_ms=max(0.0, at_ms - begun_ms - run_ms),
+            forecast_ms=forecast_ms, bound_ms=bound_ms, evidence_age_ms=evidence_age_ms, wcet_ms=wcet_ms)
+
+    def _phase_ms(self, end_ms: float) -> dict[str, float]:
+        done, running = list(self._done), self._running
+        phase_ms = dict.fromkeys(self.phases, 0.0)
+        for phase, took_ms in done:
+            phase_ms[phase] = phase_ms.get(phase, 0.0) + took_ms
+        if running is not None and running[0] == len(done):
+            phase_ms[running[1]] = phase_ms.get(running[1], 0.0) + max(0.0, end_ms - running[2])
+        return phase_ms
+
+    def _forecast_and_bound_ms(self, network_ms: float) -> tuple[float, float]:
+        if self.path is None:
+            return math.nan, math.nan
+        times = self.times
+        skipped_ms = 0.0 if self.plan is None else times.skipped_ms(self.plan.path, self.path)
+        forecast_ms = times.forecast_ms(self.path)
+        planned_ms = forecast_ms * times.slowdown + skipped_ms
+        bound_ms = planned_ms * times.factor / times.slowdown - skipped_ms
+        if self.result is not None and network_ms > 0.0:  # else it would have taken longer than it did
+            forecast_ms = planned_ms / times.slowdown / (1.0 + skipped_ms / network_ms)
+        return forecast_ms, bound_ms
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class JobRecord:
+    """One answered job; all that messages, reports and benchmarks say about it.
+
+    Attributes:
+        message, arrived_ms, stamp: as of the job.
+        conditions: budget and contention when it was taken, or when it arrived if it never was.
+        outcome: what was published.
+        plan, path, remaining_ms, decision_us, decisions, segment, result, reason: as of the job.
+        slowdown: factor from forecast to expected time.
+        phase_ms: time per phase of the network, what was running when it was answered included.
+        network_ms: their sum.
+        failure: error of conversion or network, empty otherwise.
+        superseded: images that it stands for beside its own, dropped by the middleware or replaced before their turn.
+        queue_ms, convert_ms, decision_ms, publish_ms: the node's own times around the network.
+        forecast_ms: time on the idle device of the path that ran; where a job left its plan for a shorter path and
+            finished, such that the network's time over it is as for the whole plan; NaN without a path.
+        bound_ms: of the network's time on the path that ran, where that is shorter than the plan as of the plan, less
+            what was skipped of it; NaN without a path. That of the plan is `plan`'s.
+        evidence_age_ms: from the image on which what was published rests to this one: 0 for its own result, NaN
+            when there was nothing to go on from.
+        wcet_ms: analytical worst case of the network's time on the path that was planned, slowed down as the frame;
+            NaN without.
+    """
+
+    message: object
+    arrived_ms: float
+    stamp: StampReading
+    conditions: Conditions
+    outcome: Outcome
+    plan: Choice | None = None
+    path: ExecutionPath | None = None
+    remaining_ms: float = 0.0
+    slowdown: float = 1.0
+    decision_us: float = 0.0
+    decisions: tuple[Decision, ...] = ()
+    phase_ms: dict[str, float]
+    network_ms: float
+    segment: int = 0
+    result: object | None = None
+    reason: str = ''
+    failure: str = ''
+    superseded: int = 0
+    queue_ms: float
+    convert_ms: float
+    decision_ms: float
+    publish_ms: float
+    forecast_ms: float
+    bound_ms: float
+    evidence_age_ms: float
+    wcet_ms: float = math.nan
+
+    @property
+    def elapsed_ms(self) -> float:
+        """Arrival to published result."""
+        return self.queue_ms + self.convert_ms + self.decision_ms + self.network_ms + self.publish_ms
+
+    @property
+    def total_ms(self) -> float:
+        """Capture to published result; NaN when the age is unknown."""
+        return self.stamp.age_ms + self.elapsed_ms
+
+    @property
+    def overhead_ms(self) -> float:
+        """The node's own time outside the network."""
+        return self.elapsed_ms - self.network_ms
+
+    @property
+    def deadline_met(self) -> bool:
+        """Published within the budget, counted from the arrival when the age is unknown."""
+        return is_met(self.stamp.known_age_ms + self.elapsed_ms, self.conditions.budget_ms)
+
+    @property
+    def is_in_time(self) -> bool:
+        """Its own result was published within the budget."""
+        return self.outcome is Outcome.DETECTED and self.deadline_met
+
+    @property
+    def feasible(self) -> bool:
+        """A path was bound to fit when it was planned."""
+        return self.plan is not None and bool(self.plan.feasible)
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Everything that is degraded about it."""
+        return tuple(reason for reason in (*self.conditions.reasons, self.stamp.reason, self.failure) if reason)
+
+    @property
+    def explanation(self) -> str:
+        """One line for a person: why this path."""
+        plan = self.plan
+        if self.reasons and plan is None:
+            return self.reasons[-1]
+        if self.reason:
+            return self.reason
+        if plan is None:
+            return 'the deadline passed before a path could be planned'
+        if not plan.feasible:
+            return (f'not even the cheapest path fits: its bound is {plan.bound_ms:.1f} ms, and '
+                    f'{self.remaining_ms:.1f} ms are left')
+        changed = [decision.operator for decision in self.decisions if decision.changed]
+        fits = 'fits' if plan.bound_ms <= self.remaining_ms else 'is not looked at by this policy, with'
+        why = f'bound {plan.bound_ms:.1f} ms {fits} {self.remaining_ms:.1f} ms left'
+        return f'{why}; changed on the way: {", ".join(changed)}' if changed else why

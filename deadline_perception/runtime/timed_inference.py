@@ -1,0 +1,227 @@
+"""One job through the network against its deadline: plan, re-decide at every operator, and when time has run out go
+on for what the result is still worth.
+
+The network is duck-typed (`path_space`, `start(image, path) -> run`), so everything here runs without torch and is
+tested with a network that only counts time.
+"""
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from deadline_perception.decision.policy import Choice, Policy
+from deadline_perception.execution_path import ExecutionPath, PathSpace
+from deadline_perception.latency.stopwatch import now_ms
+from deadline_perception.latency.time_model import FrameTimes
+from deadline_perception.runtime.deadline import left_ms
+from deadline_perception.runtime.job import Decision, Job
+
+_ROUNDING = 1.0 + 1e-9  # that of a bound does not make the plan too long
+# That are looked at for one plan: the next, the first that the cheapest path fits before, and one more for rounding.
+_MOST_IMAGES = 3
+
+
+class Late(Protocol):
+    """What is to become of a frame whose own result comes too late; asked by the thread that runs the network."""
+
+    def abort(self) -> None:
+        """The frame cannot be in time any more: its image is to be answered by something else."""
+
+    def is_answered(self) -> bool:
+        """Its image has been answered."""
+
+    def until_ms(self) -> float:
+        """Time of the monotonic clock until which the network is not needed for anything better."""
+
+    def abandoned(self, path: ExecutionPath, segment: int) -> str:
+        """Why the rest of a path is not to be run any more; empty while its result is worth something."""
+
+
+class WhateverItTakes(Late):
+    """Of a frame that nobody answers but itself: it is run to its end."""
+
+    def is_answered(self) -> bool:
+        """See `Late`: never."""
+        return False
+
+
+@dataclass(frozen=True)
+class NextImages:
+    """What is known of the images after this one.
+
+    Attributes:
+        first_ms: when the next one is expected, on the monotonic clock; inf when nobody knows.
+        period_ms: time between two of them, > 0.
+
+    Raises:
+        ValueError: the period is not above 0.
+    """
+
+    first_ms: float
+    period_ms: float
+
+    def __post_init__(self) -> None:
+        if not self.period_ms > 0:
+            raise ValueError(f'period of the images is {self.period_ms} ms, expected more than 0')
+
+
+@dataclass(frozen=True)
+class _Terms:
+    """What a frame is decided under once it is planned: when it is due, the image before which it should end, the
+    factor to its best case, its times, and the share of its bound that has to fit; see `TimedInference.run`.
+    """
+
+    due_ms: float
+    until_ms: float
+    least: float
+    times: FrameTimes
+    likely: float
+
+
+class TimedInference:
+    """Runs frames one after the other; holds nothing between two frames but the network and the policy.
+
+    Args:
+        network: `start(image_bgr, path)` gives a run, as `MultiPathDetector` does.
+        path_space: the network's.
+        policy: chooses the paths.
+        finish: made of every result.
+        clock_ms: monotonic clock.
+    """
+
+    def __init__(self, network, path_space: PathSpace, policy: Policy, *,
+                 finish: Callable[[object], object] = lambda result: result,
+                 clock_ms: Callable[[], float] = now_ms) -> None:
+        self._network = network
+        self._segments, self._applies = path_space.segments, path_space.applies
+        self._places = [path_space.place.get(segment.operator) for segment in path_space.segments]
+        self._policy = policy
+        self._finish = finish
+        self._clock_ms = clock_ms
+
+    def run(self, image_bgr: np.ndarray, job: Job, late: Late, *, due_ms: float, may_abort: bool,
+            next_images: NextImages | None = None) -> None:
+        """Takes one frame through the network.
+
+        Where the next images are known, the plan is the best path that is expected to end before the next one comes;
+        where none is, before the one after, and so on until the frame is due. A re-decision may take as long as the
+        plan. A frame whose image has been answered, or that is aborted here, goes on with the best path that is
+        expected, not bound, to end before `late.until_ms()`.
+
+        Args:
+            image_bgr: uint8 `[H, W, 3]`.
+            job: of the image, with its `times`; takes in how the run goes. Its result stays None when it is aborted.
+                Where the p90 share of its times is below 1 the policy may plan what later operators can take back; not
+                where it is to end before an image, which needs no bound. What its decisions take is reserved in
+                proportion to the segments that are left, since those made are in the time that has passed.
+            late: what to do when time has run out.
+            due_ms: time of the monotonic clock at which the network must be done.
+            may_abort: do so at an operator once not even the best case of what remains fits. (Not once its bound does
+                not: a frame whose bound no longer fits mostly makes it all the same, and one whose expected time no
+                longer fits does so half the time.)
+            next_images: None where the frame is not to look at them.
+        """
+        policy, times = self._policy, job.times
+        job.begun_ms = self._clock_ms()
+        job.remaining_ms = left_ms(due_ms, job.begun_ms, times.reserve.deciding_ms)
+        plan, until_ms = self._plan(job, next_images)
+        planned_ms = self._clock_ms()
+        job.decision_us = (planned_ms - job.begun_ms) * 1000.0
+        job.path, job.plan = plan.path, plan  # in this order: who sees a plan sees a path
+        is_late, least = late.is_answered(), times.p10_factor if may_abort else -math.inf
+        if not is_late and not plan.feasible and plan.forecast_ms * least > left_ms(due_ms, planned_ms):
+            job.reason = self._too_late('the frame', plan, least, left_ms(due_ms, planned_ms))
+            late.abort()
+            is_late = True
+        if is_late:
+            job.path = policy.plan(left_ms(late.until_ms(), self._clock_ms()), times.slowdown).path
+        terms = _Terms(due_ms, until_ms, least, times, times.p90_share if until_ms == math.inf else 1.0)
+        is_late = self._run_segments(self._network.start(image_bgr, job.path), job, late, is_late, terms)
+        job.ended_ms = self._clock_ms()
+        took_ms = math.inf if job.result is None or is_late else job.ended_ms - job.begun_ms
+        policy.observe(took_ms, job.remaining_ms)
+
+    def _plan(self, job: Job, next_images: NextImages | None) -> tuple[Choice, float]:
+        """The path to start on, and when the image comes before which it is expected to end; inf without any."""
+        policy, times = self._policy, job.times
+        factor, calibration_factor = times.factor, times.factor / times.slowdown
+        image_ms = math.inf if next_images is None else next_images.first_ms
+        for _ in range(_MOST_IMAGES):
+            # Of the bound only the calibration factor lies above the expected time.
+            until_image_ms = left_ms(image_ms, job.begun_ms) * calibration_factor
+            if not until_image_ms < job.remaining_ms:
+                return policy.plan(job.remaining_ms, factor, times.p90_share), math.inf
+            plan = policy.plan(until_image_ms, factor)
+            if plan.feasible:
+                return plan, image_ms
+            # On to the first image that the path fits before, however many lie between.
+            missing_ms = (plan.bound_ms - until_image_ms) / calibration_factor
+            image_ms += max(1, math.ceil(missing_ms / next_images.period_ms)) * next_images.period_ms
+        return policy.plan(job.remaining_ms, factor, times.p90_share), math.inf
+
+    def _run_segments(self, run, job: Job, late: Late, is_late: bool, terms: _Terms) -> bool:
+        """Runs what there is to run. Returns whether the frame was late before its last segment."""
+        count = len(self._segments)
+        while not run.finished:
+            job.segment = run.segment
+            segment = self._segments[run.segment]
+            is_late = is_late or late.is_answered()
+            abandoned = late.abandoned(run.path, run.segment) if is_late else ''
+            if abandoned:
+                job.reason = f'aborted before {segment.name}: {abandoned}'
+                return True
+            if segment.operator is not None and self._applies(run.segment, run.path):
+                if not is_late:
+                    factor = terms.times.factor_from(run.path, run.segment, job.network_ms)
+                    remaining_ms = left_ms(terms.due_ms, self._clock_ms(),
+                                           terms.times.reserve.deciding_ms * (1.0 - run.segment / count))
+                    limit_ms = self._limit_ms(run, remaining_ms, factor, terms)
+                    choice = self._redecide(run, segment.operator, job, remaining_ms, limit_ms, factor,
+                                            terms.likely)
+                    if not choice.feasible and choice.forecast_ms * terms.least > remaining_ms:
+                        job.reason = self._too_late(segment.name, choice, terms.least, remaining_ms)
+                        late.abort()
+                        is_late = True
+                if is_late:
+                    remaining_ms = left_ms(late.until_ms(), self._clock_ms())
+                    self._redecide(run, segment.operator, job, remaining_ms, remaining_ms, terms.times.slowdown)
+            job.enter(segment.phase, self._clock_ms())
+            job.leave(segment.phase, run.run_segment())
+        begun_ms, phase = self._clock_ms(), self._segments[-1].phase
+        job.enter(phase, begun_ms)
+        result = self._finish(run.result())
+        job.leave(phase, self._clock_ms() - begun_ms)
+        job.result = result
+        return is_late
+
+    def _limit_ms(self, run, remaining_ms: float, factor: float, terms: _Terms) -> float:
+        """The longest bound of what remains: as planned, or until the image before which the plan ends if that is
+        later."""
+        if terms.until_ms == math.inf:
+            return remaining_ms
+        until_ms = left_ms(terms.until_ms, self._clock_ms()) * factor / terms.times.slowdown
+        planned_ms = terms.times.forecast_ms(run.path, run.segment) * factor
+        return min(remaining_ms, max(until_ms, planned_ms * _ROUNDING))
+
+    def _redecide(self, run, operator: str, job: Job, remaining_ms: float,
+                  limit_ms: float, factor: float, likely: float = 1.0) -> Choice:
+        begun_ms = self._clock_ms()
+        choice = self._policy.redecide(run.path, run.segment, limit_ms, factor, begun_ms - job.begun_ms, likely)
+        decided_ms = self._clock_ms()
+        if choice.path != run.path:
+            run.redirect(choice.path)
+            job.path = choice.path
+        place = self._places[run.segment]
+        changed = choice.path.settings[place] != job.plan.path.settings[place]
+        job.decisions.append(Decision(operator, run.segment, job.network_ms, changed, remaining_ms, choice.forecast_ms,
+                                      choice.bound_ms, (decided_ms - begun_ms) * 1000.0))
+        return choice
+
+    @staticmethod
+    def _too_late(what: str, choice: Choice, least: float, remaining_ms: float) -> str:
+        return (f'too late before {what}: the rest takes {choice.forecast_ms * least:.1f} ms at best, '
+                f'{remaining_ms:.1f} ms left')
