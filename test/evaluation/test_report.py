@@ -105,7 +105,7 @@ def test_has_every_section_and_asks_for_nothing_outside_itself(drive):
 def test_legends_name_every_setting_that_ran_in_its_colour(drive):
     page = report_page(drive, summarise(drive, {}), (), {}, ())
     seen = {operator.setting for frame in drive.frames if frame.decision for operator in frame.decision.operators}
-    legends = ''.join(re.findall(r'<div class="legend">.*?</div>', page, re.S))
+    legends = ''.join(re.findall(r'<div class="legend"><strong>.*?</div>', page, re.S))
     shown = set(re.findall(r'background: var\(--level\d\)"></i>([^<]+)</span>', legends))
     assert seen == shown
 
