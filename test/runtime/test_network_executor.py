@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from invented_networks import make_classifier, make_magnifier
 
-from deadline_perception.runtime.job_record import JobOutcome
+from deadline_perception.runtime.scheduled_job import JobOutcome
 from deadline_perception.runtime.network_executor import Jobber, NetworkExecutor, TaskPlan
 
 WAIT_S = 20.0
