@@ -29,16 +29,6 @@ class LatePolicy(str, Enum):
     LATE = 'late'
 
 
-class BoxesAt(str, Enum):
-    """The time that published boxes are for.
-
-    IMAGE: the stamp that they carry. PUBLICATION: the moment at which they are published, along their tracks.
-    """
-
-    IMAGE = 'image'
-    PUBLICATION = 'publication'
-
-
 class Outcome(IntEnum):
     """What was published for a frame; the values of FrameLatency.outcome."""
 
@@ -206,14 +196,6 @@ class Tracks:
         scores = self._decayed(stamp_s)
         order = np.argsort(-scores, kind='stable')
         return _with_area(Detections(boxes[order], scores[order], self._labels[order]))
-
-    def advance(self, detections: Detections, by_s: float) -> Detections:
-        """The very detections that `update` took in last, some time later: boxes moved, scores as they were."""
-        velocity = self._state[1, :len(detections)]
-        if len(velocity) < len(detections):  # forgotten in between
-            return detections
-        boxes = _corners(_centres(detections.boxes_xyxy_px.astype(np.float64)) + velocity * by_s)
-        return _with_area(Detections(np.clip(boxes, 0.0, self._limits_px), detections.scores, detections.labels))
 
     def _adapt(self, innovations: np.ndarray, times_seen: np.ndarray) -> None:
         """Takes in squared innovations `[P, 4]`, in their variances, of objects that were seen so often before."""

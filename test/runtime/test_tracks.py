@@ -131,17 +131,6 @@ def test_no_more_objects_are_kept_beside_a_result_than_the_limit():
     assert (tracks.predict(0.4).labels[:MAX_OBJECTS // 2] >= 400).all()
 
 
-def test_detections_of_the_last_result_are_moved_along_their_tracks():
-    tracks = moving(60.0, 20)
-    seen = objects((220, 100, 260, 140, 0.9, 2), (400, 10, 440, 50, 0.3, 0))
-    tracks.update(seen, 2.0)
-    moved = tracks.advance(seen, 0.1)
-    assert moved.boxes_xyxy_px == pytest.approx(np.array([[226, 100, 266, 140], [400, 10, 440, 50]]), abs=0.5)
-    assert moved.scores.tolist() == seen.scores.tolist()
-    tracks.reset()
-    assert tracks.advance(seen, 0.1) is seen
-
-
 @pytest.mark.parametrize('later_s', [5.0, 12.0])
 def test_a_stamp_that_goes_back_or_far_ahead_resets(later_s):
     tracks = Tracks(SIZE, max_age_s=1.0)
