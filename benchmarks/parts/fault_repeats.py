@@ -12,7 +12,7 @@ from vision_msgs.msg import Detection2DArray
 
 from deadline_perception.nodes.middleware import VARIABLES
 from parts.fault_acts import other_program, weights
-from parts.node_process import ProcessFigures
+from parts.node_process import ProcessFigures, StandError
 from parts.node_stand import Stand
 
 GROWTH_MB = 40.0  # a network that stayed would be more, each time
@@ -148,10 +148,12 @@ def _weights_of_its_own(stand: Stand):
 
 
 def _use_model(stand: Stand, model: str) -> None:
-    stand.turn('detector', 'deactivate', 'cleanup', limit_s=ANSWER_S)
+    ended = stand.turn('detector', 'deactivate', 'cleanup', limit_s=ANSWER_S)
     reason = stand.set_parameters('detector', model=model)
-    assert reason == '', reason
-    assert stand.turn('detector', 'configure', 'activate', limit_s=ANSWER_S) == [True, True], model
+    begun = stand.turn('detector', 'configure', 'activate', limit_s=ANSWER_S)
+    if (ended, reason, begun) != ([True, True], '', [True, True]):
+        raise StandError(f'for the model {model}, deactivate and cleanup answered {ended}, its parameter {reason!r}, '
+                         f'configure and activate {begun}')
 
 
 def _tell(figures: list[ProcessFigures]) -> None:
