@@ -107,6 +107,7 @@ BENCHMARKS = (
     Benchmark('labelling', 4, 'boxes that `label` adds, against labels that were hidden from it'),
     Benchmark('tracks', 3, 'accuracy of coasted tracks by the age of their evidence'),
     Benchmark('decision_cost', 3, 'time of a decision', profiled=True),
+    Benchmark('image_trace', 0.2, 'calls that one image takes', quick=True),
     Benchmark('wcet_bounds', 12, 'the analytical model of the engine in use: predictions, bounds, AP', MULTI_PATH),
     Benchmark('onnx_engines', 9, 'ONNX Runtime against OpenVINO on public detectors'),
     Benchmark('new_device', 3, "bounds on a device that nobody measured: another one's times, scaled"),

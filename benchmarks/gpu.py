@@ -29,8 +29,9 @@ from parts.harness import ROOT, show
 LIMIT_S = 600.0
 SUMMARY = 'summary.json'
 CUDA_TESTS = ('test/engine/test_cuda_graphs.py', 'test/engine/test_onnx_runtime.py', 'test/detector/test_network.py',
-              'test/detector/test_operators.py', 'test/wcet/test_layer_timing.py', 'test/wcet/test_layer_sweep.py',
-              'test/contention/test_unit.py', 'test/contention/test_load.py', 'test/tools/test_profile.py')
+              'test/detector/test_operators.py', 'research/multi_path/test_layer_visits.py',
+              'test/wcet/test_layer_sweep.py', 'test/contention/test_unit.py', 'test/contention/test_load.py',
+              'test/tools/test_profile.py')
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from deadline_perception.latency.calibration import clopper_pearson_upper
 from deadline_perception.latency.device import use_threads
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.rendering.drive import render_drive
-from deadline_perception.runtime.job_record import JobOutcome, JobRecord
+from deadline_perception.runtime.scheduled_job import JobOutcome, ScheduledJobRecord
 from deadline_perception.model_set.model_reference import find_weights
 from deadline_perception.runtime.nested_task import NestedTask, load_nested_task
 from deadline_perception.runtime.network_executor import Jobber, NetworkExecutor
@@ -80,7 +80,7 @@ def load(requests: Sequence[TaskRequest], threads: int) -> list[NestedTask]:
 
 
 def run_tasks(tasks: Sequence[NestedTask], images: Images, seconds: float, priority: ThreadPriority,
-              threads: int) -> list[JobRecord]:
+              threads: int) -> list[ScheduledJobRecord]:
     """Runs tasks of one device together by the schedule, which follows their calibration; the first seconds are not
     told."""
     records, runs = [], {}
@@ -91,7 +91,7 @@ def run_tasks(tasks: Sequence[NestedTask], images: Images, seconds: float, prior
             runs[task.name] = task.start(image, level)
             return runs[task.name]
 
-        def told(record: JobRecord) -> None:
+        def told(record: ScheduledJobRecord) -> None:
             task.observe(record, runs.get(task.name))
             records.append(record)
 
@@ -129,7 +129,7 @@ def run_tasks(tasks: Sequence[NestedTask], images: Images, seconds: float, prior
     return [record for record in records if record.release_ms >= begun_ms + 1000.0 * SETTLE_S]
 
 
-def summarise(task: NestedTask, records: Sequence[JobRecord]) -> dict[str, float]:
+def summarise(task: NestedTask, records: Sequence[ScheduledJobRecord]) -> dict[str, float]:
     """Misses of a task with their limit, and its quality against what was promised."""
     mine = sorted((record for record in records if record.task == task.name), key=lambda record: record.release_ms)
     misses = sum(record.outcome is not JobOutcome.DONE for record in mine)

@@ -6,8 +6,6 @@ Rendered drives give the known objects every 50 ms. Detections are made of them:
 (standard deviation), 15 % missing, 2 false ones per image of mostly low scores; the same for everybody. Every 100, 200
 or 400 ms one result comes in; scored against what is there 50 to 400 ms later is (still) that result as it is, and
 (tracks) the detector's `Tracks`. The age counts from the image of the result.
-`moved`: the detections of the result itself along their tracks, with the scores that they have, as with `boxes_at:
-publication`.
 Prints a table and writes results/tracks.json; with --quick below out/benchmarks.
 """
 from __future__ import annotations
@@ -59,21 +57,7 @@ class Still:
         return self.last
 
 
-class Moved:
-    """The last result along its tracks."""
-
-    def __init__(self) -> None:
-        self.tracks = Tracks(SIZE)
-
-    def update(self, found: Detections, stamp_s: float) -> None:
-        self.tracks.update(found, stamp_s)
-        self.last, self.stamp_s = found, stamp_s
-
-    def predict(self, stamp_s: float) -> Detections:
-        return self.tracks.advance(self.last, stamp_s - self.stamp_s)
-
-
-WAYS = {'still': Still, 'tracks': lambda: Tracks(SIZE), 'moved': Moved}
+WAYS = {'still': Still, 'tracks': lambda: Tracks(SIZE)}
 
 
 def precision_by_age(drives: Sequence[Sequence[Frame]], interval: int) -> dict[str, list[float]]:

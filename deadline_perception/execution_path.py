@@ -308,7 +308,7 @@ class PathSpace:
         skip, depends_on, keys = self.key_tables[segment]
         if (skip is not None and path.settings[skip] == 0) or not self.applies(segment, path):
             return None
-        return keys[tuple([path.settings[at] for at in depends_on])]
+        return keys[tuple(map(path.settings.__getitem__, depends_on))]
 
     def applies(self, segment: int, path: ExecutionPath) -> bool:
         """Whether a path comes to a segment, and decides there; False where it has taken another alternative."""
@@ -362,7 +362,7 @@ class PathSpace:
 
     def prefix(self, path: ExecutionPath, segment: int) -> tuple[int, ...]:
         """The settings that are decided when segment number `segment` begins; its own operator is still free."""
-        return tuple([path.settings[at] for at in self.decided_before[segment]])
+        return tuple(map(path.settings.__getitem__, self.decided_before[segment]))
 
     @cached_property
     def decided_before(self) -> tuple[tuple[int, ...], ...]:

@@ -98,6 +98,14 @@ def test_loop_around_a_network_that_does_nothing_decides_at_every_operator(load_
     assert decision_cost.spread([1.0, 2.0, 3.0])['p50'] == 2.0
 
 
+def test_a_trace_sees_the_calls_of_every_thread_that_an_image_passes(load_benchmark):
+    calls, = load_benchmark('image_trace').follow(1)
+    seen = {(file, name.split('.')[-1]) for file, name in calls}
+    assert {('runtime/detection_stream.py', 'detect'), ('runtime/pipeline.py', 'process'),
+            ('runtime/timed_inference.py', '_redecide'), ('latency/time_model.py', 'observe')} <= seen
+    assert len(calls) < 700  # of them 79 read the clock; 789 before anybody counted
+
+
 def test_output_delivered_last_stands_in_for_frames_that_missed(load_benchmark):
     scores = load_benchmark('deadline_scores')
     boxes = [Detections([[0, 0, index + 1, 1]], [0.5], [0]) for index in range(3)]

@@ -6,13 +6,13 @@ from types import SimpleNamespace
 import pytest
 
 from deadline_perception.nested.quality import DetectedInTime
-from deadline_perception.runtime.job_record import JobOutcome, JobRecord
+from deadline_perception.runtime.scheduled_job import JobOutcome, ScheduledJobRecord
 
 
 def test_quality_is_measured_at_the_intervals_that_passed(load_benchmark):
     execution = load_benchmark('nested_execution')
     task = SimpleNamespace(name='front', quality=DetectedInTime((0.5,), distance_m=execution.SPEED_MPS * 0.2))
-    records = [JobRecord('front', 0, 0, start, start + 100.0, start, start + 10.0, 20.0, outcome)
+    records = [ScheduledJobRecord('front', 0, 0, start, start + 100.0, start, start + 10.0, 20.0, outcome)
                for start, outcome in ((0.0, JobOutcome.DONE), (100.0, JobOutcome.CUT), (200.0, JobOutcome.DONE),
                                       (300.0, JobOutcome.DONE))]
     found = execution.summarise(task, records)

@@ -67,11 +67,6 @@ class Schedule:
         """Largest count of each kind."""
         return check_units({kind: max(step.units.get(kind, 0) for step in self.steps) for kind in KINDS})
 
-    def units_at(self, time_s: float) -> dict[str, int]:
-        """Counts at a time; none before the first step and after the end."""
-        passed = [step for step in self.steps if step.at_s <= time_s < self.lasts_s]
-        return dict(passed[-1].units) if passed else {}
-
     def each_once(self, hold_s: float) -> Schedule:
         """Its distinct steps, each once and for so long, those of fewer units first: so each lasts long enough to
         grade.

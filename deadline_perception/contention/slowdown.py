@@ -9,6 +9,7 @@ from deadline_perception.contention.probe import IdleTime
 
 MAX_SLOWDOWN = 100.0
 _MOST_EVIDENCE = 20.0  # frames that weigh against one probe at most
+_FRAME_MEMORY = 0.8  # share of the evidence from frames that is left after each probe
 
 
 class RatioFilter:
@@ -74,23 +75,10 @@ class SlowdownEstimator:
     estimate alive while no frame runs. A frame beyond its bound is either the rare one that may be, or the first after
     a step, which the filter takes for an outlier until a second one follows: the next frame is planned as if it were a
     step. Impossible observations are counted and otherwise ignored.
-
-    Args:
-        probe: filter of the probe's ratios.
-        frames: filter of the frames' ratios.
-        frame_memory: share of the evidence from frames that is left after each probe, in [0, 1).
-
-    Raises:
-        ValueError: `frame_memory` lies outside its range.
     """
 
-    def __init__(self, *, probe: RatioFilter | None = None, frames: RatioFilter | None = None,
-                 frame_memory: float = 0.8) -> None:
-        if not 0.0 <= frame_memory < 1.0:
-            raise ValueError(f'frame_memory is {frame_memory}, expected a share in [0, 1)')
-        self._probe = probe or RatioFilter()
-        self._frames = frames or RatioFilter()
-        self._frame_memory = frame_memory
+    def __init__(self) -> None:
+        self._probe, self._frames = RatioFilter(), RatioFilter()
         self._frame_evidence = 0.0
         self._has_probe = False
         self._surprise = 1.0  # ratio of the last frame, when it took longer than its bound
@@ -113,7 +101,7 @@ class SlowdownEstimator:
             return
         self._probe.observe(probe_ms / idle_ms)
         self._has_probe, self._surprise = True, 1.0
-        self._frame_evidence *= self._frame_memory
+        self._frame_evidence *= _FRAME_MEMORY
 
     def observe_frame(self, forecast_ms: float, latency_ms: float, bound_ms: float = math.inf) -> None:
         """Takes in one frame.

@@ -82,12 +82,9 @@ class FrontierPolicy:
         quality: expected average precision of the paths.
         keep_epsilon: gain in quality that is worth a change of plan.
         paths: those that are kept ready and may be chosen, at least one; None: all of the network.
-        min_quality: paths of a lower one are never chosen: then the cheapest of the others is, and is late, where it
-            does not fit (SubFlow, section II: a minimum utilisation).
 
     Raises:
-        ValueError: epsilon or minimum is out of range, there is no path, none is good enough, or forecast or
-            quality gives values that are out of range.
+        ValueError: epsilon is out of range, there is no path, or forecast or quality gives values that are.
     """
 
     name = 'frontier'
@@ -95,23 +92,14 @@ class FrontierPolicy:
     _levels = LEVELS
 
     def __init__(self, path_space: PathSpace, forecast: Forecast, quality: Quality, *,
-                 keep_epsilon: float = 0.005, paths: Sequence[ExecutionPath] | None = None,
-                 min_quality: float = 0.0) -> None:
+                 keep_epsilon: float = 0.005, paths: Sequence[ExecutionPath] | None = None) -> None:
         if not 0.0 <= keep_epsilon <= 1.0:
             raise ValueError(f'keep_epsilon is {keep_epsilon}, expected a gain in quality in [0, 1]')
-        if not 0.0 <= min_quality <= 1.0:
-            raise ValueError(f'min_quality is {min_quality}, expected a quality in [0, 1]')
         self._space = path_space
         self._keep_epsilon = keep_epsilon
         self._paths = list(path_space) if paths is None else list(dict.fromkeys(paths))
         if not self._paths:
             raise ValueError('no path is kept ready, expected at least one')
-        if min_quality:
-            qualities = np.asarray(quality.table(self._paths), dtype=np.float64)
-            self._paths = [path for path, value in zip(self._paths, qualities) if not value < min_quality]
-            if not self._paths:
-                raise ValueError(f'min_quality is {min_quality}, expected at most {qualities.max():.3f}, the quality '
-                                 f'of the best path')
         self._index = {path: index for index, path in enumerate(self._paths)}
         self._number_of = {id(path): index for index, path in enumerate(self._paths)}  # they live as long as this
         self._remaining_ms = self._forecasts(forecast)
@@ -188,7 +176,7 @@ class FrontierPolicy:
             planned = self._index.get(path)
         if planned is None or not 0 <= segment < len(self._frontiers):
             check_position(self._space, path, segment)
-            raise ValueError(f'path {path} is none of the {len(self._paths)} that are kept ready and good enough')
+            raise ValueError(f'path {path} is none of the {len(self._paths)} that are kept ready')
         frontiers = self._frontiers_of[level][segment] or self._build(segment, level)
         group = frontiers.group_of[planned]
         return frontiers, planned, frontiers.begins[group], frontiers.begins[group + 1]
@@ -238,6 +226,6 @@ class FrontierPolicy:
         numbers = np.zeros(len(self._paths), dtype=np.int64)
         for at in self._space.decided_before[segment]:
             numbers = numbers * self._space.sizes[at] + self._settings[:, at]
-        if len(self._paths) < len(self._space):  # some prefixes may have no path that is good enough
+        if len(self._paths) < len(self._space):  # some prefixes may have no path that is kept
             numbers = np.unique(numbers, return_inverse=True)[1].reshape(-1)
         return numbers.astype(np.int32)

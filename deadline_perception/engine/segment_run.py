@@ -120,13 +120,14 @@ class SegmentRun(ABC):
         Raises:
             ValueError: the frame has finished already.
         """
-        if self.finished:
+        if self.segment == len(self.space.segments):
             raise ValueError('the frame has passed its last segment')
         started = now_ms()
         key = self.space.key(self.segment, self.path)
         if key is not None:
             self.compute(self.space.segments[self.segment].name, key)
-            wait_for_stream(self._device)
+            if self._device != 'cpu':
+                wait_for_stream(self._device)
         self.segment += 1
         return now_ms() - started
 

@@ -125,7 +125,8 @@ class BoundCalibrator:
         Raises:
             ValueError: the forecast is not a positive, finite number.
         """
-        _check_positive('forecast', forecast_ms)
+        if not 0.0 < forecast_ms < math.inf:
+            raise ValueError(f'forecast is {forecast_ms} ms, expected a positive, finite number')
         return min(float(forecast_ms) * self.factor, sys.float_info.max)
 
     def observe(self, forecast_ms: float, latency_ms: float | None) -> None:
@@ -140,8 +141,8 @@ class BoundCalibrator:
             ValueError: an argument is not a positive, finite number.
         """
         bound_ms = self.bound_ms(forecast_ms)
-        if latency_ms is not None:
-            _check_positive('latency', latency_ms)
+        if latency_ms is not None and not 0.0 < latency_ms < math.inf:
+            raise ValueError(f'latency is {latency_ms} ms, expected a positive, finite number')
         self.misses += int(latency_ms is None or latency_ms > bound_ms)
         self.frames += 1
 
@@ -250,8 +251,3 @@ class CalibrationFile:
             return BoundCalibrator.from_state(state)
         except ValueError as error:
             raise JsonFileError(f'calibration file {self.file} cannot be used: {error}') from error
-
-
-def _check_positive(name: str, value_ms: float) -> None:
-    if not (math.isfinite(value_ms) and value_ms > 0.0):
-        raise ValueError(f'{name} is {value_ms} ms, expected a positive, finite number')

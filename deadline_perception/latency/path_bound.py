@@ -54,8 +54,9 @@ class SegmentForecast:
         Raises:
             ValueError: the segment is negative or the path is not one of the network's.
         """
-        self._check_segment(segment)
-        if path not in self.path_space:
+        if segment < 0:
+            raise ValueError(f'segment is {segment}, expected an index of at least 0')
+        if path.space is not self.path_space and path not in self.path_space:
             raise ValueError(f'path is {path}, expected one of the {len(self.path_space)} paths of the network')
         from_each_ms = self._from_each(path)
         return from_each_ms[min(segment, len(from_each_ms) - 1)]
@@ -66,7 +67,8 @@ class SegmentForecast:
         Raises:
             ValueError: the segment is negative.
         """
-        self._check_segment(segment)
+        if segment < 0:
+            raise ValueError(f'segment is {segment}, expected an index of at least 0')
         settings = np.array([path.settings for path in paths], np.intp).reshape(
             len(paths), len(self.path_space.operators))
         total_ms = np.zeros(len(paths))
@@ -97,10 +99,6 @@ class SegmentForecast:
         for segment in reversed(range(len(self.path_space.segments))):
             from_each_ms.append(from_each_ms[-1] + self.segment_ms(segment, path))
         return from_each_ms[::-1]
-
-    def _check_segment(self, segment: int) -> None:
-        if segment < 0:
-            raise ValueError(f'segment is {segment}, expected an index of at least 0')
 
 
 class PathForecast(SegmentForecast):

@@ -35,31 +35,8 @@ class ProfileMismatch(DeadlinePerceptionError):
 
 
 @dataclass(frozen=True)
-class LevelTimes:
-    """How long the same parts take at one level of contention.
-
-    Attributes:
-        units: contention units beside them while measuring, by kind.
-        segments, paths: as in `LatencyProfile`.
-
-    Raises:
-        ValueError: there is no segment.
-    """
-
-    units: dict[str, int]
-    segments: dict[str, Quantiles]
-    paths: dict[str, Quantiles]
-
-    def __post_init__(self) -> None:
-        if not self.segments or not all(isinstance(count, int) and count >= 0 for count in self.units.values()):
-            raise ValueError(f'a level of the profile has {len(self.segments)} segments and the units {self.units}, '
-                             f'expected at least one segment, and counts of at least 0')
-
-
-@dataclass(frozen=True)
 class LatencyProfile:
-    """How long the parts of one network take on one device, otherwise idle and, where measured, at levels of
-    contention.
+    """How long the parts of one network take on one device, otherwise idle.
 
     Attributes:
         facts: the device and its settings while measuring.
@@ -72,14 +49,12 @@ class LatencyProfile:
         segments: durations by the names of `PathSpace.key`, each taken in the midst of whole frames.
         paths: durations of whole frames by the path's name, of frames that the segments were not taken from.
         engine: identity of the engine that ran the segments.
-        levels: times at levels of contention, each with the same segments; empty when none was measured.
         scaled_from: the device whose times these are, brought to this one (`transferred_profile.py`); empty where all
             were measured here.
         wcet: worst cases of the same segments, see `wcet/segment_model.py`; None where they were not fitted.
 
     Raises:
-        ValueError: a size is not positive or beyond reason, there is no segment, or a level or the worst cases lack
-            one.
+        ValueError: a size is not positive or beyond reason, there is no segment, or the worst cases lack one.
     """
 
     facts: DeviceFacts
@@ -92,7 +67,6 @@ class LatencyProfile:
     segments: dict[str, Quantiles]
     paths: dict[str, Quantiles]
     engine: str = 'eager'
-    levels: tuple[LevelTimes, ...] = ()
     scaled_from: str = ''
     wcet: WcetTable | None = None
 
@@ -109,11 +83,6 @@ class LatencyProfile:
             object.__setattr__(self, name, size)
         if not self.segments:
             raise ValueError('profile holds no segment, expected at least one')
-        object.__setattr__(self, 'levels', tuple(self.levels))
-        for level in self.levels:
-            if set(level.segments) != set(self.segments):
-                raise ValueError(f'level beside {level.units} has {len(level.segments)} segments, expected the '
-                                 f'{len(self.segments)} of the idle device')
         if self.wcet is not None and set(self.wcet.segments_ms) != set(self.segments):
             raise ValueError(f'{len(self.wcet.segments_ms)} segments have worst-case times, expected the '
                              f'{len(self.segments)} that were measured')
@@ -135,10 +104,6 @@ class LatencyProfile:
         lines = [f'  {json.dumps(name)}: {json.dumps(value)}' for name, value in head.items()]
         lines.append('  "facts": ' + json.dumps(asdict(self.facts), indent=4).replace('\n}', '\n  }'))
         lines += [_table_text(name, getattr(self, name)) for name in ('segments', 'paths')]
-        if self.levels:  # left out elsewhere, so that what identifies a profile without them stays as it was
-            levels = (f'  {{"units": {json.dumps(level.units)},\n{_table_text("segments", level.segments)},\n'
-                      f'{_table_text("paths", level.paths)}}}' for level in self.levels)
-            lines.append('  "levels": [\n' + ',\n'.join(levels) + ']')
         if self.wcet is not None:
             rows = [f'    {json.dumps(key)}: {json.dumps(value)}'
                     for key, value in self.wcet.segments_ms.items()]
@@ -160,8 +125,7 @@ class LatencyProfile:
         try:
             content['facts'] = DeviceFacts(**content['facts'])
             content |= _tables(content)
-            content['levels'] = tuple(LevelTimes(units=level['units'], **_tables(level))
-                                      for level in content.get('levels', ()))
+            content.pop('levels', None)  # times under contention, which older profiles carry and nothing reads
             content['wcet'] = _wcet(content.pop('wcet_ms', None), content.pop('interference_ms', ()))
             return cls(**content)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
@@ -269,23 +233,6 @@ def measure_profile(detector, images: Sequence[np.ndarray], *, repeats: int = 50
     """
     _check_images(images)
     load_before = os.getloadavg()[0]
-    segments, paths = measure_times(detector, images, repeats=repeats, whole_paths=whole_paths,
-                                    path_repeats=path_repeats, time_limit_s=time_limit_s, seed=seed, progress=progress)
-    return LatencyProfile(
-        facts=read_device_facts(detector.device), config_name=detector.config_name,
-        network_hash=detector.network_hash, input_size=tuple(detector.input_size), image_size=images[0].shape[:2],
-        date=datetime.now(timezone.utc).isoformat(timespec='seconds'), load_before=round(load_before, 2),
-        engine=detector.engine.identity, segments=segments, paths=paths)
-
-
-def measure_times(detector, images: Sequence[np.ndarray], *, repeats: int, whole_paths: int, path_repeats: int,
-                  time_limit_s: float, seed: int = 0, progress: Callable[[int, int, float], None] | None = None
-                  ) -> tuple[dict[str, Quantiles], dict[str, Quantiles]]:
-    """What `measure_profile` measures, beside whatever runs now: times of segments and of whole paths, by their names.
-
-    Arguments and errors are those of `measure_profile`; the same seed gives the same whole paths.
-    """
-    _check_images(images)
     if whole_paths < 2 or path_repeats < 1:
         raise ValueError(f'whole_paths is {whole_paths} and path_repeats is {path_repeats}, '
                          f'expected at least 2 and at least 1')
@@ -312,8 +259,14 @@ def measure_times(detector, images: Sequence[np.ndarray], *, repeats: int, whole
             progress(number, len(frames), elapsed_s)
         if elapsed_s >= time_limit_s and _smallest(segments) >= min(repeats, _LEAST_SAMPLES) and _smallest(paths):
             break
-    return ({name: Quantiles.from_samples(samples) for name, samples in segments.items()},
-            {name: Quantiles.from_samples(paths[name]) for name in sorted(paths, key=lambda n: np.median(paths[n]))})
+    by_median = sorted(paths, key=lambda name: np.median(paths[name]))
+    return LatencyProfile(
+        facts=read_device_facts(detector.device), config_name=detector.config_name,
+        network_hash=detector.network_hash, input_size=tuple(detector.input_size), image_size=images[0].shape[:2],
+        date=datetime.now(timezone.utc).isoformat(timespec='seconds'), load_before=round(load_before, 2),
+        engine=detector.engine.identity,
+        segments={name: Quantiles.from_samples(samples) for name, samples in segments.items()},
+        paths={name: Quantiles.from_samples(paths[name]) for name in by_median})
 
 
 def _check_images(images: Sequence[np.ndarray]) -> None:

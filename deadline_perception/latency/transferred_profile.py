@@ -88,7 +88,7 @@ def transfer(reference: LatencyProfile, detector, *, paths: int = PATHS, repeats
     here = {key: Quantiles.from_samples(durations_ms) for key, durations_ms in segments.items()}
     return replace(reference, facts=read_device_facts(detector.device), engine=detector.engine.identity,
                    scaled_from=reference.scaled_from or str(reference.facts),
-                   date=datetime.now(timezone.utc).isoformat(timespec='seconds'), levels=(), wcet=None,
+                   date=datetime.now(timezone.utc).isoformat(timespec='seconds'), wcet=None,
                    segments=scaled_segments(reference.segments, here),
                    paths={name: Quantiles.from_samples(durations_ms) for name, durations_ms in totals.items()})
 

@@ -16,7 +16,6 @@ from vision_msgs.msg import Detection2D, Detection2DArray, ObjectHypothesisWithP
 
 from deadline_perception.datasets import image_message
 from deadline_perception.datasets.image_message import ImageError
-from deadline_perception.datasets.records import GroundTruth
 from deadline_perception.detector.detections import Detections
 
 try:
@@ -124,26 +123,6 @@ def message_to_detections(message: Detection2DArray, class_names: Sequence[str])
     """
     boxes, labels, scores = _read_boxes(message, class_names)
     return Detections(boxes, scores, labels)
-
-
-def ground_truth_to_message(truth: GroundTruth, class_names: Sequence[str], header: Header) -> Detection2DArray:
-    """Known objects as a message: score 1, and 0 for a crowd region.
-
-    Raises:
-        ValueError: a label has no name.
-    """
-    parts = [_blank_detection() for _ in truth.labels]
-    return _fill(parts, truth.boxes_xyxy_px, truth.labels, 1.0 - truth.crowd, class_names, header)
-
-
-def message_to_ground_truth(message: Detection2DArray, class_names: Sequence[str]) -> GroundTruth:
-    """The inverse of `ground_truth_to_message`.
-
-    Raises:
-        ValueError: a class is not among the names, or an object has no hypothesis.
-    """
-    boxes, labels, scores = _read_boxes(message, class_names)
-    return GroundTruth(boxes, labels, scores == 0.0)
 
 
 def class_names_in(message: Detection2DArray) -> tuple[str, ...]:

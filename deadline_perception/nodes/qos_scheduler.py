@@ -45,7 +45,7 @@ from deadline_perception.nodes.service_quality import (
     RESULTS,
     publisher_events,
 )
-from deadline_perception.runtime.job_record import JobOutcome, JobRecord
+from deadline_perception.runtime.scheduled_job import JobOutcome, ScheduledJobRecord
 from deadline_perception.share_folder import share_folder
 from deadline_perception.runtime.loading import SetupError
 from deadline_perception.runtime.nested_task import LevelRun, NestedTask, load_nested_task
@@ -326,7 +326,7 @@ class QosSchedulerNode(ManagedNode):
             if seat.followers:
                 self._hand_on(seat, message.header, result)
 
-        def told(record: JobRecord) -> None:
+        def told(record: ScheduledJobRecord) -> None:
             seat.task.observe(record, seat.run)
             if record.outcome is JobOutcome.FAILED:  # such as results that are not finite
                 self._failure, self._failed_ms = f'a job of {seat.task.name} failed: {record.failure}', now_ms()

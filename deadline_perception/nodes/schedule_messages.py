@@ -8,7 +8,7 @@ from std_msgs.msg import Header
 
 from deadline_perception.latency.stopwatch import NS_PER_MS
 from deadline_perception.msg import JobReport, Schedule, TaskSchedule
-from deadline_perception.runtime.job_record import JobOutcome, JobRecord
+from deadline_perception.runtime.scheduled_job import JobOutcome, ScheduledJobRecord
 from deadline_perception.runtime.nested_task import NestedTask
 from deadline_perception.runtime.network_schedule import NetworkSchedule
 
@@ -36,7 +36,7 @@ def schedule_message(schedule: NetworkSchedule, tasks: Sequence[NestedTask], dev
     return message
 
 
-def job_report(record: JobRecord, task: NestedTask, header: Header) -> JobReport:
+def job_report(record: ScheduledJobRecord, task: NestedTask, header: Header) -> JobReport:
     """What became of a job of a task.
 
     Args:

@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 
 from deadline_perception.runtime.job import Conditions, Job, JobRecord
-from deadline_perception.runtime.tracks import BoxesAt, LatePolicy
+from deadline_perception.runtime.tracks import LatePolicy
 
 
 class FrameClient(Protocol):
@@ -49,11 +49,8 @@ class FrameRules:
     Attributes:
         min_score: objects and classes of a lower score are left out of every result, in [0, 1].
         late_policy: what is published when a result is not in time.
-        late_grace_ms: longest time past the deadline, or past the frame's begin, that the network may go on, >= 0.
         max_coasted: after so many frames in a row without a result of the network, one is run to its end, whatever
             waits, >= 0.
-        max_track_age_ms: longest time that an object is coasted without a result that shows it, > 0.
-        boxes_at: the time that published boxes are for.
         spare_next_image: take a path that is expected to end before an image comes, the next one if that is possible,
             rather than the best one that fits the budget.
 
@@ -63,20 +60,14 @@ class FrameRules:
 
     min_score: float = 0.0
     late_policy: LatePolicy = LatePolicy.COASTED
-    late_grace_ms: float = 1000.0
     max_coasted: int = 3
-    max_track_age_ms: float = 1000.0
-    boxes_at: BoxesAt = BoxesAt.IMAGE
     spare_next_image: bool = False
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.min_score <= 1.0:
             raise ValueError(f'min_score is {self.min_score}, expected a number in [0, 1]')
-        if not self.late_grace_ms >= 0 or not self.max_coasted >= 0:
-            raise ValueError(f'late_grace_ms is {self.late_grace_ms} and max_coasted {self.max_coasted}, expected '
-                             f'numbers of at least 0')
-        if not self.max_track_age_ms > 0:
-            raise ValueError(f'max_track_age_ms is {self.max_track_age_ms}, expected more than 0')
+        if not self.max_coasted >= 0:
+            raise ValueError(f'max_coasted is {self.max_coasted}, expected a number of at least 0')
 
     def finish(self, result):
         """What is made of every result of a network before anything else is done with it."""

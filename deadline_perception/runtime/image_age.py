@@ -4,6 +4,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+_OLDEST_MS = 10_000.0  # an older image is not late but wrongly stamped (a recording played without its clock)
+_FUTURE_MS = 20.0  # a stamp this far ahead of the clock counts as age 0; simulated clocks move in ticks
+
 
 @dataclass(frozen=True)
 class StampReading:
@@ -26,22 +29,9 @@ class StampReading:
 
 
 class ImageAge:
-    """Reads image stamps against the node's clock; remembers the last stamp to notice a step backwards.
+    """Reads image stamps against the node's clock; remembers the last stamp to notice a step backwards."""
 
-    Args:
-        max_age_ms: an older image is not late but wrongly stamped (a recording played without its clock).
-        future_tolerance_ms: a stamp this far ahead of the clock counts as age 0; simulated clocks move in ticks.
-
-    Raises:
-        ValueError: a limit is not positive.
-    """
-
-    def __init__(self, *, max_age_ms: float = 10_000.0, future_tolerance_ms: float = 20.0) -> None:
-        if not max_age_ms > 0 or not future_tolerance_ms >= 0:
-            raise ValueError(f'max_age_ms is {max_age_ms} and future_tolerance_ms {future_tolerance_ms}, expected '
-                             f'a positive and a non-negative number of ms')
-        self._max_age_ms = max_age_ms
-        self._future_tolerance_ms = future_tolerance_ms
+    def __init__(self) -> None:
         self._last_stamp_ns: int | None = None
 
     def read(self, stamp_ns: int, now_ns: int) -> StampReading:
@@ -57,11 +47,11 @@ class ImageAge:
             return StampReading(math.nan, 'image stamp is zero, expected the time of capture')
         if last is not None and stamp_ns < last:
             return StampReading(math.nan, f'image stamp went back by {(last - stamp_ns) / 1e6:.0f} ms', stamp_ns)
-        if age_ms < -self._future_tolerance_ms:
+        if age_ms < -_FUTURE_MS:
             return StampReading(math.nan, f'image stamp lies {-age_ms:.0f} ms in the future, expected at most '
-                                          f'{self._future_tolerance_ms:.0f} ms; do camera and node share one clock?',
+                                          f'{_FUTURE_MS:.0f} ms; do camera and node share one clock?',
                                 stamp_ns)
-        if age_ms > self._max_age_ms:
+        if age_ms > _OLDEST_MS:
             return StampReading(math.nan, f'image is {age_ms / 1000:.0f} s old, expected at most '
-                                          f'{self._max_age_ms / 1000:.0f} s; a recording needs use_sim_time', stamp_ns)
+                                          f'{_OLDEST_MS / 1000:.0f} s; a recording needs use_sim_time', stamp_ns)
         return StampReading(max(0.0, age_ms), '', stamp_ns)

@@ -6,17 +6,14 @@ import statistics
 from collections import deque
 
 LONGEST_MS = 1000.0  # images further apart are no stream: a bag that stood still, a camera that was away
+_KEPT = 15  # distances
 
 
 class ImagePeriod:
-    """The median distance of recent images; safe as long as one thread calls at a time.
+    """The median distance of recent images; safe as long as one thread calls at a time."""
 
-    Args:
-        window: number of distances kept.
-    """
-
-    def __init__(self, window: int = 15) -> None:
-        self._distances_ms: deque[float] = deque(maxlen=window)
+    def __init__(self) -> None:
+        self._distances_ms: deque[float] = deque(maxlen=_KEPT)
         self._last_ms = math.nan
 
     @property

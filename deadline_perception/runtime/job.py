@@ -128,10 +128,6 @@ class Job:
         """Time along which objects move: the stamp, at whatever rate a bag is played; without one, the arrival."""
         return self.stamp.stamp_ns / 1e9 if self.stamp.stamp_ns > 0 else self.arrived_ms / 1000.0
 
-    def motion_at_s(self, at_ms: float) -> float:
-        """The same at a time of the monotonic clock; right where a bag is played at the rate of its recording."""
-        return self.motion_s + (at_ms - self.captured_ms) / 1000.0
-
     # --- its answer ---
 
     def claim(self, at_ms: float) -> bool:

@@ -17,7 +17,7 @@ from deadline_perception.latency.json_file import read_object
 from deadline_perception.latency.path_bound import PathForecast
 from deadline_perception.nested.allocation import Option
 from deadline_perception.nested.quality import AccuracyTable, Approach, DetectedInTime, LevelQuality, TotalAccuracy
-from deadline_perception.runtime.job_record import JobOutcome, JobRecord
+from deadline_perception.runtime.scheduled_job import JobOutcome, ScheduledJobRecord
 from deadline_perception.model_set.model_reference import ModelNotFound, load_network
 from deadline_perception.runtime.loading import NetworkOptions, SetupError, load_profile, make_calibrator, warm_up
 from deadline_perception.runtime.network_executor import TaskPlan
@@ -115,7 +115,7 @@ class NestedTask:
         """Begins a frame, uint8 `[H, W, 3]`."""
         return LevelRun(self.network.start(image_bgr, self.paths[level]))
 
-    def observe(self, record: JobRecord, run: LevelRun | None) -> None:
+    def observe(self, record: ScheduledJobRecord, run: LevelRun | None) -> None:
         """Learns from a job how long the next ones take.
 
         Args:

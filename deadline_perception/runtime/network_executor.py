@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.nested.spare_time import Coming, Waiting, latest_finish_ms
-from deadline_perception.runtime.job_record import JobOutcome, JobRecord, TaskCount
+from deadline_perception.runtime.scheduled_job import JobOutcome, ScheduledJobRecord, TaskCount
 from deadline_perception.runtime.kernel_thread import name_thread
 
 HANGING_MS = 500.0  # past its bound and its deadline; until then nobody else is served
@@ -71,7 +71,7 @@ class Jobber:
 
     begin: Callable[[object, int], object]
     end: Callable[[object, object], None]
-    told: Callable[[JobRecord], None] = lambda record: None
+    told: Callable[[ScheduledJobRecord], None] = lambda record: None
 
 
 class _Seat:
@@ -106,8 +106,8 @@ class _Job:
     level: int
     until_ms: float
 
-    def record(self, outcome: JobOutcome, finished_ms: float, failure: str = '') -> JobRecord:
-        return JobRecord(self.seat.name, self.plan.level, self.level, self.release_ms, self.deadline_ms,
+    def record(self, outcome: JobOutcome, finished_ms: float, failure: str = '') -> ScheduledJobRecord:
+        return ScheduledJobRecord(self.seat.name, self.plan.level, self.level, self.release_ms, self.deadline_ms,
                          self.started_ms, finished_ms, self.plan.times_ms[self.level], outcome, failure)
 
 
@@ -297,13 +297,13 @@ class NetworkExecutor:
             if given_up is not None:
                 self._tell(job, given_up)
 
-    def _give_up(self, job: _Job) -> JobRecord:
+    def _give_up(self, job: _Job) -> ScheduledJobRecord:
         """Leaves a job to its thread, and has another one serve the other tasks; hold the lock."""
         job.seat.hangs, self._job = True, None
         self._start_worker()
         return job.record(JobOutcome.HUNG, now_ms(), 'the network did not come back')
 
-    def _tell(self, job: _Job, record: JobRecord) -> None:
+    def _tell(self, job: _Job, record: ScheduledJobRecord) -> None:
         job.seat.count.note(record)
         try:
             job.seat.jobber.told(record)

@@ -18,13 +18,14 @@ from deadline_perception.runtime.mailbox import Mailbox
 from deadline_perception.runtime.job import Conditions, Job, JobRecord
 from deadline_perception.runtime.task import Task
 from deadline_perception.runtime.timed_inference import NextImages, TimedInference
-from deadline_perception.runtime.tracks import BoxesAt, LatePolicy, Outcome
+from deadline_perception.runtime.tracks import LatePolicy, Outcome
 from deadline_perception.runtime.watchdog import Act, Watchdog
 
 # An image that still waits so shortly before its deadline has no hope of a result of its own, so the watchdog need not
 # cut it fine: a part of the budget, and the most of it.
 HOPELESS_SHARE, HOPELESS_MS = 0.1, 20.0
 MAX_ATTEMPTS = 4  # to publish one answer
+LATE_GRACE_MS = 1000.0  # past the deadline, or past the frame's begin, that the network may go on
 
 
 class _Late:
@@ -76,7 +77,7 @@ class FramePipeline:
         self._mailbox, self._watchdog = mailbox, watchdog
         self._inference = self._inference_of(task)
         self._successor: tuple[Task, TimedInference, threading.Event] | None = None
-        self._stand_in = task.make_stand_in(rules.max_track_age_ms / 1000.0)
+        self._stand_in = task.make_stand_in()
         self._lock = threading.Lock()  # of all below and of the stand-in; never held over a call that may hang
         self.stopped = False
         self._open: list[Job] = []  # arrived, and neither answered, replaced nor rejected
@@ -149,7 +150,7 @@ class FramePipeline:
 
     @property
     def _grace_ms(self) -> float:
-        return self._rules.late_grace_ms if self._rules.late_policy is LatePolicy.LATE else 0.0
+        return LATE_GRACE_MS if self._rules.late_policy is LatePolicy.LATE else 0.0
 
     # --- on a thread of the watchdog ---
 
@@ -230,8 +231,6 @@ class FramePipeline:
             failure = error
             self._client.on_failure(error)
         renews = failure is None and frame.result is not None
-        if renews and self._rules.boxes_at is BoxesAt.PUBLICATION:  # which needs the velocities
-            self._renew(frame)
         is_late = not self._claim(frame)
         if not is_late:
             in_time = left_ms(frame.deadline_ms, now_ms()) >= 0.0
@@ -239,8 +238,9 @@ class FramePipeline:
                        Outcome.DETECTED if in_time else Outcome.LATE)
             record = self._answer(frame, outcome, '' if failure is None else f'frame failed: {failure}')
             frame.publish_ms = 0.0 if record is None else record.publish_ms
-        if renews and self._rules.boxes_at is BoxesAt.IMAGE:
-            self._renew(frame)
+        if renews:
+            with self._lock:
+                self._stand_in.update(frame.result, frame.motion_s)
         if failure is None and frame.path is not None:
             try:
                 self._task.times.observe(frame)
@@ -256,11 +256,6 @@ class FramePipeline:
         """For an answer by the worker. Returns whether nobody has begun one."""
         with self._lock:
             return not self.stopped and frame.attempts == 0 and frame.claim(now_ms())
-
-    def _renew(self, frame: Job) -> None:
-        """Lets what stands in for the next images rest on a result."""
-        with self._lock:
-            self._stand_in.update(frame.result, frame.motion_s)
 
     def _drop(self, frame: Job) -> None:
         """Takes back a frame whose image was rejected, unless the watchdog has answered in its place."""
@@ -291,7 +286,7 @@ class FramePipeline:
         at_ms = now_ms()
         if self.stopped:
             return 'the node stops'
-        if at_ms > max(frame.deadline_ms, frame.taken_ms) + self._rules.late_grace_ms:
+        if at_ms > max(frame.deadline_ms, frame.taken_ms) + LATE_GRACE_MS:
             return 'its deadline had passed long ago'
         if self._coasted >= self._rules.max_coasted:
             return ''
@@ -333,15 +328,9 @@ class FramePipeline:
 
     def _published(self, frame: Job, outcome: Outcome):
         """What an answer says; None when there is nothing to say."""
-        motion_s, at_s = frame.motion_s, frame.motion_s
-        if self._rules.boxes_at is BoxesAt.PUBLICATION:
-            at_s = frame.motion_at_s(now_ms())
-        if outcome is Outcome.COASTED:
-            with self._lock:
-                frame.evidence_s = self._stand_in.evidence_s
-                return self._stand_in.predict(at_s)
-        frame.evidence_s = motion_s
-        if at_s == motion_s:
+        if outcome is not Outcome.COASTED:
+            frame.evidence_s = frame.motion_s
             return frame.result
         with self._lock:
-            return self._stand_in.advance(frame.result, at_s - motion_s)
+            frame.evidence_s = self._stand_in.evidence_s
+            return self._stand_in.predict(frame.motion_s)

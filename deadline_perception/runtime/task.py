@@ -29,9 +29,6 @@ class StandIn(Protocol):
     def predict(self, stamp_s: float):
         """What to publish for a time; None when there is nothing yet."""
 
-    def advance(self, result, by_s: float):
-        """The result that was taken in last, as it should be some time later."""
-
 
 class LastResult:
     """Stands in with the last result again."""
@@ -50,10 +47,6 @@ class LastResult:
     def predict(self, stamp_s: float):
         """See `StandIn.predict`."""
         return self._result
-
-    def advance(self, result, by_s: float):
-        """Changes nothing, as `follow`."""
-        return result
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +70,6 @@ class Task:
         """All paths of the network."""
         return self.network.path_space
 
-    def make_stand_in(self, max_age_s: float) -> StandIn:
-        """Coasted tracks for objects, not shown for longer than that; the last result for all others."""
-        return Tracks(max_age_s=max_age_s) if self.result_type is Detections else LastResult()
+    def make_stand_in(self) -> StandIn:
+        """Coasted tracks for objects; the last result for all others."""
+        return Tracks() if self.result_type is Detections else LastResult()

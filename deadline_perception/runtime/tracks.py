@@ -17,6 +17,8 @@ from deadline_perception.detector.detections import Detections
 # that one result or one innovation, squared in variances, may count; and the limits of its factor.
 _AGILITY_GAIN, _MOST_CHANGE, _MOST_INNOVATION, _AGILITY_LIMITS = 0.2, 4.0, 9.0, (0.2, 4.0)
 MAX_OBJECTS = 100  # followed at once; a result with more has them all, and nothing that it misses is kept beside
+_MIN_IOU = 0.02  # with its predicted place, from which a detection is the same object
+MAX_AGE_S = 1.0  # an object that no result shows for longer is forgotten; all are when there is none for longer
 
 
 class LatePolicy(str, Enum):
@@ -27,16 +29,6 @@ class LatePolicy(str, Enum):
 
     COASTED = 'coasted'
     LATE = 'late'
-
-
-class BoxesAt(str, Enum):
-    """The time that published boxes are for.
-
-    IMAGE: the stamp that they carry. PUBLICATION: the moment at which they are published, along their tracks.
-    """
-
-    IMAGE = 'image'
-    PUBLICATION = 'publication'
 
 
 class Outcome(IntEnum):
@@ -94,32 +86,26 @@ class Tracks:
 
     Args:
         image_size: height and width in px that predictions are clipped to; None until `follow` tells it.
-        min_iou: overlap with its predicted place from which a detection is the same object.
         measurement_noise: standard deviation of detected centres and sizes, in sizes.
         acceleration_noise: density of the white noise of acceleration at first, in sizes per s^1.5.
         velocity_noise: standard deviation of the velocity of an object seen once, in sizes per s.
         score_half_life_s: time in which the score of an object that is only predicted halves.
-        max_age_s: an object that no result shows for longer is forgotten; all are when there is none for longer.
 
     Raises:
         ValueError: a value lies outside its range.
     """
 
-    def __init__(self, image_size: tuple[int, int] | None = None, *, min_iou: float = 0.02,
-                 measurement_noise: float = 0.05, acceleration_noise: float = 1.25, velocity_noise: float = 4.0,
-                 score_half_life_s: float = 0.15, max_age_s: float = 1.0) -> None:
-        if not 0.0 <= min_iou <= 1.0:
-            raise ValueError(f'min_iou is {min_iou}, expected an overlap in [0, 1]')
+    def __init__(self, image_size: tuple[int, int] | None = None, *, measurement_noise: float = 0.05,
+                 acceleration_noise: float = 1.25, velocity_noise: float = 4.0,
+                 score_half_life_s: float = 0.15) -> None:
         noises = (measurement_noise, acceleration_noise, velocity_noise)
         if not all(0.0 < noise < math.inf for noise in noises):
             raise ValueError(f'noises are {noises}, expected finite numbers above 0, in sizes of the box')
-        if not (0.0 < score_half_life_s < math.inf and 0.0 < max_age_s < math.inf):
-            raise ValueError(f'score_half_life_s is {score_half_life_s} and max_age_s {max_age_s}, expected finite '
-                             f'times above 0 s')
+        if not 0.0 < score_half_life_s < math.inf:
+            raise ValueError(f'score_half_life_s is {score_half_life_s}, expected a finite time above 0 s')
         self._image_size: tuple[int, int] | None = None
-        self._min_iou = min_iou
         self._measurement_noise, self._acceleration_noise, self._velocity_noise = noises
-        self._score_half_life_s, self._max_age_s = score_half_life_s, max_age_s
+        self._score_half_life_s = score_half_life_s
         self.reset()
         if image_size is not None:
             self.follow(image_size)
@@ -164,7 +150,7 @@ class Tracks:
         # objects leave their boxes between two results.
         room = np.maximum(state[0, :, 2:], 0.0) + 2.0 * np.sqrt(variance[0, :, :2])  # on both sides
         expected = Detections(_corners(np.hstack([state[0, :, :2], room])), self._scores, self._labels)
-        old, new = match_objects(expected, detections, self._min_iou)
+        old, new = match_objects(expected, detections, _MIN_IOU)
         measured = _centres(detections.boxes_xyxy_px.astype(np.float64))
         deviation = np.tile(np.maximum(measured[:, 2:], 1.0), 2)  # one size
         born_state = np.stack([measured, np.zeros_like(measured)])
@@ -178,7 +164,7 @@ class Tracks:
         born_state[:, new] = state[:, old] + gains * innovation
         born_variance[:, new] = np.stack([prior[0] * (1.0 - gains[0]), prior[1] * (1.0 - gains[0]),
                                           prior[2] - gains[1] * prior[1]])
-        missed = np.setdiff1d(np.flatnonzero(stamp_s - self._seen_s <= self._max_age_s), old)
+        missed = np.setdiff1d(np.flatnonzero(stamp_s - self._seen_s <= MAX_AGE_S), old)
         missed = missed[np.argsort(-self._decayed(stamp_s)[missed])][:max(0, MAX_OBJECTS - len(detections))]
         self._state = np.concatenate([born_state, state[:, missed]], axis=1)
         self._variance = np.concatenate([born_variance, variance[:, missed]], axis=1)
@@ -207,14 +193,6 @@ class Tracks:
         order = np.argsort(-scores, kind='stable')
         return _with_area(Detections(boxes[order], scores[order], self._labels[order]))
 
-    def advance(self, detections: Detections, by_s: float) -> Detections:
-        """The very detections that `update` took in last, some time later: boxes moved, scores as they were."""
-        velocity = self._state[1, :len(detections)]
-        if len(velocity) < len(detections):  # forgotten in between
-            return detections
-        boxes = _corners(_centres(detections.boxes_xyxy_px.astype(np.float64)) + velocity * by_s)
-        return _with_area(Detections(np.clip(boxes, 0.0, self._limits_px), detections.scores, detections.labels))
-
     def _adapt(self, innovations: np.ndarray, times_seen: np.ndarray) -> None:
         """Takes in squared innovations `[P, 4]`, in their variances, of objects that were seen so often before."""
         known = innovations[times_seen >= 2]  # before that the velocity is a guess
@@ -233,7 +211,7 @@ class Tracks:
         if self.evidence_s is None:
             return None
         passed_s = stamp_s - self.evidence_s
-        if not 0.0 <= passed_s <= self._max_age_s:
+        if not 0.0 <= passed_s <= MAX_AGE_S:
             self.reset()
             return None
         return passed_s

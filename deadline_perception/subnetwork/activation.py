@@ -135,7 +135,7 @@ def largest_fitting(bounds_ms: Mapping[float, float], budget_ms: float, least: f
     Args:
         bounds_ms: by utilisation, at least one.
         budget_ms: may be negative: then nothing fits.
-        least: smallest utilisation that is accurate enough, see `least_utilisation`.
+        least: smallest utilisation that is accurate enough.
 
     Raises:
         ValueError: the budget is NaN, or no utilisation is at least `least`.
@@ -149,25 +149,3 @@ def largest_fitting(bounds_ms: Mapping[float, float], budget_ms: float, least: f
     fitting = [utilisation for utilisation, bound in allowed.items() if bound <= budget_ms]
     chosen = max(fitting) if fitting else min(allowed)
     return Fit(chosen, allowed[chosen], bool(fitting))
-
-
-def least_utilisation(accuracies: Mapping[float, float], min_accuracy: float) -> float:
-    """The smallest utilisation from which on no sub-network is less accurate than allowed (SubFlow, section II).
-
-    Args:
-        accuracies: by utilisation, at least one.
-        min_accuracy: in the unit of the accuracies.
-
-    Raises:
-        ValueError: not even the largest is accurate enough.
-    """
-    least = None
-    for utilisation in sorted(accuracies, reverse=True):
-        if not accuracies[utilisation] >= min_accuracy:
-            break
-        least = utilisation
-    if least is None:
-        raise ValueError(f'minimum accuracy is {min_accuracy}, expected at most '
-                         f'{accuracies[max(accuracies)] if accuracies else "that of a sub-network"}, what the largest '
-                         f'sub-network reaches')
-    return least

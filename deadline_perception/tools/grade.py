@@ -2,8 +2,7 @@
 
 Runs one path of a network beside whatever the machine runs: nodes that you have started, a COMMAND that is given after
 --, or units that follow a schedule. Then, beside units alone, more and more of them. Writes the levels, for the
-contention monitor and for `profile --levels`, and a picture of them. Units and command end with this program, however
-it ends.
+contention monitor, and a picture of them. Units and command end with this program, however it ends.
 """
 from __future__ import annotations
 

@@ -10,27 +10,18 @@ import argparse
 import math
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from deadline_perception.contention.levels import ContentionGrading
-from deadline_perception.contention.load import ContentionLoad, units_text
 from deadline_perception.contention.sensors import watch_cores_of_others
 from deadline_perception.engine.choice import ENGINES, is_installed
 from deadline_perception.execution_path import ExecutionPath, PathSpace
 from deadline_perception.latency.device import (
     DEFAULT_THREADS, missing_environment, process_environment, read_device_facts, use_threads)
 from deadline_perception.latency.path_bound import PathForecast
-from deadline_perception.latency.profile import (
-    LatencyProfile,
-    LevelTimes,
-    default_profile_path,
-    measure_profile,
-    measure_times,
-    time_frame,
-)
+from deadline_perception.latency.profile import LatencyProfile, default_profile_path, measure_profile, time_frame
 from deadline_perception.latency.quantiles import bounded_share, samples_needed
 from deadline_perception.runtime.priority import Role, ThreadPriority, inference_thread
 from deadline_perception.model_set.model_reference import find_weights
@@ -41,7 +32,6 @@ from deadline_perception.wcet.profile_wcet import with_wcet
 _RESTARTED = 'DEADLINE_PERCEPTION_RESTARTED'
 _IMAGES = 40
 _TARGET = 0.99  # of the detector's bounds unless a parameter says otherwise
-_LEVEL_TIME = 0.5  # of the idle device's time, for each level of contention
 _BUSY_CORES = 0.25  # of other programs; at more the device is not idle
 
 
@@ -80,9 +70,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help='fewer frames: coarser, in about 40 s once segments are prepared')
     parser.add_argument('--source', help='images to measure on: a folder, annotation, video or bag file; '
                                          'a rendered drive otherwise')
-    parser.add_argument('--levels', type=Path, metavar='FILE',
-                        help='also measure beside the units of every contention level '
-                        'of this file, which `grade` writes; as long again for each, by half')
     parser.add_argument('--out', type=Path, help='profile to write; by default where the detector node looks for it')
 
 
@@ -93,14 +80,12 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(f'--minutes is {minutes}, expected more than 0 and at most 600')
     if args.out is not None:
         check_file('--out', args.out)
-    levels = level_units(ContentionGrading.load(args.levels)) if args.levels else []
     restart_with_environment(args.threads)
     with inference_thread(lock_memory=args.device == 'cpu') as priority:
-        return _measure(args, minutes, levels, priority)
+        return _measure(args, minutes, priority)
 
 
-def _measure(args: argparse.Namespace, minutes: float, levels: Sequence[dict[str, int]],
-             priority: ThreadPriority) -> int:
+def _measure(args: argparse.Namespace, minutes: float, priority: ThreadPriority) -> int:
     from deadline_perception.model_set.model_reference import is_set, load_weights, use_engine
 
     use_threads(args.threads)
@@ -126,14 +111,6 @@ def _measure(args: argparse.Namespace, minutes: float, levels: Sequence[dict[str
         profile = measure(f'measuring {detector.config_name} on {detector.device}', minutes * 60.0,
                           lambda limit_s, progress: measure_profile(
                               detector, images, **asdict(effort), time_limit_s=limit_s, progress=progress))
-        for units in levels:
-            with ContentionLoad(units, at_work=True) as load:
-                segments, paths = measure(f'beside {units_text(units)} units', _LEVEL_TIME * minutes * 60.0,
-                                          lambda limit_s, progress: measure_times(
-                                              detector, images, **asdict(effort), time_limit_s=limit_s,
-                                              progress=progress))
-                load.check()
-            profile = replace(profile, levels=(*profile.levels, LevelTimes(units, segments, paths)))
     profile = with_wcet(profile, detector)
     file = args.out or default_profile_path(detector.config_name, facts)
     profile.save(file)
@@ -178,22 +155,6 @@ def read_images(source: str | None) -> list:
     step = max(1, len(frames) // _IMAGES)
     images = [frame.load_bgr() for frame in frames[::step][:_IMAGES]]
     return [image for image in images if image.shape == images[0].shape]
-
-
-def level_units(grading: ContentionGrading) -> list[dict[str, int]]:
-    """Units of each level that needs some, each once, in the order of the levels.
-
-    Raises:
-        ValueError: no level needs any.
-    """
-    found = []
-    for level in grading.levels:
-        if level.units and dict(level.units) not in found:
-            found.append(dict(level.units))
-    if not found:
-        raise ValueError(f'none of the {len(grading.levels)} contention levels needs units to be reproduced, expected '
-                         f'one that does')
-    return found
 
 
 @contextmanager
@@ -242,16 +203,6 @@ def _print_tables(profile: LatencyProfile, space: PathSpace, forms: dict[str, st
     for label, path in (('cheapest', space.smallest), ('full', space.largest)):
         paths.add_row(str(path), label, *_path_row(path, profile, forecast, space))
     console.print(paths)
-    if profile.levels:
-        levels = Table(title='beside contention units, times of the idle device')
-        for title in ('units', 'cheapest', 'full', 'all paths measured'):
-            levels.add_column(title, justify='left' if title == 'units' else 'right')
-        for level in profile.levels:
-            ratios = {name: times.p50 / profile.paths[name].p50 for name, times in level.paths.items()}
-            levels.add_row(units_text(level.units), *(f'{ratios[str(path)]:.2f}'
-                                                      for path in (space.smallest, space.largest)),
-                           f'{min(ratios.values()):.2f} to {max(ratios.values()):.2f}')
-        console.print(levels)
     low, high = forecast.residual_quantile(0.05), forecast.residual_quantile(0.95)
     console.print(f'Nine of ten frames took between {math.exp(low):.2f} and {math.exp(high):.2f} times '
                   f'their forecast.')

@@ -95,26 +95,6 @@ def fit_oblivious_model(layers: Sequence[MeasuredLayer], processor: Processor) -
     return IntervalModel(processor, tuple((coefficients / scale).tolist()))
 
 
-def covering_weights(columns: np.ndarray, targets: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """Weights `[K]` >= 0 with the least sum of (columns @ weights - targets) / scale that stays above the targets.
-
-    Args:
-        columns: features `[N, K]`, none negative.
-        targets: `[N]`, may be negative.
-        scale: `[N]`, above 0.
-
-    Raises:
-        FitNotFound: nothing covers the targets, or the solver found nothing in its time.
-    """
-    unit = columns.max(0)
-    unit[unit == 0] = 1.0
-    rows = columns / unit / scale[:, None]
-    solution = linprog(rows.sum(0), A_ub=-rows, b_ub=-targets / scale, bounds=(0, None), method='highs')
-    if solution.x is None:
-        raise FitNotFound(f'no weights cover {len(targets)} observations: {solution.message}')
-    return np.maximum(solution.x, 0.0) / unit
-
-
 def _check_enough(layers: Sequence[MeasuredLayer]) -> None:
     if len(layers) < FEWEST_LAYERS:
         raise ValueError(f'{len(layers)} measured layers, expected at least {FEWEST_LAYERS} of a family')

@@ -93,8 +93,8 @@ class Processor:
 
         Args:
             facts: the device as read from the machine.
-            bandwidth_gb_s: bandwidth of its memory, see `layer_timing.measure_bandwidth_gb_s`.
-            cpu_lanes: lanes of a core's vector unit, see `layer_timing.read_cpu_lanes`; no matter for a GPU.
+            bandwidth_gb_s: bandwidth of its memory, see `processor_facts.measure_bandwidth_gb_s`.
+            cpu_lanes: lanes of a core's vector unit, see `processor_facts.read_cpu_lanes`; no matter for a GPU.
         """
         on_gpu = facts.kind == 'cuda'
         clock_mhz = facts.clock_mhz or _UNREAD_CLOCK_MHZ

@@ -22,7 +22,6 @@ class LayerKind(str, Enum):
     CONVOLUTION = 'convolution'
     GROUP_NORM = 'group_norm'
     LINEAR = 'linear'
-    REGION_FEATURES = 'region_features'
     SUPPRESSION = 'suppression'
     RESIZE = 'resize'
     ELEMENTWISE = 'elementwise'
@@ -194,38 +193,6 @@ class LinearShape(LayerShape):
     @property
     def store_bytes(self) -> int:
         return FLOAT_BYTES * self.rows * self.outputs
-
-
-@dataclass(frozen=True)
-class RegionFeaturesShape(LayerShape):
-    """Region features (RoIAlign) of `[regions, bins, bins, channels]`, bilinear, from levels laid out in rows first.
-
-    Attributes:
-        regions: regions whose features are taken.
-        channels: channels of the levels.
-        positions: positions of all levels together.
-        bins: side of the features of a region.
-        samples: samples along a side of a bin.
-    """
-
-    kind = LayerKind.REGION_FEATURES
-    regions: int
-    channels: int
-    positions: int
-    bins: int = 7
-    samples: int = 2
-
-    @property
-    def operations(self) -> int:
-        return 4 * self.samples ** 2 * self.regions * self.bins ** 2 * self.channels  # four neighbours a sample
-
-    @property
-    def load_bytes(self) -> int:
-        return FLOAT_BYTES * (self.operations + self.positions * self.channels)
-
-    @property
-    def store_bytes(self) -> int:
-        return FLOAT_BYTES * self.channels * (self.regions * self.bins ** 2 + self.positions)
 
 
 @dataclass(frozen=True)

@@ -1,16 +1,14 @@
 """Worst cases added to a latency profile, from its own times and from what interruptions take of this device."""
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
-from deadline_perception.latency.interference import Interference, interference_of, watch_interruptions
+from deadline_perception.latency.interference import interference_of, watch_interruptions
 from deadline_perception.latency.profile import LatencyProfile
 from deadline_perception.latency.quantiles import Quantiles
 from deadline_perception.wcet.interval_model import Processor
-from deadline_perception.wcet.layer_timing import measure_bandwidth_gb_s, read_cpu_lanes
-from deadline_perception.wcet.segment_model import EXECUTION, fit_wcet, predict_times, worst_execution
-from deadline_perception.wcet.segment_work import count_work
+from deadline_perception.wcet.processor_facts import measure_bandwidth_gb_s, read_cpu_lanes
+from deadline_perception.wcet.segment_model import EXECUTION, fit_wcet
 
 WATCHED_S = 3.0
 _PROBABILITY = 0.99  # of the windows that no more is taken of, and of the frames that a bound holds
@@ -30,24 +28,6 @@ def with_wcet(profile: LatencyProfile, network, *, probability: float = _PROBABI
     interference = interference_of(*watch_interruptions(watched_s), probability)
     execution_ms = {key: getattr(times, EXECUTION) for key, times in profile.segments.items()}
     return replace(profile, wcet=fit_wcet(execution_ms, interference, whole_paths(profile, network), probability))
-
-
-def predicted_profile(profile: LatencyProfile, network, measured: Mapping[str, Quantiles],
-                      interference: Interference = Interference()) -> LatencyProfile:
-    """A profile of which only some segments were measured, with times of the others by the analytical model.
-
-    Args:
-        profile: with times of whole paths, and of all segments as another device has them, or as guessed.
-        network: whose work is counted.
-        measured: times of some segments here.
-        interference: what interruptions take of the device.
-    """
-    work = count_work(network)
-    expected_ms = predict_times(work, {key: times.p50 for key, times in measured.items()})
-    segments = {key: measured.get(key) or Quantiles(*[value] * 8, count=1) for key, value in expected_ms.items()}
-    execution_ms = worst_execution(work, expected_ms, measured, processor_here(profile, network.device))
-    return replace(profile, segments=segments, wcet=fit_wcet(
-        execution_ms, interference, whole_paths(profile, network), _PROBABILITY))
 
 
 def processor_here(profile: LatencyProfile, device: str) -> Processor:

@@ -249,8 +249,8 @@ class OursByUtility:
 
 
 class OursByLevel:
-    """The same with a profile by level of contention, as the detector has with `profile --levels`: each model has a
-    factor of its own, which follows the slowdown of all.
+    """The same with a profile by level of contention: each model has a factor of its own, which follows the slowdown
+    of all.
 
     Args:
         terms: see `Terms`; the levels are equal shares of the frames that are learnt from, by their slowdown.

@@ -36,7 +36,7 @@ from scipy.optimize import linprog
 from sklearn.ensemble import RandomForestRegressor
 
 from deadline_perception.evaluation.sweep_result import SweepResult, evaluate_sweep
-from deadline_perception.wcet.convolution_model import ConvolutionModel, fit_convolution_model
+from convolution_model import ConvolutionModel, fit_convolution_model
 from deadline_perception.latency.device import read_device_facts, use_threads
 from deadline_perception.wcet.layer_sweep import LayerTimer, Repetition, Sweep, median_uncertainty
 from deadline_perception.wcet.layers import ConvolutionShape

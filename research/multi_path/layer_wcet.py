@@ -1,4 +1,4 @@
-"""Worst-case times of single layers and of whole paths against the times that they took, alone and beside a co-runner.
+"""Worst-case times of single layers against the times that they took, alone and beside a co-runner.
 
     python research/multi_path/layer_wcet.py [--device cpu] [--threads 1] [--seconds 220] [--counters FILE]
 
@@ -19,9 +19,7 @@ assumption 1 alone, fitted to mean times without a co-runner; "calibrated" it is
 covers
 the fitted layers at that utilisation, or at all of them, and has the same allowance.
 
-Then whole paths of `compact` with random weights: layers of some random paths are measured by themselves, steps between
-layers come from the longest times of these paths, and other random paths are judged, interruptions included.
-Prints two tables, writes results/layer_wcet.json (layer_wcet_DEVICE.json on a GPU).
+Prints a table, writes results/layer_wcet.json (layer_wcet_DEVICE.json on a GPU).
 """
 from __future__ import annotations
 
@@ -42,26 +40,16 @@ from rich.console import Console
 from rich.table import Table
 
 from deadline_perception.contention.sensors import read_cpu_times
-from deadline_perception.detector.path_layers import path_layers
-from deadline_perception.execution_path import ExecutionPath
 from deadline_perception.latency.device import read_device_facts, use_threads
 from deadline_perception.wcet.interval_fit import MeasuredLayer, fit_interval_model, fit_oblivious_model
 from deadline_perception.wcet.interval_model import CoveringModel, IntervalModel, LayerCounts, Processor
-from deadline_perception.wcet.layer_counters import CountersNotRead, read_counters
-from deadline_perception.wcet.layer_timing import (
-    LayerVisit,
-    CoRunner,
-    layer_call,
-    measure_bandwidth_gb_s,
-    read_cpu_lanes,
-    visit_layer,
-)
-from deadline_perception.wcet.layers import ConvolutionShape, GroupNormShape, LayerShape, RegionFeaturesShape
-from deadline_perception.wcet.path_wcet import fit_path_wcet
+from deadline_perception.wcet.layers import ConvolutionShape, GroupNormShape, LayerShape
+from deadline_perception.wcet.processor_facts import measure_bandwidth_gb_s, read_cpu_lanes
 from deadline_perception.latency.quantiles import bounded_share
-from deadline_perception.latency.stopwatch import now_ms, synchronise
 from deadline_perception.tools.command_line import exit_status
 from deadline_perception.tools.profile import restart_with_environment
+from layer_counters import CountersNotRead, read_counters
+from layer_visits import CoRunner, LayerVisit, layer_call, visit_layer
 
 RESULTS = Path(__file__).parent / 'results'
 UTILISATIONS = (0.0, 0.5, 1.0)
@@ -88,8 +76,6 @@ FITTED = (*(ConvolutionShape(*row) for row in (
         (32, 272, 480), (96, 200, 360), (128, 100, 180), (256, 100, 180), (64, 200, 360), (512, 34, 60), (1024, 34, 60),
         (192, 100, 160), (384, 90, 160), (64, 100, 180), (320, 68, 120), (128, 200, 300), (64, 240, 400),
         (160, 136, 240), (96, 272, 480), (64, 300, 520), (288, 136, 240), (576, 68, 120))))
-PATH_SECONDS = 0.3  # part of the time that goes to whole paths
-FITTED_PATHS, JUDGED_PATHS, PER_FAMILY = 10, 10, 10
 SEED = 5
 
 
@@ -116,24 +102,22 @@ class Times:
 
 @dataclass
 class Round:
-    """A visit of every layer, a frame of every path; how long it took, for how much of it the co-runner worked, in s,
-    and the cores that other programs kept busy meanwhile."""
+    """A visit of every layer; how long it took, for how much of it the co-runner worked, in s, and the cores that other
+    programs kept busy meanwhile."""
 
     visits: dict[LayerShape, LayerVisit] = field(default_factory=dict)
-    frames_ms: dict[ExecutionPath, float] = field(default_factory=dict)
     seconds: float = 0.0
     co_runner_s: float = 0.0
     foreign_cores: float = 0.0
 
 
 @contextmanager
-def watched(co_runner: CoRunner | None = None) -> Iterator[Round]:
+def watched(co_runner: CoRunner) -> Iterator[Round]:
     """A round to fill in; at its end the work of the co-runner, and of programs other than it and this one, is
     noted."""
     def clocks() -> tuple[float, float, float]:
-        own_s = time.process_time() + (co_runner.busy_s if co_runner else 0.0)
-        return (time.monotonic(), read_cpu_times().busy / os.sysconf('SC_CLK_TCK') - own_s,
-                co_runner.worked_s if co_runner else 0.0)
+        own_s = time.process_time() + co_runner.busy_s
+        return time.monotonic(), read_cpu_times().busy / os.sysconf('SC_CLK_TCK') - own_s, co_runner.worked_s
 
     found = Round()
     before = clocks()
@@ -259,80 +243,8 @@ def judge_layers(times: dict[float, dict[LayerShape, Times]], processor: Process
     return rows
 
 
-def measure_paths(device: str, processor: Processor, seconds: float) -> dict:
-    """Bounds of whole paths of the compact detector, and the longest times of paths that took no part in them."""
-    from deadline_perception.detector.checkpoint import build_detector
-
-    rng = random.Random(SEED)
-    detector = build_detector('compact', ('vehicle', 'bike', 'motorbike', 'traffic_light', 'traffic_sign'),
-                              device=device)
-    space = detector.path_space
-    others = rng.sample(list(space), FITTED_PATHS + JUDGED_PATHS - 2)
-    fitted = [space.smallest, space.largest, *others[:FITTED_PATHS - 2]]
-    judged = others[FITTED_PATHS - 2:]
-    layers = {path: path_layers(detector, path) for path in (*fitted, *judged)}
-    families: dict[str, set[LayerShape]] = {}
-    for shape in (shape for path in fitted for shape in layers[path]):
-        families.setdefault(shape.family, set()).add(shape)
-    chosen = [shape for shapes in families.values() for shape in spread(shapes)]
-    calls = {shape: region_call(detector, shape) if isinstance(shape, RegionFeaturesShape)
-             else layer_call(shape, device)
-             for shape in chosen}
-    rounds: list[Round] = []
-    image = np.random.default_rng(SEED).integers(0, 256, (380, 640, 3), dtype=np.uint8)
-    detector.warm_up(layers)
-    visit_all(calls, device, rng)
-    end = time.monotonic() + seconds
-    while time.monotonic() < end or not rounds:
-        with watched() as found:
-            found.visits = visit_all(calls, device, rng)
-            for path in rng.sample(list(layers), len(layers)):
-                started = now_ms()
-                detector.detect(image, path)
-                synchronise(device)
-                found.frames_ms[path] = now_ms() - started
-        rounds.append(found)
-    kept = undisturbed(rounds)
-    times = times_of(kept, device != 'cpu', alone=True)
-    frames = {path: [found.frames_ms[path] for found in kept] for path in layers}
-    models = fit_families(counts_of(chosen, processor), times, processor, fit_interval_model)
-    bound = fit_path_wcet(models, [(layers[path], max(frames[path])) for path in fitted])
-    return {'rounds': len(rounds), 'rounds_kept': len(kept), 'layers_measured': len(chosen),
-            'fitted_paths': [str(path) for path in fitted], 'step_ms': bound.step_ms,
-            'calibration_factor': bound.calibration_factor,
-            'rows': [{'path': str(path), 'runs': len(frames[path]), 'min_ms': min(frames[path]),
-                      'mean_ms': float(np.mean(frames[path])), 'max_ms': max(frames[path]),
-                      'layers_ms': bound.layers_ms(layers[path]), 'wcet_ms': bound.wcet_ms(layers[path]),
-                      'over_max': bound.wcet_ms(layers[path]) / max(frames[path]) - 1.0,
-                      'above_wcet': sum(value > bound.wcet_ms(layers[path]) for value in frames[path])}
-                     for path in judged]}
-
-
-def spread(shapes: set[LayerShape]) -> list[LayerShape]:
-    """A few layers of a family, from the one with the fewest operations to the one with the most."""
-    ordered = sorted(shapes, key=lambda shape: (shape.operations, str(shape)))
-    picks = np.linspace(0, len(ordered) - 1, min(PER_FAMILY, len(ordered)))
-    return [ordered[round(pick)] for pick in picks]
-
-
-def region_call(detector, shape: RegionFeaturesShape) -> Callable[[], object]:
-    """The network's own region features, of random boxes."""
-    import torch
-
-    from deadline_perception.detector.heads import region_features
-    from deadline_perception.detector.proposals import STRIDES, pyramid_levels
-
-    height, width = detector.input_size
-    levels = [torch.randn(1, shape.channels, height // stride, width // stride, device=detector.device)
-              .contiguous(memory_format=torch.channels_last) for stride in STRIDES]
-    low = torch.rand(shape.regions, 2) * torch.tensor([0.8 * width, 0.8 * height])
-    boxes = torch.cat((low, low + torch.rand(shape.regions, 2) ** 2 * 240 + 6), 1).to(detector.device)
-    box_levels = pyramid_levels(boxes, len(STRIDES))
-    return lambda: region_features(levels, boxes, box_levels)
-
-
-def show(rows: list[dict], paths: dict, co_runner: dict[float, float]) -> list[dict]:
-    """Prints both tables; returns what stands against the goals. `co_runner` is what it achieved, by utilisation."""
+def show(rows: list[dict], co_runner: dict[float, float]) -> list[dict]:
+    """Prints the table; returns what stands against the goals. `co_runner` is what it achieved, by utilisation."""
     console = Console(width=170)
     table = Table(title='Layers of table VI beside a co-runner, all runs; ms')
     for column in ('layer', 'co-runner', 'runs', 'min', 'mean', 'max', 'WCET', 'with allowance', 'over max', 'above',
@@ -372,14 +284,6 @@ def show(rows: list[dict], paths: dict, co_runner: dict[float, float]) -> list[d
                 f'    without allowance ({entry["allowance_ms"]:.1f} ms) and the {entry["interrupted"]} interrupted '
                 f'runs: {entry["wcet_over_uninterrupted"]:+.1%}, above {entry["uninterrupted_above_wcet"]}; the '
                 f'longest run of a layer bounds {entry["bounded_share"]:.1%} of further visits', highlight=False)
-    table = Table(title='Paths that took no part in the fit; ms')
-    for column in ('path', 'runs', 'min', 'mean', 'max', 'layers', 'WCET', 'over max', 'above'):
-        table.add_column(column, justify='left' if column == 'path' else 'right')
-    for row in paths['rows']:
-        table.add_row(row['path'], str(row['runs']), *(f'{row[key]:.1f}' for key in ('min_ms', 'mean_ms', 'max_ms',
-                                                                                     'layers_ms', 'wcet_ms')),
-                      f'{row["over_max"]:+.0%}', str(row['above_wcet']))
-    console.print(table)
     return summary
 
 
@@ -401,13 +305,12 @@ def main() -> None:
         counts = counts_of((*TABLE_VI, *FITTED), processor, args.counters)
     except CountersNotRead as error:
         parser.error(str(error))
-    rounds = measure_layers(args.device, args.threads, args.seconds * (1 - PATH_SECONDS))
+    rounds = measure_layers(args.device, args.threads, args.seconds)
     kept = {utilisation: undisturbed(found) for utilisation, found in rounds.items()}
     rows = judge_layers({utilisation: times_of(found, facts.kind == 'cuda', utilisation == 0.0)
                          for utilisation, found in kept.items()}, processor, counts)
-    paths = measure_paths(args.device, processor, args.seconds * PATH_SECONDS)
     co_runner = {utilisation: achieved(found) for utilisation, found in kept.items()}
-    summary = show(rows, paths, co_runner)
+    summary = show(rows, co_runner)
     RESULTS.mkdir(exist_ok=True)
     file = RESULTS / ('layer_wcet.json' if facts.kind == 'cpu' else f'layer_wcet_{facts.slug}.json')
     file.write_text(json.dumps({'date': date.today().isoformat(), 'device': asdict(facts),
@@ -418,7 +321,7 @@ def main() -> None:
                                     'co_runner_achieved': co_runner[utilisation],
                                     'foreign_cores_at_most': max(r.foreign_cores for r in kept[utilisation])}
                                     for utilisation, found in rounds.items()}, 'summary': summary,
-                                'layers': rows, 'fitted_layers': len(FITTED), 'paths': paths}, indent=1) + '\n',
+                                'layers': rows, 'fitted_layers': len(FITTED)}, indent=1) + '\n',
                     encoding='utf-8')
     print(f'wrote {file.relative_to(RESULTS.parents[2])}')
 

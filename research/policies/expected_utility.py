@@ -40,7 +40,6 @@ class ExpectedUtilityPolicy(FrontierPolicy):
         belief: what is known of the slowdown; policies that serve the same frames share one. A new one by default.
         keep_epsilon: see there; here of utility.
         paths: see there.
-        min_quality: see there.
 
     Raises:
         ValueError: as `FrontierPolicy`, or cost or worth is out of range.
@@ -52,14 +51,12 @@ class ExpectedUtilityPolicy(FrontierPolicy):
 
     def __init__(self, path_space: PathSpace, forecast: Forecast, quality: Quality, *, miss_cost: float,
                  late_worth: float = 0.0, belief: SlowdownBelief | None = None, keep_epsilon: float = 0.005,
-                 paths: Sequence[ExecutionPath] | None = None,
-                 min_quality: float = 0.0) -> None:
+                 paths: Sequence[ExecutionPath] | None = None) -> None:
         if not 0.0 <= miss_cost <= MAX_MISS_COST:
             raise ValueError(f'miss_cost is {miss_cost}, expected a quality in [0, {MAX_MISS_COST:.0f}]')
         if not 0.0 <= late_worth <= 1.0:
             raise ValueError(f'late_worth is {late_worth}, expected a share in [0, 1]')
-        super().__init__(path_space, forecast, quality, keep_epsilon=keep_epsilon, paths=paths,
-                         min_quality=min_quality)
+        super().__init__(path_space, forecast, quality, keep_epsilon=keep_epsilon, paths=paths)
         self._miss_cost, self._late_worth = miss_cost, late_worth
         self._belief = belief or SlowdownBelief()
         self._tables: list[tuple[np.ndarray, np.ndarray] | None] = [None] * len(self._frontiers)

@@ -14,9 +14,7 @@ from deadline_perception.latency.json_file import JsonFileError
 SCHEDULE = Schedule((Step(0.5, {'core': 1}), Step(2.0), Step(3.0, {'core': 2, 'memory': 1})), lasts_s=4.0)
 
 
-def test_units_at_a_time():
-    assert [SCHEDULE.units_at(time_s) for time_s in (0.0, 0.5, 1.9, 2.0, 3.5, 4.0)] == [
-        {}, {'core': 1}, {'core': 1}, {}, {'core': 2, 'memory': 1}, {}]
+def test_the_most_units_of_each_kind():
     assert SCHEDULE.most == {'core': 2, 'memory': 1}
 
 

@@ -158,8 +158,6 @@ def test_refuses_impossible_settings():
         RatioFilter(spread=-0.1)
     with pytest.raises(ValueError, match='phases -0.1'):
         RatioFilter(phases=-0.1)
-    with pytest.raises(ValueError, match='frame_memory is 1.0'):
-        SlowdownEstimator(frame_memory=1.0)
 
 
 def test_one_frame_beyond_its_bound_counts_at_once_and_is_forgotten_when_the_next_denies_it():

@@ -243,39 +243,3 @@ def test_only_paths_that_are_kept_ready_are_chosen(make_forecast, make_quality):
         policy.redecide(other, 0, 10.0, 1.0)
     with pytest.raises(ValueError, match='no path is kept ready'):
         FrontierPolicy(SPACE, forecast, quality, paths=[])
-
-
-@settings(max_examples=20, deadline=None)
-@given(seed=st.integers(0, 20), least=st.floats(0.05, 0.7), remaining_ms=TIMES_MS, factor=FACTORS,
-       index=st.integers(0, 10**6), segment=st.integers(0, SEGMENTS - 1))
-def test_no_path_below_the_minimum_is_ever_chosen(make_forecast, make_quality, seed, least, remaining_ms, factor, index,
-                                                  segment):
-    rng = np.random.default_rng(seed)
-    times: dict[str, float] = {}
-    forecast = make_forecast(SPACE, lambda name: times.setdefault(name, float(rng.uniform(0, 12))))
-    quality = make_quality({path: float(rng.uniform()) for path in PATHS})
-    policy = FrontierPolicy(SPACE, forecast, quality, min_quality=least)
-    allowed = [path for path in PATHS if quality.quality(path) >= least]
-    plan = policy.plan(remaining_ms, factor)
-    fitting = [quality.quality(path) for path in allowed if forecast.forecast_ms(path) * factor <= remaining_ms]
-    assert plan.path in allowed and plan.feasible == bool(fitting)
-    if fitting:
-        assert plan.quality == pytest.approx(max(fitting))
-    else:
-        assert plan.forecast_ms == pytest.approx(min(forecast.forecast_ms(path) for path in allowed))
-    path = allowed[index % len(allowed)]
-    choice = policy.redecide(path, segment, remaining_ms, factor)
-    assert quality.quality(choice.path) >= least
-    assert SPACE.prefix(choice.path, segment) == SPACE.prefix(path, segment)
-
-
-def test_refuses_a_minimum_that_nothing_reaches_and_paths_below_it(make_forecast, make_quality):
-    forecast, quality = make_forecast(SPACE, lambda name: 1.0), make_quality(
-        {path: 0.2 + 0.5 * (path == SPACE.largest) for path in PATHS})
-    with pytest.raises(ValueError, match='min_quality is 0.8, expected at most 0.700'):
-        FrontierPolicy(SPACE, forecast, quality, min_quality=0.8)
-    with pytest.raises(ValueError, match=r'min_quality is -0.1, expected a quality in \[0, 1\]'):
-        FrontierPolicy(SPACE, forecast, quality, min_quality=-0.1)
-    policy = FrontierPolicy(SPACE, forecast, quality, min_quality=0.5)
-    with pytest.raises(ValueError, match='that are kept ready and good enough'):
-        policy.redecide(SPACE.smallest, 0, 10.0, 1.0)

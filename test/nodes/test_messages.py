@@ -12,17 +12,14 @@ from sensor_msgs.msg import CompressedImage, Image
 from std_msgs.msg import Header
 
 from deadline_perception.datasets.image_message import ImageError
-from deadline_perception.datasets.records import GroundTruth
 from deadline_perception.detector.detections import Detections
 from deadline_perception.nodes.messages import (
     DetectionsMessage,
     bgr_to_image,
     class_names_in,
     message_to_detections,
-    message_to_ground_truth,
     ns_to_stamp,
     stamp_to_ns,
-    ground_truth_to_message,
     to_bgr,
 )
 
@@ -126,16 +123,6 @@ def test_a_message_that_is_filled_anew_holds_nothing_of_the_frame_before():
         assert serialize_message(sent) == serialize_message(DetectionsMessage(NAMES, 5).fill(detections, frame_header))
         assert len(sent.detections) == len(detections)
         assert all(detection.header == frame_header for detection in sent.detections)
-
-
-def test_ground_truth_round_trips_with_crowds_as_score_zero():
-    truth = GroundTruth([(0, 0, 4, 4), (5, 5, 9, 9)], [1, 2], [False, True])
-    sent = ground_truth_to_message(truth, NAMES, header())
-    assert [d.results[0].hypothesis.score for d in sent.detections] == [1.0, 0.0]
-    back = message_to_ground_truth(sent, NAMES)
-    np.testing.assert_array_equal(back.crowd, truth.crowd)
-    np.testing.assert_array_equal(back.labels, truth.labels)
-    np.testing.assert_array_equal(back.boxes_xyxy_px, truth.boxes_xyxy_px)
 
 
 def test_class_names_of_a_message_come_in_order():

@@ -9,7 +9,7 @@ from std_msgs.msg import Header
 from deadline_perception.msg import JobReport
 from deadline_perception.nested.allocation import Allocation, Option
 from deadline_perception.nodes.schedule_messages import job_report, schedule_message
-from deadline_perception.runtime.job_record import JobOutcome, JobRecord
+from deadline_perception.runtime.scheduled_job import JobOutcome, ScheduledJobRecord
 from deadline_perception.runtime.network_schedule import NetworkSchedule
 
 STAMP = Time(sec=12, nanosec=5)
@@ -31,7 +31,7 @@ def test_a_schedule_tells_the_quality_of_each_task_without_its_weight():
 
 @pytest.mark.parametrize('outcome', JobOutcome)
 def test_a_job_is_told_in_whole_nanoseconds(outcome):
-    record = JobRecord('front', 0, 1, 1000.5, 1100.5, 1001.0, 1020.25, 25.0, outcome, 'why')
+    record = ScheduledJobRecord('front', 0, 1, 1000.5, 1100.5, 1001.0, 1020.25, 25.0, outcome, 'why')
     message = job_report(record, task('front'), Header(frame_id='camera', stamp=STAMP))
     assert message.outcome == getattr(JobReport, outcome.name)
     assert (message.release_ns, message.deadline_ns) == (1_000_500_000, 1_100_500_000)

@@ -37,10 +37,4 @@ def test_a_stamp_that_went_back_is_noticed_once_and_the_next_one_counts_again():
 
 
 def test_a_simulated_clock_may_lag_one_tick():
-    assert ImageAge(future_tolerance_ms=20).read(SECOND + 15_000_000, SECOND).age_ms == 0.0
-
-
-@pytest.mark.parametrize('limits', [{'max_age_ms': 0}, {'future_tolerance_ms': -1}, {'max_age_ms': math.nan}])
-def test_refuses_limits_that_no_image_meets(limits):
-    with pytest.raises(ValueError, match='expected'):
-        ImageAge(**limits)
+    assert ImageAge().read(SECOND + 15_000_000, SECOND).age_ms == 0.0

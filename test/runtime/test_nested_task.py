@@ -9,7 +9,7 @@ from invented_networks import make_classifier, make_magnifier, make_single
 
 from deadline_perception.latency.profile import measure_profile
 from deadline_perception.nested.quality import DetectedInTime, TotalAccuracy
-from deadline_perception.runtime.job_record import JobOutcome, JobRecord
+from deadline_perception.runtime.scheduled_job import JobOutcome, ScheduledJobRecord
 from deadline_perception.runtime.loading import SetupError
 from deadline_perception.runtime.nested_task import load_nested_task, spread
 from deadline_perception.runtime.task_file import TaskRequest
@@ -78,7 +78,7 @@ def test_an_accuracy_table_makes_total_accuracy(load, tmp_path):
 
 def record(task, took_ms, outcome=JobOutcome.DONE, level=0):
     bound_ms = task.bounds_ms()[level]
-    return JobRecord(task.name, level, level, 0.0, 1e4, 0.0, took_ms, bound_ms, outcome)
+    return ScheduledJobRecord(task.name, level, level, 0.0, 1e4, 0.0, took_ms, bound_ms, outcome)
 
 
 def test_bounds_grow_with_slowdown_and_with_jobs_that_overrun(load):

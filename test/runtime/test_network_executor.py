@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from invented_networks import make_classifier, make_magnifier
 
-from deadline_perception.runtime.job_record import JobOutcome
+from deadline_perception.runtime.scheduled_job import JobOutcome
 from deadline_perception.runtime.network_executor import Jobber, NetworkExecutor, TaskPlan
 
 WAIT_S = 20.0
@@ -219,7 +219,7 @@ def test_a_network_whose_level_changes_gives_the_outputs_of_a_fixed_one(bench, m
 
     found = bench({'task': begin}, raises_levels=False)
     for number, level in enumerate((0, 3, 1, 3, 0)):
-        found.executor.follow({'task': TaskPlan(level, 250.0, (1.0,) * len(paths))})
+        found.executor.follow({'task': TaskPlan(level, 1000.0, (1.0,) * len(paths))})
         found.executor.submit('task', IMAGE)
         wait(lambda: len(found.records) > number, 'a job')
     assert [level for level, _ in seen] == [0, 3, 1, 3, 0]

@@ -22,7 +22,7 @@ from deadline_perception.runtime.executor import serve
 from deadline_perception.runtime.frame_client import FrameClient, FrameRules
 from deadline_perception.runtime.pipeline import FramePipeline
 from deadline_perception.runtime.task import Task
-from deadline_perception.runtime.tracks import BoxesAt, LatePolicy, Outcome
+from deadline_perception.runtime.tracks import LatePolicy, Outcome
 from deadline_perception.runtime.watchdog import Watchdog
 
 SPACE = multi_path_space(skips_per_stage=(1,), widths=(1.0,), pyramid_widths=(1.0,), proposals=(10,), heads=1)
@@ -522,19 +522,6 @@ def test_late_work_is_left_when_another_task_waits(bench):
     pipeline, other = bench.build(OnePath()), bench.build(network=Network())
     assert not run_late_while_another_waits(bench, pipeline, other, False)
     assert bench.mailbox.take(0)[0] is other
-
-
-@pytest.mark.parametrize('outcome', [Outcome.DETECTED, Outcome.COASTED])
-def test_boxes_are_moved_to_their_publication_on_demand(bench, outcome):
-    bench.image = np.zeros((100, 400, 3), np.uint8)
-    pipeline = bench.build(boxes_at=BoxesAt.PUBLICATION)
-    for step in range(20):  # 100 px in 1 s
-        bench.network.found = box_at(10.0 * step)
-        if step == 19 and outcome is Outcome.COASTED:
-            bench.network.error = RuntimeError('gone')
-        bench.run(pipeline, arrive(age_ms=200.0, stamp_ns=10 ** 18 + step * 10 ** 8))
-    assert bench.records[-1].outcome is outcome
-    assert bench.published[-1].boxes_xyxy_px[0, 0] == pytest.approx(190.0 + 20.0, abs=3.0)
 
 
 def test_a_frame_that_is_run_to_its_end_past_its_deadline_renews_the_tracks_and_is_answered_in_time(bench):

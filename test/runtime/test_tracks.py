@@ -131,20 +131,9 @@ def test_no_more_objects_are_kept_beside_a_result_than_the_limit():
     assert (tracks.predict(0.4).labels[:MAX_OBJECTS // 2] >= 400).all()
 
 
-def test_detections_of_the_last_result_are_moved_along_their_tracks():
-    tracks = moving(60.0, 20)
-    seen = objects((220, 100, 260, 140, 0.9, 2), (400, 10, 440, 50, 0.3, 0))
-    tracks.update(seen, 2.0)
-    moved = tracks.advance(seen, 0.1)
-    assert moved.boxes_xyxy_px == pytest.approx(np.array([[226, 100, 266, 140], [400, 10, 440, 50]]), abs=0.5)
-    assert moved.scores.tolist() == seen.scores.tolist()
-    tracks.reset()
-    assert tracks.advance(seen, 0.1) is seen
-
-
 @pytest.mark.parametrize('later_s', [5.0, 12.0])
 def test_a_stamp_that_goes_back_or_far_ahead_resets(later_s):
-    tracks = Tracks(SIZE, max_age_s=1.0)
+    tracks = Tracks(SIZE)
     tracks.update(objects((10, 10, 50, 50, 0.9, 0)), 9.9)
     tracks.update(objects((20, 10, 60, 50, 0.9, 0)), 10.0)
     assert len(tracks.predict(later_s)) == 0
@@ -182,12 +171,10 @@ def test_refuses_impossible_values():
             tracker.update(Detections.none(), stamp_s)
     with pytest.raises(ValueError, match=r'image_size is \(0, 10\)'):
         Tracks((0, 10))
-    with pytest.raises(ValueError, match='min_iou is 1.5'):
-        Tracks(SIZE, min_iou=1.5)
     with pytest.raises(ValueError, match='noises are'):
         Tracks(SIZE, velocity_noise=0.0)
-    with pytest.raises(ValueError, match='max_age_s 0.0|max_age_s 0'):
-        Tracks(SIZE, max_age_s=0.0)
+    with pytest.raises(ValueError, match='score_half_life_s is 0.0'):
+        Tracks(SIZE, score_half_life_s=0.0)
 
 
 def test_late_policies_read_as_parameters():

@@ -12,7 +12,6 @@ from deadline_perception.subnetwork.activation import (
     activate,
     check_settings,
     largest_fitting,
-    least_utilisation,
 )
 
 GROUPS = (UnitGroup(100), UnitGroup(6), UnitGroup(32, 'it is a first layer'))
@@ -69,19 +68,11 @@ def test_takes_the_largest_whose_bound_fits(budget_ms, utilisation, fits):
 
 
 def test_prefers_a_late_accurate_answer_to_an_early_bad_one():
-    least = least_utilisation({0.25: 40.0, 0.5: 70.0, 1.0: 76.0}, 65.0)
-    assert least == 0.5
-    assert largest_fitting(BOUNDS, 12.0, least).utilisation == 0.5
-    assert not largest_fitting(BOUNDS, 12.0, least).fits_budget
-
-
-def test_least_utilisation_leaves_out_what_lies_below_a_dip():
-    assert least_utilisation({0.25: 70.0, 0.5: 60.0, 1.0: 76.0}, 65.0) == 1.0
+    assert largest_fitting(BOUNDS, 12.0, 0.5).utilisation == 0.5
+    assert not largest_fitting(BOUNDS, 12.0, 0.5).fits_budget
 
 
 def test_refuses_what_nothing_reaches():
-    with pytest.raises(ValueError, match='minimum accuracy is 80.0, expected at most 76.0'):
-        least_utilisation({0.5: 70.0, 1.0: 76.0}, 80.0)
     with pytest.raises(ValueError, match='least utilisation is 1.5'):
         largest_fitting(BOUNDS, 50.0, 1.5)
     with pytest.raises(ValueError, match='NaN'):

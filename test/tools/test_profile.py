@@ -5,7 +5,6 @@ import shutil
 import pytest
 from measurable_network import run_command
 
-from deadline_perception.contention.levels import ContentionGrading, ContentionLevel, UnitDelay
 from deadline_perception.latency.device import DEFAULT_THREADS, process_environment
 from deadline_perception.latency.profile import LatencyProfile
 from deadline_perception.tools.command_line import main
@@ -77,21 +76,3 @@ def test_says_from_how_many_whole_frames_on_their_longest_bounds_what_the_detect
     assert 'too few for 99 %, which takes 299. Measure without --quick' in sufficiency(298)
     assert 'enough for 99 %' in sufficiency(299)
     assert 'bounds 99.4 % of further ones with 95 % confidence' in sufficiency(480)
-
-
-def test_levels_are_measured_beside_their_units(measurable_weights, tmp_path):
-    levels = tmp_path / 'levels.json'
-    beside = (UnitDelay({}, 40.0), UnitDelay({'core': 1}, 61.0))
-    graded = tuple(ContentionLevel(delay.delay_ms, 0.5, delay.delay_ms / 40.0, delay.units, delay.delay_ms)
-                   for delay in beside)
-    ContentionGrading('measurable', 'abc', 's1', 'cpu', '', 'a bag', graded, beside).save(levels)
-    run = run_command('profile', '--weights', str(measurable_weights), '--quick', '--minutes', '0.02', '--engine',
-                      'eager', '--levels', str(levels), '--out', str(tmp_path / 'profile.json'))
-    assert run.returncode == 0, run.stderr
-    profile = LatencyProfile.load(tmp_path / 'profile.json')
-    level, = profile.levels
-    assert level.units == {'core': 1} and set(level.paths) == set(profile.paths)
-    assert 'beside 1 core units' in run.stderr and 'beside contention units, times of the idle device' in run.stdout
-    ContentionGrading('measurable', 'abc', 's1', 'cpu', '', 'a bag', graded[:1], beside).save(levels)
-    run = run_command('profile', '--weights', str(measurable_weights), '--levels', str(levels), environment=SETTINGS)
-    assert run.returncode == 1 and 'none of the 1 contention levels needs units' in run.stderr.splitlines()[-1]

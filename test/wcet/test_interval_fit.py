@@ -9,9 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deadline_perception.wcet.interval_fit import (
-    FitNotFound,
     MeasuredLayer,
-    covering_weights,
     fit_interval_model,
     fit_oblivious_model,
 )
@@ -118,18 +116,6 @@ def test_oblivious_baseline_fits_means_and_no_contention() -> None:
     assert model.missing == model.conflicting == 0.0
     for shape in SHAPES:
         assert model.wcet_ms(shape) == pytest.approx(0.8 * ground_truth.wcet_ms(shape), rel=1e-6)
-
-
-def test_weights_cover_at_least_cost() -> None:
-    columns = np.array([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]])
-    weights = covering_weights(columns, np.array([1.0, 2.0, 3.0]), np.ones(3))
-    assert weights == pytest.approx([1.0, 1.0])
-    assert covering_weights(columns, np.array([-1.0, -2.0, -3.0]), np.ones(3)) == pytest.approx([0.0, 0.0])
-
-
-def test_says_when_nothing_covers() -> None:
-    with pytest.raises(FitNotFound, match='no weights cover 2 observations'):
-        covering_weights(np.array([[1.0], [0.0]]), np.array([1.0, 1.0]), np.ones(2))
 
 
 def test_refuses_too_few_layers() -> None:

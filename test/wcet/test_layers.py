@@ -11,7 +11,6 @@ from deadline_perception.wcet.layers import (
     GroupNormShape,
     LayerKind,
     LinearShape,
-    RegionFeaturesShape,
     ResizeShape,
     SuppressionShape,
 )
@@ -44,8 +43,6 @@ def test_counts_of_a_group_norm() -> None:
 def test_counts_of_the_other_layers() -> None:
     linear = LinearShape(rows=3, inputs=4, outputs=5)
     assert (linear.operations, linear.load_bytes, linear.store_bytes) == (60, 4 * (12 + 20), 4 * 15)
-    regions = RegionFeaturesShape(regions=2, channels=3, positions=10, bins=2, samples=1)
-    assert (regions.operations, regions.load_bytes, regions.store_bytes) == (96, 4 * (96 + 30), 4 * (24 + 30))
     suppression = SuppressionShape(boxes=4)
     assert (suppression.operations, suppression.load_bytes, suppression.store_bytes) == (6, 80, 32)
     resize = ResizeShape(in_elements=6, out_elements=24, taps=4)

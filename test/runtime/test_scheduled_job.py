@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-from deadline_perception.runtime.job_record import JobOutcome, JobRecord, TaskCount
+from deadline_perception.runtime.scheduled_job import JobOutcome, ScheduledJobRecord, TaskCount
 
 
 def record(outcome=JobOutcome.DONE, level=0, finished_ms=5.0, failure=''):
-    return JobRecord('task', 0, level, 0.0, 10.0, 1.0, finished_ms, 6.0, outcome, failure)
+    return ScheduledJobRecord('task', 0, level, 0.0, 10.0, 1.0, finished_ms, 6.0, outcome, failure)
 
 
 def test_counts_state_their_limit():

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from deadline_perception.wcet.convolution_model import Split, fit_convolution_model
+from convolution_model import Split, fit_convolution_model
 from deadline_perception.wcet.layers import ConvolutionShape
 from deadline_perception.wcet.step_model import Line, StepModel
 

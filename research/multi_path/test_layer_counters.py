@@ -7,7 +7,7 @@ import pytest
 
 from deadline_perception.wcet.interval_fit import fit_interval_model
 from deadline_perception.wcet.interval_model import LayerCounts, Processor
-from deadline_perception.wcet.layer_counters import COLUMNS, CountersNotRead, read_counters
+from layer_counters import COLUMNS, CountersNotRead, read_counters
 
 PROCESSOR = Processor(processors=4, lanes=32, clock_mhz=1000.0, line_bytes=128, bandwidth_gb_s=500.0, mshrs=64,
                       miss_latency_cycles=700.0, near_latency_cycles=30.0)

@@ -3,55 +3,24 @@ from __future__ import annotations
 
 import os
 import signal
-from pathlib import Path
 
 import pytest
 
 torch = pytest.importorskip('torch')
 
-from deadline_perception.wcet.layer_timing import (  # noqa: E402
-    LayerVisit,
-    CoRunner,
-    CoRunnerFailed,
-    layer_call,
-    measure_bandwidth_gb_s,
-    read_cpu_lanes,
-    visit_layer,
-)
+from layer_visits import CoRunner, CoRunnerFailed, LayerVisit, layer_call, visit_layer  # noqa: E402
 from deadline_perception.wcet.layer_trace import trace_layers  # noqa: E402
-from deadline_perception.wcet.layers import (  # noqa: E402
-    ConvolutionShape,
-    ElementwiseShape,
-    GroupNormShape,
-    LayerShape,
-    LinearShape,
-    RegionFeaturesShape,
-    ResizeShape,
-    SuppressionShape,
-)
+from deadline_perception.wcet.layers import ConvolutionShape, GroupNormShape, LayerShape, LinearShape  # noqa: E402
 
 
-@pytest.mark.parametrize('shape', [
-    ConvolutionShape(6, 4, 3, 2, 9, 11, batch=2), GroupNormShape(8, 2, 5, 6), LinearShape(3, 4, 5),
-    SuppressionShape(12), ResizeShape(64 * 16, 64 * 64), ResizeShape(64 * 36, 64 * 144, taps=4),
-    ResizeShape(64 * 36, 64 * 9, taps=9), ResizeShape(64 * 36, 64 * 36, taps=9)])
+@pytest.mark.parametrize('shape', [ConvolutionShape(6, 4, 3, 2, 9, 11, batch=2), GroupNormShape(8, 2, 5, 6)])
 def test_a_call_computes_its_layer(shape: LayerShape) -> None:
     assert trace_layers(layer_call(shape, 'cpu')) == (shape,)
 
 
-@pytest.mark.parametrize('inputs', [1, 2])
-def test_an_elementwise_call_goes_over_its_values(inputs: int) -> None:
-    assert layer_call(ElementwiseShape(30, inputs), 'cpu')().numel() == 30
-
-
-def test_region_features_belong_to_the_network() -> None:
-    with pytest.raises(ValueError, match='layer is RegionFeaturesShape.*, expected a kind that runs by itself'):
-        layer_call(RegionFeaturesShape(1, 1, 1), 'cpu')
-
-
-def test_refuses_a_pooling_of_unknown_size() -> None:
-    with pytest.raises(ValueError, match='layer is ResizeShape.*taps=25.*, expected a kind that runs by itself'):
-        layer_call(ResizeShape(64, 64, taps=25), 'cpu')
+def test_other_layers_are_refused() -> None:
+    with pytest.raises(ValueError, match='layer is LinearShape.*, expected a convolution or a group norm'):
+        layer_call(LinearShape(3, 4, 5), 'cpu')
 
 
 def test_a_visit_times_all_runs_but_the_first() -> None:
@@ -100,18 +69,6 @@ def test_refuses_switches_that_cannot_be(switches: tuple[int, ...]) -> None:
         LayerVisit((1.0, 2.0), switches)
 
 
-@pytest.mark.parametrize(('flags', 'lanes'), [('sse2 avx avx2 avx512f', 16), ('sse2 avx avx2', 8), ('fp asimd', 4)])
-def test_lanes_of_a_cpu(tmp_path: Path, flags: str, lanes: int) -> None:
-    file = tmp_path / 'cpuinfo'
-    file.write_text(f'processor : 0\nflags : {flags}\n', encoding='utf-8')
-    assert read_cpu_lanes(file) == lanes
-    assert read_cpu_lanes(tmp_path / 'absent') == 4
-
-
-def test_bandwidth_is_some() -> None:
-    assert measure_bandwidth_gb_s('cpu') > 0
-
-
 def test_co_runner_works_only_when_told() -> None:
     with CoRunner('cpu') as co_runner:
         before = co_runner.busy_s, co_runner.worked_s
@@ -142,7 +99,7 @@ def test_co_runner_that_crashes_at_start_is_not_waited_for() -> None:
 
 
 def test_co_runner_that_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr('deadline_perception.wcet.layer_timing._CO_RUNNER_STARTS_S', 0.0)
-    monkeypatch.setattr('deadline_perception.wcet.layer_timing._CO_RUNNER_LOOK_S', 0.0)
+    monkeypatch.setattr('layer_visits._CO_RUNNER_STARTS_S', 0.0)
+    monkeypatch.setattr('layer_visits._CO_RUNNER_LOOK_S', 0.0)
     with pytest.raises(CoRunnerFailed, match='the co-runner was not ready on cpu within 0 s'), CoRunner('cpu'):
         pass

@@ -10,21 +10,12 @@ import resource
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.latency.device import use_threads
 from deadline_perception.wcet.layer_sweep import HEAD_START_CYCLES
-from deadline_perception.wcet.layers import (
-    ConvolutionShape,
-    ElementwiseShape,
-    GroupNormShape,
-    LayerShape,
-    LinearShape,
-    ResizeShape,
-    SuppressionShape,
-)
 from deadline_perception.latency.stopwatch import now_ms, synchronise
+from deadline_perception.wcet.layers import ConvolutionShape, GroupNormShape, LayerShape
 
 VISIT_RUNS = 4
 REPEATABLE = 1.5  # assumed: alone, only what takes the processor away makes a run take so much longer than the next
@@ -33,9 +24,6 @@ _CO_RUNNER_STARTS_S = 120.0
 _CO_RUNNER_LOOK_S = 0.1
 _CO_RUNNER_LAYERS = (ConvolutionShape(128, 128, 3, 1, 40, 64), GroupNormShape(128, 32, 80, 128),
                      ConvolutionShape(256, 128, 1, 1, 40, 64))
-_COPY_BYTES = 2 ** 28
-_COPIES = 5
-_LANES = {'avx512f': 16, 'avx2': 8, 'avx': 8}  # flag of the CPU: 32-bit values in a vector
 
 
 class CoRunnerFailed(DeadlinePerceptionError):
@@ -68,8 +56,7 @@ class LayerVisit:
 
         A run was interrupted where the system took the processor away. The machine beneath a virtual one does so
         unseen: without a co-runner, a run that takes much longer than another of its visit counts as interrupted as
-            well.
-        Beside a co-runner it does not, since that may have begun to work in the middle of the visit.
+        well. Beside a co-runner it does not, since that may have begun to work in the middle of the visit.
 
         Args:
             alone: no co-runner ran.
@@ -92,11 +79,11 @@ def layer_call(shape: LayerShape, device: str) -> Callable[[], object]:
     """A function that runs a layer of this shape on random values, channels last.
 
     Args:
-        shape: any but region features, whose kernel belongs to the network.
+        shape: of a convolution or a group norm.
         device: `cpu`, `cuda` or `cuda:INDEX`.
 
     Raises:
-        ValueError: the shape is of another kind, or a resize with other than 1, 4 or 9 taps.
+        ValueError: the shape is of another kind.
     """
     import torch
     from torch.nn import functional as F
@@ -112,27 +99,7 @@ def layer_call(shape: LayerShape, device: str) -> Callable[[], object]:
         x = image(shape.channels, shape.height, shape.width, shape.batch)
         scale, shift = torch.randn(2, shape.channels, device=device)
         return lambda: F.group_norm(x, shape.groups, scale, shift)
-    if isinstance(shape, LinearShape):
-        x, weight = (torch.randn(rows, shape.inputs, device=device) for rows in (shape.rows, shape.outputs))
-        return lambda: F.linear(x, weight)
-    if isinstance(shape, SuppressionShape):
-        from torchvision.ops import nms
-
-        low = torch.rand(shape.boxes, 2, device=device) * 500.0
-        boxes, scores = torch.cat((low, low + 40.0), 1), torch.rand(shape.boxes, device=device)
-        return lambda: nms(boxes, scores, 0.7)
-    if isinstance(shape, ResizeShape) and shape.taps in (1, 4, 9):
-        # One row of pixels a channel would be another kernel: as near a square as the number of values allows.
-        factor = round((shape.out_elements / shape.in_elements) ** 0.5, 3)
-        side = max(4, round((shape.in_elements / 64) ** 0.5))
-        x = image(64, side, side, 1)
-        if shape.taps == 9:
-            return lambda: F.max_pool2d(x, 3, max(1, round(1 / factor)), 1)
-        return lambda: F.interpolate(x, scale_factor=factor, mode='nearest' if shape.taps == 1 else 'bilinear')
-    if isinstance(shape, ElementwiseShape):
-        tensors = [torch.randn(shape.elements, device=device) for _ in range(shape.inputs)]
-        return (lambda: F.relu_(tensors[0])) if shape.inputs == 1 else lambda: tensors[0] + tensors[1]
-    raise ValueError(f'layer is {shape}, expected a kind that runs by itself')
+    raise ValueError(f'layer is {shape}, expected a convolution or a group norm')
 
 
 def visit_layer(call: Callable[[], object], device: str) -> LayerVisit:
@@ -165,31 +132,6 @@ def visit_layer(call: Callable[[], object], device: str) -> LayerVisit:
 def _switches() -> int:
     """How often the system has taken the processor from a thread of this process."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
-
-
-def read_cpu_lanes(cpu_info: Path = Path('/proc/cpuinfo')) -> int:
-    """32-bit values in a vector of the CPU; 4 where it names no wider ones, or the file cannot be read."""
-    try:
-        words = set(cpu_info.read_text(encoding='utf-8').split())
-    except OSError:
-        words = set()
-    return max((lanes for flag, lanes in _LANES.items() if flag in words), default=4)
-
-
-def measure_bandwidth_gb_s(device: str, copy_bytes: int = _COPY_BYTES) -> float:
-    """Bandwidth of the device's memory, GB/s: the fastest of a few copies of so many bytes, read and written."""
-    import torch
-
-    source = torch.ones(copy_bytes // 4, device=device)
-    target = torch.empty_like(source)
-    times_ms = []
-    for _ in range(_COPIES):
-        synchronise(device)
-        started = now_ms()
-        target.copy_(source)
-        synchronise(device)
-        times_ms.append(now_ms() - started)
-    return 2 * copy_bytes / min(times_ms) / 1e6
 
 
 class CoRunner:

@@ -27,7 +27,7 @@ class JobOutcome(Enum):
 
 
 @dataclass(frozen=True)
-class JobRecord:
+class ScheduledJobRecord:
     """One job. Times are of the monotonic clock.
 
     Attributes:
@@ -73,7 +73,7 @@ class TaskCount:
     last_failure: str = ''
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def note(self, record: JobRecord) -> None:
+    def note(self, record: ScheduledJobRecord) -> None:
         """Counts a job."""
         with self._lock:
             self.outcomes[record.outcome] += 1

@@ -1,0 +1,115 @@
+"""Python calls that one image takes from its arrival to its answer, through a network that computes nothing.
+
+    python benchmarks/image_trace.py [--images 20] [--functions 0]
+
+What a reader, and a profiler, has to follow: calls of the package's functions on all threads, the files that they lie
+in, and how often the next call lies in another file. 13 segments, 7 operators, policy `frontier`, ample time. Medians;
+`--functions` lists those that are called most. Writes results/image_trace.json.
+"""
+from __future__ import annotations
+
+import math
+import random
+import statistics
+import sys
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+
+from decision_cost import SPACES, NoNetwork, made_up_quality, made_up_times
+from deadline_perception import deadline_detector
+from deadline_perception.decision.frontier import FrontierPolicy
+from deadline_perception.latency.calibration import BoundCalibrator
+from deadline_perception.latency.time_model import TimeModel
+from deadline_perception.runtime.task import Task
+from parts.harness import Run, run_script, show
+
+PACKAGE = str(Path(deadline_detector.__file__).parent)
+SPACE = SPACES[1]
+BUDGET_MS = 20_000.0
+WARM_UP = 5  # images before those that are followed
+GOAL_CALLS, GOAL_FILES = 300, 12
+
+
+class Trace:
+    """Sees calls of the package's functions on every thread that starts after it, while `is_on`."""
+
+    def __init__(self) -> None:
+        self.is_on, self.calls = False, []
+        threading.setprofile(self._see)
+        sys.setprofile(self._see)
+
+    def _see(self, frame, event: str, argument: object) -> None:
+        if event == 'call' and self.is_on and frame.f_code.co_filename.startswith(PACKAGE):
+            self.calls.append((frame.f_code.co_filename[len(PACKAGE) + 1:], frame.f_code.co_qualname
+                               if hasattr(frame.f_code, 'co_qualname') else frame.f_code.co_name))
+
+    def take(self) -> list[tuple[str, str]]:
+        """File and function of each call since the last time."""
+        calls, self.calls = self.calls, []
+        return calls
+
+
+def make_task() -> Task:
+    """A network that finds nothing, and all that decides its paths."""
+    rng = random.Random(0)
+    forecast = made_up_times(SPACE, rng)
+    policy = FrontierPolicy(SPACE, forecast, made_up_quality(SPACE, forecast, rng))
+    policy.prepare()
+    network = NoNetwork(SPACE, None)
+    network.class_names = ('vehicle',)
+    return Task(network, policy, TimeModel(SPACE, forecast, BoundCalibrator(0.01, 0.05, math.log(8.0))))
+
+
+def follow(images: int) -> list[list[tuple[str, str]]]:
+    """The calls of each image."""
+    task, image, found = make_task(), np.zeros((96, 160, 3), np.uint8), []
+    trace = Trace()
+    try:
+        with deadline_detector.DeadlineDetector(task) as detector, detector.stream() as stream:
+            for number in range(WARM_UP + images):
+                trace.is_on = number >= WARM_UP
+                answer = stream.detect(image, BUDGET_MS)
+                while stream.pipeline.busy_since_ms is not None:  # learns from it
+                    time.sleep(0.001)
+                trace.is_on = False
+                if not answer.in_time:
+                    raise RuntimeError(f'an image was not in time: {answer.reason}')
+                if number >= WARM_UP:
+                    found.append(trace.take())
+    finally:
+        threading.setprofile(None)
+        sys.setprofile(None)
+    return found
+
+
+def main(run: Run) -> None:
+    args = run.args
+    if args.images < 1:
+        raise ValueError(f'--images is {args.images}, expected at least 1')
+    traces = follow(3 if run.quick else args.images)
+    calls = statistics.median(len(trace) for trace in traces)
+    files = statistics.median(len({file for file, _ in trace}) for trace in traces)
+    switches = statistics.median(sum(first[0] != second[0] for first, second in zip(trace, trace[1:]))
+                                 for trace in traces)
+    by_function, by_file = Counter(traces[-1]), Counter(file for file, _ in traces[-1])
+    show('calls by file, last image', ('file', 'calls'), by_file.most_common())
+    if args.functions:
+        show('calls by function', ('function', 'calls'),
+             [(f'{file} {name}', count) for (file, name), count in by_function.most_common(args.functions)])
+    print(f'{len(by_function)} functions, {switches:.0f} changes of file')
+    if not calls:
+        raise RuntimeError(f'no call of {PACKAGE} was seen')
+    run.goal('calls of one image', calls, most=GOAL_CALLS)
+    run.goal('files of one image', files, most=GOAL_FILES)
+    run.write(images=len(traces), calls=calls, files=files, functions=len(by_function), switches=switches,
+              calls_by_file=dict(by_file.most_common()))
+
+
+if __name__ == '__main__':
+    run_script(main, {
+        '--images': {'type': int, 'default': 20, 'help': 'that are followed'},
+        '--functions': {'type': int, 'default': 0, 'help': 'that are listed'}}, quick='three images')
