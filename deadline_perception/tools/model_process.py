@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from deadline_perception.child_command import module_command
+from deadline_perception.contention.load import start_tied, stop_tied
 from deadline_perception.errors import DeadlinePerceptionError, printable
 from deadline_perception.networks.external.model_error import ModelError
 
@@ -37,20 +38,23 @@ def ask(module: str, order: Mapping[str, object], arrays: Mapping[str, np.ndarra
         place = Path(folder)
         (place / _ORDER).write_text(json.dumps(order), encoding='utf-8')
         np.savez(place / _ARRAYS, **arrays)
+        process = start_tied(module_command(f'deadline_perception.tools.{module}', folder),  # killed with this one
+                             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         try:
-            done = subprocess.run(module_command(f'deadline_perception.tools.{module}', folder),
-                                  stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                                  timeout=limit_s, check=False)
+            said = process.communicate(timeout=limit_s)[1]
         except subprocess.TimeoutExpired:
             raise ModelError(f'{name} gave no result within {limit_s:.0f} s, expected a file that is loaded sooner and '
                              f'ends') from None
-        if done.returncode == -signal.SIGXCPU:
+        finally:
+            stop_tied(process)
+            process.stderr.close()
+        if process.returncode == -signal.SIGXCPU:
             raise ModelError(f'{name} took all the processor time that it may take, expected a file that is loaded '
                              f'sooner and ends')
         answer = place / _ANSWER
-        if done.returncode or not answer.is_file():
-            lines = done.stderr.decode(errors='replace').strip().splitlines()
-            raise ModelError(f'{name} ended the process that loaded it (status {done.returncode}'
+        if process.returncode or not answer.is_file():
+            lines = said.decode(errors='replace').strip().splitlines()
+            raise ModelError(f'{name} ended the process that loaded it (status {process.returncode}'
                              + (f', {printable(lines[-1])[:200]})' if lines else ')'))
         content = json.loads(answer.read_text(encoding='utf-8'))
     if 'error' in content:

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
+import time
 
 import pytest
 
@@ -27,3 +30,24 @@ def test_a_process_that_ends_or_hangs_is_told(monkeypatch, code, said):
     with pytest.raises(ModelError, match=said) as error:
         ask('model_probe', {}, {}, 'yolo', limit_s)
     assert str(error.value).isprintable()
+
+
+def test_the_process_does_not_outlive_the_one_that_asked(tmp_path):
+    """SIGKILL of adopt left it behind."""
+    place = tmp_path / 'pid'
+    work = f'import os, time; open({str(place)!r}, "w").write(str(os.getpid())); time.sleep(600)'
+    asks = ('from deadline_perception.tools import model_process\n'
+            f'model_process.module_command = lambda module, folder: [{sys.executable!r}, "-c", {work!r}, folder]\n'
+            'model_process.ask("model_probe", {}, {}, "yolo", 600.0)')
+    asking = subprocess.Popen([sys.executable, '-c', asks], stdin=subprocess.DEVNULL)
+    try:
+        until_s = time.monotonic() + 60.0
+        while not (place.exists() and place.read_text()) and time.monotonic() < until_s:
+            time.sleep(0.05)
+        number = int(place.read_text())
+    finally:
+        asking.kill()
+        asking.wait()
+    while os.path.exists(f'/proc/{number}') and time.monotonic() < until_s:
+        time.sleep(0.05)
+    assert not os.path.exists(f'/proc/{number}')
