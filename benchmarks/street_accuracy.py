@@ -115,7 +115,7 @@ def main(run: Run) -> None:
 
 def _own(weights: Path, count: int) -> list[Candidate]:
     """The full path first, then some of this device's frontier, evenly spread, the cheapest among them."""
-    network = load_model(ModelSpec('compact', 'multi-path', weights), engine='openvino')
+    network = load_model(ModelSpec(weights.stem, 'multi-path', weights), engine='openvino')
     space = network.path_space
     quality = PathQuality.load(weights.with_suffix('.quality.json'), space)
     quality.check(network.weights_hash)

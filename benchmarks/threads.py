@@ -31,7 +31,8 @@ from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
 from deadline_perception.tools.model_probe import resident_mb
 from parts.harness import Run, run_script, show, turns
 
-PATHS = {'full': 's000-w1.00-p100-h1', 'middle': 's000-w0.50-p100-h1', 'cheapest': 'r0.50-s111-w0.25-f0.50-p10-h0'}
+PATHS = {'full': 's00000-w1.00-p100-h2', 'middle': 'r0.50-s00000-w1.00-p100-h2',
+         'cheapest': 'r0.25-s11111-w0.50-p25-h0'}
 FRAMES = 25
 BUSY = 'while True:\n    pass\n'
 

@@ -24,6 +24,7 @@ from vision_msgs.msg import BoundingBox2D, Detection2D, Detection2DArray, LabelI
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.msg import TimeBudget
 from deadline_perception.model_set.model_reference import find_weights
+from deadline_perception.share_folder import DEFAULT_MODEL
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
 from parts.node_process import NodeProcess
 from parts.node_stand import BUDGET_MS, Stand
@@ -323,7 +324,7 @@ def file_given(name: str, parameter: str, make: Callable[[Stand], bytes | None],
         file, content = Path(place) if place else stand.folder / f'{name.replace(" ", "_")}{suffix}', make(stand)
         if content is not None:
             file.write_bytes(content)
-        usual = str(stand.profile) if parameter == 'profile' else 'compact' if parameter == 'model' else ''
+        usual = str(stand.profile) if parameter == 'profile' else DEFAULT_MODEL if parameter == 'model' else ''
         begun_ms = now_ms()
         stand.turn('detector', 'deactivate', 'cleanup')
         reason = stand.set_parameters('detector', **{parameter: str(file)})

@@ -11,6 +11,7 @@ from std_srvs.srv import Trigger
 from vision_msgs.msg import Detection2DArray
 
 from deadline_perception.nodes.middleware import VARIABLES
+from deadline_perception.share_folder import DEFAULT_MODEL
 from parts.fault_acts import other_program, weights
 from parts.node_process import ProcessFigures, StandError
 from parts.node_stand import Stand
@@ -23,6 +24,7 @@ _CAMERA = f'''
 import array, itertools
 from sensor_msgs.msg import Image
 from deadline_perception.msg import FrameLatency
+from deadline_perception.share_folder import DEFAULT_MODEL
 out = node.create_publisher(Image, 'image', 10)
 judges = [node.create_publisher(kind, 'detector/' + topic, 10) for kind, topic in (
     (Detection2DArray, 'detections'), (FrameLatency, 'latency'))] if {{detects}} else []
@@ -137,14 +139,14 @@ def default_camera(kind: type, topic: str) -> Callable[[Stand], str]:
 @contextmanager
 def _weights_of_its_own(stand: Stand):
     """A copy of the weights that the detector has loaded meanwhile."""
-    file = stand.folder / 'own' / 'compact.safetensors'
+    file = stand.folder / 'own' / f'{DEFAULT_MODEL}.safetensors'
     file.parent.mkdir(exist_ok=True)
     file.write_bytes(weights(stand))
     _use_model(stand, str(file))
     try:
         yield file
     finally:
-        _use_model(stand, 'compact')
+        _use_model(stand, DEFAULT_MODEL)
 
 
 def _use_model(stand: Stand, model: str) -> None:

@@ -77,7 +77,6 @@ from deadline_perception.model_set.set_file import ModelSpec, load_model
 from deadline_perception.rendering.drive import render_drive
 from deadline_perception.tools.command_line import exit_status
 from deadline_perception.model_set.model_reference import find_weights
-from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
 from deadline_perception.tools.profile import restart_with_environment
 
 RESULTS = Path(__file__).parent / 'results'
@@ -385,7 +384,7 @@ def judged(outcomes: Mapping[str, Outcome], curves: Mapping[str, Sequence[Outcom
 def main() -> int:
     """See the module."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--weights', type=Path, default=DEFAULT_WEIGHTS)
+    parser.add_argument('--weights', type=Path, default=Path('models/compact.safetensors'))
     parser.add_argument('--minutes', type=float, default=5.0, help='to record')
     parser.add_argument('--levels', type=int, default=LEVELS)
     parser.add_argument('--seeds', type=int, default=SEEDS)
