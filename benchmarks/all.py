@@ -78,7 +78,6 @@ BENCHMARKS = (
     Benchmark('path_accuracy', 14, 'accuracy of paths against their time, what operators gain'),
     Benchmark('own_models', 12, 'public detectors as adopt reads them: conventions found, accuracy, 8 bit'),
     Benchmark('street_accuracy', 30, 'accuracy on real streets over time, ours beside public detectors'),
-    Benchmark('street_network', 12, 'accuracy of street beside compact and the public detector that it began with'),
     Benchmark('engines', 8, '8 bit against float on 60 paths: time, accuracy, efficiency',
               arguments=('--paths', '60', '--rounds', '12', '--data', VALIDATION)),
     Benchmark('path_bounds', 9, 'coverage and tightness of the bounds of paths'),

@@ -37,6 +37,7 @@ from deadline_perception.learning.strategies import STRATEGIES, Sandwich, find_s
 from deadline_perception.learning.trainer import Trainer
 from deadline_perception.learning.training_plan import TrainingPlan
 from deadline_perception.learning.transfer import copy_from_first
+from deadline_perception.share_folder import DEFAULT_MODEL
 from deadline_perception.tools.file_arguments import check_file
 from deadline_perception.tools.stop_request import StopRequest
 from deadline_perception.workers import Workers, joined_workers, own_gpu
@@ -57,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         'and of the rendered drives are learnt')
     parser.add_argument('--drives', type=int, default=0, help='rendered drives to add, each with its own seed')
     parser.add_argument('--drive-share', type=float, default=0.4, help='share of the samples from rendered drives')
-    parser.add_argument('--config', default='compact', help='shape of the network: a name, or a JSON file')
+    parser.add_argument('--config', default=DEFAULT_MODEL, help='shape of the network: a name, or a JSON file')
     parser.add_argument('--steps', type=int, default=5000, help='weight updates')
     parser.add_argument('--backbone', type=Path, help='ImageNet weights of a torchvision ResNet, a state_dict file, to '
                         'start the backbone from (orin: resnet50, paper: resnet101)')
