@@ -126,8 +126,9 @@ def test_paths_are_ranked_by_the_classes_with_enough_objects():
             ranking_classes(ground_truths, names, rank_by)
 
 
-def test_the_shipped_table_is_ranked_by_what_the_rule_chooses():
-    table = json.loads((Path(__file__).parents[2] / 'models' / 'compact.quality.json').read_text())
+@pytest.mark.parametrize('weights', ['compact', 'street'])
+def test_the_shipped_tables_are_ranked_by_what_the_rule_chooses(weights):
+    table = json.loads((Path(__file__).parents[2] / 'models' / f'{weights}.quality.json').read_text())
     assert table['metric'] == 'pooled_ap'
     for row in table['paths'].values():
         counts = {name: scores['ground_truths'] for name, scores in row['per_class'].items()}
