@@ -13,6 +13,7 @@ precision and recall at scores of 0.3 and 0.5. Prints tables, and writes results
 """
 from __future__ import annotations
 
+import math
 import random
 import statistics
 import tempfile
@@ -114,15 +115,17 @@ def main(run: Run) -> None:
 
 
 def _own(weights: Path, count: int) -> list[Candidate]:
-    """The full path first, then some of this device's frontier, evenly spread, the cheapest among them."""
+    """The full path first, then some of this device's frontier, evenly spread over the logarithm of time."""
     network = load_model(ModelSpec(weights.stem, 'multi-path', weights), engine='openvino')
     space = network.path_space
     quality = PathQuality.load(weights.with_suffix('.quality.json'), space)
     quality.check(network.weights_hash)
     profile = LatencyProfile.load(default_profile_path(network.config_name, read_device_facts()))
-    frontier = FrontierPolicy(space, PathForecast(profile, space), quality).frontier(space.largest, 0)
-    paths = sorted((path for path, _, _ in frontier), key=PathForecast(profile, space).forecast_ms)
-    chosen = [paths[round(place)] for place in np.linspace(0, len(paths) - 1, min(count, len(paths)))]
+    forecast = PathForecast(profile, space)
+    times = {path: math.log(forecast.forecast_ms(path))
+             for path, _, _ in FrontierPolicy(space, forecast, quality).frontier(space.largest, 0)}
+    chosen = [min(times, key=lambda path: abs(times[path] - wanted))
+              for wanted in np.linspace(min(times.values()), max(times.values()), count)]
     return [Candidate(f'ours {path}', network, path) for path in dict.fromkeys((space.largest, *chosen))]
 
 
