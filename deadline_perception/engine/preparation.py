@@ -123,8 +123,8 @@ def prepare(network, images: Sequence[np.ndarray], store: SegmentStore, threads:
     images = [images[index * len(images) // min(len(images), CALIBRATION_IMAGES + CHECK_IMAGES)]
               for index in range(min(len(images), CALIBRATION_IMAGES + CHECK_IMAGES))]
     random.Random(0).shuffle(images)  # those of the check come from all of the sequence
-    turns, done = turns or Turns(), progress or (lambda key: None)
-    maker = SegmentMaker(store, threads, turns, models.weights_hash if models else '')
+    turns, models, done = turns or Turns(), models or SegmentModels(''), progress or (lambda key: None)
+    maker = SegmentMaker(store, threads, turns, models.weights_hash)
     space, wanted = network.path_space, set(network.path_space.carriers() if keys is None else keys)
     middle = {key for path in _of_middle_size(space, covering_paths(space, 1, random.Random(0)))
               for key in space.keys(path)}

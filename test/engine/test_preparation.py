@@ -54,6 +54,15 @@ def test_only_what_is_missing_is_prepared_again(prepared, monkeypatch):
     assert made and set(made) <= missing and not any(key.startswith('pre') for key in made)
 
 
+def test_what_no_model_is_at_hand_for_is_made_from_all_images(prepared, tmp_path, monkeypatch):
+    made = []
+    monkeypatch.setattr(SegmentMaker, 'make', lambda self, key, calls: made.append((key, len(calls))))
+    network = prepared.network()
+    prepare(network, list(prepared.images), store_in(tmp_path / 'store'), 1)
+    assert {count for key, count in made if not key.startswith('skip')} == {len(prepared.images)}  # some images skip
+    assert {key for key, _ in made} == {key for key in network.path_space.carriers() if not key.startswith('pre')}
+
+
 def test_calls_come_from_paths_with_and_without_skips(prepared):
     network = prepared.network()
     network.engine = recorder = Recorder()
