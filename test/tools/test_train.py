@@ -280,7 +280,8 @@ def test_a_corrupt_image_in_the_middle_of_training_is_left_out_and_counted(annot
     step = train.Trainer._train_step
 
     def step_and_spoil(trainer, *given):
-        (tmp_path / '1.png').write_bytes(b'no image')
+        (tmp_path / 'spoilt').write_bytes(b'no image')
+        (tmp_path / 'spoilt').replace(tmp_path / '1.png')  # as a whole: another thread reads it meanwhile
         return step(trainer, *given)
 
     monkeypatch.setattr(train.Trainer, '_train_step', step_and_spoil)
