@@ -32,13 +32,16 @@ from deadline_perception.latency.calibration import clopper_pearson_upper
 from deadline_perception.latency.device import use_threads
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.rendering.drive import render_drive
-from deadline_perception.runtime.scheduled_job import JobOutcome, ScheduledJobRecord
 from deadline_perception.model_set.model_reference import find_weights
+from deadline_perception.runtime.executor import Executor
+from deadline_perception.runtime.frame_client import FrameClient
+from deadline_perception.runtime.job import Job, JobRecord
 from deadline_perception.runtime.nested_task import NestedTask, load_nested_task
-from deadline_perception.runtime.network_executor import Jobber, NetworkExecutor
 from deadline_perception.runtime.network_schedule import make_schedule
-from deadline_perception.runtime.priority import MODES, Role, ThreadPriority
+from deadline_perception.runtime.network_scheduler import NetworkScheduler
+from deadline_perception.runtime.priority import MODES, ThreadPriority
 from deadline_perception.runtime.task_file import TaskRequest, read_tasks
+from deadline_perception.runtime.tracks import Outcome
 from deadline_perception.share_folder import share_folder
 from deadline_perception.tools.profile import restart_with_environment
 from deadline_perception.tools.profile_at_hand import ensure_profile
@@ -79,42 +82,45 @@ def load(requests: Sequence[TaskRequest], threads: int) -> list[NestedTask]:
     return [load_nested_task(request, share_folder() / 'models', threads=threads) for request in requests]
 
 
+class Client(FrameClient):
+    """Calibrates a task by its jobs, and keeps their records."""
+
+    def __init__(self, task: NestedTask) -> None:
+        self.task, self.records = task, []
+
+    def convert(self, job: Job) -> np.ndarray:
+        """See `FrameClient`."""
+        return job.message
+
+    def on_record(self, record: JobRecord) -> None:
+        """See `FrameClient`."""
+        self.task.observe(record)
+        self.records.append(record)
+
+    def on_failure(self, error: Exception) -> None:
+        """See `FrameClient`."""
+        print(error, file=sys.stderr)
+
+
 def run_tasks(tasks: Sequence[NestedTask], images: Images, seconds: float, priority: ThreadPriority,
-              threads: int) -> list[ScheduledJobRecord]:
+              threads: int) -> dict[str, list[JobRecord]]:
     """Runs tasks of one device together by the schedule, which follows their calibration; the first seconds are not
-    told."""
-    records, runs = [], {}
-
-    def jobber(task: NestedTask) -> Jobber:
-        def begin(image: np.ndarray, level: int):
-            runs[task.name] = None
-            runs[task.name] = task.start(image, level)
-            return runs[task.name]
-
-        def told(record: ScheduledJobRecord) -> None:
-            task.observe(record, runs.get(task.name))
-            records.append(record)
-
-        return Jobber(begin, lambda image, result: None, told)
-
-    def prepare() -> None:
-        use_threads(threads)
-        priority.raise_thread(Role.INFERENCE)
-
-    executor = NetworkExecutor({task.name: jobber(task) for task in tasks},
-                               failed=lambda error: print(error, file=sys.stderr),
-                               prepare=prepare, between=priority.between_frames)
+    told. Gives the jobs of each task."""
+    clients = {task.name: Client(task) for task in tasks}
+    executor = Executor()
+    executor.start(priority, lambda error: print(error, file=sys.stderr), prepare=lambda: use_threads(threads))
+    scheduler = NetworkScheduler(executor, {name: (client.task, client) for name, client in clients.items()})
     ends = threading.Event()
 
     def cameras() -> None:
         number, due_s = 0, time.monotonic()
         while not ends.wait(max(0.0, due_s - time.monotonic())):
             for at, task in enumerate(tasks):
-                executor.submit(task.name, images.of(task, number + 7 * at))
+                scheduler.submit(task.name, images.of(task, number + 7 * at))
             number, due_s = number + 1, due_s + CAMERA_MS / 1000.0
 
     schedule = make_schedule(tasks, SPEED_MPS)
-    executor.follow(schedule.plans)
+    scheduler.follow(schedule.plans)
     camera = threading.Thread(target=cameras, daemon=True)
     camera.start()
     begun_ms = now_ms()
@@ -122,26 +128,27 @@ def run_tasks(tasks: Sequence[NestedTask], images: Images, seconds: float, prior
         time.sleep(LOOK_MS / 1000.0)
         if not schedule.holds(tasks, SPEED_MPS):
             schedule = make_schedule(tasks, SPEED_MPS)
-            executor.follow(schedule.plans)
+            scheduler.follow(schedule.plans)
     ends.set()
     camera.join()
-    executor.stop()
-    return [record for record in records if record.release_ms >= begun_ms + 1000.0 * SETTLE_S]
+    scheduler.stop()
+    return {name: [record for record in client.records if record.arrived_ms >= begun_ms + 1000.0 * SETTLE_S]
+            for name, client in clients.items()}
 
 
-def summarise(task: NestedTask, records: Sequence[ScheduledJobRecord]) -> dict[str, float]:
+def summarise(task: NestedTask, records: Sequence[JobRecord]) -> dict[str, float]:
     """Misses of a task with their limit, and its quality against what was promised."""
-    mine = sorted((record for record in records if record.task == task.name), key=lambda record: record.release_ms)
-    misses = sum(record.outcome is not JobOutcome.DONE for record in mine)
+    mine = sorted(records, key=lambda record: record.arrived_ms)
+    misses = sum(record.outcome is not Outcome.DETECTED for record in mine)
     promised = measured = weight_ms = 0.0
     for record in mine:
-        period_ms = record.deadline_ms - record.release_ms
+        period_ms = record.conditions.budget_ms
         promised += period_ms * task.quality.quality(record.planned_level, period_ms, SPEED_MPS)
         weight_ms += period_ms
-    good = [record for record in mine if record.outcome is JobOutcome.DONE]
+    good = [record for record in mine if record.outcome is Outcome.DETECTED]
     total_ms = 0.0
     for record, following in zip(good, good[1:]):
-        gap_ms = following.release_ms - record.release_ms
+        gap_ms = following.arrived_ms - record.arrived_ms
         measured += gap_ms * task.quality.quality(record.level, gap_ms, SPEED_MPS)
         total_ms += gap_ms
     levels = [record.level for record in good]
@@ -174,7 +181,7 @@ def main(run: Run) -> None:
         tasks = load([request for request in requests if request.name == args.alone], args.threads)
         print('ready', flush=True)
         records = run_tasks(tasks, images, args.seconds, ThreadPriority(args.priority), args.threads)
-        print(json.dumps(summarise(tasks[0], records)))
+        print(json.dumps(summarise(tasks[0], records[args.alone])))
         return
     seconds = 5.0 if run.quick else args.minutes * 60.0 / 4.0
     models = share_folder() / 'models'
@@ -187,8 +194,7 @@ def main(run: Run) -> None:
         with busy_programs(programs) if programs else nullcontext():
             priority = ThreadPriority(args.priority)
             records = run_tasks(tasks, images, seconds, priority, args.threads)
-            priority.restore()
-            found[f'scheduled, {condition}'] = {task.name: summarise(task, records) for task in tasks}
+            found[f'scheduled, {condition}'] = {task.name: summarise(task, records[task.name]) for task in tasks}
             processes = {request.name: run_alone(args, request.name, seconds) for request in requests}
             found[f'{len(requests)} processes, {condition}'] = {
                 name: json.loads(process.communicate()[0].splitlines()[-1]) for name, process in processes.items()}

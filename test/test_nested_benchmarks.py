@@ -4,17 +4,18 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
+from scheduled_jobs import ended_job
 
 from deadline_perception.nested.quality import DetectedInTime
-from deadline_perception.runtime.scheduled_job import JobOutcome, ScheduledJobRecord
+from deadline_perception.runtime.tracks import Outcome
 
 
 def test_quality_is_measured_at_the_intervals_that_passed(load_benchmark):
     execution = load_benchmark('nested_execution')
     task = SimpleNamespace(name='front', quality=DetectedInTime((0.5,), distance_m=execution.SPEED_MPS * 0.2))
-    records = [ScheduledJobRecord('front', 0, 0, start, start + 100.0, start, start + 10.0, 20.0, outcome)
-               for start, outcome in ((0.0, JobOutcome.DONE), (100.0, JobOutcome.CUT), (200.0, JobOutcome.DONE),
-                                      (300.0, JobOutcome.DONE))]
+    records = [ended_job(outcome, release_ms=start, started_ms=start, ended_ms=start + 10.0)
+               for start, outcome in ((0.0, Outcome.DETECTED), (100.0, Outcome.ABORTED), (200.0, Outcome.DETECTED),
+                                      (300.0, Outcome.DETECTED))]
     found = execution.summarise(task, records)
     assert (found['jobs'], found['misses'], found['overruns']) == (4, 1, 0) and found['mean_period_ms'] == 100.0
     assert found['promised'] == pytest.approx(1 - 0.5 ** 2)  # two looks within the distance

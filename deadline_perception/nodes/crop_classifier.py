@@ -7,15 +7,15 @@ answered by one: boxes for which there was no time, or no image, go on as they c
 """
 from __future__ import annotations
 
+import math
 import sys
 import threading
 from collections import Counter
 from collections.abc import Sequence
-from concurrent.futures import Future, wait
-from dataclasses import dataclass, replace
+from concurrent.futures import Future
+from dataclasses import replace
 from functools import partial
 
-from rclpy.clock import Clock, ClockType
 from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 from sensor_msgs.msg import CompressedImage, Image
 from vision_msgs.msg import Detection2D, Detection2DArray, ObjectHypothesis, ObjectHypothesisWithPose
@@ -39,11 +39,13 @@ from deadline_perception.nodes.stamp_cache import StampCache
 from deadline_perception.runtime.conditions import ConditionTracker
 from deadline_perception.runtime.crop_round import CropClassifier, importance_order
 from deadline_perception.runtime.deadline import deadline_at_ms
-from deadline_perception.runtime.image_age import ImageAge
+from deadline_perception.runtime.executor import Executor
+from deadline_perception.runtime.image_age import ImageAge, StampReading
+from deadline_perception.runtime.job import Job
+from deadline_perception.runtime.watchdog import Act, Watchdog
 from deadline_perception.share_folder import share_folder
 from deadline_perception.runtime.loading import LoadedTask, NetworkOptions, SetupError, load_task
 from deadline_perception.latency.reserve import Reserve
-from deadline_perception.runtime.work_thread import WorkThread
 
 PARAMETERS = (
     Parameter('autostart', True, 'Configure and activate without being asked.', read_only=True),
@@ -70,19 +72,10 @@ PARAMETERS = (
 _LEAST_RESERVE_MS, _LONGEST_RESERVE_MS = 2.0, 15.0
 _CACHED_IMAGES = 8  # until their detections come
 _LEAST_SIZE_PX = 8.0  # of the longer side: smaller signs cannot be read
-_SWEEP_PERIOD_S = 0.01
 _LEAST_AGREEMENT = 0.5  # probability of the classes that the detector's class may be, below which the two contradict
 _SHOWN = 3  # hypotheses of the classifier that are published
 _STOP_TIMEOUT_S = 3.0
-
-
-@dataclass(frozen=True, eq=False)
-class _Round:
-    """Detections that wait for their image or for the network, and when they must be answered."""
-
-    message: Detection2DArray
-    until_ms: float
-    slowdown: float
+_NO_IMAGE, _LATE = 'missing_images', 'late_rounds'  # why detections are passed on when their time is up
 
 
 def refined(detection: Detection2D, scores: Sequence[float], class_names: Sequence[str]) -> Detection2D | None:
@@ -125,9 +118,9 @@ class CropClassifierNode(ManagedNode):
     def __init__(self) -> None:
         super().__init__('crop_classifier')
         self._values = declare(self, PARAMETERS)
-        self._worker: WorkThread | None = None
+        self._worker: Executor | None = None
         self._loaded: LoadedTask | None = None
-        self._publisher = self._sweeper = None
+        self._publisher = None
         self._inputs: list = []
         self._problem = ''
         self._images_in: ImageInput | None = None
@@ -135,7 +128,7 @@ class CropClassifierNode(ManagedNode):
         self._counts: Counter[str] = Counter()
         self._reported: Counter[str] = Counter()
         self._levels: Counter[str] = Counter()
-        self._lock = threading.Lock()  # of images and waiting rounds; nothing is computed or published under it
+        self._lock = threading.Lock()  # of images and open rounds; nothing is computed or published under it
         self._health = Health(self, self._report, hardware_id=self._values['device'])
         if self._values['autostart']:
             self.start_by_itself()
@@ -146,7 +139,7 @@ class CropClassifierNode(ManagedNode):
         """Loads network, profile and accuracies, and warms every segment."""
         names = ('model', 'profile', 'device', 'engine', 'threads', 'target_miss_probability')
         options = NetworkOptions(**{name: self._values[name] for name in names})
-        self._worker = WorkThread('crops')
+        self._worker = Executor('crops')
         try:
             self._loaded = self._worker.do(lambda: load_task(options, share_folder() / 'models'))
             self._check_network()
@@ -181,7 +174,11 @@ class CropClassifierNode(ManagedNode):
         self._reserve = Reserve(_LEAST_RESERVE_MS, _LONGEST_RESERVE_MS,
                                 quantile=0.95)
         self._images: StampCache[Image | CompressedImage] = StampCache(_CACHED_IMAGES)
-        self._waiting: dict[int, _Round] = {}
+        # Rounds of detections that neither the worker nor the watchdog has taken; the reason of each says what it
+        # waits for.
+        self._open: list[Job] = []
+        self._watchdog = Watchdog(self._fail)
+        self._watchdog.watch(self._look)
         result = super().on_activate(state)
         # Two images wait, since those of detections lie some frames back.
         self._images_in = ImageInput(self, 'image', values['image_transport'], values['reliability'],
@@ -191,25 +188,21 @@ class CropClassifierNode(ManagedNode):
                                on_refused=self._on_refused),
                         listen(TimeBudget, 'time_budget/budget', self._on_budget, RESULTS),
                         listen(ContentionState, 'contention_monitor/state', self._on_contention, RESULTS)]
-        self._sweeper = self.create_timer(_SWEEP_PERIOD_S, self._answer_overdue,
-                                          clock=Clock(clock_type=ClockType.STEADY_TIME))
         return result
 
     def _halt(self) -> None:
-        if self._sweeper is None:
+        if self._images_in is None:
             return
-        self.destroy_timer(self._sweeper)
         for subscription in self._inputs:
             self.destroy_subscription(subscription)
         self._images_in.close()
-        self._sweeper, self._images_in, self._inputs = None, None, []
-        with self._lock:
-            waiting = list(self._waiting.values())
-            self._waiting.clear()
-        for one in waiting:
-            self._pass_on(one, 'missing_images')
-        if wait([self._worker.submit(lambda: None)], _STOP_TIMEOUT_S).not_done:  # what is at work is published first
+        self._images_in, self._inputs = None, []
+        for one in list(self._open):
+            if one.reason == _NO_IMAGE and self._claim(one):
+                self._pass_on(one, _NO_IMAGE)
+        if not self._worker.wait_until_idle(_STOP_TIMEOUT_S):  # what is at work is published first
             self.get_logger().error(f'the network did not let go of a crop within {_STOP_TIMEOUT_S:.0f} s')
+        self._watchdog.stop()
 
     def _release(self) -> None:
         if self._publisher is not None:
@@ -217,7 +210,7 @@ class CropClassifierNode(ManagedNode):
             self._publisher = None
         self._loaded = None
         if self._worker is not None:
-            self._worker.stop(0.0)
+            self._worker.close(0.0)
             self._worker = None
 
     # --- what comes in ---
@@ -225,7 +218,7 @@ class CropClassifierNode(ManagedNode):
     def _on_image(self, message: Image | CompressedImage, waited_ns: int, left_out: int) -> None:
         stamp_ns = stamp_to_ns(message.header.stamp)
         with self._lock:
-            one = self._waiting.pop(stamp_ns, None)
+            one = next((one for one in self._open if one.reason == _NO_IMAGE and one.stamp.stamp_ns == stamp_ns), None)
             if one is None:
                 self._images.put(stamp_ns, message)
         if one is not None:
@@ -238,20 +231,20 @@ class CropClassifierNode(ManagedNode):
             self.get_logger().warning(f'{age.reason}; the deadline counts from the arrival',
                                       throttle_duration_sec=THROTTLE_S)
         conditions = self._conditions.now()
-        due_ms = deadline_at_ms(now_ms() - age.known_age_ms, conditions.budget_ms + self._values['extra_ms'])
-        one = _Round(message, due_ms - self._reserve.reserve_ms, conditions.slowdown)
+        one = Job(message, now_ms(), age)
+        one.conditions = conditions
+        one.deadline_ms = deadline_at_ms(one.captured_ms, conditions.budget_ms + self._values['extra_ms'])
+        one.until_ms = one.deadline_ms - self._reserve.reserve_ms
         with self._lock:
             image = self._images.take(stamp_ns)
-            if image is None and one.until_ms > now_ms():
-                self._waiting[stamp_ns] = one
-                return
-        if image is None:
-            self._pass_on(one, 'missing_images')
-        else:
+            one.reason = _NO_IMAGE if image is None else _LATE
+            self._open.append(one)
+        if image is not None:
             self._submit(one, image)
+        self._watchdog.expect(one.until_ms)
 
     def _on_refused(self, message: Detection2DArray) -> None:
-        self._pass_on(_Round(message, 0.0, 1.0), 'refused_detections')
+        self._pass_on(Job(message, now_ms(), StampReading(math.nan, '')), 'refused_detections')
 
     def _on_budget(self, message: TimeBudget) -> None:
         self._conditions.hear_budget(message.budget_ms, message.min_budget_ms,
@@ -260,50 +253,62 @@ class CropClassifierNode(ManagedNode):
     def _on_contention(self, message: ContentionState) -> None:
         self._conditions.hear_contention(message.slowdown, '+'.join(message.sources))
 
-    def _answer_overdue(self) -> None:
-        """Passes on what has waited for its image until its deadline."""
-        at_ms = now_ms()
-        with self._lock:
-            overdue = [stamp_ns for stamp_ns, one in self._waiting.items() if at_ms >= one.until_ms]
-            rounds = [self._waiting.pop(stamp_ns) for stamp_ns in overdue]
-        for one in rounds:
-            self._pass_on(one, 'missing_images')
-
     # --- answers ---
 
-    def _pass_on(self, one: _Round, reason: str) -> None:
+    def _look(self, at_ms: float) -> tuple[float, Act | None]:
+        """See `FramePipeline.look`: passes on what has waited for its image, or for the network, until its deadline."""
+        with self._lock:
+            one = min(self._open, key=lambda one: one.until_ms, default=None)
+            if one is None or one.until_ms > at_ms:
+                return math.inf if one is None else one.until_ms, None
+            self._open.remove(one)
+        return at_ms, partial(self._pass_on, one, one.reason)
+
+    def _claim(self, one: Job) -> bool:
+        """For an answer. Returns whether nobody has given one."""
+        with self._lock:
+            is_open = one in self._open
+            if is_open:
+                self._open.remove(one)
+            return is_open
+
+    def _pass_on(self, one: Job, reason: str) -> None:
         """Publishes detections as they came, and counts why."""
         self._counts[reason] += 1
         self._publisher.publish(one.message)
 
-    def _submit(self, one: _Round, image: Image | CompressedImage) -> None:
+    def _submit(self, one: Job, image: Image | CompressedImage) -> None:
+        one.reason = _LATE
         self._worker.submit(partial(self._answer, one, image)).add_done_callback(partial(self._ended, one))
 
-    def _ended(self, one: _Round, future: Future) -> None:
+    def _ended(self, one: Job, future: Future) -> None:
         """On the worker: a round that failed is passed on all the same, and the next one is served."""
         error = future.exception()
         if error is not None:
-            self._problem = f'a round failed: {type(error).__name__}: {error}'
-            self.get_logger().error(self._problem, throttle_duration_sec=THROTTLE_S)
+            self._fail(error)
             self._pass_on(one, 'failed_rounds')
 
-    def _answer(self, one: _Round, image: Image | CompressedImage) -> None:
+    def _fail(self, error: BaseException) -> None:
+        self._problem = f'a round failed: {type(error).__name__}: {error}'
+        self.get_logger().error(self._problem, throttle_duration_sec=THROTTLE_S)
+
+    def _answer(self, one: Job, image: Image | CompressedImage) -> None:
         """On the worker: classifies what the time allows and publishes."""
-        message = self._classified(one, image)
+        message = self._classified(one, image) if self._claim(one) else None
         if message is not None:
             begun_ms = now_ms()
             self._publisher.publish(message)
             self._reserve.observe(now_ms() - begun_ms)
             self._counts['rounds'] += 1
 
-    def _classified(self, one: _Round, image: Image | CompressedImage) -> Detection2DArray | None:
+    def _classified(self, one: Job, image: Image | CompressedImage) -> Detection2DArray | None:
         """The message to publish; None where the detections were passed on."""
         detections = one.message.detections
         chosen = self._chosen(detections)
         if not chosen:
             return one.message
         if now_ms() >= one.until_ms:
-            self._pass_on(one, 'late_rounds')
+            self._pass_on(one, _LATE)
             return None
         try:
             pixels = to_bgr(image)
@@ -313,7 +318,7 @@ class CropClassifierNode(ManagedNode):
             return None
         boxes = [_box(detections[at]) for at in chosen]
         order = importance_order(boxes, [_best(detections[at]).class_id for at in chosen])
-        found = self._classifier.run(pixels, boxes, order, until_ms=one.until_ms, slowdown=one.slowdown)
+        found = self._classifier.run(pixels, boxes, order, until_ms=one.until_ms, slowdown=one.conditions.slowdown)
         names, answers = self._loaded.task.network.class_names, list(detections)
         for at, result, path in zip(chosen, found.results, found.paths):
             if result is None:
@@ -345,7 +350,7 @@ class CropClassifierNode(ManagedNode):
     def _report(self) -> Report:
         counts = self._counts.copy()
         values = {'state': self._state, **{name: counts[name] for name in (
-            'rounds', 'classified', 'contradicted', 'out_of_time', 'late_rounds', 'missing_images', 'rejected_images',
+            'rounds', 'classified', 'contradicted', 'out_of_time', _LATE, _NO_IMAGE, 'rejected_images',
             'failed_rounds', 'refused_boxes', 'refused_detections', 'unknown_classes')},
             'refused_messages': self._intake.refused,
             'levels': ' '.join(f'{name}:{count}' for name, count in sorted(self._levels.copy().items()))}
@@ -361,8 +366,8 @@ class CropClassifierNode(ManagedNode):
                    'slowdown': conditions.slowdown}
         new, self._reported = counts - self._reported, counts
         concerns = [f'{new[name]} {words}' for name, words in (
-            ('missing_images', 'messages of detections had no image in time'),
-            ('late_rounds', 'came when their deadline had passed'),
+            (_NO_IMAGE, 'messages of detections had no image in time'),
+            (_LATE, 'came when their deadline had passed'),
             ('out_of_time', 'boxes did not fit into the time left'),
             ('failed_rounds', 'rounds failed'), ('rejected_images', 'images cannot be used')) if new[name]]
         problem, self._problem = self._problem, ''

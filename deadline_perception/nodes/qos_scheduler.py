@@ -6,7 +6,6 @@ schedule, and the next jobs follow it; nothing is stopped.
 """
 from __future__ import annotations
 
-import gc
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -45,18 +44,20 @@ from deadline_perception.nodes.service_quality import (
     RESULTS,
     publisher_events,
 )
-from deadline_perception.runtime.scheduled_job import JobOutcome, ScheduledJobRecord
+from deadline_perception.runtime.executor import Executor
+from deadline_perception.runtime.frame_client import FrameClient
+from deadline_perception.runtime.job import Job, JobRecord
 from deadline_perception.share_folder import share_folder
 from deadline_perception.runtime.loading import SetupError
-from deadline_perception.runtime.nested_task import LevelRun, NestedTask, load_nested_task
-from deadline_perception.runtime.network_executor import Jobber, NetworkExecutor
+from deadline_perception.runtime.nested_task import NestedTask, load_nested_task
 from deadline_perception.runtime.network_schedule import NetworkSchedule, make_schedule
+from deadline_perception.runtime.network_scheduler import NetworkScheduler
 from deadline_perception.runtime.object_crop import Crop, most_important_crop
 from deadline_perception.runtime.kernel_thread import parse_cores
 from deadline_perception.runtime.priority import MODES, Role, ThreadPriority
 from deadline_perception.runtime.deadline import TOLD_MS
 from deadline_perception.runtime.task_file import read_tasks
-from deadline_perception.runtime.work_thread import WorkThread
+from deadline_perception.runtime.tracks import Outcome
 
 PARAMETERS = (
     Parameter('autostart', True, 'Configure and activate without being asked.', read_only=True),
@@ -81,23 +82,49 @@ PARAMETERS = (
     Parameter('default_speed_mps', 13.9, 'Speed of the vehicle until the first one is heard.', 'm/s', 0.0, 200.0),
 )
 _LOOK_PERIOD_S = 0.5  # between two comparisons of bounds and conditions with those of the schedule
-_COLLECTED_JOBS = 50  # between two looks for garbage, which is then of few jobs
 _STOP_TIMEOUT_S = 3.0
 
 
 @dataclass(eq=False)
-class _Seat:
-    """A task as the node serves it: its messages, and the run at work."""
+class _Seat(FrameClient):
+    """A task as the node serves it: its messages, and the image at work. Told of its jobs on threads of its executor.
+    """
 
+    node: QosSchedulerNode
     task: NestedTask
     filler: object
-    publish: Callable
+    publish_result: Callable
     publish_labels: Callable
     followers: tuple[str, ...] = ()
-    run: LevelRun | None = None
     image_bgr: np.ndarray | None = None
-    frame_id: str = ''  # of the image at work
     rejected: int = 0
+
+    def convert(self, job: Job) -> np.ndarray | None:
+        """See `FrameClient`."""
+        try:
+            self.image_bgr = job.message.pixels_bgr if isinstance(job.message, Crop) else to_bgr(job.message)
+        except DeadlinePerceptionError as error:
+            self.rejected += 1
+            self.node.get_logger().warning(f'{self.task.name}: image rejected: {error}',
+                                           throttle_duration_sec=THROTTLE_S)
+            return None
+        return self.image_bgr
+
+    def publish(self, job: Job, result: object) -> None:
+        """See `FrameClient`."""
+        header = job.message.header
+        self.publish_result(self.filler.fill(result, header))
+        if self.followers:
+            self.node.hand_on(self, header, result)
+
+    def on_record(self, record: JobRecord) -> None:
+        """See `FrameClient`."""
+        self.task.observe(record)
+        self.node.tell(self.task, record)
+
+    def on_failure(self, error: Exception) -> None:
+        """See `FrameClient`."""
+        self.node.on_failure(error)
 
 
 class QosSchedulerNode(ManagedNode):
@@ -107,9 +134,9 @@ class QosSchedulerNode(ManagedNode):
         super().__init__('qos_scheduler')
         self._seats: dict[str, _Seat] = {}
         self._values = declare(self, PARAMETERS, self._check)
-        self._loader: WorkThread | None = None
+        self._loader: Executor | None = None
         self._outputs, self._inputs = [], []
-        self._executors: dict[str, NetworkExecutor] = {}
+        self._schedulers: dict[str, NetworkScheduler] = {}
         self._schedules: dict[str, NetworkSchedule] = {}
         self._priority: ThreadPriority | None = None
         self._timer = None
@@ -117,7 +144,7 @@ class QosSchedulerNode(ManagedNode):
         self._failure, self._failed_ms = '', -math.inf
         self._intake = MessageIntake(self)
         self._speed_mps: float | None = None
-        self._slowdown, self._jobs, self._made = 1.0, 0, 0
+        self._slowdown, self._made = 1.0, 0
         self._health = Health(self, self._report)
         if self._values['autostart']:
             self.start_by_itself()
@@ -137,7 +164,7 @@ class QosSchedulerNode(ManagedNode):
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Loads and warms the networks of the task file; blocks for seconds."""
         values = self._values.snapshot()
-        self._loader = WorkThread('loading')
+        self._loader = Executor('loading')
         try:
             if not values['tasks']:
                 raise SetupError('tasks is empty, expected a task file; docs/several_networks.md has an example')
@@ -171,20 +198,18 @@ class QosSchedulerNode(ManagedNode):
         self._priority.raise_thread(Role.SUPPORTING)
         result = super().on_activate(state)
         for device in dict.fromkeys(seat.task.request.device for seat in self._seats.values()):
-            jobbers = {name: self._jobber(seat) for name, seat in self._seats.items()
-                       if seat.task.request.device == device}
-            self._executors[device] = NetworkExecutor(
-                jobbers, failed=self._failed, prepare=partial(self._prepare, values['threads']), between=self._between,
-                raises_levels=values['raise_levels'])
+            executor = Executor()
+            executor.start(self._priority, self.on_failure, prepare=partial(use_threads, values['threads']),
+                           collects_garbage=True)
+            self._schedulers[device] = NetworkScheduler(
+                executor, {name: (seat.task, seat) for name, seat in self._seats.items()
+                           if seat.task.request.device == device}, raises_levels=values['raise_levels'])
         for seat in self._seats.values():
             seat.publish_labels(self._labels(seat))
         self._look()
         self._subscribe(values)
         self._timer = self.create_timer(_LOOK_PERIOD_S, self._look,
                                         clock=Clock(clock_type=ClockType.STEADY_TIME))
-        gc.collect()
-        gc.freeze()
-        gc.disable()
         return result
 
     def _halt(self) -> None:
@@ -196,13 +221,11 @@ class QosSchedulerNode(ManagedNode):
         for images in self._images:
             images.close()
         self._timer, self._inputs, self._images = None, [], []
-        for device, executor in self._executors.items():
-            if not executor.stop():
+        for device, scheduler in self._schedulers.items():
+            if not scheduler.stop():
                 self.get_logger().error(f'a network on {device} did not let go of its job')
         self._priority.restore()
-        self._executors, self._schedules = {}, {}
-        gc.enable()
-        gc.unfreeze()
+        self._schedulers, self._schedules = {}, {}
 
     def _release(self) -> None:
         for publisher in self._outputs:
@@ -210,7 +233,7 @@ class QosSchedulerNode(ManagedNode):
         seats, self._outputs, self._seats = self._seats, [], {}
         if self._loader is not None:
             self._loader.submit(seats.clear)  # networks are let go of where they were loaded, which may take its time
-            self._loader.stop(_STOP_TIMEOUT_S)
+            self._loader.close(_STOP_TIMEOUT_S)
             self._loader = None
 
     # --- topics ---
@@ -227,7 +250,7 @@ class QosSchedulerNode(ManagedNode):
             raise SetupError(f'task {task.name}: network gives {network.result_type.__name__}, expected one of '
                              f'{", ".join(known.__name__ for known in RESULT_KINDS)}')
         topic = kind.topic.replace('~/', f'~/{task.name}/')
-        return _Seat(task, kind.maker(network.class_names), self._output(kind.message, topic),
+        return _Seat(self, task, kind.maker(network.class_names), self._output(kind.message, topic),
                      self._output(LabelInfo, f'~/{task.name}/label_info', LATCHED))
 
     def _subscribe(self, values: Mapping[str, Value]) -> None:
@@ -246,9 +269,9 @@ class QosSchedulerNode(ManagedNode):
     def _on_image(self, names: tuple[str, ...], message: Image | CompressedImage, waited_ns: int,
                   left_out: int) -> None:
         for name in names:
-            executor = self._executors.get(self._seats[name].task.request.device)
-            if executor is not None:
-                executor.submit(name, message)
+            scheduler = self._schedulers.get(self._seats[name].task.request.device)
+            if scheduler is not None:
+                scheduler.submit(name, message)
 
     def _on_contention(self, message: ContentionState) -> None:
         self._slowdown = message.slowdown
@@ -276,18 +299,18 @@ class QosSchedulerNode(ManagedNode):
 
     def _look(self) -> None:
         """Makes new schedules where tasks or conditions have changed."""
-        for device, executor in self._executors.items():
+        for device, scheduler in self._schedulers.items():
             tasks = self._active(device)
             for task in tasks:
                 task.slowdown = self._slowdown
             schedule = self._schedules.get(device)
             if not tasks:
-                executor.follow({})
+                scheduler.follow({})
                 self._schedules.pop(device, None)
             elif schedule is None or not schedule.holds(tasks, self._speed):
                 schedule = make_schedule(tasks, self._speed)
                 self._made += 1
-                executor.follow(schedule.plans)
+                scheduler.follow(schedule.plans)
                 self._schedules[device] = schedule
                 self._publish_schedule(schedule_message(schedule, tasks, device, self.get_clock().now().to_msg()))
                 words = ', '.join(f'{name} at level {plan.level} every {plan.period_ms:g} ms'
@@ -297,53 +320,23 @@ class QosSchedulerNode(ManagedNode):
 
     # --- on the threads of the executors ---
 
-    def _prepare(self, threads: int) -> None:
-        use_threads(threads)
-        self._priority.raise_thread(Role.INFERENCE)
+    def tell(self, task: NestedTask, record: JobRecord) -> None:
+        """Publishes what a job of a task came to."""
+        if record.outcome is Outcome.FAILED:  # such as results that are not finite
+            self._failure, self._failed_ms = f'a job of {task.name} failed: {record.failure}', now_ms()
+            self.get_logger().error(self._failure, throttle_duration_sec=THROTTLE_S)
+        header = Header(frame_id=record.message.header.frame_id, stamp=self.get_clock().now().to_msg())
+        self._publish_job(job_report(record, task, header))
 
-    def _between(self) -> None:
-        self._priority.between_frames()
-        self._jobs += 1
-        if self._jobs % _COLLECTED_JOBS == 0:
-            gc.collect(1)
-
-    def _jobber(self, seat: _Seat) -> Jobber:
-        def begin(message, level: int) -> LevelRun | None:
-            seat.run, seat.frame_id = None, message.header.frame_id
-            try:
-                image = message.pixels_bgr if isinstance(message, Crop) else to_bgr(message)
-            except DeadlinePerceptionError as error:
-                seat.rejected += 1
-                self.get_logger().warning(f'{seat.task.name}: image rejected: {error}',
-                                          throttle_duration_sec=THROTTLE_S)
-                return None
-            seat.image_bgr = image
-            seat.run = seat.task.start(image, level)
-            return seat.run
-
-        def end(message, result) -> None:
-            seat.publish(seat.filler.fill(result, message.header))
-            if seat.followers:
-                self._hand_on(seat, message.header, result)
-
-        def told(record: ScheduledJobRecord) -> None:
-            seat.task.observe(record, seat.run)
-            if record.outcome is JobOutcome.FAILED:  # such as results that are not finite
-                self._failure, self._failed_ms = f'a job of {seat.task.name} failed: {record.failure}', now_ms()
-                self.get_logger().error(self._failure, throttle_duration_sec=THROTTLE_S)
-            header = Header(frame_id=seat.frame_id, stamp=self.get_clock().now().to_msg())
-            self._publish_job(job_report(record, seat.task, header))
-
-        return Jobber(begin, end, told)
-
-    def _hand_on(self, seat: _Seat, header: Header, found: Detections) -> None:
+    def hand_on(self, seat: _Seat, header: Header, found: Detections) -> None:
         """Leaves the most important object of an image to the tasks that look at it."""
         pixels = most_important_crop(seat.image_bgr, found)
         if pixels is not None:
             for name in seat.followers:
-                self._executors[self._seats[name].task.request.device].submit(name, Crop(pixels, header))
+                self._schedulers[self._seats[name].task.request.device].submit(name, Crop(pixels, header))
 
-    def _failed(self, error: Exception) -> None:
+    def on_failure(self, error: Exception) -> None:
+        """Logs an error of a job or of a thread."""
         if self.context.ok():
             self.get_logger().error(f'a job failed: {type(error).__name__}: {error}', throttle_duration_sec=THROTTLE_S)
 
@@ -356,13 +349,13 @@ class QosSchedulerNode(ManagedNode):
         if self._state != 'active':
             return Report(Level.OK, self._state, values)
         concerns = []
-        for device, executor in list(self._executors.items()):
-            schedule, counts = self._schedules.get(device), executor.counts
+        for device, scheduler in list(self._schedulers.items()):
+            schedule, counts = self._schedules.get(device), scheduler.counts
             if schedule is not None:
                 values |= {f'{device} utilisation': schedule.allocation.utilisation,
                            f'{device} quality': schedule.allocation.quality}
                 concerns += [f'{device}: {schedule.refusal}'] if schedule.refusal else []
-            concerns += [f'{name} hangs' for name in executor.hanging]
+            concerns += [f'{name} hangs' for name in scheduler.hanging]
             for name, count in counts.items():
                 plan = None if schedule is None else schedule.plans.get(name)
                 values |= {f'{name} level': 'rests' if plan is None else f'{plan.level} every {plan.period_ms:g} ms',

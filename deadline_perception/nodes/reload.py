@@ -9,20 +9,39 @@ holds Python's lock.
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 
 from rclpy.node import Node
 from std_srvs.srv import Trigger
 
 from deadline_perception.deadline_detector import DeadlineDetector
 from deadline_perception.nodes.managed_node import cause
+from deadline_perception.runtime.executor import Executor
 from deadline_perception.runtime.loading import LoadedTask, NetworkOptions, SetupError
-from deadline_perception.runtime.work_thread import WorkThread, short_turns
 
 GAP_S = 0.2  # longest wait for the gap after a frame
 _Replaced = tuple[DeadlineDetector, LoadedTask]
+_SHARED_TURN_S = 1e-4
 NEXT_FRAME_S = 5.0  # without a frame for so long, the answer is that the next one will run on the new network
+
+
+@contextmanager
+def short_turns() -> Iterator[None]:
+    """Has threads of Python leave the interpreter to each other after 0.1 ms instead of 5, while one works beside
+    frames.
+
+    A frame lets go of the interpreter at every kernel, and waits a turn of the other thread each time, whatever its
+    priority: some ten kernels would add 50 ms.
+    """
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(min(before, _SHARED_TURN_S))
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
 
 
 class ReloadService:
@@ -38,7 +57,7 @@ class ReloadService:
     def __init__(self, node: Node, detector: Callable[[], DeadlineDetector | None],
                  options: Callable[[LoadedTask], NetworkOptions], replaced: Callable[[LoadedTask], None]) -> None:
         self._node, self._detector, self._options, self._replaced = node, detector, options, replaced
-        self._thread: WorkThread | None = None
+        self._thread: Executor | None = None
         self._work: Future[None] | None = None
         service = node.create_service(Trigger, '~/reload', lambda request, response: response)
         # An executor sends what the callback returns at once, and would wait in a loop for a coroutine. Here it only
@@ -51,7 +70,7 @@ class ReloadService:
             self._send(response, header)
             return
         # One thread for all: each new one may take another arena of glibc's, in which what was freed stays allocated.
-        self._thread, replaced = self._thread or WorkThread('reload'), []
+        self._thread, replaced = self._thread or Executor('reload'), []
         self._work = self._thread.submit(lambda: self._reload(response, header, replaced))
         self._thread.submit(lambda: self._let_go(replaced))
 

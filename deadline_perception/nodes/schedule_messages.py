@@ -8,12 +8,13 @@ from std_msgs.msg import Header
 
 from deadline_perception.latency.stopwatch import NS_PER_MS
 from deadline_perception.msg import JobReport, Schedule, TaskSchedule
-from deadline_perception.runtime.scheduled_job import JobOutcome, ScheduledJobRecord
+from deadline_perception.runtime.job import JobRecord
 from deadline_perception.runtime.nested_task import NestedTask
 from deadline_perception.runtime.network_schedule import NetworkSchedule
+from deadline_perception.runtime.tracks import Outcome
 
-_OUTCOMES = {JobOutcome.DONE: JobReport.DONE, JobOutcome.LATE: JobReport.LATE, JobOutcome.CUT: JobReport.CUT,
-             JobOutcome.FAILED: JobReport.FAILED, JobOutcome.HUNG: JobReport.HUNG}
+_OUTCOMES = {Outcome.DETECTED: JobReport.DONE, Outcome.LATE: JobReport.LATE, Outcome.ABORTED: JobReport.CUT,
+             Outcome.FAILED: JobReport.FAILED, Outcome.HUNG: JobReport.HUNG}
 
 
 def schedule_message(schedule: NetworkSchedule, tasks: Sequence[NestedTask], device: str, stamp: Time) -> Schedule:
@@ -36,7 +37,7 @@ def schedule_message(schedule: NetworkSchedule, tasks: Sequence[NestedTask], dev
     return message
 
 
-def job_report(record: ScheduledJobRecord, task: NestedTask, header: Header) -> JobReport:
+def job_report(record: JobRecord, task: NestedTask, header: Header) -> JobReport:
     """What became of a job of a task.
 
     Args:
@@ -45,8 +46,8 @@ def job_report(record: ScheduledJobRecord, task: NestedTask, header: Header) -> 
         header: frame of its image, and when it ended by the node's clock.
     """
     release_ns, deadline_ns, started_ns, finished_ns = (round(time_ms * NS_PER_MS) for time_ms in (
-        record.release_ms, record.deadline_ms, record.started_ms, record.finished_ms))
+        record.arrived_ms, record.arrived_ms + record.conditions.budget_ms, record.started_ms, record.answered_ms))
     return JobReport(
-        header=header, task=record.task, path=str(task.paths[record.level]), outcome=_OUTCOMES[record.outcome],
+        header=header, task=task.name, path=str(record.path), outcome=_OUTCOMES[record.outcome],
         planned_level=record.planned_level, level=record.level, release_ns=release_ns, deadline_ns=deadline_ns,
         started_ns=started_ns, finished_ns=finished_ns, bound_ms=record.bound_ms, reason=record.failure)

@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from deadline_perception.latency.calibration import BoundCalibrator, CalibrationFile, ForeignFile
-from deadline_perception.runtime.work_thread import WorkThread
+from deadline_perception.runtime.executor import Executor
 
 FRAMES = 200  # a process that is killed loses what the calibration learnt from at most so many
 
@@ -18,7 +18,7 @@ class CalibrationKeeper:
 
     def __init__(self, failed: Callable[[str], None]) -> None:
         self._failed, self._frames = failed, 0
-        self._thread = WorkThread('calibration')
+        self._thread = Executor('calibration')
 
     def end_frame(self, file: CalibrationFile, calibrator: BoundCalibrator) -> None:
         """Called after each frame; keeps the state after some."""
@@ -41,8 +41,8 @@ class CalibrationKeeper:
     @property
     def is_alive(self) -> bool:
         """The thread has not ended."""
-        return self._thread.is_alive
+        return not self._thread.fault
 
     def stop(self, timeout_s: float) -> None:
         """Ends the thread once everything is written; waits so long."""
-        self._thread.stop(timeout_s)
+        self._thread.close(timeout_s)

@@ -6,7 +6,7 @@ import gc
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, wait
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.runtime.frame_client import FrameClient, FrameRules
@@ -25,6 +25,22 @@ _SIGNAL_WAIT_S = 0.2
 _FULL_COLLECTION_FRAMES, _MIDDLE_COLLECTION_FRAMES = 2000, 20
 
 
+class Runner(Protocol):
+    """Whose items an executor has in its mailbox: a `FramePipeline`, or a task of a `NetworkScheduler`.
+
+    Attributes:
+        busy_since_ms: since when the worker has had an item of it; None while it has none.
+    """
+
+    busy_since_ms: float | None
+
+    def process(self, item: object) -> None:
+        """Takes one item to its end, on the worker."""
+
+    def stop(self) -> None:
+        """From now on nothing is answered, and what is at work ends as soon as it can."""
+
+
 class _Calls:
     """Work other than frames, which the worker takes from the mailbox like a frame."""
 
@@ -39,35 +55,45 @@ class _Calls:
 
 class Executor:
     """One thread that runs everything that touches a network, because OpenMP threads and GPU handles belong to a
-    thread, and between `start` and `stop` a watchdog. Several pipelines share it: the frame of the earliest deadline
-    goes first.
+    thread, and between `start` and `stop` a watchdog. Several runners share it: of the released jobs, that of the
+    earliest deadline goes first.
 
     The thread is a daemon: a network that hangs cannot keep the process alive.
 
+    Args:
+        name: of the thread, also for the kernel, and of those that it starts.
+
     Attributes:
+        mailbox: where jobs wait for the worker.
         watchdog: None while stopped.
         priority: of the threads that compute and answer, while started.
     """
 
-    def __init__(self) -> None:
-        self._mailbox: Mailbox = Mailbox()
-        self._pipelines: dict[FramePipeline, Callable[[], None]] = {}
+    def __init__(self, name: str = 'inference') -> None:
+        self._name = name
+        self.mailbox: Mailbox[Runner, object] = Mailbox()
+        self._runners: dict[Runner, Callable[[], None]] = {}
         self._collects_garbage, self._frames = False, 0
         self.watchdog: Watchdog | None = None
         self.priority = ThreadPriority('off')
         self._failed: Callable[[Exception], None] = lambda error: None
-        self._worker = threading.Thread(target=self._serve, name='inference', daemon=True)
-        self._worker.start()
+        self._prepare: Callable[[], None] = lambda: None
+        self._start_worker()
+
+    def submit(self, call: Callable[[], Result]) -> Future[Result]:
+        """Does a call on the worker, between two jobs. What it raises, `Future.result` raises."""
+        future: Future[Result] = Future()
+        if self.mailbox.put(_Calls(), (future, call), now_ms()) is not None:
+            raise RuntimeError('the executor is closed, expected it to be open')
+        return future
 
     def do(self, call: Callable[[], Result]) -> Result:
-        """Does a call on the worker, between two frames, and waits for what it returns or raises.
+        """Does a call on the worker, between two jobs, and waits for what it returns or raises.
 
         It waits in short steps: a signal that comes just before the main thread sleeps, or to another thread, does not
         wake it, and its handler runs only when it wakes.
         """
-        future: Future[Result] = Future()
-        if self._mailbox.put(_Calls(), (future, call), now_ms()) is not None:
-            raise RuntimeError('the executor is closed, expected it to be open')
+        future = self.submit(call)
         while not wait([future], _SIGNAL_WAIT_S).done:
             pass
         return future.result()
@@ -87,7 +113,7 @@ class Executor:
             priority.raise_thread(Role.WATCHDOG)
             prepare()
 
-        self._failed = on_failure
+        self._failed, self._prepare = on_failure, prepare
         self.watchdog = Watchdog(on_failure, prepare=begin_watch)
         self.raise_worker(priority)
         self.do(prepare)
@@ -114,24 +140,31 @@ class Executor:
             rules: how.
             after_frame: called on the worker after each of its frames.
         """
-        pipeline = FramePipeline(task, client, rules, self._mailbox, self.watchdog)
-        self._pipelines[pipeline] = after_frame
+        pipeline = FramePipeline(task, client, rules, self.mailbox, self.watchdog)
+        self.admit(pipeline, after_frame)
         return pipeline
 
-    def release(self, pipeline: FramePipeline, timeout_s: float) -> bool:
-        """Answers no more images of a pipeline; first waits so long for the last ones. Returns whether they came out.
-        """
-        is_free = self._mailbox.wait_until_idle(pipeline, timeout_s)
-        self._mailbox.discard(pipeline)
-        pipeline.stop()
-        self._pipelines.pop(pipeline, None)
+    def admit(self, runner: Runner, after_job: Callable[[], None] = lambda: None) -> None:
+        """From now on, and until it is released, what belongs between two jobs is done after each of a runner."""
+        self._runners[runner] = after_job
+
+    def release(self, runner: Runner, timeout_s: float) -> bool:
+        """Answers no more images of a runner; first waits so long for the last ones. Returns whether they came out."""
+        is_free = self.mailbox.wait_until_idle(runner, timeout_s)
+        self.mailbox.discard(runner)
+        runner.stop()
+        self._runners.pop(runner, None)
         return is_free
 
+    def relieve_worker(self) -> None:
+        """Leaves a job that hangs to its thread, which ends when it comes back; another one does all others."""
+        self._start_worker()
+
     def stop(self, timeout_s: float) -> bool:
-        """Releases all pipelines, lowers the worker and ends the watchdog. Returns whether every image came out."""
+        """Releases all runners, lowers the worker and ends the watchdog. Returns whether every image came out."""
         if self.watchdog is None:
             return True
-        is_free = all([self.release(pipeline, timeout_s) for pipeline in list(self._pipelines)])
+        is_free = all([self.release(runner, timeout_s) for runner in list(self._runners)])
         self.watchdog.stop()
         self.watchdog = None
         self.priority.restore()
@@ -142,11 +175,12 @@ class Executor:
         return is_free
 
     def close(self, timeout_s: float = 3.0) -> bool:
-        """Stops, and ends the thread; waits so long for it. Returns whether it has ended."""
-        self.stop(timeout_s)
-        self._mailbox.close()
+        """Stops, and ends the thread once its calls are done; waits so long. Returns whether it has ended, and every
+        image came out."""
+        is_free = self.stop(timeout_s) and self.wait_until_idle(timeout_s)
+        self.mailbox.close()
         self._worker.join(timeout_s)
-        return not self._worker.is_alive()
+        return is_free and not self._worker.is_alive()
 
     def __enter__(self) -> Executor:
         return self
@@ -156,34 +190,44 @@ class Executor:
 
     def wait_until_idle(self, timeout_s: float | None = None) -> bool:
         """Blocks until no frame waits or is at work, at most so long. Returns whether that is so."""
-        return self._mailbox.wait_until_idle(timeout_s=timeout_s)
+        return self.mailbox.wait_until_idle(timeout_s=timeout_s)
 
-    def holds(self, pipeline: FramePipeline) -> bool:
-        """The worker has a frame of a pipeline, also of one that was released."""
-        return self._mailbox.has_taken(pipeline)
+    def holds(self, runner: Runner) -> bool:
+        """The worker has a job of a runner, also of one that was released."""
+        return self.mailbox.has_taken(runner)
 
     @property
     def fault(self) -> str:
         """Which thread does not do its work any more; empty when all do. One that hangs loses its priority."""
         if not self._worker.is_alive():
-            return 'the inference thread ended'
-        for pipeline in list(self._pipelines):
-            hangs = hanging(pipeline.busy_since_ms)
+            return f'the {self._name} thread ended'
+        for runner in list(self._runners):
+            hangs = hanging(runner.busy_since_ms)
             if hangs:
                 self.priority.step_down()  # the machine belongs to those that do something
                 return (self.watchdog and self.watchdog.fault) or hangs
         return '' if self.watchdog is None else self.watchdog.fault
 
+    def _start_worker(self) -> None:
+        self._worker = threading.Thread(target=self._serve, name=self._name, daemon=True)
+        self._worker.start()
+
     def _serve(self) -> None:
-        name_thread(self._worker.name)
-        serve(self._mailbox, lambda error: self._failed(error), self._after_item)
+        me = threading.current_thread()
+        name_thread(me.name)
+        try:
+            self.priority.raise_thread(Role.INFERENCE)
+            self._prepare()
+        except Exception as error:  # a permission that is refused; jobs run all the same
+            self._failed(error)
+        serve(self.mailbox, lambda error: self._failed(error), self._after_item, lambda: self._worker is me)
 
     def _after_item(self, runner: object) -> None:
-        after_frame = self._pipelines.get(runner)
-        if after_frame is None:  # a call, or a frame of a pipeline that is no more
+        after_job = self._runners.get(runner)
+        if after_job is None:  # a call, or a job of a runner that is no more
             return
         self.priority.between_frames()
-        after_frame()
+        after_job()
         if self._collects_garbage:
             self._frames += 1
             gc.collect(2 if self._frames % _FULL_COLLECTION_FRAMES == 0 else
@@ -191,15 +235,16 @@ class Executor:
 
 
 def serve(mailbox: Mailbox, failed: Callable[[Exception], None],
-          after: Callable[[object], None] = lambda runner: None) -> None:
+          after: Callable[[Runner], None] = lambda runner: None, goes_on: Callable[[], bool] = lambda: True) -> None:
     """Takes items of one runner or several, that of the earliest deadline first, until the mailbox is closed. Blocks.
 
     Args:
-        mailbox: with frames that `FramePipeline.arrive` left, or others whose runner has `process`.
+        mailbox: with items of some runners.
         failed: is told whatever goes wrong all the same; the next item is served.
         after: called after each with its runner.
+        goes_on: this thread is to take another item.
     """
-    while not mailbox.closed:
+    while goes_on() and not mailbox.closed:
         taken = mailbox.take()
         if taken is None:
             continue

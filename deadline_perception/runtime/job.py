@@ -59,8 +59,9 @@ class Decision:
 class Job:
     """One image until it is answered and its network has ended.
 
-    Its pipeline's lock guards what arrival, claim and answer change; what the run changes belongs to the worker, and
-    any thread may look at it by `record` without waiting.
+    A scheduled one arrives at its release, and its budget is its period. Its pipeline's lock guards what arrival, claim
+    and answer change; what the run changes belongs to the worker, and any thread may look at it by `record` without
+    waiting.
 
     Args:
         message: the image as it came.
@@ -91,6 +92,8 @@ class Job:
         network_ms: time of the segments that ended.
         result: what the network gave; None where it did not finish.
         reason: why it could not be in time or was aborted, empty otherwise.
+        level, planned_level: that a scheduled one runs at, and that its schedule gives it.
+        bound_ms, until_ms: of a scheduled one at its level, and when it must be done for the sake of all.
     """
 
     def __init__(self, message: object, arrived_ms: float, stamp: StampReading, dropped: int = 0) -> None:
@@ -115,6 +118,8 @@ class Job:
         self.segment = 0
         self.result: object | None = None
         self.reason = ''
+        self.level = self.planned_level = 0
+        self.bound_ms, self.until_ms = math.nan, math.inf
         self._done: list[tuple[str, float]] = []
         self._running: tuple[int, str, float] | None = None
 
@@ -184,7 +189,8 @@ class Job:
             result=self.result, reason=self.reason, failure=failure, superseded=self.superseded,
             queue_ms=taken_ms - self.arrived_ms, convert_ms=begun_ms - taken_ms,
             decision_ms=max(0.0, run_ms - network_ms), publish_ms=max(0.0, at_ms - begun_ms - run_ms),
-            forecast_ms=forecast_ms, bound_ms=bound_ms, evidence_age_ms=evidence_age_ms, wcet_ms=wcet_ms)
+            forecast_ms=forecast_ms, bound_ms=bound_ms, evidence_age_ms=evidence_age_ms, wcet_ms=wcet_ms,
+            level=self.level, planned_level=self.planned_level, answered_ms=at_ms)
 
     def _phase_ms(self, end_ms: float) -> dict[str, float]:
         done, running = list(self._done), self._running
@@ -196,9 +202,9 @@ class Job:
         return phase_ms
 
     def _forecast_and_bound_ms(self, network_ms: float) -> tuple[float, float]:
-        if self.path is None:
-            return math.nan, math.nan
         times = self.times
+        if times is None or self.path is None:
+            return math.nan, self.bound_ms
         skipped_ms = 0.0 if self.plan is None else times.skipped_ms(self.plan.path, self.path)
         forecast_ms = times.forecast_ms(self.path)
         planned_ms = forecast_ms * times.slowdown + skipped_ms
@@ -231,6 +237,8 @@ class JobRecord:
             when there was nothing to go on from.
         wcet_ms: analytical worst case of the network's time on the path that was planned, slowed down as the frame;
             NaN without.
+        level, planned_level: as of the job.
+        answered_ms: when its answer was out, or it was clear that there will be none.
     """
 
     message: object
@@ -259,6 +267,14 @@ class JobRecord:
     bound_ms: float
     evidence_age_ms: float
     wcet_ms: float = math.nan
+    level: int = 0
+    planned_level: int = 0
+    answered_ms: float = math.nan
+
+    @property
+    def started_ms(self) -> float:
+        """When the worker took it."""
+        return self.arrived_ms + self.queue_ms
 
     @property
     def elapsed_ms(self) -> float:
@@ -279,6 +295,16 @@ class JobRecord:
     def deadline_met(self) -> bool:
         """Published within the budget, counted from the arrival when the age is unknown."""
         return is_met(self.stamp.known_age_ms + self.elapsed_ms, self.conditions.budget_ms)
+
+    @property
+    def took_ms(self) -> float:
+        """From its start to its answer: what the bound of a scheduled job is for."""
+        return self.answered_ms - self.started_ms
+
+    @property
+    def overran(self) -> bool:
+        """A scheduled job took longer than its bound."""
+        return self.took_ms > self.bound_ms
 
     @property
     def is_in_time(self) -> bool:

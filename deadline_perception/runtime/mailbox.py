@@ -5,24 +5,27 @@ import math
 import threading
 from typing import Generic, TypeVar
 
+from deadline_perception.latency.stopwatch import now_ms
+
 Task = TypeVar('Task')
 Item = TypeVar('Item')
 
 
 class Mailbox(Generic[Task, Item]):
-    """Hands items from callbacks to a worker, that of the earliest deadline first; safe from any number of threads.
+    """Hands items from callbacks to a worker, of those released that of the earliest deadline first; safe from any
+    number of threads.
 
     Of each task it keeps the newest item alone.
     """
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._places: dict[Task, tuple[float, Item]] = {}
+        self._places: dict[Task, tuple[float, Item, float]] = {}  # when it is due, the item, when it is released
         self._closed = False
         self._at_work: list[Task] = []
 
-    def put(self, task: Task, item: Item, due_ms: float) -> Item | None:
-        """Leaves an item of a task; never waits for a taker.
+    def put(self, task: Task, item: Item, due_ms: float, release_ms: float = -math.inf) -> Item | None:
+        """Leaves an item of a task, which is not taken before its release; never waits for a taker.
 
         Returns:
             The task's item before, when nobody took it and this one replaces it; the item itself once the mailbox is
@@ -31,8 +34,8 @@ class Mailbox(Generic[Task, Item]):
         with self._changed:
             if self._closed:
                 return item
-            _, before = self._places.get(task, (due_ms, None))
-            self._places[task] = (due_ms, item)
+            before = self._places.get(task, (due_ms, None))[1]
+            self._places[task] = due_ms, item, release_ms
             self._changed.notify_all()
             return before
 
@@ -50,14 +53,20 @@ class Mailbox(Generic[Task, Item]):
         """
         if timeout_s is not None and timeout_s != timeout_s:
             raise ValueError('timeout is NaN s, expected a number or None')
-        limit_s = None if timeout_s is None else min(max(timeout_s, 0.0), threading.TIMEOUT_MAX)
+        end_ms = math.inf if timeout_s is None else now_ms() + 1000.0 * timeout_s
         with self._changed:
-            self._changed.wait_for(lambda: self._places or self._closed, limit_s)
-            if self._closed or not self._places:
-                return None
-            task = min(self._places, key=lambda task: self._places[task][0])
-            self._at_work.append(task)
-            return task, self._places.pop(task)[1]
+            while not self._closed:
+                at_ms = now_ms()
+                ready = [task for task, place in self._places.items() if place[2] <= at_ms]
+                if ready:
+                    task = min(ready, key=lambda task: self._places[task][0])
+                    self._at_work.append(task)
+                    return task, self._places.pop(task)[1]
+                if at_ms >= end_ms:
+                    break
+                wait_ms = min([end_ms, *(place[2] for place in self._places.values())]) - at_ms
+                self._changed.wait(None if wait_ms == math.inf else min(wait_ms / 1000.0, threading.TIMEOUT_MAX))
+            return None
 
     def done(self, task: Task) -> None:
         """Said by a taker that is done with an item of a task."""
@@ -89,12 +98,12 @@ class Mailbox(Generic[Task, Item]):
         """From now on the items of all other tasks go before it, if no worker has it."""
         with self._changed:
             if task in self._places and self._places[task][1] is item:
-                self._places[task] = (math.inf, item)
+                self._places[task] = math.inf, item, -math.inf
 
     def holds_other(self, task: Task) -> bool:
         """An item of another task waits that was not postponed."""
         with self._changed:
-            return any(due_ms < math.inf for other, (due_ms, _) in self._places.items() if other is not task)
+            return any(place[0] < math.inf for other, place in self._places.items() if other is not task)
 
     def close(self) -> None:
         """Wakes every waiting taker with None; from now on nothing is held or given."""

@@ -17,41 +17,17 @@ from deadline_perception.latency.json_file import read_object
 from deadline_perception.latency.path_bound import PathForecast
 from deadline_perception.nested.allocation import Option
 from deadline_perception.nested.quality import AccuracyTable, Approach, DetectedInTime, LevelQuality, TotalAccuracy
-from deadline_perception.runtime.scheduled_job import JobOutcome, ScheduledJobRecord
 from deadline_perception.model_set.model_reference import ModelNotFound, load_network
 from deadline_perception.runtime.loading import NetworkOptions, SetupError, load_profile, make_calibrator, warm_up
-from deadline_perception.runtime.network_executor import TaskPlan
+from deadline_perception.runtime.job import JobRecord
+from deadline_perception.runtime.network_scheduler import TaskPlan
 from deadline_perception.latency.reserve import Reserve
 from deadline_perception.latency.time_model import Forecast, limited_factor
 from deadline_perception.runtime.task_file import TaskRequest
+from deadline_perception.runtime.tracks import Outcome
 
 OVERHEAD_FLOOR_MS, OVERHEAD_CEILING_MS = 1.0, 30.0  # of converting an image and publishing a result
 _OVERHEAD_QUANTILE = 0.9
-
-
-class LevelRun:
-    """A frame on its way at one level; adds up what its segments took.
-
-    Attributes:
-        network_ms: so far.
-    """
-
-    def __init__(self, run) -> None:
-        self._run = run
-        self.network_ms = 0.0
-
-    @property
-    def finished(self) -> bool:
-        """See `engine.segment_run.SegmentRun`."""
-        return self._run.finished
-
-    def run_segment(self) -> None:
-        """See `engine.segment_run.SegmentRun`."""
-        self.network_ms += self._run.run_segment()
-
-    def result(self) -> object:
-        """See `engine.segment_run.SegmentRun`."""
-        return self._run.result()
 
 
 @dataclass(eq=False)
@@ -111,26 +87,17 @@ class NestedTask:
         """What the executor needs to know of an option."""
         return TaskPlan(option.level, option.period_ms, tuple(bounds_ms))
 
-    def start(self, image_bgr: np.ndarray, level: int) -> LevelRun:
-        """Begins a frame, uint8 `[H, W, 3]`."""
-        return LevelRun(self.network.start(image_bgr, self.paths[level]))
-
-    def observe(self, record: ScheduledJobRecord, run: LevelRun | None) -> None:
-        """Learns from a job how long the next ones take.
-
-        Args:
-            record: what it came to.
-            run: None when it never began.
-        """
-        if run is None or record.outcome in (JobOutcome.FAILED, JobOutcome.HUNG):
+    def observe(self, record: JobRecord) -> None:
+        """Learns from a job how long the next ones take."""
+        if record.outcome in (Outcome.FAILED, Outcome.HUNG):
             return
         expected_ms = self.expected_ms(record.level)
-        if record.outcome is JobOutcome.CUT:
-            if record.overran:  # what was cut for want of time says nothing else
+        if record.outcome is Outcome.ABORTED:
+            if record.overran:  # what was aborted for want of time says nothing else
                 self.calibrator.observe(expected_ms, None)
             return
         self.calibrator.observe(expected_ms, record.took_ms)
-        self.overhead.observe(max(0.0, record.took_ms - run.network_ms))
+        self.overhead.observe(max(0.0, record.took_ms - record.network_ms))
 
 
 def load_nested_task(request: TaskRequest, models_folder: Path, *, threads: int = 1, engine: str = 'auto',
@@ -213,7 +180,7 @@ def _warm(task: NestedTask, image_size: tuple[int, int]) -> None:
     warm_up(task.network, image_size)
     image = np.random.default_rng(0).integers(0, 256, (*image_size, 3), dtype=np.uint8)
     for level in random.Random(0).sample(range(len(task.paths)), len(task.paths)):
-        run = task.start(image, level)
+        run = task.network.start(image, task.paths[level])
         while not run.finished:
             run.run_segment()
         run.result()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from deadline_perception.nested.allocation import Allocation, Infeasible, Method, Option, allocate
 from deadline_perception.runtime.nested_task import NestedTask
-from deadline_perception.runtime.network_executor import TaskPlan
+from deadline_perception.runtime.network_scheduler import TaskPlan
 
 # A new selection is worth its time when bounds have grown or shrunk by so much, or the speed has changed.
 GROWN, SHRUNK = 1.03, 0.9

@@ -32,11 +32,19 @@ class LatePolicy(str, Enum):
 
 
 class Outcome(IntEnum):
-    """What was published for a frame; the values of FrameLatency.outcome."""
+    """What was published for a job; the values of FrameLatency.outcome, where they are not negative.
+
+    DETECTED: its own result. COASTED: what stands in for it. LATE: its own result, after the deadline. Nothing of a
+    scheduled job that was ABORTED, because its time was over, FAILED with an error, or HUNG, so that another thread
+    serves the other tasks.
+    """
 
     DETECTED = 0
     COASTED = 1
     LATE = 2
+    ABORTED = -1
+    FAILED = -2
+    HUNG = -3
 
 
 def pairwise_iou(first_xyxy: np.ndarray, second_xyxy: np.ndarray) -> np.ndarray:

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +24,7 @@ from deadline_perception.detector.configuration import COMPACT
 from deadline_perception.latency.device import DEFAULT_THREADS, process_environment
 from deadline_perception.msg import FrameLatency
 from deadline_perception.nodes.messages import bgr_to_image, ns_to_stamp, stamp_to_ns
+from deadline_perception.nodes.reload import short_turns
 
 torch = pytest.importorskip('torch')
 SMALL = replace(COMPACT, name='small', input_size=(64, 96), scales=(1.0,), widths=(1.0, 0.5))
@@ -199,3 +201,11 @@ def test_failed_reloads_leave_no_memory_behind(start_node, observer, wait_for, n
         sizes_mb.append(int(re.search(r'VmRSS:\s+(\d+)', status)[1]) // 1024)
     print(f'resident after each failed reload: {sizes_mb} MB')
     assert max(sizes_mb[2:]) - sizes_mb[1] < 40, sizes_mb
+
+
+def test_turns_are_short_only_as_long_as_they_are_asked_for():
+    before = sys.getswitchinterval()
+    with pytest.raises(KeyError), short_turns():
+        assert sys.getswitchinterval() == pytest.approx(1e-4)
+        raise KeyError
+    assert sys.getswitchinterval() == before

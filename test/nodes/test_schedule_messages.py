@@ -4,19 +4,20 @@ from types import SimpleNamespace
 
 import pytest
 from builtin_interfaces.msg import Time
+from scheduled_jobs import ended_job
 from std_msgs.msg import Header
 
 from deadline_perception.msg import JobReport
 from deadline_perception.nested.allocation import Allocation, Option
 from deadline_perception.nodes.schedule_messages import job_report, schedule_message
-from deadline_perception.runtime.scheduled_job import JobOutcome, ScheduledJobRecord
 from deadline_perception.runtime.network_schedule import NetworkSchedule
+from deadline_perception.runtime.tracks import Outcome
 
 STAMP = Time(sec=12, nanosec=5)
 
 
 def task(name, weight=1.0):
-    return SimpleNamespace(name=name, paths=('cheap', 'dear'), request=SimpleNamespace(weight=weight, device='cuda:1'))
+    return SimpleNamespace(name=name, request=SimpleNamespace(weight=weight, device='cuda:1'))
 
 
 def test_a_schedule_tells_the_quality_of_each_task_without_its_weight():
@@ -29,11 +30,13 @@ def test_a_schedule_tells_the_quality_of_each_task_without_its_weight():
         ('front', 1, 100.0, 20.0, 0.8), ('rear', 0, 50.0, 5.0, 0.6)]
 
 
-@pytest.mark.parametrize('outcome', JobOutcome)
-def test_a_job_is_told_in_whole_nanoseconds(outcome):
-    record = ScheduledJobRecord('front', 0, 1, 1000.5, 1100.5, 1001.0, 1020.25, 25.0, outcome, 'why')
+@pytest.mark.parametrize(('outcome', 'told'), [
+    (Outcome.DETECTED, JobReport.DONE), (Outcome.LATE, JobReport.LATE), (Outcome.ABORTED, JobReport.CUT),
+    (Outcome.FAILED, JobReport.FAILED), (Outcome.HUNG, JobReport.HUNG)])
+def test_a_job_is_told_in_whole_nanoseconds(outcome, told):
+    record = ended_job(outcome, 'why', release_ms=1000.5, started_ms=1001.0, ended_ms=1020.25, level=1, path='dear')
     message = job_report(record, task('front'), Header(frame_id='camera', stamp=STAMP))
-    assert message.outcome == getattr(JobReport, outcome.name)
+    assert (message.task, message.outcome, message.bound_ms) == ('front', told, 20.0)
     assert (message.release_ns, message.deadline_ns) == (1_000_500_000, 1_100_500_000)
     assert (message.started_ns, message.finished_ns) == (1_001_000_000, 1_020_250_000)
     assert (message.path, message.planned_level, message.level, message.reason) == ('dear', 0, 1, 'why')

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gc
+import signal
 import threading
 import time
 
@@ -56,3 +57,38 @@ def test_a_closed_executor_takes_no_calls_and_has_no_threads():
     assert executor.fault == 'the inference thread ended'
     with pytest.raises(RuntimeError, match='the executor is closed'):
         executor.do(lambda: None)
+
+
+def test_what_is_submitted_is_done_in_order_and_before_the_thread_ends():
+    executor, gate, done = Executor('other'), threading.Event(), []
+    executor.submit(lambda: gate.wait(WAIT_S))
+    futures = [executor.submit(lambda number=number: done.append(number)) for number in range(5)]
+    failed = executor.submit(lambda: 1 / 0)
+    assert not futures[-1].done() and not executor.wait_until_idle(0.05)
+    gate.set()
+    assert executor.close(WAIT_S)
+    assert done == list(range(5)) and isinstance(failed.exception(), ZeroDivisionError)
+    assert executor.fault == 'the other thread ended'
+
+
+def test_a_signal_that_another_thread_gets_is_handled_while_the_work_goes_on(executor):
+    class Heard(Exception):
+        pass
+
+    def hear(*_):
+        raise Heard
+
+    def get_signal():
+        signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)
+        freed.append(gate.wait(WAIT_S))
+
+    gate, freed = threading.Event(), []
+    before = signal.signal(signal.SIGUSR1, hear)
+    try:
+        with pytest.raises(Heard):
+            executor.do(get_signal)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+        gate.set()
+    assert executor.wait_until_idle(WAIT_S)
+    assert freed == [True]

@@ -6,6 +6,7 @@ import threading
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.runtime.mailbox import Mailbox
 
 
@@ -108,3 +109,12 @@ def test_is_idle_once_nothing_waits_and_what_was_taken_is_done_with():
     assert mailbox.wait_until_idle('other', 0.0) and not mailbox.wait_until_idle('one', 0.0)
     threading.Timer(0.05, mailbox.done, ('one',)).start()
     assert mailbox.wait_until_idle(timeout_s=20.0) and not mailbox.has_taken('one')
+
+
+def test_an_item_is_not_taken_before_its_release():
+    mailbox, begun_ms = Mailbox(), now_ms()
+    mailbox.put('released', 'late', begun_ms + 9000.0)
+    mailbox.put('waits', 'early', begun_ms + 90.0, math.inf)
+    assert mailbox.take() == ('released', 'late') and mailbox.take(20e-3) is None
+    mailbox.put('waits', 'earlier', begun_ms + 90.0, begun_ms + 80.0)
+    assert mailbox.take() == ('waits', 'earlier') and now_ms() >= begun_ms + 80.0

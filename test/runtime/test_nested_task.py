@@ -6,13 +6,14 @@ import json
 import numpy as np
 import pytest
 from invented_networks import make_classifier, make_magnifier, make_single
+from scheduled_jobs import ended_job
 
 from deadline_perception.latency.profile import measure_profile
 from deadline_perception.nested.quality import DetectedInTime, TotalAccuracy
-from deadline_perception.runtime.scheduled_job import JobOutcome, ScheduledJobRecord
 from deadline_perception.runtime.loading import SetupError
 from deadline_perception.runtime.nested_task import load_nested_task, spread
 from deadline_perception.runtime.task_file import TaskRequest
+from deadline_perception.runtime.tracks import Outcome
 
 IMAGE = np.random.default_rng(0).integers(0, 256, (48, 64, 3), dtype=np.uint8)
 
@@ -76,9 +77,8 @@ def test_an_accuracy_table_makes_total_accuracy(load, tmp_path):
         load('signs', 'make_classifier', quality=str(file), levels=('l9',))
 
 
-def record(task, took_ms, outcome=JobOutcome.DONE, level=0):
-    bound_ms = task.bounds_ms()[level]
-    return ScheduledJobRecord(task.name, level, level, 0.0, 1e4, 0.0, took_ms, bound_ms, outcome)
+def record(task, took_ms, outcome=Outcome.DETECTED):
+    return ended_job(outcome, period_ms=1e4, ended_ms=took_ms, bound_ms=task.bounds_ms()[0])
 
 
 def test_bounds_grow_with_slowdown_and_with_jobs_that_overrun(load):
@@ -88,25 +88,14 @@ def test_bounds_grow_with_slowdown_and_with_jobs_that_overrun(load):
     task.slowdown = 2.0
     assert all(after > 1.5 * bound for after, bound in zip(task.bounds_ms(), before))
     task.slowdown = 1.0
-    run = task.start(IMAGE, 0)
-    run.run_segment()
-    for outcome in (JobOutcome.FAILED, JobOutcome.HUNG):
-        task.observe(record(task, 1e4, outcome), run)
-    task.observe(record(task, 1e4), None)
-    task.observe(record(task, 0.5, JobOutcome.CUT), run)  # for want of time, not for being slow
+    for outcome in (Outcome.FAILED, Outcome.HUNG):
+        task.observe(record(task, 1e4, outcome))
+    task.observe(record(task, 0.5, Outcome.ABORTED))  # for want of time, not for being slow
     assert task.bounds_ms() == before and task.calibrator.frames == 0
     for _ in range(3):
-        task.observe(record(task, 1e3, JobOutcome.CUT), run)
-        task.observe(record(task, 1e3), run)
+        task.observe(record(task, 1e3, Outcome.ABORTED))
+        task.observe(record(task, 1e3))
     assert task.calibrator.misses == 6 and all(after > bound for after, bound in zip(task.bounds_ms(), before))
-
-
-def test_a_run_adds_up_the_time_of_its_network(load):
-    task = load('front')
-    run = task.start(IMAGE, len(task.paths) - 1)
-    while not run.finished:
-        run.run_segment()
-    assert run.network_ms > 0 and len(run.result()) == 1
 
 
 def test_what_is_missing_is_named_with_its_task(tmp_path):

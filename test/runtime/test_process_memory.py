@@ -12,7 +12,7 @@ import json, resource
 from pathlib import Path
 import numpy as np
 from deadline_perception.runtime.process_memory import give_back_memory, touch_memory
-from deadline_perception.runtime.work_thread import WorkThread
+from deadline_perception.runtime.executor import Executor
 def faults():
     before = resource.getrusage(resource.RUSAGE_THREAD).ru_minflt
     values = [np.ones(1000 * size_kb, np.uint8) for size_kb in (3900, 100, 1000, 5200, 700, 2900)]
@@ -22,15 +22,15 @@ def resident_mb():
 def load():
     blocks = [np.ones(2**20, np.uint8) for _ in range(40)]
     return blocks[-1]
-touched, other = WorkThread('inference'), WorkThread('other')  # each allocates from a part of its own
+touched, other = Executor('inference'), Executor('other')  # each allocates from a part of its own
 kept = touched.do(load)
 loaded_mb = resident_mb()
 give_back_memory()
 given_back_mb = loaded_mb - resident_mb()
 touched.do(touch_memory)
 print(json.dumps([given_back_mb, other.do(faults), touched.do(faults)]))
-touched.stop(1.0)
-other.stop(1.0)
+touched.close(1.0)
+other.close(1.0)
 '''
 
 
