@@ -39,6 +39,7 @@ from parts.node_stand import BUDGET_MS, Feed, SentImage, Stand
 
 RESULTS = Path(__file__).parent / 'results' / 'faults.json'
 HEARING_MS = 60.0  # from publication to this script's own callback, on a machine whose cores are all busy
+CROPS = Path('models/crop_classifier.safetensors')
 LATE_SHARE = 0.05  # of a fault's images, or one, may be late: the machine is not the nodes' own
 CALM_S = 1.0
 WATCHDOGS = 2  # threads that a watchdog begins with
@@ -289,6 +290,8 @@ def run(faults: Sequence[Fault], profile: Path, note: Callable[[Fault, Verdict],
 
 def make_stand(name: str, setting: Mapping, folder: Path, profile: Path) -> Stand:
     """Processes that are fed as the faults of this stand expect."""
+    if 'crop_classifier' in setting['names']:
+        profile_for(None, CROPS)  # which the node looks for by itself
     feed = Feed(frames_hz=10.0 if name == 'inputs' else 0.0, clock_hz=100.0 if setting.get('simulated') else 0.0,
                 images_hz=0.0 if name == 'start' else 10.0)
     return Stand(folder=folder, profile=profile, feed=feed, **setting)

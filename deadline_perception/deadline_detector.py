@@ -22,6 +22,7 @@ from deadline_perception.runtime.detection_stream import DetectionStream, Stream
 from deadline_perception.runtime.executor import Executor
 from deadline_perception.runtime.frame_client import FrameClient, FrameRules
 from deadline_perception.runtime.job import JobRecord
+from deadline_perception.runtime.process_memory import touch_memory, trim_memory
 from deadline_perception.runtime.loading import LoadedTask, NetworkOptions, SetupError, load_task
 from deadline_perception.runtime.pipeline import FramePipeline
 from deadline_perception.runtime.priority import ThreadPriority
@@ -236,6 +237,13 @@ class DeadlineDetector:
         pipeline = self._pipeline
         if pipeline is not None:
             pipeline.wait_for_end_of_frame(timeout_s)
+
+    def renew_memory(self) -> None:
+        """Gives back what a replaced network left free, which would grow with each. Blocks for some tenths of a second,
+        beside frames. Afterwards, between two of them, the worker takes anew what they need."""
+        with self._executor.priority.memory_unlocked():
+            trim_memory()
+            self._executor.do(touch_memory)
 
     def _end_frame(self) -> None:
         loaded, keeper = self.loaded, self._keeper

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from contextlib import contextmanager
 
 from std_srvs.srv import Trigger
-from vision_msgs.msg import Detection2DArray
 
 from deadline_perception.nodes.middleware import VARIABLES
 from deadline_perception.share_folder import DEFAULT_MODEL
@@ -23,8 +22,11 @@ HEARD_SHARE = 0.9  # of the images of a camera of `CAMERA_HZ`
 _CAMERA = f'''
 import array, itertools
 from sensor_msgs.msg import Image
+from vision_msgs.msg import BoundingBox2D, Detection2D, ObjectHypothesis, ObjectHypothesisWithPose
 from deadline_perception.msg import FrameLatency
-from deadline_perception.share_folder import DEFAULT_MODEL
+light = Detection2D(bbox=BoundingBox2D(size_x=20.0, size_y=40.0), results=[ObjectHypothesisWithPose(
+    hypothesis=ObjectHypothesis(class_id='traffic_light', score=0.9))])
+light.bbox.center.position.x, light.bbox.center.position.y = 300.0, 100.0
 out = node.create_publisher(Image, 'image', 10)
 judges = [node.create_publisher(kind, 'detector/' + topic, 10) for kind, topic in (
     (Detection2DArray, 'detections'), (FrameLatency, 'latency'))] if {{detects}} else []
@@ -35,7 +37,10 @@ def send():
     image.header.frame_id, image.header.stamp = f'default {{{{next(numbers)}}}}', node.get_clock().now().to_msg()
     out.publish(image)
     for judge in judges:
-        judge.publish(judge.msg_type(header=image.header))
+        found = judge.msg_type(header=image.header)
+        if judge.msg_type is Detection2DArray:
+            found.detections = [light]
+        judge.publish(found)
 node.create_timer({1.0 / CAMERA_HZ}, send)
 '''
 
@@ -113,27 +118,47 @@ def rewritten_in_place(times: int) -> Callable[[Stand], str]:
     return inflict
 
 
-def default_camera(kind: type, topic: str) -> Callable[[Stand], str]:
+def default_camera(kind: type, topic: str, *, detects: bool = False, without: str = '') -> Callable[[Stand], str]:
     """A camera driver with the middleware's default settings, in a process of its own: nearly all of its images must
-    reach the node, which answers each on a topic; or the diagnostics tell how many were lost."""
+    reach the node, which answers each on a topic; or the diagnostics tell how many were lost.
+
+    Args:
+        kind, topic: of the answers.
+        detects: the driver's process says what a detector would, too.
+        without: value of the node's diagnostics that counts answers which did not have their image.
+    """
     def inflict(stand: Stand) -> str:
-        heard, said = [], len(stand.heard.diagnostics)
+        node, heard, said = topic.partition('/')[0], [], len(stand.heard.diagnostics)
         subscription = stand.node.create_subscription(
             kind, topic, lambda message: heard.append(message.header.frame_id), 100)
-        lines = _CAMERA.format(detects=kind is not Detection2DArray)
+        lines = _CAMERA.format(detects=detects)
         driver = other_program(stand, lines, 'driver', environment=dict.fromkeys(VARIABLES, ''))
-        time.sleep(3.0)  # the stand's own camera is silent, the node and the driver know each other
-        begun = len(heard)
-        time.sleep(CAMERA_S)
+        try:
+            stand.wait(lambda: heard, f'an answer of {node}', ANSWER_S)  # before, it may not have loaded its network
+            time.sleep(3.0)  # the stand's own camera is silent, the node and the driver know each other
+            begun, before = len(heard), _count(stand, node, without)
+            time.sleep(CAMERA_S)
+        finally:
+            driver.end()
+            stand.node.destroy_subscription(subscription)
         numbers = {int(frame.partition(' ')[2]) for frame in heard[begun:] if frame.startswith('default ')}
-        driver.end()
-        stand.node.destroy_subscription(subscription)
         found, wanted = len(numbers), max(numbers, default=1) - min(numbers, default=0) + 1
+        found -= _count(stand, node, without) - before
         told = any(level > 0 and 'lost' in text for _, _, level, text in stand.heard.diagnostics[said:])
+        print(f'           {found} of {wanted} images answered{", and told" if told else ""}', flush=True)
         if found >= HEARD_SHARE * wanted or told:
             return ''
         return f'{found} of {wanted} images heard, and no word of it'
     return inflict
+
+
+def _count(stand: Stand, node: str, name: str) -> int:
+    """A value of the diagnostics that a node sends next; 0 without a name."""
+    if not name:
+        return 0
+    now = len(stand.heard.diagnostics)
+    stand.wait(lambda: any(said[1] == node for said in stand.heard.diagnostics[now:]), f'diagnostics of {node}', 20.0)
+    return int(stand.heard.values[node][name])
 
 
 @contextmanager

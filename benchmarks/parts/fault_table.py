@@ -14,6 +14,7 @@ from rclpy.qos import ReliabilityPolicy
 
 from deadline_perception.msg import ContentionState, TimeBudget
 from deadline_perception.model_set.model_reference import find_weights
+from deadline_perception.share_folder import DEFAULT_MODEL
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
 from parts.fault_acts import (Fault, INF, Images, NAN, all_end, any_number, best_effort_visitor, boxes, budget_of,
                         calibration, camera_leaves, clock, file_given, flood, foreign_topic, forward, frame_of,
@@ -29,6 +30,9 @@ STANDS = {'detector': {'names': ('detector',)}, 'points': {'names': ('detector',
           'inputs': {'names': ('vehicle_speed', 'time_budget', 'contention_monitor', 'path_visualizer')},
           'simulated': {'names': ('detector', 'vehicle_speed', 'time_budget'), 'simulated': True},
           'stepped': {'names': ('detector', 'vehicle_speed', 'time_budget'), 'stepped': True},
+          'crops': {'names': ('crop_classifier',)},
+          'tasks': {'names': ('qos_scheduler',), 'tasks': {
+              'front': {'model': DEFAULT_MODEL, 'image_topic': 'image', 'periods_ms': [50]}}},
           'bringup': {'names': ('bringup',)}, 'start': {'names': ()}}
 
 
@@ -42,6 +46,7 @@ def turning_slowdowns(state: ContentionState) -> None:
 
 _KILLED = {'images': Images.AFTERWARDS, 'counted': False, 'may_end': True, 'recovers_s': 45.0, 'lasts_s': 2.0}
 _ALL_NODES = ('vehicle_speed', 'time_budget', 'contention_monitor', 'detector', 'path_visualizer')
+_SILENT = {'feed': {'images_hz': 0.0, 'frames_hz': 0.0}}  # the stand's own camera and made-up detector
 _WHOLE = {'images': Images.IN_TIME, 'lasts_s': 1.0}
 
 FAULTS = (
@@ -222,7 +227,12 @@ FAULTS = (
     frame_of('frame times infinite', 'infinite latency messages', frame_times(INF)),
     frame_of('frame times negative', 'latency messages of -70 ms', frame_times(-70.0)),
     Fault('default camera drawn', 'drawing', 'inputs', 'a camera with the default settings of Fast DDS is drawn on',
-          Images.NONE, default_camera(Image, 'path_visualizer/image'), feed={'images_hz': 0.0, 'frames_hz': 0.0}),
+          Images.NONE, default_camera(Image, 'path_visualizer/image', detects=True), **_SILENT),
+    Fault('default camera of crops', 'drawing', 'crops', 'crops are classified of a camera with the default settings',
+          Images.NONE, default_camera(Detection2DArray, 'crop_classifier/detections', detects=True,
+                                      without='missing_images'), **_SILENT),
+    Fault('default camera of tasks', 'images', 'tasks', 'a task has a camera with the default settings', Images.NONE,
+          default_camera(Detection2DArray, 'qos_scheduler/front/detections'), **_SILENT),
     frame_of('drawn on garbage', 'images of an unknown encoding while somebody watches', image=put(encoding='none')),
 
     Fault('clock stops', 'clocks', 'simulated', '/clock stands still for 3 s', inflict=clock(0.0), **_WHOLE),

@@ -34,7 +34,7 @@ from vision_msgs.msg import Detection2DArray
 
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.msg import ContentionState, FrameLatency, TimeBudget
-from deadline_perception.nodes.bringup import NODES, NODES_PACKAGE, process_order
+from deadline_perception.nodes.bringup import NODES, NODES_PACKAGE, OPTIONAL_NODES, process_order
 from deadline_perception.nodes.launch_arguments import read_values
 from deadline_perception.rendering.drive import render_drive
 from parts.node_listener import NodeListener
@@ -85,6 +85,7 @@ class Stand:
         folder: for logs and parameter files.
         profile: latency profile of the shipped weights on this machine.
         parameters: of all nodes that have them.
+        tasks: of the task file of `qos_scheduler`, each with its settings but the profile.
         feed: what goes in.
         points: the detector runs behind `fault_points`.
         stepped: the processes' system clock can be stepped.
@@ -92,8 +93,8 @@ class Stand:
     """
 
     def __init__(self, names: tuple[str, ...], folder: Path, profile: Path, *, feed: Feed = Feed(),
-                 parameters: Mapping[str, object] | None = None, points: bool = False, stepped: bool = False,
-                 simulated: bool = False) -> None:
+                 parameters: Mapping[str, object] | None = None, tasks: Mapping[str, object] | None = None,
+                 points: bool = False, stepped: bool = False, simulated: bool = False) -> None:
         self.names, self.folder, self.usual, self.feed = names, folder, feed, feed
         self.namespace = f'/stand{os.getpid()}'
         self.sent: list[SentImage] = []
@@ -107,9 +108,13 @@ class Stand:
         self._step = self._stepped_clock() if stepped else None
         file = folder / 'parameters.yaml'
         file.write_text(yaml.safe_dump({'/**': {'ros__parameters': dict(parameters or {})}} if parameters else {}))
+        task_file = folder / 'tasks.yaml'
+        if tasks:
+            task_file.write_text(yaml.safe_dump({'tasks': {
+                task: {'profile': str(profile), **setting} for task, setting in tasks.items()}}))
         self.values = read_values({
             'namespace': self.namespace, 'image_topic': f'{self.namespace}/image', 'profile': str(profile),
-            'params_file': str(file), 'use_sim_time': str(simulated)})
+            'params_file': str(file), 'use_sim_time': str(simulated), 'tasks': str(task_file) if tasks else ''})
         self._running = True
         self._camera, self._image_out = threading.Lock(), None
         self._images: list[array] = []
@@ -163,7 +168,7 @@ class Stand:
             words = [word for key, value in self.values.items() if value != '' and not isinstance(value, bool)
                      for word in ('--' + key.replace('_', '-'), str(value))]
             return (sys.executable, '-m', 'deadline_perception.nodes.bringup', *words), {}
-        order = process_order(next(entry for entry in NODES if entry.name == name), self.values)
+        order = process_order(next(entry for entry in NODES + OPTIONAL_NODES if entry.name == name), self.values)
         command, environment = list(order.command), dict(order.environment)
         if self.orders is not None and name == 'detector':
             command[1:command.index(NODES_PACKAGE) + 1] = [str(HERE / 'fault_points.py')]

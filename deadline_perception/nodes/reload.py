@@ -90,6 +90,7 @@ class ReloadService:
         for detector, loaded in replaced:
             while loaded.task.network.engine.let_go():
                 detector.wait_for_gap(GAP_S)
+            detector.renew_memory()
 
     def _take_its_place(self, replaced: list[_Replaced]) -> str:
         detector = self._detector()
