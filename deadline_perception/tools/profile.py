@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from deadline_perception.contention.sensors import watch_cores_of_others
-from deadline_perception.engine.choice import ENGINES, is_installed
+from deadline_perception.engine.choice import ENGINES
 from deadline_perception.execution_path import ExecutionPath, PathSpace
 from deadline_perception.latency.device import (
     DEFAULT_THREADS, missing_environment, process_environment, read_device_facts, use_threads)
@@ -26,7 +26,7 @@ from deadline_perception.latency.quantiles import bounded_share, samples_needed
 from deadline_perception.runtime.priority import Role, ThreadPriority, inference_thread
 from deadline_perception.model_set.model_reference import find_weights
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, check_file
-from deadline_perception.tools.segment_preparation import PreparationFailed, prepare_segments
+from deadline_perception.tools.segment_preparation import prepare_for_engine
 from deadline_perception.wcet.profile_wcet import with_wcet
 
 _RESTARTED = 'DEADLINE_PERCEPTION_RESTARTED'
@@ -95,13 +95,7 @@ def _measure(args: argparse.Namespace, minutes: float, priority: ThreadPriority)
     say_if_busy('the profile will make the device look slower than it is.')
     images = [detector.example(image) if hasattr(detector, 'example') else image for image in read_images(args.source)]
     if not is_set(weights):  # whose models have their engines
-        if facts.kind == 'cpu' and (args.engine == 'openvino' or (args.engine == 'auto' and is_installed())):
-            try:
-                prepare_segments(weights, detector, images, facts)
-            except PreparationFailed as error:
-                if args.engine == 'openvino':
-                    raise
-                print(error, file=sys.stderr)
+        prepare_for_engine(weights, detector, images, facts, args.engine)
         use_engine(detector, args.engine, args.device, args.weights)  # as the node does
     time_frame(detector, images[0], detector.path_space.largest)  # starts the threads that are raised with this one
     priority.raise_thread(Role.INFERENCE)
