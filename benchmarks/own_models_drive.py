@@ -1,6 +1,6 @@
 """A set of the default network and all public detectors in the running nodes, and each of them alone.
 
-    python benchmarks/own_models_drive.py [--set all.yaml] [--seconds 32] [--contention steps]
+    python benchmarks/own_models_drive.py [--set all.yaml] [--alone NAME ...] [--contention steps]
 
 Adopts `street` and every file of --models into one set by one command, or takes the set of an earlier run, and each
 model of it as a set of its own. `deadline-perception demo` then plays the same dashcam images (BDD100K, which no public
@@ -47,6 +47,8 @@ def main(run: Run) -> None:
         content = SetFile.load(together)
         sets = {'all': together}
         for spec in content.models:
+            if args.alone and spec.name not in args.alone:
+                continue
             alone = folder / spec.name / 'set.yaml'
             alone.parent.mkdir()
             replace(content, models=(spec,)).save(alone)
@@ -86,5 +88,6 @@ if __name__ == '__main__':
         '--set': {'type': Path, 'help': 'set of models of an earlier run'},
         '--keep': {'type': Path, 'help': 'file for the set that it makes'},
         '--report': {'type': Path, 'help': 'file for the report of the run with all'},
+        '--alone': {'nargs': '+', 'default': [], 'metavar': 'NAME', 'help': 'models that run alone; all of the set'},
         '--contention': {'default': 'steps', 'help': "as the demo's"},
         '--seconds': {'type': float, 'default': 32.0, 'help': 'of each run'}})

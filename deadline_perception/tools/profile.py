@@ -68,6 +68,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--minutes', type=float, help='longest time to measure; 2, or 40 s with --quick')
     parser.add_argument('--quick', action='store_true',
                         help='fewer frames: coarser, in about 40 s once segments are prepared')
+    parser.add_argument('--prepare-only', action='store_true',
+                        help='prepare the segments of weights, and measure nothing; a node has it done beside it')
     parser.add_argument('--source', help='images to measure on: a folder, annotation, video or bag file; '
                                          'a rendered drive otherwise')
     parser.add_argument('--out', type=Path, help='profile to write; by default where the detector node looks for it')
@@ -81,8 +83,22 @@ def run(args: argparse.Namespace) -> int:
     if args.out is not None:
         check_file('--out', args.out)
     restart_with_environment(args.threads)
+    if args.prepare_only:
+        return _prepare(args)
     with inference_thread(lock_memory=args.device == 'cpu') as priority:
         return _measure(args, minutes, priority)
+
+
+def _prepare(args: argparse.Namespace) -> int:
+    from deadline_perception.model_set.model_reference import is_set, load_weights
+
+    use_threads(args.threads)
+    weights = find_weights(args.weights)
+    if is_set(weights) or args.device != 'cpu' or args.engine == 'eager':
+        raise ValueError(f'--prepare-only is given for {weights} on {args.device} with the engine {args.engine}, '
+                         f'expected weights on cpu with auto or openvino')
+    prepare_for_engine(weights, load_weights(weights), read_images(args.source), read_device_facts('cpu'), 'openvino')
+    return 0
 
 
 def _measure(args: argparse.Namespace, minutes: float, priority: ThreadPriority) -> int:
