@@ -77,6 +77,8 @@ BENCHMARKS = (
               f'{MULTI_PATH}, Figs. 8 and 9'),
     Benchmark('path_accuracy', 14, 'accuracy of paths against their time, what operators gain'),
     Benchmark('own_models', 12, 'public detectors as adopt reads them: conventions found, accuracy, 8 bit'),
+    Benchmark('own_models_drive', 18, 'a set of all public detectors in the running nodes, beside each of them alone',
+              quick=False),
     Benchmark('street_accuracy', 30, 'accuracy on real streets over time, ours beside public detectors'),
     Benchmark('engines', 8, '8 bit against float on 60 paths: time, accuracy, efficiency',
               arguments=('--paths', '60', '--rounds', '12', '--data', VALIDATION)),

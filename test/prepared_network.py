@@ -63,6 +63,7 @@ def write_small(folder: Path) -> Path:
 def prepared_once(tmp_path_factory) -> Prepared:
     pytest.importorskip('openvino')
     from deadline_perception.engine.preparation import prepare
+    from deadline_perception.engine.segment_models import SegmentModels
     from deadline_perception.engine.segment_store import SegmentStore, default_store_folder, store_origin
     from deadline_perception.latency.device import read_device_facts
 
@@ -75,7 +76,9 @@ def prepared_once(tmp_path_factory) -> Prepared:
             patch.setenv('XDG_CACHE_HOME', str(made.cache))
             folder = default_store_folder(network.config_name, network.weights_hash)
         origin = store_origin(read_device_facts('cpu'), network)
-        prepare(network, list(images), SegmentStore.resume(folder, origin), 1)
+        models = prepare(network, list(images), SegmentStore.resume(folder, origin), 1,
+                         models=SegmentModels(network.weights_hash))
+        models.save(root / 'small.models')  # who takes them for its weights, names them so
 
     root = made_once(tmp_path_factory, 'prepared', make)
     folder, = (root / 'cache' / 'deadline_perception' / 'engine').iterdir()

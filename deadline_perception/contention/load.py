@@ -26,30 +26,37 @@ _UNIT = 'deadline_perception.contention.unit'
 _READY_S = 60.0  # a GPU's libraries take long to load
 _PATIENCE_S = 5.0  # of a program that is asked to end
 _ONE_THREAD = dict.fromkeys(('OMP_NUM_THREADS', 'OPENBLAS_NUM_THREADS', 'MKL_NUM_THREADS'), '1')
-_TIE = ('import ctypes, os, sys\n'
-        'owner, ending = int(sys.argv[1]), int(sys.argv[2])\n'
+_TIE = ('import contextlib, ctypes, os, sys\n'
+        'owner, ending, niceness = map(int, sys.argv[1:4])\n'
         'ctypes.CDLL(None).prctl(1, ending)\n'  # PR_SET_PDEATHSIG
+        'niceness = os.nice(niceness)\n'
+        'if niceness > 0:\n'  # a kernel that groups by session heeds the niceness of sessions alone
+        '    with contextlib.suppress(OSError), open("/proc/self/autogroup", "w") as file:\n'
+        '        file.write(str(niceness))\n'
         'if os.getppid() == owner:\n'  # else it was gone before
-        '    os.execvp(sys.argv[3], sys.argv[3:])\n')
+        '    os.execvp(sys.argv[4], sys.argv[4:])\n')
 
 
 class LoadError(DeadlinePerceptionError):
     """Programs that should load the machine cannot be started, or have ended by themselves."""
 
 
-def start_tied(command: Sequence[str], *, ending: int = signal.SIGKILL, **options) -> subprocess.Popen:
-    """Starts a program that ends when the calling thread is gone, in a session of its own.
+def start_tied(command: Sequence[str], *, ending: int = signal.SIGKILL, niceness: int = 0,
+               **options) -> subprocess.Popen:
+    """Starts a program that ends when the calling thread is gone, in a session of its own, which is as nice as it is.
 
     Args:
         command: program and arguments.
         ending: signal that it then gets; SIGTERM for one that has programs of its own to end.
+        niceness: that it has beyond this process, in [0, 19].
         options: of `subprocess.Popen`.
 
     Raises:
         LoadError: there is no such program.
     """
     check_program(command)
-    tie = [sys.executable, '-I', '-S', '-c', _TIE, str(os.getpid()), str(int(ending)), *command]
+    tie = [sys.executable, '-I', '-S', '-c', _TIE, str(os.getpid()), str(int(ending)),
+           str(niceness), *command]
     return subprocess.Popen(tie, **{'stdin': subprocess.DEVNULL, 'start_new_session': True, **options})
 
 

@@ -29,18 +29,22 @@ from deadline_perception.engine.segment_models import SegmentModels
 from deadline_perception.engine.segment_store import Form, SegmentStore
 from deadline_perception.engine.turns import Turns
 from deadline_perception.execution_path import SCALE, SKIP, ExecutionPath, PathSpace
-from deadline_perception.latency.measurement_plan import covering_paths
+from deadline_perception.latency.measurement_plan import covering_paths, with_settings
 from deadline_perception.latency.stopwatch import now_ms
 
 CALIBRATION_IMAGES, CHECK_IMAGES = 12, 4  # ranges of a segment's values come from the first, its error from the others
+_DEVICE_IMAGES = 2  # for models that were checked where they were made: to see that this processor runs them as well
 _LEAST_IMAGES = 8  # altogether
 # An error of a tenth of the signal's deviation. Those of `compact` reach 25 and more, and average precision shows no
 # loss.
 LEAST_SIGNAL_TO_ERROR_DB = 20.0  # measured: benchmarks/engines.py
+_DEVICE_DB = 3.0  # less, for models that were checked where they were made: other images may lie so much lower
 _LEAST_EXACT_DB = 80.0  # of what is to be exact: a twentieth of a pixel at 640
 _EXACT_GAIN = 1.5  # of time, for which a compiled segment is worth the memory that it holds, some 3 MB
 _LAYERS = {'Convolution', 'GroupConvolution', 'ConvolutionBackpropData', 'GroupConvolutionBackpropData', 'MatMul'}
+_LEAST_EXACT_MS = 1.0  # of the eager segment, below which compiling it exactly gains too little to be tried
 _TIMINGS = 9
+_FEW_TIMINGS, _CLEAR = 3, 2.0  # so few tell which form is faster, where one takes this many times what the other does
 _SWEPT_BYTES = 4 << 20  # more than the caches of a core: in a frame each segment comes after others
 _EXACT_DB = 200.0
 
@@ -126,15 +130,17 @@ def prepare(network, images: Sequence[np.ndarray], store: SegmentStore, threads:
     turns, models, done = turns or Turns(), models or SegmentModels(''), progress or (lambda key: None)
     maker = SegmentMaker(store, threads, turns, models.weights_hash)
     space, wanted = network.path_space, set(network.path_space.carriers() if keys is None else keys)
-    middle = {key for path in _of_middle_size(space, covering_paths(space, 1, random.Random(0)))
-              for key in space.keys(path)}
+    varied = (space.largest, *covering_paths(space, 1, random.Random(0)))
+    middle = {key for path in _of_middle_size(space, varied) for key in space.keys(path)}
+    sizes = (*_of_middle_size(space, varied), *varied)
     # What is at hand is only compiled. The rest is quantised on images of middle size first: it may serve all sizes.
-    for at_hand, some, count in ((models, wanted, CHECK_IMAGES), (None, middle, len(images)),
+    for at_hand, some, count in ((models, wanted, _DEVICE_IMAGES), (None, middle, len(images)),
                                  (maker.made, wanted, CHECK_IMAGES), (None, wanted, len(images))):
         left = {key for key in wanted & some if key not in store.segments}
         if at_hand is not None:
             left = {key for key in left if any(at_hand.of(key))}
-        for key, calls in _recorded(network, images[-count:], left, turns):
+        paths = _short_paths(space, left) if at_hand is models else sizes
+        for key, calls in _recorded(network, images[-count:], left, paths, turns):
             if not calls:
                 wanted.remove(key)
             elif at_hand is None:
@@ -154,14 +160,22 @@ def _of_middle_size(space: PathSpace, paths: Iterable[ExecutionPath]) -> list[Ex
     return [path.replace(**sizes) for path in paths]
 
 
-def _recorded(network, images: Sequence[np.ndarray], keys: Collection[str],
+def _short_paths(space: PathSpace, keys: Collection[str]) -> list[ExecutionPath]:
+    """For each of the keys the smallest path with it; those first that skip nothing, since they hold most keys."""
+    skips = {place for place, operator in enumerate(space.operators) if operator.kind == SKIP}
+    nothing = {place: space.sizes[place] - 1 for place in skips}
+    needed = [needs for key, needs in space.carriers().items() if key in keys]
+    return ([with_settings(space.smallest, nothing | needs) for needs in needed if skips & needs.keys()]
+            + [with_settings(space.smallest, needs) for needs in needed])
+
+
+def _recorded(network, images: Sequence[np.ndarray], keys: Collection[str], paths: Sequence[ExecutionPath],
               turns: Turns) -> Iterator[tuple[str, list[Call]]]:
     """Each of the keys with its calls on the images, none where the network computes it without an engine."""
     space, engine, left = network.path_space, network.engine, set(keys)
     network.engine = recorder = Recorder()
     try:
-        paths = (space.largest, *covering_paths(space, 1, random.Random(0)))
-        for path in (*_of_middle_size(space, paths), *paths):
+        for path in paths:
             recorder.wanted = left & set(space.keys(path))
             if not recorder.wanted:
                 continue
@@ -262,6 +276,9 @@ class SegmentMaker:
         """
         is_exact = False
         for form, make_model in forms:
+            if form is Form.EXACT and not makes and self._eager_ms(checks) < _LEAST_EXACT_MS:
+                is_exact = True
+                continue
             if not self._store.begin(key, form):
                 reasons[form] = 'compiling it ended the process'
                 continue
@@ -274,7 +291,7 @@ class SegmentMaker:
             except Exception as error:  # of any kind: converter, quantiser and compiler meet layers of any network
                 reasons[form] = f'{type(error).__name__} {(str(error).strip().splitlines() or [""])[-1][:200]}'
                 continue
-            least_db = _LEAST_EXACT_DB if form is Form.EXACT else LEAST_SIGNAL_TO_ERROR_DB
+            least_db = _LEAST_EXACT_DB if form is Form.EXACT else LEAST_SIGNAL_TO_ERROR_DB - _DEVICE_DB * (not makes)
             if not error_db >= least_db:
                 reasons[form] = f'{error_db:.1f} dB of signal to error, expected {least_db:.0f}'
                 continue
@@ -296,9 +313,12 @@ class SegmentMaker:
         return None
 
     def _keep_eager(self, key: str, checks: list[Call], reasons: dict[Form, str]) -> None:
-        eager_ms = self._times_ms(checks, lambda arrays: None)[0]
+        eager_ms = self._eager_ms(checks)
         self._store.add(key, Form.EAGER, error_db=0.0, time_ms=eager_ms, eager_ms=eager_ms,
                         reason='; '.join(f'{form.value} {reason}' for form, reason in reasons.items()))
+
+    def _eager_ms(self, calls: list[Call]) -> float:
+        return self._times_ms(calls, lambda arrays: None)[0]
 
     def _times_ms(self, calls: list[Call], segment: CompiledSegment | Callable) -> tuple[float, float]:
         with self._turns.alone():
@@ -418,7 +438,7 @@ def peak_to_error_db(expected: Values, found: Values) -> float:
 
 def times_ms(calls: list[Call], segment: CompiledSegment | Callable[[list[np.ndarray]], object]) -> tuple[float, float]:
     """Shortest times of the eager and the other form of a segment, by turns and with swept caches, in ms; others
-    lengthen neither."""
+    lengthen neither. Few runs are enough where they differ much."""
     eager, other, swept = [], [], np.zeros(_SWEPT_BYTES, np.uint8)
     for number in range(_TIMINGS):
         call = calls[number % len(calls)]
@@ -427,6 +447,9 @@ def times_ms(calls: list[Call], segment: CompiledSegment | Callable[[list[np.nda
             started = now_ms()
             run(given)
             times.append(now_ms() - started)
+        shorter_ms, longer_ms = sorted((min(eager), min(other)))
+        if number + 1 >= _FEW_TIMINGS and shorter_ms * _CLEAR <= longer_ms:
+            break
     return min(eager), min(other)
 
 

@@ -39,7 +39,7 @@ def covering_paths(path_space: PathSpace, repeats: int, rng: random.Random) -> l
             return paths
         candidates = [random_path(path_space, rng) for _ in range(_CANDIDATES - 1)]
         rarest = rng.choice([name for name, count in counts.items() if count == least])
-        candidates.append(_with_settings(random_path(path_space, rng), carriers[rarest]))
+        candidates.append(with_settings(random_path(path_space, rng), carriers[rarest]))
         best = max(candidates, key=lambda path: sum(
             (counts[name] - least + 1) ** -2 for name in path_space.keys(path)))
         if least not in (counts[name] for name in path_space.keys(best)):
@@ -48,7 +48,7 @@ def covering_paths(path_space: PathSpace, repeats: int, rng: random.Random) -> l
         paths.append(best)
 
 
-def _with_settings(path: ExecutionPath, needed: dict[int, int]) -> ExecutionPath:
+def with_settings(path: ExecutionPath, needed: dict[int, int]) -> ExecutionPath:
     """The path with some settings given by the place of their operator."""
     return ExecutionPath(tuple(needed.get(at, index) for at, index in enumerate(path.settings)), path.space)
 

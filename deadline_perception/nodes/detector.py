@@ -23,6 +23,7 @@ from deadline_perception.deadline_detector import DeadlineDetector
 from deadline_perception.latency.stopwatch import ms_from_ns, now_ms
 from deadline_perception.msg import ContentionState, FrameLatency, PathDecision, TimeBudget
 from deadline_perception.nodes import detector_parameters
+from deadline_perception.nodes.background_preparation import BackgroundPreparation
 from deadline_perception.nodes.frame_messages import RESULT_KINDS, frame_latency, path_decision
 from deadline_perception.nodes.health import Health, Level, Report
 from deadline_perception.nodes.image_input import ImageInput
@@ -69,6 +70,7 @@ class DetectorNode(ManagedNode):
         self._outputs: list[LifecyclePublisher] = []
         self._status = DetectorStatus()
         self._reload = ReloadService(self, lambda: self._detector, self._replacement, self._replaced)
+        self._preparation = BackgroundPreparation(self, self._reload)
         self._health = Health(self, self._report)
         if self._values['autostart']:
             self.start_by_itself()
@@ -102,6 +104,7 @@ class DetectorNode(ManagedNode):
         self._refusal = ''
         self.get_logger().info(f'configured: {network.config_name} on {loaded.facts}, '
                                f'{loaded.ready_paths} of {len(network.path_space)} paths ready')
+        self._preparation.begin(loaded)
         return super().on_configure(state)
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
@@ -154,6 +157,7 @@ class DetectorNode(ManagedNode):
         self._pipeline = None
 
     def _release(self) -> None:
+        self._preparation.end()
         for publisher in self._outputs:
             self.destroy_lifecycle_publisher(publisher)
         self._outputs.clear()
@@ -168,6 +172,7 @@ class DetectorNode(ManagedNode):
         return detector_parameters.reloaded_options(running.options, self._values.snapshot())
 
     def _replaced(self, loaded: LoadedTask) -> None:
+        self._preparation.begin(loaded)
         if self._pipeline is not None:
             self._conditions.standing = loaded.degraded
 
@@ -298,6 +303,7 @@ class DetectorNode(ManagedNode):
                    'miss_correction': corrected.factor, 'feasible_frames': corrected.frames,
                    'late_feasible_frames': corrected.late,
                    'unpublished_frames': pipeline.unpublished, 'ready_paths': loaded.ready_paths,
+                   'engine': loaded.task.network.engine.identity,
                    'priority': priority.in_force, 'priority_refused': '; '.join(priority.refusals)}
         fault, images = self._images.fault, self._images.concerns
         if fault:

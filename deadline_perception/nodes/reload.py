@@ -62,19 +62,26 @@ class ReloadService:
         service = node.create_service(Trigger, '~/reload', lambda request, response: response)
         # An executor sends what the callback returns at once, and would wait in a loop for a coroutine. Here it only
         # leaves the answer to the thread that loads. Same in rclpy from Humble to Kilted.
-        self._send, service.send_response = service.send_response, self._begin
+        send, service.send_response = service.send_response, self._on_request
+        self._send: Callable[[Trigger.Response, object], None] = send
 
-    def _begin(self, response: Trigger.Response, header: object) -> None:
+    def _on_request(self, response: Trigger.Response, header: object) -> None:
+        self.begin(lambda answer: self._send(answer, header))
+
+    def begin(self, answer: Callable[[Trigger.Response], None]) -> None:
+        """What the service does; `answer` gets its response, from the thread that loads."""
+        response = Trigger.Response()
         if self._work is not None and not self._work.done():
             response.message = 'not reloaded: another network is being loaded, expected one request at a time'
-            self._send(response, header)
+            answer(response)
             return
         # One thread for all: each new one may take another arena of glibc's, in which what was freed stays allocated.
         self._thread, replaced = self._thread or Executor('reload'), []
-        self._work = self._thread.submit(lambda: self._reload(response, header, replaced))
+        self._work = self._thread.submit(lambda: self._reload(response, answer, replaced))
         self._thread.submit(lambda: self._let_go(replaced))
 
-    def _reload(self, response: Trigger.Response, header: object, replaced: list[_Replaced]) -> None:
+    def _reload(self, response: Trigger.Response, answer: Callable[[Trigger.Response], None],
+                replaced: list[_Replaced]) -> None:
         try:
             response.message = self._take_its_place(replaced)
             response.success = True
@@ -82,7 +89,7 @@ class ReloadService:
         except BaseException as error:  # whatever a network does as it is loaded, the client gets its answer
             response.message = f'not reloaded, and nothing changed: {cause(error)}'
             self._node.get_logger().error(response.message)
-        self._send(response, header)
+        answer(response)
         if not response.success:
             gc.collect()  # what was loaded in vain; what runs was frozen, so that this looks through little else
 

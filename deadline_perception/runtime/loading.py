@@ -13,6 +13,7 @@ import numpy as np
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.decision.policy import Policy, Quality
+from deadline_perception.engine.eager import Eager
 from deadline_perception.engine.segment_run import Network
 from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.execution_path import ExecutionPath, PathSpace
@@ -102,6 +103,8 @@ class LoadedTask:
         origin: what the calibration of its bounds holds for, by name.
         ready_paths: number of the network's paths that are kept ready.
         calibration_file: keeps what the calibrator learns; None when nothing is kept.
+        unprepared: weights that run eagerly until their segments are prepared, in seconds, as `engine` auto wants it;
+            None where they are, or it would take minutes.
         notices: what happened while loading that a person should know, each a sentence.
         degraded: why times may differ from what was measured, each with what to run; it stays so until the node is
             configured anew. The calibration follows such times, but its first hundreds of frames do not know them.
@@ -113,13 +116,15 @@ class LoadedTask:
     origin: Mapping[str, str | int]
     ready_paths: int
     calibration_file: CalibrationFile | None
+    unprepared: Path | None
     notices: tuple[str, ...]
     degraded: tuple[str, ...]
 
     @classmethod
     def of(cls, task: Task) -> LoadedTask:
         """A task that was not loaded from files."""
-        return cls(task, NetworkOptions(task.network), read_device_facts(), {}, len(task.path_space), None, (), ())
+        facts = read_device_facts()
+        return cls(task, NetworkOptions(task.network), facts, {}, len(task.path_space), None, None, (), ())
 
 
 def load_task(options: NetworkOptions, models_folder: Path, running: LoadedTask | None = None,
@@ -182,7 +187,16 @@ def load_task(options: NetworkOptions, models_folder: Path, running: LoadedTask 
         notices.append(network.engine.notice)
     task = Task(network, policy, times, network.result_type)
     ready_paths = len(network.path_space if kept is None else kept)
-    return LoadedTask(task, options, facts, origin, ready_paths, calibration_file, tuple(notices), tuple(degraded))
+    return LoadedTask(task, options, facts, origin, ready_paths, calibration_file,
+                      _unprepared(options, network, weights), tuple(notices), tuple(degraded))
+
+
+def _unprepared(options: NetworkOptions, network, weights: Path) -> Path | None:
+    """The weights where preparing their segments takes seconds and was not done, though the engine wants it."""
+    from deadline_perception.engine.segment_models import SUFFIX
+
+    is_eager = options.engine == 'auto' and type(network.engine) is Eager and bool(network.engine.notice)
+    return weights if is_eager and weights.with_suffix(SUFFIX).is_file() else None
 
 
 def warm_up(network, image_size: tuple[int, int], kept: Sequence[ExecutionPath] | None = None) -> None:

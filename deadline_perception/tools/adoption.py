@@ -24,6 +24,7 @@ from deadline_perception.latency.json_file import write_text_atomically
 from deadline_perception.latency.path_bound import PathForecast
 from deadline_perception.latency.profile import LatencyProfile, default_profile_path, measure_profile, time_frame
 from deadline_perception.latency.quantiles import samples_needed
+from deadline_perception.model_set.model_reference import load_weights
 from deadline_perception.model_set.model_set import ModelSet
 from deadline_perception.model_set.set_file import ModelSpec, SetFile, build_set, check_memory, load_model, with_memory
 from deadline_perception.networks.external.model_error import ModelError
@@ -34,6 +35,7 @@ from deadline_perception.tools.model_probe import ModelFacts, probe_model
 from deadline_perception.tools.model_variants import at_open_sizes, quantised
 from deadline_perception.tools.model_words import classes_of_set
 from deadline_perception.tools.profile import say_if_busy
+from deadline_perception.tools.segment_preparation import prepare_for_engine
 
 _IMAGES = 40
 _TARGET = 0.99  # of the detector's bounds unless a parameter says otherwise
@@ -147,6 +149,8 @@ def _probe(args: argparse.Namespace, specs: Sequence[ModelSpec],
     """Each detector, loaded alone: what cannot be used is told before anything is measured for minutes."""
     known = []
     for spec in specs:
+        if spec.kind == 'multi-path':
+            prepare_for_engine(spec.file, load_weights(spec.file), images, read_device_facts(args.device), args.engine)
         facts = probe_model(spec, images, device=args.device, engine=args.engine, threads=args.threads)
         paths = f', {facts.paths} paths' if facts.paths > 1 else ''
         _say(f'{spec.name}: {spec.kind}, {facts.input_size[0]} x {facts.input_size[1]} px, {len(facts.class_names)} '

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from deadline_perception.contention.sensors import watch_cores_of_others
-from deadline_perception.engine.choice import ENGINES, is_installed
+from deadline_perception.engine.choice import ENGINES
 from deadline_perception.execution_path import ExecutionPath, PathSpace
 from deadline_perception.latency.device import (
     DEFAULT_THREADS, missing_environment, process_environment, read_device_facts, use_threads)
@@ -26,7 +26,7 @@ from deadline_perception.latency.quantiles import bounded_share, samples_needed
 from deadline_perception.runtime.priority import Role, ThreadPriority, inference_thread
 from deadline_perception.model_set.model_reference import find_weights
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, check_file
-from deadline_perception.tools.segment_preparation import PreparationFailed, prepare_segments
+from deadline_perception.tools.segment_preparation import prepare_for_engine
 from deadline_perception.wcet.profile_wcet import with_wcet
 
 _RESTARTED = 'DEADLINE_PERCEPTION_RESTARTED'
@@ -68,6 +68,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--minutes', type=float, help='longest time to measure; 2, or 40 s with --quick')
     parser.add_argument('--quick', action='store_true',
                         help='fewer frames: coarser, in about 40 s once segments are prepared')
+    parser.add_argument('--prepare-only', action='store_true',
+                        help='prepare the segments of weights, and measure nothing; a node has it done beside it')
     parser.add_argument('--source', help='images to measure on: a folder, annotation, video or bag file; '
                                          'a rendered drive otherwise')
     parser.add_argument('--out', type=Path, help='profile to write; by default where the detector node looks for it')
@@ -81,8 +83,22 @@ def run(args: argparse.Namespace) -> int:
     if args.out is not None:
         check_file('--out', args.out)
     restart_with_environment(args.threads)
+    if args.prepare_only:
+        return _prepare(args)
     with inference_thread(lock_memory=args.device == 'cpu') as priority:
         return _measure(args, minutes, priority)
+
+
+def _prepare(args: argparse.Namespace) -> int:
+    from deadline_perception.model_set.model_reference import is_set, load_weights
+
+    use_threads(args.threads)
+    weights = find_weights(args.weights)
+    if is_set(weights) or args.device != 'cpu' or args.engine == 'eager':
+        raise ValueError(f'--prepare-only is given for {weights} on {args.device} with the engine {args.engine}, '
+                         f'expected weights on cpu with auto or openvino')
+    prepare_for_engine(weights, load_weights(weights), read_images(args.source), read_device_facts('cpu'), 'openvino')
+    return 0
 
 
 def _measure(args: argparse.Namespace, minutes: float, priority: ThreadPriority) -> int:
@@ -95,13 +111,7 @@ def _measure(args: argparse.Namespace, minutes: float, priority: ThreadPriority)
     say_if_busy('the profile will make the device look slower than it is.')
     images = [detector.example(image) if hasattr(detector, 'example') else image for image in read_images(args.source)]
     if not is_set(weights):  # whose models have their engines
-        if facts.kind == 'cpu' and (args.engine == 'openvino' or (args.engine == 'auto' and is_installed())):
-            try:
-                prepare_segments(weights, detector, images, facts)
-            except PreparationFailed as error:
-                if args.engine == 'openvino':
-                    raise
-                print(error, file=sys.stderr)
+        prepare_for_engine(weights, detector, images, facts, args.engine)
         use_engine(detector, args.engine, args.device, args.weights)  # as the node does
     time_frame(detector, images[0], detector.path_space.largest)  # starts the threads that are raised with this one
     priority.raise_thread(Role.INFERENCE)

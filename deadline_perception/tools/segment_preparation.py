@@ -19,6 +19,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from deadline_perception.child_command import module_command
 from deadline_perception.contention.load import start_tied, stop_tied
+from deadline_perception.engine.choice import is_installed
 from deadline_perception.engine.segment_models import SUFFIX, SegmentModels
 from deadline_perception.engine.segment_store import Form, SegmentStore, StoreError, default_store_folder, store_origin
 from deadline_perception.engine.store_lock import foreign_writer, store_lock
@@ -78,6 +79,24 @@ def prepare_segments(weights: Path, network, images: Sequence[np.ndarray], facts
             SegmentStore.load(folder, origin).check()  # another process may have made them meanwhile
         except StoreError:
             _prepare(weights, network, images, facts, SegmentStore.resume(folder, origin), lock)
+
+
+def prepare_for_engine(weights: Path, network, images: Sequence[np.ndarray], facts: DeviceFacts, engine: str) -> None:
+    """`prepare_segments` where the engine uses them, which is one of `ENGINES`; where `auto` has to go on without them,
+    why is printed.
+
+    Raises:
+        ValueError: too few images.
+        PreparationFailed: the engine is `openvino`, and they could not be prepared.
+    """
+    if facts.kind != 'cpu' or not (engine == 'openvino' or (engine == 'auto' and is_installed())):
+        return
+    try:
+        prepare_segments(weights, network, images, facts)
+    except PreparationFailed as error:
+        if engine == 'openvino':
+            raise
+        print(error, file=sys.stderr)
 
 
 def _say_that_another_works() -> None:

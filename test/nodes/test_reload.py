@@ -178,6 +178,60 @@ def test_a_network_on_prepared_segments_is_replaced_and_given_back_without_a_los
     assert node.end() == 0, node.output
 
 
+def test_a_device_that_nobody_prepared_answers_at_once_and_changes_over_to_segments_that_it_prepares_meanwhile(
+        prepared, start_node, observer, wait_for, namespace, tmp_path):
+    weights = tmp_path / 'small.safetensors'
+    shutil.copy(prepared.weights, weights)
+    shutil.copy(prepared.weights.with_name('small.models'), tmp_path / 'small.quantised')
+    made_up_profile(prepared.network(), image_size=IMAGE.shape[:2]).save(tmp_path / 'profile.json')
+    node = start_node('detector', {
+        'model': weights, 'profile': tmp_path / 'profile.json', 'default_budget_ms': 20_000.0, 'min_score': 0.0},
+        environment={**process_environment(DEFAULT_THREADS), 'XDG_CACHE_HOME': str(tmp_path / 'empty')})
+    found = observer.hear(Detection2DArray, f'{namespace}/detector/detections')
+    latencies = observer.hear(FrameLatency, f'{namespace}/detector/latency')
+    camera = Camera(observer, f'{namespace}/image')
+    wait_for(lambda: found, f'detections: {node.output}')
+    wait_for(lambda: 'engine' in observer.status('detector')[2], 'diagnostics')
+    assert observer.status('detector')[2]['engine'] == 'eager'
+    wait_for(lambda: observer.status('detector')[2]['engine'].startswith('OpenVINO'), f'the change: {node.output}')
+    seen = len(latencies)
+    wait_for(lambda: len(latencies) > seen + 20, 'frames on what was prepared')
+    camera.end()
+    assert {latency.outcome for latency in latencies} == {FrameLatency.DETECTED}
+    assert node.end() == 0, node.output
+    assert 'prepared beside the node' in node.output and 'reloaded' in node.output
+
+
+def test_a_node_that_ends_while_it_prepares_leaves_no_process_and_the_next_one_goes_on(
+        prepared, start_node, observer, wait_for, namespace, tmp_path):
+    weights = tmp_path / 'small.safetensors'
+    shutil.copy(prepared.weights, weights)
+    shutil.copy(prepared.weights.with_name('small.models'), tmp_path / 'small.quantised')
+    made_up_profile(prepared.network(), image_size=IMAGE.shape[:2]).save(tmp_path / 'profile.json')
+
+    def preparing():
+        return [int(entry.name) for entry in Path('/proc').iterdir() if entry.name.isdigit()
+                and str(weights).encode() in _words_of(entry) and b'--prepare-only' in _words_of(entry)]
+
+    for ends_early in (True, False):
+        node = start_node('detector', {'model': weights, 'profile': tmp_path / 'profile.json'},
+                          environment={**process_environment(DEFAULT_THREADS),
+                                       'XDG_CACHE_HOME': str(tmp_path / 'empty')})
+        if ends_early:
+            wait_for(preparing, f'a process that prepares: {node.output}')
+        else:
+            wait_for(lambda: 'reloaded' in node.output, f'the change: {node.output}')
+        assert node.end() == 0, node.output
+        wait_for(lambda: not preparing(), 'the end of the process that prepares')
+
+
+def _words_of(process):
+    try:
+        return (process / 'cmdline').read_bytes()
+    except OSError:  # it has ended
+        return b''
+
+
 def test_failed_reloads_leave_no_memory_behind(start_node, observer, wait_for, namespace, tmp_path, repository):
     """Of a node that was started by hand, without the settings of `process_environment` for the allocator."""
     weights = tmp_path / 'compact.safetensors'
