@@ -29,7 +29,8 @@ PARAMETERS = (
     Parameter('device', 'cpu', 'Processor of the network: cpu, cuda or cuda:INDEX.'),
     Parameter('engine', 'auto', 'What runs the segments of weights on the CPU. openvino: compiled ones, 8 bit where '
               'that is as accurate, which `deadline-perception profile` prepares. auto: these where they are '
-              'ready, else eager; weights that come with their quantised models are prepared beside the node.', choices=ENGINES),
+              'ready, else eager; weights that come with their quantised models are prepared beside the node.',
+              choices=ENGINES),
     Parameter('threads', DEFAULT_THREADS, 'Threads per network operation. Others than the first help as their cores '
               'are free; eager ones wait for each other beside busy programs.', minimum=1, maximum=256),
     Parameter('priority', 'auto', 'What the kernel is asked for on behalf of the threads that compute and answer. '
