@@ -17,7 +17,7 @@ from deadline_perception.errors import printable
 from deadline_perception.nodes.reload import ReloadService
 from deadline_perception.runtime.loading import LoadedTask
 
-_NICENESS = 10  # beside busy programs it still gets a tenth of a core; threads that answer are raised
+_NICENESS = 5  # beside busy programs it still gets a third of what each of them has; threads that answer are raised
 _LOOK_S = 0.5
 
 

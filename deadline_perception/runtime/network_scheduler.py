@@ -304,6 +304,7 @@ class NetworkScheduler:
             if job.fallback_ms > at_ms:
                 return job.fallback_ms, None
             seat.hangs, self._at_work = True, None
+            self._mailbox.discard(seat)  # its next one would hang the next thread; `_process` leaves it again
             return at_ms, partial(self._give_up, seat, job)
 
     def _give_up(self, seat: _Seat, job: Job) -> None:

@@ -1,6 +1,7 @@
 """A network that takes the place of a running one between two frames: new weights of the same shape. Free of ROS."""
 from __future__ import annotations
 
+from deadline_perception.engine.eager import Eager
 from deadline_perception.errors import DeadlinePerceptionError
 
 
@@ -29,7 +30,9 @@ def check_replacement(network, running) -> None:
     if network.path_space != running.path_space:
         raise ReplacementError('its segments differ from those of the running network. For another network configure '
                                'the node anew')
-    if network.engine.identity != running.engine.identity:
+    # An eager engine in the place of one that was not ready is to be replaced by it; all times are then loaded anew.
+    stands_in = type(running.engine) is Eager and bool(running.engine.notice)
+    if network.engine.identity != running.engine.identity and not stands_in:
         raise ReplacementError(f'it would run on {network.engine.identity} and not, like the running network, on '
                                f'{running.engine.identity}, so that no measured time held'
                                f'{": " * bool(network.engine.notice)}{network.engine.notice}')

@@ -45,7 +45,7 @@ def recorded(job, outcome=Outcome.DETECTED):
 
 
 def test_the_message_names_the_outcomes_as_they_are_named_elsewhere():
-    assert {outcome.name: outcome.value for outcome in Outcome} == {
+    assert {outcome.name: outcome.value for outcome in Outcome if outcome >= 0} == {
         name: getattr(FrameLatency, name) for name in ('DETECTED', 'COASTED', 'LATE')}
 
 

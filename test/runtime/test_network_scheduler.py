@@ -216,6 +216,23 @@ def test_a_task_that_hangs_is_left_to_its_thread_and_comes_back_when_it_does(ben
     assert found.outcomes('hanging')[0] is Outcome.HUNG
 
 
+def test_an_image_that_waited_behind_a_job_that_hangs_makes_no_other_thread_hang(bench):
+    gate, begun = threading.Event(), []
+    found = bench({'hanging': lambda image, level: begun.append(image) or Steps(lambda: gate.wait(WAIT_S), nothing),
+                   'well': lambda image, level: Steps(nothing)}, hanging_ms=50.0)
+    found.scheduler.follow({'hanging': TaskPlan(0, 60.0, (5.0,)), 'well': TaskPlan(0, 200.0, (1.0,))})
+    found.scheduler.submit('hanging', IMAGE)
+    wait(lambda: begun, 'the job that will hang')
+    found.scheduler.submit('hanging', IMAGE)
+    wait(lambda: found.scheduler.hanging == ('hanging',), 'the hang to be seen')
+    for number in range(3):
+        found.scheduler.submit('well', IMAGE)
+        wait(lambda: len(found.results('well')) > number, 'the other task')
+    assert len(begun) == 1 and found.outcomes('hanging') == [Outcome.HUNG]
+    gate.set()
+    wait(lambda: len(begun) == 2, 'the image that waited')
+
+
 def test_plans_change_without_disturbing_the_job_at_work(bench):
     gate, levels = threading.Event(), []
     found = bench({'task': lambda image, level: levels.append(level) or Steps(lambda: gate.wait(WAIT_S), nothing)},
