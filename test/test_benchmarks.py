@@ -99,7 +99,7 @@ def test_loop_around_a_network_that_does_nothing_decides_at_every_operator(load_
 
 
 def test_a_trace_sees_the_calls_of_every_thread_that_an_image_passes(load_benchmark):
-    calls, = load_benchmark('image_trace').follow(1)
+    calls = min(load_benchmark('image_trace').follow(5), key=len)  # a busy machine has some images decided again
     seen = {(file, name.split('.')[-1]) for file, name in calls}
     assert {('runtime/detection_stream.py', 'detect'), ('runtime/pipeline.py', 'process'),
             ('runtime/timed_inference.py', '_redecide'), ('latency/time_model.py', 'observe')} <= seen
