@@ -148,7 +148,7 @@ def load_task(options: NetworkOptions, models_folder: Path, running: LoadedTask 
         check_replacement(network, running.task.network)
     facts = read_device_facts(options.device)
     try:
-        profile, differences = load_profile(options, network, facts, weights, models_folder)
+        profile, differences = load_profile(options, network, facts, weights, models_folder, keeps=running is None)
     except NoProfile as error:
         if images is None:
             raise
@@ -231,7 +231,7 @@ def environment_faults(device: str, threads: int, environment: Mapping[str, str]
 
 
 def load_profile(options: NetworkOptions, network, facts: DeviceFacts, weights: Path,
-                 models_folder: Path) -> tuple[LatencyProfile, list[str]]:
+                 models_folder: Path, keeps: bool = True) -> tuple[LatencyProfile, list[str]]:
     """The latency profile, and how its device and settings differ from those at hand, with what to run.
 
     Args:
@@ -240,6 +240,7 @@ def load_profile(options: NetworkOptions, network, facts: DeviceFacts, weights: 
         facts: the device at hand.
         weights: file of the network, for the command that is named.
         models_folder: holds the profiles that came with the package.
+        keeps: scaled times are kept for the next start; not those timed beside frames, which are too long.
 
     Where nobody measured this device, the times of another one are brought to it by timing some paths, which blocks for
     a second or two.
@@ -259,13 +260,13 @@ def load_profile(options: NetworkOptions, network, facts: DeviceFacts, weights: 
             places.append(weights.with_suffix('.profile.json'))
         file = next((place for place in places if place.is_file()), None)
         if file is None:
-            profile = _transferred(network, facts, places[0], models_folder / 'profiles', command)
+            profile = _transferred(network, facts, places[0], models_folder / 'profiles', command, keeps)
             return profile, _scaling(profile, command)
     profile = LatencyProfile.load(file)
     if profile.scaled_from and not options.profile and profile.mismatches(
             network_hash=network.network_hash, facts=facts, input_size=network.input_size,
             engine=network.engine.identity):  # such as before the segments were prepared
-        profile = _transferred(network, facts, file, models_folder / 'profiles', command)
+        profile = _transferred(network, facts, file, models_folder / 'profiles', command, keeps)
     # Times of another network mean nothing. Those of another device or setting are wrong by a factor, which the
     # calibration finds within some hundred frames: so that is said, and the node runs.
     foreign = profile.mismatches(network_hash=network.network_hash, facts=profile.facts,
@@ -287,8 +288,8 @@ def _scaling(profile: LatencyProfile, command: str) -> list[str]:
             f'paths timed here. Measure all: {command}'] if profile.scaled_from else []
 
 
-def _transferred(network, facts: DeviceFacts, file: Path, folder: Path, command: str) -> LatencyProfile:
-    """A profile for a device that nobody measured, kept for the next start where the disk takes it.
+def _transferred(network, facts: DeviceFacts, file: Path, folder: Path, command: str, keeps: bool) -> LatencyProfile:
+    """A profile for a device that nobody measured, kept for the next start where that is wanted and the disk takes it.
 
     Raises:
         NoProfile: this network was measured on no device of this kind.
@@ -299,6 +300,8 @@ def _transferred(network, facts: DeviceFacts, file: Path, folder: Path, command:
         raise NoProfile(f'no latency profile of {network.config_name!r} for {facts} in {file.parent} or {folder}. '
                         f'Measure one: {command}')
     profile = with_wcet(transfer(reference, network), network, watched_s=_WATCHED_S)
+    if not keeps:
+        return profile
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         profile.save(file)

@@ -178,15 +178,22 @@ def test_a_network_on_prepared_segments_is_replaced_and_given_back_without_a_los
     assert node.end() == 0, node.output
 
 
-def test_a_device_that_nobody_prepared_answers_at_once_and_changes_over_to_segments_that_it_prepares_meanwhile(
-        prepared, start_node, observer, wait_for, namespace, tmp_path):
-    weights = tmp_path / 'small.safetensors'
+@pytest.fixture
+def unprepared(prepared, tmp_path):
+    """Weights with their quantised models beside them, and parameters and environment of a node without segments."""
+    weights, profile = tmp_path / 'small.safetensors', tmp_path / 'profile.json'
     shutil.copy(prepared.weights, weights)
-    shutil.copy(prepared.weights.with_name('small.models'), tmp_path / 'small.quantised')
-    made_up_profile(prepared.network(), image_size=IMAGE.shape[:2]).save(tmp_path / 'profile.json')
-    node = start_node('detector', {
-        'model': weights, 'profile': tmp_path / 'profile.json', 'default_budget_ms': 20_000.0, 'min_score': 0.0},
-        environment={**process_environment(DEFAULT_THREADS), 'XDG_CACHE_HOME': str(tmp_path / 'empty')})
+    shutil.copy(prepared.weights.with_name('small.models'), weights.with_suffix('.quantised'))
+    made_up_profile(prepared.network(), image_size=IMAGE.shape[:2]).save(profile)
+    return weights, {'model': weights, 'profile': profile}, {**process_environment(DEFAULT_THREADS),
+                                                             'XDG_CACHE_HOME': str(tmp_path / 'empty')}
+
+
+def test_a_device_that_nobody_prepared_answers_at_once_and_changes_over_to_segments_that_it_prepares_meanwhile(
+        unprepared, start_node, observer, wait_for, namespace):
+    weights, parameters, environment = unprepared
+    node = start_node('detector', {**parameters, 'default_budget_ms': 20_000.0, 'min_score': 0.0},
+                      environment=environment)
     found = observer.hear(Detection2DArray, f'{namespace}/detector/detections')
     latencies = observer.hear(FrameLatency, f'{namespace}/detector/latency')
     camera = Camera(observer, f'{namespace}/image')
@@ -203,20 +210,15 @@ def test_a_device_that_nobody_prepared_answers_at_once_and_changes_over_to_segme
 
 
 def test_a_node_that_ends_while_it_prepares_leaves_no_process_and_the_next_one_goes_on(
-        prepared, start_node, observer, wait_for, namespace, tmp_path):
-    weights = tmp_path / 'small.safetensors'
-    shutil.copy(prepared.weights, weights)
-    shutil.copy(prepared.weights.with_name('small.models'), tmp_path / 'small.quantised')
-    made_up_profile(prepared.network(), image_size=IMAGE.shape[:2]).save(tmp_path / 'profile.json')
+        unprepared, start_node, observer, wait_for, namespace):
+    weights, parameters, environment = unprepared
 
     def preparing():
         return [int(entry.name) for entry in Path('/proc').iterdir() if entry.name.isdigit()
                 and str(weights).encode() in _words_of(entry) and b'--prepare-only' in _words_of(entry)]
 
     for ends_early in (True, False):
-        node = start_node('detector', {'model': weights, 'profile': tmp_path / 'profile.json'},
-                          environment={**process_environment(DEFAULT_THREADS),
-                                       'XDG_CACHE_HOME': str(tmp_path / 'empty')})
+        node = start_node('detector', parameters, environment=environment)
         if ends_early:
             wait_for(preparing, f'a process that prepares: {node.output}')
         else:

@@ -123,6 +123,9 @@ def test_where_nobody_measured_times_of_another_device_are_scaled_kept_and_told(
     assert told[0].endswith('deadline-perception profile --weights w.safetensors --device cpu --threads 2')
     assert load_profile(*given) == (profile, told)  # kept
     network.engine = type('Faster', (Eager,), {'identity': 'faster 2.0'})()
+    kept, = (tmp_path / 'cache' / 'deadline_perception' / 'profiles').iterdir()
+    beside_frames, _ = load_profile(*given, keeps=False)
+    assert beside_frames.engine == 'faster 2.0' and LatencyProfile.load(kept) == profile
     other, _ = load_profile(*given)  # and scaled anew for another engine
     assert other.engine == 'faster 2.0' and other.date >= profile.date
 
