@@ -123,15 +123,16 @@ class FrameTimes:
             segment: the next one.
             spent_ms: what the network has taken until there; 0 when that is not known.
         """
-        return self.forecast.forecast_ms(path, segment) * self.factor_from(path, segment, spent_ms)
+        return (self.forecast.forecast_ms(path, segment)
+                * self.factor_from(segment, self.progress(path, segment, spent_ms)))
 
-    def factor_from(self, path: ExecutionPath, segment: int, spent_ms: float) -> float:
-        """From the forecast of what is left to its bound; see `bound_ms`."""
+    def factor_from(self, segment: int, progress: float) -> float:
+        """From the forecast of what is left to its bound, for a frame with this `progress`."""
         if segment == 0:
             return self.factor
         if self.remaining is None:
             return self.factor if self.highest is None else self.highest[segment]
-        calibration = self.remaining.factor(segment, self.progress(path, segment, spent_ms))
+        calibration = self.remaining.factor(segment, progress)
         factor = limited_factor(self.slowdown, calibration * self.miss_correction)
         return factor if self.highest is None else min(factor, self.highest[segment])
 
@@ -319,6 +320,6 @@ def _remainders(job) -> list[_Remainder]:
         ran_ms = times.expected_ms(job.path, decision.segment)
         if ran_ms > 0.0:
             skipped_ms = max(0.0, decision.forecast_ms * times.slowdown - ran_ms)
-            progress = times.progress(job.path, decision.segment, decision.spent_ms)
-            found.append(_Remainder(decision.segment, progress, ran_ms + skipped_ms, skipped_ms, decision.spent_ms))
+            found.append(_Remainder(decision.segment, decision.progress, ran_ms + skipped_ms, skipped_ms,
+                                    decision.spent_ms))
     return found

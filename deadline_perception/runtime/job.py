@@ -39,6 +39,7 @@ class Decision:
         operator: its name, such as `skip2`.
         segment: index of the segment that it decided.
         spent_ms: time inside the network before it.
+        progress: that over what was expected of it, 1 where nothing had run.
         changed: its setting differs from the one planned before.
         remaining_ms: time left before the network is due.
         forecast_ms: time of all that remained to run, on the idle device.
@@ -49,6 +50,7 @@ class Decision:
     operator: str
     segment: int
     spent_ms: float
+    progress: float
     changed: bool
     remaining_ms: float
     forecast_ms: float
