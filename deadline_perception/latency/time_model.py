@@ -19,7 +19,7 @@ import numpy as np
 from deadline_perception.execution_path import ExecutionPath, PathSpace
 from deadline_perception.latency.calibration import BoundCalibrator
 from deadline_perception.latency.miss_correction import MissCorrection
-from deadline_perception.latency.remaining_calibration import RemainingCalibrators
+from deadline_perception.latency.remaining_calibration import RemainingCalibrators, limited_ratio
 from deadline_perception.latency.reserve import FrameReserve, Reserve
 
 MAX_FACTOR = 1e6  # a larger one is a fault, and its product with a time could overflow
@@ -137,10 +137,11 @@ class FrameTimes:
         return factor if self.highest is None else min(factor, self.highest[segment])
 
     def progress(self, path: ExecutionPath, segment: int, spent_ms: float) -> float:
-        """What a frame has taken until a segment over what was expected of that; 1 where nothing was."""
+        """What a frame has taken until a segment over what was expected of that, as a `limited_ratio`; 1 where nothing
+        was."""
         forecast_ms = self.forecast.forecast_ms
         expected_ms = (forecast_ms(path) - forecast_ms(path, segment)) * self.slowdown
-        return spent_ms / expected_ms if expected_ms > 0.0 and spent_ms > 0.0 else 1.0
+        return limited_ratio(spent_ms / expected_ms) if expected_ms > 0.0 and spent_ms > 0.0 else 1.0
 
     def skipped_ms(self, plan: ExecutionPath, path: ExecutionPath) -> float:
         """Expected time of what a plan had beyond the path that ran; 0 where it had nothing.
