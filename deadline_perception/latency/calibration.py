@@ -178,7 +178,7 @@ class BoundCalibrator:
         if not 0 <= state['misses'] <= state['frames'] <= _MOST_FRAMES:
             raise ValueError(f'misses is {state["misses"]} of {state["frames"]} frames, expected 0 to all of them, '
                              f'and at most {_MOST_FRAMES} frames')
-        calibrator.frames, calibrator.misses = state['frames'], state['misses']
+        calibrator.frames, calibrator.misses = int(state['frames']), int(state['misses'])
         calibrator.factor = calibrator._factor()
         for factor in (math.exp(min(calibrator.initial_log_factor, _LARGEST_EXPONENT)), calibrator.factor):
             if not _KEPT_FACTORS[0] <= factor <= _KEPT_FACTORS[1]:

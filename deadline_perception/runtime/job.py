@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from deadline_perception.decision.policy import Choice
 from deadline_perception.execution_path import ExecutionPath
@@ -98,7 +99,7 @@ class Job:
         bound_ms, until_ms: of a scheduled one at its level, and when it must be done for the sake of all.
     """
 
-    def __init__(self, message: object, arrived_ms: float, stamp: StampReading, dropped: int = 0) -> None:
+    def __init__(self, message: Any, arrived_ms: float, stamp: StampReading, dropped: int = 0) -> None:
         self.message, self.arrived_ms, self.stamp, self.dropped = message, arrived_ms, stamp, dropped
         self.conditions = Conditions(math.inf, 1.0, '')
         self.deadline_ms = self.fallback_ms = math.inf
@@ -243,7 +244,7 @@ class JobRecord:
         answered_ms: when its answer was out, or it was clear that there will be none.
     """
 
-    message: object
+    message: Any
     arrived_ms: float
     stamp: StampReading
     conditions: Conditions
