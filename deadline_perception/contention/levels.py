@@ -13,6 +13,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -349,14 +350,17 @@ class ContentionGrading:
         try:
             if content.pop('format', None) != FORMAT:
                 raise ValueError(f'it is not of format {FORMAT}')
-            content['levels'] = tuple(
-                ContentionLevel(**{name: math.nan if value is None and name != 'units' else value
-                                   for name, value in level.items()}) for level in content['levels'])
+            content['levels'] = tuple(ContentionLevel(**_with_nan(level)) for level in content['levels'])
             content['unit_delays'] = tuple(UnitDelay(**delay) for delay in content['unit_delays'])
             return cls(**content)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise JsonFileError(f'contention levels {file} cannot be used: {error}; '
                                 f'`deadline-perception machine grade` writes them') from error
+
+
+def _with_nan(level: Mapping[str, Any]) -> dict[str, Any]:
+    """Of a file, where JSON's null stands for what is not known."""
+    return {name: math.nan if value is None and name != 'units' else value for name, value in level.items()}
 
 
 def default_levels_path(config_name: str, facts: DeviceFacts) -> Path:

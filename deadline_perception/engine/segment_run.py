@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from copy import copy
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -89,7 +89,7 @@ class SegmentRun(ABC):
         """
 
     @abstractmethod
-    def result(self) -> object:
+    def result(self) -> Any:
         """What the network found.
 
         Raises:

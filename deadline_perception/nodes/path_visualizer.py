@@ -59,6 +59,7 @@ class Answer:
 
     detections: Detection2DArray | None = None
     latency: FrameLatency | None = None
+    objects: Detections | None = None  # that are shown
 
 
 class PathVisualizerNode(Node):
@@ -69,9 +70,10 @@ class PathVisualizerNode(Node):
         self._values = declare(self, PARAMETERS)
         self._images: StampCache[Image | CompressedImage] = StampCache(_CACHED_IMAGES)
         self._answers: StampCache[Answer] = StampCache(_CACHED_IMAGES)
+        self._complete: StampCache[Answer] = StampCache(_CACHED_IMAGES)  # that came before their image
         self._camera: PinholeCamera | None = None
         self._contention: ContentionState | None = None
-        self._drawn = self._without_image = self._rejected = 0
+        self._drawn = self._rejected = 0
         self._problem = ''
         self._images_in: ImageInput | None = None  # while somebody watches
         self._info_in: Subscription | None = None
@@ -98,6 +100,7 @@ class PathVisualizerNode(Node):
             self._images_in = self._info_in = None
             self._images.clear()
             self._answers.clear()
+            self._complete.clear()
             return
         image, values = self.resolve_topic_name('image'), self._values
         # Empty: where image_transport puts it.
@@ -107,8 +110,14 @@ class PathVisualizerNode(Node):
         self._info_in = self._intake.listen(CameraInfo, info, self._on_camera_info, ANY_SOURCE, meaning='camera_info')
 
     def _on_image(self, message: Image | CompressedImage, waited_ns: int, left_out: int) -> None:
-        if self._image_out.get_subscription_count():
-            self._images.put(stamp_to_ns(message.header.stamp), message)
+        if not self._image_out.get_subscription_count():
+            return
+        stamp_ns = stamp_to_ns(message.header.stamp)
+        answer = self._complete.take(stamp_ns)
+        if answer is None:
+            self._images.put(stamp_ns, message)
+        else:
+            self._draw(message, answer)
 
     def _on_camera_info(self, message: CameraInfo) -> None:
         focal_x, _, centre_x, _, focal_y, centre_y, *_ = map(float, message.k)
@@ -137,28 +146,26 @@ class PathVisualizerNode(Node):
         if answer.detections is None or answer.latency is None:
             self._answers.put(stamp_ns, answer)
             return
-        self._show(stamp_ns, answer.detections, answer.latency)
-
-    def _show(self, stamp_ns: int, found: Detection2DArray, latency: FrameLatency) -> None:
-        names = class_names_in(found)
+        names = class_names_in(answer.detections)
         try:
-            detections = message_to_detections(found, names)
+            found = message_to_detections(answer.detections, names)
         except ValueError as error:
             self._reject(f'detections cannot be shown: {error}')
             return
-        detections = detections.with_score(self._values['min_score'])
+        answer.objects = found.with_score(self._values['min_score'])
         if self._markers_out.get_subscription_count():
             self._markers_out.publish(detection_markers(
-                detections, names, found.header, self._camera or self._assumed_camera(),
-                self._values['marker_distance_m'], headline(latency, self._contention)))
+                answer.objects, names, answer.detections.header, self._camera or self._assumed_camera(),
+                self._values['marker_distance_m'], headline(answer.latency, self._contention)))
         if self._image_out.get_subscription_count():
-            self._draw(self._images.take(stamp_ns), detections, names, latency)
+            image = self._images.take(stamp_ns)
+            if image is None:
+                self._complete.put(stamp_ns, answer)
+            else:
+                self._draw(image, answer)
 
-    def _draw(self, image: Image | CompressedImage | None, detections: Detections, names: tuple[str, ...],
-              latency: FrameLatency) -> None:
-        if image is None:
-            self._without_image += 1
-            return
+    def _draw(self, image: Image | CompressedImage, answer: Answer) -> None:
+        latency, names = answer.latency, class_names_in(answer.detections)
         try:
             picture = to_bgr(image)
         except ImageError as error:
@@ -166,7 +173,7 @@ class PathVisualizerNode(Node):
             return
         # The bound concerns the network alone; the bar shows the whole frame.
         bound_ms = latency.total_ms - latency.network_ms + latency.bound_ms
-        drawn = annotate(picture, detections, names, budget_ms=latency.budget_ms, bound_ms=bound_ms,
+        drawn = annotate(picture, answer.objects, names, budget_ms=latency.budget_ms, bound_ms=bound_ms,
                          latency_ms=latency.total_ms, path=latency.path,
                          outcome=OUTCOMES.get(latency.outcome, f'outcome {latency.outcome}'),
                          met=latency.deadline_met)
@@ -181,7 +188,7 @@ class PathVisualizerNode(Node):
         self._problem = problem
 
     def _report(self) -> Report:
-        values = {'drawn': self._drawn, 'frames_without_image': self._without_image,
+        values = {'drawn': self._drawn, 'frames_without_image': self._complete.unused,
                   'images_without_frame': self._images.unused, 'rejected': self._rejected,
                   'viewers': self._image_out.get_subscription_count() + self._markers_out.get_subscription_count()}
         values['refused_messages'] = self._intake.refused

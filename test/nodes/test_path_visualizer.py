@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import time
 
 import numpy as np
 from sensor_msgs.msg import CameraInfo, CompressedImage, Image
@@ -50,6 +51,7 @@ class Frames:
     """Sends the three messages of one frame after the other, each with a stamp of its own."""
 
     focal_px = 400.0
+    image_last = False
 
     def __init__(self, observer, kind, topic, info_topic='/cam/camera_info'):
         self.images = observer.speaker(kind, topic)
@@ -64,8 +66,12 @@ class Frames:
         self.infos.publish(CameraInfo(header=header(self.stamp_ns),
                                       k=[self.focal_px, 0, 100.0, 0, self.focal_px, 100.0, 0, 0, 1.0]))
         self.latencies.publish(latency(self.stamp_ns))  # before the detections, as may happen
-        self.images.publish(image)
+        if not self.image_last:
+            self.images.publish(image)
         self.detections.publish(DetectionsMessage(NAMES).fill(FOUND, header(self.stamp_ns)))
+        if self.image_last:
+            time.sleep(0.2)
+            self.images.publish(image)
 
 
 def test_draws_image_and_markers_while_watched_and_lets_the_camera_go_after(start_node, observer, wait_for):
@@ -103,6 +109,21 @@ def test_draws_image_and_markers_while_watched_and_lets_the_camera_go_after(star
     observer.node.destroy_subscription(watching)
     observer.node.destroy_subscription(markers_only[0])
     wait_for(lambda: observer.node.count_subscribers('/cam/image_raw') == 0, 'the camera to be let go')
+
+
+def test_an_image_that_comes_after_its_answer_is_drawn(start_node, observer, wait_for):
+    """Large messages take longer than small ones: of a camera with default settings most images came too late."""
+    start_node('path_visualizer', {}, {'image': '/cam/image_raw'})
+    pictures = observer.hear(Image, 'path_visualizer/image')
+    frames = Frames(observer, Image, '/cam/image_raw')
+    frames.image_last = True
+
+    def has_drawn():
+        frames.send(bgr_to_image(np.full((380, 640, 3), 100, np.uint8), header(0)))
+        return pictures
+
+    wait_for(has_drawn, 'an annotated image')
+    assert (to_bgr(pictures[0])[125, 100] == class_colour('vehicle')).all()
 
 
 def test_compressed_images_are_drawn_and_broken_ones_reported(start_node, observer, wait_for):
