@@ -214,6 +214,7 @@ class DeadlineDetector:
         """
         loaded = load_task(options, share_folder() / 'models', self.loaded)
         if not gc.isenabled():
+            gc.collect()  # what loading left, among what is new; the rest was frozen
             gc.freeze()  # looking through a whole network would pause frames for hundreds of ms
         return loaded
 

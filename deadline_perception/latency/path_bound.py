@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 import re
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from operator import attrgetter
@@ -46,7 +47,10 @@ class SegmentForecast:
         self.path_space = path_space
         self.costs_ms = dict(costs_ms)
         self._by_key = {None: 0.0, **costs_ms}
-        self._from_each = lru_cache(maxsize=_REMEMBERED)(self._add_up)
+        # Of a weak reference: a cache of its own method would keep a replaced network's tables until the garbage
+        # collector looks through all memory, which a node that answers images never lets it do.
+        this = weakref.ref(self)
+        self._from_each = lru_cache(maxsize=_REMEMBERED)(lambda path: this()._add_up(path))
 
     def forecast_ms(self, path: ExecutionPath, segment: int = 0) -> float:
         """Expected time in ms of what a path runs from segment number `segment` on; 0 past the last one.

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import gc
 import itertools
 import math
 import random
 import subprocess
 import sys
+import weakref
 from dataclasses import replace
 
 import numpy as np
@@ -93,6 +95,19 @@ def test_table_equals_single_forecasts_from_every_segment():
         single = [forecast.forecast_ms(path, segment) for path in paths]
         np.testing.assert_allclose(forecast.table(paths, segment), single, rtol=1e-12)
     assert forecast.table([]).shape == (0,)
+
+
+def test_a_forecast_that_nobody_uses_goes_without_the_garbage_collector():
+    """A node that answers images never runs it: each reload would leave a whole forecast behind."""
+    forecast = PathForecast(made_profile(), SPACE)
+    forecast.forecast_ms(SPACE.largest)
+    gone = weakref.ref(forecast)
+    gc.disable()
+    try:
+        del forecast
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 def test_a_network_without_skips_has_forecasts():
