@@ -67,9 +67,9 @@ class Operator:
     def positions(self) -> tuple[float, ...]:
         """Settings on a scale of work: counts by their logarithm, fractions as they are, others by rank."""
         if all(isinstance(setting, int) and setting > 0 for setting in self.settings):
-            return tuple(math.log(setting) for setting in self.settings)
+            return tuple(math.log(float(setting)) for setting in self.settings)
         if all(isinstance(setting, float) for setting in self.settings):
-            return self.settings
+            return tuple(map(float, self.settings))
         return tuple(float(rank) for rank in range(len(self.settings)))
 
     def index(self, setting: Setting) -> int:
@@ -247,7 +247,7 @@ class PathSpace:
 
     def _paths(self, choices: Iterable[Iterable[int]]) -> Iterator[ExecutionPath]:
         """The paths whose operators have one of the given settings each, every path once."""
-        every = itertools.product(*choices)
+        every: Iterable[tuple[int, ...]] = itertools.product(*choices)
         if self.has_alternatives:
             every = (settings for settings in every if self.pinned(settings) == settings)
         return (ExecutionPath(settings, self) for settings in every)

@@ -205,7 +205,7 @@ class FrontierPolicy:
                                                      self._prefix_numbers, level)
         group_of, needed_ms = self._prefix_numbers(segment), self._needed_ms[level][segment]
         members, begins = pareto_frontiers(group_of, needed_ms, self._qualities)
-        found = SegmentFrontiers(memoryview(group_of), begins.tolist(), needed_ms[members].tolist(),
+        found = SegmentFrontiers(group_of.data, begins.tolist(), needed_ms[members].tolist(),
                                  self._qualities[members].tolist(), members.tolist())
         self._frontiers_of[level][segment] = found
         return found

@@ -98,8 +98,8 @@ class MonotoneModel:
         if not paths or any(path not in paths[0].space for path in paths):
             raise ValueError(f'{len(paths)} measured paths, expected at least 1, all of one network')
         self._space = paths[0].space
-        values = np.asarray(values, dtype=np.float64)
-        self._effects = {model: _Effects([paths[at] for at in places], values[places])
+        measured = np.asarray(values, dtype=np.float64)
+        self._effects = {model: _Effects([paths[at] for at in places], measured[places])
                          for model, places in _by_model(paths).items()}
 
     def predict(self, paths: Sequence[ExecutionPath]) -> np.ndarray:
@@ -251,7 +251,8 @@ class PathQuality:
             missing = {setting for operator in path_space.of_kind(MODEL) for setting in operator.settings} - {
                 path[operator.name] for path in rows for operator in path_space.of_kind(MODEL)}
             if missing:
-                raise ValueError(f'no path of {", ".join(sorted(missing))}, expected one at least of each model')
+                raise ValueError(f'no path of {", ".join(sorted(map(str, missing)))}, expected one at least of each '
+                                 f'model')
             return cls({path: values[metric] for path, values in rows.items()}, errors=errors,
                        weights_hash=str(content['weights_hash']), dataset=str(content.get('dataset', '')),
                        metric=metric)

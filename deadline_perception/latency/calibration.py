@@ -88,6 +88,10 @@ class BoundCalibrator:
         initial_log_factor: q of the first frame, within `score_width` of 0; a positive one, such as a high quantile of
             the profile's residuals, makes the first frames safe.
 
+    Attributes:
+        frames, misses: observed.
+        factor: exp(q), what a forecast is multiplied with; > 0 and finite, however far q has drifted.
+
     Raises:
         ValueError: a value lies outside its range.
     """
@@ -108,15 +112,14 @@ class BoundCalibrator:
         self.initial_log_factor = float(initial_log_factor)
         self.frames = 0
         self.misses = 0
+        self.factor = self._factor()
 
     @property
     def log_factor(self) -> float:
         """q, from the counts rather than summed up, so that no rounding gathers over millions of frames."""
         return self.initial_log_factor + self.eta * (self.misses - self.alpha * self.frames)
 
-    @property
-    def factor(self) -> float:
-        """exp(q), what a forecast is multiplied with; > 0 and finite, however far q has drifted."""
+    def _factor(self) -> float:
         return math.exp(min(max(self.log_factor, -_LARGEST_EXPONENT), _LARGEST_EXPONENT))
 
     def bound_ms(self, forecast_ms: float) -> float:
@@ -145,6 +148,7 @@ class BoundCalibrator:
             raise ValueError(f'latency is {latency_ms} ms, expected a positive, finite number')
         self.misses += int(latency_ms is None or latency_ms > bound_ms)
         self.frames += 1
+        self.factor = self._factor()
 
     def certificate(self) -> Certificate:
         """What holds for the frames observed so far."""
@@ -174,7 +178,8 @@ class BoundCalibrator:
         if not 0 <= state['misses'] <= state['frames'] <= _MOST_FRAMES:
             raise ValueError(f'misses is {state["misses"]} of {state["frames"]} frames, expected 0 to all of them, '
                              f'and at most {_MOST_FRAMES} frames')
-        calibrator.frames, calibrator.misses = state['frames'], state['misses']
+        calibrator.frames, calibrator.misses = int(state['frames']), int(state['misses'])
+        calibrator.factor = calibrator._factor()
         for factor in (math.exp(min(calibrator.initial_log_factor, _LARGEST_EXPONENT)), calibrator.factor):
             if not _KEPT_FACTORS[0] <= factor <= _KEPT_FACTORS[1]:
                 raise ValueError(f'calibration factor is {factor:g}, expected {_KEPT_FACTORS[0]:g} to '

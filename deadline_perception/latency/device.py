@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
 from deadline_perception.errors import DeadlinePerceptionError, command_line
 
@@ -64,7 +65,8 @@ class DeviceFacts:
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            if not isinstance(value, (int, float) if field.type == 'float' else {'str': str, 'int': int}[field.type]):
+            kinds = {'str': (str,), 'int': (int,), 'float': (int, float)}
+            if not isinstance(value, kinds[str(field.type)]):
                 raise ValueError(f'{field.name} of device is {value!r}, expected {field.type}')
         if self.kind not in ('cpu', 'cuda'):
             raise ValueError(f'kind of device is {self.kind!r}, expected cpu or cuda')
@@ -145,12 +147,13 @@ def read_device_facts(device: str = 'cpu', *, root: Path = Path('/'),
     check_device(device)
     kind = device.split(':')[0]
     cores = len(os.sched_getaffinity(0))
-    facts = {'name': _processor_name(root), 'kind': kind, 'cores': cores, 'threads': _threads(cores, environment),
-             'wait_policy': environment.get('OMP_WAIT_POLICY', 'default').lower(),
-             'allocator': _allocator(environment), 'power_mode': _power_mode(root), 'torch_version': _torch_version(),
-             'clock_mhz': _clock_mhz(root, kind),
-             'cache_line_bytes': int(_number(root / 'sys/devices/system/cpu/cpu0/cache/index0/coherency_line_size')),
-             'cpu_capability': _cpu_capability(root, environment)}
+    facts: dict[str, Any] = {
+        'name': _processor_name(root), 'kind': kind, 'cores': cores, 'threads': _threads(cores, environment),
+        'wait_policy': environment.get('OMP_WAIT_POLICY', 'default').lower(),
+        'allocator': _allocator(environment), 'power_mode': _power_mode(root), 'torch_version': _torch_version(),
+        'clock_mhz': _clock_mhz(root, kind),
+        'cache_line_bytes': int(_number(root / 'sys/devices/system/cpu/cpu0/cache/index0/coherency_line_size')),
+        'cpu_capability': _cpu_capability(root, environment)}
     if kind == 'cuda':
         facts.update(_cuda_facts(device))
         facts['clock_mhz'] = _clock_mhz(root, kind) or facts['clock_mhz']

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -181,7 +182,7 @@ def _wcet(segments_ms: dict[str, float] | None, interference: Sequence[Sequence[
 def timing_key(*, network_hash: str, facts: DeviceFacts, input_size: tuple[int, int],
                engine: str) -> dict[str, str | int]:
     """All that execution times hold for, by the words that a message uses."""
-    key = {'network hash': network_hash, 'input size': '{}x{}'.format(*input_size), 'engine': engine,
+    key: dict[str, Any] = {'network hash': network_hash, 'input size': '{}x{}'.format(*input_size), 'engine': engine,
            'PyTorch version': facts.torch_version, 'device kind': facts.kind, 'device': facts.name,
            # The GPUs of several Jetson boards are all called Orin.
            'number of multiprocessors': facts.multiprocessors, 'CPU capability': facts.cpu_capability,

@@ -28,7 +28,8 @@ class RemainingCalibrators:
         self._slopes = [slope() for _ in range(segments)]
 
     def factor(self, segment: int, progress: float) -> float:
-        """What the forecast of the rest from a segment on is multiplied with; `progress` is 1 where nothing has run."""
+        """What the forecast of the rest from a segment on is multiplied with; `progress` is a `limited_ratio`, and 1
+        where nothing has run."""
         return self._slopes[segment].pace(progress) * self._from[segment].factor
 
     def observe(self, segment: int, progress: float, forecast_ms: float, took_ms: float) -> None:
@@ -75,11 +76,11 @@ class _Slope:
         mean = self._progress / self._frames
         variance = self._square / self._frames - mean * mean + self._LEAST_VARIANCE
         covariance = self._product / self._frames - mean * self._rest / self._frames
-        return math.exp(min(max(covariance / variance, 0.0), 1.0) * (_log_ratio(progress) - mean))
+        return math.exp(min(max(covariance / variance, 0.0), 1.0) * (math.log(progress) - mean))
 
     def observe(self, progress: float, rest: float) -> None:
         """Takes in a frame: what its begin and its rest took over what was expected."""
-        x, y, kept = _log_ratio(progress), _log_ratio(rest), self._KEPT
+        x, y, kept = math.log(progress), math.log(limited_ratio(rest)), self._KEPT
         self._frames = kept * self._frames + 1.0
         self._progress = kept * self._progress + x
         self._rest = kept * self._rest + y
@@ -87,6 +88,6 @@ class _Slope:
         self._product = kept * self._product + x * y
 
 
-def _log_ratio(ratio: float) -> float:
+def limited_ratio(ratio: float) -> float:
     """Of a frame's part; one of an eighth or of eight times what was expected says no more than that."""
-    return math.log(min(max(ratio, 0.125), 8.0))
+    return min(max(ratio, 0.125), 8.0)

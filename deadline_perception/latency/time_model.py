@@ -19,7 +19,7 @@ import numpy as np
 from deadline_perception.execution_path import ExecutionPath, PathSpace
 from deadline_perception.latency.calibration import BoundCalibrator
 from deadline_perception.latency.miss_correction import MissCorrection
-from deadline_perception.latency.remaining_calibration import RemainingCalibrators
+from deadline_perception.latency.remaining_calibration import RemainingCalibrators, limited_ratio
 from deadline_perception.latency.reserve import FrameReserve, Reserve
 
 MAX_FACTOR = 1e6  # a larger one is a fault, and its product with a time could overflow
@@ -123,23 +123,25 @@ class FrameTimes:
             segment: the next one.
             spent_ms: what the network has taken until there; 0 when that is not known.
         """
-        return self.forecast.forecast_ms(path, segment) * self.factor_from(path, segment, spent_ms)
+        return (self.forecast.forecast_ms(path, segment)
+                * self.factor_from(segment, self.progress(path, segment, spent_ms)))
 
-    def factor_from(self, path: ExecutionPath, segment: int, spent_ms: float) -> float:
-        """From the forecast of what is left to its bound; see `bound_ms`."""
+    def factor_from(self, segment: int, progress: float) -> float:
+        """From the forecast of what is left to its bound, for a frame with this `progress`."""
         if segment == 0:
             return self.factor
         if self.remaining is None:
             return self.factor if self.highest is None else self.highest[segment]
-        calibration = self.remaining.factor(segment, self.progress(path, segment, spent_ms))
+        calibration = self.remaining.factor(segment, progress)
         factor = limited_factor(self.slowdown, calibration * self.miss_correction)
         return factor if self.highest is None else min(factor, self.highest[segment])
 
     def progress(self, path: ExecutionPath, segment: int, spent_ms: float) -> float:
-        """What a frame has taken until a segment over what was expected of that; 1 where nothing was."""
+        """What a frame has taken until a segment over what was expected of that, as a `limited_ratio`; 1 where nothing
+        was."""
         forecast_ms = self.forecast.forecast_ms
         expected_ms = (forecast_ms(path) - forecast_ms(path, segment)) * self.slowdown
-        return spent_ms / expected_ms if expected_ms > 0.0 and spent_ms > 0.0 else 1.0
+        return limited_ratio(spent_ms / expected_ms) if expected_ms > 0.0 and spent_ms > 0.0 else 1.0
 
     def skipped_ms(self, plan: ExecutionPath, path: ExecutionPath) -> float:
         """Expected time of what a plan had beyond the path that ran; 0 where it had nothing.
@@ -319,6 +321,6 @@ def _remainders(job) -> list[_Remainder]:
         ran_ms = times.expected_ms(job.path, decision.segment)
         if ran_ms > 0.0:
             skipped_ms = max(0.0, decision.forecast_ms * times.slowdown - ran_ms)
-            progress = times.progress(job.path, decision.segment, decision.spent_ms)
-            found.append(_Remainder(decision.segment, progress, ran_ms + skipped_ms, skipped_ms, decision.spent_ms))
+            found.append(_Remainder(decision.segment, decision.progress, ran_ms + skipped_ms, skipped_ms,
+                                    decision.spent_ms))
     return found

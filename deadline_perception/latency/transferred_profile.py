@@ -112,7 +112,7 @@ def scaled_segments(reference: Mapping[str, Quantiles], here: Mapping[str, Quant
 
 
 def _scaled(times: Quantiles, factor: float) -> Quantiles:
-    return Quantiles(*(value * factor for value in times.values_ms), count=times.count)
+    return Quantiles.of([value * factor for value in times.values_ms], times.count)
 
 
 def blocks_image(size: tuple[int, int], seed: int = 0) -> np.ndarray:

@@ -115,12 +115,12 @@ def is_schedulable(execution_times: Sequence[float], periods: Sequence[float],
         ValueError: there is no task, lengths differ, a time is not above 0, a deadline is longer than its period, or
             the test points are too many.
     """
-    given = [list(execution_times), list(periods)] + ([] if deadlines is None else [list(deadlines)])
+    given = [execution_times, periods, periods if deadlines is None else deadlines]
     if all(isinstance(value, Integral) for values in given for value in values):
-        given = [[int(value) for value in values] for values in given]
+        whole = [tuple(map(int, values)) for values in given]
     else:
-        given = [whole_ns(values, what) for values, what in zip(given, ('execution time', 'period', 'deadline'))]
-    return analyse(*given).schedulable
+        whole = [whole_ns(values, what) for values, what in zip(given, ('execution time', 'period', 'deadline'))]
+    return analyse(*whole).schedulable
 
 
 def analyse(times: Sequence[int], periods: Sequence[int], deadlines: Sequence[int] | None = None) -> Analysis:
@@ -143,7 +143,7 @@ def analyse(times: Sequence[int], periods: Sequence[int], deadlines: Sequence[in
     columns = [np.array(values, dtype=np.int64)[:, None] for values in (times, periods, deadlines)]
     tightest: dict[int | None, Condition] = {}
     for begin in range(0, len(points), _BLOCK):
-        _look(points[begin:begin + _BLOCK], *columns, tightest)
+        _look(points[begin:begin + _BLOCK], columns, tightest)
     order = sorted(tightest, key=lambda blocker: (blocker is None, blocker))
     return Analysis(utilisation, tuple(tightest[blocker] for blocker in order))
 
@@ -195,9 +195,10 @@ def _busy_period(times: Sequence[int], periods: Sequence[int], deadlines: Sequen
     return math.lcm(*periods) + max(deadlines)
 
 
-def _look(points: np.ndarray, times: np.ndarray, periods: np.ndarray, deadlines: np.ndarray,
-          tightest: dict[int | None, Condition]) -> None:
-    """Keeps, for each blocking task and for none, the tightest condition of some points."""
+def _look(points: np.ndarray, columns: Sequence[np.ndarray], tightest: dict[int | None, Condition]) -> None:
+    """Keeps, for each blocking task and for none, the tightest condition of some points; of times, periods and
+    deadlines, each `[tasks, 1]`."""
+    times, periods, deadlines = columns
     demand = (np.maximum((points - deadlines) // periods + 1, 0) * times).sum(axis=0)
     lengths = points + 1
     for blocker in (None, *range(len(times))):

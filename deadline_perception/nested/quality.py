@@ -28,11 +28,11 @@ class QualityFileError(DeadlinePerceptionError):
 class LevelQuality(Protocol):
     """How good a network is that runs at one level, once per period.
 
-    Attributes:
-        levels: number of levels.
     """
 
-    levels: int
+    @property
+    def levels(self) -> int:
+        """Number of levels."""
 
     def quality(self, level: int, period_ms: float, speed_mps: float) -> float:
         """Quality in [0, 1].

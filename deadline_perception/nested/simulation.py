@@ -70,8 +70,8 @@ def simulate(releases: Sequence[np.ndarray], times: Sequence[int | np.ndarray], 
     task, release = task[order], release[order]
     time = np.concatenate(took)[order]
     deadline = release + np.array(deadlines, dtype=np.int64)[task]
-    start, ran = _run(release.tolist(), deadline.tolist(), task.tolist(), time.tolist())
-    ran, start = np.array(ran, dtype=np.int64), np.array(start, dtype=np.int64)
+    start, ran = (np.array(column, dtype=np.int64)
+                  for column in _run(release.tolist(), deadline.tolist(), task.tolist(), time.tolist()))
     return Jobs(task[ran], release[ran], deadline[ran], start, start + time[ran])
 
 

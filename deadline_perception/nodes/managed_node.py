@@ -13,6 +13,7 @@ from rclpy.clock import Clock, ClockType
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 
 from deadline_perception.errors import DeadlinePerceptionError
+from deadline_perception.runtime.process_memory import give_back_memory
 
 
 # What loading raises of files and parameters that do not fit, with words for whoever gave them.
@@ -105,6 +106,7 @@ class ManagedNode(LifecycleNode):
     def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Lets go of everything."""
         self._release()
+        give_back_memory()  # also what is left in cycles, which would stand beside what is configured next
         self._state = 'unconfigured'
         return super().on_cleanup(state)
 

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +21,7 @@ class Answer:
         record: all that is known about the frame.
     """
 
-    result: Detections | Classification | object | None
+    result: Detections | Classification | Any | None
     class_names: tuple[str, ...]
     record: JobRecord
 

@@ -1,9 +1,9 @@
 """Deadline arithmetic: when an answer is due, how much time is left, and whether it was in time. One formula each."""
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any
 
-Times = TypeVar('Times')  # float, or float64 array of any shape
+Times = Any  # float, or float64 array of any shape
 
 MAX_BUDGET_MS = 60_000.0  # a longer one is a fault: no vehicle drives blind for a minute
 TOLD_MS = 5000.0  # that a diagnostic tells of what has passed

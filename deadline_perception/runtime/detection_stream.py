@@ -62,7 +62,7 @@ class DetectionStream(FrameClient):
         self._result = threading.local()  # of the image that this thread is publishing
         self._one_at_a_time = threading.Lock()
         self.pipeline: FramePipeline | None = None
-        self.close: Callable[[], None] = lambda: None
+        self.close: Callable[[], object] = lambda: None
         self.slowdown: float | None = None
         self.failures = 0
 

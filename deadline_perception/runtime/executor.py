@@ -6,7 +6,7 @@ import gc
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, wait
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.runtime.frame_client import FrameClient, FrameRules
@@ -34,7 +34,7 @@ class Runner(Protocol):
 
     busy_since_ms: float | None
 
-    def process(self, item: object) -> None:
+    def process(self, item: Any) -> None:
         """Takes one item to its end, on the worker."""
 
     def stop(self) -> None:
@@ -44,6 +44,8 @@ class Runner(Protocol):
 class _Calls:
     """Work other than frames, which the worker takes from the mailbox like a frame."""
 
+    busy_since_ms: float | None = None
+
     def process(self, item: tuple[Future, Callable[[], object]]) -> None:
         """Does a call for whoever waits for it."""
         future, call = item
@@ -51,6 +53,9 @@ class _Calls:
             future.set_result(call())
         except BaseException as error:  # handed to whoever asked
             future.set_exception(error)
+
+    def stop(self) -> None:
+        """See `Runner`; a call that waits is done all the same."""
 
 
 class Executor:
@@ -222,7 +227,7 @@ class Executor:
             self._failed(error)
         serve(self.mailbox, lambda error: self._failed(error), self._after_item, lambda: self._worker is me)
 
-    def _after_item(self, runner: object) -> None:
+    def _after_item(self, runner: Runner) -> None:
         after_job = self._runners.get(runner)
         if after_job is None:  # a call, or a job of a runner that is no more
             return

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from deadline_perception.decision.policy import Choice
 from deadline_perception.execution_path import ExecutionPath
@@ -39,6 +40,7 @@ class Decision:
         operator: its name, such as `skip2`.
         segment: index of the segment that it decided.
         spent_ms: time inside the network before it.
+        progress: that over what was expected of it, 1 where nothing had run.
         changed: its setting differs from the one planned before.
         remaining_ms: time left before the network is due.
         forecast_ms: time of all that remained to run, on the idle device.
@@ -49,6 +51,7 @@ class Decision:
     operator: str
     segment: int
     spent_ms: float
+    progress: float
     changed: bool
     remaining_ms: float
     forecast_ms: float
@@ -96,7 +99,7 @@ class Job:
         bound_ms, until_ms: of a scheduled one at its level, and when it must be done for the sake of all.
     """
 
-    def __init__(self, message: object, arrived_ms: float, stamp: StampReading, dropped: int = 0) -> None:
+    def __init__(self, message: Any, arrived_ms: float, stamp: StampReading, dropped: int = 0) -> None:
         self.message, self.arrived_ms, self.stamp, self.dropped = message, arrived_ms, stamp, dropped
         self.conditions = Conditions(math.inf, 1.0, '')
         self.deadline_ms = self.fallback_ms = math.inf
@@ -241,7 +244,7 @@ class JobRecord:
         answered_ms: when its answer was out, or it was clear that there will be none.
     """
 
-    message: object
+    message: Any
     arrived_ms: float
     stamp: StampReading
     conditions: Conditions

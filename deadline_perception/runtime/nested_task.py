@@ -10,6 +10,7 @@ import numpy as np
 
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
+from deadline_perception.engine.segment_run import Network
 from deadline_perception.execution_path import ExecutionPath, PathSpace
 from deadline_perception.latency.calibration import BoundCalibrator
 from deadline_perception.latency.device import read_device_facts
@@ -47,7 +48,7 @@ class NestedTask:
     """
 
     request: TaskRequest
-    network: object
+    network: Network
     paths: tuple[ExecutionPath, ...]
     forecast: Forecast
     quality: LevelQuality

@@ -119,7 +119,7 @@ class Levels(Protocol):
 class _Seat:
     """One task as the scheduler sees it, and its runner on the executor."""
 
-    busy_since_ms = None  # what hangs is the scheduler's to see
+    busy_since_ms: float | None = None  # what hangs is the scheduler's to see
 
     def __init__(self, scheduler: NetworkScheduler, levels: Levels, client: FrameClient) -> None:
         self.process, self.stop = partial(scheduler._process, self), scheduler._end

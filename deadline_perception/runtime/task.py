@@ -6,6 +6,7 @@ from typing import Protocol
 
 from deadline_perception.decision.policy import Policy
 from deadline_perception.detector.detections import Detections
+from deadline_perception.engine.segment_run import Network
 from deadline_perception.execution_path import PathSpace
 from deadline_perception.latency.time_model import TimeModel
 from deadline_perception.runtime.tracks import Tracks
@@ -60,7 +61,7 @@ class Task:
         result_type: of what its runs give.
     """
 
-    network: object
+    network: Network
     policy: Policy
     times: TimeModel
     result_type: type = Detections

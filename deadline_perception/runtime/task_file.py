@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
+from typing import Any
 
 from deadline_perception.errors import DeadlinePerceptionError, printable
 from deadline_perception.nested.quality import Approach
@@ -121,7 +122,7 @@ def _request(file: Path, name: object, settings: object) -> TaskRequest:
         raise TaskFileError(f'task {_told(name)} of {file} cannot be used: {printable(error)}') from error
 
 
-def _converted(key: str, value: object) -> object:
+def _converted(key: str, value: object) -> Any:
     """A value of YAML as the request takes it; files are relative to the working folder, as everywhere."""
     if key in ('weight', 'distance_m', 'size_px_m'):
         return _number(key, value)

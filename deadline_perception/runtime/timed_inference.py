@@ -166,8 +166,8 @@ class TimedInference:
     def _run_segments(self, run, job: Job, late: Late, is_late: bool, terms: _Terms) -> bool:
         """Runs what there is to run. Returns whether the frame was late before its last segment."""
         count = len(self._segments)
-        while not run.finished:
-            job.segment = run.segment
+        while run.segment < count:
+            job.segment, at_ms = run.segment, self._clock_ms()
             segment = self._segments[run.segment]
             is_late = is_late or late.is_answered()
             abandoned = late.abandoned(run.path, run.segment) if is_late else ''
@@ -175,21 +175,24 @@ class TimedInference:
                 job.reason = f'aborted before {segment.name}: {abandoned}'
                 return True
             if segment.operator is not None and self._applies(run.segment, run.path):
+                progress = terms.times.progress(run.path, run.segment, job.network_ms)
                 if not is_late:
-                    factor = terms.times.factor_from(run.path, run.segment, job.network_ms)
-                    remaining_ms = left_ms(terms.due_ms, self._clock_ms(),
+                    factor = terms.times.factor_from(run.segment, progress)
+                    remaining_ms = left_ms(terms.due_ms, at_ms,
                                            terms.times.reserve.deciding_ms * (1.0 - run.segment / count))
-                    limit_ms = self._limit_ms(run, remaining_ms, factor, terms)
-                    choice = self._redecide(run, segment.operator, job, remaining_ms, limit_ms, factor,
-                                            terms.likely)
+                    limit_ms = self._limit_ms(run, at_ms, remaining_ms, factor, terms)
+                    choice, at_ms = self._redecide(run, at_ms, progress, job, remaining_ms, limit_ms, factor,
+                                                   terms.likely)
                     if not choice.feasible and choice.forecast_ms * terms.least > remaining_ms:
                         job.reason = self._too_late(segment.name, choice, terms.least, remaining_ms)
                         late.abort()
                         is_late = True
                 if is_late:
-                    remaining_ms = left_ms(late.until_ms(), self._clock_ms())
-                    self._redecide(run, segment.operator, job, remaining_ms, remaining_ms, terms.times.slowdown)
-            job.enter(segment.phase, self._clock_ms())
+                    at_ms = self._clock_ms()  # an answer in its place takes time
+                    remaining_ms = left_ms(late.until_ms(), at_ms)
+                    _, at_ms = self._redecide(run, at_ms, progress, job, remaining_ms, remaining_ms,
+                                              terms.times.slowdown)
+            job.enter(segment.phase, at_ms)
             job.leave(segment.phase, run.run_segment())
         begun_ms, phase = self._clock_ms(), self._segments[-1].phase
         job.enter(phase, begun_ms)
@@ -198,28 +201,29 @@ class TimedInference:
         job.result = result
         return is_late
 
-    def _limit_ms(self, run, remaining_ms: float, factor: float, terms: _Terms) -> float:
+    @staticmethod
+    def _limit_ms(run, at_ms: float, remaining_ms: float, factor: float, terms: _Terms) -> float:
         """The longest bound of what remains: as planned, or until the image before which the plan ends if that is
         later."""
         if terms.until_ms == math.inf:
             return remaining_ms
-        until_ms = left_ms(terms.until_ms, self._clock_ms()) * factor / terms.times.slowdown
+        until_ms = left_ms(terms.until_ms, at_ms) * factor / terms.times.slowdown
         planned_ms = terms.times.forecast_ms(run.path, run.segment) * factor
         return min(remaining_ms, max(until_ms, planned_ms * _ROUNDING))
 
-    def _redecide(self, run, operator: str, job: Job, remaining_ms: float,
-                  limit_ms: float, factor: float, likely: float = 1.0) -> Choice:
-        begun_ms = self._clock_ms()
-        choice = self._policy.redecide(run.path, run.segment, limit_ms, factor, begun_ms - job.begun_ms, likely)
+    def _redecide(self, run, at_ms: float, progress: float, job: Job, remaining_ms: float, limit_ms: float,
+                  factor: float, likely: float = 1.0) -> tuple[Choice, float]:
+        """The choice, and when it was made."""
+        choice = self._policy.redecide(run.path, run.segment, limit_ms, factor, at_ms - job.begun_ms, likely)
         decided_ms = self._clock_ms()
         if choice.path != run.path:
             run.redirect(choice.path)
             job.path = choice.path
-        place = self._places[run.segment]
+        operator, place = self._segments[run.segment].operator, self._places[run.segment]
         changed = choice.path.settings[place] != job.plan.path.settings[place]
-        job.decisions.append(Decision(operator, run.segment, job.network_ms, changed, remaining_ms, choice.forecast_ms,
-                                      choice.bound_ms, (decided_ms - begun_ms) * 1000.0))
-        return choice
+        job.decisions.append(Decision(operator, run.segment, job.network_ms, progress, changed, remaining_ms,
+                                      choice.forecast_ms, choice.bound_ms, (decided_ms - at_ms) * 1000.0))
+        return choice, decided_ms
 
     @staticmethod
     def _too_late(what: str, choice: Choice, least: float, remaining_ms: float) -> str:

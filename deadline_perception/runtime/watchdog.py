@@ -8,7 +8,7 @@ from collections.abc import Callable
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.runtime.kernel_thread import name_thread
 
-Act = Callable[[], None]
+Act = Callable[[], object]
 # When to look again, and what to do now: None while nothing is due.
 Look = Callable[[float], tuple[float, 'Act | None']]
 

@@ -34,6 +34,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from typing import Protocol
 
 from deadline_perception.latency.device import DeviceFacts
 from deadline_perception.wcet.layers import FLOAT_BYTES, LayerShape
@@ -164,6 +165,19 @@ def total_cycles(intervals: Sequence[Interval], blocks: int, processor: Processo
     return blocks / processor.processors * cycles
 
 
+class Counted(Protocol):
+    """Arithmetic operations, and bytes read and written: of a `LayerShape`, or of a whole segment."""
+
+    @property
+    def operations(self) -> float: ...
+
+    @property
+    def load_bytes(self) -> float: ...
+
+    @property
+    def store_bytes(self) -> float: ...
+
+
 @dataclass(frozen=True)
 class LayerCounts:
     """Instructions of a layer, over all its warps and blocks.
@@ -192,7 +206,7 @@ class LayerCounts:
                 raise ValueError(f'{field.name} of layer is {value}, expected a count of at least 0')
 
     @classmethod
-    def of(cls, shape: LayerShape, processor: Processor) -> LayerCounts:
+    def of(cls, shape: Counted, processor: Processor) -> LayerCounts:
         """Counts from geometry: full vectors, every byte moved once, one operand of each computation from nearby."""
         vector_bytes = FLOAT_BYTES * processor.lanes
         vectors = shape.operations / processor.lanes

@@ -13,6 +13,7 @@ import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from typing import Any
 
 from deadline_perception.latency.device import check_device
 from deadline_perception.wcet.layers import ConvolutionShape
@@ -137,7 +138,7 @@ class LayerTimer:
     def __init__(self, device: str = 'cpu') -> None:
         check_device(device)
         self._device = device
-        self._noise = None
+        self._noise: Any = None
 
     def time_layer(self, shape: ConvolutionShape, runs: int) -> list[float]:
         """Runs the network and returns what the middle layer took in each run, ms.

@@ -5,7 +5,7 @@ Loads PyTorch when called, not before.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from deadline_perception.wcet.layers import (
     ConvolutionShape,
@@ -52,7 +52,7 @@ def trace_layers(call: Callable[[], object]) -> tuple[LayerShape, ...]:
     return tuple(found)
 
 
-def layer_shape(name: str, args: tuple, result: object) -> LayerShape | None:
+def layer_shape(name: str, args: tuple, result: Any) -> LayerShape | None:
     """The record of one operation of PyTorch, None when it is no layer."""
     if name in ('convolution', 'conv2d'):
         return _convolution(args[0], args[1], args[3] if len(args) > 3 else 1)  # defaults are left out

@@ -148,7 +148,7 @@ def fit_step_model(values: Sequence[float], latencies_ms: Sequence[float]) -> St
     distinct = np.unique(sizes)
     if len(distinct) < LEAST_VALUES:
         raise ValueError(f'sweep has {len(distinct)} different values, expected at least {LEAST_VALUES}')
-    line = StepModel(1, 1, 1, Line(0.0, 0.0), Line(0.0, 0.0), 0.0).with_bounds(sizes, latencies)
+    line = StepModel(1, 1, 1, Line(0.0, 0.0), Line(0.0, 0.0), 0.0).with_bounds(sizes.tolist(), latencies.tolist())
     best, least = line, math.inf
     for depth, period, upper_values in _candidates(distinct):
         model = _try(line, depth, period, upper_values, sizes, latencies)
@@ -208,7 +208,7 @@ def _try(line: StepModel, depth: int, period: int, upper_values: int, sizes: np.
     parts = (upper,) if period == 1 else (upper, ~upper)
     if any(len(np.unique(rounded[part])) < 2 for part in parts):
         return None
-    return shape.with_bounds(sizes, latencies)
+    return shape.with_bounds(sizes.tolist(), latencies.tolist())
 
 
 def _fit_line(sizes: np.ndarray, latencies: np.ndarray) -> Line:

@@ -40,7 +40,8 @@ def ran(network_ms: float, elapsed_ms: float | None = None, *, result: object | 
     job.begun_ms, job.ended_ms = 0.0, network_ms if elapsed_ms is None else elapsed_ms
     job.leave('body', network_ms)
     if decided_after_ms is not None:
-        job.decisions.append(Decision('level', 1, decided_after_ms, False, 90.0, 6.0, 8.0, 5.0))
+        job.decisions.append(Decision('level', 1, decided_after_ms,
+                                      job.times.progress(path, 1, decided_after_ms), False, 90.0, 6.0, 8.0, 5.0))
     return job
 
 
@@ -59,7 +60,8 @@ class Learnt:
 
     def rest(self, spent_ms: float = 4.0, path=PATH) -> float:
         """Factor of what is left from the second segment on; 4 ms are expected before it."""
-        return self.model.begin(1.0).factor_from(path, 1, spent_ms)
+        times = self.model.begin(1.0)
+        return times.factor_from(1, times.progress(path, 1, spent_ms))
 
     @property
     def p10_factor(self) -> float:
@@ -135,7 +137,7 @@ def test_an_aborted_frame_counts_only_where_it_would_have_exceeded_its_bound(lea
 def test_what_is_left_is_bound_by_a_factor_of_its_own(learnt):
     for _ in range(3):
         learnt.take(ran(9.9, decided_after_ms=1.0))  # the rest takes 8.9 ms where 6 were expected
-    assert learnt.calibrator.misses == 0 and learnt.model.begin(1.0).factor_from(PATH, 0, 0.0) < 1.0
+    assert learnt.calibrator.misses == 0 and learnt.model.begin(1.0).factor_from(0, 1.0) < 1.0
     assert learnt.rest(1.0) == pytest.approx(math.exp(3 * 0.05 * 0.99))
 
 
@@ -186,7 +188,7 @@ def test_late_frames_raise_the_bound_of_the_whole_and_of_what_is_left(learnt):
     learnt.model.miss_correction.observe(True)
     factor = math.exp(0.05 * 0.99)
     times = learnt.model.begin(1.0)
-    assert (times.factor, times.factor_from(PATH, 1, 4.0)) == (pytest.approx(factor), pytest.approx(factor))
+    assert (times.factor, times.factor_from(1, 1.0)) == (pytest.approx(factor), pytest.approx(factor))
     assert learnt.model.begin(1.0, keeps_bounds=False).factor == 1.0
 
 
@@ -248,7 +250,7 @@ def test_each_part_can_be_switched_off_alone(off):
             learnt.take(ran(10.0, 11.0))
         learnt.model.miss_correction.observe(True)
         times = learnt.model.begin(2.0)
-        even, slow = (times.factor_from(PATH, 1, spent_ms) for spent_ms in (8.0, 12.0))
+        even, slow = (times.factor_from(1, times.progress(PATH, 1, spent_ms)) for spent_ms in (8.0, 12.0))
         return {'slowdown': times.slowdown, 'calibration': times.factor / times.slowdown / times.miss_correction,
                 'remaining': even == slow == times.factor, 'progress': slow / even,
                 'miss_correction': times.miss_correction, 'p90': times.p90_share,

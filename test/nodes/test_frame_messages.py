@@ -57,7 +57,7 @@ def ran(feasible=True, bound_ms=60.0):
     planned.remaining_ms, planned.decision_us = 90.0, 15.0
     for phase, took_ms in (('pre', 1.0), ('conv', 20.0), ('rpn', 8.0), ('head', 12.0), ('post', 2.0)):
         planned.leave(phase, took_ms)
-    planned.decisions.append(Decision('head', 8, 20.0, True, 30.0, 24.0, 25.0, 12.0))
+    planned.decisions.append(Decision('head', 8, 20.0, 1.0, True, 30.0, 24.0, 25.0, 12.0))
     return planned
 
 
