@@ -9,17 +9,18 @@ benchmarks/new_device.py says how well it does. Needs no torch.
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 
 import numpy as np
 
+from deadline_perception.execution_path import ExecutionPath, PathSpace
 from deadline_perception.latency.device import DeviceFacts, read_device_facts
 from deadline_perception.latency.json_file import JsonFileError
 from deadline_perception.latency.measurement_plan import distinct_paths
-from deadline_perception.latency.path_bound import kind_of
+from deadline_perception.latency.path_bound import SegmentForecast, kind_of
 from deadline_perception.latency.profile import LatencyProfile, time_frame
 from deadline_perception.latency.quantiles import Quantiles
 
@@ -88,8 +89,31 @@ def transfer(reference: LatencyProfile, detector, *, paths: int = PATHS, repeats
     here = {key: Quantiles.from_samples(durations_ms) for key, durations_ms in segments.items()}
     return replace(reference, facts=read_device_facts(detector.device), engine=detector.engine.identity,
                    scaled_from=reference.scaled_from or str(reference.facts),
-                   date=datetime.now(timezone.utc).isoformat(timespec='seconds'), wcet=None,
+                   date=_now(), wcet=None,
                    segments=scaled_segments(reference.segments, here),
+                   paths={name: Quantiles.from_samples(durations_ms) for name, durations_ms in totals.items()})
+
+
+def rescaled(profile: LatencyProfile, path_space: PathSpace,
+             frames: Sequence[tuple[ExecutionPath, float]]) -> LatencyProfile:
+    """A transferred profile that was timed beside running frames, brought to what frames took since then.
+
+    Beside frames every timing is too long, that of a whole path most of all. So the segments take one factor, by which
+    frames took longer or shorter than the sum of their segments in the median, and the paths that frames ran take the
+    place of those that were timed.
+
+    Args:
+        profile: as `transfer` gave it. Its worst cases stay.
+        path_space: of the network.
+        frames: path and time in ms, above 0, of each; at least one.
+    """
+    segments = SegmentForecast(path_space, {key: times.p50 for key, times in profile.segments.items()})
+    factor = float(np.median([took_ms / segments.forecast_ms(path) for path, took_ms in frames]))
+    totals: dict[str, list[float]] = {}
+    for path, took_ms in frames:
+        totals.setdefault(str(path), []).append(took_ms)
+    return replace(profile, date=_now(), segments={key: _scaled(times, factor)
+                                                   for key, times in profile.segments.items()},
                    paths={name: Quantiles.from_samples(durations_ms) for name, durations_ms in totals.items()})
 
 
@@ -122,6 +146,10 @@ def blocks_image(size: tuple[int, int], seed: int = 0) -> np.ndarray:
     rows, columns = -(-height // _BLOCK_PX), -(-width // _BLOCK_PX)
     blocks = np.random.default_rng(seed).integers(0, 256, (rows, columns, 3), np.uint8)
     return blocks.repeat(_BLOCK_PX, 0).repeat(_BLOCK_PX, 1)[:height, :width].copy()
+
+
+def _now() -> str:
+    return datetime.now(timezone.utc).isoformat(timespec='seconds')
 
 
 def _family(engine: str) -> str:

@@ -2,11 +2,14 @@
 
 So a new device needs no command: the models of shipped weights lie beside them (`engine/segment_models.py`), and what
 is left takes a minute of one core. It is done in a process of its own, of a low priority, so that frames go first.
+Paths that are timed beside frames, to scale the times of another device, take too long: what the new network's first
+frames take follows in their place.
 """
 from __future__ import annotations
 
 import subprocess
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 from rclpy.node import Node
@@ -14,6 +17,7 @@ from rclpy.node import Node
 from deadline_perception.child_command import module_command
 from deadline_perception.contention.load import LoadError, has_ended, start_tied, stop_tied
 from deadline_perception.errors import printable
+from deadline_perception.latency.time_model import FIRST_FRAMES
 from deadline_perception.nodes.reload import ReloadService
 from deadline_perception.runtime.loading import LoadedTask
 
@@ -36,14 +40,17 @@ class BackgroundPreparation:
         self._ending = threading.Event()
 
     def begin(self, loaded: LoadedTask) -> None:
-        """Has the segments prepared where that was not done and takes a minute at most."""
-        if loaded.unprepared is None or loaded.unprepared in self._tried:
-            return
+        """Has the segments prepared where that was not done and takes a minute at most, and rough times replaced."""
+        if loaded.rough is not None:
+            self._start(self._rescale, loaded)
+        elif loaded.unprepared is not None and loaded.unprepared not in self._tried:
+            self._tried.add(loaded.unprepared)
+            self._start(self._prepare, loaded)
+
+    def _start(self, work: Callable[[LoadedTask, threading.Event], None], loaded: LoadedTask) -> None:
         self.end()
-        self._tried.add(loaded.unprepared)
         self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._prepare, args=(loaded, self._ending), name='preparation',
-                                        daemon=True)
+        self._thread = threading.Thread(target=work, args=(loaded, self._ending), name='preparation', daemon=True)
         self._thread.start()
 
     def end(self) -> None:
@@ -74,3 +81,9 @@ class BackgroundPreparation:
             log.warning(f'segments stay unprepared, and run eagerly: {printable(said)}')
             return
         self._reload.begin(lambda response: None)  # it logs what came of it
+
+    def _rescale(self, loaded: LoadedTask, ending: threading.Event) -> None:
+        while len(loaded.task.times.first_frames) < FIRST_FRAMES:
+            if ending.wait(_LOOK_S):
+                return
+        self._reload.rescale(loaded)

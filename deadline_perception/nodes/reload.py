@@ -20,7 +20,7 @@ from std_srvs.srv import Trigger
 from deadline_perception.deadline_detector import DeadlineDetector
 from deadline_perception.nodes.managed_node import cause
 from deadline_perception.runtime.executor import Executor
-from deadline_perception.runtime.loading import LoadedTask, NetworkOptions, SetupError
+from deadline_perception.runtime.loading import LoadedTask, NetworkOptions, SetupError, rescale
 
 GAP_S = 0.2  # longest wait for the gap after a frame
 _Replaced = tuple[DeadlineDetector, LoadedTask]
@@ -79,6 +79,19 @@ class ReloadService:
         self._thread, replaced = self._thread or Executor('reload'), []
         self._work = self._thread.submit(lambda: self._reload(response, answer, replaced))
         self._thread.submit(lambda: self._let_go(replaced))
+
+    def rescale(self, running: LoadedTask) -> None:
+        """Puts the times of its first frames in the place of rough ones, between two frames; see `loading.rescale`."""
+        detector = self._detector()
+        if detector is None or detector.loaded is not running:
+            return
+        with short_turns():
+            loaded = rescale(running)
+        try:
+            detector.replace(running, loaded)
+        except SetupError:  # another network has taken its place meanwhile
+            return
+        self._node.get_logger().info(f'{running.options.model} goes by the times that its first frames took')
 
     def _reload(self, response: Trigger.Response, answer: Callable[[Trigger.Response], None],
                 replaced: list[_Replaced]) -> None:

@@ -5,7 +5,7 @@ import math
 import os
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,7 @@ from deadline_perception.latency.profile import (
     timing_key,
 )
 from deadline_perception.latency.time_model import BOTH, WCET, Forecast, TimeModel, TimeParts
-from deadline_perception.latency.transferred_profile import find_reference, transfer
+from deadline_perception.latency.transferred_profile import find_reference, rescaled, transfer
 from deadline_perception.latency.wcet_forecast import WcetForecast
 from deadline_perception.model_set.model_reference import ModelKind, ModelNotFound, ModelReference, is_set, load_network
 from deadline_perception.runtime.process_memory import give_back_memory, touch_memory
@@ -49,6 +49,7 @@ _INITIAL_FACTOR, _LARGEST_FACTOR = 1.25, 8.0  # of a bound over its forecast, be
 _CALIBRATION_STEP = 0.05  # of the factor's logarithm after each frame; measured: benchmarks/path_bounds.py
 # Of a profile measured at start.
 _COARSE: dict[str, Any] = {'repeats': 2, 'whole_paths': 8, 'path_repeats': 2, 'time_limit_s': 8.0}
+_SETTLING_FRAMES = 100  # beside which what a network replaced is given back: their times do not count
 _WATCHED_S = 1.0  # for which interruptions are watched at start
 
 PolicyMaker = Callable[[PathSpace, Forecast, Quality], Policy]
@@ -95,6 +96,19 @@ class NetworkOptions:
 
 
 @dataclass(frozen=True, eq=False)
+class RoughTimes:
+    """What a task is decided by where paths were timed beside frames, which takes too long; see `rescale`.
+
+    Attributes:
+        profile: as it was scaled by them.
+        quality: of the paths.
+    """
+
+    profile: LatencyProfile
+    quality: Quality
+
+
+@dataclass(frozen=True, eq=False)
 class LoadedTask:
     """A task whose network is warm.
 
@@ -110,6 +124,7 @@ class LoadedTask:
         notices: what happened while loading that a person should know, each a sentence.
         degraded: why times may differ from what was measured, each with what to run; it stays so until the node is
             configured anew. The calibration follows such times, but its first hundreds of frames do not know them.
+        rough: times that were taken beside frames; None where the device was otherwise idle.
     """
 
     task: Task
@@ -121,6 +136,7 @@ class LoadedTask:
     unprepared: Path | None
     notices: tuple[str, ...]
     degraded: tuple[str, ...]
+    rough: RoughTimes | None = None
 
     @classmethod
     def of(cls, task: Task) -> LoadedTask:
@@ -157,7 +173,7 @@ def load_task(options: NetworkOptions, models_folder: Path, running: LoadedTask 
         profile, differences = measure_anew(network, facts, images()), [f'measured in seconds, coarsely: {error}']
     forecast = PathForecast(profile, network.path_space)
     quality = _load_quality(options, network, forecast, weights)
-    kept = getattr(network, 'kept_paths', None) if options.policy == 'frontier' else None
+    kept = _kept_paths(options, network)
     policy = make_policy(options.policy, network.path_space, forecast, quality, kept)
     warm_up(network, profile.image_size, kept)
     if running is None:  # beside a network that runs, it would take away what that one's frames need
@@ -179,9 +195,12 @@ def load_task(options: NetworkOptions, models_folder: Path, running: LoadedTask 
         except ForeignFile as error:
             degraded.append(f'{error}; nothing is kept over a restart: name another file')
             calibration_file = None
+    rough = None
     if running is not None and running.origin == origin:
         times, notices = running.task.times, []
     else:
+        if running is not None and profile.scaled_from:
+            rough = RoughTimes(profile, quality)
         calibrator, notices = make_calibrator(options, forecast, calibration_file)
         wcet = None if profile.wcet is None else WcetForecast(network.path_space, profile.wcet)
         times = TimeModel(network.path_space, forecast, calibrator, wcet=wcet, parts=TimeParts(bounds=options.bounds))
@@ -190,7 +209,30 @@ def load_task(options: NetworkOptions, models_folder: Path, running: LoadedTask 
     task = Task(network, policy, times, network.result_type)
     ready_paths = len(network.path_space if kept is None else kept)
     return LoadedTask(task, options, facts, origin, ready_paths, calibration_file,
-                      _unprepared(options, network, weights), tuple(notices), tuple(degraded))
+                      _unprepared(options, network, weights), tuple(notices), tuple(degraded), rough)
+
+
+def rescale(loaded: LoadedTask) -> LoadedTask:
+    """The same network with the times of its first frames in the place of rough ones; its calibration begins anew.
+    Blocks for as long as the policy is prepared.
+
+    Args:
+        loaded: a task with rough times that has remembered `FIRST_FRAMES`.
+    """
+    task, options, rough = loaded.task, loaded.options, loaded.rough
+    profile = rescaled(rough.profile, task.path_space, task.times.first_frames[_SETTLING_FRAMES:])
+    forecast = PathForecast(profile, task.path_space)
+    policy = make_policy(options.policy, task.path_space, forecast, rough.quality, _kept_paths(options, task.network))
+    calibrator, _ = make_calibrator(options, forecast, None)
+    origin = {**loaded.origin, 'profile': profile.digest}
+    file = loaded.calibration_file
+    return replace(loaded, task=replace(task, policy=policy, times=task.times.successor(forecast, calibrator)),
+                   origin=origin, calibration_file=file and replace(file, origin=origin), rough=None)
+
+
+def _kept_paths(options: NetworkOptions, network: Network) -> Sequence[ExecutionPath] | None:
+    """The paths that a network keeps ready, where it names them and the policy heeds them."""
+    return getattr(network, 'kept_paths', None) if options.policy == 'frontier' else None
 
 
 def _unprepared(options: NetworkOptions, network, weights: Path) -> Path | None:

@@ -59,16 +59,17 @@ def files(tmp_path):
 
 
 class Camera:
-    """Publishes an image every 100 ms, from a thread of its own."""
+    """Publishes an image after each period, from a thread of its own."""
 
-    def __init__(self, observer, topic):
+    def __init__(self, observer, topic, period_s=PERIOD_S):
+        self._period_s = period_s
         self.stamps_ns, self._speaker, self._observer = [], observer.speaker(Image, topic), observer
         self._ends = threading.Event()
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
 
     def _serve(self):
-        while not self._ends.wait(PERIOD_S):
+        while not self._ends.wait(self._period_s):
             stamp_ns = self._observer.node.get_clock().now().nanoseconds
             self.stamps_ns.append(stamp_ns)
             self._speaker.publish(bgr_to_image(IMAGE, Header(stamp=ns_to_stamp(stamp_ns), frame_id='camera')))
@@ -184,7 +185,7 @@ def unprepared(prepared, tmp_path):
     weights, profile = tmp_path / 'small.safetensors', tmp_path / 'profile.json'
     shutil.copy(prepared.weights, weights)
     shutil.copy(prepared.weights.with_name('small.models'), weights.with_suffix('.quantised'))
-    made_up_profile(prepared.network(), image_size=IMAGE.shape[:2]).save(profile)
+    made_up_profile(prepared.network(), image_size=IMAGE.shape[:2], scaled_from='Another board').save(profile)
     return weights, {'model': weights, 'profile': profile}, {**process_environment(DEFAULT_THREADS),
                                                              'XDG_CACHE_HOME': str(tmp_path / 'empty')}
 
@@ -196,11 +197,12 @@ def test_a_device_that_nobody_prepared_answers_at_once_and_changes_over_to_segme
                       environment=environment)
     found = observer.hear(Detection2DArray, f'{namespace}/detector/detections')
     latencies = observer.hear(FrameLatency, f'{namespace}/detector/latency')
-    camera = Camera(observer, f'{namespace}/image')
+    camera = Camera(observer, f'{namespace}/image', period_s=0.02)
     wait_for(lambda: found, f'detections: {node.output}')
     wait_for(lambda: 'engine' in observer.status('detector')[2], 'diagnostics')
     assert observer.status('detector')[2]['engine'] == 'eager'
     wait_for(lambda: observer.status('detector')[2]['engine'].startswith('openvino'), f'the change: {node.output}')
+    wait_for(lambda: 'goes by the times that its first frames took' in node.output, 'times of the new segments')
     seen = len(latencies)
     wait_for(lambda: len(latencies) > seen + 20, 'frames on what was prepared')
     camera.end()
