@@ -59,7 +59,15 @@ class Answer:
 
     detections: Detection2DArray | None = None
     latency: FrameLatency | None = None
-    objects: Detections | None = None  # that are shown
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What is drawn on an image."""
+
+    detections: Detections
+    names: tuple[str, ...]
+    latency: FrameLatency
 
 
 class PathVisualizerNode(Node):
@@ -70,10 +78,11 @@ class PathVisualizerNode(Node):
         self._values = declare(self, PARAMETERS)
         self._images: StampCache[Image | CompressedImage] = StampCache(_CACHED_IMAGES)
         self._answers: StampCache[Answer] = StampCache(_CACHED_IMAGES)
-        self._complete: StampCache[Answer] = StampCache(_CACHED_IMAGES)  # that came before their image
+        # Frames whose image is still on its way, as on a busy machine: it is larger than what is said about it.
+        self._undrawn: StampCache[Frame] = StampCache(_CACHED_IMAGES)
         self._camera: PinholeCamera | None = None
         self._contention: ContentionState | None = None
-        self._drawn = self._rejected = 0
+        self._drawn = self._rejected = self._told_without_image = 0
         self._problem = ''
         self._images_in: ImageInput | None = None  # while somebody watches
         self._info_in: Subscription | None = None
@@ -100,7 +109,7 @@ class PathVisualizerNode(Node):
             self._images_in = self._info_in = None
             self._images.clear()
             self._answers.clear()
-            self._complete.clear()
+            self._undrawn.clear()
             return
         image, values = self.resolve_topic_name('image'), self._values
         # Empty: where image_transport puts it.
@@ -113,11 +122,11 @@ class PathVisualizerNode(Node):
         if not self._image_out.get_subscription_count():
             return
         stamp_ns = stamp_to_ns(message.header.stamp)
-        answer = self._complete.take(stamp_ns)
-        if answer is None:
+        frame = self._undrawn.take(stamp_ns)
+        if frame is None:
             self._images.put(stamp_ns, message)
         else:
-            self._draw(message, answer)
+            self._draw(message, frame)
 
     def _on_camera_info(self, message: CameraInfo) -> None:
         focal_x, _, centre_x, _, focal_y, centre_y, *_ = map(float, message.k)
@@ -146,34 +155,37 @@ class PathVisualizerNode(Node):
         if answer.detections is None or answer.latency is None:
             self._answers.put(stamp_ns, answer)
             return
-        names = class_names_in(answer.detections)
+        self._show(stamp_ns, answer.detections, answer.latency)
+
+    def _show(self, stamp_ns: int, found: Detection2DArray, latency: FrameLatency) -> None:
+        names = class_names_in(found)
         try:
-            found = message_to_detections(answer.detections, names)
+            detections = message_to_detections(found, names)
         except ValueError as error:
             self._reject(f'detections cannot be shown: {error}')
             return
-        answer.objects = found.with_score(self._values['min_score'])
+        detections = detections.with_score(self._values['min_score'])
         if self._markers_out.get_subscription_count():
             self._markers_out.publish(detection_markers(
-                answer.objects, names, answer.detections.header, self._camera or self._assumed_camera(),
-                self._values['marker_distance_m'], headline(answer.latency, self._contention)))
+                detections, names, found.header, self._camera or self._assumed_camera(),
+                self._values['marker_distance_m'], headline(latency, self._contention)))
         if self._image_out.get_subscription_count():
-            image = self._images.take(stamp_ns)
+            frame, image = Frame(detections, names, latency), self._images.take(stamp_ns)
             if image is None:
-                self._complete.put(stamp_ns, answer)
+                self._undrawn.put(stamp_ns, frame)
             else:
-                self._draw(image, answer)
+                self._draw(image, frame)
 
-    def _draw(self, image: Image | CompressedImage, answer: Answer) -> None:
-        latency, names = answer.latency, class_names_in(answer.detections)
+    def _draw(self, image: Image | CompressedImage, frame: Frame) -> None:
         try:
             picture = to_bgr(image)
         except ImageError as error:
             self._reject(str(error))
             return
+        latency = frame.latency
         # The bound concerns the network alone; the bar shows the whole frame.
         bound_ms = latency.total_ms - latency.network_ms + latency.bound_ms
-        drawn = annotate(picture, answer.objects, names, budget_ms=latency.budget_ms, bound_ms=bound_ms,
+        drawn = annotate(picture, frame.detections, frame.names, budget_ms=latency.budget_ms, bound_ms=bound_ms,
                          latency_ms=latency.total_ms, path=latency.path,
                          outcome=OUTCOMES.get(latency.outcome, f'outcome {latency.outcome}'),
                          met=latency.deadline_met)
@@ -188,12 +200,16 @@ class PathVisualizerNode(Node):
         self._problem = problem
 
     def _report(self) -> Report:
-        values = {'drawn': self._drawn, 'frames_without_image': self._complete.unused,
+        values = {'drawn': self._drawn, 'frames_without_image': self._undrawn.unused,
                   'images_without_frame': self._images.unused, 'rejected': self._rejected,
                   'viewers': self._image_out.get_subscription_count() + self._markers_out.get_subscription_count()}
         values['refused_messages'] = self._intake.refused
         problem, self._problem = self._problem, ''
+        without_image = self._undrawn.unused - self._told_without_image
+        self._told_without_image = self._undrawn.unused
         concerns = [self._intake.concern, problem]
+        if without_image:
+            concerns.append(f'the images of {without_image} frames have not come')
         if self._images_in is not None:
             values['middleware_lost'] = self._images_in.flow.lost
             concerns += self._images_in.concerns if self._image_out.get_subscription_count() else ()
