@@ -23,6 +23,7 @@ from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.nodes.middleware import make_room_for_images
 
 _EXPECTED = (DeadlinePerceptionError, ParameterException, NameValidationException, ValueError, OSError)
+_CLOSING_S = 4.5  # of all nodes, after which the process ends all the same: launch kills it after 10 s
 _JOIN_S = 2.0  # of all threads together: launch waits 5 s for a process, and nodes have to be closed after this
 
 
@@ -124,6 +125,11 @@ def _run(name: str, create: Sequence[Callable[[], Node]], spin: Callable[[Sequen
             print(f'{name}: ends, for a callback failed: {type(error).__name__}: {error}', file=sys.stderr)
     for number in (signal.SIGINT, signal.SIGTERM):  # also after an end that no signal asked for
         signal.signal(number, lambda *_: None)
+    if not own_signals:
+        # KeyboardInterrupt may have come where a lock was held, which nobody gives back then.
+        overdue = threading.Timer(_CLOSING_S, _end_overdue, (name, status))
+        overdue.daemon = True
+        overdue.start()
     # Waits for rclpy's own thread for signals, which triggers a condition of every executor without asking whether the
     # executor still exists: a segmentation fault in one of ten ends, before executors were kept until here.
     uninstall_signal_handlers()
@@ -135,6 +141,12 @@ def _run(name: str, create: Sequence[Callable[[], Node]], spin: Callable[[Sequen
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError):  # whoever read it may be gone
             stream.flush()
+    os._exit(status)
+
+
+def _end_overdue(name: str, status: int) -> None:
+    print(f'{name}: ends without its nodes, which have not closed within {_CLOSING_S:.1f} s', file=sys.stderr)
+    faulthandler.dump_traceback()
     os._exit(status)
 
 

@@ -141,6 +141,28 @@ def test_a_signal_ends_the_process_cleanly_however_long_it_takes_to_wake_all_exe
     assert node.end() == 0, node.output
 
 
+def test_a_node_that_does_not_close_ends_all_the_same_and_tells_where_it_hangs(start_node, wait_for, tmp_path):
+    """A signal may interrupt the main thread just as it has taken a lock: launch would kill the process after 10 s."""
+    script = tmp_path / 'hanging.py'
+    script.write_text('import threading\n'
+                      'from rclpy.node import Node\n'
+                      'from deadline_perception.nodes.process import run_node\n'
+                      'class Hanging(Node):\n'
+                      '    def destroy_node(self):\n'
+                      '        threading.Event().wait()\n'
+                      'def create():\n'
+                      '    node = Hanging("hanging")\n'
+                      '    node.create_timer(0.1, lambda: print("spins", flush=True))\n'
+                      '    return node\n'
+                      'run_node("hanging", create)\n')
+    node = start_node('hanging', program=(sys.executable, script))
+    wait_for(lambda: 'spins' in node.output, 'the timer')
+    assert node.end(signal.SIGINT) == 0
+    assert 'hanging: ends without its nodes, which have not closed within 4.5 s' in node.output
+    assert 'in destroy_node' in node.output
+
+
+
 @pytest.mark.parametrize('program', [
     (Path(sys.prefix) / 'lib' / 'deadline_perception' / 'detector',),
     (sys.executable, '-m', 'deadline_perception.nodes', 'detector')], ids=['executable', 'module'])
