@@ -63,9 +63,9 @@ class DeviceFacts:
     cpu_capability: str = UNKNOWN
 
     def __post_init__(self) -> None:
+        kinds = {'str': (str,), 'int': (int,), 'float': (int, float)}
         for field in fields(self):
             value = getattr(self, field.name)
-            kinds = {'str': (str,), 'int': (int,), 'float': (int, float)}
             if not isinstance(value, kinds[str(field.type)]):
                 raise ValueError(f'{field.name} of device is {value!r}, expected {field.type}')
         if self.kind not in ('cpu', 'cuda'):

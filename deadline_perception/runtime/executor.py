@@ -44,8 +44,6 @@ class Runner(Protocol):
 class _Calls:
     """Work other than frames, which the worker takes from the mailbox like a frame."""
 
-    busy_since_ms: float | None = None
-
     def process(self, item: tuple[Future, Callable[[], object]]) -> None:
         """Does a call for whoever waits for it."""
         future, call = item
@@ -53,9 +51,6 @@ class _Calls:
             future.set_result(call())
         except BaseException as error:  # handed to whoever asked
             future.set_exception(error)
-
-    def stop(self) -> None:
-        """See `Runner`; a call that waits is done all the same."""
 
 
 class Executor:
@@ -76,7 +71,7 @@ class Executor:
 
     def __init__(self, name: str = 'inference') -> None:
         self._name = name
-        self.mailbox: Mailbox[Runner, object] = Mailbox()
+        self.mailbox: Mailbox[Any, object] = Mailbox()  # of runners, and of `_Calls`
         self._runners: dict[Runner, Callable[[], None]] = {}
         self._collects_garbage, self._frames = False, 0
         self.watchdog: Watchdog | None = None
