@@ -74,7 +74,7 @@ BENCHMARKS = (
     Benchmark('demo_drive', 9, 'deadlines of the running nodes, alone and beside two busy programs',
               arguments=('--runs', '5', '--loads', '0', '2'), quick=False),
     Benchmark('deadlines', 21, 'misses and AP of every policy, alone and beside co-runners',
-              f'{MULTI_PATH}, Figs. 8 and 9'),
+              f'{MULTI_PATH}, Figs. 8 and 9', profiled=True),
     Benchmark('path_accuracy', 14, 'accuracy of paths against their time, what operators gain'),
     Benchmark('own_models', 12, 'public detectors as adopt reads them: conventions found, accuracy, 8 bit'),
     Benchmark('own_models_drive', 18, 'a set of all public detectors in the running nodes, beside each of them alone',

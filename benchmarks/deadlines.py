@@ -117,6 +117,7 @@ from deadline_perception.runtime.priority import Role, ThreadPriority
 from deadline_perception.runtime.task import Task
 from deadline_perception.runtime.tracks import LatePolicy, Outcome
 from deadline_perception.tools.command_line import exit_status
+from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
 from deadline_perception.tools.profile import restart_with_environment
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / 'research' / 'policies'))
@@ -455,7 +456,7 @@ def main() -> None:
     parser.add_argument('--long-minutes', type=float, default=2.4,
                         help='time of the long part, under each load, of each of its two policies')
     parser.add_argument('--warm-up', type=int, default=10, help='first frames run before, under each load, uncounted')
-    parser.add_argument('--weights', type=Path, default=ROOT / 'models' / 'compact.safetensors',
+    parser.add_argument('--weights', type=Path, default=ROOT / DEFAULT_WEIGHTS,
                         help='network, with its .quality.json beside it')
     parser.add_argument('--profile', type=Path, help='latency profile; measured first, in about 40 s, when not given')
     parser.add_argument('--engine', choices=ENGINES, default='auto', help='that runs the network')

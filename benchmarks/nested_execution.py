@@ -42,7 +42,7 @@ from deadline_perception.runtime.network_scheduler import NetworkScheduler
 from deadline_perception.runtime.priority import MODES, ThreadPriority
 from deadline_perception.runtime.task_file import TaskRequest, read_tasks
 from deadline_perception.runtime.tracks import Outcome
-from deadline_perception.share_folder import share_folder
+from deadline_perception.share_folder import DEFAULT_MODEL, share_folder
 from deadline_perception.tools.profile import restart_with_environment
 from deadline_perception.tools.profile_at_hand import ensure_profile
 from parts.harness import Run, run_script, show
@@ -55,7 +55,7 @@ DETECTOR_PERIODS_MS = (100.0, 150.0, 200.0, 300.0, 400.0, 600.0, 900.0)
 
 def default_tasks() -> tuple[TaskRequest, ...]:
     """Two cameras and a third network."""
-    cameras = [TaskRequest(name, 'compact', DETECTOR_PERIODS_MS) for name in ('front', 'rear')]
+    cameras = [TaskRequest(name, DEFAULT_MODEL, DETECTOR_PERIODS_MS) for name in ('front', 'rear')]
     return (*cameras, TaskRequest('signs', 'crop_classifier', (50.0, 100.0, 200.0, 400.0), crops_of='front',
                                   distance_m=50.0))
 

@@ -1,6 +1,6 @@
 """Bounds of 50 random paths against the times that they took, whole and from mid-way.
 
-    python benchmarks/path_bounds.py [--frames 20000] [--slowest-ms 25] [--weights models/compact.safetensors]
+    python benchmarks/path_bounds.py [--frames 20000] [--slowest-ms 25] [--weights FILE]
 
 Runs frames with the shipped engine and this device's profile, on paths that are expected to take at most --slowest-ms,
 and bounds them as the detector node does: forecast times slowdown times calibration factor, slowdown renewed three
@@ -37,6 +37,7 @@ from deadline_perception.rendering.drive import render_drive
 from deadline_perception.runtime.image_age import StampReading
 from deadline_perception.runtime.job import Decision, Job
 from deadline_perception.share_folder import share_folder
+from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
 from deadline_perception.runtime.loading import NetworkOptions, make_calibrator
 from deadline_perception.tools.profile import restart_with_environment
 from deadline_perception.tools.profile_at_hand import ensure_profile
@@ -291,6 +292,6 @@ def main(run: Run) -> None:
 
 if __name__ == '__main__':
     run_script(main, {
-        '--weights': {'type': Path, 'default': Path('models/compact.safetensors')},
+        '--weights': {'type': Path, 'default': DEFAULT_WEIGHTS},
         '--frames': {'type': int, 'default': 20_000, 'help': 'at least 1000'},
         '--slowest-ms': {'type': float, 'default': 25.0, 'help': 'of the paths'}}, quick='1,000 frames')
