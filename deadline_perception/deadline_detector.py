@@ -81,7 +81,7 @@ class DeadlineDetector:
                     lambda: load_task(_options(model), share_folder() / 'models', images=images))
         except BaseException:
             if self._owns_executor:
-                self._executor.close(STOP_TIMEOUT_S)
+                self._executor.close(0.0)  # a load that is interrupted may never end
             raise
         self._notices = [*self.loaded.notices, *self.loaded.degraded]  # that nobody has been told yet
 

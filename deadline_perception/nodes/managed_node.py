@@ -13,6 +13,7 @@ from rclpy.clock import Clock, ClockType
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 
 from deadline_perception.errors import DeadlinePerceptionError
+from deadline_perception.nodes.process import interruptible
 from deadline_perception.runtime.process_memory import give_back_memory
 
 
@@ -60,7 +61,8 @@ class ManagedNode(LifecycleNode):
         limit.daemon = True
         limit.start()
         try:
-            return self._told(callback, state)
+            with interruptible():
+                return self._told(callback, state)
         finally:
             limit.cancel()
 

@@ -9,12 +9,12 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 
 import rclpy
 from rclpy.exceptions import NameValidationException, ParameterException
-from rclpy.executors import Executor, ExternalShutdownException, MultiThreadedExecutor, SingleThreadedExecutor
+from rclpy.executors import Executor, ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions, uninstall_signal_handlers
 from rclpy.task import Future
@@ -23,19 +23,17 @@ from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.nodes.middleware import make_room_for_images
 
 _EXPECTED = (DeadlinePerceptionError, ParameterException, NameValidationException, ValueError, OSError)
-_CLOSING_S = 4.5  # of all nodes, after which the process ends all the same: launch kills it after 10 s
+_END_S = 4.5  # after a signal, and again for all nodes to close; launch kills a process after 10 s
 _JOIN_S = 2.0  # of all threads together: launch waits 5 s for a process, and nodes have to be closed after this
 
 
-def run_node(name: str, create: Callable[[], Node], *, threads: int = 1,
-             done: Callable[[Node], Future] | None = None, own_signals: bool = False,
-             sends_images: bool = False) -> int:
+def run_node(name: str, create: Callable[[], Node], *, done: Callable[[Node], Future] | None = None,
+             own_signals: bool = False, sends_images: bool = False) -> int:
     """Creates a node, spins it until a signal comes or it is done, and ends the process.
 
     Args:
         name: of the executable, for messages.
         create: makes the node; called after ROS is initialised with the command line.
-        threads: of the executor.
         done: gives the future whose result is the exit status, for a node that ends by itself.
         own_signals: the node handles SIGINT and SIGTERM itself, because it has something to finish.
         sends_images: gets as much shared memory as images take.
@@ -45,14 +43,12 @@ def run_node(name: str, create: Callable[[], Node], *, threads: int = 1,
         the node could not start or a callback failed, or the status of `done`.
     """
     def spin(nodes: Sequence[Node], kept: list[Executor]) -> int:
-        executor = SingleThreadedExecutor() if threads == 1 else MultiThreadedExecutor(num_threads=threads)
+        executor = SingleThreadedExecutor()
         kept.append(executor)
         executor.add_node(nodes[0])
-        if done is None:
-            executor.spin()
-            return 0
-        future = done(nodes[0])
-        executor.spin_until_future_complete(future)
+        future = Future() if done is None else done(nodes[0])
+        with _interrupt.held():
+            executor.spin_until_future_complete(_End(future))
         return future.result() if future.done() else 0
 
     return _run(name, [create], spin, own_signals=own_signals, sends_images=sends_images)
@@ -95,11 +91,10 @@ def _run(name: str, create: Sequence[Callable[[], Node]], spin: Callable[[Sequen
     faulthandler.enable()  # a crash of a library below says where the threads were
     nodes: list[Node] = []
     executors: list[Executor] = []  # kept by `spin` for this function, which knows when they may go
-    # Before rclpy's own handlers, which call this one: what blocks the main thread, such as a load, is left at once. A
-    # process that was started to ignore SIGINT, as a shell's background job is, would otherwise load to the end.
-    interrupt = _first_signal_interrupts()
+    # Before rclpy's own handlers, which call this one. A process that was started to ignore SIGINT, as a shell's
+    # background job is, would otherwise load to the end.
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, interrupt)
+        signal.signal(number, _interrupt)
     try:
         if sends_images:
             make_room_for_images()
@@ -126,10 +121,7 @@ def _run(name: str, create: Sequence[Callable[[], Node]], spin: Callable[[Sequen
     for number in (signal.SIGINT, signal.SIGTERM):  # also after an end that no signal asked for
         signal.signal(number, lambda *_: None)
     if not own_signals:
-        # KeyboardInterrupt may have come where a lock was held, which nobody gives back then.
-        overdue = threading.Timer(_CLOSING_S, _end_overdue, (name, status))
-        overdue.daemon = True
-        overdue.start()
+        _end_if_overdue()
     # Waits for rclpy's own thread for signals, which triggers a condition of every executor without asking whether the
     # executor still exists: a segmentation fault in one of ten ends, before executors were kept until here.
     uninstall_signal_handlers()
@@ -144,24 +136,67 @@ def _run(name: str, create: Sequence[Callable[[], Node]], spin: Callable[[Sequen
     os._exit(status)
 
 
-def _end_overdue(name: str, status: int) -> None:
-    print(f'{name}: ends without its nodes, which have not closed within {_CLOSING_S:.1f} s', file=sys.stderr)
-    faulthandler.dump_traceback()
-    os._exit(status)
+def _end_if_overdue() -> None:
+    """Ends the process with status 1 and the stacks of its threads, unless it has ended itself by then."""
+    faulthandler.dump_traceback_later(_END_S, exit=True)
 
 
-def _first_signal_interrupts() -> Callable[[int, object], None]:
-    """A handler for both signals. The terminal's Ctrl-C and the launch's come both, milliseconds apart: a second
-    KeyboardInterrupt would be raised where the first one is dealt with, and end the process with a traceback."""
-    came = False
+class _Interrupt:
+    """The handler of both signals, which raises KeyboardInterrupt where the main thread may be left at any point.
 
-    def interrupt(number: int, frame: object) -> None:
-        nonlocal came
-        if not came:
-            came = True
-            raise KeyboardInterrupt
+    Where it spins, callbacks and the executor hold locks, which nobody would give back: there `_End` ends the spinning,
+    and rclpy's own handler wakes the executor. The terminal's Ctrl-C and the launch's come both, milliseconds apart: a
+    second KeyboardInterrupt would be raised where the first one is dealt with, and end the process with a traceback.
+    """
 
-    return interrupt
+    def __init__(self) -> None:
+        self._raises, self.came = True, False
+
+    def __call__(self, number: int, frame: object) -> None:
+        if not self.came:
+            self.came = True
+            _end_if_overdue()
+            if self._raises:
+                raise KeyboardInterrupt
+
+    @contextmanager
+    def held(self, held: bool = True) -> Iterator[None]:
+        """Does not raise inside, or does where `held` is false; a signal that has come before is raised there."""
+        before, self._raises = self._raises, not held
+        try:
+            if self.came and not held:
+                raise KeyboardInterrupt
+            yield
+        finally:
+            self._raises = before
+
+
+_interrupt = _Interrupt()
+
+
+class _End:
+    """The future that a node is spun for: done with its own, or when a signal has come."""
+
+    def __init__(self, own: Future) -> None:
+        self._own, self._wakes = own, False
+
+    def done(self) -> bool:
+        return _interrupt.came or self._own.done()
+
+    def cancelled(self) -> bool:
+        return False
+
+    def add_done_callback(self, wake: Callable[[Future], None]) -> None:
+        if not self._wakes:  # rclpy gives another one for every callback of the node
+            self._wakes = True
+            self._own.add_done_callback(wake)
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """What takes long in a callback, such as a load, is left at once when a signal comes."""
+    with _interrupt.held(threading.current_thread() is not threading.main_thread()):
+        yield
 
 
 def _close(nodes: Sequence[Node], executors: Sequence[Executor]) -> None:
