@@ -39,6 +39,7 @@ from deadline_perception.runtime.job import Conditions, Job, JobRecord
 from deadline_perception.runtime.loading import LoadedTask, NetworkOptions, SetupError
 from deadline_perception.runtime.pipeline import FramePipeline
 from deadline_perception.runtime.priority import Role
+from deadline_perception.runtime.rate_limit import RateLimit
 from deadline_perception.runtime.status import DetectorStatus
 
 END_AFTER_S = 1.0  # a process that must be replaced answers and reports first
@@ -66,6 +67,8 @@ class DetectorNode(ManagedNode):
         self._inputs: list[Subscription] = []
         self._images: ImageInput | None = None
         self._lost = 0  # images, since the activation
+        self._dropped = 0  # images, since the last one that was taken
+        self._rate = RateLimit()
         self._intake = MessageIntake(self)
         self._outputs: list[LifecyclePublisher] = []
         self._status = DetectorStatus()
@@ -114,7 +117,7 @@ class DetectorNode(ManagedNode):
         values, loaded = self._values.snapshot(), self._detector.loaded
         self._status, self._lost = DetectorStatus(), 0
         self._image_size: tuple[int, int] | None = None
-        self._ages = ImageAge()
+        self._ages, self._rate, self._dropped = ImageAge(), RateLimit(), 0
         self._conditions = detector_parameters.make_conditions(values, loaded.degraded)
         priority = detector_parameters.make_priority(values, loaded.facts.kind)
         priority.raise_thread(Role.SUPPORTING)
@@ -193,13 +196,16 @@ class DetectorNode(ManagedNode):
             is_wanted=lambda: self._pipeline is None or self._pipeline.wants_image)
 
     def _on_image(self, message: Image | CompressedImage, waited_ns: int, dropped: int) -> None:
+        arrival_ms = now_ms() - ms_from_ns(waited_ns)
         stamp = self._ages.read(stamp_to_ns(message.header.stamp), self.get_clock().now().nanoseconds - waited_ns)
         if stamp.reason:
             self.get_logger().warning(f'{stamp.reason}; the deadline counts from the arrival',
                                       throttle_duration_sec=THROTTLE_S)
+        self._dropped += dropped
         pipeline = self._pipeline
-        if pipeline is not None:
-            pipeline.arrive(Job(message, now_ms() - ms_from_ns(waited_ns), stamp, dropped))
+        if pipeline is not None and self._rate.takes(arrival_ms, self._values['max_rate_hz']):
+            pipeline.arrive(Job(message, arrival_ms, stamp, self._dropped))
+            self._dropped = 0
 
     def _on_budget(self, message: TimeBudget) -> None:
         reason = (message.reason or 'degraded') if message.degraded else ''
@@ -286,7 +292,7 @@ class DetectorNode(ManagedNode):
     def _report(self) -> Report:
         status, pipeline = self._status, self._pipeline
         values = {'state': self._state, **status.values(), 'middleware_lost': self._lost_total,
-                  'refused_messages': self._intake.refused}
+                  'left_out_by_rate': self._rate.left_out, 'refused_messages': self._intake.refused}
         problem = self._refusal or self._fault()
         if problem:
             return Report(Level.ERROR, problem, values)

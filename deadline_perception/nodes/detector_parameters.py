@@ -52,6 +52,8 @@ PARAMETERS = (
               maximum=60000.0),
     Parameter('budget_timeout_ms', 1000.0, 'An older budget is stale, and the smallest is in force.', unit='ms',
               minimum=10.0, maximum=60000.0),
+    Parameter('max_rate_hz', 0.0, 'At most so many images a second are answered, and the others left out, so that '
+              'other programs have the processor; 0: all.', unit='Hz', minimum=0.0, maximum=1000.0),
     Parameter('min_score', 0.05, 'Objects and classes of a lower score are not published. The report and average '
               'precision need the low ones; a robot that acts on each takes 0.3 to 0.5.', minimum=0.0, maximum=1.0),
     Parameter('late_policy', 'coasted', 'When time runs out: publish, in time, coasted tracks of the previous '
@@ -60,11 +62,14 @@ PARAMETERS = (
 _OF_NETWORK = ('model', 'profile', 'device', 'engine', 'threads', 'policy', 'target_miss_probability',
                'calibration_file', 'bounds')
 _RELOADED = ('model', 'profile')
+_AT_ONCE = ('max_rate_hz',)
 
 
 def _waits_for(name: str) -> str:
     if name in _RELOADED:
         return 'configure or ~/reload'
+    if name in _AT_ONCE:
+        return ''
     return 'configure' if name in _OF_NETWORK else 'activate'
 
 

@@ -391,6 +391,25 @@ def test_every_image_sent_is_delivered_or_replaced_and_answered_once(ready, requ
     assert max(Counter(stamp_to_ns(array.header.stamp) for array in ready.detections[-len(answers):]).values()) == 1
 
 
+def test_a_rate_is_set_while_the_node_runs_and_what_is_left_out_is_counted(ready):
+    def answered(seconds):
+        begin, until_s, sent = len(ready.latencies), time.monotonic() + seconds, 0
+        while time.monotonic() < until_s:
+            ready.images.publish(ready.image())
+            sent += 1
+            time.sleep(0.02)
+        time.sleep(0.3)
+        return len(ready.latencies) - begin, sent
+
+    ready.answer(ready.image())
+    assert not ready.set(max_rate_hz=5.0)
+    limited, sent = answered(2.0)
+    assert 5 <= limited <= 12 < sent
+    wait(lambda: int(ready.status()[2]['left_out_by_rate']) >= sent - limited - 2, 'the count of what was left out')
+    assert not ready.set(max_rate_hz=0.0)
+    assert answered(1.0)[0] > 12
+
+
 def test_a_killed_detector_that_starts_again_detects_again(files, station, detector, ready):
     detector.kill()
     detector.wait(30)
