@@ -9,6 +9,7 @@ benchmarks/new_device.py says how well it does. Needs no torch.
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -25,6 +26,7 @@ from deadline_perception.latency.profile import LatencyProfile, time_frame
 from deadline_perception.latency.quantiles import Quantiles
 
 PATHS, REPEATS = 8, 6  # measured: benchmarks/new_device.py
+_LEAST_REPEATS, _ENOUGH_S = 4, 3.0  # segments that run eagerly take long, and are replaced in a minute
 _BLOCK_PX = 16
 
 
@@ -53,7 +55,8 @@ def transfer(reference: LatencyProfile, detector, *, paths: int = PATHS, repeats
     """The reference brought to this device by timing some whole paths here; blocks for a second or two.
 
     The paths are the smallest, the largest, and the largest with one operator at its smallest setting, as far as they
-    reach, then random ones. Frames whose segments count alternate with frames that count as a whole.
+    reach, then random ones. Frames whose segments count alternate with frames that count as a whole. A slow network
+    gets fewer repeats, at least 4.
 
     Args:
         reference: a profile of the same network, from any device.
@@ -74,7 +77,10 @@ def transfer(reference: LatencyProfile, detector, *, paths: int = PATHS, repeats
     chosen = distinct_paths(space, paths, rng, first=lowest)
     segments: dict[str, list[float]] = {}
     totals = {str(path): [] for path in chosen}
+    begun_s = time.monotonic()
     for number in range(-1, repeats):
+        if number >= _LEAST_REPEATS and time.monotonic() - begun_s > _ENOUGH_S:
+            break
         for path in rng.sample(chosen, len(chosen)):
             total_ms, segments_ms = time_frame(detector, image, path)
             if number < 0:  # first calls allocate and choose kernels

@@ -175,7 +175,9 @@ def load_task(options: NetworkOptions, models_folder: Path, running: LoadedTask 
     quality = _load_quality(options, network, forecast, weights)
     kept = _kept_paths(options, network)
     policy = make_policy(options.policy, network.path_space, forecast, quality, kept)
-    warm_up(network, profile.image_size, kept)
+    unprepared = _unprepared(options, network, weights)
+    if unprepared is None:  # else it stays for a minute, and timing paths has warmed it up
+        warm_up(network, profile.image_size, kept)
     if running is None:  # beside a network that runs, it would take away what that one's frames need
         give_back_memory()
         ready = kept or (network.path_space.smallest, network.path_space.largest)
@@ -209,7 +211,7 @@ def load_task(options: NetworkOptions, models_folder: Path, running: LoadedTask 
     task = Task(network, policy, times, network.result_type)
     ready_paths = len(network.path_space if kept is None else kept)
     return LoadedTask(task, options, facts, origin, ready_paths, calibration_file,
-                      _unprepared(options, network, weights), tuple(notices), tuple(degraded), rough)
+                      unprepared, tuple(notices), tuple(degraded), rough)
 
 
 def rescale(loaded: LoadedTask) -> LoadedTask:

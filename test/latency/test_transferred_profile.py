@@ -8,6 +8,7 @@ import pytest
 from invented_networks import CLASSIFIER
 from made_up_detector import TINY
 
+from deadline_perception.latency import transferred_profile
 from deadline_perception.latency.path_bound import PathForecast
 from deadline_perception.latency.profile import LatencyProfile, measure_profile
 from deadline_perception.latency.quantiles import Quantiles
@@ -80,6 +81,13 @@ def test_a_transferred_profile_forecasts_every_path_and_says_where_its_times_com
     assert LatencyProfile.load(tmp_path / 'profile.json') == found
     again = transfer(found, detector, paths=2, repeats=2)  # of a profile that was itself scaled
     assert again.scaled_from == str(there.facts)
+
+
+@pytest.mark.parametrize(('enough_s', 'count'), [(0.0, 2), (1000.0, 5)])
+def test_a_slow_network_is_timed_less_often_but_never_too_little(detector, reference, monkeypatch, enough_s, count):
+    monkeypatch.setattr(transferred_profile, '_ENOUGH_S', enough_s)
+    found = transfer(reference, detector, paths=2, repeats=10, image=IMAGE)
+    assert {of_path.count for of_path in found.paths.values()} == {count}
 
 
 def test_too_few_paths_or_frames_are_refused(detector, reference):
