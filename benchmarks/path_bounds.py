@@ -37,8 +37,8 @@ from deadline_perception.rendering.drive import render_drive
 from deadline_perception.runtime.image_age import StampReading
 from deadline_perception.runtime.job import Decision, Job
 from deadline_perception.share_folder import share_folder
-from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
 from deadline_perception.runtime.loading import NetworkOptions, make_calibrator
+from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
 from deadline_perception.tools.profile import restart_with_environment
 from deadline_perception.tools.profile_at_hand import ensure_profile
 from parts.harness import Run, run_script

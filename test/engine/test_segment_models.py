@@ -83,15 +83,14 @@ def test_models_of_other_weights_are_none_and_damaged_ones_are_refused(tmp_path,
 
 def test_with_models_at_hand_nothing_is_converted_or_quantised(prepared, tmp_path, monkeypatch):
     network, origin = prepared.network(), store_origin(read_device_facts('cpu'))
-    keys = network.path_space.keys(network.path_space.largest)[::3]  # a dozen seconds, of a minute for all
     first = SegmentStore.resume(tmp_path / 'first', origin)
-    made = prepare(network, list(prepared.images), first, 1, keys=keys)
+    made = prepare(network, list(prepared.images), first, 1)
     assert {key for key, segment in first.segments.items()
             if segment.form in (Form.INT8, Form.EXACT)} <= made.forms.keys()
     monkeypatch.setitem(sys.modules, 'nncf', None)  # importing it fails
     monkeypatch.setattr(torch.export, 'export', None)
     second = SegmentStore.resume(tmp_path / 'second', origin)
-    again = prepare(network, list(prepared.images), second, 1, keys=keys, models=made)
+    again = prepare(network, list(prepared.images), second, 1, models=made)
     assert again.forms == {} and second.complete and second.segments.keys() == first.segments.keys()
     for key, segment in second.segments.items():  # which form is faster may depend on the moment
         assert segment.form in (first.segments[key].form, Form.EAGER) or first.segments[key].form is Form.EAGER

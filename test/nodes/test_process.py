@@ -141,30 +141,38 @@ def test_a_signal_ends_the_process_cleanly_however_long_it_takes_to_wake_all_exe
     assert node.end() == 0, node.output
 
 
+def working_node(tmp_path, *members: str) -> tuple[str, Path]:
+    """A program: a node with these lines of its class, whose `at_work` a timer calls."""
+    script = tmp_path / 'working.py'
+    script.write_text('\n'.join((
+        'import threading, time',
+        'from rclpy.node import Node',
+        'from deadline_perception.nodes.process import run_node',
+        'class Working(Node):',
+        *(f'    {line}' for line in members),
+        'def create():',
+        '    node = Working("working")',
+        '    node.create_timer(0.01, node.at_work)',
+        '    return node',
+        'run_node("working", create)')))
+    return sys.executable, script
+
+
 def test_a_signal_interrupts_no_callback_that_holds_a_lock(start_node, wait_for, tmp_path):
     """Whoever closes the node would wait for a lock that nobody gives back."""
-    script = tmp_path / 'locked.py'
-    script.write_text('import threading, time\n'
-                      'from rclpy.node import Node\n'
-                      'from deadline_perception.nodes.process import run_node\n'
-                      'lock = threading.Lock()\n'
-                      'class Locked(Node):\n'
-                      '    def at_work(self):\n'
-                      '        lock.acquire()\n'
-                      '        print("holds", flush=True)\n'
-                      '        until_s = time.monotonic() + 0.5\n'
-                      '        while time.monotonic() < until_s:  # bytecode, where Python handles signals\n'
-                      '            pass\n'
-                      '        lock.release()\n'
-                      '    def destroy_node(self):\n'
-                      '        with lock:\n'
-                      '            print("closes", flush=True)\n'
-                      'def create():\n'
-                      '    node = Locked("locked")\n'
-                      '    node.create_timer(0.01, node.at_work)\n'
-                      '    return node\n'
-                      'run_node("locked", create)\n')
-    node = start_node('locked', program=(sys.executable, script))
+    node = start_node('working', program=working_node(
+        tmp_path,
+        'lock = threading.Lock()',
+        'def at_work(self):',
+        '    self.lock.acquire()',
+        '    print("holds", flush=True)',
+        '    until_s = time.monotonic() + 0.5',
+        '    while time.monotonic() < until_s:  # bytecode, where Python handles signals',
+        '        pass',
+        '    self.lock.release()',
+        'def destroy_node(self):',
+        '    with self.lock:',
+        '        print("closes", flush=True)'))
     wait_for(lambda: 'holds' in node.output, 'the callback')
     assert node.end(signal.SIGINT) == 0
     assert node.output.endswith('closes\n')
@@ -173,22 +181,13 @@ def test_a_signal_interrupts_no_callback_that_holds_a_lock(start_node, wait_for,
 @pytest.mark.parametrize('where', ['at_work', 'destroy_node'])
 def test_a_node_that_does_not_end_is_ended_and_tells_where_it_hangs(start_node, wait_for, tmp_path, where):
     """Launch would kill the process after 10 s, and nobody would know why."""
-    script = tmp_path / 'hanging.py'
-    script.write_text('import threading\n'
-                      'from rclpy.node import Node\n'
-                      'from deadline_perception.nodes.process import run_node\n'
-                      'class Hanging(Node):\n'
-                      '    def at_work(self):\n'
-                      '        print("spins", flush=True)\n'
-                      f'    def {where}(self):\n'
-                      '        print("spins", flush=True)\n'
-                      '        threading.Event().wait()\n'
-                      'def create():\n'
-                      '    node = Hanging("hanging")\n'
-                      '    node.create_timer(0.1, node.at_work)\n'
-                      '    return node\n'
-                      'run_node("hanging", create)\n')
-    node = start_node('hanging', program=(sys.executable, script))
+    node = start_node('working', program=working_node(
+        tmp_path,
+        'def at_work(self):',
+        '    print("spins", flush=True)',
+        f'def {where}(self):',
+        '    print("spins", flush=True)',
+        '    threading.Event().wait()'))
     wait_for(lambda: 'spins' in node.output, 'the timer')
     assert node.end(signal.SIGINT) == 1
     assert 'Timeout (0:00:04.500000)!' in node.output
