@@ -1,17 +1,18 @@
 """What each part of the time model earns: recorded frames replayed with the part switched off.
 
     python benchmarks/time_model.py --record      frames of random paths alone, beside a co-runner, and beside bursts
-    python benchmarks/time_model.py               replays them; seconds
+    python benchmarks/time_model.py               replays them, some minutes; any machine gives the same
 
-Recorded is the time of every segment of the shipped network on this device's engine, at the priority that the
-detector node asks for. In a replay the real inference loop chooses paths against budgets that wander, on a clock that
-advances by what each segment of the path it takes would have lasted: its forecast times what the recorded frame's
-segment took over its own. What a recorded frame took beside its segments stands for publishing. The slowdown is that of
-its own frames. The forecast is the shipped profile's, brought to this machine by the median ratio of the frames alone.
+Recorded is the time of every segment of the default network on this device's engine, on one thread, at the priority
+that the detector node asks for; it needs prepared segments (`deadline-perception profile`). In a replay the real
+inference loop chooses paths against budgets that wander, on a clock that advances by what each segment of the path it
+takes would have lasted: its forecast times what the recorded frame's segment took over its own. What a recorded frame
+took beside its segments stands for publishing. The slowdown is that of its own frames. The forecast is the shipped
+profile's, brought to this machine by the median ratio of the frames alone.
 
 Of each row: `late`, feasible frames whose answer was late; `beyond`, frames that exceeded the bound of their plan;
-bound over time of the network, median; and the mean quality of paths, AP, late and aborted frames counting 0.
-Differences to the first row within the range that it shows over the seeds of the budgets are noise.
+bound over time of the network, median; the mean quality of paths, AP, late and aborted frames counting 0; and how much
+higher that is than with all parts on the same budgets, with the standard error over several draws of these.
 """
 from __future__ import annotations
 
@@ -32,23 +33,26 @@ from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.execution_path import ExecutionPath
 from deadline_perception.latency.calibration import BoundCalibrator
+from deadline_perception.latency.device import use_threads
 from deadline_perception.latency.path_bound import PathForecast, SegmentForecast
 from deadline_perception.latency.profile import LatencyProfile
 from deadline_perception.latency.stopwatch import now_ms
 from deadline_perception.latency.time_model import TimeModel, TimeParts
 from deadline_perception.model_set.model_reference import load_network
 from deadline_perception.rendering.drive import render_drive
-from deadline_perception.runtime.loading import warm_up
+from deadline_perception.runtime.loading import SetupError, warm_up
 from deadline_perception.runtime.priority import Role, ThreadPriority
 from deadline_perception.runtime.image_age import StampReading
 from deadline_perception.runtime.job import Job
 from deadline_perception.runtime.timed_inference import TimedInference, WhateverItTakes
+from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS
+from deadline_perception.tools.profile import restart_with_environment
 from parts.harness import ROOT, Run, run_script, show
 
 TRACES = ROOT / 'benchmarks' / 'results' / 'time_model_traces.json'
-PROFILE = ROOT / 'models' / 'profiles' / 'compact-reference-t1.json'
-WEIGHTS = ROOT / 'models' / 'compact.safetensors'
-SEEDS = 2
+PROFILE = ROOT / 'models' / 'profiles' / f'{DEFAULT_WEIGHTS.stem}-reference-t1.json'
+WEIGHTS = ROOT / DEFAULT_WEIGHTS
+SEEDS = 6
 SWITCHES = tuple(part.name for part in fields(TimeParts) if part.name != 'bounds')
 BURSTS = ('import random, sys, time\nrng = random.Random(int(sys.argv[1]))\nwhile True:\n'
           '    until = time.monotonic() + rng.uniform(0.2, 1.5)\n    while time.monotonic() < until:\n'
@@ -66,7 +70,13 @@ class Recorded:
 
 def record(frames: int) -> dict[str, list[Recorded]]:
     """Frames of random paths under each condition, taken on this machine as it is now."""
+    restart_with_environment(1)
+    use_threads(1)
     network, _ = load_network(str(WEIGHTS), 'cpu')
+    needed = LatencyProfile.load(PROFILE).engine.partition(' ')[0]
+    if not network.engine.identity.startswith(needed):
+        raise SetupError(f'engine is {network.engine.identity}, expected {needed}, as the forecast is of it; prepare '
+                         'its segments: deadline-perception profile')
     images = [frame.load_bgr() for frame in render_drive(seconds=4.0).frames]
     warm_up(network, images[0].shape[:2])
     ThreadPriority('auto', lock_memory=False).raise_thread(Role.INFERENCE)
@@ -253,18 +263,20 @@ def main(run: Run) -> None:
             figures = [replay(trace, forecast, log_factor, policy, quality, parts, seed) for seed in range(SEEDS)]
             mean = {key: statistics.mean(getattr(figure, key) for figure in figures)
                     for key in asdict(figures[0])}
-            spread = {key: max(getattr(figure, key) for figure in figures) -
-                      min(getattr(figure, key) for figure in figures) for key in asdict(figures[0])}
-            rows.append({'condition': condition, 'parts': name, 'frames': len(trace), **mean, 'range': spread})
-    heads = ('condition', 'parts', 'frames', 'late %', 'beyond %', 'bound/time', 'AP')
+            if parts == TimeParts():
+                whole = figures
+            gains = [figure.quality - of_all.quality for figure, of_all in zip(figures, whole)]
+            rows.append({'condition': condition, 'parts': name, 'frames': len(trace), **mean,
+                         'gain': statistics.mean(gains), 'gain_error': statistics.stdev(gains) / math.sqrt(SEEDS)})
+    heads = ('condition', 'parts', 'frames', 'late %', 'beyond %', 'bound/time', 'AP', 'AP gained')
     show('time model, each part switched off', heads,
          [(row['condition'], row['parts'], row['frames'], 100.0 * row['late'], 100.0 * row['beyond'],
-           f'{row["bound_over_time"]:.3f}', f'{100.0 * row["quality"]:.2f} +- {50.0 * row["range"]["quality"]:.2f}')
-          for row in rows])
+           f'{row["bound_over_time"]:.3f}', 100.0 * row['quality'],
+           f'{100.0 * row["gain"]:+.2f} +- {100.0 * row["gain_error"]:.2f}') for row in rows])
     run.write(seeds=SEEDS, scale=scale, profile=PROFILE.name, rows=rows)
 
 
 if __name__ == '__main__':
     run_script(main, {'--record': {'action': 'store_true', 'help': 'record frames in place of replaying them'},
-                      '--frames': {'type': int, 'default': 1500, 'help': 'to record under each condition'}},
+                      '--frames': {'type': int, 'default': 1000, 'help': 'to record under each condition'}},
                quick='60 frames of each trace')

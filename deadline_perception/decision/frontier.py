@@ -120,6 +120,12 @@ class FrontierPolicy:
                 if self._frontiers_of[level][segment] is None:
                     self._build(segment, level)
 
+    @property
+    def planned_paths(self) -> list[ExecutionPath]:
+        """Every path that a frame may start on, whatever time it has."""
+        starts = [self._frontiers_of[level][0] or self._build(0, level) for level in self._levels]
+        return [self._paths[index] for index in sorted({index for start in starts for index in start.members})]
+
     def plan(self, remaining_ms: float, factor: float, likely: float = 1.0) -> Choice:
         """The path to start a frame on; see `Policy.plan`."""
         check_time_left(remaining_ms, factor, likely)

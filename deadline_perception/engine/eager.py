@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     import numpy as np
     from torch import Tensor
@@ -54,6 +54,9 @@ class Eager:
     def forms(self) -> dict[str, str]:
         """How segments are run, in a word or two, by their keys; those that are not named run eagerly."""
         return {}
+
+    def load(self, keys: Iterable[str]) -> None:
+        """Makes segments ready that need no example for it, on all cores; blocks for up to some tens of ms for each."""
 
     def clear(self) -> None:
         """Forgets what was prepared, because the weights are about to change."""

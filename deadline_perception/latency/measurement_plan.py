@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Iterable
 
 from deadline_perception.execution_path import ExecutionPath, PathSpace
 
@@ -46,6 +47,18 @@ def covering_paths(path_space: PathSpace, repeats: int, rng: random.Random) -> l
             best = candidates[-1]  # every path adds to what was run least, so the loop ends
         counts.update(path_space.keys(best))
         paths.append(best)
+
+
+def fewest_covering(paths: Iterable[ExecutionPath]) -> list[ExecutionPath]:
+    """Some of the paths that run every segment that any of them runs, as few as a greedy choice finds."""
+    left = {path: set(path.space.keys(path)) for path in paths}
+    chosen = []
+    while left:
+        best = max(left, key=lambda path: len(left[path]))
+        chosen.append(best)
+        run = left.pop(best)
+        left = {path: keys - run for path, keys in left.items() if keys - run}
+    return chosen
 
 
 def with_settings(path: ExecutionPath, needed: dict[int, int]) -> ExecutionPath:

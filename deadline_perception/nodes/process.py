@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 import rclpy
-from rclpy.exceptions import NameValidationException, ParameterException
+from rclpy.exceptions import NameValidationException, NotInitializedException, ParameterException
 from rclpy.executors import Executor, ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions, uninstall_signal_handlers
@@ -96,28 +96,24 @@ def _run(name: str, create: Sequence[Callable[[], Node]], spin: Callable[[Sequen
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupt)
     try:
-        if sends_images:
-            make_room_for_images()
         try:
-            rclpy.init(args=sys.argv, signal_handler_options=(
-                SignalHandlerOptions.NO if own_signals else SignalHandlerOptions.ALL))
-        except (RuntimeError, ValueError) as error:  # rclpy's own kinds of them: a wrong argument, an unreadable file
-            print(f'{name}: ROS arguments cannot be used: {_first_line(error)}', file=sys.stderr)
-            return 1
-        for create_one in create:
-            nodes.append(create_one())
-        status = spin(nodes, executors)
-    except (KeyboardInterrupt, ExternalShutdownException):
-        status = 0
-    except Exception as error:
-        status = 1
-        if isinstance(error, DeadlinePerceptionError) or (len(nodes) < len(create) and isinstance(error, _EXPECTED)):
-            print(f'{name}: {error}', file=sys.stderr)
-        elif isinstance(error, RuntimeError) and not rclpy.ok():  # a callback was publishing when the signal came
+            if sends_images:
+                make_room_for_images()
+            try:
+                rclpy.init(args=sys.argv, signal_handler_options=(
+                    SignalHandlerOptions.NO if own_signals else SignalHandlerOptions.ALL))
+            except (RuntimeError, ValueError) as error:  # rclpy's own kinds: a wrong argument, an unreadable file
+                print(f'{name}: ROS arguments cannot be used: {_first_line(error)}', file=sys.stderr)
+                return 1
+            for create_one in create:
+                nodes.append(create_one())
+            status = spin(nodes, executors)
+        except ExternalShutdownException:
             status = 0
-        else:
-            traceback.print_exc()
-            print(f'{name}: ends, for a callback failed: {type(error).__name__}: {error}', file=sys.stderr)
+        except Exception as error:
+            status = _failure_status(name, error, all_created=len(nodes) == len(create))
+    except KeyboardInterrupt:  # also where one of the others is dealt with: rclpy ends its context before this comes
+        status = 0
     for number in (signal.SIGINT, signal.SIGTERM):  # also after an end that no signal asked for
         signal.signal(number, lambda *_: None)
     if not own_signals:
@@ -134,6 +130,18 @@ def _run(name: str, create: Sequence[Callable[[], Node]], spin: Callable[[Sequen
         with suppress(OSError):  # whoever read it may be gone
             stream.flush()
     os._exit(status)
+
+
+def _failure_status(name: str, error: Exception, *, all_created: bool) -> int:
+    """The status of a process whose nodes failed, which is told."""
+    if isinstance(error, (RuntimeError, NotInitializedException)) and not rclpy.ok():
+        return 0  # a node was publishing, or being made, when the signal came
+    if isinstance(error, DeadlinePerceptionError) or (not all_created and isinstance(error, _EXPECTED)):
+        print(f'{name}: {error}', file=sys.stderr)
+    else:
+        traceback.print_exc()
+        print(f'{name}: ends, for a callback failed: {type(error).__name__}: {error}', file=sys.stderr)
+    return 1
 
 
 def _end_if_overdue() -> None:

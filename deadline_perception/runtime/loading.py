@@ -26,7 +26,7 @@ from deadline_perception.latency.device import (
     read_device_facts,
     use_threads,
 )
-from deadline_perception.latency.measurement_plan import covering_paths
+from deadline_perception.latency.measurement_plan import covering_paths, fewest_covering
 from deadline_perception.latency.path_bound import PathForecast
 from deadline_perception.latency.profile import (
     LatencyProfile,
@@ -117,7 +117,7 @@ class LoadedTask:
         options: what it was loaded from.
         facts: the device that runs it.
         origin: what the calibration of its bounds holds for, by name.
-        ready_paths: number of the network's paths that are kept ready.
+        kept_paths: those of the network's paths that are kept ready; None: all.
         calibration_file: keeps what the calibrator learns; None when nothing is kept.
         unprepared: weights that run eagerly until their segments are prepared, in seconds, as `engine` auto wants it;
             None where they are, or it would take minutes.
@@ -131,18 +131,23 @@ class LoadedTask:
     options: NetworkOptions
     facts: DeviceFacts
     origin: Mapping[str, str | int]
-    ready_paths: int
+    kept_paths: Sequence[ExecutionPath] | None
     calibration_file: CalibrationFile | None
     unprepared: Path | None
     notices: tuple[str, ...]
     degraded: tuple[str, ...]
     rough: RoughTimes | None = None
 
+    @property
+    def ready_paths(self) -> int:
+        """Number of the paths that are kept ready."""
+        return len(self.task.path_space if self.kept_paths is None else self.kept_paths)
+
     @classmethod
     def of(cls, task: Task) -> LoadedTask:
         """A task that was not loaded from files."""
         facts = read_device_facts()
-        return cls(task, NetworkOptions(task.network), facts, {}, len(task.path_space), None, None, (), ())
+        return cls(task, NetworkOptions(task.network), facts, {}, None, None, None, (), ())
 
 
 def load_task(options: NetworkOptions, models_folder: Path, running: LoadedTask | None = None,
@@ -173,10 +178,12 @@ def load_task(options: NetworkOptions, models_folder: Path, running: LoadedTask 
         profile, differences = measure_anew(network, facts, images()), [f'measured in seconds, coarsely: {error}']
     forecast = PathForecast(profile, network.path_space)
     quality = _load_quality(options, network, forecast, weights)
-    kept = _kept_paths(options, network)
+    kept = _kept_paths(options, network) or _used_paths(options, network.path_space, forecast, quality)
     policy = make_policy(options.policy, network.path_space, forecast, quality, kept)
     unprepared = _unprepared(options, network, weights)
     if unprepared is None:  # else it stays for a minute, and timing paths has warmed it up
+        if running is None:  # beside a network that runs, one core is enough to take
+            network.engine.load(key for path in kept or () for key in network.path_space.keys(path))
         warm_up(network, profile.image_size, kept)
     if running is None:  # beside a network that runs, it would take away what that one's frames need
         give_back_memory()
@@ -209,9 +216,8 @@ def load_task(options: NetworkOptions, models_folder: Path, running: LoadedTask 
     if network.engine.notice:
         notices.append(network.engine.notice)
     task = Task(network, policy, times, network.result_type)
-    ready_paths = len(network.path_space if kept is None else kept)
-    return LoadedTask(task, options, facts, origin, ready_paths, calibration_file,
-                      unprepared, tuple(notices), tuple(degraded), rough)
+    return LoadedTask(task, options, facts, origin, kept, calibration_file, unprepared, tuple(notices), tuple(degraded),
+                      rough)
 
 
 def rescale(loaded: LoadedTask) -> LoadedTask:
@@ -224,7 +230,7 @@ def rescale(loaded: LoadedTask) -> LoadedTask:
     task, options, rough = loaded.task, loaded.options, loaded.rough
     profile = rescaled(rough.profile, task.path_space, task.times.first_frames[_SETTLING_FRAMES:])
     forecast = PathForecast(profile, task.path_space)
-    policy = make_policy(options.policy, task.path_space, forecast, rough.quality, _kept_paths(options, task.network))
+    policy = make_policy(options.policy, task.path_space, forecast, rough.quality, loaded.kept_paths)
     calibrator, _ = make_calibrator(options, forecast, None)
     origin = {**loaded.origin, 'profile': profile.digest}
     file = loaded.calibration_file
@@ -237,6 +243,16 @@ def _kept_paths(options: NetworkOptions, network: Network) -> Sequence[Execution
     return getattr(network, 'kept_paths', None) if options.policy == 'frontier' else None
 
 
+def _used_paths(options: NetworkOptions, space: PathSpace, forecast: Forecast,
+                quality: Quality) -> Sequence[ExecutionPath] | None:
+    """The paths that frames may start on, and all others of the same segments, to go on with; None where the policy
+    does not say. A third of the segments of `street` is in none of them, and would be loaded for nothing."""
+    if options.policy != 'frontier':
+        return None
+    keys = {key for path in FrontierPolicy(space, forecast, quality).planned_paths for key in space.keys(path)}
+    return [path for path in space if keys.issuperset(space.keys(path))]
+
+
 def _unprepared(options: NetworkOptions, network, weights: Path) -> Path | None:
     """The weights where preparing their segments takes seconds and was not done, though the engine wants it."""
     from deadline_perception.engine.segment_models import SUFFIX
@@ -246,9 +262,9 @@ def _unprepared(options: NetworkOptions, network, weights: Path) -> Path | None:
 
 
 def warm_up(network, image_size: tuple[int, int], kept: Sequence[ExecutionPath] | None = None) -> None:
-    """Runs the paths that are kept ready, or some that together hold every segment, so that no frame pays for first
-    calls."""
-    paths = covering_paths(network.path_space, 1, random.Random(0)) if kept is None else kept
+    """Runs some of the paths that are kept ready, which together hold every segment of them, so that no frame pays for
+    first calls."""
+    paths = covering_paths(network.path_space, 1, random.Random(0)) if kept is None else fewest_covering(kept)
     if hasattr(network, 'warm_up'):
         network.warm_up(paths, image_size=image_size)
         return

@@ -226,6 +226,17 @@ def test_every_frontier_ascends_in_time_and_quality(policies):
                 assert list(qualities) == sorted(set(qualities))
 
 
+def test_whatever_time_a_frame_has_it_starts_on_one_of_the_planned_paths(make_forecast, make_quality):
+    policy = FrontierPolicy(SPACE, make_forecast(SPACE, lambda key: 1.0 + len(key) % 5), make_quality(
+        {path: (1 + number) / len(SPACE) for number, path in enumerate(SPACE)}))
+    planned = policy.planned_paths
+    assert 1 < len(planned) < len(SPACE)
+    rng = random.Random(0)
+    for _ in range(500):
+        budget_ms, likely = rng.choice((0.0, math.inf, rng.uniform(0.0, 30.0))), rng.uniform(0.5, 1.0)
+        assert policy.plan(budget_ms, 1.0, likely).path in planned
+
+
 def test_only_paths_that_are_kept_ready_are_chosen(make_forecast, make_quality):
     forecast = make_forecast(SPACE, lambda key: 1.0 + len(key) % 5)
     quality = make_quality({path: (1 + number) / len(SPACE) for number, path in enumerate(SPACE)})

@@ -53,6 +53,16 @@ def test_compiled_frames_agree_with_eager_ones(prepared, threads):
             assert not np.array_equal(value, right) and value.flags.c_contiguous
 
 
+def test_segments_that_were_loaded_are_not_compiled_again_and_give_the_same(prepared, monkeypatch):
+    network = prepared.network()
+    network.engine = engine(prepared)
+    first = frames(network, prepared.images)
+    network.engine = loaded = engine(prepared)
+    loaded.load([*network.path_space.carriers(), 'a key that nothing has'])
+    monkeypatch.setattr(loaded, '_compile', lambda key: pytest.fail(f'{key} is compiled in a frame'))
+    assert repr(frames(network, prepared.images)) == repr(first)
+
+
 def test_frames_of_any_path_run_and_repeat_exactly_over_redirections(prepared):
     network = prepared.network()
     network.engine = engine(prepared)

@@ -6,7 +6,13 @@ from collections import Counter
 import pytest
 
 from deadline_perception.detector.declaration import multi_path_space
-from deadline_perception.latency.measurement_plan import covering_paths, distinct_paths, interleave, random_path
+from deadline_perception.latency.measurement_plan import (
+    covering_paths,
+    distinct_paths,
+    fewest_covering,
+    interleave,
+    random_path,
+)
 
 
 @pytest.fixture
@@ -25,6 +31,15 @@ def test_a_cut_off_plan_is_still_balanced(path_space):
     paths = covering_paths(path_space, 20, random.Random(0))[:80]
     counts = Counter(name for path in paths for name in path_space.keys(path))
     assert min(counts[name] for name in path_space.carriers()) >= 8
+
+
+def test_a_few_of_many_paths_run_every_segment_of_them_and_no_other(path_space):
+    paths = random.Random(1).sample(list(path_space), 40)
+    few = fewest_covering(paths)
+    assert len(few) < 15 and set(few) <= set(paths)
+    assert {key for path in few for key in path_space.keys(path)} == {
+        key for path in paths for key in path_space.keys(path)}
+    assert fewest_covering([]) == []
 
 
 def test_the_same_seed_gives_the_same_plan(path_space):

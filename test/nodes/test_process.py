@@ -119,6 +119,25 @@ def test_second_signal_raises_nothing_where_the_first_one_is_dealt_with(start_no
     assert node.output == 'closing\n'
 
 
+def test_a_node_that_the_end_of_its_context_keeps_from_being_made_ends_the_process_cleanly(start_node, tmp_path):
+    """rclpy ends the context before the signal reaches Python, which is then busy with the error of the node."""
+    script = tmp_path / 'half_made.py'
+    script.write_text('import signal\n'
+                      'import rclpy\n'
+                      'from deadline_perception.nodes import process\n'
+                      'def ended(*given):\n'
+                      '    signal.raise_signal(signal.SIGTERM)\n'
+                      '    return False\n'
+                      'def create():\n'
+                      '    rclpy.shutdown()\n'
+                      '    rclpy.ok = ended\n'
+                      '    return rclpy.create_node("half_made")\n'
+                      'raise SystemExit(process.run_node("half_made", create))\n')
+    node = start_node('half_made', program=(sys.executable, script))
+    assert node.wait_ended() == 0
+    assert node.output == ''
+
+
 def test_a_signal_ends_the_process_cleanly_however_long_it_takes_to_wake_all_executors(start_node, wait_for, tmp_path):
     """rclpy's thread for signals goes through the conditions of all executors; many make it slow, as a busy machine."""
     script = tmp_path / 'many.py'

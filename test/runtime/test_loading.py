@@ -258,6 +258,10 @@ def test_a_network_runs_on_prepared_segments_and_where_they_are_damaged_it_is_ea
     loaded = load_task(options, tmp_path)
     assert loaded.task.network.engine.identity.startswith('openvino')
     assert not any('engine is' in word for word in loaded.degraded)
+    starts, space = loaded.task.policy.planned_paths, loaded.task.path_space
+    used = {key for path in starts for key in space.keys(path)}
+    assert list(loaded.kept_paths) == [path for path in space if used.issuperset(space.keys(path))]
+    assert len(starts) <= loaded.ready_paths <= len(space)
     next(prepared.folder.glob('*.blob')).unlink()
     loaded = load_task(options, tmp_path)
     assert loaded.task.network.engine.identity == 'eager'
