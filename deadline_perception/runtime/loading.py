@@ -182,9 +182,10 @@ def load_task(options: NetworkOptions, models_folder: Path, running: LoadedTask 
     policy = make_policy(options.policy, network.path_space, forecast, quality, kept)
     unprepared = _unprepared(options, network, weights)
     if unprepared is None:  # else it stays for a minute, and timing paths has warmed it up
+        covering = _covering(network.path_space, kept)
         if running is None:  # beside a network that runs, one core is enough to take
-            network.engine.load(key for path in kept or () for key in network.path_space.keys(path))
-        warm_up(network, profile.image_size, kept)
+            network.engine.load(key for path in covering for key in network.path_space.keys(path))
+        warm_up(network, profile.image_size, covering)
     if running is None:  # beside a network that runs, it would take away what that one's frames need
         give_back_memory()
         ready = kept or (network.path_space.smallest, network.path_space.largest)
@@ -264,7 +265,7 @@ def _unprepared(options: NetworkOptions, network, weights: Path) -> Path | None:
 def warm_up(network, image_size: tuple[int, int], kept: Sequence[ExecutionPath] | None = None) -> None:
     """Runs some of the paths that are kept ready, which together hold every segment of them, so that no frame pays for
     first calls."""
-    paths = covering_paths(network.path_space, 1, random.Random(0)) if kept is None else fewest_covering(kept)
+    paths = _covering(network.path_space, kept)
     if hasattr(network, 'warm_up'):
         network.warm_up(paths, image_size=image_size)
         return
@@ -273,6 +274,11 @@ def warm_up(network, image_size: tuple[int, int], kept: Sequence[ExecutionPath] 
         while not run.finished:
             run.run_segment()
         run.result()
+
+
+def _covering(space: PathSpace, kept: Sequence[ExecutionPath] | None) -> list[ExecutionPath]:
+    """Some of the paths that are kept ready, which together hold every segment of them."""
+    return covering_paths(space, 1, random.Random(0)) if kept is None else fewest_covering(kept)
 
 
 def environment_faults(device: str, threads: int, environment: Mapping[str, str] = os.environ) -> list[str]:
