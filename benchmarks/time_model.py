@@ -79,13 +79,19 @@ def record(frames: int) -> dict[str, list[Recorded]]:
                          'its segments: deadline-perception profile')
     images = [frame.load_bgr() for frame in render_drive(seconds=4.0).frames]
     warm_up(network, images[0].shape[:2])
-    ThreadPriority('auto', lock_memory=False).raise_thread(Role.INFERENCE)
+    priority = ThreadPriority('auto', lock_memory=False)
+    priority.raise_thread(Role.INFERENCE)
+
+    def frame_of(path: ExecutionPath) -> Recorded:
+        priority.between_frames()  # else the system ends a thread of real-time priority that never waits
+        return record_frame(network, rng.choice(images), path)
+
     rng, paths = random.Random(0), list(network.path_space)
     conditions = {'alone': nullcontext(), 'busy': busy_programs(1), 'bursts': beside_programs(BURSTS, [('1',), ('2',)])}
     found: dict[str, list[Recorded]] = {}
     for name, load in conditions.items():
         with load:
-            found[name] = [record_frame(network, rng.choice(images), rng.choice(paths)) for _ in range(frames)]
+            found[name] = [frame_of(rng.choice(paths)) for _ in range(frames)]
     return found
 
 
