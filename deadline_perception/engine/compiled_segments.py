@@ -29,8 +29,8 @@ from deadline_perception.errors import printable
 class CompiledSegments(Eager):
     """Runs the segments of a store. Valid for one thread at a time, and as long as the weights stay as they are.
 
-    Each segment is compiled by `load`, or as it first runs, in some tens of ms; one that the store lacks, or has as eager, is
-    computed eagerly.
+    Each segment is compiled by `load`, or as it first runs, in some tens of ms; one that the store lacks, or has as
+    eager, is computed eagerly.
 
     Args:
         store: the prepared segments.
