@@ -20,7 +20,7 @@ from parts.node_process import profile_for
 from parts.node_stand import Stand
 
 FIRST_FRAMES, SETTLED_S = 5, 4.0
-GOAL_S, GOAL_MB = 15.0, 1000.0
+GOAL_S, GOAL_MB = 3.0, 600.0
 
 
 def memory_mb(pid: int) -> dict[str, float]:

@@ -10,10 +10,10 @@ takes would have lasted: its forecast times what the recorded frame's segment to
 took beside its segments stands for publishing. The slowdown is that of its own frames. The forecast is the shipped
 profile's, brought to this machine by the median ratio of the frames alone.
 
-Of each row: `late`, feasible frames whose answer was late; `beyond`, frames that exceeded the bound of their plan;
-`rest`, the same of what was left at each decision of a frame; bound over time of the network, median; the mean quality
-of paths, AP, late and aborted frames counting 0; and how much higher that is than with all parts on the same budgets,
-with the standard error over several draws of these.
+Of each row: `late`, feasible frames whose answer was late; `beyond`, frames that exceeded the bound of the path that
+they ran; `rest`, the same of what was left at each decision of a frame; bound over time of the network, median; the
+mean quality of paths, AP, late and aborted frames counting 0; and how much higher that is than with all parts on the
+same budgets, with the standard error over several draws of these.
 """
 from __future__ import annotations
 
@@ -219,12 +219,13 @@ def replay(trace: Sequence[Recorded], forecast: SegmentForecast, log_factor: flo
         model.observe_publication(frame.rest_ms)
         model.observe(job)
         estimator.observe_frame(forecast.forecast_ms(job.path), job.network_ms, times.bound_ms(job.path))
-        took_ms = job.network_ms + times.skipped_ms(job.plan.path, job.path)
-        bound_ms = times.bound_ms(job.plan.path)
+        skipped_ms = times.skipped_ms(job.plan.path, job.path)
+        took_ms = job.network_ms + skipped_ms
+        bound_ms = times.bound_ms(job.path) + skipped_ms * times.factor / times.slowdown
         for decision in job.decisions:
-            bound_ms = decision.forecast_ms * times.factor_from(decision.segment, decision.progress)
+            rest_ms = decision.forecast_ms * times.factor_from(decision.segment, decision.progress)
             skipped_ms = max(0.0, decision.forecast_ms * times.slowdown - times.expected_ms(job.path, decision.segment))
-            rests_beyond.append(job.network_ms - decision.spent_ms + skipped_ms > bound_ms)
+            rests_beyond.append(job.network_ms - decision.spent_ms + skipped_ms > rest_ms)
         feasible += job.plan.feasible
         late += job.plan.feasible and not job.is_in_time
         beyond += took_ms > bound_ms
