@@ -63,13 +63,11 @@ class CompiledSegments(Eager):
         """See `Eager`."""
         if self._stale:
             return 'the weights have changed since the segments were compiled: all run eagerly'
-        slow = {key: f'{key} ({segment.form.value}) because: {printable(segment.reason)}'
-                for key, segment in self._store.segments.items() if segment.reason}
-        slow |= {key: f'{key} (eager) because: {reason}' for key, reason in self._refused.items()}
-        if not slow:
+        if not self._refused:
             return ''
-        told = next(iter((self._refused or slow)))
-        return f'{len(slow)} of {len(self._store.segments)} segments run slower than they could, such as {slow[told]}'
+        key, reason = next(iter(self._refused.items()))
+        return (f'{len(self._refused)} of {len(self._store.segments)} prepared segments cannot be used and run eagerly '
+                f'instead, such as {key}: {reason}. Prepare them anew: deadline-perception profile')
 
     def load(self, keys: Iterable[str]) -> None:
         """See `Eager`. OpenVINO does it without Python's lock."""

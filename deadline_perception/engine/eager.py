@@ -47,7 +47,7 @@ class Eager:
 
     @property
     def notice(self) -> str:
-        """What a person should know of segments that run slower than they could; empty when none does."""
+        """What a person should know and can change, such as segments that cannot be used; empty where nothing is."""
         return self._instead_because
 
     @property

@@ -186,5 +186,5 @@ def test_a_segment_that_openvino_refuses_is_eager_and_that_is_said(prepared):
     store.add('stage2@w1.00', Form.INT8, compiled=b'of another compiler', **figures)
     network.engine = compiled = CompiledSegments(store, 1)
     network.detect(prepared.images[0], network.path_space.largest)
-    assert 'stage2@w1.00 (eager) because: ' in compiled.notice
+    assert 'such as stage2@w1.00: ' in compiled.notice
     assert 'stage2@w1.00' not in compiled.forms and 'stage1@w1.00' in compiled.forms
