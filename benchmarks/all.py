@@ -7,7 +7,7 @@
 Before each one the machine must be idle: while its processors are busy by more than a tenth, it waits, up to --patience
 minutes, and then goes on with a remark. A benchmark that takes twice its time is ended. What each prints goes into
 out/benchmarks/NAME.log; results go to `results/` beside the script. Ends with a table, and status 1
-if one failed. Needs prepared segments (`deadline-perception profile`), and some need ../shared/data.
+if one failed. Needs prepared segments (`profile --all-paths`), and some need ../shared/data.
 """
 from __future__ import annotations
 
@@ -113,6 +113,7 @@ BENCHMARKS = (
     Benchmark('wcet_bounds', 12, 'the analytical model of the engine in use: predictions, bounds, AP', MULTI_PATH),
     Benchmark('onnx_engines', 9, 'ONNX Runtime against OpenVINO on public detectors'),
     Benchmark('new_device', 3, "bounds on a device that nobody measured: another one's times, scaled"),
+    Benchmark('useful_paths', 0.1, 'what plans lose where fewer segments are prepared and loaded', quick=False),
     Benchmark('start_up', 4, 'time until the first answer, memory, the first frames', quick=False),
     Benchmark('reload', 4, 'frames while new weights are loaded', quick=False),
     Benchmark('node_overhead', 4, "a frame's time outside the network", quick=False),

@@ -2,7 +2,7 @@
 
     python benchmarks/engines.py [--paths 60] [--rounds 12] [--threads 1] [--data VAL.json [--limit N]] [--quick]
 
-Needs prepared segments (`deadline-perception profile`). Frames of all paths and engines are mixed at random, in rounds,
+Needs prepared segments (`profile --all-paths`). Frames of all paths and engines are mixed at random, in rounds,
 so that what else the machine does falls on all alike. Efficiency is what the layers of a path compute per second of the
 whole frame, over what a large 8-bit matrix product reaches at the same threads, timed between the rounds. With --data
 every path is also scored on annotated images with each engine, by one process on each core, after the times. Prints

@@ -2,7 +2,7 @@
 
     python benchmarks/new_device.py [--quick] [--weights models/compact.safetensors] [--reference FILE] [--frames 3000]
 
-Needs prepared segments and a profile of this device (`deadline-perception profile`), which is what the scaled times are
+Needs prepared segments and a profile of this device (`profile --all-paths`), which is what the scaled times are
 held against; --reference is the profile of another device, by default the one that comes with the package. For several
 numbers of timed paths: the time that timing takes, and then, on frames of 50 random paths in turn, the error of
 forecasts (over paths, of their medians) and, with bounds formed as the node forms them, coverage and bound over latency

@@ -2,7 +2,7 @@
 
     python benchmarks/street_accuracy.py [--data ../shared/data] [--weights FILE] [--paths 10] [--limit N]
 
-Needs prepared segments and a profile of one thread (`deadline-perception profile --threads 1`); our paths are those of
+Needs prepared segments and a profile of one thread (`profile --all-paths --threads 1`); our paths are those of
 the frontier. Every image is seen by every detector in random turn.
 
 Sources: BDD100K (500 dashcam images that training did not see),

@@ -4,7 +4,7 @@
     python benchmarks/time_model.py               replays them, some minutes; any machine gives the same
 
 Recorded is the time of every segment of the default network on this device's engine, on one thread, at the priority
-that the detector node asks for; it needs prepared segments (`deadline-perception profile`). In a replay the real
+that the detector node asks for; it needs prepared segments (`profile --all-paths`). In a replay the real
 inference loop chooses paths against budgets that wander, on a clock that advances by what each segment of the path it
 takes would have lasted: its forecast times what the recorded frame's segment took over its own. What a recorded frame
 took beside its segments stands for publishing. The slowdown is that of its own frames. The forecast is the shipped
@@ -77,7 +77,7 @@ def record(frames: int) -> dict[str, list[Recorded]]:
     needed = LatencyProfile.load(PROFILE).engine.partition(' ')[0]
     if not network.engine.identity.startswith(needed):
         raise SetupError(f'engine is {network.engine.identity}, expected {needed}, as the forecast is of it; prepare '
-                         'its segments: deadline-perception profile')
+                         'its segments: deadline-perception profile --all-paths')
     images = [frame.load_bgr() for frame in render_drive(seconds=4.0).frames]
     warm_up(network, images[0].shape[:2])
     priority = ThreadPriority('auto', lock_memory=False)

@@ -2,7 +2,7 @@
 
     python benchmarks/wcet_bounds.py [--quick] [--threads 1] [--frames 20000] [--profile FILE]
 
-Needs prepared segments (`deadline-perception profile`). All times are of the engine that the node would run:
+Needs prepared segments (`profile --all-paths`). All times are of the engine that the node would run:
 
 - Predictions: from 5, 10 and 20 % of the segments, drawn anew 6 times, and from whole paths, the errors of the other
   segments' medians and of 300 random paths (of sums of medians, since hardly any of these was run). Models: all terms;
@@ -41,7 +41,7 @@ from deadline_perception.latency.calibration import BoundCalibrator
 from deadline_perception.latency.device import DeviceFacts, read_device_facts, use_threads
 from deadline_perception.latency.interference import Interference, interference_of, watch_interruptions
 from deadline_perception.latency.json_file import read_object
-from deadline_perception.latency.measurement_plan import covering_paths, random_path
+from deadline_perception.latency.measurement_plan import covering_paths
 from deadline_perception.latency.path_bound import PathForecast, SegmentForecast, kind_of
 from deadline_perception.latency.profile import LatencyProfile, measure_profile, time_frame
 from deadline_perception.latency.quantiles import Quantiles
@@ -118,7 +118,7 @@ def measure(run: Run, detector, images: list[np.ndarray], work: dict[str, Segmen
     later, later_ms = watch_interruptions(WATCHED_S)
     gaps += [(watched_ms + begin, length) for begin, length in later]
     watched_ms += later_ms
-    judged = [random_path(detector.path_space, random.Random(number)) for number in range(JUDGED_PATHS)]
+    judged = random.Random(0).sample(list(detector.path_space), JUDGED_PATHS)
     alone = run_frames(detector, images, judged, frames // 2, 'alone')
     with busy_programs(facts.cores):
         beside = run_frames(detector, images, judged, frames // 2, 'beside a program per core')
@@ -158,7 +158,7 @@ def predictions(profile: LatencyProfile, space: PathSpace, work: dict[str, Segme
     if profile.segments.keys() != work.keys():
         raise ValueError(f'the profile has {len(profile.segments)} segments, expected the {len(work)} of the network')
     truth_ms = {key: max(times.p50, 1e-4) for key, times in profile.segments.items()}
-    sums = [space.keys(random_path(space, random.Random(number))) for number in range(PATHS)]
+    sums = [space.keys(path) for path in random.Random(0).sample(list(space), PATHS)]
     samples: dict[str, list[set[str]]] = {f'{share:.0%} of segments': [
         set(random.Random(draw).sample(sorted(work), round(share * len(work)))) for draw in range(DRAWS)]
         for share in SHARES}

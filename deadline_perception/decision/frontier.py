@@ -120,11 +120,12 @@ class FrontierPolicy:
                 if self._frontiers_of[level][segment] is None:
                     self._build(segment, level)
 
-    @property
-    def planned_paths(self) -> list[ExecutionPath]:
-        """Every path that a frame may start on, whatever time it has."""
-        starts = [self._frontiers_of[level][0] or self._build(0, level) for level in self._levels]
-        return [self._paths[index] for index in sorted({index for start in starts for index in start.members})]
+    def starts(self, likely: float = 1.0) -> list[tuple[ExecutionPath, float, float]]:
+        """What a frame may start on, whatever time it has: path, needed forecast in ms, and quality, ascending."""
+        level = level_of(likely)
+        found = self._frontiers_of[level][0] or self._build(0, level)
+        return [(self._paths[member], needed_ms, quality) for member, needed_ms, quality in
+                zip(found.members, found.remaining_ms, found.qualities)]
 
     def plan(self, remaining_ms: float, factor: float, likely: float = 1.0) -> Choice:
         """The path to start a frame on; see `Policy.plan`."""

@@ -37,7 +37,7 @@ class CompiledSegments(Eager):
         threads: that one segment is spread over; with one, it is computed on the thread that asks for it.
 
     Attributes:
-        identity: see `Eager`.
+        identity, keys: see `Eager`.
 
     Raises:
         StoreError: OpenVINO cannot be loaded, or the store is not whole.
@@ -46,6 +46,7 @@ class CompiledSegments(Eager):
     def __init__(self, store: SegmentStore, threads: int) -> None:
         store.check()
         self.identity = ' '.join(f'{package} {store.origin[f"{name} version"]}' for name, package in LIBRARIES.items())
+        self.keys = frozenset(store.done)
         self._store, self._compiler = store, Compiler(threads)
         self._compiled: dict[str, CompiledSegment | None] = {}
         self._refused: dict[str, str] = {}

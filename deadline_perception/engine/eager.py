@@ -32,10 +32,12 @@ class Eager:
     Attributes:
         identity: name, and version where it is not that of PyTorch; execution times hold for one engine alone.
         reuses_buffers: values lie in memory that the next frame overwrites, so that one frame runs at a time.
+        keys: of the segments that it was prepared for; None: any. Others run as well, eagerly.
     """
 
     identity = 'eager'
     reuses_buffers = False
+    keys: frozenset[str] | None = None
     _instead_because = ''
 
     @classmethod

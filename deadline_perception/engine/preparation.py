@@ -129,7 +129,8 @@ def prepare(network, images: Sequence[np.ndarray], store: SegmentStore, threads:
     random.Random(0).shuffle(images)  # those of the check come from all of the sequence
     turns, models, done = turns or Turns(), models or SegmentModels(''), progress or (lambda key: None)
     maker = SegmentMaker(store, threads, turns, models.weights_hash)
-    space, wanted = network.path_space, set(network.path_space.carriers() if keys is None else keys)
+    space, asked = network.path_space, set(network.path_space.carriers() if keys is None else keys)
+    wanted = set(asked)
     varied = (space.largest, *covering_paths(space, 1, random.Random(0)))
     middle = {key for path in _of_middle_size(space, varied) for key in space.keys(path)}
     sizes = (*_of_middle_size(space, varied), *varied)
@@ -138,7 +139,7 @@ def prepare(network, images: Sequence[np.ndarray], store: SegmentStore, threads:
                                  (maker.made, wanted, CHECK_IMAGES), (None, wanted, len(images))):
         left = {key for key in wanted & some if key not in store.segments}
         if at_hand is not None:
-            left = {key for key in left if any(at_hand.of(key))}
+            left = {key for key in left if key in at_hand.forms or any(at_hand.of(key))}
         paths = _short_paths(space, left) if at_hand is models else sizes
         for key, calls in _recorded(network, images[-count:], left, paths, turns):
             if not calls:
@@ -149,7 +150,7 @@ def prepare(network, images: Sequence[np.ndarray], store: SegmentStore, threads:
                 maker.take(key, calls, at_hand)
             if not calls or key in store.segments:
                 done(key)
-    store.finish()
+    store.finish(asked)
     return maker.made
 
 
@@ -235,7 +236,10 @@ class SegmentMaker:
         """
         forms = ((form, partial(models.model, name)) for form, name in models.of(key))
         with self._interruptible():
-            self._choose(key, forms, calls, {}, makes=models is self.made)
+            if models.forms.get(key) == []:
+                self._keep_eager(key, calls, {})
+            else:
+                self._choose(key, forms, calls, {}, makes=models is self.made)
 
     @torch.inference_mode()
     def make(self, key: str, calls: list[Call]) -> None:
@@ -250,6 +254,7 @@ class SegmentMaker:
         with self._interruptible():
             if self._choose(key, forms, checks, reasons, makes=True) is None:
                 self._keep_eager(key, checks, reasons)
+                self.made.forms.setdefault(key, [])
 
     @contextlib.contextmanager
     def _interruptible(self) -> Iterator[None]:
@@ -296,7 +301,7 @@ class SegmentMaker:
                 reasons[form] = f'{error_db:.1f} dB of signal to error, expected {least_db:.0f}'
                 continue
             is_exact = is_exact or form is Form.EXACT
-            if makes and form is not Form.FLOAT:
+            if makes:
                 self.made.add(key, form, model)
             eager_ms, time_ms = self._times_ms(checks, segment)
             if form is Form.EXACT and time_ms * _EXACT_GAIN >= eager_ms:

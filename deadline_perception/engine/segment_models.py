@@ -37,7 +37,8 @@ class SegmentModels:
         weights_hash: of the weights that they hold.
 
     Attributes:
-        forms: by key, the form and the name of each model that was accurate, the first tried first.
+        forms: by key, the form and the name of each model that was accurate, the first tried first; where none was, the
+            segment runs eagerly.
     """
 
     def __init__(self, weights_hash: str) -> None:

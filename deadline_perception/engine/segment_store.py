@@ -11,6 +11,7 @@ import mmap
 import os
 import shutil
 import sys
+from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass
 from enum import Enum
 from pathlib import Path
@@ -152,7 +153,7 @@ class SegmentStore:
 
     Attributes:
         segments: by their keys.
-        complete: every segment that the engine was asked for is among them.
+        done: keys that preparation came to an end for: what they need is among the segments.
         failed: forms of segments whose preparation ended the process, each as `KEY FORM`.
     """
 
@@ -160,7 +161,7 @@ class SegmentStore:
         self.folder = Path(folder)
         self.origin = {'network': self.folder.name, **origin}
         self.segments: dict[str, PreparedSegment] = {}
-        self.complete = False
+        self.done: set[str] = set()
         self.failed: list[str] = []
         self._attempt = ''
 
@@ -182,9 +183,12 @@ class SegmentStore:
             content = read_object(file, 'list of prepared segments')
             if content['format'] != FORMAT:
                 raise ValueError(f'format is {content["format"]!r}, expected {FORMAT}')
+            if not isinstance(content['done'], list):
+                raise TypeError(f'done is {content["done"]!r:.100}, expected a list of keys')
             made_for = dict(content['origin'])
             store.segments = {str(key): PreparedSegment(**record) for key, record in content['segments'].items()}
-            store.complete, store.failed = content['complete'] is True, [str(name) for name in content['failed']]
+            store.done, store.failed = ({str(key) for key in content['done']},
+                                        [str(name) for name in content['failed']])
             attempt = str(content['attempt'])
         except (JsonFileError, KeyError, TypeError, AttributeError, ValueError) as error:
             raise StoreError(f'prepared segments in {folder} cannot be used: {printable(error)}') from error
@@ -212,17 +216,20 @@ class SegmentStore:
         damaged = [key for key in store.segments if not store._is_whole(key)]
         for key in damaged:
             del store.segments[key]
-        store.complete = store.complete and not damaged
+        store.done = set() if damaged else store.done
         store._save()
         return store
 
-    def check(self) -> None:
-        """Makes sure that all segments are there, as they were written.
+    def check(self, keys: Collection[str] = ()) -> None:
+        """Makes sure that segments are there, as they were written.
+
+        Args:
+            keys: that are needed; none: whichever were prepared.
 
         Raises:
             StoreError: some are missing, or a file is damaged.
         """
-        if not self.complete:
+        if not self.done.issuperset(keys) or not self.done:
             raise StoreError(f'preparing the segments in {self.folder} was not finished')
         damaged = [key for key in self.segments if not self._is_whole(key)]
         if damaged:
@@ -303,9 +310,9 @@ class SegmentStore:
             self._save()
             shutil.rmtree(folder)
 
-    def finish(self) -> None:
-        """Says that all segments are there."""
-        self.complete, self._attempt = True, ''
+    def finish(self, keys: Iterable[str]) -> None:
+        """Says that all segments of these keys are there."""
+        self.done, self._attempt = self.done | set(keys), ''
         self._save()
 
     def _is_whole(self, key: str) -> bool:
@@ -318,7 +325,7 @@ class SegmentStore:
     def _save(self) -> None:
         rows = [f'    {json.dumps(key)}: {json.dumps({**asdict(segment), "form": segment.form.value})}'
                 for key, segment in self.segments.items()]
-        head = {'format': FORMAT, 'origin': self.origin, 'complete': self.complete, 'failed': self.failed,
+        head = {'format': FORMAT, 'origin': self.origin, 'done': sorted(self.done), 'failed': self.failed,
                 'attempt': self._attempt}
         lines = [f'  {json.dumps(name)}: {json.dumps(value)}' for name, value in head.items()]
         lines.append('  "segments": {' + (('\n' + ',\n'.join(rows) + '\n  ') if rows else '') + '}')

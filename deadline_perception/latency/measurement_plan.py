@@ -10,19 +10,14 @@ from deadline_perception.execution_path import ExecutionPath, PathSpace
 _CANDIDATES = 24
 
 
-def random_path(path_space: PathSpace, rng: random.Random) -> ExecutionPath:
-    """A path in which every operator's setting is equally likely."""
-    return ExecutionPath(tuple(rng.randrange(size) for size in path_space.sizes), path_space)
+def covering_paths(paths: Iterable[ExecutionPath], repeats: int, rng: random.Random) -> list[ExecutionPath]:
+    """Random paths that together run every segment that any of the paths runs at least `repeats` times.
 
-
-def covering_paths(path_space: PathSpace, repeats: int, rng: random.Random) -> list[ExecutionPath]:
-    """Random paths that together run every segment at least `repeats` times.
-
-    Each next path is the one, of some random candidates, that runs most of what was run least. So the list may be
+    Each next one runs what was run least, and is the one of some candidates that runs most of that. So the list may be
     truncated anywhere and what remains is still balanced.
 
     Args:
-        path_space: the paths to choose from.
+        paths: to choose from, such as a path space.
         repeats: times that each segment is run, >= 1.
         rng: source of randomness; equal states give equal lists.
 
@@ -31,22 +26,22 @@ def covering_paths(path_space: PathSpace, repeats: int, rng: random.Random) -> l
     """
     if repeats < 1:
         raise ValueError(f'repeats is {repeats}, expected at least 1')
-    carriers = path_space.carriers()
+    runs = {path: path.space.keys(path) for path in paths}
+    carriers: dict[str, list[ExecutionPath]] = {}
+    for path, keys in runs.items():
+        for key in keys:
+            carriers.setdefault(key, []).append(path)
     counts = Counter(dict.fromkeys(carriers, 0))
-    paths = []
+    chosen = []
     while True:
-        least = min(counts.values())
+        least = min(counts.values(), default=repeats)
         if least >= repeats:
-            return paths
-        candidates = [random_path(path_space, rng) for _ in range(_CANDIDATES - 1)]
-        rarest = rng.choice([name for name, count in counts.items() if count == least])
-        candidates.append(with_settings(random_path(path_space, rng), carriers[rarest]))
-        best = max(candidates, key=lambda path: sum(
-            (counts[name] - least + 1) ** -2 for name in path_space.keys(path)))
-        if least not in (counts[name] for name in path_space.keys(best)):
-            best = candidates[-1]  # every path adds to what was run least, so the loop ends
-        counts.update(path_space.keys(best))
-        paths.append(best)
+            return chosen
+        of_rarest = carriers[rng.choice([key for key, count in counts.items() if count == least])]
+        candidates = rng.sample(of_rarest, min(_CANDIDATES, len(of_rarest)))
+        best = max(candidates, key=lambda path: sum((counts[key] - least + 1) ** -2 for key in runs[path]))
+        counts.update(runs[best])
+        chosen.append(best)
 
 
 def fewest_covering(paths: Iterable[ExecutionPath]) -> list[ExecutionPath]:
@@ -66,27 +61,28 @@ def with_settings(path: ExecutionPath, needed: dict[int, int]) -> ExecutionPath:
     return ExecutionPath(tuple(needed.get(at, index) for at, index in enumerate(path.settings)), path.space)
 
 
-def distinct_paths(path_space: PathSpace, count: int, rng: random.Random,
-                   first: tuple[ExecutionPath, ...] = ()) -> list[ExecutionPath]:
-    """Distinct paths: the smallest, the largest, those that are wished for, then random ones.
+def distinct_paths(paths: Iterable[ExecutionPath], count: int, rng: random.Random,
+                   first: Iterable[ExecutionPath] = ()) -> list[ExecutionPath]:
+    """Distinct paths: the first and the last, which are the smallest and the largest of a path space, those that are
+    wished for, then random ones.
 
     Args:
-        path_space: the paths to choose from.
-        count: how many, >= 1; a smaller space gives all that it has.
+        paths: to choose from, such as a path space.
+        count: how many, >= 1; fewer paths give all.
         rng: source of randomness.
-        first: paths that come right after the smallest and the largest.
+        first: paths that come right after the first and the last.
 
     Raises:
         ValueError: `count` is below 1.
     """
     if count < 1:
         raise ValueError(f'number of whole paths is {count}, expected at least 1')
-    if count >= len(path_space):
-        return list(path_space)
-    chosen = dict.fromkeys((path_space.smallest, path_space.largest, *first))
-    while len(chosen) < count:
-        chosen[random_path(path_space, rng)] = None
-    return list(chosen)[:count]
+    known = list(paths)
+    if count >= len(known):
+        return known
+    chosen = dict.fromkeys((known[0], known[-1], *first))
+    left = [path for path in known if path not in chosen]
+    return [*chosen, *rng.sample(left, min(len(left), max(0, count - len(chosen))))][:count]
 
 
 def one_at_a_time(path_space: PathSpace) -> tuple[ExecutionPath, ...]:

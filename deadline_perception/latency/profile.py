@@ -47,7 +47,8 @@ class LatencyProfile:
         image_size: height and width in px of the images it was measured with.
         date: when, ISO 8601 in UTC.
         load_before: programs that wanted to run in the minute before (load average); near 0 on an idle machine.
-        segments: durations by the names of `PathSpace.key`, each taken in the midst of whole frames.
+        segments: durations by the names of `PathSpace.key`, each taken in the midst of whole frames; with a count of 0
+            an estimate, of a segment that was not measured.
         paths: durations of whole frames by the path's name, of frames that the segments were not taken from.
         engine: identity of the engine that ran the segments.
         scaled_from: the device whose times these are, brought to this one (`transferred_profile.py`); empty where all
@@ -91,6 +92,11 @@ class LatencyProfile:
     def save(self, file: Path) -> None:
         """Writes the profile as JSON, one line per segment and path, in one step."""
         write_text_atomically(file, self._text())
+
+    @property
+    def measured_keys(self) -> set[str]:
+        """The segments whose times are no estimate; of scaled times, all."""
+        return {key for key, times in self.segments.items() if times.count or self.scaled_from}
 
     @property
     def digest(self) -> str:
@@ -213,6 +219,7 @@ def default_profile_path(config_name: str, facts: DeviceFacts, folder: Path | No
 
 def measure_profile(detector, images: Sequence[np.ndarray], *, repeats: int = 50, whole_paths: int = 40,
                     path_repeats: int = 12, time_limit_s: float = 120.0, seed: int = 0,
+                    among: Sequence[ExecutionPath] | None = None,
                     progress: Callable[[int, int, float], None] | None = None) -> LatencyProfile:
     """Times every segment in place, in whole frames over varied images and paths, and some paths as a whole.
 
@@ -227,6 +234,7 @@ def measure_profile(detector, images: Sequence[np.ndarray], *, repeats: int = 50
         path_repeats: times that each of those is timed, >= 1.
         time_limit_s: measuring stops after this time, but not before each segment was timed a few times.
         seed: decides the paths and their order.
+        among: paths whose segments are measured, and no others are; None: all.
         progress: called after each frame with frames done, frames planned and seconds since the start.
 
     Raises:
@@ -239,11 +247,13 @@ def measure_profile(detector, images: Sequence[np.ndarray], *, repeats: int = 50
                          f'expected at least 2 and at least 1')
     rng = random.Random(seed)
     space = detector.path_space
-    warm_up = covering_paths(space, 1, rng)
-    held_out = distinct_paths(space, whole_paths, rng)
+    measured = space if among is None else among
+    warm_up = covering_paths(measured, 1, rng)
+    held_out = distinct_paths(measured, whole_paths, rng)
     rounds = [path for _ in range(path_repeats) for path in rng.sample(held_out, len(held_out))]
-    frames = [(None, path) for path in warm_up] + interleave(covering_paths(space, repeats, rng), rounds)
-    segments = {name: [] for name in space.carriers()}
+    frames = [(None, path) for path in warm_up] + interleave(covering_paths(measured, repeats, rng), rounds)
+    meant = {name for path in warm_up for name in space.keys(path)}
+    segments = {name: [] for name in space.carriers() if name in meant}
     paths = {str(path): [] for path in held_out}
     start_ms = now_ms()
     for number, (is_whole, path) in enumerate(frames, 1):

@@ -23,10 +23,10 @@ class Quantiles:
     Attributes:
         p05, p25, p50, p75, p90, p95, p99: quantiles in ms, not descending, at most an hour.
         max: longest duration in ms.
-        count: durations in the sample, >= 1.
+        count: durations in the sample; 0 where they are an estimate, made of other samples.
 
     Raises:
-        ValueError: a value is negative, above an hour, no number or out of order, or the sample is empty.
+        ValueError: a value is negative, above an hour, no number or out of order, or the count is negative.
     """
 
     p05: float
@@ -45,8 +45,8 @@ class Quantiles:
             raise ValueError(f'quantiles are {values} ms, expected finite numbers from 0 to {_LONGEST_MS:.0f}')
         if any(after < before for before, after in zip(values, values[1:])):
             raise ValueError(f'quantiles are {values} ms, expected none to be below the one before it')
-        if not isinstance(self.count, int) or self.count < 1:
-            raise ValueError(f'count of the sample is {self.count!r}, expected an integer of at least 1')
+        if not isinstance(self.count, int) or self.count < 0:
+            raise ValueError(f'count of the sample is {self.count!r}, expected an integer of at least 0')
 
     @property
     def values_ms(self) -> tuple[float, ...]:

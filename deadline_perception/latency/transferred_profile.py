@@ -22,7 +22,7 @@ from deadline_perception.latency.device import DeviceFacts, read_device_facts
 from deadline_perception.latency.json_file import JsonFileError
 from deadline_perception.latency.measurement_plan import distinct_paths
 from deadline_perception.latency.path_bound import SegmentForecast, kind_of
-from deadline_perception.latency.profile import LatencyProfile, time_frame
+from deadline_perception.latency.profile import LatencyProfile, default_profile_path, time_frame
 from deadline_perception.latency.quantiles import Quantiles
 
 PATHS, REPEATS = 8, 6  # measured: benchmarks/new_device.py
@@ -50,8 +50,18 @@ def find_reference(folder: Path, *, config_name: str, network_hash: str, input_s
                                                          profile.facts.threads == facts.threads))
 
 
+def reference_profile(network, facts: DeviceFacts, folder: Path) -> LatencyProfile | None:
+    """A profile of the network: one that was measured or scaled here, or else of those in a folder the one that is
+    nearest to this device, of prepared segments by preference; None where there is none."""
+    here = default_profile_path(network.config_name, facts).parent
+    shape = {'config_name': network.config_name, 'network_hash': network.network_hash,
+             'input_size': network.input_size, 'facts': facts, 'engine': 'openvino'}
+    return find_reference(here, **shape) or find_reference(folder, **shape)
+
+
 def transfer(reference: LatencyProfile, detector, *, paths: int = PATHS, repeats: int = REPEATS,
-             image: np.ndarray | None = None, seed: int = 0) -> LatencyProfile:
+             image: np.ndarray | None = None, seed: int = 0,
+             among: Sequence[ExecutionPath] | None = None) -> LatencyProfile:
     """The reference brought to this device by timing some whole paths here; blocks for a second or two.
 
     The paths are the smallest, the largest, and the largest with one operator at its smallest setting, as far as they
@@ -65,6 +75,7 @@ def transfer(reference: LatencyProfile, detector, *, paths: int = PATHS, repeats
         repeats: frames of each of them that count, >= 2.
         image: uint8 `[h, w, 3]` to time it on; without, made up, of the reference's size.
         seed: of the order of frames, and of the image and paths that are drawn.
+        among: paths to time; None: any.
 
     Raises:
         ValueError: too few paths or repeats.
@@ -73,8 +84,9 @@ def transfer(reference: LatencyProfile, detector, *, paths: int = PATHS, repeats
         raise ValueError(f'paths is {paths} and repeats is {repeats}, expected at least 2 of each')
     space, rng = detector.path_space, random.Random(seed)
     image = blocks_image(reference.image_size, seed) if image is None else image
-    lowest = tuple(space.largest.replace(**{operator.name: operator.settings[0]}) for operator in space.operators)
-    chosen = distinct_paths(space, paths, rng, first=lowest)
+    known = list(space if among is None else among)
+    lowest = {space.largest.replace(**{operator.name: operator.settings[0]}): None for operator in space.operators}
+    chosen = distinct_paths(known, paths, rng, first=[path for path in lowest if among is None or path in known])
     segments: dict[str, list[float]] = {}
     totals = {str(path): [] for path in chosen}
     begun_s = time.monotonic()
@@ -118,7 +130,7 @@ def rescaled(profile: LatencyProfile, path_space: PathSpace,
     totals: dict[str, list[float]] = {}
     for path, took_ms in frames:
         totals.setdefault(str(path), []).append(took_ms)
-    return replace(profile, date=_now(), segments={key: _scaled(times, factor)
+    return replace(profile, date=_now(), segments={key: _scaled(times, factor, times.count)
                                                    for key, times in profile.segments.items()},
                    paths={name: Quantiles.from_samples(durations_ms) for name, durations_ms in totals.items()})
 
@@ -129,7 +141,7 @@ def scaled_segments(reference: Mapping[str, Quantiles], here: Mapping[str, Quant
     Args:
         reference: of all segments, there.
         here: of some segments, which stay as they are. The others of their kind take the median of the kind's ratios
-            of both devices' medians, those of other kinds the median of all ratios.
+            of both devices' medians, those of other kinds the median of all ratios; they are estimates, of count 0.
     """
     ratios: dict[str, list[float]] = {}
     for key, times in here.items():
@@ -137,12 +149,12 @@ def scaled_segments(reference: Mapping[str, Quantiles], here: Mapping[str, Quant
             ratios.setdefault(kind_of(key), []).append(times.p50 / reference[key].p50)
     factors = {kind: float(np.median(of_kind)) for kind, of_kind in ratios.items()}
     other = float(np.median([ratio for of_kind in ratios.values() for ratio in of_kind] or [1.0]))
-    return {key: here.get(key) or _scaled(times, factors.get(kind_of(key), other))
+    return {key: here.get(key) or _scaled(times, factors.get(kind_of(key), other), 0)
             for key, times in reference.items()}
 
 
-def _scaled(times: Quantiles, factor: float) -> Quantiles:
-    return Quantiles.of([value * factor for value in times.values_ms], times.count)
+def _scaled(times: Quantiles, factor: float, count: int) -> Quantiles:
+    return Quantiles.of([value * factor for value in times.values_ms], count)
 
 
 def blocks_image(size: tuple[int, int], seed: int = 0) -> np.ndarray:

@@ -25,9 +25,10 @@ CHOICE, _SYMBOL = 'model', 'm'
 class _Engines(OwnEngine):
     """Those of several networks."""
 
-    def __init__(self, identity: str, forms: dict[str, str], notice: str, engines: Iterable[Eager]) -> None:
+    def __init__(self, identity: str, forms: dict[str, str], notice: str, engines: Iterable[Eager],
+                 keys: frozenset[str] | None) -> None:
         super().__init__(identity, forms, notice)
-        self._engines = tuple(engines)
+        self._engines, self.keys = tuple(engines), keys
 
     def let_go(self) -> bool:
         """See `Eager`."""
@@ -74,7 +75,12 @@ class ModelSet:
         identities = sorted({engine.identity for engine in engines.values()})
         notices = [f'{model}: {engine.notice}' for model, engine in engines.items() if engine.notice]
         forms = {f'{model}.{key}': form for model, engine in engines.items() for key, form in engine.forms.items()}
-        return _Engines('; '.join(identities), forms, '; '.join(notices), engines.values())
+        keys = None
+        if any(engine.keys is not None for engine in engines.values()):
+            keys = frozenset(f'{model}.{key}' for model, network in self.models.items()
+                             for key in (network.path_space.carriers() if engines[model].keys is None
+                                         else engines[model].keys))
+        return _Engines('; '.join(identities), forms, '; '.join(notices), engines.values(), keys)
 
     @property
     def kept_paths(self) -> tuple[ExecutionPath, ...] | None:

@@ -14,6 +14,7 @@ import numpy as np
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
 from deadline_perception.decision.policy import Policy, Quality
+from deadline_perception.decision.useful_paths import paths_of, useful_paths
 from deadline_perception.engine.eager import Eager
 from deadline_perception.engine.segment_run import Network
 from deadline_perception.errors import DeadlinePerceptionError
@@ -177,8 +178,8 @@ def load_task(options: NetworkOptions, models_folder: Path, running: LoadedTask 
             raise
         profile, differences = measure_anew(network, facts, images()), [f'measured in seconds, coarsely: {error}']
     forecast = PathForecast(profile, network.path_space)
-    quality = _load_quality(options, network, forecast, weights)
-    kept = _kept_paths(options, network) or _used_paths(options, network.path_space, forecast, quality)
+    quality = load_quality(network, forecast, weights, options.quality)
+    kept = _kept_paths(options, network, profile, forecast, quality)
     policy = make_policy(options.policy, network.path_space, forecast, quality, kept)
     unprepared = _unprepared(options, network, weights)
     if unprepared is None:  # else it stays for a minute, and timing paths has warmed it up
@@ -192,6 +193,11 @@ def load_task(options: NetworkOptions, models_folder: Path, running: LoadedTask 
         warm_up(network, profile.image_size, (ready[0], ready[-1]))
     touch_memory()
     degraded = differences + environment_faults(options.device, options.threads)
+    prepared = prepared_paths(network)
+    if kept is None and prepared is not None:
+        degraded.append(f'{len(network.path_space) - len(prepared)} of {len(network.path_space)} paths run eagerly in '
+                        f'part, since the policy frontier has no use for them and {options.policy} may. Prepare all: '
+                        f'{profile_command(str(weights), options.device, options.threads)} --all-paths')
     if profile.wcet is None and options.bounds == WCET:
         degraded.append('bounds is wcet, and the latency profile has no worst cases, so that they are calibrated. '
                         f'Measure one: {profile_command(str(weights), options.device, options.threads)}')
@@ -239,19 +245,24 @@ def rescale(loaded: LoadedTask) -> LoadedTask:
                    origin=origin, calibration_file=file and replace(file, origin=origin), rough=None)
 
 
-def _kept_paths(options: NetworkOptions, network: Network) -> Sequence[ExecutionPath] | None:
-    """The paths that a network keeps ready, where it names them and the policy heeds them."""
-    return getattr(network, 'kept_paths', None) if options.policy == 'frontier' else None
-
-
-def _used_paths(options: NetworkOptions, space: PathSpace, forecast: Forecast,
+def _kept_paths(options: NetworkOptions, network: Network, profile: LatencyProfile, forecast: Forecast,
                 quality: Quality) -> Sequence[ExecutionPath] | None:
-    """The paths that frames may start on, and all others of the same segments, to go on with; None where the policy
-    does not say. A third of the segments of `street` is in none of them, and would be loaded for nothing."""
+    """The paths that are kept ready: those that the network names, or that were prepared and measured; where these are
+    all, those that are useful. None where the policy does not say which it needs."""
     if options.policy != 'frontier':
         return None
-    keys = {key for path in FrontierPolicy(space, forecast, quality).planned_paths for key in space.keys(path)}
-    return [path for path in space if keys.issuperset(space.keys(path))]
+    named = getattr(network, 'kept_paths', None)
+    if named:
+        return named
+    space, prepared = network.path_space, prepared_paths(network)
+    measured = paths_of(space if prepared is None else prepared, profile.measured_keys)
+    return useful_paths(space, forecast, quality) if len(measured) == len(space) else measured or prepared
+
+
+def prepared_paths(network: Network) -> Sequence[ExecutionPath] | None:
+    """The paths whose segments the engine was prepared for; None: all."""
+    space, keys = network.path_space, network.engine.keys
+    return None if keys is None or keys.issuperset(space.carriers()) else paths_of(space, keys) or None
 
 
 def _unprepared(options: NetworkOptions, network, weights: Path) -> Path | None:
@@ -367,7 +378,7 @@ def _transferred(network, facts: DeviceFacts, file: Path, folder: Path, command:
     if reference is None:
         raise NoProfile(f'no latency profile of {network.config_name!r} for {facts} in {file.parent} or {folder}. '
                         f'Measure one: {command}')
-    profile = with_wcet(transfer(reference, network), network, watched_s=_WATCHED_S)
+    profile = with_wcet(transfer(reference, network, among=prepared_paths(network)), network, watched_s=_WATCHED_S)
     if not keeps:
         return profile
     try:
@@ -386,10 +397,14 @@ def measure_anew(network: Network, facts: DeviceFacts, images: Sequence[np.ndarr
     return profile
 
 
-def _load_quality(options: NetworkOptions, network, forecast: PathForecast,
-                  weights: Path) -> PathQuality:
-    file = Path(options.quality).expanduser() if options.quality else weights.with_suffix('.quality.json')
-    if not options.quality and not file.is_file():  # the latter also of a network that has no file
+def load_quality(network, forecast: PathForecast, weights: Path, named: str = '') -> PathQuality:
+    """The table of path qualities: the one that is named, or beside the weights; without, longer paths are better.
+
+    Raises:
+        DeadlinePerceptionError: it cannot be read, or is of other weights.
+    """
+    file = Path(named).expanduser() if named else weights.with_suffix('.quality.json')
+    if not named and not file.is_file():  # the latter also of a network that has no file
         return PathQuality.from_forecast(network.path_space, forecast)
     quality = PathQuality.load(file, network.path_space)
     quality.check(network.weights_hash)

@@ -19,7 +19,14 @@ from deadline_perception.latency.path_bound import PathForecast
 from deadline_perception.nested.allocation import Option
 from deadline_perception.nested.quality import AccuracyTable, Approach, DetectedInTime, LevelQuality, TotalAccuracy
 from deadline_perception.model_set.model_reference import ModelNotFound, load_network
-from deadline_perception.runtime.loading import NetworkOptions, SetupError, load_profile, make_calibrator, warm_up
+from deadline_perception.runtime.loading import (
+    NetworkOptions,
+    SetupError,
+    load_profile,
+    make_calibrator,
+    prepared_paths,
+    warm_up,
+)
 from deadline_perception.runtime.job import JobRecord
 from deadline_perception.runtime.network_scheduler import TaskPlan
 from deadline_perception.latency.reserve import Reserve
@@ -122,19 +129,20 @@ def load_nested_task(request: TaskRequest, models_folder: Path, *, threads: int 
         network, weights = load_network(options.model, options.device, models_folder, options.engine)
         profile, notices = load_profile(options, network, read_device_facts(options.device), weights, models_folder)
         forecast = PathForecast(profile, network.path_space)
-        paths, quality = _levels(request, network, forecast, weights)
+        prepared = prepared_paths(network)
+        paths, quality = _levels(request, network, forecast, weights, prepared)
         calibrator, told = make_calibrator(options, forecast, None)
     except (SetupError, ModelNotFound, ValueError) as error:
         raise SetupError(f'task {request.name}: {error}') from error
     task = NestedTask(request, network, paths, forecast, quality, calibrator, tuple(notices + told))
     if warm:
-        _warm(task, profile.image_size)
+        _warm(task, profile.image_size, prepared)
     return task
 
 
-def _levels(request: TaskRequest, network, forecast: PathForecast,
-            weights: Path) -> tuple[tuple[ExecutionPath, ...], LevelQuality]:
-    """The paths of a task's levels, and how good they are."""
+def _levels(request: TaskRequest, network, forecast: PathForecast, weights: Path,
+            prepared: Sequence[ExecutionPath] | None) -> tuple[tuple[ExecutionPath, ...], LevelQuality]:
+    """The paths of a task's levels, and how good they are; those that are not named are chosen among the prepared."""
     space = network.path_space
     file = Path(request.quality).expanduser() if request.quality else weights.with_suffix('.quality.json')
     if file.is_file() and 'accuracy' in read_object(file, 'quality file'):
@@ -147,7 +155,7 @@ def _levels(request: TaskRequest, network, forecast: PathForecast,
     if isinstance(request.levels, tuple):
         paths = tuple(space.parse(name) for name in request.levels)
     else:
-        best = [path for path, _, _ in FrontierPolicy(space, forecast, table).frontier(space.largest, 0)]
+        best = [path for path, _, _ in FrontierPolicy(space, forecast, table, paths=prepared).starts()]
         paths = spread(best, [forecast.forecast_ms(path) for path in best], request.levels)
     return paths, DetectedInTime(tuple(float(value) for value in table.table(paths)), request.distance_m)
 
@@ -176,9 +184,9 @@ def spread(paths: Sequence[ExecutionPath], times_ms: Sequence[float], count: int
     return tuple(paths[place] for place in sorted(places))
 
 
-def _warm(task: NestedTask, image_size: tuple[int, int]) -> None:
+def _warm(task: NestedTask, image_size: tuple[int, int], prepared: Sequence[ExecutionPath] | None) -> None:
     """Runs every level, so that no job pays for first calls; by the network's own way where it has one."""
-    warm_up(task.network, image_size)
+    warm_up(task.network, image_size, prepared)
     image = np.random.default_rng(0).integers(0, 256, (*image_size, 3), dtype=np.uint8)
     for level in random.Random(0).sample(range(len(task.paths)), len(task.paths)):
         run = task.network.start(image, task.paths[level])

@@ -10,27 +10,32 @@ import argparse
 import math
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from deadline_perception.contention.sensors import watch_cores_of_others
 from deadline_perception.engine.choice import ENGINES
+from deadline_perception.decision.useful_paths import useful_paths
+from deadline_perception.engine.segment_run import Network
 from deadline_perception.execution_path import ExecutionPath, PathSpace
 from deadline_perception.latency.device import (
-    DEFAULT_THREADS, missing_environment, process_environment, read_device_facts, use_threads)
+    DEFAULT_THREADS, DeviceFacts, missing_environment, process_environment, read_device_facts, use_threads)
 from deadline_perception.latency.path_bound import PathForecast
 from deadline_perception.latency.profile import LatencyProfile, default_profile_path, measure_profile, time_frame
 from deadline_perception.latency.quantiles import bounded_share, samples_needed
+from deadline_perception.latency.transferred_profile import reference_profile, scaled_segments
+from deadline_perception.runtime.loading import load_quality
 from deadline_perception.runtime.priority import Role, ThreadPriority, inference_thread
 from deadline_perception.model_set.model_reference import find_weights
+from deadline_perception.share_folder import share_folder
 from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, check_file
 from deadline_perception.tools.segment_preparation import prepare_for_engine
 from deadline_perception.wcet.profile_wcet import with_wcet
 
 _RESTARTED = 'DEADLINE_PERCEPTION_RESTARTED'
-_IMAGES = 40
+_IMAGES, _PREPARED_IMAGES = 40, 16  # that are measured on, and that segments are prepared with
 _TARGET = 0.99  # of the detector's bounds unless a parameter says otherwise
 _BUSY_CORES = 0.25  # of other programs; at more the device is not idle
 
@@ -68,6 +73,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--minutes', type=float, help='longest time to measure; 2, or 40 s with --quick')
     parser.add_argument('--quick', action='store_true',
                         help='fewer frames: coarser, in about 40 s once segments are prepared')
+    parser.add_argument('--all-paths', action='store_true',
+                        help='also segments of no path that the policy frontier would plan, which other policies and '
+                             'benchmarks may run; without, 133 of the 294 segments of street are prepared and measured')
     parser.add_argument('--prepare-only', action='store_true',
                         help='prepare the segments of weights, and measure nothing; a node has it done beside it')
     parser.add_argument('--source', help='images to measure on: a folder, annotation, video or bag file; '
@@ -97,8 +105,28 @@ def _prepare(args: argparse.Namespace) -> int:
     if is_set(weights) or args.device != 'cpu' or args.engine == 'eager':
         raise ValueError(f'--prepare-only is given for {weights} on {args.device} with the engine {args.engine}, '
                          f'expected weights on cpu with auto or openvino')
-    prepare_for_engine(weights, load_weights(weights), read_images(args.source), read_device_facts('cpu'), 'openvino')
+    network, facts = load_weights(weights), read_device_facts('cpu')
+    _, paths = _planned(args, weights, network, facts)
+    prepare_for_engine(weights, network, read_images(args.source, _PREPARED_IMAGES), facts, 'openvino', _keys(paths))
     return 0
+
+
+def _planned(args: argparse.Namespace, weights: Path, network: Network,
+             facts: DeviceFacts) -> tuple[LatencyProfile | None, Sequence[ExecutionPath] | None]:
+    """An earlier profile, of this device or another, and the paths that are useful by it; None: all are measured."""
+    from deadline_perception.model_set.model_reference import is_set
+
+    if args.all_paths or is_set(weights):
+        return None, None
+    known = reference_profile(network, facts, share_folder() / 'models' / 'profiles')
+    if known is None:
+        return None, None
+    forecast = PathForecast(known, network.path_space)
+    return known, useful_paths(network.path_space, forecast, load_quality(network, forecast, weights))
+
+
+def _keys(paths: Sequence[ExecutionPath] | None) -> set[str] | None:
+    return None if paths is None else {key for path in paths for key in path.space.keys(path)}
 
 
 def _measure(args: argparse.Namespace, minutes: float, priority: ThreadPriority) -> int:
@@ -110,8 +138,10 @@ def _measure(args: argparse.Namespace, minutes: float, priority: ThreadPriority)
     detector = load_weights(weights, args.device, args.engine)
     say_if_busy('the profile will make the device look slower than it is.')
     images = [detector.example(image) if hasattr(detector, 'example') else image for image in read_images(args.source)]
+    known, paths = None, None
     if not is_set(weights):  # whose models have their engines
-        prepare_for_engine(weights, detector, images, facts, args.engine)
+        known, paths = _planned(args, weights, detector, facts)
+        prepare_for_engine(weights, detector, images, facts, args.engine, _keys(paths))
         use_engine(detector, args.engine, args.device, args.weights)  # as the node does
     time_frame(detector, images[0], detector.path_space.largest)  # starts the threads that are raised with this one
     priority.raise_thread(Role.INFERENCE)
@@ -120,7 +150,10 @@ def _measure(args: argparse.Namespace, minutes: float, priority: ThreadPriority)
     with _progress(priority.between_frames) as measure:
         profile = measure(f'measuring {detector.config_name} on {detector.device}', minutes * 60.0,
                           lambda limit_s, progress: measure_profile(
-                              detector, images, **asdict(effort), time_limit_s=limit_s, progress=progress))
+                              detector, images, **asdict(effort), time_limit_s=limit_s, among=paths,
+                              progress=progress))
+    if known is not None:
+        profile = replace(profile, segments=scaled_segments(known.segments, profile.segments))
     profile = with_wcet(profile, detector)
     file = args.out or default_profile_path(detector.config_name, facts)
     profile.save(file)
@@ -152,7 +185,7 @@ def say_if_busy(why_not: str) -> None:
         print(f'Other programs keep {cores:.1f} cores busy: {why_not}', file=sys.stderr, flush=True)
 
 
-def read_images(source: str | None) -> list:
+def read_images(source: str | None, count: int = _IMAGES) -> list:
     """Images spread evenly over a sequence, those that have the size of the first."""
     if source is None:
         from deadline_perception.rendering.drive import render_drive
@@ -162,8 +195,8 @@ def read_images(source: str | None) -> list:
         from deadline_perception.datasets.source import open_source
 
         frames = open_source(source).frames
-    step = max(1, len(frames) // _IMAGES)
-    images = [frame.load_bgr() for frame in frames[::step][:_IMAGES]]
+    step = max(1, len(frames) // count)
+    images = [frame.load_bgr() for frame in frames[::step][:count]]
     return [image for image in images if image.shape == images[0].shape]
 
 
@@ -202,10 +235,14 @@ def _print_tables(profile: LatencyProfile, space: PathSpace, forms: dict[str, st
     segments = Table(title=f'{profile.config_name} on {profile.facts}, {profile.engine}, ms')
     for title in ('segment', 'form', 'median', 'p99', 'max', 'samples'):
         segments.add_column(title, justify='left' if title in ('segment', 'form') else 'right')
-    for name, times in profile.segments.items():
+    for name in filter(profile.measured_keys.__contains__, profile.segments):
+        times = profile.segments[name]
         segments.add_row(name, forms.get(name, 'eager'), f'{times.p50:.2f}', f'{times.p99:.2f}', f'{times.max:.2f}',
                          str(times.count))
     console.print(segments)
+    if len(profile.measured_keys) < len(profile.segments):
+        console.print(f'{len(profile.segments) - len(profile.measured_keys)} other segments serve no path that would '
+                      'be planned, and were neither prepared nor measured: --all-paths does both.')
     forecast = PathForecast(profile, space)
     paths = Table(title='whole frames, ms')
     for title in ('path', '', 'forecast', 'WCET', 'median', 'p99', 'max'):

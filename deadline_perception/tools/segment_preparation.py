@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +21,7 @@ from deadline_perception.child_command import module_command
 from deadline_perception.contention.load import start_tied, stop_tied
 from deadline_perception.engine.choice import is_installed
 from deadline_perception.engine.segment_models import SUFFIX, SegmentModels
-from deadline_perception.engine.segment_store import Form, SegmentStore, StoreError, default_store_folder, store_origin
+from deadline_perception.engine.segment_store import SegmentStore, StoreError, default_store_folder, store_origin
 from deadline_perception.engine.store_lock import foreign_writer, store_lock
 from deadline_perception.engine.turns import Turns
 from deadline_perception.errors import DeadlinePerceptionError, printable
@@ -39,9 +39,10 @@ class PreparationFailed(DeadlinePerceptionError):
     """The segments could not be prepared."""
 
 
-def prepare_segments(weights: Path, network, images: Sequence[np.ndarray], facts: DeviceFacts) -> None:
+def prepare_segments(weights: Path, network, images: Sequence[np.ndarray], facts: DeviceFacts,
+                     keys: Collection[str] | None = None) -> None:
     """Completes the prepared segments of a network where they are not ready; blocks for minutes then, for seconds where
-    their models lie beside the weights (`SegmentModels`). They are put there once all are made.
+    their models lie beside the weights (`SegmentModels`). What is made is put there.
 
     As many processes share the work as there are cores and memory for. A segment whose preparation ends its process is
     left to a slower form, and the next process goes on with the others.
@@ -51,6 +52,7 @@ def prepare_segments(weights: Path, network, images: Sequence[np.ndarray], facts
         network: what is in it, with `config_name` and `weights_hash`.
         images: uint8 `[height, width, 3]` of one size, to find the ranges of values on, and the errors.
         facts: the device, and the number of threads.
+        keys: of the segments that are needed; None: all.
 
     Raises:
         ValueError: too few images.
@@ -66,8 +68,9 @@ def prepare_segments(weights: Path, network, images: Sequence[np.ndarray], facts
     except StoreError as error:
         raise PreparationFailed(f'the segments could not be prepared: {error}; the engine eager runs without '
                                 'them') from error
+    needed = list(network.path_space.carriers() if keys is None else keys)
     try:
-        SegmentStore.load(folder, origin).check()
+        SegmentStore.load(folder, origin).check(needed)
         return
     except StoreError:
         pass  # what is there is completed, or made anew
@@ -76,12 +79,13 @@ def prepare_segments(weights: Path, network, images: Sequence[np.ndarray], facts
     check_images(images)
     with store_lock(folder, _say_that_another_works) as lock:
         try:
-            SegmentStore.load(folder, origin).check()  # another process may have made them meanwhile
+            SegmentStore.load(folder, origin).check(needed)  # another process may have made them meanwhile
         except StoreError:
-            _prepare(weights, network, images, facts, SegmentStore.resume(folder, origin), lock)
+            _prepare(weights, network, images, facts, SegmentStore.resume(folder, origin), needed, lock)
 
 
-def prepare_for_engine(weights: Path, network, images: Sequence[np.ndarray], facts: DeviceFacts, engine: str) -> None:
+def prepare_for_engine(weights: Path, network, images: Sequence[np.ndarray], facts: DeviceFacts, engine: str,
+                       keys: Collection[str] | None = None) -> None:
     """`prepare_segments` where the engine uses them, which is one of `ENGINES`; where `auto` has to go on without them,
     why is printed.
 
@@ -92,7 +96,7 @@ def prepare_for_engine(weights: Path, network, images: Sequence[np.ndarray], fac
     if facts.kind != 'cpu' or not (engine == 'openvino' or (engine == 'auto' and is_installed())):
         return
     try:
-        prepare_segments(weights, network, images, facts)
+        prepare_segments(weights, network, images, facts, keys)
     except PreparationFailed as error:
         if engine == 'openvino':
             raise
@@ -104,10 +108,9 @@ def _say_that_another_works() -> None:
 
 
 def _prepare(weights: Path, network, images: Sequence[np.ndarray], facts: DeviceFacts, store: SegmentStore,
-             lock: int) -> None:
-    """Completes a store, with processes that keep its lock."""
+             keys: list[str], lock: int) -> None:
+    """Completes a store by some keys, with processes that keep its lock."""
     store.take_parts()
-    keys = list(network.path_space.carriers())
     parts = share_out([key for key in keys if key not in store.segments], _most_processes())
     columns = (TextColumn('preparing'), BarColumn(), MofNCompleteColumn(), TextColumn('segments, {task.description}'),
                TimeElapsedColumn())
@@ -125,13 +128,14 @@ def _prepare(weights: Path, network, images: Sequence[np.ndarray], facts: Device
 
         run_until_done([module_command('deadline_perception.tools.segment_preparation', str(weights), str(place),
                                        str(facts.threads), str(number)) for number in range(len(parts))], show, (lock,))
-        models = SegmentModels(network.weights_hash)
+        models, at_hand = SegmentModels(network.weights_hash), models_at_hand(weights, network.weights_hash)
         for number in range(len(parts)):
             models.join(SegmentModels.load(place / f'{number}{SUFFIX}', network.weights_hash))
     store.take_parts()
-    store.finish()
-    compiled = {key for key, segment in store.segments.items() if segment.form in (Form.INT8, Form.EXACT)}
-    if models.forms.keys() >= compiled:
+    store.finish(keys)
+    are_new = not models.forms.keys() <= at_hand.forms.keys()  # what is at hand and was not accurate here stays
+    models.join(at_hand)
+    if are_new and models.forms.keys() >= store.segments.keys():
         with contextlib.suppress(OSError):  # of a folder that others own: they are made anew elsewhere
             models.save(weights.with_suffix(SUFFIX))
 

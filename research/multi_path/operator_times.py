@@ -4,7 +4,7 @@
         [--quick]
 
 Frames of all settings are mixed at random, in rounds, so that what else the machine does falls on all alike. On a CPU,
-those of trained weights run on their prepared segments too, as they ship, where `deadline-perception profile` has
+those of trained weights run on their prepared segments too, as they ship, where `profile --all-paths` has
 prepared them for so many threads. On a GPU, frames in float32 and float16, computed and replayed as CUDA graphs, are
 mixed as well; float32 there is what PyTorch does unasked, and named TF32 where its convolutions are rounded to that.
 Each network runs in a process of its own with the settings that the detector node uses. `compact` has its trained

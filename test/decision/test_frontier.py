@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from deadline_perception.decision.frontier import FrontierPolicy, pareto_frontiers
+from deadline_perception.decision.recourse import LEVELS
 from deadline_perception.detector.declaration import multi_path_space
 from deadline_perception.execution_path import ExecutionPath
 
@@ -226,11 +227,12 @@ def test_every_frontier_ascends_in_time_and_quality(policies):
                 assert list(qualities) == sorted(set(qualities))
 
 
-def test_whatever_time_a_frame_has_it_starts_on_one_of_the_planned_paths(make_forecast, make_quality):
+def test_whatever_time_a_frame_has_it_starts_where_it_is_said_to(make_forecast, make_quality):
     policy = FrontierPolicy(SPACE, make_forecast(SPACE, lambda key: 1.0 + len(key) % 5), make_quality(
         {path: (1 + number) / len(SPACE) for number, path in enumerate(SPACE)}))
-    planned = policy.planned_paths
+    planned = {path for level in LEVELS for path, _, _ in policy.starts(level)}
     assert 1 < len(planned) < len(SPACE)
+    assert policy.starts() == policy.frontier(SPACE.largest, 0)
     rng = random.Random(0)
     for _ in range(500):
         budget_ms, likely = rng.choice((0.0, math.inf, rng.uniform(0.0, 30.0))), rng.uniform(0.5, 1.0)

@@ -7,7 +7,7 @@ import torch
 
 from deadline_perception.engine.cuda_graphs import CudaGraphs, CudaRecorder
 from deadline_perception.detector.network import MultiPathDetector
-from deadline_perception.latency.measurement_plan import covering_paths, random_path
+from deadline_perception.latency.measurement_plan import covering_paths
 
 RECORDED_SEGMENTS = ('stage', 'skip', 'pyramid', 'rpn', 'regions', 'head')
 
@@ -36,7 +36,7 @@ def _run(network, image, paths):
     """One frame that is redirected to a random path at every operator; the same ones for every network."""
     rng = random.Random(paths)
     space = network.path_space
-    run = network.start(image, random_path(space, rng))
+    run = network.start(image, rng.choice(list(space)))
     while not run.finished:
         if space.segments[run.segment].operator and rng.random() < 0.7:
             following = list(space.continuations(run.path, run.segment))

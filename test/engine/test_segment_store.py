@@ -23,7 +23,7 @@ def filled(folder):
     store = SegmentStore.resume(folder, ORIGIN)
     store.add('stage1@w1.00', Form.INT8, compiled=b'compiled', **FIGURES)
     store.add('rpn@f1.00', Form.EAGER, reason='8 bit 3 dB', **FIGURES)
-    store.finish()
+    store.finish(['stage1@w1.00', 'rpn@f1.00', 'pre'])
     return store
 
 
@@ -48,6 +48,16 @@ def test_what_is_absent_or_unfinished_is_refused_and_goes_on_where_it_stopped(tm
     assert list(SegmentStore.resume(tmp_path / 'a', ORIGIN).segments) == ['stage1@w1.00']
 
 
+def test_some_of_the_segments_are_enough_for_whom_needs_no_others(tmp_path):
+    filled(tmp_path)
+    store = SegmentStore.load(tmp_path, ORIGIN)
+    store.check(['stage1@w1.00', 'pre'])  # the latter is computed without an engine
+    with pytest.raises(StoreError, match='was not finished'):
+        store.check(['stage1@w1.00', 'stage1@w0.50'])
+    store.finish(['stage1@w0.50'])
+    SegmentStore.load(tmp_path, ORIGIN).check(['pre', 'stage1@w0.50'])
+
+
 @pytest.mark.parametrize('damage', ['truncate', 'remove'])
 def test_a_damaged_segment_is_recognised_and_made_again(tmp_path, damage):
     filled(tmp_path)
@@ -59,12 +69,13 @@ def test_a_damaged_segment_is_recognised_and_made_again(tmp_path, damage):
     with pytest.raises(StoreError, match='1 prepared segments in .* are damaged, such as stage1@w1.00'):
         SegmentStore.load(tmp_path, ORIGIN).check()
     store = SegmentStore.resume(tmp_path, ORIGIN)
-    assert (list(store.segments), store.complete) == (['rpn@f1.00'], False)
+    assert (list(store.segments), store.done) == (['rpn@f1.00'], set())
 
 
 @pytest.mark.parametrize('change', [lambda text: text[:len(text) // 2], lambda text: '[]', lambda text: '{}',
                                     lambda text: text.replace('"format": 1', '"format": 9'),
                                     lambda text: text.replace('"8 bit"', '"4 bit"'),
+                                    lambda text: text.replace('["pre", "rpn@f1.00", "stage1@w1.00"]', '"pre"'),
                                     lambda text: text.replace('.blob', '.blob/../../x')])
 def test_a_damaged_list_is_refused_in_one_line_and_begun_anew(tmp_path, change):
     filled(tmp_path)

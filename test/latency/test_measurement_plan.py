@@ -11,7 +11,6 @@ from deadline_perception.latency.measurement_plan import (
     distinct_paths,
     fewest_covering,
     interleave,
-    random_path,
 )
 
 
@@ -58,9 +57,14 @@ def test_distinct_paths_hold_the_extremes_and_no_path_twice(path_space):
     assert {path_space.smallest, path_space.largest} <= set(paths)
 
 
-def test_random_paths_are_legal(path_space):
-    rng = random.Random(3)
-    assert all(random_path(path_space, rng) in path_space for _ in range(200))
+def test_of_some_paths_no_other_is_taken(path_space):
+    some = random.Random(1).sample(list(path_space), 30)
+    counts = Counter(key for path in covering_paths(some, 4, random.Random(0)) for key in path_space.keys(path))
+    assert min(counts.values()) >= 4 and counts.keys() == {key for path in some for key in path_space.keys(path)}
+    assert set(covering_paths(some, 4, random.Random(0))) <= set(some)
+    few = distinct_paths(some, 9, random.Random(0), first=some[4:7])
+    assert few[:5] == [some[0], some[-1], *some[4:7]] and len(set(few)) == 9 and set(few) <= set(some)
+    assert distinct_paths(some, 31, random.Random(0)) == some
 
 
 def test_interleaving_spreads_the_shorter_list_evenly():

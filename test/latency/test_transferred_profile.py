@@ -31,7 +31,8 @@ def test_what_was_timed_stays_and_the_rest_takes_the_median_factor_of_its_kind()
     assert scaled['stage2@w0.25'].p50 == pytest.approx(0.5 * 3.0)  # of 2, 3 and 5
     assert scaled['head@h1'].p50 == pytest.approx(5.0 * 3.0) and scaled['head@h1'].max == pytest.approx(5.0 * 3.0 * 2.0)
     assert scaled['post'].p50 == pytest.approx(1.0 * 3.0)  # no segment of its kind was timed: of 2, 3, 5 and 3
-    assert scaled_segments(reference, {}) == reference
+    assert [scaled[key].count for key in ('stage1@w1.00', 'stage2@w0.25', 'post')] == [50, 0, 0]  # 0: an estimate
+    assert scaled_segments(reference, {}) == {key: replace(found, count=0) for key, found in reference.items()}
 
 
 def test_times_of_frames_mend_a_profile_that_was_timed_beside_frames(reference):

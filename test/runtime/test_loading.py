@@ -10,9 +10,11 @@ import pytest
 
 from deadline_perception.decision.frontier import FrontierPolicy
 from deadline_perception.decision.path_quality import PathQuality
+from deadline_perception.decision.useful_paths import paths_of
 from deadline_perception.detector.declaration import multi_path_space
 from deadline_perception.detector.detections import Detections
 from deadline_perception.engine.eager import Eager
+from deadline_perception.engine.segment_store import SegmentStore, store_origin
 from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.latency.calibration import BoundCalibrator, CalibrationFile
 from deadline_perception.latency.device import DeviceFacts, process_environment, read_device_facts
@@ -21,6 +23,7 @@ from deadline_perception.latency.path_bound import PathForecast
 from deadline_perception.latency.profile import LatencyProfile, ProfileMismatch, measure_profile
 from deadline_perception.latency.quantiles import Quantiles
 from deadline_perception.latency.time_model import TimeModel
+from deadline_perception.latency.transferred_profile import scaled_segments
 from deadline_perception.model_set.model_reference import ModelNotFound, load_network
 from deadline_perception.runtime.loading import (
     LoadedTask,
@@ -258,10 +261,11 @@ def test_a_network_runs_on_prepared_segments_and_where_they_are_damaged_it_is_ea
     loaded = load_task(options, tmp_path)
     assert loaded.task.network.engine.identity.startswith('openvino')
     assert not any('engine is' in word for word in loaded.degraded)
-    starts, space = loaded.task.policy.planned_paths, loaded.task.path_space
-    used = {key for path in starts for key in space.keys(path)}
-    assert list(loaded.kept_paths) == [path for path in space if used.issuperset(space.keys(path))]
-    assert len(starts) <= loaded.ready_paths <= len(space)
+    space = loaded.task.path_space
+    assert {space.smallest, space.largest} <= set(loaded.kept_paths)
+    assert loaded.ready_paths == len(loaded.kept_paths) <= len(space)
+    policy = loaded.task.policy
+    assert all(policy.plan(budget_ms, 1.0).path in loaded.kept_paths for budget_ms in (0.0, 20.0, math.inf))
     next(prepared.folder.glob('*.blob')).unlink()
     loaded = load_task(options, tmp_path)
     assert loaded.task.network.engine.identity == 'eager'
@@ -270,6 +274,32 @@ def test_a_network_runs_on_prepared_segments_and_where_they_are_damaged_it_is_ea
     assert any("engine is 'openvino" in word and "'eager' here" in word for word in loaded.degraded)
     with pytest.raises(DeadlinePerceptionError, match='engine is openvino, but .* damaged'):
         load_task(replace(options, engine='openvino'), tmp_path)
+
+
+def test_what_was_not_prepared_or_measured_is_not_planned_and_another_policy_is_told(prepared, tmp_path):
+    network, _ = load_network(str(prepared.weights), 'cpu', tmp_path)
+    space, facts = network.path_space, read_device_facts('cpu')
+    whole = measure_profile(network, list(prepared.images[:2]), repeats=1, whole_paths=2, path_repeats=1,
+                            time_limit_s=0.1)
+    whole.save(tmp_path / 'whole.json')
+    few = [path for path in space if path['proposals'] == 5]
+    part = measure_profile(network, list(prepared.images[:2]), repeats=1, whole_paths=2, path_repeats=1,
+                           time_limit_s=0.1, among=few)
+    assert set(part.paths) == set(map(str, few)) and part.segments.keys() < whole.segments.keys()
+    replace(part, segments=scaled_segments(whole.segments, part.segments)).save(tmp_path / 'part.json')
+    options = NetworkOptions(str(prepared.weights), profile=str(tmp_path / 'part.json'))
+    assert list(load_task(options, tmp_path).kept_paths) == few
+    store = SegmentStore.load(prepared.folder, store_origin(facts, network))
+    store.done = set(space.keys(few[0]))
+    store.finish(())
+    for profile in ('part', 'whole'):
+        loaded = load_task(replace(options, profile=str(tmp_path / f'{profile}.json')), tmp_path)
+        assert loaded.kept_paths == paths_of(space, space.keys(few[0])) and loaded.ready_paths < len(few)
+        assert loaded.task.policy.plan(math.inf, 1.0).path in loaded.kept_paths
+        assert not any('--all-paths' in word for word in loaded.degraded)
+    loaded = load_task(replace(options, policy='one_path_policies:largest'), tmp_path)
+    notice, = (word for word in loaded.degraded if '--all-paths' in word)
+    assert loaded.kept_paths is None and 'paths run eagerly in part' in notice
 
 
 def test_any_callable_gives_the_network_and_without_a_table_longer_paths_are_better(tmp_path):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from deadline_perception.contention.load import start_tied
-from deadline_perception.engine.segment_store import Form, SegmentStore, store_origin
+from deadline_perception.engine.segment_store import SegmentStore, store_origin
 from deadline_perception.latency.device import read_device_facts
 from deadline_perception.tools import segment_preparation
 from deadline_perception.tools.segment_preparation import (
@@ -32,14 +32,14 @@ from deadline_perception.engine.segment_store import Form, SegmentStore
 store = SegmentStore.resume(Path(sys.argv[1]), {'device': 'Board'})
 if store.begin('stage2@w1.00', Form.INT8):
     os.kill(os.getpid(), signal.SIGSEGV)
-store.finish()
+store.finish(['stage2@w1.00'])
 """
 
 
 def test_a_process_that_a_signal_ends_is_followed_by_one_that_leaves_out_what_ended_it(tmp_path):
     run_until_done([[sys.executable, '-c', CRASHES, str(tmp_path)]])
     store = SegmentStore.load(tmp_path, ORIGIN)
-    assert (store.failed, store.complete) == (['stage2@w1.00 8 bit'], True)
+    assert (store.failed, store.done) == (['stage2@w1.00 8 bit'], {'stage2@w1.00'})
 
 
 @pytest.mark.parametrize(('program', 'status'), [('raise SystemExit(3)', 3),
@@ -77,8 +77,7 @@ def test_several_processes_prepare_what_one_does(prepared, monkeypatch):
         if segment.form is alone.segments[key].form:
             assert segment.error_db == pytest.approx(alone.segments[key].error_db, abs=0.5)
     models = models_at_hand(prepared.weights, network.weights_hash)  # for the next device
-    assert {key for key, segment in store.segments.items()
-            if segment.form in (Form.INT8, Form.EXACT)} <= models.forms.keys()
+    assert store.segments.keys() <= models.forms.keys()
 
 
 def test_models_that_cannot_be_read_are_told_and_made_anew(tmp_path, capsys):
@@ -108,7 +107,7 @@ prepare_segments(weights, load_weights(weights), np.load({str(images)!r}), read_
     run.send_signal(signal.SIGINT)
     assert run.wait(30.0) == -signal.SIGINT
     left = json.loads(manifest.read_text())
-    assert (left['attempt'], left['failed'], left['complete']) == ('', [], False)
+    assert (left['attempt'], left['failed'], left['done']) == ('', [], [])
 
 
 def test_nothing_is_run_where_all_is_ready(prepared, monkeypatch):
