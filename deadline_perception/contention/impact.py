@@ -46,7 +46,7 @@ def record_delays(run_frame: Callable[[], float], seconds: float, *, goes_on: Ca
 
 def most_units() -> int:
     """Units of one kind that keep every core of this process busier than it can be."""
-    return 3 * len(os.sched_getaffinity(0))
+    return 6 * len(os.sched_getaffinity(0))
 
 
 def rungs(most: int, count: int = RUNGS) -> list[int]:

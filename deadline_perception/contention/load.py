@@ -20,7 +20,7 @@ from deadline_perception.child_command import code_command, module_command
 from deadline_perception.contention.unit import KINDS
 from deadline_perception.errors import DeadlinePerceptionError
 
-UNIT_SHARE = 0.5  # of a core that one unit asks for
+UNIT_SHARE = 0.25  # of a core that one unit asks for
 MOST_UNITS = 256  # of one kind; more are a mistake
 _UNIT = 'deadline_perception.contention.unit'
 _READY_S = 60.0  # a GPU's libraries take long to load

@@ -34,7 +34,7 @@ from deadline_perception.tools.file_arguments import DEFAULT_WEIGHTS, check_fold
 from deadline_perception.tools.profile_at_hand import ensure_profile
 
 _DRIVE_SEED = 12  # stands at a red light and reaches 19.5 m/s within 32 s
-_CONTENTION_SEED, _UNITS, _GRADED_S = 1, 3, 8.0  # units per core at most; seconds of each of their numbers
+_CONTENTION_SEED, _UNITS, _GRADED_S = 1, 6, 5.0  # units per core at most; seconds of each of their numbers
 _RAW_LIMIT_BYTES = 1_000_000_000  # longer sequences are put into the bag as JPEG
 _START_UP_S = 240.0  # loading and warming a large network on a slow device
 _RANGES = {'rate': (0.01, 100.0), 'threads': (1, 1024), 'load': (0, 1024), 'networks': (1, 16)}

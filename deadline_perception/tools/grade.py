@@ -68,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--cores', default='', help="as the detector's parameter of that name, such as 0,2-3; units "
                                                     'keep to the same ones, so that each of them slows the network '
                                                     'down')
-    parser.add_argument('--most-units', type=int, help='units of each kind at most; by default 3 per core')
+    parser.add_argument('--most-units', type=int, help='units of each kind at most; by default 6 per core')
     parser.add_argument('--unit-seconds', type=float, default=2.0, help='how long to measure each number of units')
     parser.add_argument('--reuse', type=Path, metavar='FILE',
                         help='take the delays beside units from an earlier file, for a machine whose programs cannot '
