@@ -31,6 +31,7 @@ from deadline_perception.networks.external.model_error import ModelError
 from deadline_perception.networks.external.pixels import InputForm, read_values
 from deadline_perception.rendering.drive import render_drive
 from deadline_perception.tools.model_variants import quantised
+from own_models import MODELS
 from parts.harness import ROOT, Run, quantiles, run_script, show, timed_ms, turns
 
 IMAGES, CALIBRATED = 12, 8
@@ -62,7 +63,7 @@ def main(run: Run) -> None:
 def variants_of(file: Path, images: list[np.ndarray], folder: Path,
                 skipped: dict[str, str]) -> dict[tuple[str, str], ModelSpec]:
     """What is timed of a file, by engine and precision."""
-    spec = exported_spec(file)
+    spec = exported_spec(file, {model.file: model.classes for model in MODELS}.get(file.name))
     precision = OnnxDetector(file, spec.classes, form=form_of(spec)).engine.forms['layers']
     found = {(OPENVINO, precision): spec}
     if file.suffix == '.onnx':

@@ -83,7 +83,7 @@ class Stand:
     Args:
         names: the nodes; ('bringup',) starts all of them, under the package's own supervision.
         folder: for logs and parameter files.
-        profile: latency profile of the shipped weights on this machine.
+        profile: latency profile of the shipped weights on this machine; None: the nodes find one, or scale another's.
         parameters: of all nodes that have them.
         tasks: of the task file of `qos_scheduler`, each with its settings but the profile.
         feed: what goes in.
@@ -92,7 +92,7 @@ class Stand:
         simulated: the nodes take their time from /clock.
     """
 
-    def __init__(self, names: tuple[str, ...], folder: Path, profile: Path, *, feed: Feed = Feed(),
+    def __init__(self, names: tuple[str, ...], folder: Path, profile: Path | None, *, feed: Feed = Feed(),
                  parameters: Mapping[str, object] | None = None, tasks: Mapping[str, object] | None = None,
                  points: bool = False, stepped: bool = False, simulated: bool = False) -> None:
         self.names, self.folder, self.usual, self.feed = names, folder, feed, feed
@@ -113,7 +113,7 @@ class Stand:
             task_file.write_text(yaml.safe_dump({'tasks': {
                 task: {'profile': str(profile), **setting} for task, setting in tasks.items()}}))
         self.values = read_values({
-            'namespace': self.namespace, 'image_topic': f'{self.namespace}/image', 'profile': str(profile),
+            'namespace': self.namespace, 'image_topic': f'{self.namespace}/image', 'profile': str(profile or ''),
             'params_file': str(file), 'use_sim_time': str(simulated), 'tasks': str(task_file) if tasks else ''})
         self._running = True
         self._camera, self._image_out = threading.Lock(), None

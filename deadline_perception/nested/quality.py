@@ -223,12 +223,15 @@ class TotalAccuracy(LevelQuality):
 class DetectedInTime(LevelQuality):
     """How likely an object is found in at least one of the looks at it while the vehicle comes nearer by some distance.
 
-    Each look finds it with the average precision of the level, independently of the others, as the thesis has it of
-    classification; how often the vehicle looks is the mean over all phases of period and approach.
+    A look finds an object with the average precision of the level in the mean. Of classification the thesis has looks
+    independent; looks at one object are not: what one of them misses the next mostly misses too. So the chance differs
+    from object to object, by a beta distribution (Skellam 1948). How often the vehicle looks is the mean over all
+    phases of period and approach.
 
     Attributes:
         average_precision: of each level, cheapest first, in [0, 1].
         distance_m: within which it must be found, > 0.
+        correlation: of two looks at one object, in (0, 1). Measured: benchmarks/known_in_time.py.
 
     Raises:
         ValueError: there is no level, or a value lies outside its range.
@@ -236,12 +239,15 @@ class DetectedInTime(LevelQuality):
 
     average_precision: tuple[float, ...]
     distance_m: float = 5.0
+    correlation: float = 0.7
 
     def __post_init__(self) -> None:
         if not self.average_precision or not all(0.0 <= value <= 1.0 for value in self.average_precision):
             raise ValueError(f'average precision is {self.average_precision}, expected a number in [0, 1] per level')
         if not 0.0 < self.distance_m < math.inf:
             raise ValueError(f'distance is {self.distance_m} m, expected a finite one above 0')
+        if not 0.0 < self.correlation < 1.0:
+            raise ValueError(f'correlation is {self.correlation}, expected a number above 0 and below 1')
 
     @property
     def levels(self) -> int:
@@ -254,7 +260,13 @@ class DetectedInTime(LevelQuality):
         looks = self.distance_m / _step_m(period_ms, speed_mps)
         whole, missed = math.floor(looks), 1.0 - self.average_precision[level]
         share = looks - whole  # of the phases in which there is one look more
-        return 1.0 - missed ** whole * (1.0 - share + share * missed)
+        if not missed:
+            return min(looks, 1.0)
+        looked = 1.0 / self.correlation - 1.0  # the beta distribution is worth so many looks, of which some missed
+        all_missed = math.exp(math.lgamma(missed * looked + whole) - math.lgamma(missed * looked)
+                              - math.lgamma(looked + whole) + math.lgamma(looked))
+        one_more = (missed * looked + whole) / (looked + whole)
+        return 1.0 - all_missed * (1.0 - share + share * one_more)
 
 
 def _check_level(level: int, levels: int) -> None:

@@ -168,7 +168,7 @@ class CropClassifierNode(ManagedNode):
         self._counts.clear()
         self._reported.clear()
         self._levels.clear()
-        self._ages = ImageAge()
+        self._ages = ImageAge(self.get_parameter('use_sim_time').value)
         self._conditions = ConditionTracker(default_budget_ms=values['default_budget_ms'],
                                             budget_timeout_ms=values['budget_timeout_ms'])
         self._reserve = Reserve(_LEAST_RESERVE_MS, _LONGEST_RESERVE_MS,

@@ -117,7 +117,7 @@ class DetectorNode(ManagedNode):
         values, loaded = self._values.snapshot(), self._detector.loaded
         self._status, self._lost = DetectorStatus(), 0
         self._image_size: tuple[int, int] | None = None
-        self._ages, self._rate, self._dropped = ImageAge(), RateLimit(), 0
+        self._ages, self._rate, self._dropped = ImageAge(self.get_parameter('use_sim_time').value), RateLimit(), 0
         self._conditions = detector_parameters.make_conditions(values, loaded.degraded)
         priority = detector_parameters.make_priority(values, loaded.facts.kind)
         priority.raise_thread(Role.SUPPORTING)

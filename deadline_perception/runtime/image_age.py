@@ -5,7 +5,8 @@ import math
 from dataclasses import dataclass
 
 _OLDEST_MS = 10_000.0  # an older image is not late but wrongly stamped (a recording played without its clock)
-_FUTURE_MS = 20.0  # a stamp this far ahead of the clock counts as age 0; simulated clocks move in ticks
+# A stamp so far ahead of the clock counts as age 0. A simulated clock comes by messages, which may wait as images do.
+_FUTURE_MS, _SIMULATED_FUTURE_MS = 20.0, 1000.0
 
 
 @dataclass(frozen=True)
@@ -29,9 +30,14 @@ class StampReading:
 
 
 class ImageAge:
-    """Reads image stamps against the node's clock; remembers the last stamp to notice a step backwards."""
+    """Reads image stamps against the node's clock; remembers the last stamp to notice a step backwards.
 
-    def __init__(self) -> None:
+    Args:
+        simulated: the clock is.
+    """
+
+    def __init__(self, simulated: bool = False) -> None:
+        self._future_ms = _SIMULATED_FUTURE_MS if simulated else _FUTURE_MS
         self._last_stamp_ns: int | None = None
 
     def read(self, stamp_ns: int, now_ns: int) -> StampReading:
@@ -47,9 +53,9 @@ class ImageAge:
             return StampReading(math.nan, 'image stamp is zero, expected the time of capture')
         if last is not None and stamp_ns < last:
             return StampReading(math.nan, f'image stamp went back by {(last - stamp_ns) / 1e6:.0f} ms', stamp_ns)
-        if age_ms < -_FUTURE_MS:
+        if age_ms < -self._future_ms:
             return StampReading(math.nan, f'image stamp lies {-age_ms:.0f} ms in the future, expected at most '
-                                          f'{_FUTURE_MS:.0f} ms; do camera and node share one clock?',
+                                          f'{self._future_ms:.0f} ms; do camera and node share one clock?',
                                 stamp_ns)
         if age_ms > _OLDEST_MS:
             return StampReading(math.nan, f'image is {age_ms / 1000:.0f} s old, expected at most '

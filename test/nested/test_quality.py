@@ -77,10 +77,20 @@ def test_accuracy_lies_between_measured_widths():
 
 
 def test_detected_in_time_is_the_mean_over_phases():
-    quality = DetectedInTime((0.5, 0.8), distance_m=5.0)
+    quality = DetectedInTime((0.5, 0.8), distance_m=5.0, correlation=1e-7)
     assert quality.quality(0, 250.0, 10.0) == pytest.approx(1 - 0.5 ** 2)
     assert quality.quality(0, 200.0, 10.0) == pytest.approx(1 - 0.5 ** 2 * 0.75)  # half of the phases have a third look
     assert quality.quality(0, 1000.0, 10.0) == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize(('chance', 'correlation', 'looks'), [(0.5, 0.7, 2), (0.2, 0.3, 5), (0.9, 0.95, 40)])
+def test_looks_at_one_object_are_alike_as_its_chance_is_drawn_from_a_beta_distribution(chance, correlation, looks):
+    quality = DetectedInTime((chance, 1.0), distance_m=1.0 * looks, correlation=correlation)
+    total = 1.0 / correlation - 1.0
+    chances = np.random.default_rng(0).beta(chance * total, (1.0 - chance) * total, 400_000)
+    assert quality.quality(0, 100.0, 10.0) == pytest.approx(1.0 - np.mean((1.0 - chances) ** looks), abs=0.003)
+    assert quality.quality(0, 100.0 * looks, 10.0) == pytest.approx(chance)  # one look: whatever the others are
+    assert quality.quality(1, 100.0, 10.0) == 1.0 and quality.quality(1, 200.0 * looks, 10.0) == 0.5
 
 
 @given(st.floats(0.0, 1.0), st.floats(1.0, 2000.0), st.floats(1.0, 2000.0), st.floats(0.0, 60.0))
@@ -114,6 +124,7 @@ def test_file_round_trip_and_what_is_wrong_with_others(tmp_path):
     lambda: TotalAccuracy(TABLE).quality(2, 100.0, 10.0), lambda: TotalAccuracy(TABLE).quality(0, 0.0, 10.0),
     lambda: TotalAccuracy(TABLE).quality(0, 100.0, float('nan')), lambda: TotalAccuracy(TABLE).quality(0, 0.001, 0.0),
     lambda: DetectedInTime(()), lambda: DetectedInTime((0.5,), 0.0),
+    lambda: DetectedInTime((0.5,), 5.0, 0.0), lambda: DetectedInTime((0.5,), 5.0, 1.0),
     lambda: DetectedInTime((0.5,)).quality(-1, 1.0, 1.0), lambda: Approach(distance_m=0.0)])
 def test_refuses_what_has_no_quality(call):
     with pytest.raises(ValueError, match='expected'):

@@ -36,5 +36,8 @@ def test_a_stamp_that_went_back_is_noticed_once_and_the_next_one_counts_again():
     assert ages.read(6 * SECOND, 6 * SECOND).reason == ''
 
 
-def test_a_simulated_clock_may_lag_one_tick():
+def test_a_clock_may_lag_a_little_and_a_simulated_one_by_a_second():
     assert ImageAge().read(SECOND + 15_000_000, SECOND).age_ms == 0.0
+    assert ImageAge(simulated=True).read(SECOND + 900_000_000, SECOND).age_ms == 0.0
+    assert '1100 ms in the future, expected at most 1000 ms' in ImageAge(simulated=True).read(
+        SECOND + 1_100_000_000, SECOND).reason
