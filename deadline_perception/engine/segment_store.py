@@ -23,7 +23,7 @@ from deadline_perception.latency.json_file import JsonFileError, read_object, wr
 from deadline_perception.replaced_file import replace_file
 from deadline_perception.untrusted_file import MIB, FileRefused, open_file, read_bytes
 
-FORMAT = 1
+FORMAT = 2
 LIBRARIES = {'OpenVINO': 'openvino', 'NNCF': 'nncf'}  # by the names that pip installs
 _NEEDED = ('OpenVINO',)
 _MANIFEST, _MOST_BYTES = 'segments.json', 512 * MIB  # the latter of a compiled segment

@@ -56,13 +56,8 @@ class OnnxRuntimeDetector(OnnxDetector):
         self.device = device
         self.engine = OwnEngine(self._session.identity, dict(self.engine.forms), self._session.notice)
 
-    @property
-    def session_inputs(self) -> dict[str, tuple[tuple[int | str | None, ...], str]]:
-        """Shape and type of each input of the file, by name."""
-        return self._session.inputs
-
-    def run_layers(self, prepared: np.ndarray) -> list[np.ndarray]:
-        """See `OnnxDetector`."""
+    def feeds(self, prepared: np.ndarray) -> dict[str, np.ndarray]:
+        """What the session reads of an image that `prepare` has given, by input."""
         pixels = prepared[0]
         feeds = {}
         for name, (shape, kind) in self._session.inputs.items():
@@ -71,8 +66,12 @@ class OnnxRuntimeDetector(OnnxDetector):
                 feeds[name] = feed_of(shape, kind, values)
             else:
                 feeds[name] = self._size_feed(name, shape, kind)
+        return feeds
+
+    def run_layers(self, prepared: np.ndarray) -> list[np.ndarray]:
+        """See `OnnxDetector`."""
         try:
-            return self._session.run(feeds)
+            return self._session.run(self.feeds(prepared))
         except OnnxRuntimeError as error:
             raise ModelError(str(error)) from error
 

@@ -19,6 +19,7 @@ from deadline_perception.contention.sensors import watch_cores_of_others
 from deadline_perception.engine.choice import ENGINES
 from deadline_perception.decision.useful_paths import useful_paths
 from deadline_perception.engine.segment_run import Network
+from deadline_perception.errors import DeadlinePerceptionError
 from deadline_perception.execution_path import ExecutionPath, PathSpace
 from deadline_perception.latency.device import (
     DEFAULT_THREADS, DeviceFacts, missing_environment, process_environment, read_device_facts, use_threads)
@@ -75,7 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help='fewer frames: coarser, in about 40 s once segments are prepared')
     parser.add_argument('--all-paths', action='store_true',
                         help='also segments of no path that the policy frontier would plan, which other policies and '
-                             'benchmarks may run; without, 133 of the 294 segments of street are prepared and measured')
+                             'benchmarks may run; without, some 130 of the 294 segments of street are measured')
     parser.add_argument('--prepare-only', action='store_true',
                         help='prepare the segments of weights, and measure nothing; a node has it done beside it')
     parser.add_argument('--source', help='images to measure on: a folder, annotation, video or bag file; '
@@ -121,8 +122,12 @@ def _planned(args: argparse.Namespace, weights: Path, network: Network,
     known = reference_profile(network, facts, share_folder() / 'models' / 'profiles')
     if known is None:
         return None, None
-    forecast = PathForecast(known, network.path_space)
-    return known, useful_paths(network.path_space, forecast, load_quality(network, forecast, weights))
+    try:
+        forecast = PathForecast(known, network.path_space)
+        return known, useful_paths(network.path_space, forecast, load_quality(network, forecast, weights))
+    except DeadlinePerceptionError as error:  # such as a table that was measured with the weights before these
+        print(f'all segments are prepared and measured: which are useful is not known, {error}', file=sys.stderr)
+        return None, None
 
 
 def _keys(paths: Sequence[ExecutionPath] | None) -> set[str] | None:
