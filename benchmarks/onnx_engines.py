@@ -147,7 +147,7 @@ def compare(name: str, variants: dict[tuple[str, str], ModelSpec], threads: int,
             detector.detect(images[0])
             detectors[engine, precision] = detector
         except ModelError as error:
-            skipped[f'{name} {precision} by {engine}'] = str(error)[:200]
+            skipped[f'{name} {precision} by {engine}'] = str(error).replace(f'{spec.file.parent}/', '')[:200]
     layers_ms, whole_ms = defaultdict(list), defaultdict(list)
     for number, key in turns(detectors, rounds):
         detector, image = detectors[key], images[number % len(images)]
