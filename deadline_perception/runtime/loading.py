@@ -179,7 +179,8 @@ def load_task(options: NetworkOptions, models_folder: Path, running: LoadedTask 
         profile, differences = measure_anew(network, facts, images()), [f'measured in seconds, coarsely: {error}']
     forecast = PathForecast(profile, network.path_space)
     quality = load_quality(network, forecast, weights, options.quality)
-    kept = _kept_paths(options, network, profile, forecast, quality)
+    prepared = prepared_paths(network)
+    kept = _kept_paths(options, network, profile, prepared, forecast, quality)
     policy = make_policy(options.policy, network.path_space, forecast, quality, kept)
     unprepared = _unprepared(options, network, weights)
     if unprepared is None:  # else it stays for a minute, and timing paths has warmed it up
@@ -193,7 +194,6 @@ def load_task(options: NetworkOptions, models_folder: Path, running: LoadedTask 
         warm_up(network, profile.image_size, (ready[0], ready[-1]))
     touch_memory()
     degraded = differences + environment_faults(options.device, options.threads)
-    prepared = prepared_paths(network)
     if kept is None and prepared is not None:
         degraded.append(f'{len(network.path_space) - len(prepared)} of {len(network.path_space)} paths run eagerly in '
                         f'part, since the policy frontier has no use for them and {options.policy} may. Prepare all: '
@@ -245,7 +245,8 @@ def rescale(loaded: LoadedTask) -> LoadedTask:
                    origin=origin, calibration_file=file and replace(file, origin=origin), rough=None)
 
 
-def _kept_paths(options: NetworkOptions, network: Network, profile: LatencyProfile, forecast: Forecast,
+def _kept_paths(options: NetworkOptions, network: Network, profile: LatencyProfile,
+                prepared: Sequence[ExecutionPath] | None, forecast: Forecast,
                 quality: Quality) -> Sequence[ExecutionPath] | None:
     """The paths that are kept ready: those that the network names, or that were prepared and measured; where these are
     all, those that are useful. None where the policy does not say which it needs."""
@@ -254,7 +255,7 @@ def _kept_paths(options: NetworkOptions, network: Network, profile: LatencyProfi
     named = getattr(network, 'kept_paths', None)
     if named:
         return named
-    space, prepared = network.path_space, prepared_paths(network)
+    space = network.path_space
     measured = paths_of(space if prepared is None else prepared, profile.measured_keys)
     return useful_paths(space, forecast, quality) if len(measured) == len(space) else measured or prepared
 
