@@ -62,6 +62,7 @@ del blocks
 piece = mmap.mmap(-1, 400 * mmap.PAGESIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 piece[:] = bytes(len(piece))
 begin, node = ctypes.addressof(ctypes.c_char.from_buffer(piece)), ctypes.c_ulong(1)
+trim_memory()  # whose threads leave mappings of their own, once
 whole = mappings()
 mbind = {'x86_64': 237, 'aarch64': 235}[platform.machine()]
 bound = [ctypes.CDLL(None).syscall(ctypes.c_long(mbind), ctypes.c_void_p(begin + number * mmap.PAGESIZE),
@@ -86,3 +87,36 @@ def test_what_was_freed_is_given_back_also_where_memory_is_locked_and_mappings_a
         assert found['still_mb'] < 5 and found['locked_mb'] > 50
     if found['is_bound']:  # which a container may forbid
         assert found['cut'] > 300 and found['left'] < 20
+
+
+# Resident memory after rounds in which threads allocate and end, beside others that keep parts of the C library.
+ENDED = """
+import json, resource, threading
+from pathlib import Path
+import numpy as np
+from deadline_perception.runtime.process_memory import trim_memory
+def resident_mb():
+    return int(Path('/proc/self/statm').read_text().split()[1]) * resource.getpagesize() / 1e6
+def load():
+    blocks = [np.ones(2**20, np.uint8) for _ in range(30)]
+    both.wait()
+both = threading.Barrier(3)
+trim_memory()
+found = [resident_mb()]
+for _ in range(6):
+    threads = [threading.Thread(target=load) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    trim_memory()
+    found.append(resident_mb())
+print(json.dumps(found))
+"""
+
+
+def test_what_threads_leave_as_they_end_is_given_back():
+    run = subprocess.run([sys.executable, '-c', ENDED], env={**os.environ, **process_environment(1)},
+                         capture_output=True, text=True, timeout=120, check=True)
+    found_mb = json.loads(run.stdout)
+    assert max(found_mb) - found_mb[0] < 10, found_mb
