@@ -63,8 +63,8 @@ def trim_memory() -> None:
 
 
 def _trim_arenas(library: ctypes.CDLL) -> None:
-    """Gives back the free end of every arena of the C library whose threads have ended, which `malloc_trim` leaves: 25 MB
-    of each thread that compiled segments, in another of the 8 arenas per core each time.
+    """Gives back the free end of every arena of the C library whose threads have ended, which `malloc_trim` leaves: 25
+    MB of each thread that compiled segments, in another of the 8 arenas per core each time.
 
     glibc does it for the arena of the thread that frees, and gives a thread that begins an arena that nobody uses. So
     as many threads as there may be arenas begin, hold one each, and free a block.
