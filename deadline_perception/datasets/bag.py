@@ -10,7 +10,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from deadline_perception.datasets.bag_file import IMAGE_TYPES, MCAP_MAGIC, BagError, BagFile, BagTopic
+from deadline_perception.datasets.bag_file import IMAGE_TYPES, BagError, BagFile, BagTopic
 from deadline_perception.datasets.bag_messages import BagMessages, speed_of, ground_truth_of
 from deadline_perception.datasets.image_message import ImageError, to_bgr
 from deadline_perception.datasets.message_definitions import message_types
@@ -68,10 +68,12 @@ def write_bag(sequence: Sequence, file: Path, *, compressed: bool = False, overw
 
 
 def _is_bag(file: Path) -> bool:
+    from mcap.writer import MCAP0_MAGIC
+
     if file.is_dir():
         return (file / 'metadata.yaml').is_file()
     with file.open('rb') as stream:
-        return stream.read(len(MCAP_MAGIC)) == MCAP_MAGIC
+        return stream.read(len(MCAP0_MAGIC)) == MCAP0_MAGIC
 
 
 def _write(writer: object, sequence: Sequence, compressed: bool, progress: Callable[[int], None] | None) -> int:

@@ -15,7 +15,6 @@ from deadline_perception.errors import DeadlinePerceptionError, printable
 from deadline_perception.plain_yaml import read_yaml
 from deadline_perception.untrusted_file import MIB, check_kind
 
-MCAP_MAGIC = b'\x89MCAP0\r\n'
 IMAGE_TYPES = ('sensor_msgs/msg/Image', 'sensor_msgs/msg/CompressedImage')
 _STORAGE_ENDINGS = ('.mcap', '.db3')
 _MOST_METADATA_BYTES = MIB
@@ -211,8 +210,6 @@ def _is_storage(part: Path) -> bool:
 
 def damage_errors() -> tuple[type[Exception], ...]:
     """What reading a damaged file can raise inside rosbags: its own errors, and those of sizes and texts that lie."""
-    import sqlite3
-
     import apsw
     from backports.zstd import ZstdError
     from rosbags.highlevel import AnyReaderError

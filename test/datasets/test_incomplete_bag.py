@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mcap.reader import make_reader
-from mcap.writer import CompressionType, Writer
+from mcap.writer import MCAP0_MAGIC, CompressionType, Writer
 
-from deadline_perception.datasets.bag_file import MCAP_MAGIC
 from deadline_perception.datasets.incomplete_bag import IncompleteMcap, salvage_sqlite
 
 COUNT, CHUNK_BYTES = 60, 1000
@@ -75,7 +74,7 @@ def test_a_chunk_whose_content_was_changed_ends_what_is_read(mcap, tmp_path):
     assert numbers(incomplete) == numbers(whole)
 
 
-@pytest.mark.parametrize('content', [b'', b'something else', MCAP_MAGIC, MCAP_MAGIC + bytes(100)])
+@pytest.mark.parametrize('content', [b'', b'something else', MCAP0_MAGIC, MCAP0_MAGIC + bytes(100)])
 def test_a_file_without_a_whole_record_has_no_messages(tmp_path, content):
     (tmp_path / 'none.mcap').write_bytes(content)
     assert IncompleteMcap(tmp_path / 'none.mcap').messages == 0
@@ -92,7 +91,7 @@ def test_file_and_new_index_are_one_stream_wherever_it_is_read(mcap, tmp_path_fa
         assert stream.seek(at) == at
         assert stream.read(length) == whole[at:at + length]
         assert stream.seek(-5, io.SEEK_END) == len(whole) - 5
-        assert stream.read() == whole[-5:] == MCAP_MAGIC[-5:]
+        assert stream.read() == whole[-5:] == MCAP0_MAGIC[-5:]
 
 
 # --- sqlite3 ---
