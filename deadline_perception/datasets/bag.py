@@ -11,7 +11,7 @@ import cv2
 import numpy as np
 
 from deadline_perception.datasets.bag_file import IMAGE_TYPES, BagError, BagFile, BagTopic
-from deadline_perception.datasets.bag_messages import BagMessages, speed_of, ground_truth_of
+from deadline_perception.datasets.bag_messages import BagMessages, class_names_of, ground_truth_of, speed_of
 from deadline_perception.datasets.image_message import ImageError, to_bgr
 from deadline_perception.datasets.message_definitions import message_types
 from deadline_perception.datasets.records import Frame, Sequence
@@ -117,8 +117,8 @@ def _of_frame(messages: BagMessages, frame: Frame, stamp_ns: int, sequence: Sequ
         yield image_topic, messages.compressed_image(stamp_ns, data.ravel())
 
 
-def read_bag(file: Path, topic: str | None = None) -> Sequence:
-    """Reads a bag, mcap or sqlite3; images are decoded when a frame is loaded.
+def read_bag(file: Path) -> Sequence:
+    """Reads a bag, mcap or sqlite3, the first topic of it with images; they are decoded when a frame is loaded.
 
     Stamps are those of the image headers, or the times of recording where headers have none or run backwards; ground
     truth comes from a topic that ends with `ground_truth`, matched by the same. Speed comes from TwistStamped or
@@ -126,18 +126,17 @@ def read_bag(file: Path, topic: str | None = None) -> Sequence:
 
     Args:
         file: bag folder, or a bare .mcap or .db3 file.
-        topic: of the images, None for the first with any.
 
     Raises:
         FileNotFoundError: there is no such file.
-        BagError: the bag cannot be read or holds no image on the topic.
+        BagError: the bag cannot be read or holds no image.
     """
     file = Path(file)
     bag = BagFile(file)
-    images = _select(bag, lambda t: t.is_image and topic in (None, t.name))
+    images = _select(bag, lambda t: t.is_image)
     if not images:
         known = sorted(f'{t.name} ({t.msgtype})' for t in bag.topics)
-        raise BagError(f'{file} holds no image on {topic or "any topic"}, only {", ".join(known) or "nothing"}')
+        raise BagError(f'{file} holds no image on any topic, only {", ".join(known) or "nothing"}')
     try:
         entries = [(bag.stamp_ns(raw), logged_ns) for _, _, logged_ns, raw in bag.messages([images[0].name])]
         headers = [header_ns for header_ns, _ in entries]
@@ -146,7 +145,7 @@ def read_bag(file: Path, topic: str | None = None) -> Sequence:
         annotated = _select(bag, lambda t: t.name.endswith('ground_truth') and t.msgtype.endswith('/Detection2DArray'))
         ground_truths = {bag.stamp_ns(raw) if stamped else logged_ns: bag.parse(raw, msgtype)
                          for _, msgtype, logged_ns, raw in bag.messages([t.name for t in annotated])}
-        class_names = _class_names(ground_truths.values()) if ground_truths else ()
+        class_names = class_names_of(ground_truths.values())
         frames, lock = [], threading.Lock()
         for index, (header_ns, logged_ns) in enumerate(entries):
             ground_truth = ground_truths.get(header_ns if stamped else logged_ns)
@@ -200,11 +199,6 @@ def _speeds(bag: BagFile, images_stamped: bool) -> tuple[SpeedTrace | None, bool
         if pairs:
             return SpeedTrace(*zip(*pairs)), stamped
     return None, False
-
-
-def _class_names(arrays: object) -> tuple[str, ...]:
-    names = {d.results[0].hypothesis.class_id for array in arrays for d in array.detections if d.results}
-    return tuple(sorted(names))
 
 
 def _camera_matrix(bag: BagFile) -> np.ndarray | None:

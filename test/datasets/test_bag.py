@@ -7,15 +7,7 @@ import numpy as np
 import pytest
 from rosbags.rosbag2 import StoragePlugin, Writer
 
-from deadline_perception.datasets.bag import (
-    CAMERA_INFO_TOPIC,
-    COMPRESSED_TOPIC,
-    FIRST_STAMP_NS,
-    IMAGE_TOPIC,
-    BagError,
-    read_bag,
-    write_bag,
-)
+from deadline_perception.datasets.bag import FIRST_STAMP_NS, BagError, read_bag, write_bag
 from deadline_perception.datasets.bag_messages import BagMessages
 from deadline_perception.rendering.drive import render_drive
 from deadline_perception.datasets.message_definitions import message_types
@@ -55,13 +47,11 @@ def test_raw_frames_come_back_pixel_for_pixel(drive, tmp_path, name):
 
 def test_compressed_frames_come_back_nearly(drive, tmp_path):
     write_bag(drive, tmp_path / 'a.mcap', compressed=True)
-    read = read_bag(tmp_path / 'a.mcap', topic=COMPRESSED_TOPIC)
+    read = read_bag(tmp_path / 'a.mcap')
     assert_same_facts(read, drive, FIRST_STAMP_NS)
     for after, before in zip(read.frames, drive.frames):
         difference = np.abs(after.load_bgr().astype(float) - before.load_bgr())
         assert difference.mean() < 4.0
-    with pytest.raises(BagError, match=f'no image on {IMAGE_TOPIC}, only .*{CAMERA_INFO_TOPIC}'):
-        read_bag(tmp_path / 'a.mcap', topic=IMAGE_TOPIC)
 
 
 def test_what_is_not_known_stays_unknown(drive, tmp_path):
@@ -143,6 +133,12 @@ def test_ground_truth_without_stamps_belongs_to_what_was_recorded_with_it(tmp_pa
     assert [None if frame.ground_truth is None else len(frame.ground_truth) for frame in read.frames] == [2, None, 1]
 
 
+def test_a_bag_without_an_image_is_refused_by_its_topics(tmp_path):
+    bag = write_images(tmp_path / 'bag', [], speeds=[(7_000_000_000, 2.0)])
+    with pytest.raises(BagError, match=r'holds no image on any topic, only .*/twist \(geometry_msgs/msg/TwistStamped'):
+        read_bag(bag)
+
+
 def test_an_image_that_cannot_be_decoded_says_where(tmp_path):
     read = read_bag(write_images(tmp_path / 'bag', [1_000_000_000], encoding='32FC1'))
     with pytest.raises(BagError, match="image at 1000000000 ns .*encoding is '32FC1', expected one of bgr8"):
@@ -171,19 +167,6 @@ def test_nothing_remains_of_a_bag_that_could_not_be_finished(drive, tmp_path):
     with pytest.raises(ValueError, match='cannot be decoded'):
         write_bag(replace(drive, frames=frames), tmp_path / 'a.mcap')
     assert list(tmp_path.iterdir()) == []
-
-
-def test_refuses_what_is_no_bag(drive, tmp_path):
-    with pytest.raises(FileNotFoundError, match='expected a bag folder'):
-        read_bag(tmp_path / 'none')
-    (tmp_path / 'foreign.mcap').write_bytes(b'PK' + bytes(400))
-    with pytest.raises(BagError, match='foreign.mcap cannot be read as a ROS 2 bag'):
-        read_bag(tmp_path / 'foreign.mcap')
-    write_bag(drive, tmp_path / 'cut.mcap')
-    whole = (tmp_path / 'cut.mcap').read_bytes()
-    (tmp_path / 'cut.mcap').write_bytes(whole[:len(whole) // 2])
-    with pytest.raises(BagError, match='cut.mcap cannot be read as a ROS 2 bag and holds no whole message'):
-        read_bag(tmp_path / 'cut.mcap')
 
 
 @pytest.mark.parametrize(('side_px', 'count'), [(300, 20), (16, 3000)])

@@ -43,7 +43,7 @@ def test_reads_every_record_of_a_frame(tmp_path, namespace, storage):
     assert recording.ground_truth[START_NS].crowd.tolist() == [False, True]
     assert [(operator.name, operator.setting) for operator in frame.decision.operators
             if operator.changed] == [('head', '1')]
-    assert frame.decision.contention_source == 'proc_stat+probe'
+    assert (frame.decision.policy, frame.decision.slowdown) == ('frontier', 1.0)
     assert recording.speed_mps.at(START_NS) == 6.5  # the speed that the budget was computed from
     assert recording.slowdown.at(START_NS) == 1.3
     assert recording.level.values == ()  # none is known
