@@ -81,18 +81,14 @@ def read_speed_trace(source: Path) -> SpeedTrace:
         raise FileNotFoundError(f'speed trace {source} does not exist, expected a CSV file, a BDD100K info JSON file, '
                                 f'or a folder of Cityscapes vehicle JSON files')
     if source.is_dir() or source.name.endswith(CITYSCAPES_SUFFIX):
-        return read_cityscapes_trace(source)
+        return _read_cityscapes(source)
     if source.suffix.lower() == '.json':
         return read_bdd100k_trace(source)
-    return read_csv_trace(source)
+    return _read_csv(source)
 
 
-def read_csv_trace(file: Path) -> SpeedTrace:
-    """Reads `stamp_s,speed_mps`, a header line first; further columns are ignored.
-
-    Raises:
-        ValueError: a column is missing or a line holds no number.
-    """
+def _read_csv(file: Path) -> SpeedTrace:
+    """Reads `stamp_s,speed_mps`, a header line first; further columns are ignored."""
     pairs = []
     with expected_format(file, 'CSV'):
         rows = csv.DictReader(io.StringIO(read_text(file, _MOST_BYTES), newline=''))
@@ -147,14 +143,8 @@ def read_cityscapes_speed(file: Path) -> float:
     return abs(float(speed))
 
 
-def read_cityscapes_trace(source: Path) -> SpeedTrace:
-    """Reads the `*_vehicle.json` files of a folder, or one of them, in the order of their names.
-
-    Frames of one snippet are 1/17 s apart; snippets follow each other after a second.
-
-    Raises:
-        ValueError: there is no such file.
-    """
+def _read_cityscapes(source: Path) -> SpeedTrace:
+    """Reads the `*_vehicle.json` files of a folder, or one of them, in the order of their names."""
     files = [source] if source.is_file() else sorted(source.glob(f'*{CITYSCAPES_SUFFIX}'))
     if not files:
         raise ValueError(f'{source} holds no *{CITYSCAPES_SUFFIX} file, expected those of Cityscapes')
