@@ -1,12 +1,14 @@
 """How well a sweep of layers is predicted: from all of its measurements, and from four of them."""
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from deadline_perception.replaced_file import replace_file
 from deadline_perception.wcet.layer_sweep import Sweep
 from deadline_perception.wcet.measured_layers import MeasuredLayers
 from deadline_perception.wcet.step_model import StepModel, fit_step_model
@@ -89,7 +91,6 @@ def draw_sweeps(results: Sequence[SweepResult], file: Path, title: str) -> None:
     panels[0].legend(fontsize=8)
     for panel in panels[len(results):]:
         panel.set_visible(False)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    whole = file.with_name(f'.{file.name}')  # whoever looks on sees the old picture or the new one
-    figure.savefig(whole, dpi=110, format='png')
-    whole.replace(file)
+    picture = io.BytesIO()
+    figure.savefig(picture, dpi=110, format='png')
+    replace_file(file, picture.getvalue())
