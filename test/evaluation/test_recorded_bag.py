@@ -71,18 +71,13 @@ def test_takes_the_speed_topic_where_no_budget_was_recorded(tmp_path):
     assert read_recording(tmp_path / 'run').speed_mps.values == (7.0,)
 
 
-def test_counts_a_stamp_once_and_frames_without_a_stamp_one_by_one(tmp_path):
-    with RunWriter(tmp_path / 'run') as run:
-        for stamp_ns in (START_NS, START_NS, 0, 0):
-            run.latency(stamp_ns)
-    assert sorted(frame.stamp_ns for frame in read_recording(tmp_path / 'run').frames) == [0, 0, START_NS]
+def test_counts_a_stamp_once_and_frames_without_a_stamp_one_by_one(recorded):
+    recording = recorded(*({'stamp_ns': stamp_ns} for stamp_ns in (START_NS, START_NS, 0, 0)))
+    assert sorted(frame.stamp_ns for frame in recording.frames) == [0, 0, START_NS]
 
 
-def test_counters_that_fall_were_reset_by_a_restart(tmp_path):
-    with RunWriter(tmp_path / 'run') as run:
-        for index, rejected in enumerate((1, 3, 0, 2)):
-            run.latency(START_NS + index, rejected_frames_total=rejected, middleware_lost_total=rejected)
-    recording = read_recording(tmp_path / 'run')
+def test_counters_that_fall_were_reset_by_a_restart(recorded):
+    recording = recorded(*({'rejected_frames_total': total, 'middleware_lost_total': total} for total in (1, 3, 0, 2)))
     assert (recording.rejected, recording.middleware_lost) == (5, 5)
 
 

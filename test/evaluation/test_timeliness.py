@@ -53,22 +53,19 @@ def test_coasted_frames_miss_and_infeasible_ones_are_told_apart(recording):
     assert network_figures(recording)['outcomes'] == {'detected': 5, 'coasted': 1}
 
 
-def test_frames_of_unknown_age_are_neither_missed_nor_met(tmp_path):
-    with RunWriter(tmp_path / 'run') as run:
-        run.latency(stamp(0), total_ms=60.0)
-        run.latency(stamp(1), total_ms=120.0)
-        run.latency(0, total_ms=math.nan, age_ms=math.nan, queue_ms=1.0, overhead_ms=2.0, deadline_met=True)
-        run.latency(0, total_ms=math.nan, age_ms=math.nan, queue_ms=1.0, overhead_ms=2.0, feasible=False)
-    figures = frame_figures(read_recording(tmp_path / 'run'))
+UNSTAMPED = {'stamp_ns': 0, 'total_ms': math.nan, 'age_ms': math.nan, 'queue_ms': 1.0, 'overhead_ms': 2.0}
+
+
+def test_frames_of_unknown_age_are_neither_missed_nor_met(recorded):
+    figures = frame_figures(recorded({'total_ms': 60.0}, {'total_ms': 120.0}, UNSTAMPED | {'deadline_met': True},
+                                     UNSTAMPED | {'feasible': False}))
     assert (figures['frames_delivered'], figures['frames_age_unknown'], figures['deadline_misses']) == (4, 2, 1)
     assert (figures['deadline_miss_ratio'], figures['infeasible_ratio']) == (0.5, 0.0)
     assert (figures['feasible_frames'], figures['feasible_misses']) == (2, 1)
 
 
-def test_without_a_stamp_no_ratio_is_known(tmp_path):
-    with RunWriter(tmp_path / 'run') as run:
-        run.latency(0, total_ms=math.nan, age_ms=math.nan, queue_ms=1.0, overhead_ms=2.0)
-    figures = frame_figures(read_recording(tmp_path / 'run'))
+def test_without_a_stamp_no_ratio_is_known(recorded):
+    figures = frame_figures(recorded(UNSTAMPED))
     assert figures['frames_age_unknown'] == 1
     assert figures['deadline_miss_ratio'] is figures['infeasible_ratio'] is None
 
