@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deadline_perception.datasets.bag_messages import BagMessages
 from deadline_perception.datasets.image_message import (
     ACCEPTED_ENCODINGS,
     ImageError,
@@ -17,7 +16,6 @@ from deadline_perception.datasets.image_message import (
     image_to_bgr,
     to_bgr,
 )
-from deadline_perception.datasets.message_definitions import message_types
 
 
 def picture(height=6, width=8, seed=0):
@@ -162,10 +160,3 @@ def test_compressed_samples_of_more_than_eight_bits_are_refused_whatever_the_for
 
 def test_camera_of_sixteen_bits_may_send_jpeg_of_eight():
     assert compressed_to_bgr(compressed(picture(), format='bgr16; jpeg compressed bgr8')).shape == (6, 8, 3)
-
-
-def test_messages_of_a_bag_are_read_by_the_same_functions():
-    messages = BagMessages(message_types())
-    np.testing.assert_array_equal(to_bgr(messages.image(0, picture())), picture())
-    coded = cv2.imencode('.png', picture())[1].ravel()
-    np.testing.assert_array_equal(to_bgr(messages.compressed_image(0, coded)), picture())

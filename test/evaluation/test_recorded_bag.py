@@ -56,14 +56,6 @@ def test_levels_of_contention_are_read_where_the_monitor_knew_them(tmp_path):
     assert read_recording(tmp_path / 'run').level.values == (2.0,)
 
 
-@pytest.mark.parametrize(('storage', 'pattern'), [(StoragePlugin.MCAP, '*.mcap'), (StoragePlugin.SQLITE3, '*.db3')])
-def test_reads_a_bare_storage_file_without_its_folder(tmp_path, storage, pattern):
-    with RunWriter(tmp_path / 'run', storage=storage) as run:
-        write_one_frame(run)
-    file, = (tmp_path / 'run').glob(pattern)
-    assert len(read_recording(file.rename(tmp_path / file.name)).frames) == 1
-
-
 def test_takes_the_speed_topic_where_no_budget_was_recorded(tmp_path):
     with RunWriter(tmp_path / 'run') as run:
         run.speed(START_NS, 7.0)
@@ -117,9 +109,6 @@ def test_refuses_a_missing_and_a_damaged_bag(tmp_path):
     damaged.write_bytes(b'not a bag at all')
     with pytest.raises(RecordingError, match='cannot be read as a ROS 2 bag'):
         read_recording(damaged)
-    (tmp_path / 'empty').mkdir()
-    with pytest.raises(RecordingError, match='empty is no bag, expected a bag folder or an .mcap'):
-        read_recording(tmp_path / 'empty')
 
 
 @pytest.fixture(scope='module')
