@@ -20,8 +20,7 @@ def decompressed(data: bytes, compression: str, size: int = MOST_CHUNK_BYTES) ->
 
     Raises:
         ValueError: the size is beyond reason, or there is no such compression.
-        zstandard.ZstdError: the data are damaged.
-        RuntimeError: the same.
+        zstandard.ZstdError, RuntimeError: the data are damaged.
     """
     if size > MOST_CHUNK_BYTES:
         raise ValueError(f'a chunk of {size} bytes, expected at most {MOST_CHUNK_BYTES}')
@@ -36,16 +35,10 @@ def decompressed(data: bytes, compression: str, size: int = MOST_CHUNK_BYTES) ->
 
 
 def chunk_content(data: bytes, compression: str, size: int, crc: int) -> bytes:
-    """The records of one chunk of an mcap file.
-
-    Args:
-        data, compression, size: see `decompressed`.
-        crc: of the content; 0 where it is not known.
+    """The records of one chunk of an mcap file, with their CRC-32 where it is known, else 0; see `decompressed`.
 
     Raises:
-        ValueError: as `decompressed`, or the content has another size or checksum.
-        zstandard.ZstdError: the data are damaged.
-        RuntimeError: the same.
+        ValueError: the content has another size or checksum.
     """
     content = decompressed(data, compression, size)
     if len(content) != size or crc and zlib.crc32(content) != crc:

@@ -54,12 +54,7 @@ class ScoredDetections:
 
 def scored_detections(detections: Sequence[Detections], ground_truths: Sequence[GroundTruth],
                       class_names: Sequence[str]) -> dict[str, ScoredDetections]:
-    """The detections of each class, matched with its objects image by image.
-
-    Args:
-        detections: one per image.
-        ground_truths: one per image, in the same order.
-        class_names: names that the labels of both index.
+    """The detections of each class, matched with its objects image by image; arguments as of `average_precision`.
 
     Raises:
         ValueError: the lengths differ, or a label is no index into the class names.

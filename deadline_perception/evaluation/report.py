@@ -58,15 +58,7 @@ def write_report(recording: Recording, out: Path, *, source: records.Sequence | 
 
 def report_page(recording: Recording, summary: dict, pictures: Sequence[Picture], facts: dict[str, str],
                 notes: Sequence[str]) -> str:
-    """The whole page.
-
-    Args:
-        recording: the run.
-        summary: from `summarise`.
-        pictures: for the gallery, may be empty.
-        facts: what is known of the machine, label to value.
-        notes: sentences that a reader must know.
-    """
+    """The whole page; arguments as of `write_report`, with the summary of `summarise` and pictures for the gallery."""
     frames = charts.drawn_frames(recording)
     seconds = partial(_seconds, recording)
     begin_s, end_s = charts.time_range_s(charts.times_s(recording, [frame.stamp_ns for frame in frames]))
@@ -184,13 +176,10 @@ def _share(value: float | None) -> str:
 
 
 def verdict(summary: dict) -> tuple[str, str]:
-    """How the run went, `good`, `fair` or `bad`, and one sentence that says so.
+    """How the run of a summary went, `good`, `fair` or `bad`, and one sentence that says so.
 
     It is fair when frames that a bound fitted were kept, but too many others were missed; and bad when even those were
     not, or images were lost.
-
-    Args:
-        summary: from `summarise`.
     """
     judged = frames_judged(summary)
     in_time = judged - summary['deadline_misses']
@@ -215,11 +204,7 @@ def verdict(summary: dict) -> tuple[str, str]:
 
 
 def numbers(summary: dict) -> list[tuple[str, str, str]]:
-    """Label, value and plain words of each number at the top.
-
-    Args:
-        summary: from `summarise`.
-    """
+    """Label, value and plain words of each number at the top."""
     latency, overhead, decision = summary['latency_ms'], summary['overhead_ms'], summary['decision_us']
     return [
         ('Missed although possible', _percent(summary['feasible_miss_ratio']),

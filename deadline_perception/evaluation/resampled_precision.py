@@ -9,7 +9,6 @@ from deadline_perception.datasets.records import GroundTruth
 from deadline_perception.detector.detections import Detections
 from deadline_perception.evaluation.average_precision import matched
 
-
 RUN_OF_IMAGES = 8  # neighbours in a list of driving images resemble each other, so that runs of them are drawn
 
 
@@ -42,12 +41,10 @@ def resampled_ap(detections: Sequence[Detections], ground_truths: Sequence[Groun
                  draws: np.ndarray, classes: Sequence[str] | None = None) -> np.ndarray:
     """Average precision over IoU thresholds 0.50:0.05:0.95 and classes, image i counted `draws[d, i]` times.
 
-    Equals `average_precision` of the images repeated so often, without matching them again.
+    Equals `average_precision`, which has the same first arguments, of the images repeated so often, without matching
+    them again.
 
     Args:
-        detections: one per image.
-        ground_truths: one per image, in the same order.
-        class_names: names that the labels of both index.
         draws: int `[D, images]`, >= 0.
         classes: names of the only classes to score; None scores all.
 

@@ -18,10 +18,7 @@ class PathUse:
     """How one path did in a run.
 
     Attributes:
-        path: name of the path.
         frames: number of frames that it ran on.
-        network_p50_ms: median time of the network.
-        network_max_ms: longest time of the network.
         bound_p50_ms: median of the bounds promised for it.
         quality: expected average precision that the decision counted with, in [0, 1]; None where none was recorded.
         misses: frames without fresh detections before the deadline; those of unknown age are left out.
@@ -95,12 +92,7 @@ def precision(recording: Recording) -> AveragePrecision | None:
 
 
 def summarise(recording: Recording, facts: dict[str, str]) -> dict:
-    """The content of summary.json.
-
-    Args:
-        recording: the run.
-        facts: what is known of the machine; `ros_distro` is taken from it.
-    """
+    """The content of summary.json; of the facts, what is known of the machine, it takes `ros_distro`."""
     scored = precision(recording)
     return _finite({
         **frame_figures(recording),

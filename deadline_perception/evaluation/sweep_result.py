@@ -22,7 +22,6 @@ class SweepResult:
     """A measured sweep and what was predicted for it.
 
     Attributes:
-        sweep: what was swept.
         values: values of the sweep that were measured.
         latencies_ms: their median latencies.
         model: fitted to all of them.
@@ -44,7 +43,7 @@ def evaluate_sweep(sweep: Sweep, measured: MeasuredLayers, steps: StepModel | No
     """Fits a sweep and predicts it from four of its measurements.
 
     Args:
-        sweep: what was swept.
+        sweep: to predict.
         measured: durations of its layers; values that were not reached are left out.
         steps: depth and period found elsewhere on the same device; those of this sweep when None.
 

@@ -17,8 +17,7 @@ class Camera:
     """Intrinsics and mounting of an ideal camera without distortion.
 
     Attributes:
-        width: of the image in px, at least 16.
-        height: of the image in px, at least 16.
+        width, height: of the image in px, at least 16.
         field_of_view_deg: horizontal, in (10, 150).
     """
 
@@ -48,8 +47,7 @@ class View:
 
     Attributes:
         camera: intrinsics.
-        x_m: position on the ground.
-        y_m: position on the ground.
+        x_m, y_m: position on the ground.
         heading_rad: of the optical axis, counter-clockwise from x.
         pitch_rad: positive when the camera looks down.
     """
