@@ -4,9 +4,6 @@ import shutil
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from json_damage import boxes_are_finite, damaged, fuzzed, reads_or_refuses_in_one_line
 
 from deadline_perception.datasets.cityscapes import boxes_of_instances, read_cityscapes
 
@@ -52,16 +49,6 @@ def test_prefers_the_frames_of_whole_snippets(cityscapes_root):
     sequence = read_cityscapes(cityscapes_root)
     assert [frame.name[-2:] for frame in sequence.frames] == ['17', '18', '19']
     assert [len(frame.ground_truth) if frame.ground_truth else None for frame in sequence.frames] == [None, None, 7]
-
-
-@fuzzed
-@given(st.data())
-def test_whatever_annotations_and_speeds_hold_is_read_or_refused_in_one_line(cityscapes_root, data):
-    for file in ('gtFine/val/ulm/ulm_000000_000019_gtFine_polygons.json',
-                 'vehicle/val/ulm/ulm_000000_000018_vehicle.json'):
-        data.draw(damaged(cityscapes_root / file))
-    sequence = reads_or_refuses_in_one_line(read_cityscapes, cityscapes_root)
-    assert sequence is None or boxes_are_finite(sequence)
 
 
 def test_refuses_other_folders_and_broken_files(cityscapes_root, tmp_path_factory):

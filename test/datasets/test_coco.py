@@ -7,9 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from json_damage import boxes_are_finite, damaged, fuzzed, reads_or_refuses_in_one_line
+from json_damage import reads_or_refuses_in_one_line
 
 from deadline_perception.datasets.coco import read_coco
 from deadline_perception.datasets.source import open_source
@@ -137,15 +135,6 @@ def test_a_pipe_in_the_place_of_annotations_is_not_waited_for(coco_folder):
     os.mkfifo(coco_folder / 'val.json')
     with pytest.raises((ValueError, FileNotFoundError)):
         read_coco(coco_folder / 'val.json')
-
-
-@fuzzed
-@given(st.data())
-def test_whatever_a_file_holds_is_read_or_refused_in_one_line(coco_folder, data):
-    file = coco_folder / 'val.json'
-    data.draw(damaged(file))
-    sequence = reads_or_refuses_in_one_line(read_coco, file)
-    assert sequence is None or boxes_are_finite(sequence)
 
 
 def test_refuses_what_is_no_json_what_is_absent_and_rates_that_are_none(coco_folder):
