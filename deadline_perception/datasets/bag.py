@@ -165,11 +165,7 @@ def _select(bag: BagFile, wanted: Callable[[BagTopic], bool]) -> list[BagTopic]:
 
 
 def _load_image(bag: BagFile, lock: threading.Lock, topic: str, logged_ns: int, header_ns: int) -> np.ndarray:
-    """One image, uint8 `[height, width, 3]` BGR, read from the file each time.
-
-    Raises:
-        BagError: it cannot be decoded.
-    """
+    """One image, uint8 `[height, width, 3]` BGR, read from the file each time."""
     with lock:
         for _, msgtype, _, raw in bag.messages([topic], logged_ns, logged_ns + 1):
             if bag.stamp_ns(raw) == header_ns:

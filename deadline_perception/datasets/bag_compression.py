@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import io
 import zlib
+from types import SimpleNamespace
 
 import lz4.frame
 import zstandard
@@ -53,15 +54,12 @@ def limit_rosbags() -> None:
     for compression in ('zstd', 'lz4'):
         storage_mcap.DECOMPRESSORS[compression] = (
             lambda data, size, compression=compression: decompressed(data, compression, size))
-    reader.zstd = _MessageDecompressor
+    # As much of a zstd module as rosbags uses, for messages that are compressed one by one.
+    reader.zstd = SimpleNamespace(decompress=_decompressed_message)
 
 
-class _MessageDecompressor:
-    """As much of a zstd module as rosbags uses for messages that are compressed one by one."""
-
-    @staticmethod
-    def decompress(data: bytes) -> bytes:
-        content = decompressed(data, 'zstd')
-        if len(content) > MOST_CHUNK_BYTES:
-            raise ValueError(f'a message of more than {MOST_CHUNK_BYTES} bytes')
-        return content
+def _decompressed_message(data: bytes) -> bytes:
+    content = decompressed(data, 'zstd')
+    if len(content) > MOST_CHUNK_BYTES:
+        raise ValueError(f'a message of more than {MOST_CHUNK_BYTES} bytes')
+    return content

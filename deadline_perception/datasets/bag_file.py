@@ -223,14 +223,8 @@ def damage_errors() -> tuple[type[Exception], ...]:
 
 
 def _check(path) -> None:
-    """Makes sure that what rosbags is about to open ends within bounds.
-
-    Raises:
-        OSError: it cannot be read.
-        ValueError: a part is no ordinary file, or what describes the bag is more than settings, or a database holds
-            more than tables, or the bag is compressed as a whole, which only the space on the disk would bound.
-        sqlite3.Error: a database is damaged.
-    """
+    """Refuses what rosbags would not read within bounds: files that are none, a description that is more than settings,
+    a database of more than tables, a bag compressed as a whole, which only the space on the disk would bound."""
     if not isinstance(path, Path):  # the beginning of a damaged file, which was read to its end
         return
     for part in path.iterdir() if path.is_dir() else (path,):

@@ -229,7 +229,7 @@ def salvage_sqlite(file: Path, folder: Path) -> Path:
         source.text_factory = lambda raw: raw.decode(errors='replace')
         for database in (source, target):
             database.set_authorizer(lambda act, *_: sqlite3.SQLITE_DENY if act in _FORBIDDEN else sqlite3.SQLITE_OK)
-        for name, statement in plain_tables(source).items():
+        for name, statement in _plain_tables(source).items():
             target.execute(statement)
             try:
                 for row in source.execute(f'SELECT * FROM "{name}"'):
@@ -240,12 +240,8 @@ def salvage_sqlite(file: Path, folder: Path) -> Path:
     return folder / file.name
 
 
-def plain_tables(database: sqlite3.Connection) -> dict[str, str]:
-    """The statements that made the tables of a bag, by their names, of those that are safe to execute.
-
-    Raises:
-        sqlite3.Error: the list of tables cannot be read.
-    """
+def _plain_tables(database: sqlite3.Connection) -> dict[str, str]:
+    """The statements that made the tables of a bag, by their names, of those that are safe to execute."""
     found = {}
     for name, statement in database.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'"):
         made = _STATEMENT.fullmatch(str(statement).strip())

@@ -47,9 +47,14 @@ def annotated_frames(sequence: DrivingSequence, limit: int | None = None) -> lis
     frames = [frame for frame in sequence.frames if frame.ground_truth is not None]
     if not frames:
         raise ValueError(f'{sequence.name} has no ground truth, expected annotated images')
-    if limit is None or limit >= len(frames):
+    return frames if limit is None else spread_evenly(frames, limit)
+
+
+def spread_evenly(frames: list, count: int) -> list:
+    """So many of the frames, spread evenly over them; all where there are no more."""
+    if count >= len(frames):
         return frames
-    return [frames[int((index + 0.5) * len(frames) / limit)] for index in range(limit)]
+    return [frames[int((index + 0.5) * len(frames) / count)] for index in range(count)]
 
 
 def ranking_classes(ground_truths: Sequence[GroundTruth], class_names: Sequence[str],

@@ -226,10 +226,8 @@ class Drive:
 
     def _thing(self, along_m: float, aside_m: float, turn_rad: float, shape: object, label: int,
                reach_m: float) -> Thing:
-        x, y = self._course.place(along_m, aside_m)
-        heading = float(self._course.heading_rad(along_m)) + turn_rad
-        return Thing(float(x), float(y), 0.0, heading, shape=shape, label=label, reach_m=reach_m,
-                     casts_shadow=label >= 0)
+        return self._course.thing(along_m, aside_m, turn_rad, shape=shape, label=label, reach_m=reach_m,
+                                  casts_shadow=label >= 0)
 
     def _traffic_lights(self, time_s: float, along: float) -> list[Thing]:
         things: list[Thing] = []
@@ -249,9 +247,8 @@ class Drive:
             for at, aside, foot in spots:
                 if foot < 5:
                     things.append(self._thing(at + 0.2, aside, 0.0, street_furniture.pole(foot + 0.9), -1, 1))
-                placed = self._thing(at, aside, 0.0, shape, street.TRAFFIC_LIGHT, 1)
-                things.append(Thing(placed.x_m, placed.y_m, foot, placed.heading_rad, shape=shape,
-                                    label=street.TRAFFIC_LIGHT, reach_m=1))
+                things.append(self._course.thing(at, aside, z_m=foot, shape=shape, label=street.TRAFFIC_LIGHT,
+                                                 reach_m=1))
         return things
 
     def ground_truth(self, time_s: float) -> GroundTruth:

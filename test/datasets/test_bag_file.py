@@ -52,9 +52,10 @@ def times(file):
         bag.close()
 
 
-@pytest.mark.parametrize('plugin', list(StoragePlugin))
-def test_messages_come_in_the_order_of_their_times(tmp_path, plugin):
-    bag = BagFile(write(tmp_path / 'bag', [300, 100, 201], plugin))
+@pytest.mark.parametrize(('plugin', 'compression'), [
+    (StoragePlugin.MCAP, None), (StoragePlugin.SQLITE3, None), (StoragePlugin.SQLITE3, CompressionMode.MESSAGE)])
+def test_messages_come_in_the_order_of_their_times(tmp_path, plugin, compression):
+    bag = BagFile(write(tmp_path / 'bag', [300, 100, 201], plugin, compression=compression))
     assert [(topic.name, topic.count, topic.is_image, topic.latched) for topic in bag.topics] == [
         ('/odd', 1, False, False), ('/even', 2, False, False)]
     assert [(time_ns, bag.parse(raw, kind).data) for _, kind, time_ns, raw in bag.messages({'/odd', '/even'})] == [
