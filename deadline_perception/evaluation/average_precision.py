@@ -126,6 +126,13 @@ def matched(detections: Sequence[Detections], ground_truths: Sequence[GroundTrut
     return evaluation
 
 
+def matched_images(evaluation, label: int) -> list[dict | None]:
+    """What a `COCOeval` has matched of one class, objects of all sizes, image by image; None where nothing is of it."""
+    images, sizes = len(evaluation.params.imgIds), len(evaluation.params.areaRng)
+    begin = label * sizes * images  # evalImgs lies class by class, size by size, image by image; all sizes are first
+    return evaluation.evalImgs[begin:begin + images]
+
+
 def _box(image_id: int, label: int, box_xyxy_px: np.ndarray) -> dict:
     x, y, right, bottom = (float(value) for value in box_xyxy_px)
     return {'image_id': image_id, 'category_id': int(label) + 1, 'bbox': [x, y, right - x, bottom - y],
