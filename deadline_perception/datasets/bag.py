@@ -146,13 +146,14 @@ def read_bag(file: Path) -> Sequence:
         ground_truths = {bag.stamp_ns(raw) if stamped else logged_ns: bag.parse(raw, msgtype)
                          for _, msgtype, logged_ns, raw in bag.messages([t.name for t in annotated])}
         class_names = class_names_of(ground_truths.values())
+        known = {stamp_ns: ground_truth_of(message, class_names) for stamp_ns, message in ground_truths.items()}
         frames, lock = [], threading.Lock()
         for index, (header_ns, logged_ns) in enumerate(entries):
-            ground_truth = ground_truths.get(header_ns if stamped else logged_ns)
-            frames.append(Frame(f'{file.stem}_{index:06d}', header_ns if stamped else logged_ns,
+            stamp_ns = header_ns if stamped else logged_ns
+            driven_ns = header_ns if trace_stamped else logged_ns
+            frames.append(Frame(f'{file.stem}_{index:06d}', stamp_ns,
                                 partial(_load_image, bag, lock, images[0].name, logged_ns, header_ns),
-                                trace.speed_mps((header_ns if trace_stamped else logged_ns) / 1e9) if trace else None,
-                                ground_truth_of(ground_truth, class_names) if ground_truth is not None else None))
+                                trace.speed_mps(driven_ns / 1e9) if trace else None, known.get(stamp_ns)))
         return Sequence(file.stem, class_names, tuple(frames), _camera_matrix(bag))
     except (ValueError, AttributeError) as error:  # values that cannot be, or definitions that lack a field
         raise BagError(f'{file}: {error}') from error

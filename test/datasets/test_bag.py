@@ -5,7 +5,8 @@ from functools import partial
 
 import numpy as np
 import pytest
-from rosbags.rosbag2 import StoragePlugin, Writer
+from recorded_run import RunWriter
+from rosbags.rosbag2 import StoragePlugin
 
 from deadline_perception.datasets.bag import FIRST_STAMP_NS, BagError, read_bag, write_bag
 from deadline_perception.datasets.bag_messages import BagMessages
@@ -74,27 +75,19 @@ def test_frames_without_objects_differ_from_frames_without_annotation(drive, tmp
     assert len(third.ground_truth) == len(drive.frames[2].ground_truth)
 
 
-def write_images(folder, stamps_ns, plugin=StoragePlugin.SQLITE3, encoding='bgr8', speeds=(),
-                 objects=()):
+def write_images(folder, stamps_ns, plugin=StoragePlugin.SQLITE3, encoding='bgr8', speeds=(), objects=()):
     """A bag as another program may have recorded it; messages are logged 0.1 s apart."""
     messages = BagMessages(message_types())
-    with Writer(folder, version=8, storage_plugin=plugin) as writer:
-        image_topic = writer.add_connection('/front/image', 'sensor_msgs/msg/Image', typestore=messages.types)
-        speed_topic = writer.add_connection('/twist', 'geometry_msgs/msg/TwistStamped', typestore=messages.types)
-        for stamp_ns, speed, *header_ns in speeds:  # a header stamp of its own comes third
-            writer.write(speed_topic, stamp_ns, messages.types.serialize_cdr(
-                messages.speed(*header_ns or [stamp_ns], speed), 'geometry_msgs/msg/TwistStamped'))
-        ground_truth_topic = writer.add_connection('/ground_truth', 'vision_msgs/msg/Detection2DArray',
-                                            typestore=messages.types)
+    with RunWriter(folder, storage=plugin) as run:
+        for logged_ns, speed, *header_ns in speeds:  # a header stamp of its own comes third
+            run.write('/twist', messages.speed(*header_ns or [logged_ns], speed), logged_ns)
         for logged_ns, count in objects:
-            ground_truth = GroundTruth(np.tile([1.0, 1, 3, 3], (count, 1)), np.zeros(count, int), np.zeros(count, bool))
-            writer.write(ground_truth_topic, logged_ns, messages.types.serialize_cdr(
-                messages.ground_truth(0, ground_truth, ('vehicle',)), 'vision_msgs/msg/Detection2DArray'))
+            known = GroundTruth(np.tile([1.0, 1, 3, 3], (count, 1)), np.zeros(count, int), np.zeros(count, bool))
+            run.write('/ground_truth', messages.ground_truth(0, known, ('vehicle',)), logged_ns)
         for index, stamp_ns in enumerate(stamps_ns):
             message = messages.image(stamp_ns, np.full((4, 6, 3), 10 * index, np.uint8))
             message.encoding = encoding
-            writer.write(image_topic, 7_000_000_000 + index * 100_000_000,
-                         messages.types.serialize_cdr(message, 'sensor_msgs/msg/Image'))
+            run.write('/front/image', message, 7_000_000_000 + index * 100_000_000)
     return folder
 
 
@@ -135,7 +128,7 @@ def test_ground_truth_without_stamps_belongs_to_what_was_recorded_with_it(tmp_pa
 
 def test_a_bag_without_an_image_is_refused_by_its_topics(tmp_path):
     bag = write_images(tmp_path / 'bag', [], speeds=[(7_000_000_000, 2.0)])
-    with pytest.raises(BagError, match=r'holds no image on any topic, only .*/twist \(geometry_msgs/msg/TwistStamped'):
+    with pytest.raises(BagError, match=r'holds no image on any topic, only /twist \(geometry_msgs/msg/TwistStamped'):
         read_bag(bag)
 
 
