@@ -28,7 +28,6 @@ class SpeedTrace:
     Attributes:
         stamps_s: strictly ascending, at least one; the epoch is the trace's own.
         speeds_mps: one per stamp, finite and not negative.
-        dropped: entries of the source that its sensor had marked invalid.
 
     Raises:
         ValueError: no entry, stamps out of order, or a speed that is not one.
@@ -36,7 +35,6 @@ class SpeedTrace:
 
     stamps_s: tuple[float, ...]
     speeds_mps: tuple[float, ...]
-    dropped: int = 0
 
     def __post_init__(self) -> None:
         if len(self.stamps_s) != len(self.speeds_mps) or not self.stamps_s:
@@ -104,7 +102,7 @@ def _read_csv(file: Path) -> SpeedTrace:
                                      f'expected two numbers') from error
         except csv.Error as error:
             raise ValueError(str(error)) from error
-    return _trace(file, pairs, 0)
+    return _trace(file, pairs)
 
 
 def read_bdd100k_trace(file: Path) -> SpeedTrace:
@@ -126,7 +124,7 @@ def read_bdd100k_trace(file: Path) -> SpeedTrace:
     valid = sorted((stamp, speed) for stamp, speed in pairs.items() if speed >= 0)
     if not valid:
         raise NoValidSpeedError(f'{file} marks all of its {len(entries)} speeds as invalid, expected at least one')
-    return _trace(file, valid, len(entries) - len(valid))
+    return _trace(file, valid)
 
 
 def read_cityscapes_speed(file: Path) -> float:
@@ -149,7 +147,7 @@ def _read_cityscapes(source: Path) -> SpeedTrace:
     if not files:
         raise ValueError(f'{source} holds no *{CITYSCAPES_SUFFIX} file, expected those of Cityscapes')
     stamps = snippet_stamps_s([file.name[:-len(CITYSCAPES_SUFFIX)] for file in files])
-    return _trace(source, [(stamp, read_cityscapes_speed(file)) for stamp, file in zip(stamps, files)], 0)
+    return _trace(source, [(stamp, read_cityscapes_speed(file)) for stamp, file in zip(stamps, files)])
 
 
 def snippet_stamps_s(stems: list[str]) -> list[float]:
@@ -185,8 +183,8 @@ def with_speeds_of_trace(sequence: Sequence, trace: SpeedTrace) -> Sequence:
         for frame in sequence.frames))
 
 
-def _trace(source: Path, pairs: list[tuple[float, float]], dropped: int) -> SpeedTrace:
+def _trace(source: Path, pairs: list[tuple[float, float]]) -> SpeedTrace:
     try:
-        return SpeedTrace(tuple(stamp for stamp, _ in pairs), tuple(speed for _, speed in pairs), dropped)
+        return SpeedTrace(tuple(stamp for stamp, _ in pairs), tuple(speed for _, speed in pairs))
     except ValueError as error:
         raise ValueError(f'{source}: {error}') from error

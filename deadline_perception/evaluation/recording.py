@@ -23,17 +23,14 @@ class OperatorRecord:
     levels: int
     decided: bool
     changed: bool
-    remaining_ms: float
     bound_ms: float
     decision_us: float
 
 
 @dataclass(frozen=True)
 class DecisionRecord:
-    """Which path a frame took and why; fields are some of PathDecision.msg."""
+    """Why a frame took its path; fields are some of PathDecision.msg."""
 
-    path: str
-    feasible: bool
     remaining_ms: float
     slowdown: float
     quality: float
