@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from deadline_perception.datasets.records import GroundTruth
 from deadline_perception.runtime.tracks import Outcome
 from deadline_perception.detector.detections import Detections
-from deadline_perception.evaluation.average_precision import AveragePrecision, average_precision
+from deadline_perception.evaluation.average_precision import average_precision
 from deadline_perception.evaluation.recording import FrameRecord, Recording
 from deadline_perception.evaluation.timeliness import frame_figures, network_figures
 
@@ -85,15 +85,10 @@ def scored_outputs(recording: Recording) -> tuple[list[Detections], list[GroundT
     return outputs, ground_truths
 
 
-def precision(recording: Recording) -> AveragePrecision | None:
-    """Average precision over all sent frames with known objects, None when there are none."""
-    outputs, ground_truths = scored_outputs(recording)
-    return average_precision(outputs, ground_truths, recording.class_names) if ground_truths else None
-
-
 def summarise(recording: Recording, facts: dict[str, str]) -> dict:
     """The content of summary.json; of the facts, what is known of the machine, it takes `ros_distro`."""
-    scored = precision(recording)
+    outputs, ground_truths = scored_outputs(recording)
+    scored = average_precision(outputs, ground_truths, recording.class_names) if ground_truths else None
     return _finite({
         **frame_figures(recording),
         'ap': scored.ap if scored else None, 'ap50': scored.ap50 if scored else None,
