@@ -74,8 +74,7 @@ class BagFile:
     def __init__(self, file: Path) -> None:
         if not file.exists():
             raise FileNotFoundError(f'bag {file} does not exist, expected a bag folder or an .mcap or .db3 file')
-        parts = [file] if file.is_file() else sorted(
-            part for part in file.iterdir() if _is_storage(part))
+        parts = sorted(part for part in file.iterdir() if _is_storage(part)) if file.is_dir() else [file]
         self.file, self._open, self.ending = file, ExitStack(), ''
         if not parts or not _is_storage(parts[0]):
             raise BagError(f'{file} is no bag, expected a bag folder or an .mcap or .db3 file')
@@ -118,6 +117,7 @@ class BagFile:
         for part, path in zip(parts, paths):
             if path == part:
                 continue
+            check_kind(part)
             with ZstdFile(part) as stream, path.open('wb') as out, suppress(ZstdError, EOFError):
                 while block := stream.read(_BLOCK_BYTES):
                     if shutil.disk_usage(folder).free < _SPARE_BYTES + len(block):

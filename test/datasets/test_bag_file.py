@@ -108,6 +108,14 @@ def test_what_is_no_bag_is_refused_by_name(tmp_path, name, content):
         BagFile(tmp_path / name)
 
 
+@pytest.mark.parametrize('name', ['bag.mcap', 'bag.db3', 'bag.mcap.zstd', 'folder/bag.db3.zstd'])
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path, name):
+    (tmp_path / 'folder').mkdir()
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(BagError, match='cannot be read as a ROS 2 bag: .*pipe'):
+        BagFile(tmp_path / 'folder' if name.startswith('folder') else tmp_path / name)
+
+
 def test_missing_file_and_folder_without_a_bag_are_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match='none.mcap does not exist, expected a bag folder or an .mcap or .db3'):
         BagFile(tmp_path / 'none.mcap')
