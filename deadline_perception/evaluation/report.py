@@ -16,7 +16,6 @@ from deadline_perception.evaluation import charts
 from deadline_perception.evaluation.causes import worst_frames
 from deadline_perception.evaluation.gallery import SHOWN_SCORE, Picture, gallery
 from deadline_perception.evaluation.recording import FrameRecord, Recording
-from deadline_perception.evaluation.report_template import render
 from deadline_perception.evaluation.summary import path_uses, summarise
 from deadline_perception.latency.json_file import write_text_atomically
 from deadline_perception.runtime.tracks import Outcome
@@ -85,6 +84,15 @@ def report_page(recording: Recording, summary: dict, pictures: Sequence[Picture]
         frames={'left': charts.LEFT, 'right': charts.RIGHT, 'begin': begin_s, 'end': end_s,
                 'frames': [{'t': round(seconds(frame), 3), 'text': _readout(frame, seconds(frame))}
                            for frame in frames]})
+
+
+def render(**values: object) -> str:
+    """A page made of `report.html.j2`: texts are escaped unless it marks them as markup, no value may be missing."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True,
+                              undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    return environment.get_template('report.html.j2').render(values)
 
 
 def _seconds(recording: Recording, frame: FrameRecord) -> float:

@@ -12,7 +12,7 @@ import numpy as np
 
 from deadline_perception.datasets.bag_file import BagFile
 from deadline_perception.evaluation.recorded_bag import RecordingError
-from deadline_perception.evaluation.report_template import render
+from deadline_perception.evaluation.report import render
 from deadline_perception.latency.calibration import clopper_pearson_upper
 from deadline_perception.latency.json_file import write_text_atomically
 from deadline_perception.latency.stopwatch import NS_PER_MS
